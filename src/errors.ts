@@ -1,0 +1,79 @@
+/**
+ * The one error class of Savepoint and its codes.
+ *
+ * Every failure that Savepoint itself reports is a `SavepointError`: its `code` is stable and meant for programs, its
+ * message says what failed, which id, and what to do next. `docs/errors.md` lists all codes.
+ */
+
+/** What went wrong, for programs. `docs/errors.md` says for each code what to do. */
+export type SavepointErrorCode =
+  | "AGENT_MISMATCH"
+  | "BRANCH_EXISTS"
+  | "BRANCH_NOT_FOUND"
+  | "BUSY"
+  | "CHECKPOINT_NOT_FOUND"
+  | "CLOSED"
+  | "CONFLICT"
+  | "DAMAGED"
+  | "INVALID_ARGUMENT"
+  | "INVALID_ID"
+  | "INVALID_STATE"
+  | "INVALID_URL"
+  | "IO_FAILED"
+  | "MISSING_DEPENDENCY"
+  | "NOT_A_STORE"
+  | "SESSION_DELETED"
+  | "SESSION_NOT_FOUND"
+  | "STORE_FAILED"
+  | "STORE_TOO_NEW"
+  | "UNSUPPORTED";
+
+/** Facts beside the message, for programs that act on an error. */
+export type SavepointErrorDetails = Readonly<Record<string, unknown>>;
+
+/** Options of {@link SavepointError}: the `cause`, and facts for programs. */
+export interface SavepointErrorOptions extends ErrorOptions {
+  readonly details?: SavepointErrorDetails;
+}
+
+// Two copies of the package in one process (npm dedupe failing, ESM loaded twice) have two classes. The brand is shared
+// through the global symbol registry, so that `instanceof` works across them.
+const BRAND = Symbol.for("savepoint.error");
+
+/** The error that Savepoint throws. Check `code`, or narrow with {@link isSavepointError}. */
+export class SavepointError<Code extends SavepointErrorCode = SavepointErrorCode> extends Error {
+  override readonly name: string = "SavepointError";
+  readonly code: Code;
+  readonly details: SavepointErrorDetails;
+
+  constructor(code: Code, message: string, options: SavepointErrorOptions = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
+    this.code = code;
+    this.details = options.details ?? {};
+    Object.defineProperty(this, BRAND, { value: true });
+  }
+
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // A subclass asks about itself; only the base class recognises its twin from another copy.
+    if (this !== SavepointError) return Function.prototype[Symbol.hasInstance].call(this, value) as boolean;
+    return typeof value === "object" && value !== null && (value as Record<symbol, unknown>)[BRAND] === true;
+  }
+}
+
+/**
+ * Is this an error of Savepoint, and, where a code is given, that one?
+ *
+ * @example
+ * try { await session.rewind(id) } catch (error) {
+ *   if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
+ *   throw error;
+ * }
+ */
+export function isSavepointError(error: unknown): error is SavepointError;
+export function isSavepointError<Code extends SavepointErrorCode>(
+  error: unknown,
+  code: Code,
+): error is SavepointError<Code>;
+export function isSavepointError(error: unknown, code?: SavepointErrorCode): boolean {
+  return error instanceof SavepointError && (code === undefined || error.code === code);
+}

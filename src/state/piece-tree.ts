@@ -1,0 +1,196 @@
+/**
+ * The ranges of one list, as a tree: the piece table itself.
+ *
+ * Leaves hold ranges of items, inner nodes hold nodes. A small list is a single leaf and stands inline in its frame. A
+ * large one is written as node items of at most 64 entries, so that an edit rewrites one path of nodes and never the
+ * whole list of ranges. Nodes are immutable; one that was written remembers its address and is not written again.
+ */
+import { MAX_INLINE_PIECES, NODE_FANOUT } from "./limits.js";
+import type { Piece } from "./refs.js";
+
+/** Where an item is: its number on a tape of its session. */
+export interface Address {
+  readonly tape: number;
+  readonly item: number;
+}
+
+export type TreeNode = Leaf | Inner;
+
+interface NodeBase {
+  /** Elements below this node. */
+  readonly count: number;
+  /** Where the node is stored; unset until it is written, and for what stands inline in a frame. */
+  at?: Address;
+}
+interface Leaf extends NodeBase {
+  readonly pieces: readonly Piece[];
+}
+interface Inner extends NodeBase {
+  readonly children: readonly TreeNode[];
+}
+
+/** How a tree stands in its frame: ranges of elements (level 0), or of the node items one level below, with their counts. */
+export interface TreeForm {
+  readonly level: number;
+  readonly counts: readonly number[];
+  readonly pieces: readonly Piece[];
+}
+
+/** A node to write: level 0 points at elements, a higher one at nodes with these counts. Returns where it was put. */
+export type WriteNode = (form: TreeForm) => Address;
+
+export class PieceTree {
+  #root: TreeNode;
+
+  constructor(root: TreeNode = leaf([])) {
+    this.#root = root;
+  }
+
+  get count(): number {
+    return this.#root.count;
+  }
+
+  /** Replaces `remove` elements from `start` on by the elements of `pieces`. */
+  splice(start: number, remove: number, pieces: readonly Piece[]): void {
+    let nodes = spliceNode(this.#root, start, remove, pieces);
+    while (nodes.length > 1) nodes = group(nodes);
+    let root = nodes[0] ?? leaf([]);
+    while ("children" in root && root.children.length === 1 && root.children[0]) root = root.children[0];
+    this.#root = root;
+  }
+
+  /** The ranges of `count` elements from `start` on. */
+  slice(start: number, count: number): Piece[] {
+    const found: Piece[] = [];
+    collect(this.#root, start, start + count, found);
+    return coalesce(found);
+  }
+
+  /** Writes the nodes that are new and returns how the tree stands in its frame. */
+  store(write: WriteNode): TreeForm {
+    const root = this.#root;
+    if ("pieces" in root && root.pieces.length <= MAX_INLINE_PIECES) return { level: 0, counts: [], pieces: root.pieces };
+    const inline = "children" in root && root.children.length <= MAX_INLINE_PIECES ? root.children : [root];
+    return formOf(inline, write);
+  }
+}
+
+/** A node for ranges of elements. */
+export function leaf(pieces: readonly Piece[], at?: Address): TreeNode {
+  const count = pieces.reduce((sum, piece) => sum + piece.count, 0);
+  return at ? { count, pieces, at } : { count, pieces };
+}
+
+/** A node above other nodes. */
+export function inner(children: readonly TreeNode[], at?: Address): TreeNode {
+  const count = children.reduce((sum, child) => sum + child.count, 0);
+  return at ? { count, children, at } : { count, children };
+}
+
+/** Joins neighbouring ranges of one tape. */
+export function coalesce(pieces: readonly Piece[]): Piece[] {
+  const joined: Piece[] = [];
+  for (const piece of pieces) {
+    const last = joined.at(-1);
+    if (piece.count === 0) continue;
+    if (last && last.tape === piece.tape && last.start + last.count === piece.start) {
+      joined[joined.length - 1] = { ...last, count: last.count + piece.count };
+    } else joined.push(piece);
+  }
+  return joined;
+}
+
+function spliceNode(node: TreeNode, start: number, remove: number, insert: readonly Piece[]): TreeNode[] {
+  if ("pieces" in node) {
+    const before: Piece[] = [];
+    const after: Piece[] = [];
+    collect(node, 0, start, before);
+    collect(node, start + remove, node.count, after);
+    const pieces = coalesce([...before, ...insert, ...after]);
+    return pieces.length === 0 ? [] : split(pieces).map((part) => leaf(part));
+  }
+  const children: TreeNode[] = [];
+  let at = 0;
+  let pending: readonly Piece[] | undefined = insert;
+  for (const [index, child] of node.children.entries()) {
+    const end = at + child.count;
+    const last = index === node.children.length - 1;
+    const from = Math.max(start, at);
+    const to = Math.min(start + remove, end);
+    // The insertion goes to the first child that reaches its place; further children only lose what is removed.
+    const takesInsert = pending !== undefined && (start < end || last);
+    if (takesInsert || to > from) {
+      children.push(...spliceNode(child, from - at, Math.max(0, to - from), takesInsert ? (pending ?? []) : []));
+      if (takesInsert) pending = undefined;
+    } else children.push(child);
+    at = end;
+  }
+  return group(joinSmall(children));
+}
+
+/** Appends the ranges of elements `from` to `to` below a node. */
+function collect(node: TreeNode, from: number, to: number, into: Piece[]): void {
+  let at = 0;
+  for (const part of "pieces" in node ? node.pieces : node.children) {
+    const start = Math.max(from, at);
+    const end = Math.min(to, at + part.count);
+    if (end > start) {
+      if ("start" in part) into.push({ tape: part.tape, start: part.start + start - at, count: end - start });
+      else collect(part, start - at, end - at, into);
+    }
+    at += part.count;
+    if (at >= to) return;
+  }
+}
+
+/** Groups nodes under as few parents as the fan-out allows. */
+function group(nodes: readonly TreeNode[]): TreeNode[] {
+  return nodes.length === 0 ? [] : split(nodes).map((part) => inner(part));
+}
+
+/** Even parts of at most the fan-out. */
+function split<T>(parts: readonly T[]): T[][] {
+  const groups = Math.ceil(parts.length / NODE_FANOUT);
+  const size = Math.ceil(parts.length / groups);
+  return Array.from({ length: groups }, (_, index) => parts.slice(index * size, (index + 1) * size));
+}
+
+/** Joins neighbours that together fill less than half a node, so that deletions leave no crumbs. */
+function joinSmall(nodes: readonly TreeNode[]): TreeNode[] {
+  const joined: TreeNode[] = [];
+  for (const node of nodes) {
+    const last = joined.at(-1);
+    if (last && entries(last) + entries(node) <= NODE_FANOUT / 2) joined[joined.length - 1] = join(last, node);
+    else joined.push(node);
+  }
+  return joined;
+}
+
+function entries(node: TreeNode): number {
+  return "pieces" in node ? node.pieces.length : node.children.length;
+}
+
+function join(a: TreeNode, b: TreeNode): TreeNode {
+  if ("pieces" in a && "pieces" in b) return leaf(coalesce([...a.pieces, ...b.pieces]));
+  if ("children" in a && "children" in b) return inner([...a.children, ...b.children]);
+  throw new Error("nodes of one parent are of one level");
+}
+
+/** Writes what is new among `nodes`, deepest first and each level side by side, and says how they are pointed at. */
+function formOf(nodes: readonly TreeNode[], write: WriteNode): TreeForm {
+  const forms = nodes.map((node) => {
+    if (node.at) return undefined;
+    return "pieces" in node ? { level: 0, counts: [], pieces: node.pieces } : formOf(node.children, write);
+  });
+  const pieces = nodes.map((node, index) => {
+    const form = forms[index];
+    if (form) node.at = write(form);
+    if (!node.at) throw new Error("a node without a form has an address");
+    return { tape: node.at.tape, start: node.at.item, count: 1 };
+  });
+  return { level: levelOf(nodes[0]) + 1, counts: nodes.map((node) => node.count), pieces: coalesce(pieces) };
+}
+
+function levelOf(node: TreeNode | undefined): number {
+  return node && "children" in node ? 1 + levelOf(node.children[0]) : 0;
+}

@@ -1,0 +1,18 @@
+import { defineConfig } from "vitest/config";
+
+// Continuous integration sets this to the file in which it wants the results as JSON, beside what people read.
+const report = process.env["TEST_REPORT"];
+
+export default defineConfig({
+  test: {
+    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    // Real processes: tests kill their children, change the environment and load native code.
+    pool: "forks",
+    // The default leaves a core free, which on two cores means one file at a time.
+    maxWorkers: "100%",
+    // Crash and property tests are slow on a busy machine, and a timeout is not what any test is about.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    reporters: report ? ["default", ["json", { outputFile: report }]] : ["default"],
+  },
+});
