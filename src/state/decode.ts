@@ -38,8 +38,26 @@ export interface Hole {
  * @param holes given: what is damaged becomes `null` (`""` in a string) and is noted here, instead of an error
  */
 export async function decodeState(skeleton: Frame, tape: number, reader: StateReader, holes?: Hole[]): Promise<Shadow> {
-  const decoder = new Decoder(reader, holes);
-  return decoder.complete(parseFrame(skeleton, tape), "");
+  const whole = { parsed: parseFrame(skeleton, tape), path: "" };
+  return (await new Decoder(reader, holes).complete([whole]))[0] as Shadow;
+}
+
+/** A part of a state whose frame is parsed already, and the JSON pointer to it. */
+export interface ParsedPart {
+  readonly parsed: Parsed;
+  readonly path: string;
+}
+
+/** Reads all that is unread in some parts, together. What was parsed becomes part of the shadows and is used up. */
+export async function decodeParts(parts: readonly ParsedPart[], reader: StateReader): Promise<Shadow[]> {
+  return new Decoder(reader, undefined).complete(parts);
+}
+
+/** The error for a part of a state that cannot be read. */
+export function damaged(path: string, reason: string): SavepointError<"DAMAGED"> {
+  return new SavepointError("DAMAGED", `The state is damaged at ${path === "" ? "its root" : path}: ${reason}.`, {
+    details: { path },
+  });
 }
 
 /** The tree of a list, with its nodes read. A node that is lost stands as a range of no tape. */
@@ -95,16 +113,18 @@ class Decoder {
     readonly holes: Hole[] | undefined,
   ) {}
 
-  async complete(parsed: Parsed, path: string): Promise<Shadow> {
-    let root: Shadow = null;
-    this.#place(parsed, path, (shadow) => (root = shadow), () => {});
+  async complete(parts: readonly ParsedPart[]): Promise<Shadow[]> {
+    const shadows: Shadow[] = parts.map(() => null);
+    for (const [index, { parsed, path }] of parts.entries()) {
+      this.#place(parsed, path, (shadow) => (shadows[index] = shadow), () => {});
+    }
     while (this.#jobs.length > 0) {
       const jobs = this.#jobs;
       this.#jobs = [];
       await this.#read(jobs);
     }
     for (const grow of this.#growths.reverse()) grow();
-    return root;
+    return shadows;
   }
 
   /** Gives `put` the shadow of what was parsed; its unread parts follow when they have been read. */
@@ -251,11 +271,7 @@ class Decoder {
   }
 
   #hole(path: string, reason: string): void {
-    if (!this.holes) {
-      throw new SavepointError("DAMAGED", `The state is damaged at ${path === "" ? "its root" : path}: ${reason}.`, {
-        details: { path },
-      });
-    }
+    if (!this.holes) throw damaged(path, reason);
     this.holes.push({ path, reason });
   }
 }

@@ -1,172 +1,35 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeState, type StateReader } from "./decode.js";
-import { encodeShadow, type Frame } from "./encode.js";
-import type { Piece } from "./refs.js";
-import { ClassRegistry } from "./registry.js";
-import { newShadow, reviseShadow } from "./revise.js";
-import type { Shadow } from "./shadow.js";
-import { shadowToValue } from "./value.js";
-
-const registry = new ClassRegistry();
-
-/** A tape and a history kept in memory: what a session does, without a store. */
-class Tape {
-  readonly items: Frame[] = [];
-  readonly blobs = new Map<string, Uint8Array>();
-  readonly skeletons: Frame[] = [];
-  shadow: Shadow | undefined;
-
-  save(state: unknown): number {
-    this.shadow = this.shadow === undefined ? newShadow(state, registry) : reviseShadow(this.shadow, state, registry);
-    const encoded = encodeShadow(this.shadow, 0, this.items.length);
-    this.items.push(...encoded.items);
-    for (const [hash, bytes] of encoded.blobs) this.blobs.set(hash, bytes);
-    this.skeletons.push(encoded.skeleton);
-    return encoded.stateBytes;
-  }
-
-  readonly reader: StateReader = {
-    items: async (pieces: readonly Piece[]) =>
-      pieces.flatMap((piece) => this.items.slice(piece.start, piece.start + piece.count)),
-    blob: async (hash) => this.blobs.get(hash) ?? { unreadable: "missing" },
-  };
-
-  async load(step: number): Promise<unknown> {
-    return shadowToValue(await this.decode(step), registry);
-  }
-
-  async decode(step: number): Promise<Shadow> {
-    return decodeState(this.skeletons[step] as Frame, 0, this.reader);
-  }
-}
+import { edit, newEditedState } from "./edited-state.testing.js";
+import { History, seeded } from "./history.testing.js";
 
 describe("a state saved step by step", () => {
   it("reads back exactly at every step, whatever was edited and evicted in between", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.integer({ min: 0, max: 2 ** 31 - 1 }), fc.integer({ min: 1, max: 25 }), async (seed, steps) => {
-        const random = seeded(seed);
-        const tape = new Tape();
-        const copies: unknown[] = [];
-        const state = { messages: makeArray(random, 3), files: {}, note: "", seen: new Set(), nested: { deep: [] } } as EditedState;
-        for (let step = 0; step < steps; step++) {
-          edit(state, random);
-          copies.push(structuredClone(state));
-          const bytes = tape.save(state);
-          if (random(4) === 0) tape.shadow = await tape.decode(step);
-          const fresh = new Tape();
-          expect(bytes).toBe(fresh.save(state));
-        }
-        for (const [step, copy] of copies.entries()) {
-          const loaded = await tape.load(step);
-          if (!isDeepStrictEqual(loaded, copy)) expect(loaded).toEqual(copy);
-          expect(JSON.stringify(loaded)).toBe(JSON.stringify(copy));
-        }
-      }),
+      fc.asyncProperty(
+        fc.integer({ min: 0, max: 2 ** 31 - 1 }),
+        fc.integer({ min: 1, max: 25 }),
+        async (seed, steps) => {
+          const random = seeded(seed);
+          const history = new History();
+          const copies: unknown[] = [];
+          const state = newEditedState(random);
+          for (let step = 0; step < steps; step++) {
+            edit(state, random);
+            copies.push(structuredClone(state));
+            const bytes = history.save(state);
+            if (random(4) === 0) history.shadow = await history.decode(step);
+            expect(bytes).toBe(new History().save(state));
+          }
+          for (const [step, copy] of copies.entries()) {
+            const loaded = await history.load(step);
+            if (!isDeepStrictEqual(loaded, copy)) expect(loaded).toEqual(copy);
+            expect(JSON.stringify(loaded)).toBe(JSON.stringify(copy));
+          }
+        },
+      ),
       { numRuns: 150 },
     );
   });
 });
-
-interface EditedState {
-  messages: unknown[];
-  files: Record<string, string>;
-  note: string;
-  seen: Set<unknown>;
-  nested: { deep: { id: number; list: unknown[]; map?: Map<string, unknown> }[] };
-  numbers?: number[];
-  bytes?: Uint8Array;
-  more?: Record<string, unknown>;
-}
-
-function edit(state: EditedState, random: (below: number) => number): void {
-  for (let times = random(3) + 1; times > 0; times--) {
-    const list = random(3) === 0 ? state.nested.deep : state.messages;
-    switch (random(17)) {
-      case 0:
-      case 1:
-      case 2:
-        state.messages.push(makeMessage(random));
-        break;
-      case 3:
-        if (list.length) list.splice(random(list.length), random(4));
-        break;
-      case 4:
-        state.messages.splice(random(state.messages.length + 1), 0, ...makeArray(random, random(5)));
-        break;
-      case 5:
-        state.messages.reverse();
-        break;
-      case 6:
-        if (state.messages.length) state.messages[random(state.messages.length)] = makeMessage(random);
-        break;
-      case 7:
-        state.files[`src/file-${random(200)}.ts`] = "line of code\n".repeat(random(900));
-        break;
-      case 8: {
-        const names = Object.keys(state.files);
-        const name = names[random(names.length)];
-        if (name !== undefined) delete state.files[name];
-        break;
-      }
-      case 9:
-        state.note += `😀 ${"growing ".repeat(random(300))}`;
-        break;
-      case 10:
-        state.note = state.note.slice(random(50), random(state.note.length + 1)) + "é".repeat(random(5000));
-        break;
-      case 11:
-        state.nested.deep.push({ id: random(1e6), list: makeArray(random, random(30)) });
-        break;
-      case 12: {
-        const inside = state.nested.deep[random(state.nested.deep.length)];
-        if (inside) inside.list.push(makeMessage(random));
-        if (inside) (inside.map ??= new Map()).set(`k${random(300)}`, { text: "x".repeat(random(200)), at: new Date(random(1e9)) });
-        break;
-      }
-      case 13:
-        state.numbers = Array.from({ length: random(2000) }, () => random(100));
-        break;
-      case 14:
-        if (state.numbers?.length) state.numbers[random(state.numbers.length)] = -0;
-        state.seen.add(random(2) ? random(500) : `member ${random(500)}`);
-        break;
-      case 15:
-        state.bytes = new Uint8Array(random(3000)).fill(random(256));
-        break;
-      case 16:
-        state.more = Object.fromEntries(Array.from({ length: random(60) }, (_, i) => [`key${i}`, i % 7 ? "v".repeat(i * 3) : { $: i }]));
-        if (random(5) === 0) state.messages = [];
-        break;
-    }
-  }
-}
-
-function makeArray(random: (below: number) => number, count: number): unknown[] {
-  return Array.from({ length: count }, () => makeMessage(random));
-}
-
-function makeMessage(random: (below: number) => number): unknown {
-  const content = "word ".repeat(random(10) === 0 ? random(4000) : random(40));
-  switch (random(5)) {
-    case 0:
-      return { role: "user", content, at: new Date(random(1e9)) };
-    case 1:
-      return { role: "tool", content: [{ type: "text", text: content }, { type: "n", value: undefined }] };
-    case 2:
-      return { role: "assistant", content, toolCalls: Array.from({ length: random(40) }, (_, i) => ({ id: `c${i}`, arguments: { content } })) };
-    case 3:
-      return random(100);
-    default:
-      return { id: `m${random(1e6)}`, role: "user", content };
-  }
-}
-
-function seeded(seed: number): (below: number) => number {
-  let state = seed | 1;
-  return (below) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return below <= 0 ? 0 : Math.floor((state / 2 ** 32) * below);
-  };
-}

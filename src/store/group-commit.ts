@@ -1,0 +1,69 @@
+/**
+ * A queue of commits that are applied in groups: all that wait when the writer is free share one transaction, and so one
+ * sync to disk. Order is kept. A failed check fails its own commit only; a failed write fails the whole group.
+ */
+import { SavepointError } from "../errors.js";
+import type { Commit, CommitResult } from "./store.js";
+
+/** What became of one commit of a group that was written: its result, or the conflict that kept it out. */
+export type Outcome = CommitResult | SavepointError;
+
+/** Writes a group in one transaction. Throws when nothing of it was written. */
+export type ApplyGroup = (commits: readonly Commit[]) => Promise<readonly Outcome[]>;
+
+interface Waiting {
+  readonly commit: Commit;
+  readonly resolve: (result: CommitResult) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Commits that may wait. More of them means that a caller does not wait for its saves. */
+const MAX_WAITING = 10_000;
+/** Commits written in one transaction. A larger group would hold the write lock for too long. */
+const MAX_GROUP = 256;
+
+export class GroupCommit {
+  readonly #apply: ApplyGroup;
+  readonly #waiting: Waiting[] = [];
+  #running: Promise<void> | undefined;
+
+  constructor(apply: ApplyGroup) {
+    this.#apply = apply;
+  }
+
+  commit(commit: Commit): Promise<CommitResult> {
+    if (this.#waiting.length >= MAX_WAITING) {
+      const advice = "Await your saves, or make fewer at once.";
+      return Promise.reject(new SavepointError("BUSY", `${MAX_WAITING} commits are waiting to be written. ${advice}`));
+    }
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ commit, resolve, reject });
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** Resolves when nothing waits. */
+  async idle(): Promise<void> {
+    while (this.#running) await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    // Let everything that is ready in this turn of the event loop join the first group.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#waiting.length > 0) await this.#write(this.#waiting.splice(0, MAX_GROUP));
+    this.#running = undefined;
+  }
+
+  async #write(group: readonly Waiting[]): Promise<void> {
+    try {
+      const outcomes = await this.#apply(group.map(({ commit }) => commit));
+      for (const [index, { resolve, reject }] of group.entries()) {
+        const outcome = outcomes[index];
+        if (outcome && "firsts" in outcome) resolve(outcome);
+        else reject(outcome ?? new SavepointError("STORE_FAILED", "The store gave no outcome for a commit."));
+      }
+    } catch (error) {
+      for (const { reject } of group) reject(error);
+    }
+  }
+}

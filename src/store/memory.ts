@@ -1,0 +1,255 @@
+/**
+ * `memory:`, a store for tests: maps, gone with the process. It is also the model that the other stores are compared
+ * with, so it is as plain as it can be.
+ */
+import { SavepointError } from "../errors.js";
+import { commitConflict } from "./conflict.js";
+import type {
+  Check,
+  Commit,
+  CommitResult,
+  Frame,
+  Freed,
+  ItemRefs,
+  ItemSpan,
+  KeyRange,
+  Store,
+  StoredRecord,
+  Unreadable,
+} from "./store.js";
+
+/** Opens an empty store in memory. */
+export function openMemoryStore(options: { readonly now?: () => number } = {}): Store {
+  return new MemoryStore(options.now ?? Date.now);
+}
+
+class MemoryStore implements Store {
+  readonly url = "memory:";
+  readonly capabilities = { durable: false, shared: false };
+  readonly #records = new Map<string, StoredRecord>();
+  readonly #tapes = new Map<string, Map<number, Frame>>();
+  readonly #blobs = new Map<string, { bytes: Uint8Array; usedAt: number }>();
+  readonly #clock: () => number;
+  #sortedKeys: string[] | undefined;
+  #closed = false;
+
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  async get(keys: readonly string[]): Promise<(StoredRecord | undefined)[]> {
+    this.#check();
+    return keys.map((key) => this.#records.get(key));
+  }
+
+  async list(
+    range: KeyRange,
+    { limit, reverse = false }: { limit: number; reverse?: boolean },
+  ): Promise<StoredRecord[]> {
+    this.#check();
+    this.#sortedKeys ??= [...this.#records.keys()].sort(compareKeys);
+    const from = lowerBound(this.#sortedKeys, range.from);
+    const to = Math.max(from, lowerBound(this.#sortedKeys, range.to));
+    const keys = reverse
+      ? this.#sortedKeys.slice(Math.max(from, to - limit), to).reverse()
+      : this.#sortedKeys.slice(from, Math.min(to, from + limit));
+    return keys.map((key) => this.#records.get(key) as StoredRecord);
+  }
+
+  async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
+    this.#check();
+    const found: (Frame | Unreadable)[] = [];
+    for (const { tape, start, count } of spans) {
+      const items = this.#tapes.get(tape);
+      for (let item = start; item < start + count; item++) {
+        found.push(items?.get(item) ?? { unreadable: `item ${item} of tape ${tape} is missing` });
+      }
+    }
+    return found;
+  }
+
+  async blob(hash: string): Promise<Uint8Array | Unreadable> {
+    this.#check();
+    const blob = this.#blobs.get(hash);
+    return blob ? Uint8Array.from(blob.bytes) : { unreadable: `blob ${hash} is missing` };
+  }
+
+  async commit(commit: Commit): Promise<CommitResult> {
+    this.#check();
+    const failed = [...(commit.checks ?? []).filter((check) => !this.#holds(check)).map((check) => check.key)];
+    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
+    for (const use of commit.blobs ?? []) if (!use.bytes && !this.#blobs.has(use.hash)) failed.push(use.hash);
+    if (failed.length > 0) throw commitConflict(failed);
+    const firsts = this.#number(commit);
+
+    this.#sortedKeys = undefined;
+    for (const target of commit.deletes ?? []) this.#delete(target);
+    for (const { key, value, refs = "", ifAbsent } of commit.puts ?? []) {
+      if (!ifAbsent || !this.#records.has(key)) this.#records.set(key, { key, value, refs });
+    }
+    for (const [index, run] of (commit.items ?? []).entries()) {
+      const first = firsts[index] as number;
+      const tape = getOrAdd(this.#tapes, run.tape, () => new Map<number, Frame>());
+      for (const [offset, frame] of run.items.entries()) tape.set(first + offset, frame);
+      if ("counter" in run) {
+        this.#records.set(run.counter, { key: run.counter, value: String(first + run.items.length), refs: "" });
+      }
+    }
+    for (const { hash, bytes } of commit.blobs ?? []) {
+      const known = this.#blobs.get(hash)?.bytes;
+      this.#blobs.set(hash, { bytes: known ?? Uint8Array.from(bytes as Uint8Array), usedAt: this.#clock() });
+    }
+    return { firsts };
+  }
+
+  async now(): Promise<number> {
+    return this.#clock();
+  }
+
+  async itemRefs({ tape, start, count }: ItemSpan): Promise<ItemRefs[]> {
+    this.#check();
+    return [...(this.#tapes.get(tape) ?? [])]
+      .filter(([item, frame]) => item >= start && item < start + count && frame.refs !== "")
+      .sort(([a], [b]) => a - b)
+      .map(([item, frame]) => ({ item, refs: frame.refs }));
+  }
+
+  async tapes(range: KeyRange): Promise<string[]> {
+    this.#check();
+    return [...this.#tapes.keys()]
+      .filter((tape) => compareKeys(tape, range.from) >= 0 && compareKeys(tape, range.to) < 0)
+      .sort(compareKeys);
+  }
+
+  async retain(
+    tape: string,
+    live: readonly { start: number; count: number }[],
+    { below }: { below: number },
+  ): Promise<Freed> {
+    this.#check();
+    const items = this.#tapes.get(tape);
+    let freed = 0;
+    let bytes = 0;
+    for (const [item, frame] of items ?? []) {
+      if (item >= below || live.some((span) => item >= span.start && item < span.start + span.count)) continue;
+      items?.delete(item);
+      freed++;
+      bytes += frame.json.length + frame.refs.length;
+    }
+    if (items?.size === 0) this.#tapes.delete(tape);
+    return { items: freed, bytes };
+  }
+
+  async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
+    this.#check();
+    return [...this.#blobs.keys()]
+      .filter((hash) => hash > after)
+      .sort()
+      .slice(0, limit);
+  }
+
+  async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
+    this.#check();
+    let items = 0;
+    let bytes = 0;
+    for (const hash of hashes) {
+      const blob = this.#blobs.get(hash);
+      if (!blob || blob.usedAt >= unusedSince) continue;
+      this.#blobs.delete(hash);
+      items++;
+      bytes += blob.bytes.length;
+    }
+    return { items, bytes };
+  }
+
+  async compact(): Promise<void> {
+    this.#check();
+  }
+
+  async bytes(): Promise<number> {
+    this.#check();
+    let bytes = 0;
+    for (const { key, value, refs } of this.#records.values()) bytes += key.length + value.length + refs.length;
+    for (const tape of this.#tapes.values()) {
+      for (const frame of tape.values()) bytes += frame.json.length + frame.refs.length;
+    }
+    for (const blob of this.#blobs.values()) bytes += blob.bytes.length;
+    return bytes;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #holds(check: Check): boolean {
+    const record = this.#records.get(check.key);
+    return "exists" in check ? record !== undefined : record?.value === check.value;
+  }
+
+  /** The first number of each run; refuses numbers that are taken, before anything is written. */
+  #number(commit: Commit): number[] {
+    const next = new Map<string, number>();
+    return (commit.items ?? []).map((run) => {
+      if ("counter" in run) {
+        const first = next.get(run.counter) ?? Number(this.#records.get(run.counter)?.value ?? 0);
+        next.set(run.counter, first + run.items.length);
+        return first;
+      }
+      const tape = this.#tapes.get(run.tape);
+      if (run.items.some((_, index) => tape?.has(run.first + index))) throw commitConflict([run.tape]);
+      return run.first;
+    });
+  }
+
+  #delete(target: string | KeyRange): void {
+    if (typeof target === "string") this.#records.delete(target);
+    else {
+      for (const key of this.#records.keys()) {
+        if (compareKeys(key, target.from) >= 0 && compareKeys(key, target.to) < 0) this.#records.delete(key);
+      }
+    }
+  }
+
+  #check(): void {
+    if (this.#closed) throw new SavepointError("CLOSED", "The store memory: is closed. Open it again to use it.");
+  }
+}
+
+/** The order of UTF-8 bytes, which is that of code points and not of JavaScript's strings. */
+export function compareKeys(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let index = 0; index < length; index++) {
+    const x = a.charCodeAt(index);
+    const y = b.charCodeAt(index);
+    if (x !== y) return codeUnitRank(x) - codeUnitRank(y);
+  }
+  return a.length - b.length;
+}
+
+/** Surrogates stand for code points above all that one unit can hold. */
+function codeUnitRank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
+}
+
+function lowerBound(keys: readonly string[], key: string): number {
+  let low = 0;
+  let high = keys.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (compareKeys(keys[middle] as string, key) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
+}

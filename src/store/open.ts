@@ -1,0 +1,40 @@
+/** From a URL to a store. No driver is loaded before a store needs it. */
+import { SavepointError } from "../errors.js";
+import { openMemoryStore } from "./memory.js";
+import type { SqliteOptions } from "./sqlite/options.js";
+import type { Store } from "./store.js";
+
+/** Options of any store; each takes those it knows. */
+export type StoreOptions = SqliteOptions;
+
+const SCHEMES = `"sqlite:./agents.db" (a file), "sqlite::memory:" or "memory:"`;
+
+/** Opens the store that a URL names. */
+export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
+  const [scheme, rest] = splitUrl(url);
+  switch (scheme) {
+    case "memory":
+      if (rest !== "") throw invalidUrl(url, `"memory:" takes no path`);
+      return openMemoryStore(options);
+    case "sqlite": {
+      const path = rest.startsWith("//") ? rest.slice(2) : rest;
+      if (path === "") throw invalidUrl(url, "the path of the file is missing");
+      if (path.includes("\0")) throw invalidUrl(url, "a path cannot contain a NUL character");
+      const { openSqliteStore } = await import("./sqlite/store.js");
+      return openSqliteStore(path, options);
+    }
+    default:
+      throw invalidUrl(url, scheme === undefined ? "it has no scheme" : `there is no store for "${scheme}:"`);
+  }
+}
+
+function splitUrl(url: string): [string | undefined, string] {
+  const match = /^([a-z][a-z0-9+.-]+):(.*)$/is.exec(url);
+  return match ? [match[1]?.toLowerCase(), match[2] ?? ""] : [undefined, url];
+}
+
+/** The URL is shown without what could be a password. */
+function invalidUrl(url: string, why: string): SavepointError {
+  const shown = url.replace(/\/\/[^@/]*@/, "//…@");
+  return new SavepointError("INVALID_URL", `Cannot open ${JSON.stringify(shown)}: ${why}. Use ${SCHEMES}.`);
+}

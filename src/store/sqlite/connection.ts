@@ -1,0 +1,153 @@
+/**
+ * One connection with its prepared statements, and transactions that wait for other processes without blocking this one.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { SavepointError } from "../../errors.js";
+import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
+import { isBusy, poisons, sqliteFailure } from "./failure.js";
+import type { SqliteOptions } from "./options.js";
+
+/** How long SQLite itself may wait for a lock, blocking the event loop, before waiting goes on in timers. */
+const BLOCKING_WAIT = 5;
+
+export class Connection {
+  readonly url: string;
+  // Kept referenced for as long as its statements: one driver crashes if the database is collected before them.
+  readonly #database: SqliteDatabase;
+  readonly #statements = new Map<string, SqliteStatement>();
+  readonly #owned: boolean;
+  readonly #busyTimeout: number;
+  #poison: unknown;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(database: SqliteDatabase, url: string, owned: boolean, options: SqliteOptions) {
+    this.url = url;
+    this.#database = database;
+    this.#owned = owned;
+    this.#busyTimeout = options.busyTimeout ?? 10_000;
+    database.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT}`);
+  }
+
+  rows<Row>(sql: string, ...values: SqliteValue[]): Row[] {
+    return this.#statement(sql).all(...values) as Row[];
+  }
+
+  row<Row>(sql: string, ...values: SqliteValue[]): Row | undefined {
+    return (this.#statement(sql).get(...values) as Row | undefined | null) ?? undefined;
+  }
+
+  run(sql: string, ...values: SqliteValue[]): number {
+    return Number(this.#statement(sql).run(...values).changes);
+  }
+
+  /**
+   * Runs `work`, which must not wait for anything, in one write transaction. When it resolves, the work is durable;
+   * when it rejects, nothing of it was written. Transactions of this connection take turns.
+   */
+  transaction<T>(what: string, work: () => T): Promise<T> {
+    const mine = this.#turn.then(() => this.#transact(what, work));
+    this.#turn = mine.catch(() => {});
+    return mine;
+  }
+
+  /** Several reads that see one moment. */
+  snapshot<T>(read: () => T): T {
+    this.run("BEGIN");
+    try {
+      return read();
+    } finally {
+      this.run("COMMIT");
+    }
+  }
+
+  /** Returns free pages to the file system, a few at a time so that nobody waits long, then empties the WAL. */
+  async giveSpaceBack(): Promise<void> {
+    const free = (): number => this.row<{ pages: number }>("SELECT freelist_count AS pages FROM pragma_freelist_count()")?.pages ?? 0;
+    for (let before = free(); before > 0; ) {
+      await this.transaction("Compacting", () => this.rows("PRAGMA incremental_vacuum(1000)"));
+      const left = free();
+      if (left >= before) break;
+      before = left;
+    }
+    this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+
+  pageBytes(): number {
+    const { pages } = this.row<{ pages: number }>("SELECT page_count AS pages FROM pragma_page_count()") ?? { pages: 0 };
+    const { size } = this.row<{ size: number }>("SELECT page_size AS size FROM pragma_page_size()") ?? { size: 0 };
+    return pages * size;
+  }
+
+  close(): void {
+    this.#statements.clear();
+    if (this.#owned) this.#database.close();
+  }
+
+  async #transact<T>(what: string, work: () => T): Promise<T> {
+    const deadline = Date.now() + this.#busyTimeout;
+    for (let wait = 1; ; wait = Math.min(wait * 2, 50)) {
+      if (this.#poison !== undefined) throw this.#poisoned();
+      try {
+        // From beginning to end without a turn of the event loop: a read would find itself inside the transaction.
+        if (this.#begin()) return this.#finish(work);
+      } catch (error) {
+        throw sqliteFailure(error, this.url, what);
+      }
+      if (Date.now() >= deadline) throw this.#lockedOut(what);
+      // Jitter, so that processes that collided once do not collide again.
+      await sleep(wait * (0.5 + Math.random()));
+    }
+  }
+
+  /** Is the write lock ours? */
+  #begin(): boolean {
+    try {
+      this.run("BEGIN IMMEDIATE");
+      return true;
+    } catch (error) {
+      if (isBusy(error)) return false;
+      throw error;
+    }
+  }
+
+  #finish<T>(work: () => T): T {
+    try {
+      const result = work();
+      this.run("COMMIT");
+      return result;
+    } catch (error) {
+      if (poisons(error)) this.#poison = error;
+      this.#rollBack();
+      throw error;
+    }
+  }
+
+  #rollBack(): void {
+    try {
+      this.run("ROLLBACK");
+    } catch {
+      // SQLite rolls back by itself after errors such as a full disk; then there is nothing left to roll back.
+    }
+  }
+
+  #lockedOut(what: string): SavepointError {
+    return new SavepointError(
+      "BUSY",
+      `${what} ${this.url} failed: another process has held its lock for ${this.#busyTimeout} ms. Try again; nothing was written.`,
+    );
+  }
+
+  #poisoned(): SavepointError {
+    return new SavepointError(
+      "IO_FAILED",
+      `${this.url} cannot be written any more: an earlier write failed and nobody knows what reached the disk. Open the store again.`,
+      { cause: this.#poison },
+    );
+  }
+
+  #statement(sql: string): SqliteStatement {
+    let statement = this.#statements.get(sql);
+    if (!statement) this.#statements.set(sql, (statement = this.#database.prepare(sql)));
+    return statement;
+  }
+}

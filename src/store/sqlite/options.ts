@@ -1,0 +1,47 @@
+/** Options of a SQLite store. */
+import type { SqliteDatabase } from "./driver.js";
+
+/** What a commit survives. */
+export type Durability = "power" | "process";
+
+export interface SqliteOptions {
+  /**
+   * `"power"`: what is committed survives a power cut; each group of commits waits for the disk. `"process"`: it survives
+   * `kill -9` but not a power cut, and commits are several times faster.
+   * @default "power"
+   */
+  readonly durability?: Durability;
+  /**
+   * How long a commit waits for another process that is writing, in milliseconds, before it fails with `BUSY`.
+   * @default 10000
+   */
+  readonly busyTimeout?: number;
+  /**
+   * The clock, in milliseconds.
+   * @default Date.now
+   */
+  readonly now?: () => number;
+  /**
+   * Called at every named point of a write, with its name. For crash tests: the process may be killed there.
+   */
+  readonly probe?: (point: WritePoint) => void;
+}
+
+/** Where a write can be interrupted. */
+export const WRITE_POINTS = [
+  "begin",
+  "checked",
+  "records",
+  "items",
+  "blobs",
+  "commit",
+  "committed",
+  "seal:begin",
+  "seal:written",
+  "seal:commit",
+  "seal:committed",
+] as const;
+export type WritePoint = (typeof WRITE_POINTS)[number];
+
+/** Where to open the store: a file, `":memory:"`, or the caller's own handle, which stays the caller's to close. */
+export type SqliteTarget = string | SqliteDatabase;

@@ -1,0 +1,313 @@
+/**
+ * `sqlite:`, the default store: one file, many processes.
+ *
+ * Commits go through a queue and are written in groups, one transaction each, in WAL mode: readers never wait, and
+ * writers of other processes wait for one transaction at most. Reads run on the same connection between transactions.
+ */
+import { mkdirSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { SavepointError } from "../../errors.js";
+import { isChecksum } from "../checksum.js";
+import { GroupCommit } from "../group-commit.js";
+import type {
+  Commit,
+  CommitResult,
+  Frame,
+  Freed,
+  ItemRefs,
+  ItemSpan,
+  KeyRange,
+  Store,
+  StoredRecord,
+  Unreadable,
+  UnreadableRecord,
+} from "../store.js";
+import { readBlob } from "./blob-codec.js";
+import { Connection } from "./connection.js";
+import { openDatabase, type SqliteDatabase } from "./driver.js";
+import { isBusy, sqliteFailure } from "./failure.js";
+import type { SqliteOptions, SqliteTarget } from "./options.js";
+import { type RunHead, type RunRow, unpackRefs, unpackRun } from "./run-codec.js";
+import { migrate } from "./schema.js";
+import { Sealer } from "./sealer.js";
+import { Writer } from "./writer.js";
+
+/** Opens a SQLite store, creating the file and its folder where there are none. */
+export async function openSqliteStore(target: SqliteTarget, options: SqliteOptions = {}): Promise<Store> {
+  const given = typeof target !== "string";
+  const path = typeof target === "string" && target !== ":memory:" ? resolve(target) : undefined;
+  const url = given ? "sqlite: (your handle)" : `sqlite:${target}`;
+  try {
+    if (path !== undefined) mkdirSync(dirname(path), { recursive: true });
+    const database = typeof target === "string" ? await openDatabase(target) : target;
+    try {
+      await prepareDatabase(database, url, given, options);
+      return new SqliteStore(new Connection(database, url, !given, options), path, options);
+    } catch (error) {
+      if (!given) database.close();
+      throw error;
+    }
+  } catch (error) {
+    throw sqliteFailure(error, url, "Opening");
+  }
+}
+
+async function prepareDatabase(database: SqliteDatabase, url: string, given: boolean, options: SqliteOptions): Promise<void> {
+  const timeout = options.busyTimeout ?? 10_000;
+  // Opening may have to wait for another process that opens and migrates at the same moment.
+  database.exec(`PRAGMA busy_timeout = ${timeout}`);
+  migrate(database, url, given);
+  // Only now that it is known to be a store: this writes to the file. SQLite does not wait for locks here, so we do.
+  const deadline = Date.now() + timeout;
+  for (let changed = false; !changed; ) {
+    try {
+      database.exec("PRAGMA journal_mode = WAL");
+      changed = true;
+    } catch (error) {
+      if (!isBusy(error) || Date.now() >= deadline) throw error;
+      await sleep(10);
+    }
+  }
+  // Always explicit: one driver lowers it by itself in WAL mode.
+  database.exec(`PRAGMA synchronous = ${options.durability === "process" ? "NORMAL" : "FULL"}`);
+}
+
+class SqliteStore implements Store {
+  readonly url: string;
+  readonly capabilities: Store["capabilities"];
+  readonly #connection: Connection;
+  readonly #path: string | undefined;
+  readonly #clock: () => number;
+  readonly #sealer: Sealer;
+  readonly #commits: GroupCommit;
+  #closing: Promise<void> | undefined;
+
+  constructor(connection: Connection, path: string | undefined, options: SqliteOptions) {
+    this.url = connection.url;
+    this.capabilities = { durable: path !== undefined, shared: path !== undefined };
+    this.#connection = connection;
+    this.#path = path;
+    this.#clock = options.now ?? Date.now;
+    this.#sealer = new Sealer(connection, options);
+    const writer = new Writer(connection, this.#sealer, options);
+    this.#commits = new GroupCommit((commits) => writer.apply(commits));
+  }
+
+  async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
+    return this.#read(() => {
+      const rows = this.#connection.rows<RecordRow>(
+        keys.length === 1
+          ? "SELECT key, sum, refs, value FROM savepoint_record WHERE key = ?"
+          : "SELECT key, sum, refs, value FROM savepoint_record WHERE key IN (SELECT value FROM json_each(?))",
+        keys.length === 1 ? (keys[0] as string) : JSON.stringify(keys),
+      );
+      const byKey = new Map(rows.map((row) => [row.key, verifiedRecord(row)]));
+      return keys.map((key) => byKey.get(key));
+    });
+  }
+
+  async list(
+    range: KeyRange,
+    { limit, reverse = false }: { limit: number; reverse?: boolean },
+  ): Promise<(StoredRecord | UnreadableRecord)[]> {
+    return this.#read(() =>
+      this.#connection
+        .rows<RecordRow>(
+          `SELECT key, sum, refs, value FROM savepoint_record WHERE key >= ? AND key < ? ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?`,
+          range.from,
+          range.to,
+          limit,
+        )
+        .map(verifiedRecord),
+    );
+  }
+
+  async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
+    return this.#read(() => {
+      // Spans of one list often lie in one run: unpack it once.
+      const unpacked = new Map<number, (Frame | Unreadable)[]>();
+      return this.#connection.snapshot(() => spans.flatMap((span) => this.#readSpan(span, unpacked)));
+    });
+  }
+
+  async blob(hash: string): Promise<Uint8Array | Unreadable> {
+    return this.#read(() => {
+      const row = this.#connection.row<{ codec: number; body: Uint8Array }>(
+        "SELECT codec, body FROM savepoint_blob WHERE hash = ?",
+        hash,
+      );
+      return row ? readBlob(hash, row.codec, row.body) : { unreadable: `blob ${hash} is missing` };
+    });
+  }
+
+  commit(commit: Commit): Promise<CommitResult> {
+    if (this.#closing) return Promise.reject(this.#closedError());
+    return this.#commits.commit(commit);
+  }
+
+  async now(): Promise<number> {
+    return this.#clock();
+  }
+
+  async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
+    return this.#read(() => {
+      const found: ItemRefs[] = [];
+      for (const row of this.#connection.rows<RunHead>(runsOf("tape, first, count, codec, sum, head"), ...runArguments(span))) {
+        const refs = unpackRefs(row);
+        if ("unreadable" in refs) return refs;
+        found.push(...refs.filter(({ item }) => item >= span.start && item < span.start + span.count));
+      }
+      return found;
+    });
+  }
+
+  async tapes(range: KeyRange): Promise<string[]> {
+    return this.#read(() =>
+      this.#connection
+        .rows<{ tape: string }>(
+          "SELECT DISTINCT tape FROM savepoint_run WHERE tape >= ? AND tape < ? ORDER BY tape",
+          range.from,
+          range.to,
+        )
+        .map((row) => row.tape),
+    );
+  }
+
+  async retain(
+    tape: string,
+    live: readonly { start: number; count: number }[],
+    options: { below: number; repack?: boolean },
+  ): Promise<Freed> {
+    this.#checkOpen();
+    return this.#sealer.retain(tape, live, options);
+  }
+
+  async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
+    return this.#read(() =>
+      this.#connection
+        .rows<{ hash: string }>("SELECT hash FROM savepoint_blob WHERE hash > ? ORDER BY hash LIMIT ?", after, limit)
+        .map((row) => row.hash),
+    );
+  }
+
+  async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
+    this.#checkOpen();
+    return this.#connection.transaction("Freeing blobs in", () => {
+      let items = 0;
+      let bytes = 0;
+      for (const hash of hashes) {
+        const row = this.#connection.row<{ bytes: number }>(
+          "DELETE FROM savepoint_blob WHERE hash = ? AND used_at < ? RETURNING length(body) AS bytes",
+          hash,
+          unusedSince,
+        );
+        if (!row) continue;
+        items++;
+        bytes += row.bytes;
+      }
+      return { items, bytes };
+    });
+  }
+
+  async compact(): Promise<void> {
+    this.#checkOpen();
+    await this.#sealer.sealAll();
+    await this.#connection.giveSpaceBack();
+  }
+
+  async bytes(): Promise<number> {
+    return this.#read(() => {
+      if (this.#path === undefined) return this.#connection.pageBytes();
+      return ["", "-wal"].reduce((sum, ending) => sum + (statSync(this.#path + ending, { throwIfNoEntry: false })?.size ?? 0), 0);
+    });
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(): Promise<void> {
+    await this.#commits.idle();
+    await this.#sealer.idle();
+    this.#connection.close();
+  }
+
+  #readSpan(span: ItemSpan, unpacked: Map<number, (Frame | Unreadable)[]>): (Frame | Unreadable)[] {
+    const found: (Frame | Unreadable)[] = [];
+    const missing = (until: number): void => {
+      for (let item = span.start + found.length; item < until; item++) {
+        found.push({ unreadable: `item ${item} of tape ${span.tape} is missing` });
+      }
+    };
+    const end = span.start + span.count;
+    for (const { id, first, count } of this.#connection.rows<RunPlace>(runsOf("id, first, count"), ...runArguments(span))) {
+      if (first + count <= span.start) continue;
+      missing(first);
+      const items = unpacked.get(id) ?? this.#unpack(id);
+      unpacked.set(id, items);
+      for (let item = span.start + found.length; item < Math.min(end, first + count); item++) {
+        found.push(items[item - first] ?? { unreadable: `item ${item} of tape ${span.tape} is missing` });
+      }
+    }
+    missing(end);
+    return found;
+  }
+
+  #unpack(id: number): (Frame | Unreadable)[] {
+    const row = this.#connection.row<RunRow>(
+      "SELECT tape, first, count, codec, sum, head, body FROM savepoint_run WHERE id = ?",
+      id,
+    );
+    return row ? unpackRun(row) : [];
+  }
+
+  #read<T>(work: () => T): T {
+    this.#checkOpen();
+    try {
+      return work();
+    } catch (error) {
+      throw sqliteFailure(error, this.url, "Reading");
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#closing) throw this.#closedError();
+  }
+
+  #closedError(): SavepointError {
+    return new SavepointError("CLOSED", `The store ${this.url} is closed. Open it again to use it.`);
+  }
+}
+
+interface RecordRow {
+  readonly key: string;
+  readonly sum: Uint8Array;
+  readonly refs: string;
+  readonly value: string;
+}
+
+interface RunPlace {
+  readonly id: number;
+  readonly first: number;
+  readonly count: number;
+}
+
+/** The rows that hold a span: the last that starts at or before it, and those that start inside it. */
+function runsOf(columns: string): string {
+  return `SELECT ${columns} FROM savepoint_run WHERE tape = ?1 AND first < ?3 AND first >= coalesce(
+    (SELECT max(first) FROM savepoint_run WHERE tape = ?1 AND first <= ?2), ?2) ORDER BY first`;
+}
+
+function runArguments({ tape, start, count }: ItemSpan): [string, number, number] {
+  return [tape, start, start + count];
+}
+
+function verifiedRecord({ key, sum, refs, value }: RecordRow): StoredRecord | UnreadableRecord {
+  return isChecksum(sum, key, refs, value) ? { key, refs, value } : { key, unreadable: `the record ${key} is damaged` };
+}
