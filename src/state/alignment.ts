@@ -136,7 +136,7 @@ function heaviestRising(pairs: readonly [number, number][], weightOf: (place: nu
 /** The runs with the chosen nodes replaced by what is below them. */
 function* openNodes(runs: readonly Run[], choose: (run: Run) => boolean, path: Path | undefined): Task<Run[]> {
   const chosen = runs.filter(choose);
-  const items = yield* readItems(chosen, path);
+  const items = yield* readItems(chosen, () => path);
   const below = new Map(items.map(({ frame, tape }, index) => [chosen[index] as Run, runsOf(parseNode(frame, tape))]));
   return runs.flatMap((run) => below.get(run) ?? [run]);
 }

@@ -180,23 +180,26 @@ type Entries = Map<string, Part>;
 
 function* unsharedEntries(a: View, b: View): Task<[Entries | undefined, Entries | undefined]> {
   if (isInline(a.content) || isInline(b.content)) {
-    const [olds, news] = yield* both(elementsOf(a), elementsOf(b));
-    return yield* both(entriesOf(olds, a.path), entriesOf(news, b.path));
+    const [olds, news] = yield* both(pairsOf(a), pairsOf(b));
+    const shared = new Set(news.map(contentKey));
+    const same = new Set(olds.map(contentKey).filter((key) => shared.has(key)));
+    const rest = (pairs: readonly Parsed[]): Parsed[] => pairs.filter((pair) => !same.has(contentKey(pair)));
+    return yield* both(entriesOf(rest(olds), a.path), entriesOf(rest(news), b.path));
   }
   const [ours, theirs] = yield* cutAlike({ form: a.content, path: a.path }, { form: b.content, path: b.path });
   const shared = sharedKeys(ours, theirs);
   const rest = (runs: readonly Run[]): Run[] => runs.filter((run) => !shared.has(keyOfRun(run)));
-  const [olds, news] = yield* both(readElements(rest(ours), a.path), readElements(rest(theirs), b.path));
-  return yield* both(entriesOf(olds, a.path), entriesOf(news, b.path));
+  const [olds, news] = yield* both(readRuns(rest(ours), a.path), readRuns(rest(theirs), b.path));
+  return yield* both(entriesOf(olds.map(parseItem), a.path), entriesOf(news.map(parseItem), b.path));
 }
 
-function* entriesOf(pairs: readonly Part[], path: Path | undefined): Task<Entries | undefined> {
+function* entriesOf(pairs: readonly Parsed[], path: Path | undefined): Task<Entries | undefined> {
   const opened = yield* together(
-    pairs.map(function* ({ parsed }): Task<[Parsed, Parsed]> {
+    pairs.map(function* (pair): Task<[Parsed, Parsed]> {
       // The pair of a Map is a list of its own where it is large, and so is its key.
-      const [key, value] = (yield* elementsOf(viewOf({ parsed, path }))) as [Part, Part];
-      if (!(key.parsed instanceof Unread && key.parsed.kind === "text")) return [key.parsed, value.parsed];
-      return [joinChunks(yield* readRuns(runsOf(key.parsed.at as TreeForm), path)), value.parsed];
+      const [key, value] = (yield* pairsOf(viewOf({ parsed: pair, path }))) as [Parsed, Parsed];
+      if (!(key instanceof Unread && key.kind === "text")) return [key, value];
+      return [joinChunks(yield* readRuns(runsOf(key.at as TreeForm), path)), value];
     }),
   );
   const entries: Entries = new Map();
@@ -207,19 +210,25 @@ function* entriesOf(pairs: readonly Part[], path: Path | undefined): Task<Entrie
   return entries;
 }
 
+function* pairsOf({ content, path }: View): Task<readonly Parsed[]> {
+  return isInline(content) ? content : (yield* readRuns(runsOf(content), path)).map(parseItem);
+}
+
 function* elementsOf({ content, path }: View): Task<Part[]> {
   if (!isInline(content)) return yield* readElements(runsOf(content), path);
   return content.map((parsed, index) => ({ parsed, path: { parent: path, key: index } }));
 }
 
-/** Elements of a list, of which the first stands at `from`. */
+/** Elements of an array, of which the first stands at `from`. */
 function* readElements(runs: readonly Run[], path: Path | undefined, from = 0): Task<Part[]> {
-  const items = yield* readRuns(runs, path);
-  return items.map((item, index) => ({ parsed: parseItem(item), path: { parent: path, key: from + index } }));
+  const pathOf = (index: number): Path => ({ parent: path, key: from + index });
+  const items = yield* readItems(yield* elementRuns(runs, path), pathOf);
+  return items.map((item, index) => ({ parsed: parseItem(item), path: pathOf(index) }));
 }
 
+/** Parts that have no place of their own in the state: entries, whose keys are unknown before they are read, and chunks. */
 function* readRuns(runs: readonly Run[], path: Path | undefined): Task<StoredItem[]> {
-  return yield* readItems(yield* elementRuns(runs, path), path);
+  return yield* readItems(yield* elementRuns(runs, path), () => path);
 }
 
 /** At which element each run begins, and where the last one ends. */

@@ -37,13 +37,17 @@ export function* together<T>(tasks: readonly Task<T>[]): Task<T[]> {
   }
 }
 
-/** The items of some ranges, which belong to what stands at `path`. One that cannot be read is damage. */
-export function* readItems(pieces: readonly Piece[], path: Path | undefined): Task<StoredItem[]> {
+/**
+ * The items of some ranges.
+ *
+ * @param pathOf where in the state the item stands, for the error if it cannot be read
+ */
+export function* readItems(pieces: readonly Piece[], pathOf: (index: number) => Path | undefined): Task<StoredItem[]> {
   if (pieces.length === 0) return [];
   const frames = yield pieces;
   return addressesOf(pieces).map(({ tape }, index) => {
     const frame = frames[index] ?? { unreadable: "it is missing" };
-    if (!("json" in frame)) throw damaged(pathToPointer(path), frame.unreadable);
+    if (!("json" in frame)) throw damaged(pathToPointer(pathOf(index)), frame.unreadable);
     return { frame, tape };
   });
 }

@@ -18,7 +18,12 @@ import { editChunks } from "./text-chunks.js";
 
 /** The shadow of a state that nothing is known about. */
 export function newShadow(value: unknown, registry: ClassRegistry): Shadow {
-  return settleChild(cloneValue(value, registry), SKELETON);
+  return settleState(cloneValue(value, registry));
+}
+
+/** The same for a state that was copied before, by {@link cloneValue}. */
+export function settleState(copy: Shadow): Shadow {
+  return settleChild(copy, SKELETON);
 }
 
 /**
@@ -31,7 +36,7 @@ export function reviseShadow(shadow: Shadow, value: unknown, registry: ClassRegi
 }
 
 /** Adds elements at the end of a list, for the price of what is added. */
-export function appendElements(list: ListNode, values: readonly unknown[], registry: ClassRegistry, path: Path): void {
+export function appendElements(list: ListNode, values: readonly unknown[], registry: ClassRegistry, path: Path | undefined): void {
   const from = list.elements.length;
   for (const [index, value] of values.entries()) {
     list.elements.push(settleElement(cloneValue(value, registry, { parent: path, key: from + index })));

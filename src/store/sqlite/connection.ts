@@ -80,7 +80,13 @@ export class Connection {
 
   close(): void {
     this.#statements.clear();
-    if (this.#owned) this.#database.close();
+    if (!this.#owned) return;
+    try {
+      // SQLite does this by itself when the last connection closes, unless a driver keeps statements alive.
+      this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    } finally {
+      this.#database.close();
+    }
   }
 
   async #transact<T>(what: string, work: () => T): Promise<T> {

@@ -1,0 +1,178 @@
+/** Making branches, and going back on one. */
+import { isSavepointError, SavepointError } from "../errors.js";
+import type { Frame } from "../state/encode.js";
+import { formatRefs, parseRefs } from "../state/refs.js";
+import type { Shadow } from "../state/shadow.js";
+import type { Admit, BranchCursor } from "./branch-cursor.js";
+import type { CheckpointInfo, CheckpointKind, SaveOptions } from "./checkpoint.js";
+import type { Cursors } from "./cursors.js";
+import { unnamedBranch } from "./ids.js";
+import { loadShadow } from "./load-state.js";
+import { type BranchRecord, MAIN, type Row, type SessionRecord } from "./records.js";
+import { buildCommit } from "./session-commit.js";
+import type { Known, SessionReader } from "./session-reader.js";
+
+/** A branch: a named head in a session's tree. */
+export interface BranchInfo {
+  /** `main`, the name it was given, or one that begins with `~` where it has none. */
+  readonly name: string;
+  readonly createdAt: number;
+  readonly head: CheckpointInfo | undefined;
+}
+
+/** Opens a branch whose head is `row` itself. Returns its name. */
+export async function forkAt(reader: SessionReader, number: number, row: Row, name: string | undefined): Promise<string> {
+  const { parentId } = await reader.describe(number, row, undefined);
+  return fork(reader, number, row, name, async (session, record) => {
+    const built = buildCommit({
+      sessionId: reader.sessionId,
+      sessionBefore: session,
+      session: { ...session.record, nextTape: record.tape + 1 },
+      branchBefore: undefined,
+      branch: { ...record, headParentId: parentId },
+      rows: [],
+      builtOn: [row.seq],
+    });
+    await reader.context.store.commit(built.commit);
+    return record.name;
+  });
+}
+
+/** Opens a branch behind `row` with a state of its own as its first checkpoint. */
+export async function forkWithState(
+  reader: SessionReader,
+  cursors: Cursors,
+  number: number,
+  row: Row,
+  name: string | undefined,
+  copy: Shadow,
+  options: SaveOptions,
+): Promise<CheckpointInfo> {
+  return fork(reader, number, row, name, async (session, record) => {
+    const shadow = await loadShadow(reader, number, row);
+    const cursor = cursors.get(reader, record.name);
+    return cursor.exclusive(async () => {
+      cursor.plan(session, record, shadow);
+      return cursor.save({ copy }, options, () => {});
+    });
+  });
+}
+
+/** Tries to open a branch until no other fork is in the way. */
+async function fork<T>(
+  reader: SessionReader,
+  number: number,
+  row: Row,
+  name: string | undefined,
+  attempt: (session: Known<SessionRecord>, record: BranchRecord) => Promise<T>,
+): Promise<T> {
+  for (;;) {
+    const session = await readSession(reader, number);
+    const tape = session.record.nextTape;
+    const record: BranchRecord = {
+      name: name ?? unnamedBranch(tape),
+      tape,
+      nextItem: 0,
+      epoch: 0,
+      createdAt: reader.context.now(),
+      from: row.seq,
+      head: row,
+      headParentId: undefined,
+    };
+    if ((await reader.heads(record.name)).branch) throw branchExists(reader, record.name);
+    try {
+      return await attempt(session, record);
+    } catch (error) {
+      if (!isSavepointError(error, "CONFLICT")) throw error;
+      if (!(await reader.row(number, row.seq))) throw removedMeanwhile(row, error);
+      // Another save or fork was first. Anything else would come again.
+      if ((await readSession(reader, number)).value === session.value) throw error;
+    }
+  }
+}
+
+/** Makes the state of `target` the head again, after keeping the head it replaces. */
+export async function rewindBranch(
+  reader: SessionReader,
+  cursor: BranchCursor,
+  target: Row,
+  admit: Admit,
+): Promise<CheckpointInfo> {
+  const { context, sessionId } = reader;
+  for (;;) {
+    const heads = await cursor.refresh();
+    admit(heads);
+    const { session, branch } = heads;
+    const head = branch?.record.head;
+    if (!session || !branch || !head) throw new SavepointError("CHECKPOINT_NOT_FOUND", "There is nothing to rewind.");
+    const { nextSeq } = session.record;
+    const now = context.now();
+    const at = (row: Row, seq: number, kind: CheckpointKind): Row =>
+      copyRow(row, { seq, kind, id: context.newId(), createdAt: now, branch: branch.record });
+    const kept = at(head, nextSeq, "preOperation");
+    const recovered = at(target, nextSeq + 1, "recovery");
+    const built = buildCommit({
+      sessionId,
+      sessionBefore: session,
+      session: { ...session.record, nextSeq: nextSeq + 2 },
+      branchBefore: branch,
+      branch: { ...branch.record, head: recovered, headParentId: target.id },
+      rows: [kept, recovered],
+      builtOn: [target.seq],
+    });
+    try {
+      await context.store.commit(built.commit);
+      cursor.committed(built);
+      return reader.toInfo(recovered, session.record.agent, target.id);
+    } catch (error) {
+      if (!isSavepointError(error, "CONFLICT")) throw error;
+      if (!(await reader.row(session.record.number, target.seq))) throw removedMeanwhile(target, error);
+    }
+  }
+}
+
+/** A new row with the state of another: its items are shared, its refs written as the new row's tape sees them. */
+function copyRow(
+  row: Row,
+  as: { seq: number; kind: CheckpointKind; id: string; createdAt: number; branch: BranchRecord },
+): Row {
+  const { seq, kind, id, createdAt, branch } = as;
+  return {
+    ...row,
+    seq,
+    kind,
+    id,
+    createdAt,
+    tape: branch.tape,
+    branch: branch.name,
+    parent: row.seq,
+    grandparent: row.parent,
+    label: undefined,
+    description: undefined,
+    trigger: "rewind",
+    pinned: false,
+    storedBytes: row.skeleton.json.length + row.skeleton.refs.length,
+    skeleton: moveFrame(row.skeleton, row.tape, branch.tape),
+  };
+}
+
+function moveFrame(frame: Frame, from: number, to: number): Frame {
+  return from === to ? frame : { json: frame.json, refs: formatRefs(parseRefs(frame.refs, from), to) };
+}
+
+async function readSession(reader: SessionReader, number: number): Promise<Known<SessionRecord>> {
+  const { session } = await reader.heads(MAIN);
+  if (session?.record.number === number) return session;
+  throw new SavepointError("SESSION_DELETED", `Session ${JSON.stringify(reader.sessionId)} was deleted meanwhile.`);
+}
+
+function removedMeanwhile(row: Row, cause: unknown): SavepointError {
+  return new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed meanwhile.`, { cause });
+}
+
+function branchExists(reader: SessionReader, name: string): SavepointError {
+  return new SavepointError(
+    "BRANCH_EXISTS",
+    `Session ${JSON.stringify(reader.sessionId)} already has a branch ${JSON.stringify(name)}. Choose another name.`,
+  );
+}

@@ -1,0 +1,100 @@
+/** What a checkpoint is, to callers. */
+import type { Hole } from "../state/decode.js";
+
+/** Why a checkpoint was taken. */
+export type CheckpointKind = "automatic" | "manual" | "preOperation" | "recovery";
+
+/** How the work stood when it was taken. */
+export type Status = "queued" | "running" | "waiting" | "completed" | "failed" | "halted";
+
+/** What the work had used up to then. */
+export interface Usage {
+  readonly tokens?: number;
+  readonly cost?: number;
+}
+
+/** A checkpoint without its state: what listings give. */
+export interface CheckpointInfo {
+  readonly id: string;
+  readonly sessionId: string;
+  /** The agent of the session, where one was named. */
+  readonly agent: string | undefined;
+  /** The branch it was saved on. */
+  readonly branch: string;
+  /** Its place in the session: rises with every save on any branch, and is never given twice. */
+  readonly seq: number;
+  /** The step of the work: 0 for the first, one more than the parent's unless it was given. */
+  readonly step: number;
+  readonly parentId: string | undefined;
+  /** Milliseconds since 1970. For people; the order is that of `seq`. */
+  readonly createdAt: number;
+  readonly kind: CheckpointKind;
+  readonly status: Status;
+  /** Why the work failed, halted or waits. */
+  readonly reason: string | undefined;
+  readonly label: string | undefined;
+  readonly description: string | undefined;
+  /** What made the program save. */
+  readonly trigger: string | undefined;
+  readonly resumeHint: string | undefined;
+  readonly tasksCompleted: number;
+  readonly usage: Usage | undefined;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  /** Pinned ones are never pruned. */
+  readonly pinned: boolean;
+  /** Bytes of the whole state, as one JSON text. */
+  readonly stateBytes: number;
+  /** Bytes that saving it added to the store. */
+  readonly storedBytes: number;
+}
+
+/** A checkpoint with its state, which is plain, mutable and the caller's own. */
+export interface Checkpoint<State = unknown> extends CheckpointInfo {
+  readonly state: State;
+  /** What is lost of the state; only ever non-empty when it was loaded with `partial`. */
+  readonly holes: readonly Hole[];
+  /** Newer checkpoints that `latest` had to step over because they are damaged, newest first. */
+  readonly skipped: readonly SkippedCheckpoint[];
+}
+
+/** A damaged checkpoint that was stepped over. */
+export interface SkippedCheckpoint {
+  readonly id: string | undefined;
+  readonly seq: number;
+  readonly reason: string;
+}
+
+/** What can be said about a checkpoint when it is saved. */
+export interface SaveOptions {
+  /**
+   * The id. The same id with the same content again changes nothing; with other content it is `CONFLICT`.
+   * @default a new UUIDv7
+   */
+  readonly id?: string;
+  /**
+   * The checkpoint that this one follows, by id. One that is not the head of its branch opens an unnamed branch.
+   * @default the head of the branch
+   */
+  readonly parent?: string;
+  /** @default one more than the parent's */
+  readonly step?: number;
+  /** @default "manual" */
+  readonly kind?: CheckpointKind;
+  /** @default "running" */
+  readonly status?: Status;
+  readonly reason?: string;
+  readonly label?: string;
+  readonly description?: string;
+  readonly trigger?: string;
+  readonly resumeHint?: string;
+  /** @default 0 */
+  readonly tasksCompleted?: number;
+  readonly usage?: Usage;
+  /** Any plain data; stored with the row, so keep it small. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** @default false */
+  readonly pinned?: boolean;
+}
+
+/** How a checkpoint is named: by id, `session#seq`, or what is known about it. */
+export type CheckpointRef = string | { readonly step: number } | { readonly label: string } | { readonly seq: number };

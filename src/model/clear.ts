@@ -1,0 +1,135 @@
+/** Removing all checkpoints of a session, and removing sessions. */
+import { isSavepointError } from "../errors.js";
+import type { Store } from "../store/store.js";
+import type { Context } from "./context.js";
+import {
+  ALL_DEAD,
+  branchesOf,
+  branchKey,
+  deadKey,
+  decodeNumbers,
+  idKey,
+  labelsOf,
+  notesOf,
+  numberKey,
+  rowsOf,
+  sessionKey,
+  tapeName,
+  tapesOf,
+} from "./keys.js";
+import { type BranchRecord, encodeBranch, MAIN, type Row } from "./records.js";
+import type { Heads, Known } from "./session-reader.js";
+import { SessionReader } from "./session-reader.js";
+
+/** Removes all checkpoints and all branches but an empty `main`, in one commit. Returns how many checkpoints. */
+export async function clearSession(reader: SessionReader, bind: (heads: Heads) => void): Promise<number> {
+  const { store } = reader.context;
+  for (;;) {
+    const heads = await reader.heads(MAIN);
+    bind(heads);
+    if (!heads.session) return 0;
+    const { number } = heads.session.record;
+    const branches: Known<BranchRecord>[] = [];
+    for await (const branch of reader.branches()) branches.push(branch);
+    const rows: Row[] = [];
+    let count = 0;
+    for await (const row of reader.allRows(number, false)) {
+      count++;
+      if (!("unreadable" in row)) rows.push(row);
+    }
+    const main = branches.find(({ record }) => record.name === MAIN)?.record;
+    const key = (branch: Known<BranchRecord>): string => branchKey(reader.sessionId, branch.record.name);
+    try {
+      await store.commit({
+        checks: [
+          { key: sessionKey(reader.sessionId), value: heads.session.value },
+          ...branches.map((branch) => ({ key: key(branch), value: branch.value })),
+        ],
+        deletes: [
+          rowsOf(number),
+          notesOf(number),
+          labelsOf(number),
+          ...rows.map((row) => idKey(row.id, number)),
+          ...branches.map(key),
+        ],
+        puts: main
+          ? [
+              {
+                key: branchKey(reader.sessionId, MAIN),
+                value: encodeBranch({ ...main, head: undefined, headParentId: undefined }),
+              },
+            ]
+          : [],
+      });
+    } catch (error) {
+      // Somebody saved meanwhile: that checkpoint is to go as well.
+      if (isSavepointError(error, "CONFLICT")) continue;
+      throw error;
+    }
+    for (const { record } of branches) {
+      await store.retain(tapeName(number, record.tape), [], { below: record.nextItem });
+    }
+    return count;
+  }
+}
+
+/**
+ * Deletes a session for good. One small commit makes it unreachable and its handles useless; what it leaves behind is
+ * freed afterwards, and by the next collection should this process die before that.
+ */
+export async function deleteSession(reader: SessionReader): Promise<boolean> {
+  const { store } = reader.context;
+  for (;;) {
+    const [record] = await store.get([sessionKey(reader.sessionId)]);
+    if (!record) return false;
+    // A damaged record can be deleted too; its number is then found the long way.
+    const whole = "value" in record ? record : undefined;
+    const number = whole ? (await reader.heads(MAIN)).session?.record.number : await reader.searchNumber();
+    const remains = number === undefined ? [] : [{ key: deadKey(number), value: "" }];
+    try {
+      await store.commit({
+        checks: [whole ? { key: record.key, value: whole.value } : { key: record.key, exists: true }],
+        deletes: [record.key, branchesOf(reader.sessionId), ...(number === undefined ? [] : [numberKey(number)])],
+        puts: remains,
+      });
+    } catch (error) {
+      if (isSavepointError(error, "CONFLICT")) continue;
+      throw error;
+    }
+    if (number !== undefined) await freeRemains(store, reader, number);
+    return true;
+  }
+}
+
+/** Frees what deleted sessions left behind, also those of processes that died over it. Returns their number. */
+export async function freeAllRemains(context: Context): Promise<number> {
+  const reader = new SessionReader(context, "");
+  let freed = 0;
+  for await (const record of reader.records(ALL_DEAD)) {
+    const [number] = decodeNumbers(record.key.slice(1), 1).numbers;
+    await freeRemains(context.store, reader, number as number);
+    freed++;
+  }
+  return freed;
+}
+
+async function freeRemains(store: Store, reader: SessionReader, number: number): Promise<void> {
+  for (;;) {
+    const page = await store.list(rowsOf(number), { limit: 500 });
+    if (page.length === 0) break;
+    const ids: string[] = [];
+    for (const row of await reader.rows(number, page.map((record) => seqOf(record.key)))) {
+      if (row && !("unreadable" in row)) ids.push(idKey(row.id, number));
+    }
+    await store.commit({ deletes: [...ids, ...page.map((record) => record.key)] });
+  }
+  await store.commit({ deletes: [notesOf(number), labelsOf(number)] });
+  for (const tape of await store.tapes(tapesOf(number))) {
+    await store.retain(tape, [], { below: Number.MAX_SAFE_INTEGER });
+  }
+  await store.commit({ deletes: [deadKey(number)] });
+}
+
+function seqOf(key: string): number {
+  return decodeNumbers(key.slice(1), 2).numbers[1] as number;
+}

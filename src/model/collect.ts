@@ -1,0 +1,158 @@
+/**
+ * Garbage collection: frees the items and blobs that no checkpoint reaches. It reads rows and refs, never states.
+ *
+ * It is safe while any process saves, because of three orders. Tapes are listed before branches, and a tape's first items
+ * come with its branch's record: a listed tape without a branch has no writer any more. Item counters are read before
+ * rows: what is written later is numbered above them and not looked at. Rows are read in the order of their seqs: a save
+ * may only point at what its parent reaches, so if the parent's row is gone before it is read, the child's is read later.
+ *
+ * Where anything that may point at something cannot be read, nothing is freed.
+ */
+import type { Unreadable } from "../state/decode.js";
+import { parseRefs } from "../state/refs.js";
+import { freeAllRemains } from "./clear.js";
+import type { Context } from "./context.js";
+import { Intervals } from "./intervals.js";
+import { ALL_NUMBERS, decodeNumbers, rowsOf, tapeName, tapesOf } from "./keys.js";
+import { decodeRow } from "./records.js";
+import { SessionReader } from "./session-reader.js";
+
+/** What a collection has freed. */
+export interface CollectReport {
+  /** Deleted sessions whose remains were freed. */
+  readonly sessions: number;
+  readonly items: number;
+  readonly blobs: number;
+  /** Bytes of the freed items and blobs. The file may take them back later. */
+  readonly bytes: number;
+}
+
+/** A blob must be unused for this long before it is freed: a save may be about to point at it. */
+const BLOB_AGE = 3_600_000;
+
+/** @param repack also rewrite what is packed together with live items */
+export async function collectGarbage(context: Context, options: { readonly repack: boolean }): Promise<CollectReport> {
+  const { store } = context;
+  const unusedSince = (await store.now()) - BLOB_AGE;
+  const sessions = await freeAllRemains(context);
+  const freed = { items: 0, bytes: 0 };
+  const blobs = new Set<string>();
+  let complete = true;
+  for await (const reader of allSessions(context)) {
+    const result = await collectSession(reader.reader, reader.number, blobs, options.repack);
+    if (result) {
+      freed.items += result.items;
+      freed.bytes += result.bytes;
+    } else complete = false;
+  }
+  const dropped = complete ? await dropBlobs(context, blobs, unusedSince) : { items: 0, bytes: 0 };
+  return { sessions, items: freed.items, blobs: dropped.items, bytes: freed.bytes + dropped.bytes };
+}
+
+async function* allSessions(context: Context): AsyncGenerator<{ reader: SessionReader; number: number }> {
+  for await (const record of new SessionReader(context, "").records(ALL_NUMBERS)) {
+    const [number] = decodeNumbers(record.key.slice(1), 1).numbers;
+    // A record that cannot be read has no id to report under; its session is marked all the same.
+    const sessionId = "value" in record ? record.value : `number ${number}`;
+    yield { reader: new SessionReader(context, sessionId), number: number as number };
+  }
+}
+
+/** `undefined` where something could not be read; then nothing was freed. */
+async function collectSession(
+  reader: SessionReader,
+  number: number,
+  blobs: Set<string>,
+  repack: boolean,
+): Promise<{ items: number; bytes: number } | undefined> {
+  const { store } = reader.context;
+  const tapes = await store.tapes(tapesOf(number));
+  const counters = new Map<string, number>();
+  const marks = new Marks(reader, number, blobs);
+  try {
+    for await (const { record } of reader.branches()) counters.set(tapeName(number, record.tape), record.nextItem);
+    for await (const record of reader.records(rowsOf(number))) {
+      if (!("value" in record)) throw new Unmarkable(record);
+      const { numbers } = decodeNumbers(record.key.slice(1), 2);
+      const row = decodeRow(numbers[1] as number, record.value, record.refs);
+      await marks.frame(row.skeleton.refs, row.tape);
+    }
+  } catch (error) {
+    const reason = error instanceof Unmarkable ? error.damage.unreadable : String(error);
+    reader.reportDamage(undefined, undefined, `nothing was freed: ${reason}`);
+    return undefined;
+  }
+  const freed = { items: 0, bytes: 0 };
+  for (const tape of tapes) {
+    const below = counters.get(tape) ?? Number.MAX_SAFE_INTEGER;
+    const result = await store.retain(tape, marks.live(tape), { below, repack });
+    freed.items += result.items;
+    freed.bytes += result.bytes;
+  }
+  return freed;
+}
+
+class Unmarkable extends Error {
+  constructor(readonly damage: Unreadable) {
+    super(damage.unreadable);
+  }
+}
+
+/** What is reachable so far. */
+class Marks {
+  readonly #live = new Map<string, Intervals>();
+
+  constructor(
+    readonly reader: SessionReader,
+    readonly number: number,
+    readonly blobs: Set<string>,
+  ) {}
+
+  live(tape: string): { start: number; count: number }[] {
+    return this.#live.get(tape)?.spans() ?? [];
+  }
+
+  /** Marks what a frame points at, and what that points at in turn. */
+  async frame(refs: string, tape: number): Promise<void> {
+    const frames = [{ refs, tape }];
+    for (let frame = frames.pop(); frame; frame = frames.pop()) {
+      for (const ref of parseRefs(frame.refs, frame.tape)) {
+        if ("blob" in ref) this.blobs.add(ref.blob);
+        else for (const piece of ref.pieces) frames.push(...(await this.#piece(piece)));
+      }
+    }
+  }
+
+  async #piece(piece: { tape: number; start: number; count: number }): Promise<{ refs: string; tape: number }[]> {
+    const tape = tapeName(this.number, piece.tape);
+    const live = this.#live.get(tape) ?? new Intervals();
+    this.#live.set(tape, live);
+    const found: { refs: string; tape: number }[] = [];
+    for (const span of live.add(piece.start, piece.count)) {
+      const refs = await this.reader.context.store.itemRefs({ tape, ...span });
+      if ("unreadable" in refs) throw new Unmarkable(refs);
+      for (const item of refs) found.push({ refs: item.refs, tape: piece.tape });
+    }
+    return found;
+  }
+}
+
+async function dropBlobs(
+  { store }: Context,
+  live: ReadonlySet<string>,
+  unusedSince: number,
+): Promise<{ items: number; bytes: number }> {
+  const freed = { items: 0, bytes: 0 };
+  for (let after = ""; ; ) {
+    const hashes = await store.blobs({ after, limit: 500 });
+    const last = hashes.at(-1);
+    if (last === undefined) return freed;
+    const result = await store.dropBlobs(
+      hashes.filter((hash) => !live.has(hash)),
+      { unusedSince },
+    );
+    freed.items += result.items;
+    freed.bytes += result.bytes;
+    after = last;
+  }
+}

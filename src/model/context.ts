@@ -1,0 +1,14 @@
+/** What every part of the model works with. */
+import type { ClassRegistry } from "../state/registry.js";
+import type { Store } from "../store/store.js";
+import type { Events } from "./events.js";
+
+export interface Context {
+  readonly store: Store;
+  readonly registry: ClassRegistry;
+  readonly events: Events;
+  /** The clock, in milliseconds. */
+  readonly now: () => number;
+  /** A new id. */
+  readonly newId: () => string;
+}

@@ -1,0 +1,49 @@
+/** What Savepoint tells while it works. */
+
+/** Something stored cannot be read. */
+export interface DamageEvent {
+  readonly sessionId: string;
+  /** The checkpoint that was being read; `undefined` where the damage is in the session's own records. */
+  readonly checkpointId: string | undefined;
+  readonly seq: number | undefined;
+  readonly reason: string;
+}
+
+/** The events, by name. */
+export interface SavepointEvents {
+  /** Something stored cannot be read. Whole data is still returned where there is some. */
+  readonly damage: DamageEvent;
+}
+
+export type EventName = keyof SavepointEvents;
+export type Listener<Name extends EventName> = (event: SavepointEvents[Name]) => void;
+/** Listeners given when a store is opened. */
+export type Listeners = { readonly [Name in EventName]?: Listener<Name> };
+
+export class Events {
+  readonly #listeners = new Map<EventName, Set<Listener<EventName>>>();
+
+  constructor(listeners: Listeners = {}) {
+    for (const [name, listener] of Object.entries(listeners)) if (listener) this.on(name as EventName, listener);
+  }
+
+  /** Returns the function that takes the listener off again. */
+  on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
+    const listeners = this.#listeners.get(name) ?? new Set();
+    this.#listeners.set(name, listeners.add(listener as Listener<EventName>));
+    return () => void listeners.delete(listener as Listener<EventName>);
+  }
+
+  /** A listener that throws does not disturb the others, nor the work it was told about. */
+  emit<Name extends EventName>(name: Name, event: SavepointEvents[Name]): void {
+    const listeners = this.#listeners.get(name);
+    if (!listeners?.size) console.warn(`savepoint: ${name}:`, event);
+    for (const listener of listeners ?? []) {
+      try {
+        listener(event);
+      } catch (error) {
+        console.error(`savepoint: a listener for "${name}" failed:`, error);
+      }
+    }
+  }
+}

@@ -1,0 +1,20 @@
+/** Where the store is when nobody says: found upwards from the working folder, like a git repository. */
+import { existsSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+
+const FOLDER = ".savepoint";
+
+/** The URL in `SAVEPOINT_URL`; else of the nearest `.savepoint` folder; else of a new one in the working folder. */
+export function findStore(folder: string = process.cwd()): string {
+  const fromEnvironment = process.env["SAVEPOINT_URL"];
+  if (fromEnvironment) return fromEnvironment;
+  for (let at = resolve(folder); ; at = dirname(at)) {
+    const found = existsSync(join(at, FOLDER));
+    if (found) return storeIn(at);
+    if (dirname(at) === at) return storeIn(resolve(folder));
+  }
+}
+
+function storeIn(folder: string): string {
+  return `sqlite:${join(folder, FOLDER, "store.db")}`;
+}

@@ -1,0 +1,100 @@
+/**
+ * Where everything is: the keys of a store's records, and the names of its tapes.
+ *
+ * A session has a number of its own, never given twice: rows and tapes are named after it, so that what belonged to a
+ * deleted session can never be mistaken for that of a new one with the same id. Numbers are written in base 36 behind
+ * their own length, which keeps them short and in order. A tab ends whatever a caller chose; ids have none.
+ *
+ * | key                         | value                                            |
+ * |-----------------------------|--------------------------------------------------|
+ * | `#`                         | the next number for a session                    |
+ * | `s⇥<session>`               | the session: number, agent, counters             |
+ * | `s⇥<session>⇥<branch>`      | the branch: head, epoch, item counter            |
+ * | `n<number>`                 | the id of the session with that number           |
+ * | `c<number><seq>`            | a checkpoint's row                               |
+ * | `i<id>⇥<number>`            | the seq of the checkpoint with that id           |
+ * | `a<number><seq><name>`      | something attached to a checkpoint: label, pin   |
+ * | `l<number><label>⇥<seq>`    | a checkpoint by its label                        |
+ * | `x<number>`                 | a deleted session whose remains are to be freed  |
+ */
+import { type KeyRange, prefixRange } from "../store/store.js";
+
+export const NEXT_NUMBER = "#";
+
+export const sessionKey = (session: string): string => `s\t${session}`;
+export const branchKey = (session: string, branch: string): string => `s\t${session}\t${branch}`;
+export const branchesOf = (session: string): KeyRange => prefixRange(`s\t${session}\t`);
+export const numberKey = (number: number): string => `n${encodeNumber(number)}`;
+export const ALL_NUMBERS: KeyRange = prefixRange("n");
+
+export const rowKey = (number: number, seq: number): string => `c${encodeNumber(number)}${encodeNumber(seq)}`;
+/** Rows with a seq from `from` (included) to `to` (excluded). */
+export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
+  const all = prefixRange(`c${encodeNumber(number)}`);
+  return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
+};
+export const idKey = (id: string, number: number): string => `i${packId(id)}\t${encodeNumber(number)}`;
+
+export const noteKey = (number: number, seq: number, name: string): string =>
+  `a${encodeNumber(number)}${encodeNumber(seq)}${name}`;
+export const notesOf = (number: number, from?: number, to?: number): KeyRange => {
+  const all = prefixRange(`a${encodeNumber(number)}`);
+  return {
+    from: from === undefined ? all.from : noteKey(number, from, ""),
+    to: to === undefined ? all.to : noteKey(number, to, ""),
+  };
+};
+export const labelKey = (number: number, label: string, seq: number): string =>
+  `l${encodeNumber(number)}${label}\t${encodeNumber(seq)}`;
+export const labelRange = (number: number, label: string): KeyRange => prefixRange(`l${encodeNumber(number)}${label}\t`);
+export const labelsOf = (number: number): KeyRange => prefixRange(`l${encodeNumber(number)}`);
+
+export const deadKey = (number: number): string => `x${encodeNumber(number)}`;
+export const ALL_DEAD: KeyRange = prefixRange("x");
+
+export const tapeName = (number: number, tape: number): string => `${encodeNumber(number)}${encodeNumber(tape)}`;
+export const tapesOf = (number: number): KeyRange => prefixRange(encodeNumber(number));
+
+/** Digits in base 36 behind their count: shorter numbers sort first, and it says itself where it ends. */
+export function encodeNumber(value: number): string {
+  const digits = value.toString(36);
+  return digits.length.toString(36) + digits;
+}
+
+/** The numbers at the start of a text that {@link encodeNumber} wrote. */
+export function decodeNumbers(text: string, count: number): { numbers: number[]; rest: string } {
+  const numbers: number[] = [];
+  let at = 0;
+  for (let index = 0; index < count; index++) {
+    const length = Number.parseInt(text[at] ?? "", 36);
+    numbers.push(Number.parseInt(text.slice(at + 1, at + 1 + length), 36));
+    at += 1 + length;
+  }
+  return { numbers, rest: text.slice(at) };
+}
+
+// In the order of their codes, so that packed ids sort like the ids they stand for.
+const ALPHABET = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** A UUID in 22 characters, in the order of UUIDs; any other id behind `=`. */
+export function packId(id: string): string {
+  if (!UUID.test(id)) return `=${id}`;
+  const digits = `${id.replaceAll("-", "")}0`;
+  let packed = "";
+  for (let at = 0; at < digits.length; at += 3) {
+    const bits = Number.parseInt(digits.slice(at, at + 3), 16);
+    packed += (ALPHABET[bits >> 6] as string) + (ALPHABET[bits & 63] as string);
+  }
+  return packed;
+}
+
+export function unpackId(packed: string): string {
+  if (packed.startsWith("=")) return packed.slice(1);
+  let digits = "";
+  for (let at = 0; at < packed.length; at += 2) {
+    const bits = (ALPHABET.indexOf(packed[at] as string) << 6) | ALPHABET.indexOf(packed[at + 1] as string);
+    digits += bits.toString(16).padStart(3, "0");
+  }
+  return [0, 8, 12, 16, 20].map((from, index, cuts) => digits.slice(from, cuts[index + 1] ?? 32)).join("-");
+}

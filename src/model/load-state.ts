@@ -1,0 +1,35 @@
+/** Reading the state of a checkpoint. */
+import { isSavepointError, SavepointError } from "../errors.js";
+import { decodeState, type Hole } from "../state/decode.js";
+import type { Shadow } from "../state/shadow.js";
+import type { Row } from "./records.js";
+import type { SessionReader } from "./session-reader.js";
+
+/**
+ * The shadow of a checkpoint's state. Damage is `DAMAGED`, or noted in `holes` where they are wanted.
+ *
+ * A part that is not found is looked for a second time if the checkpoint is still there: what is freed or packed anew
+ * while it is being read is not damaged.
+ */
+export async function loadShadow(reader: SessionReader, number: number, row: Row, holes?: Hole[]): Promise<Shadow> {
+  const read = (): Promise<Shadow> => decodeState(row.skeleton, row.tape, reader.stateReader(number), holes);
+  try {
+    return await read();
+  } catch (error) {
+    if (!isSavepointError(error, "DAMAGED")) throw error;
+    const again = await reader.row(number, row.seq);
+    if (!again) {
+      throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed while it was read.`, { cause: error });
+    }
+  }
+  try {
+    return await read();
+  } catch (error) {
+    if (!isSavepointError(error, "DAMAGED")) throw error;
+    throw new SavepointError(
+      "DAMAGED",
+      `Checkpoint ${reader.sessionId}#${row.seq} (${row.id}) is damaged. ${error.message} Load another one, or this one with { partial: true }.`,
+      { cause: error, details: { ...error.details, checkpointId: row.id } },
+    );
+  }
+}

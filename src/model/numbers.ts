@@ -1,0 +1,45 @@
+/** Numbers for sessions: small, and never given twice, by any process. */
+import { isSavepointError } from "../errors.js";
+import type { Store } from "../store/store.js";
+import { NEXT_NUMBER } from "./keys.js";
+
+/** Taken at once, so that processes that open many sessions do not meet over every single one. Gaps do no harm. */
+const BLOCK = 16;
+
+export class NumberSource {
+  readonly #store: Store;
+  #next = 0;
+  #end = 0;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  next(): Promise<number> {
+    const mine = this.#turn.then(async () => {
+      if (this.#next === this.#end) await this.#takeBlock();
+      return this.#next++;
+    });
+    this.#turn = mine.catch(() => {});
+    return mine;
+  }
+
+  async #takeBlock(): Promise<void> {
+    for (;;) {
+      const [record] = await this.#store.get([NEXT_NUMBER]);
+      const value = record && "value" in record ? record.value : undefined;
+      const first = Number(value ?? 0);
+      const put = { key: NEXT_NUMBER, value: String(first + BLOCK) };
+      try {
+        await this.#store.commit({ checks: [{ key: NEXT_NUMBER, value }], puts: [put] });
+        this.#next = first;
+        this.#end = first + BLOCK;
+        return;
+      } catch (error) {
+        // Another process took this block: look again. A damaged counter would look the same forever.
+        if (!isSavepointError(error, "CONFLICT") || (record && !("value" in record))) throw error;
+      }
+    }
+  }
+}

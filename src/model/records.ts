@@ -1,0 +1,207 @@
+/**
+ * The texts of the model's records. What has its usual value is left out: a row costs about a hundred bytes.
+ *
+ * The session's record is what its numbering hangs on, a branch's record what its saves hang on: each commit to a branch
+ * checks and replaces both, so of two writers that started from the same head one is refused. The branch's record also
+ * carries a copy of its head's row: reading the latest state takes one record and its items.
+ */
+import { SavepointError } from "../errors.js";
+import { cloneValue } from "../state/clone.js";
+import type { Frame } from "../state/encode.js";
+import type { ClassRegistry } from "../state/registry.js";
+import { hasNodes, type Shadow } from "../state/shadow.js";
+import { shadowToValue } from "../state/value.js";
+import type { CheckpointKind, Status, Usage } from "./checkpoint.js";
+import { timeOfId, unnamedBranch } from "./ids.js";
+import { packId, unpackId } from "./keys.js";
+
+export const MAIN = "main";
+
+/** A session: its number, and the next of what it numbers. */
+export interface SessionRecord {
+  readonly number: number;
+  readonly agent: string | undefined;
+  readonly createdAt: number;
+  readonly nextSeq: number;
+  readonly nextTape: number;
+}
+
+/** A branch: its tape, its head, and the number that the next item on its tape gets. */
+export interface BranchRecord {
+  readonly name: string;
+  readonly tape: number;
+  readonly nextItem: number;
+  /** Rises whenever the right to write the branch changes hands. */
+  readonly epoch: number;
+  readonly createdAt: number;
+  /** The checkpoint it was forked from. */
+  readonly from: number | undefined;
+  /** The newest checkpoint's row; `undefined` while there is none. */
+  readonly head: Row | undefined;
+  /** The id of the head's parent. */
+  readonly headParentId: string | undefined;
+}
+
+/** A checkpoint as it is stored. */
+export interface Row {
+  readonly seq: number;
+  readonly id: string;
+  /** The tape that its skeleton's refs do not name: that of the branch it was saved on. */
+  readonly tape: number;
+  readonly branch: string;
+  readonly parent: number | undefined;
+  /** The parent's parent, so that one unreadable row does not end the line. */
+  readonly grandparent: number | undefined;
+  readonly createdAt: number;
+  readonly step: number;
+  readonly kind: CheckpointKind;
+  readonly status: Status;
+  readonly reason: string | undefined;
+  readonly label: string | undefined;
+  readonly description: string | undefined;
+  readonly trigger: string | undefined;
+  readonly resumeHint: string | undefined;
+  readonly tasksCompleted: number;
+  readonly usage: Usage | undefined;
+  /** In its encoded form. */
+  readonly metadata: Shadow | undefined;
+  readonly pinned: boolean;
+  readonly stateBytes: number;
+  readonly storedBytes: number;
+  readonly skeleton: Frame;
+}
+
+export function encodeSession(record: SessionRecord): string {
+  const { number, agent, createdAt, nextSeq, nextTape } = record;
+  return JSON.stringify({ n: number, a: agent, t: createdAt, q: nextSeq, p: nextTape });
+}
+
+export function decodeSession(value: string): SessionRecord {
+  const { n, a, t, q, p } = JSON.parse(value) as { n: number; a?: string; t: number; q: number; p: number };
+  return { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p };
+}
+
+interface StoredBranch {
+  b: string;
+  p: number;
+  i: number;
+  e: number;
+  t: number;
+  f?: number;
+  h?: [number, string, string, string?];
+}
+
+export function encodeBranch(record: BranchRecord): string {
+  const { name, tape, nextItem, epoch, createdAt, from, head, headParentId } = record;
+  const h = head && [head.seq, encodeRow(head), head.skeleton.refs, headParentId];
+  return JSON.stringify({ b: name, p: tape, i: nextItem, e: epoch, t: createdAt, f: from, h });
+}
+
+export function decodeBranch(value: string): BranchRecord {
+  const { b, p, i, e, t, f, h } = JSON.parse(value) as StoredBranch;
+  const head = h && decodeRow(h[0], h[1], h[2]);
+  return { name: b, tape: p, nextItem: i, epoch: e, createdAt: t, from: f, head, headParentId: h?.[3] };
+}
+
+/** A row's fields, by letters. Those that have their usual value are missing. */
+interface StoredRow {
+  /** id */
+  i: string;
+  /** tape, and the branch's name where it has one */
+  b?: number | [number, string];
+  /** parent and grandparent, as distances; 0 for none */
+  p?: number | [number, number];
+  t?: number;
+  s: number;
+  k?: CheckpointKind;
+  c?: Status;
+  r?: string;
+  l?: string;
+  d?: string;
+  g?: string;
+  h?: string;
+  n?: number;
+  u?: Usage;
+  m?: Shadow;
+  x?: 1;
+  z: number;
+  w: number;
+}
+
+/** Its fields, and the skeleton on a line of its own: listings parse the first line only. */
+export function encodeRow(row: Row): string {
+  const usualParents = row.seq === 0 ? [0, 0] : [1, row.seq === 1 ? 0 : 1];
+  const parents = [distance(row.seq, row.parent), distance(row.parent, row.grandparent)];
+  const unusual = parents[0] !== usualParents[0] || parents[1] !== usualParents[1];
+  const stored: StoredRow = {
+    i: packId(row.id),
+    ...(row.tape !== 0 && { b: row.branch === unnamedBranch(row.tape) ? row.tape : [row.tape, row.branch] }),
+    ...(unusual && { p: parents as [number, number] }),
+    ...(row.createdAt !== timeOfId(row.id) && { t: row.createdAt }),
+    s: row.step,
+    ...(row.kind !== "manual" && { k: row.kind }),
+    ...(row.status !== "running" && { c: row.status }),
+    ...(row.reason !== undefined && { r: row.reason }),
+    ...(row.label !== undefined && { l: row.label }),
+    ...(row.description !== undefined && { d: row.description }),
+    ...(row.trigger !== undefined && { g: row.trigger }),
+    ...(row.resumeHint !== undefined && { h: row.resumeHint }),
+    ...(row.tasksCompleted !== 0 && { n: row.tasksCompleted }),
+    ...(row.usage !== undefined && { u: row.usage }),
+    ...(row.metadata !== undefined && { m: row.metadata }),
+    ...(row.pinned && { x: 1 }),
+    z: row.stateBytes,
+    w: row.storedBytes,
+  };
+  return `${JSON.stringify(stored)}\n${row.skeleton.json}`;
+}
+
+export function decodeRow(seq: number, value: string, refs: string): Row {
+  const end = value.indexOf("\n");
+  const stored = JSON.parse(value.slice(0, end)) as StoredRow;
+  const [tape, branch] = typeof stored.b === "number" ? [stored.b, unnamedBranch(stored.b)] : (stored.b ?? [0, MAIN]);
+  const usualParents = seq === 0 ? [0, 0] : [1, seq === 1 ? 0 : 1];
+  const [toParent = 0, toGrandparent = 0] = (stored.p ?? usualParents) as number[];
+  const parent = toParent === 0 ? undefined : seq - toParent;
+  const id = unpackId(stored.i);
+  return {
+    seq,
+    id,
+    tape,
+    branch,
+    parent,
+    grandparent: parent === undefined || toGrandparent === 0 ? undefined : parent - toGrandparent,
+    createdAt: stored.t ?? timeOfId(id) ?? 0,
+    step: stored.s,
+    kind: stored.k ?? "manual",
+    status: stored.c ?? "running",
+    reason: stored.r,
+    label: stored.l,
+    description: stored.d,
+    trigger: stored.g,
+    resumeHint: stored.h,
+    tasksCompleted: stored.n ?? 0,
+    usage: stored.u,
+    metadata: stored.m,
+    pinned: stored.x === 1,
+    stateBytes: stored.z,
+    storedBytes: stored.w,
+    skeleton: { json: value.slice(end + 1), refs },
+  };
+}
+
+function distance(from: number | undefined, to: number | undefined): number {
+  return from === undefined || to === undefined ? 0 : from - to;
+}
+
+/** Metadata in the form it is stored in; refuses what cannot be stored in a row. */
+export function encodeMetadata(metadata: Readonly<Record<string, unknown>> | undefined, registry: ClassRegistry): Shadow | undefined {
+  if (metadata === undefined || Object.keys(metadata).length === 0) return undefined;
+  const shadow = cloneValue(metadata, registry);
+  if (!hasNodes(shadow)) return shadow;
+  throw new SavepointError("INVALID_ARGUMENT", "The metadata contains large bytes. Keep those in the state.");
+}
+
+export function decodeMetadata(metadata: Shadow | undefined, registry: ClassRegistry): Record<string, unknown> {
+  return metadata === undefined ? {} : (shadowToValue(metadata, registry) as Record<string, unknown>);
+}

@@ -1,0 +1,67 @@
+/** Puts together the one commit by which a session changes. */
+import type { Frame } from "../state/encode.js";
+import type { Check, Commit, Put } from "../store/store.js";
+import { branchKey, idKey, labelKey, numberKey, rowKey, sessionKey, tapeName } from "./keys.js";
+import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
+import type { Known } from "./session-reader.js";
+
+/** What becomes of a session and one of its branches. */
+export interface SessionChange {
+  readonly sessionId: string;
+  readonly sessionBefore: Known<SessionRecord> | undefined;
+  readonly session: SessionRecord;
+  readonly branchBefore: Known<BranchRecord> | undefined;
+  readonly branch: BranchRecord;
+  readonly rows: readonly Row[];
+  /** New items of the branch's tape. */
+  readonly items?: readonly Frame[];
+  readonly blobs?: ReadonlyMap<string, Uint8Array>;
+  /** Checkpoints that are built upon without being the head: they must still be there. */
+  readonly builtOn?: readonly number[];
+}
+
+export interface BuiltCommit {
+  readonly commit: Commit;
+  readonly session: Known<SessionRecord>;
+  readonly branch: Known<BranchRecord>;
+}
+
+export function buildCommit(change: SessionChange): BuiltCommit {
+  const { sessionId, sessionBefore, branchBefore, rows } = change;
+  const { number } = change.session;
+  const session = { record: change.session, value: encodeSession(change.session) };
+  const branch = { record: change.branch, value: encodeBranch(change.branch) };
+  const ofSession = sessionKey(sessionId);
+  const ofBranch = branchKey(sessionId, change.branch.name);
+
+  const checks: Check[] = [
+    { key: ofSession, value: sessionBefore?.value },
+    { key: ofBranch, value: branchBefore?.value },
+    ...rows.map((row) => ({ key: idKey(row.id, number), value: undefined })),
+    ...(change.builtOn ?? []).map((seq) => ({ key: rowKey(number, seq), exists: true as const })),
+  ];
+  const puts: Put[] = [
+    { key: ofSession, value: session.value },
+    { key: ofBranch, value: branch.value },
+    ...(sessionBefore ? [] : [{ key: numberKey(number), value: sessionId }]),
+    ...rows.flatMap((row) => putsOfRow(row, number)),
+  ];
+  const items = change.items ?? [];
+  const first = branchBefore?.record.nextItem ?? 0;
+  const commit: Commit = {
+    checks,
+    puts,
+    items: items.length === 0 ? [] : [{ tape: tapeName(number, change.branch.tape), first, items }],
+    blobs: [...(change.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes })),
+  };
+  return { commit, session, branch };
+}
+
+function putsOfRow(row: Row, number: number): Put[] {
+  const seq = String(row.seq);
+  return [
+    { key: rowKey(number, row.seq), value: encodeRow(row), refs: row.skeleton.refs },
+    { key: idKey(row.id, number), value: seq },
+    ...(row.label === undefined ? [] : [{ key: labelKey(number, row.label, row.seq), value: seq }]),
+  ];
+}

@@ -1,0 +1,243 @@
+/**
+ * Reads a session's records: what it is, its branches, its rows. It caches nothing, so it always sees what is committed.
+ */
+import { SavepointError } from "../errors.js";
+import type { Unreadable, StateReader } from "../state/decode.js";
+import type { Piece } from "../state/refs.js";
+import { type KeyRange, type StoredRecord, type UnreadableRecord } from "../store/store.js";
+import type { CheckpointInfo, CheckpointRef } from "./checkpoint.js";
+import type { Context } from "./context.js";
+import {
+  ALL_NUMBERS,
+  branchesOf,
+  branchKey,
+  decodeNumbers,
+  idKey,
+  labelRange,
+  notesOf,
+  rowKey,
+  rowsOf,
+  sessionKey,
+  tapeName,
+} from "./keys.js";
+import { type BranchRecord, decodeBranch, decodeMetadata, decodeRow, decodeSession, type Row, type SessionRecord } from "./records.js";
+
+/** A record and the text it was read from, which a commit checks. */
+export interface Known<T> {
+  readonly value: string;
+  readonly record: T;
+}
+
+/** A session and one of its branches, as far as they exist. */
+export interface Heads {
+  readonly session: Known<SessionRecord> | undefined;
+  readonly branch: Known<BranchRecord> | undefined;
+}
+
+const PAGE = 128;
+
+export class SessionReader {
+  readonly context: Context;
+  readonly sessionId: string;
+
+  constructor(context: Context, sessionId: string) {
+    this.context = context;
+    this.sessionId = sessionId;
+  }
+
+  /** The records that saves hang on. Damaged ones are `DAMAGED`: nothing can be built on them. */
+  async heads(branch: string): Promise<Heads> {
+    const [session, head] = await this.context.store.get([sessionKey(this.sessionId), branchKey(this.sessionId, branch)]);
+    return { session: this.#known(session, decodeSession), branch: this.#known(head, decodeBranch) };
+  }
+
+  async *branches(): AsyncGenerator<Known<BranchRecord>> {
+    for await (const record of this.records(branchesOf(this.sessionId))) {
+      const known = this.#known(record, decodeBranch);
+      if (known) yield known;
+    }
+  }
+
+  /** The rows with these seqs, one for one. */
+  async rows(number: number, seqs: readonly number[]): Promise<(Row | Unreadable | undefined)[]> {
+    const records = await this.context.store.get(seqs.map((seq) => rowKey(number, seq)));
+    return records.map((record) => record && this.#row(record));
+  }
+
+  async row(number: number, seq: number): Promise<Row | Unreadable | undefined> {
+    return (await this.rows(number, [seq]))[0];
+  }
+
+  /**
+   * The rows from `head` back along the parents, newest first. A row that cannot be read is reported and stepped over
+   * to its parent; where that is unknown the line ends with an {@link Unreadable}.
+   */
+  async *line(number: number, head: Row): AsyncGenerator<Row | (Unreadable & { readonly seq: number })> {
+    yield head;
+    let child = head;
+    let page = new Map<number, Row | Unreadable>();
+    for (let seq = child.parent, next = child.grandparent; seq !== undefined; ) {
+      if (!page.has(seq)) page = await this.#pageBefore(number, seq);
+      const row = page.get(seq);
+      if (row && !("unreadable" in row)) {
+        yield row;
+        child = row;
+        [seq, next] = [row.parent, row.grandparent];
+        continue;
+      }
+      yield { seq, unreadable: row?.unreadable ?? "it is missing" };
+      [seq, next] = [next, undefined];
+    }
+  }
+
+  /** All rows of the session in the order of their seqs, or against it. */
+  async *allRows(number: number, reverse: boolean): AsyncGenerator<Row | (Unreadable & { readonly seq: number })> {
+    for await (const record of this.records(rowsOf(number), reverse)) {
+      const row = this.#row(record);
+      yield "unreadable" in row ? { ...row, seq: seqOf(record.key) } : row;
+    }
+  }
+
+  /** The row that a caller names, or `undefined` where there is none. */
+  async find(number: number, ref: CheckpointRef, head: Row | undefined): Promise<Row | undefined> {
+    if (typeof ref === "string") return this.#findByName(number, ref);
+    if ("seq" in ref) return this.#whole(await this.row(number, ref.seq), ref.seq);
+    if ("label" in ref) {
+      const [entry] = await this.context.store.list(labelRange(number, ref.label), { limit: 1, reverse: true });
+      return entry && "value" in entry ? this.find(number, { seq: Number(entry.value) }, head) : undefined;
+    }
+    if (!head) return undefined;
+    for await (const row of this.line(number, head)) {
+      if ("unreadable" in row) this.reportDamage(undefined, row.seq, row.unreadable);
+      else if (row.step === ref.step) return row;
+    }
+    return undefined;
+  }
+
+  /** Labels and pins that were attached later, by seq. */
+  async notes(number: number, from: number, to: number): Promise<Map<number, Map<string, string>>> {
+    const notes = new Map<number, Map<string, string>>();
+    for await (const record of this.records(notesOf(number, from, to + 1))) {
+      if (!("value" in record)) continue;
+      const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
+      const seq = numbers[1] as number;
+      const ofRow = notes.get(seq) ?? new Map<string, string>();
+      notes.set(seq, ofRow.set(rest, record.value));
+    }
+    return notes;
+  }
+
+  toInfo(row: Row, agent: string | undefined, parentId: string | undefined, notes?: Map<string, string>): CheckpointInfo {
+    const label = notes?.get("label");
+    const pin = notes?.get("pin");
+    return {
+      id: row.id,
+      sessionId: this.sessionId,
+      agent,
+      branch: row.branch,
+      seq: row.seq,
+      step: row.step,
+      parentId,
+      createdAt: row.createdAt,
+      kind: row.kind,
+      status: row.status,
+      reason: row.reason,
+      label: label === undefined ? row.label : label || undefined,
+      description: row.description,
+      trigger: row.trigger,
+      resumeHint: row.resumeHint,
+      tasksCompleted: row.tasksCompleted,
+      usage: row.usage,
+      metadata: decodeMetadata(row.metadata, this.context.registry),
+      pinned: pin === undefined ? row.pinned : pin === "1",
+      stateBytes: row.stateBytes,
+      storedBytes: row.storedBytes,
+    };
+  }
+
+  /** The info of one row, with what it takes to look up. */
+  async describe(number: number, row: Row, agent: string | undefined): Promise<CheckpointInfo> {
+    const [parent, notes] = await Promise.all([
+      row.parent === undefined ? undefined : this.row(number, row.parent),
+      this.notes(number, row.seq, row.seq),
+    ]);
+    const parentId = parent && !("unreadable" in parent) ? parent.id : undefined;
+    return this.toInfo(row, agent, parentId, notes.get(row.seq));
+  }
+
+  /** Reads items and blobs of the session's states. */
+  stateReader(number: number): StateReader {
+    const { store } = this.context;
+    return {
+      items: (pieces: readonly Piece[]) =>
+        store.items(pieces.map(({ tape, start, count }) => ({ tape: tapeName(number, tape), start, count }))),
+      blob: (hash) => store.blob(hash),
+    };
+  }
+
+  /** The session's number, found the long way when its own record cannot be read. */
+  async searchNumber(): Promise<number | undefined> {
+    for await (const record of this.records(ALL_NUMBERS, true)) {
+      if ("value" in record && record.value === this.sessionId) return decodeNumbers(record.key.slice(1), 1).numbers[0];
+    }
+    return undefined;
+  }
+
+  reportDamage(checkpointId: string | undefined, seq: number | undefined, reason: string): void {
+    this.context.events.emit("damage", { sessionId: this.sessionId, checkpointId, seq, reason });
+  }
+
+  async *records(range: KeyRange, reverse = false): AsyncGenerator<StoredRecord | UnreadableRecord> {
+    let { from, to } = range;
+    for (;;) {
+      const page = await this.context.store.list({ from, to }, { limit: PAGE, reverse });
+      yield* page;
+      const last = page.at(-1);
+      if (!last || page.length < PAGE) return;
+      if (reverse) to = last.key;
+      // No key continues with a character below this one.
+      else from = `${last.key}\u0001`;
+    }
+  }
+
+  async #pageBefore(number: number, seq: number): Promise<Map<number, Row | Unreadable>> {
+    const records = await this.context.store.list(rowsOf(number, 0, seq + 1), { limit: PAGE, reverse: true });
+    return new Map(records.map((record) => [seqOf(record.key), this.#row(record)]));
+  }
+
+  async #findByName(number: number, name: string): Promise<Row | undefined> {
+    const [entry] = await this.context.store.get([idKey(name, number)]);
+    if (entry && "value" in entry) return this.find(number, { seq: Number(entry.value) }, undefined);
+    const prefix = `${this.sessionId}#`;
+    const seq = name.startsWith(prefix) ? name.slice(prefix.length) : "";
+    return /^\d{1,15}$/.test(seq) ? this.find(number, { seq: Number(seq) }, undefined) : undefined;
+  }
+
+  #row(record: StoredRecord | UnreadableRecord): Row | Unreadable {
+    if (!("value" in record)) return { unreadable: record.unreadable };
+    return decodeRow(seqOf(record.key), record.value, record.refs);
+  }
+
+  #whole(row: Row | Unreadable | undefined, seq: number): Row | undefined {
+    if (!row || !("unreadable" in row)) return row;
+    this.reportDamage(undefined, seq, row.unreadable);
+    throw new SavepointError(
+      "DAMAGED",
+      `Checkpoint ${this.sessionId}#${seq} is damaged: ${row.unreadable}. Load another checkpoint.`,
+    );
+  }
+
+  #known<T>(record: StoredRecord | UnreadableRecord | undefined, decode: (value: string) => T): Known<T> | undefined {
+    if (!record) return undefined;
+    if ("value" in record) return { value: record.value, record: decode(record.value) };
+    this.reportDamage(undefined, undefined, record.unreadable);
+    throw new SavepointError(
+      "DAMAGED",
+      `Session ${JSON.stringify(this.sessionId)} is damaged: ${record.unreadable}. Its checkpoints may still be loaded by id.`,
+    );
+  }
+}
+
+function seqOf(key: string): number {
+  return decodeNumbers(key.slice(1), 2).numbers[1] as number;
+}

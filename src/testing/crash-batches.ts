@@ -1,0 +1,86 @@
+/**
+ * What the process writes that is killed: numbered batches, each one commit of every kind of thing, each building on the
+ * one before. The number alone says what a batch holds, so that whoever looks later knows what must be there.
+ */
+import assert from "node:assert/strict";
+import type { Commit, Frame, Store } from "../store/store.js";
+import { assertSame, isUnreadable, valueOf } from "./assertions.js";
+import { blobOf, EVERYTHING, frame, listAll } from "./samples.js";
+
+const ITEMS = 3;
+const NUMBERED = 2;
+
+/** The commit of batch `n`, from 1 on. */
+export function batch(n: number): Commit {
+  return {
+    checks: [{ key: "head", value: n === 1 ? undefined : String(n - 1) }],
+    deletes: [`latest/${n - 1}`],
+    puts: [
+      { key: "head", value: String(n) },
+      { key: `latest/${n}`, value: String(n) },
+      { key: batchKey(n), value: JSON.stringify({ n, text: "é".repeat(n % 50) }), refs: `${ITEMS * (n - 1)}+${ITEMS}` },
+    ],
+    items: [
+      { tape: "tape", first: ITEMS * (n - 1), items: ownItems(n) },
+      { tape: "numbered", counter: "next", items: numberedItems(n) },
+    ],
+    blobs: [blobOf(`blob of batch ${n}`)],
+  };
+}
+
+/** The last batch that is there; 0 for none. */
+export async function lastBatch(store: Store): Promise<number> {
+  return Number((await valueOf(store, "head")) ?? 0);
+}
+
+/** Exactly the batches up to the last one are there, and each is whole. Returns the number of the last. */
+export async function assertWhole(store: Store): Promise<number> {
+  const last = await lastBatch(store);
+  const numbers = Array.from({ length: last }, (_, index) => index + 1);
+
+  const records = new Map((await listAll(store, EVERYTHING)).map((record) => [record.key, record]));
+  const expected = new Map<string, { key: string; value: string; refs: string }>();
+  const expect = (key: string, value: string, refs = ""): unknown => expected.set(key, { key, value, refs });
+  for (const n of numbers) {
+    const put = batch(n).puts?.at(-1);
+    if (put) expect(put.key, put.value, put.refs);
+  }
+  if (last > 0) {
+    expect("head", String(last));
+    expect(`latest/${last}`, String(last));
+    expect("next", String(NUMBERED * last));
+  }
+  assertSame(Object.fromEntries(records), Object.fromEntries([...expected].sort()), `The records of ${last} batches`);
+
+  await assertTape(store, "tape", numbers.flatMap(ownItems));
+  await assertTape(store, "numbered", numbers.flatMap(numberedItems));
+
+  const hashes = numbers.map((n) => blobOf(`blob of batch ${n}`).hash).sort();
+  assertSame(await store.blobs({ after: "", limit: last + 100 }), hashes, "The blobs");
+  for (const hash of hashes) {
+    const bytes = await store.blob(hash);
+    if (isUnreadable(bytes)) assert.fail(bytes.unreadable);
+  }
+  return last;
+}
+
+function batchKey(n: number): string {
+  return `batch/${String(n).padStart(6, "0")}`;
+}
+
+function ownItems(n: number): Frame[] {
+  return Array.from({ length: ITEMS }, (_, index) => frame({ n, index, text: "x".repeat(n % 300) }, index === 0 ? `${n}+1` : ""));
+}
+
+function numberedItems(n: number): Frame[] {
+  return Array.from({ length: NUMBERED }, (_, index) => frame({ n, numbered: index }));
+}
+
+/** The tape holds exactly these, from 0 on. */
+async function assertTape(store: Store, tape: string, items: readonly Frame[]): Promise<void> {
+  const found = await store.items([{ tape, start: 0, count: items.length + 100 }]);
+  assertSame(found.slice(0, items.length), items, `The items of ${tape}`);
+  assert.ok(found.slice(items.length).every(isUnreadable), `${tape} holds more than its ${items.length} items.`);
+  const refs = items.flatMap((item, index) => (item.refs === "" ? [] : [{ item: index, refs: item.refs }]));
+  assertSame(await store.itemRefs({ tape, start: 0, count: items.length + 100 }), refs, `The refs of ${tape}`);
+}

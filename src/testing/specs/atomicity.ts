@@ -1,0 +1,86 @@
+/** A commit is applied as a whole, or nothing of it is. */
+import assert from "node:assert/strict";
+import type { Commit, Store } from "../../store/store.js";
+import { assertItems, rejectsWith, valueOf } from "../assertions.js";
+import { blobOf, contentOf, frame, frames, hashOf } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+export function atomicitySpec(suite: Suite): void {
+  suite.describe("atomicity", () => {
+    const reasons: Record<string, Commit> = {
+      "a failed check": { checks: [{ key: "head", value: "stale" }] },
+      "a time that has not come": { notBefore: Date.UTC(2200, 0) },
+      "a blob that is not there": { blobs: [{ hash: hashOf(new Uint8Array(1)) }] },
+      "a number that is taken": { items: [{ tape: "t", first: 4, items: frames(1) }] },
+      "a numbered run that meets a taken number": { items: [{ tape: "t", counter: "low", items: frames(3) }] },
+    };
+    for (const [reason, failing] of Object.entries(reasons)) {
+      suite.test(`${reason} leaves nothing of the commit behind`, async ({ store }) => {
+        await fill(store);
+        const before = await contentOf(store);
+        await rejectsWith("CONFLICT", store.commit(withWrites(failing)));
+        assert.deepEqual(await contentOf(store), before);
+        // The same once more, between others that are applied.
+        const outcomes = await Promise.allSettled([
+          store.commit({ puts: [{ key: "before", value: "1" }] }),
+          store.commit(withWrites(failing)),
+          store.commit({ puts: [{ key: "after", value: "1" }], items: [{ tape: "u", counter: "next", items: frames(1) }] }),
+        ]);
+        assert.deepEqual(
+          outcomes.map(({ status }) => status),
+          ["fulfilled", "rejected", "fulfilled"],
+        );
+        await store.commit({ deletes: ["before", "after"], puts: [{ key: "next", value: "2" }] });
+        await assertItems(store, { tape: "u", start: 0, count: 4 }, [...frames(2), frames(1)[0], undefined]);
+        const after = await contentOf(store);
+        assert.deepEqual({ ...after, tapes: after.tapes["t"] }, { ...before, tapes: before.tapes["t"] });
+      });
+    }
+
+    suite.test("what was refused can be committed once its reason is gone", async ({ store }) => {
+      await fill(store);
+      const commit = withWrites({ checks: [{ key: "head", value: "2" }] });
+      await rejectsWith("CONFLICT", store.commit(commit));
+      await store.commit({ puts: [{ key: "head", value: "2" }] });
+      await store.commit(commit);
+      assert.equal(await valueOf(store, "head"), "9");
+      assert.equal(await valueOf(store, "kept"), undefined);
+      await assertItems(store, { tape: "t", start: 20, count: 2 }, frames(2, 20));
+    });
+  });
+}
+
+async function fill(store: Store): Promise<void> {
+  await store.commit({
+    puts: [
+      { key: "head", value: "1", refs: "0+5" },
+      { key: "kept", value: "1" },
+      { key: "low", value: "1" },
+    ],
+    items: [
+      { tape: "t", first: 2, items: frames(5, 2) },
+      { tape: "u", counter: "next", items: frames(2) },
+    ],
+    blobs: [blobOf("kept")],
+  });
+}
+
+/** A commit that writes something of every kind, before and after what makes it fail. */
+function withWrites(failing: Commit): Commit {
+  return {
+    ...failing,
+    deletes: ["kept", { from: "l", to: "m" }],
+    puts: [
+      { key: "head", value: "9" },
+      { key: "new", value: "1", ifAbsent: true },
+    ],
+    items: [
+      { tape: "t", first: 20, items: frames(2, 20) },
+      { tape: "v", first: 0, items: [frame("v", "0+1")] },
+      { tape: "u", counter: "next", items: frames(3) },
+      ...(failing.items ?? []),
+      { tape: "w", counter: "fresh", items: frames(1) },
+    ],
+    blobs: [blobOf("new"), ...(failing.blobs ?? [])],
+  };
+}

@@ -1,0 +1,124 @@
+/** Blobs: bytes under their hash, kept once, and for as long as commits use them. */
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Store } from "../../store/store.js";
+import { assertSame, assertUnreadable, conflictsOver, isUnreadable } from "../assertions.js";
+import { blobOf, bytesOf, hashOf } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+const LONG_AGO = 0;
+const AN_HOUR = 3_600_000;
+
+export function blobSpec(suite: Suite): void {
+  suite.describe("blobs", () => {
+    suite.test("bytes are read back by their hash", async ({ store }) => {
+      const all = [new Uint8Array(0), Uint8Array.of(0), Uint8Array.from({ length: 256 }, (_, n) => n), bytesOf(3_000_000)];
+      await store.commit({ blobs: all.map((bytes) => ({ hash: hashOf(bytes), bytes })) });
+      for (const bytes of all) assertSame(await bytesIn(store, hashOf(bytes)), Buffer.from(bytes), "The blob");
+    });
+
+    suite.test("a missing blob is unreadable", async ({ store }) => {
+      assertUnreadable(await store.blob(hashOf(bytesOf(3))));
+    });
+
+    suite.test("the same bytes are kept once", async ({ store }) => {
+      const bytes = bytesOf(100_000);
+      const hash = hashOf(bytes);
+      await store.commit({ blobs: [{ hash, bytes }, { hash, bytes }] });
+      for (let n = 0; n < 20; n++) await store.commit({ blobs: [{ hash, bytes }] });
+      await store.compact();
+      assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [hash]);
+      const size = await store.bytes();
+      assert.ok(size < 1_000_000, `22 times the same 100,000 bytes take ${size}.`);
+    });
+
+    suite.test("the bytes are the store's own: changing what was given or returned changes nothing", async ({ store }) => {
+      const { hash, bytes } = blobOf("mine");
+      await store.commit({ blobs: [{ hash, bytes }] });
+      bytes.fill(0);
+      (await bytesIn(store, hash)).fill(0);
+      assert.equal((await bytesIn(store, hash)).toString(), "mine");
+    });
+
+    suite.test("using a blob that is not there conflicts; using one that is there does not", async ({ store }) => {
+      const { hash, bytes } = blobOf("a");
+      await conflictsOver(hash, store, { blobs: [{ hash }], puts: [{ key: "k", value: "1" }] });
+      assert.deepEqual(await store.get(["k"]), [undefined]);
+      await store.commit({ blobs: [{ hash, bytes }] });
+      await store.commit({ blobs: [{ hash }], puts: [{ key: "k", value: "1" }] });
+      assert.equal((await bytesIn(store, hash)).toString(), "a");
+    });
+
+    suite.test("hashes are listed in order, page by page", async ({ store }) => {
+      const blobs = Array.from({ length: 25 }, (_, n) => blobOf(`blob ${n}`));
+      await store.commit({ blobs });
+      const found: string[] = [];
+      for (let after = ""; ; after = found.at(-1) as string) {
+        const page = await store.blobs({ after, limit: 10 });
+        found.push(...page);
+        if (page.length < 10) break;
+      }
+      assert.deepEqual(found, blobs.map(({ hash }) => hash).sort());
+    });
+
+    suite.test("what was used since a moment is kept, what was not is freed", async ({ store }) => {
+      const blobs = [blobOf("a"), blobOf("b")];
+      const hashes = blobs.map(({ hash }) => hash);
+      await store.commit({ blobs });
+      const before = (await store.now()) - AN_HOUR;
+      assert.deepEqual(await store.dropBlobs(hashes, { unusedSince: before }), { items: 0, bytes: 0 });
+      assert.equal((await bytesIn(store, hashes[0] as string)).toString(), "a");
+      const freed = await store.dropBlobs([hashes[0] as string, hashOf(bytesOf(9))], { unusedSince: before + 2 * AN_HOUR });
+      assert.equal(freed.items, 1);
+      assert.ok(freed.bytes > 0);
+      assertUnreadable(await store.blob(hashes[0] as string));
+      assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [hashes[1]]);
+    });
+
+    suite.test("a use counts as from now on, with the bytes and without", async ({ store }) => {
+      const [idle, touched, again] = [blobOf("idle"), blobOf("touched"), blobOf("again")];
+      await store.commit({ blobs: [idle, touched, again] });
+      const since = await nextMoment(store);
+      await store.commit({ blobs: [{ hash: touched.hash }, again] });
+      const freed = await store.dropBlobs([idle.hash, touched.hash, again.hash], { unusedSince: since });
+      assert.equal(freed.items, 1);
+      assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [touched.hash, again.hash].sort());
+    });
+
+    suite.test("a commit that conflicts uses nothing", async ({ store }) => {
+      const idle = blobOf("idle");
+      await store.commit({ blobs: [idle] });
+      const since = await nextMoment(store);
+      await conflictsOver("k", store, { checks: [{ key: "k", exists: true }], blobs: [{ hash: idle.hash }, blobOf("new")] });
+      assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [idle.hash]);
+      await store.dropBlobs([idle.hash], { unusedSince: since });
+      assert.deepEqual(await store.blobs({ after: "", limit: 10 }), []);
+    });
+
+    suite.test("a freed blob can be stored again", async ({ store }) => {
+      const blob = blobOf("a");
+      await store.commit({ blobs: [blob] });
+      await store.dropBlobs([blob.hash], { unusedSince: (await store.now()) + AN_HOUR });
+      await store.commit({ blobs: [blob] });
+      assert.equal((await bytesIn(store, blob.hash)).toString(), "a");
+      assert.deepEqual(await store.dropBlobs([blob.hash], { unusedSince: LONG_AGO }), { items: 0, bytes: 0 });
+    });
+  });
+}
+
+async function bytesIn(store: Store, hash: string): Promise<Buffer> {
+  const bytes = await store.blob(hash);
+  if (isUnreadable(bytes)) assert.fail(bytes.unreadable);
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** The store's time, once it is later than now. */
+async function nextMoment(store: Store): Promise<number> {
+  const start = await store.now();
+  for (let tries = 0; tries < 1_000; tries++) {
+    const now = await store.now();
+    if (now > start) return now;
+    await sleep(1);
+  }
+  assert.fail("The store's clock stands still.");
+}

@@ -1,0 +1,87 @@
+/** Compaction changes how things are packed, and nothing that can be read. */
+import assert from "node:assert/strict";
+import type { Store } from "../../store/store.js";
+import { assertSame } from "../assertions.js";
+import { blobOf, bytesOf, contentOf, EVERYTHING, frame, hashOf } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+export function compactSpec(suite: Suite): void {
+  suite.describe("compact", () => {
+    suite.test("an empty store can be compacted", async ({ store }) => {
+      await store.compact();
+      assert.deepEqual(await store.list(EVERYTHING, { limit: 1 }), []);
+    });
+
+    suite.test("everything reads the same afterwards, and again", async ({ store }) => {
+      await fill(store);
+      const before = await contentOf(store);
+      for (let round = 0; round < 2; round++) {
+        await store.compact();
+        assertSame(await contentOf(store), before, "The content");
+      }
+    });
+
+    suite.test("commits may go on meanwhile", async ({ store }) => {
+      await fill(store);
+      const commits = Array.from({ length: 50 }, (_, n) =>
+        store.commit({ items: [{ tape: "t/0", counter: "next/0", items: [frame(`new ${n}`)] }], puts: [{ key: `new/${n}`, value: "1" }] }),
+      );
+      await Promise.all([store.compact(), ...commits, store.compact()]);
+      assert.equal((await store.list({ from: "new/", to: "new0" }, { limit: 100 })).length, 50);
+      const expected = commits.map((_, n) => frame(`new ${n}`));
+      assertSame(await store.items([{ tape: "t/0", start: 150, count: 50 }]), expected, "The new items");
+    });
+
+    suite.test("the space of what is gone is given back", async ({ store }) => {
+      const blob = bytesOf(2_000_000);
+      await store.commit({
+        puts: [{ key: "large", value: "x".repeat(1_000_000) }],
+        items: [{ tape: "t", first: 0, items: [frame("x".repeat(2_000_000))] }],
+        blobs: [{ hash: hashOf(blob), bytes: blob }],
+      });
+      await store.compact();
+      const full = await store.bytes();
+      assert.ok(full > 0);
+      await store.commit({ deletes: ["large"] });
+      await store.retain("t", [], { below: 1 });
+      await store.dropBlobs([hashOf(blob)], { unusedSince: Number.MAX_SAFE_INTEGER });
+      await store.compact();
+      const empty = await store.bytes();
+      assert.ok(empty < full / 2, `${full} bytes became ${empty}.`);
+    });
+
+    suite.testDurable("what was compacted is there when the store is opened again", async ({ store, reopen }) => {
+      await fill(store);
+      const before = await contentOf(store);
+      await store.compact();
+      await store.close();
+      assertSame(await contentOf(await reopen()), before, "The content");
+    });
+
+    suite.testShared("two handles may compact at once", async ({ store }, second) => {
+      await fill(store);
+      const before = await contentOf(store);
+      await Promise.all([store.compact(), second.compact()]);
+      assertSame(await contentOf(store), before, "The content");
+      assertSame(await contentOf(second), before, "The content");
+    });
+  });
+}
+
+/** Tapes of small runs and holes, records, blobs. */
+async function fill(store: Store): Promise<void> {
+  const commits: Promise<unknown>[] = [];
+  for (let n = 0; n < 150; n++) {
+    commits.push(
+      store.commit({
+        puts: [{ key: `k/${n % 40}`, value: String(n), refs: `${n}+1` }],
+        items: [
+          { tape: "t/0", counter: "next/0", items: [frame({ n }, n % 4 ? "" : `${n}+1`)] },
+          { tape: "t/1", first: 2 * n, items: [frame("x".repeat(n * 20))] },
+        ],
+        blobs: n % 50 ? [] : [blobOf(`blob ${n}`)],
+      }),
+    );
+  }
+  await Promise.all(commits);
+}

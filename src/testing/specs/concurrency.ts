@@ -1,0 +1,109 @@
+/** Many at once: nothing is lost, and nobody sees half of a commit. */
+import assert from "node:assert/strict";
+import { isSavepointError } from "../../errors.js";
+import type { Store } from "../../store/store.js";
+import { isUnreadable, valueOf } from "../assertions.js";
+import { blobOf, frame, frames, listAll } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+export function concurrencySpec(suite: Suite): void {
+  suite.describe("concurrency", () => {
+    suite.test("many commits at once on different keys and tapes are all applied", async ({ store }) => {
+      const commits = Array.from({ length: 500 }, (_, n) =>
+        store.commit({
+          checks: [{ key: `k/${n}`, value: undefined }],
+          puts: [{ key: `k/${n}`, value: String(n) }],
+          items: [{ tape: `t/${n % 50}`, first: Math.floor(n / 50), items: [frame(n)] }],
+          blobs: n % 10 ? [] : [blobOf(`blob ${n}`)],
+        }),
+      );
+      await Promise.all(commits);
+      assert.equal((await listAll(store, { from: "k/", to: "k0" })).length, 500);
+      const spans = Array.from({ length: 50 }, (_, n) => ({ tape: `t/${n}`, start: 0, count: 10 }));
+      const expected = spans.flatMap((_, tape) => Array.from({ length: 10 }, (_unused, n) => frame(50 * n + tape)));
+      assert.deepEqual(await store.items(spans), expected);
+      assert.equal((await store.blobs({ after: "", limit: 100 })).length, 50);
+    });
+
+    suite.test("increments that are tried again on a conflict add up", async ({ store }) => {
+      await Promise.all(Array.from({ length: 10 }, () => increment(store, 10)));
+      assert.equal(await valueOf(store, "count"), "100");
+    });
+
+    suite.testShared("two handles that race for one record lose nothing", async ({ store }, second) => {
+      await Promise.all([increment(store, 40), increment(second, 40), increment(store, 40), increment(second, 40)]);
+      assert.equal(await valueOf(store, "count"), "160");
+      assert.equal(await valueOf(second, "count"), "160");
+    });
+
+    suite.test("several keys are read at one moment", ({ store }) => readWhileWriting(store, store));
+
+    suite.testShared("several keys are read at one moment, also through another handle", ({ store }, second) =>
+      readWhileWriting(store, second),
+    );
+
+    suite.test("items that are read while their tape is packed and freed are whole", ({ store }) => readWhilePacking(store, store));
+
+    suite.testShared("items that another handle reads while their tape is packed are whole", ({ store }, second) =>
+      readWhilePacking(store, second),
+    );
+  });
+}
+
+/** Adds to a count by compare-and-set, as every writer of a branch does. */
+async function increment(store: Store, times: number): Promise<void> {
+  for (let done = 0; done < times; ) {
+    const value = await valueOf(store, "count");
+    try {
+      await store.commit({ checks: [{ key: "count", value }], puts: [{ key: "count", value: String(Number(value ?? 0) + 1) }] });
+      done++;
+    } catch (error) {
+      if (!isSavepointError(error, "CONFLICT")) throw error;
+    }
+  }
+}
+
+async function readWhileWriting(writer: Store, reader: Store): Promise<void> {
+  const keys = ["a", "m", "z"];
+  let writing = true;
+  const writes = (async () => {
+    for (let n = 0; n < 100; n++) await writer.commit({ puts: keys.map((key) => ({ key, value: String(n) })) });
+  })().finally(() => {
+    writing = false;
+  });
+  const reads = (async () => {
+    while (writing) {
+      for (const records of [await reader.get(keys), await reader.list({ from: "a", to: "zz" }, { limit: 10 })]) {
+        const values = new Set(records.map((record) => (record && "value" in record ? record.value : record)));
+        assert.ok(values.size <= 1, `One commit was seen in part: ${[...values].join(", ")}.`);
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  })();
+  await Promise.all([writes, reads]);
+}
+
+async function readWhilePacking(writer: Store, reader: Store): Promise<void> {
+  const live = { start: 100, count: 100 };
+  for (let first = 0; first < 200; first += 5) await writer.commit({ items: [{ tape: "t", first, items: frames(5, first) }] });
+  let packing = true;
+  const packs = (async () => {
+    for (let round = 0; round < 10; round++) {
+      const first = 200 + round;
+      await writer.commit({ items: [{ tape: "t", first, items: frames(1, first) }] });
+      await writer.retain("t", [live], { below: 10 * (round + 1), repack: true });
+      await writer.compact();
+    }
+  })().finally(() => {
+    packing = false;
+  });
+  const reads = (async () => {
+    while (packing) {
+      const items = await reader.items([{ tape: "t", start: 0, count: 200 }]);
+      assert.deepEqual(items.slice(100), frames(100, 100));
+      for (const [n, item] of items.slice(0, 100).entries()) if (!isUnreadable(item)) assert.deepEqual(item, frame({ n }));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  })();
+  await Promise.all([packs, reads]);
+}

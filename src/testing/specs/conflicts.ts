@@ -1,0 +1,125 @@
+/** Checks: a commit is applied only where what its caller relied on still holds. */
+import assert from "node:assert/strict";
+import { type Check, type Commit } from "../../store/store.js";
+import { conflictsOver, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
+import { frame } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+const AN_HOUR = 3_600_000;
+
+export function conflictSpec(suite: Suite): void {
+  suite.describe("conflicts", () => {
+    suite.test("each kind of check holds or fails as it says", async ({ store }) => {
+      await store.commit({ puts: [{ key: "there", value: "1" }] });
+      const holds: Check[] = [
+        { key: "there", value: "1" },
+        { key: "there", exists: true },
+        { key: "missing", value: undefined },
+      ];
+      const fails: Check[] = [
+        { key: "there", value: "2" },
+        { key: "there", value: "" },
+        { key: "there", value: undefined },
+        { key: "missing", value: "1" },
+        { key: "missing", value: "" },
+        { key: "missing", exists: true },
+        { key: "There", exists: true },
+      ];
+      for (const check of holds) await store.commit({ checks: [check] });
+      await store.commit({ checks: holds });
+      for (const check of fails) {
+        await conflictsOver(check.key, store, { checks: [...holds, check], puts: [{ key: "written", value: "1" }] });
+      }
+      assert.equal(await valueOf(store, "written"), undefined);
+    });
+
+    suite.test("a conflict names every key whose check failed, and no other", async ({ store }) => {
+      await store.commit({ puts: [{ key: "fine", value: "1" }] });
+      const checks: Check[] = [
+        { key: "b", exists: true },
+        { key: "fine", value: "1" },
+        { key: "a", value: "2" },
+      ];
+      const error = await rejectsWith("CONFLICT", store.commit({ checks }));
+      assert.deepEqual(error.details["keys"], ["b", "a"]);
+    });
+
+    suite.test("an empty value is a value", async ({ store }) => {
+      await store.commit({ puts: [{ key: "k", value: "" }] });
+      await store.commit({ checks: [{ key: "k", value: "" }, { key: "k", exists: true }] });
+      await conflictsOver("k", store, { checks: [{ key: "k", value: undefined }] });
+    });
+
+    suite.test("checks look at the store before the commit's own writes", async ({ store }) => {
+      await conflictsOver("k", store, { checks: [{ key: "k", value: "1" }], puts: [{ key: "k", value: "1" }] });
+      await store.commit({ checks: [{ key: "k", value: undefined }], puts: [{ key: "k", value: "1" }] });
+      await store.commit({ checks: [{ key: "k", value: "1" }], deletes: ["k"] });
+      assert.equal(await valueOf(store, "k"), undefined);
+    });
+
+    suite.test("notBefore waits for the store's clock", async ({ store }) => {
+      const now = await store.now();
+      assert.ok(Number.isFinite(now) && now > 0);
+      await rejectsWith("CONFLICT", store.commit({ notBefore: now + AN_HOUR, puts: [{ key: "k", value: "early" }] }));
+      assert.equal(await valueOf(store, "k"), undefined);
+      await store.commit({ notBefore: now, puts: [{ key: "k", value: "in time" }] });
+      await store.commit({ notBefore: now - AN_HOUR });
+      assert.equal(await valueOf(store, "k"), "in time");
+    });
+
+    suite.test("of two commits in one turn, the second may build on the first", async ({ store }) => {
+      await Promise.all([
+        store.commit({ puts: [{ key: "head", value: "1" }], items: [{ tape: "t", first: 0, items: [frame(0)] }] }),
+        store.commit({
+          checks: [{ key: "head", value: "1" }],
+          puts: [{ key: "head", value: "2" }],
+          items: [{ tape: "t", first: 1, items: [frame(1)] }],
+        }),
+        store.commit({ checks: [{ key: "head", value: "2" }], deletes: ["head"] }),
+        store.commit({ checks: [{ key: "head", value: undefined }], puts: [{ key: "head", value: "4" }] }),
+      ]);
+      assert.equal(await valueOf(store, "head"), "4");
+    });
+
+    suite.test("of those in one turn, each conflicts alone", async ({ store }) => {
+      const commits = Array.from({ length: 20 }, (_, n): Commit => {
+        const puts = [{ key: `k${n}`, value: "1" }];
+        return n % 3 === 1 ? { checks: [{ key: "missing", exists: true }], puts } : { puts };
+      });
+      const outcomes = await Promise.allSettled(commits.map((commit) => store.commit(commit)));
+      for (const [n, outcome] of outcomes.entries()) {
+        assert.equal(outcome.status, n % 3 === 1 ? "rejected" : "fulfilled", `commit ${n}`);
+        assert.equal(await valueOf(store, `k${n}`), n % 3 === 1 ? undefined : "1");
+      }
+    });
+
+    suite.test("those that build on a failed one fail with it", async ({ store }) => {
+      const step = (from: string | undefined, to: string): Commit => ({
+        checks: [{ key: "head", value: from }],
+        puts: [{ key: "head", value: to }],
+      });
+      const commits = [step(undefined, "1"), step("stale", "2"), step("2", "3"), step("3", "4"), step("1", "5")];
+      const outcomes = await Promise.allSettled(commits.map((commit) => store.commit(commit)));
+      assert.deepEqual(
+        outcomes.map(({ status }) => status),
+        ["fulfilled", "rejected", "rejected", "rejected", "fulfilled"],
+      );
+      assert.equal(await valueOf(store, "head"), "5");
+    });
+
+    suite.test("one of many that race for a key wins", async ({ store }) => {
+      const claims = Array.from({ length: 50 }, (_, n) =>
+        store.commit({ checks: [{ key: "owner", value: undefined }], puts: [{ key: "owner", value: String(n) }] }),
+      );
+      const outcomes = await Promise.allSettled(claims);
+      const winners = outcomes.flatMap(({ status }, n) => (status === "fulfilled" ? [String(n)] : []));
+      assert.deepEqual(winners, [await valueOf(store, "owner")]);
+    });
+
+    suite.test("a commit without anything is applied", async ({ store }) => {
+      assert.deepEqual(await store.commit({}), { firsts: [] });
+      const found = await store.items([{ tape: "t", start: 0, count: 1 }]);
+      assert.ok(isUnreadable(found[0]));
+    });
+  });
+}

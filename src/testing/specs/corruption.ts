@@ -1,0 +1,126 @@
+/** Damaged data is never returned as good, and what is not damaged stays readable. */
+import assert from "node:assert/strict";
+import type { Store } from "../../store/store.js";
+import { assertItems, assertUnreadable, conflictsOver, getOne, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
+import type { Damage } from "../harness.js";
+import { blobOf, EVERYTHING, frame, frames } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+const KINDS: readonly Damage[] = ["flip", "truncate", "remove"];
+const TEXT = "a text with é, \u{1f600} and a good many letters, so that half of it is still something";
+const VICTIM = frame({ text: TEXT }, "0+1;2:5+3");
+const BLOB = blobOf(TEXT);
+
+export function corruptionSpec(suite: Suite): void {
+  suite.describe("damage", () => {
+    for (const how of KINDS) {
+      suite.testDamage(`a record: ${how}`, async ({ store, damage }) => {
+        await fill(store);
+        await damage({ kind: "record", key: "k/2" }, how);
+        const record = await getOne(store, "k/2");
+        const listed = await store.list({ from: "k/", to: "k0" }, { limit: 10 });
+        if (how === "remove") {
+          assert.equal(record, undefined);
+          assert.deepEqual(
+            listed.map(({ key }) => key),
+            ["k/1", "k/3"],
+          );
+        } else {
+          assertUnreadable(record);
+          assert.equal(record?.key, "k/2");
+          assert.deepEqual(
+            listed.map(({ key }) => key),
+            ["k/1", "k/2", "k/3"],
+          );
+          assertUnreadable(listed[1]);
+        }
+        assert.deepEqual([await valueOf(store, "k/1"), await valueOf(store, "k/3")], [TEXT, TEXT]);
+        assert.deepEqual(listed[0], { key: "k/1", value: TEXT, refs: "0+1" });
+        assert.deepEqual(listed.at(-1), { key: "k/3", value: TEXT, refs: "0+1" });
+        await conflictsOver("k/2", store, { checks: [{ key: "k/2", value: TEXT }], puts: [{ key: "new", value: "1" }] });
+        if (how !== "remove") await conflictsOver("k/2", store, { checks: [{ key: "k/2", value: undefined }] });
+        assert.equal(await valueOf(store, "new"), undefined);
+        await assertOthersReadable(store);
+        await store.commit({ puts: [{ key: "k/2", value: "mended" }] });
+        assert.equal(await valueOf(store, "k/2"), "mended");
+      });
+
+      suite.testDamage(`an item: ${how}`, async ({ store, damage }) => {
+        await fill(store);
+        await damage({ kind: "item", tape: "t", item: 1 }, how);
+        await assertItems(store, { tape: "t", start: 0, count: 3 }, [frame(0), undefined, frame(2)]);
+        await assertItems(store, { tape: "t", start: 1, count: 1 }, [undefined]);
+        const refs = await store.itemRefs({ tape: "t", start: 0, count: 3 });
+        if (how === "remove") assert.ok(isUnreadable(refs) || refs.length === 0);
+        else assert.ok(isUnreadable(refs) || (refs.length === 1 && refs[0]?.refs === VICTIM.refs));
+        await assertOthersReadable(store);
+      });
+
+      suite.testDamage(`an item, and then everything is packed: ${how}`, async ({ store, damage }) => {
+        await fill(store);
+        await damage({ kind: "item", tape: "t", item: 1 }, how);
+        for (let first = 3; first < 150; first += 3) {
+          await store.commit({ items: [{ tape: "t", first, items: frames(3, first) }] });
+        }
+        await store.compact();
+        await assertItems(store, { tape: "t", start: 0, count: 150 }, [frame(0), undefined, frame(2), ...frames(147, 3)]);
+        await store.retain("t", [{ start: 0, count: 5 }], { below: 140, repack: true });
+        await assertItems(store, { tape: "t", start: 0, count: 5 }, [frame(0), undefined, frame(2), ...frames(2, 3)]);
+        await assertOthersReadable(store);
+      });
+
+      suite.testDamage(`a blob: ${how}`, async ({ store, damage }) => {
+        await fill(store);
+        await damage({ kind: "blob", hash: BLOB.hash }, how);
+        assertUnreadable(await store.blob(BLOB.hash));
+        if (how === "remove") await conflictsOver(BLOB.hash, store, { blobs: [{ hash: BLOB.hash }] });
+        await assertOthersReadable(store);
+        // Who brings the bytes again and is told that they are stored must be able to read them.
+        await store.commit({ blobs: [BLOB] });
+        assert.deepEqual(Buffer.from((await store.blob(BLOB.hash)) as Uint8Array), Buffer.from(BLOB.bytes));
+      });
+
+      suite.testDamage(`a counter: ${how}`, async ({ store, damage }) => {
+        for (let n = 0; n < 12; n++) await store.commit({ items: [{ tape: "n", counter: "next", items: frames(1, n) }] });
+        await damage({ kind: "record", key: "next" }, how);
+        const append = store.commit({ items: [{ tape: "n", counter: "next", items: frames(1, 12) }] });
+        await rejectsWith(how === "remove" ? "CONFLICT" : "DAMAGED", append);
+        await assertItems(store, { tape: "n", start: 0, count: 13 }, [...frames(12), undefined]);
+      });
+    }
+
+    for (const how of ["flip", "truncate"] as const) {
+      suite.testDamage(`what an item points at: ${how}`, async ({ store, damage }) => {
+        await fill(store);
+        await damage({ kind: "refs", tape: "t", item: 1 }, how);
+        assertUnreadable(await store.itemRefs({ tape: "t", start: 0, count: 3 }));
+        assertUnreadable(await store.itemRefs({ tape: "t", start: 1, count: 1 }));
+        const [before, item, after] = await store.items([{ tape: "t", start: 0, count: 3 }]);
+        assert.deepEqual([before, after], [frame(0), frame(2)]);
+        if (!isUnreadable(item)) assert.deepEqual(item, VICTIM);
+        assert.deepEqual(await store.itemRefs({ tape: "other", start: 0, count: 1 }), [{ item: 0, refs: VICTIM.refs }]);
+        await assertOthersReadable(store);
+      });
+    }
+  });
+}
+
+/** Things of each kind side by side, each written by a commit of its own. */
+async function fill(store: Store): Promise<void> {
+  for (const key of ["k/1", "k/2", "k/3"]) await store.commit({ puts: [{ key, value: TEXT, refs: "0+1" }] });
+  for (const [first, item] of [frame(0), VICTIM, frame(2)].entries()) {
+    await store.commit({ items: [{ tape: "t", first, items: [item] }] });
+  }
+  await store.commit({ items: [{ tape: "other", first: 0, items: [VICTIM] }] });
+  await store.commit({ blobs: [BLOB] });
+  await store.commit({ blobs: [blobOf("other")] });
+}
+
+/** What the tests of damage leave alone. */
+async function assertOthersReadable(store: Store): Promise<void> {
+  assert.equal(await valueOf(store, "k/1"), TEXT);
+  await assertItems(store, { tape: "other", start: 0, count: 1 }, [VICTIM]);
+  assert.ok(!isUnreadable(await store.blob(blobOf("other").hash)));
+  const records = await store.list(EVERYTHING, { limit: 100 });
+  assert.ok(records.filter(isUnreadable).length <= 1);
+}

@@ -1,0 +1,167 @@
+/** Items: what was added to a tape is read back by its numbers, however it was written and whatever lies between. */
+import assert from "node:assert/strict";
+import { assertItems, assertSame, assertUnreadable, conflictsOver } from "../assertions.js";
+import { EVERYTHING, frame, frames } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+export function itemSpec(suite: Suite): void {
+  suite.describe("items", () => {
+    suite.test("a run is read back by its numbers", async ({ store }) => {
+      const { firsts } = await store.commit({ items: [{ tape: "t", first: 0, items: frames(5) }] });
+      assert.deepEqual(firsts, [0]);
+      await assertItems(store, { tape: "t", start: 0, count: 5 }, frames(5));
+      await assertItems(store, { tape: "t", start: 2, count: 2 }, frames(2, 2));
+    });
+
+    suite.test("a span may cross runs of several commits", async ({ store }) => {
+      for (const first of [0, 3, 4, 9]) {
+        const next = { 0: 3, 3: 4, 4: 9, 9: 12 }[first] as number;
+        await store.commit({ items: [{ tape: "t", first, items: frames(next - first, first) }] });
+      }
+      for (let start = 0; start < 12; start++) {
+        const count = 12 - start;
+        await assertItems(store, { tape: "t", start, count }, frames(count, start));
+        await assertItems(store, { tape: "t", start: 0, count: start }, frames(start));
+      }
+    });
+
+    suite.test("spans are answered one for one and in order, also the same one twice", async ({ store }) => {
+      await store.commit({
+        items: [
+          { tape: "a", first: 0, items: frames(4) },
+          { tape: "b", first: 10, items: frames(4, 10) },
+        ],
+      });
+      const spans = [
+        { tape: "b", start: 12, count: 2 },
+        { tape: "a", start: 1, count: 1 },
+        { tape: "a", start: 0, count: 0 },
+        { tape: "b", start: 12, count: 2 },
+      ];
+      assert.deepEqual(await store.items(spans), [...frames(2, 12), ...frames(1, 1), ...frames(2, 12)]);
+      assert.deepEqual(await store.items([]), []);
+    });
+
+    suite.test("missing items are unreadable, in their place", async ({ store }) => {
+      await store.commit({ items: [{ tape: "t", first: 2, items: frames(2, 2) }] });
+      await store.commit({ items: [{ tape: "t", first: 6, items: frames(1, 6) }] });
+      const there = new Set([2, 3, 6]);
+      const expected = Array.from({ length: 9 }, (_, n) => (there.has(n) ? frames(1, n)[0] : undefined));
+      await assertItems(store, { tape: "t", start: 0, count: 9 }, expected);
+      await assertItems(store, { tape: "t", start: 4, count: 2 }, [undefined, undefined]);
+      await assertItems(store, { tape: "t", start: 1_000_000, count: 1 }, [undefined]);
+      await assertItems(store, { tape: "no such tape", start: 0, count: 2 }, [undefined, undefined]);
+    });
+
+    suite.test("numbers may lie far apart", async ({ store }) => {
+      const numbers = [0, 1_000, 2 ** 31, 2 ** 32 + 1, 2 ** 52];
+      for (const first of numbers) await store.commit({ items: [{ tape: "t", first, items: [frame(first)] }] });
+      for (const start of numbers) {
+        await assertItems(store, { tape: "t", start, count: 2 }, [frame(start), undefined]);
+        if (start > 0) await assertItems(store, { tape: "t", start: start - 1, count: 2 }, [undefined, frame(start)]);
+      }
+    });
+
+    suite.test("runs may be added out of order, and fill the gap between others", async ({ store }) => {
+      for (const first of [8, 0, 4]) await store.commit({ items: [{ tape: "t", first, items: frames(4, first) }] });
+      await assertItems(store, { tape: "t", start: 0, count: 12 }, frames(12));
+    });
+
+    suite.test("one commit may add several runs, also to one tape", async ({ store }) => {
+      const { firsts } = await store.commit({
+        items: [
+          { tape: "a", first: 4, items: frames(2, 4) },
+          { tape: "b", first: 0, items: frames(1) },
+          { tape: "a", first: 6, items: frames(2, 6) },
+        ],
+      });
+      assert.deepEqual(firsts, [4, 0, 6]);
+      await assertItems(store, { tape: "a", start: 4, count: 4 }, frames(4, 4));
+      await assertItems(store, { tape: "b", start: 0, count: 1 }, frames(1));
+    });
+
+    suite.test("an empty run writes nothing and makes no tape", async ({ store }) => {
+      const { firsts } = await store.commit({ items: [{ tape: "t", first: 7, items: [] }] });
+      assert.deepEqual(firsts, [7]);
+      assert.deepEqual(await store.tapes(EVERYTHING), []);
+    });
+
+    suite.test("a number that is taken conflicts, wherever in a run it lies", async ({ store }) => {
+      await store.commit({ items: [{ tape: "t", first: 10, items: frames(5, 10) }] });
+      for (const first of [7, 10, 12, 14]) {
+        await conflictsOver("t", store, { items: [{ tape: "t", first, items: frames(4) }] });
+      }
+      await conflictsOver("t", store, { items: [{ tape: "t", first: 0, items: frames(100) }] });
+      await store.commit({ items: [{ tape: "t", first: 6, items: frames(4, 6) }] });
+      await store.commit({ items: [{ tape: "t", first: 15, items: frames(1, 15) }] });
+      await assertItems(store, { tape: "t", start: 6, count: 10 }, frames(10, 6));
+    });
+
+    suite.test("a number that is taken conflicts after a long tape was packed", async ({ store }) => {
+      for (let first = 0; first < 200; first += 2) {
+        await store.commit({ items: [{ tape: "t", first, items: frames(2, first) }] });
+      }
+      await store.compact();
+      for (const first of [0, 1, 63, 64, 65, 101, 199]) {
+        await conflictsOver("t", store, { items: [{ tape: "t", first, items: [frame("again")] }] });
+      }
+      await assertItems(store, { tape: "t", start: 0, count: 201 }, [...frames(200), undefined]);
+    });
+
+    suite.test("two runs of one commit that overlap conflict", async ({ store }) => {
+      const items = [
+        { tape: "t", first: 0, items: frames(4) },
+        { tape: "t", first: 3, items: frames(4) },
+      ];
+      await conflictsOver("t", store, { items });
+      assert.deepEqual(await store.tapes(EVERYTHING), []);
+    });
+
+    suite.test("tapes whose names look alike are kept apart", async ({ store }) => {
+      const tapes = ["a", "A", "a ", "a/1", "a/10", "a%", "é", "e\u0301", "'", "\u{1f600}", "t".repeat(4_096)];
+      await store.commit({ items: tapes.map((tape) => ({ tape, first: 0, items: [frame(tape)] })) });
+      for (const tape of tapes) await assertItems(store, { tape, start: 0, count: 1 }, [frame(tape)]);
+      assert.equal((await store.tapes(EVERYTHING)).length, tapes.length);
+    });
+
+    suite.test("tapes are listed by range, in the order of their bytes", async ({ store }) => {
+      const tapes = ["a", "b/1", "b/2", "b0", "\u{fffd}", "\u{10000}"];
+      const shuffled = [3, 5, 0, 2, 4, 1].map((index) => tapes[index] as string);
+      await store.commit({ items: shuffled.map((tape) => ({ tape, first: 3, items: frames(2) })) });
+      assert.deepEqual(await store.tapes(EVERYTHING), tapes);
+      assert.deepEqual(await store.tapes({ from: "b/", to: "b0" }), ["b/1", "b/2"]);
+      assert.deepEqual(await store.tapes({ from: "b/1", to: "b/1" }), []);
+    });
+
+    suite.test("items are kept to the character", async ({ store }) => {
+      const values = ["", "é", "日本語", "\u{1f600}", "\u0000", "\ud800", "\udc00x", "\u{feff}", "\u2028", "'\"\\", "\r\n", null, 0, {}];
+      const items = values.map((value) => frame(value));
+      await store.commit({ items: [{ tape: "t", first: 0, items }] });
+      await assertItems(store, { tape: "t", start: 0, count: items.length }, items);
+    });
+
+    suite.test("items of several megabytes stand beside small ones", async ({ store }) => {
+      const items = [frame("before"), frame("x".repeat(5_000_000)), frame("é\u{1f600}".repeat(500_000)), frame("after")];
+      await store.commit({ items: [{ tape: "t", first: 0, items }] });
+      await store.commit({ items: [{ tape: "t", first: 4, items }] });
+      await assertItems(store, { tape: "t", start: 0, count: 8 }, [...items, ...items]);
+    });
+
+    suite.test("thousands of items fit in one commit", async ({ store }) => {
+      const items = frames(10_000);
+      await store.commit({ items: [{ tape: "t", first: 0, items }] });
+      assertSame(await store.items([{ tape: "t", start: 0, count: 10_000 }]), items, "The items");
+      const spans = Array.from({ length: 1_000 }, (_, n) => ({ tape: "t", start: (n * 7_919) % 10_000, count: 1 }));
+      const expected = spans.map(({ start }) => items[start]);
+      assertSame(await store.items(spans), expected, "Single items");
+    });
+
+    suite.test("a span with a hole has all the others", async ({ store }) => {
+      await store.commit({ items: [{ tape: "t", first: 0, items: frames(100) }] });
+      await store.commit({ items: [{ tape: "t", first: 101, items: frames(100, 101) }] });
+      const found = await store.items([{ tape: "t", start: 0, count: 201 }]);
+      assertUnreadable(found[100]);
+      assertSame([...found.slice(0, 100), ...found.slice(101)], [...frames(100), ...frames(100, 101)], "The items");
+    });
+  });
+}

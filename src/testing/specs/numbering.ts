@@ -1,0 +1,101 @@
+/** Appends that the store numbers: concurrent ones never get the same numbers. */
+import assert from "node:assert/strict";
+import { assertItems, conflictsOver, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
+import { frame, frames } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+export function numberingSpec(suite: Suite): void {
+  suite.describe("numbered appends", () => {
+    suite.test("a missing counter counts as 0, and rises by as many as are added", async ({ store }) => {
+      const append = async (count: number): Promise<readonly number[]> =>
+        (await store.commit({ items: [{ tape: "t", counter: "next", items: frames(count) }] })).firsts;
+      assert.deepEqual(await append(2), [0]);
+      assert.equal(await valueOf(store, "next"), "2");
+      assert.deepEqual(await append(3), [2]);
+      assert.deepEqual(await append(0), [5]);
+      assert.equal(await valueOf(store, "next"), "5");
+      await assertItems(store, { tape: "t", start: 0, count: 6 }, [...frames(2), ...frames(3), undefined]);
+    });
+
+    suite.test("runs of one commit may share a counter, also across tapes", async ({ store }) => {
+      const { firsts } = await store.commit({
+        items: [
+          { tape: "a", counter: "next", items: frames(2) },
+          { tape: "b", counter: "next", items: frames(3) },
+          { tape: "a", counter: "other", items: [frame("no")] },
+          { tape: "c", first: 7, items: frames(1) },
+        ],
+        // The counter of this one is put before it is used.
+        puts: [{ key: "other", value: "40" }],
+      });
+      assert.deepEqual(firsts, [0, 2, 40, 7]);
+      assert.deepEqual([await valueOf(store, "next"), await valueOf(store, "other")], ["5", "41"]);
+    });
+
+    suite.test("a counter that the same commit deletes starts again from 0", async ({ store }) => {
+      await store.commit({ items: [{ tape: "old", counter: "next", items: frames(5) }] });
+      const { firsts } = await store.commit({ deletes: ["next"], items: [{ tape: "new", counter: "next", items: frames(2) }] });
+      assert.deepEqual(firsts, [0]);
+      assert.equal(await valueOf(store, "next"), "2");
+    });
+
+    suite.test("a counter that leads to a number that is taken conflicts, and stays as it is", async ({ store }) => {
+      await store.commit({ items: [{ tape: "t", first: 3, items: [frame("there")] }], puts: [{ key: "next", value: "2" }] });
+      await conflictsOver("t", store, { items: [{ tape: "t", counter: "next", items: frames(2) }] });
+      assert.equal(await valueOf(store, "next"), "2");
+      await assertItems(store, { tape: "t", start: 2, count: 3 }, [undefined, frame("there"), undefined]);
+    });
+
+    suite.test("a counter that holds no number is refused, and only its own commit", async ({ store }) => {
+      await store.commit({ puts: [{ key: "next", value: '{"not":"a number"}' }] });
+      const refused = store.commit({ items: [{ tape: "t", counter: "next", items: frames(1) }], puts: [{ key: "a", value: "1" }] });
+      const fine = store.commit({ puts: [{ key: "b", value: "1" }] });
+      await rejectsWith("DAMAGED", refused);
+      await fine;
+      assert.deepEqual([await valueOf(store, "a"), await valueOf(store, "b")], [undefined, "1"]);
+    });
+
+    suite.test("concurrent appends get numbers in the order they were called in, without gaps", async ({ store }) => {
+      const results = await Promise.all(
+        Array.from({ length: 300 }, (_, n) =>
+          store.commit({ items: [{ tape: "t", counter: "next", items: [frame(n), frame(-n)] }] }),
+        ),
+      );
+      assert.deepEqual(
+        results.map(({ firsts }) => firsts[0]),
+        results.map((_, n) => 2 * n),
+      );
+      const expected = results.flatMap((_, n) => [frame(n), frame(-n)]);
+      await assertItems(store, { tape: "t", start: 0, count: 600 }, expected);
+    });
+
+    suite.test("numbers whose items were freed are not given again", async ({ store }) => {
+      await store.commit({ items: [{ tape: "t", counter: "next", items: frames(10) }] });
+      await store.retain("t", [], { below: 10, repack: true });
+      const { firsts } = await store.commit({ items: [{ tape: "t", counter: "next", items: frames(1) }] });
+      assert.deepEqual(firsts, [10]);
+    });
+
+    suite.testDurable("numbering goes on after the store was reopened", async ({ store, reopen }) => {
+      await store.commit({ items: [{ tape: "t", counter: "next", items: frames(3) }] });
+      await store.close();
+      const again = await reopen();
+      const { firsts } = await again.commit({ items: [{ tape: "t", counter: "next", items: frames(1) }] });
+      assert.deepEqual(firsts, [3]);
+    });
+
+    suite.testShared("appends through two handles never get the same numbers", async ({ store }, second) => {
+      const appends = Array.from({ length: 100 }, (_, n) =>
+        (n % 2 ? store : second).commit({ items: [{ tape: "t", counter: "next", items: [frame(n)] }] }),
+      );
+      const numbers = (await Promise.all(appends)).map(({ firsts }) => firsts[0] as number);
+      assert.equal(new Set(numbers).size, 100);
+      const items = await store.items([{ tape: "t", start: 0, count: 100 }]);
+      for (const [n, number] of numbers.entries()) {
+        const item = items[number];
+        assert.ok(item && !isUnreadable(item), `Item ${number} is missing.`);
+        assert.equal(item.json, String(n));
+      }
+    });
+  });
+}

@@ -1,0 +1,75 @@
+/** Commits of one caller apply in the order they were called in, and a read sees every commit that has resolved. */
+import assert from "node:assert/strict";
+import { assertItems, getOne, isUnreadable, valueOf } from "../assertions.js";
+import { blobOf, EVERYTHING, frame } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+export function orderSpec(suite: Suite): void {
+  suite.describe("order", () => {
+    suite.test("a thousand commits that nobody awaited apply in order", async ({ store }) => {
+      const commits: Promise<unknown>[] = [];
+      for (let n = 0; n < 1_000; n++) {
+        commits.push(
+          store.commit({
+            checks: [{ key: "head", value: n === 0 ? undefined : String(n - 1) }],
+            puts: [{ key: "head", value: String(n) }],
+            items: [{ tape: "t", first: n, items: [frame(n)] }],
+          }),
+        );
+      }
+      await Promise.all(commits);
+      assert.equal(await valueOf(store, "head"), "999");
+      const expected = Array.from({ length: 1_000 }, (_, n) => frame(n));
+      await assertItems(store, { tape: "t", start: 0, count: 1_000 }, expected);
+    });
+
+    suite.test("commits resolve in the order they were called in", async ({ store }) => {
+      const resolved: number[] = [];
+      const commits = Array.from({ length: 50 }, (_, n) =>
+        store.commit({ puts: [{ key: "k", value: String(n) }] }).then(() => resolved.push(n)),
+      );
+      await Promise.all(commits);
+      assert.deepEqual(
+        resolved,
+        resolved.map((_, n) => n),
+      );
+    });
+
+    suite.test("order is kept between turns of the event loop", async ({ store }) => {
+      const commits: Promise<unknown>[] = [];
+      for (let n = 0; n < 60; n++) {
+        const checks = [{ key: "head", value: n === 0 ? undefined : String(n - 1) }];
+        commits.push(store.commit({ checks, puts: [{ key: "head", value: String(n) }] }));
+        if (n % 7 === 0) await new Promise((resolve) => setImmediate(resolve));
+      }
+      await Promise.all(commits);
+      assert.equal(await valueOf(store, "head"), "59");
+    });
+
+    suite.test("every kind of read sees a commit that has resolved", async ({ store }) => {
+      for (let n = 0; n < 30; n++) {
+        const blob = blobOf(`blob ${n}`);
+        await store.commit({
+          puts: [{ key: `k${String(n).padStart(2, "0")}`, value: String(n) }],
+          items: [{ tape: `t${n}`, first: 0, items: [frame(n, "0+1")] }],
+          blobs: [blob],
+        });
+        assert.equal(await valueOf(store, `k${String(n).padStart(2, "0")}`), String(n));
+        assert.equal((await store.list(EVERYTHING, { limit: 1, reverse: true }))[0]?.key, `k${String(n).padStart(2, "0")}`);
+        await assertItems(store, { tape: `t${n}`, start: 0, count: 1 }, [frame(n, "0+1")]);
+        assert.deepEqual(await store.itemRefs({ tape: `t${n}`, start: 0, count: 1 }), [{ item: 0, refs: "0+1" }]);
+        assert.equal((await store.tapes(EVERYTHING)).length, n + 1);
+        assert.ok(!isUnreadable(await store.blob(blob.hash)));
+        assert.equal((await store.blobs({ after: "", limit: 100 })).length, n + 1);
+      }
+    });
+
+    suite.testShared("a read sees what another handle has committed", async ({ store }, second) => {
+      for (let n = 0; n < 30; n++) {
+        const [writer, reader] = n % 2 ? [store, second] : [second, store];
+        await writer.commit({ puts: [{ key: "k", value: String(n) }] });
+        assert.deepEqual(await getOne(reader, "k"), { key: "k", value: String(n), refs: "" });
+      }
+    });
+  });
+}

@@ -1,0 +1,228 @@
+/** Records: what was put is read back under exactly its key, in the order of the keys' bytes. */
+import assert from "node:assert/strict";
+import { prefixRange, type Store } from "../../store/store.js";
+import { assertSame, getOne } from "../assertions.js";
+import { EVERYTHING, listAll } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+/** Keys that a query language, a file system or a careless comparison would confuse. */
+const HOSTILE_KEYS = [
+  " ",
+  "  ",
+  "'",
+  "''",
+  '"; DROP TABLE records; --',
+  "%",
+  "_",
+  "*",
+  "?",
+  "[a-z]",
+  "\\",
+  "\n",
+  "\t",
+  ".",
+  "..",
+  "../up",
+  "/",
+  "a/",
+  "a/b",
+  "a//b",
+  "a:b",
+  "CON",
+  "case",
+  "Case",
+  "CASE",
+  "é",
+  "e\u0301",
+  "ß",
+  "SS",
+  "null",
+  "0",
+  "00",
+  "1e3",
+  "1000",
+  "true",
+  "__proto__",
+  "constructor",
+  "\u{1f600}",
+  "\u{1f468}\u{200d}\u{1f469}",
+  "\u{feff}mark",
+  "日本語",
+];
+
+/** In the order of their UTF-8 bytes. As JavaScript strings, the two last ones come before the two that precede them. */
+const BYTE_ORDER = ["A", "Z", "a", "z", "~", "é", "ÿ", "日", "\u{ff5e}", "\u{fffd}", "\u{10000}", "\u{1f600}"];
+
+export function recordSpec(suite: Suite): void {
+  suite.describe("records", () => {
+    suite.test("a record is read back as it was put", async ({ store }) => {
+      await store.commit({ puts: [{ key: "k", value: '{"a":1}', refs: "0+3;#abc" }] });
+      assert.deepEqual(await getOne(store, "k"), { key: "k", value: '{"a":1}', refs: "0+3;#abc" });
+    });
+
+    suite.test("a put without refs has empty ones, and a second put replaces value and refs", async ({ store }) => {
+      await store.commit({ puts: [{ key: "k", value: "1", refs: "0+1" }] });
+      await store.commit({ puts: [{ key: "k", value: "2" }] });
+      assert.deepEqual(await getOne(store, "k"), { key: "k", value: "2", refs: "" });
+    });
+
+    suite.test("of two puts under one key in a commit, the last wins", async ({ store }) => {
+      const puts = [1, 2, 3].map((n) => ({ key: "k", value: String(n) }));
+      await store.commit({ puts });
+      assert.deepEqual(await getOne(store, "k"), { key: "k", value: "3", refs: "" });
+    });
+
+    suite.test("ifAbsent writes a new record and leaves an existing one as it is", async ({ store }) => {
+      await store.commit({ puts: [{ key: "k", value: "1", refs: "0+1", ifAbsent: true }] });
+      await store.commit({
+        puts: [
+          { key: "k", value: "2", ifAbsent: true },
+          { key: "l", value: "3", ifAbsent: true },
+        ],
+      });
+      assert.deepEqual(await getOne(store, "k"), { key: "k", value: "1", refs: "0+1" });
+      assert.deepEqual(await getOne(store, "l"), { key: "l", value: "3", refs: "" });
+    });
+
+    suite.test("get answers one for one, with undefined for what is missing", async ({ store }) => {
+      await put(store, ["a", "b"]);
+      const found = await store.get(["b", "x", "a", "b", "A"]);
+      assert.deepEqual(
+        found.map((record) => record?.key),
+        ["b", undefined, "a", "b", undefined],
+      );
+      assert.deepEqual(await store.get([]), []);
+    });
+
+    suite.test("get takes thousands of keys", async ({ store }) => {
+      const keys = Array.from({ length: 5_000 }, (_, n) => `key/${n}`);
+      await put(store, keys);
+      assert.deepEqual(
+        (await store.get(keys)).map((record) => record?.key),
+        keys,
+      );
+    });
+
+    suite.test("keys that look alike or hostile are kept apart", async ({ store }) => {
+      await put(store, HOSTILE_KEYS);
+      for (const key of HOSTILE_KEYS) {
+        assert.deepEqual(await getOne(store, key), { key, value: JSON.stringify(key), refs: "" });
+      }
+      assert.equal((await store.list(EVERYTHING, { limit: 1_000 })).length, HOSTILE_KEYS.length);
+      await store.commit({ deletes: ["%", "_", "*", "case"] });
+      assert.equal((await store.list(EVERYTHING, { limit: 1_000 })).length, HOSTILE_KEYS.length - 4);
+    });
+
+    suite.test("keys may have 4,096 bytes, and differ in the last one only", async ({ store }) => {
+      const long = [..."abc"].map((end) => "k".repeat(4_095) + end);
+      const wide = "\u{1f600}".repeat(1_024);
+      await put(store, [...long, wide]);
+      assertSame(await keysOf(store), [...long, wide], "The keys");
+    });
+
+    suite.test("values are kept to the character", async ({ store }) => {
+      const texts = ["", " ", '"', "\\u0000", "\u0001\u001f\u007f", "\r\n", "é e\u0301", "\u{1f600}", "\u{fffe}\u{ffff}", "\u{feff}"];
+      // JSON of a NUL and of a lone surrogate is an escape, in plain ASCII.
+      texts.push(JSON.stringify("\u0000"), JSON.stringify("\ud800"), "x".repeat(1_000_000), "é".repeat(300_000));
+      await store.commit({ puts: texts.map((value, n) => ({ key: `k${n}`, value, refs: n % 2 ? value.slice(0, 99) : "" })) });
+      for (const [n, value] of texts.entries()) {
+        assertSame(await getOne(store, `k${n}`), { key: `k${n}`, value, refs: n % 2 ? value.slice(0, 99) : "" }, `Record ${n}`);
+      }
+    });
+
+    suite.test("a list is in the order of the keys' UTF-8 bytes", async ({ store }) => {
+      await put(store, [...BYTE_ORDER].reverse());
+      assert.deepEqual(await keysOf(store), BYTE_ORDER);
+      const back = await store.list(EVERYTHING, { limit: 100, reverse: true });
+      assert.deepEqual(
+        back.map(({ key }) => key),
+        [...BYTE_ORDER].reverse(),
+      );
+      const part = await store.list({ from: "日", to: "\u{1f600}" }, { limit: 100 });
+      assert.deepEqual(
+        part.map(({ key }) => key),
+        ["日", "\u{ff5e}", "\u{fffd}", "\u{10000}"],
+      );
+    });
+
+    suite.test("a range includes its start and excludes its end", async ({ store }) => {
+      await put(store, ["a", "b", "b/1", "b/2", "c"]);
+      const keys = async (from: string, to: string): Promise<string[]> =>
+        (await store.list({ from, to }, { limit: 10 })).map(({ key }) => key);
+      assert.deepEqual(await keys("b", "c"), ["b", "b/1", "b/2"]);
+      assert.deepEqual(await keys("b/", "b0"), ["b/1", "b/2"]);
+      assert.deepEqual(await keys("b/1", "b/1"), []);
+      assert.deepEqual(await keys("c", "a"), []);
+      assert.deepEqual(await keys("d", "z"), []);
+      assert.deepEqual(await keys(prefixRange("b/").from, prefixRange("b/").to), ["b/1", "b/2"]);
+    });
+
+    suite.test("a limit takes the first ones of the direction that is read in", async ({ store }) => {
+      await put(store, ["a", "b", "c", "d"]);
+      const keys = async (limit: number, reverse: boolean): Promise<string[]> =>
+        (await store.list({ from: "a", to: "d" }, { limit, reverse })).map(({ key }) => key);
+      assert.deepEqual(await keys(2, false), ["a", "b"]);
+      assert.deepEqual(await keys(2, true), ["c", "b"]);
+      assert.deepEqual(await keys(3, true), ["c", "b", "a"]);
+      assert.deepEqual(await keys(99, false), ["a", "b", "c"]);
+      assert.deepEqual(await keys(0, false), []);
+      assert.deepEqual(await keys(0, true), []);
+    });
+
+    suite.test("a long range is read page by page, forwards and backwards", async ({ store }) => {
+      const keys = Array.from({ length: 250 }, (_, n) => `k/${String(n).padStart(4, "0")}`);
+      await put(store, keys);
+      const forwards = await listAll(store, prefixRange("k/"), 7);
+      assert.deepEqual(
+        forwards.map(({ key }) => key),
+        keys,
+      );
+      const backwards: string[] = [];
+      for (let to = "k0"; ; to = backwards.at(-1) as string) {
+        const page = await store.list({ from: "k/", to }, { limit: 7, reverse: true });
+        backwards.push(...page.map(({ key }) => key));
+        if (page.length < 7) break;
+      }
+      assert.deepEqual(backwards, [...keys].reverse());
+    });
+
+    suite.test("a list has values and refs too", async ({ store }) => {
+      await store.commit({ puts: [{ key: "k", value: "1", refs: "0+1" }] });
+      assert.deepEqual(await store.list(EVERYTHING, { limit: 1 }), [{ key: "k", value: "1", refs: "0+1" }]);
+    });
+
+    suite.test("a deleted key is gone, and can be used again", async ({ store }) => {
+      await store.commit({ puts: [{ key: "k", value: "1", refs: "0+1" }] });
+      await store.commit({ deletes: ["k", "never there"] });
+      assert.deepEqual(await store.get(["k"]), [undefined]);
+      assert.deepEqual(await keysOf(store), []);
+      await store.commit({ puts: [{ key: "k", value: "2", ifAbsent: true }] });
+      assert.deepEqual(await getOne(store, "k"), { key: "k", value: "2", refs: "" });
+    });
+
+    suite.test("a range of keys is deleted from its start to before its end", async ({ store }) => {
+      await put(store, [...BYTE_ORDER, "b", "b/1", "b/\u{1f600}", "b0"]);
+      await store.commit({ deletes: [prefixRange("b/"), { from: "z", to: "\u{10000}" }, { from: "Z", to: "A" }] });
+      assert.deepEqual(await keysOf(store), ["A", "Z", "a", "b", "b0", "\u{10000}", "\u{1f600}"]);
+    });
+
+    suite.test("deletes of a commit come before its puts", async ({ store }) => {
+      await put(store, ["k/1", "k/2"]);
+      await store.commit({ deletes: [prefixRange("k/"), "l"], puts: [{ key: "k/2", value: "new" }, { key: "l", value: "new" }] });
+      const found = await store.list(EVERYTHING, { limit: 10 });
+      assert.deepEqual(found, [
+        { key: "k/2", value: "new", refs: "" },
+        { key: "l", value: "new", refs: "" },
+      ]);
+    });
+  });
+}
+
+/** Each key with itself as its value. */
+async function put(store: Store, keys: readonly string[]): Promise<void> {
+  await store.commit({ puts: keys.map((key) => ({ key, value: JSON.stringify(key) })) });
+}
+
+async function keysOf(store: Store): Promise<string[]> {
+  return (await store.list(EVERYTHING, { limit: 1_000 })).map(({ key }) => key);
+}

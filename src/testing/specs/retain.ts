@@ -1,0 +1,137 @@
+/** Freeing items: what is live stays as it is, whatever it was packed with. */
+import assert from "node:assert/strict";
+import type { Frame, Store } from "../../store/store.js";
+import { assertItems, isUnreadable } from "../assertions.js";
+import { EVERYTHING, frame } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+const ITEMS = 300;
+
+export function retainSpec(suite: Suite): void {
+  suite.describe("retain", () => {
+    for (const [layout, step] of Object.entries({ "one by one": 1, "in small runs": 7, "at once": ITEMS })) {
+      suite.test(`live items stay and dead ones go, written ${layout}`, async ({ store }) => {
+        await write(store, step);
+        const live = [
+          { start: 10, count: 1 },
+          { start: 60, count: 70 },
+          { start: 200, count: 5 },
+        ];
+        const freed = await store.retain("t", live, { below: 250, repack: true });
+        assert.equal(freed.items, 250 - 76);
+        assert.ok(freed.bytes > 0);
+        await assertLeft(store, (n) => isIn(live, n) || n >= 250);
+      });
+
+      suite.test(`without repack, what stays is still right, written ${layout}`, async ({ store }) => {
+        await write(store, step);
+        const live = [{ start: 100, count: 100 }];
+        const freed = await store.retain("t", live, { below: ITEMS });
+        const items = await store.items([{ tape: "t", start: 0, count: ITEMS }]);
+        for (const [n, item] of items.entries()) {
+          if (isUnreadable(item)) assert.ok(!isIn(live, n), `Item ${n} is live, and was freed.`);
+          else assert.deepEqual(item, itemOf(n));
+        }
+        assert.equal(freed.items, items.filter(isUnreadable).length);
+        const rest = await store.retain("t", live, { below: ITEMS, repack: true });
+        assert.equal(freed.items + rest.items, 200);
+        await assertLeft(store, (n) => isIn(live, n));
+      });
+    }
+
+    suite.test("live spans may overlap, touch, repeat, be empty, and come in any order", async ({ store }) => {
+      await write(store, 7);
+      const live = [
+        { start: 50, count: 20 },
+        { start: 10, count: 30 },
+        { start: 20, count: 5 },
+        { start: 10, count: 30 },
+        { start: 40, count: 10 },
+        { start: 100, count: 0 },
+        { start: 280, count: 1_000 },
+      ];
+      await store.retain("t", live, { below: 290, repack: true });
+      await assertLeft(store, (n) => isIn(live, n) || n >= 290);
+    });
+
+    suite.test("a live span may reach over the bound", async ({ store }) => {
+      await write(store, ITEMS);
+      const live = [{ start: 20, count: 20 }];
+      assert.equal((await store.retain("t", live, { below: 32, repack: true })).items, 20);
+      await assertLeft(store, (n) => n >= 20);
+    });
+
+    suite.test("nothing is freed from the bound on", async ({ store }) => {
+      await write(store, 3);
+      await store.retain("t", [], { below: 100, repack: true });
+      await assertLeft(store, (n) => n >= 100);
+      assert.deepEqual(await store.retain("t", [], { below: 0, repack: true }), { items: 0, bytes: 0 });
+      assert.deepEqual(await store.retain("t", [], { below: 100, repack: true }), { items: 0, bytes: 0 });
+    });
+
+    suite.test("a tape without items is no longer listed, and other tapes are untouched", async ({ store }) => {
+      await write(store, 50);
+      await store.commit({ items: [{ tape: "u", first: 0, items: [frame("u")] }] });
+      assert.equal((await store.retain("t", [], { below: ITEMS })).items, ITEMS);
+      assert.deepEqual(await store.tapes(EVERYTHING), ["u"]);
+      await assertItems(store, { tape: "u", start: 0, count: 1 }, [frame("u")]);
+      assert.deepEqual(await store.retain("no such tape", [], { below: 10 }), { items: 0, bytes: 0 });
+    });
+
+    suite.test("items are added behind freed ones, and read with those that stayed", async ({ store }) => {
+      await write(store, 7);
+      await store.retain("t", [{ start: 298, count: 2 }], { below: ITEMS, repack: true });
+      await store.commit({ items: [{ tape: "t", first: ITEMS, items: [itemOf(ITEMS), itemOf(ITEMS + 1)] }] });
+      await store.compact();
+      const expected = [undefined, itemOf(298), itemOf(299), itemOf(300), itemOf(301), undefined];
+      await assertItems(store, { tape: "t", start: 297, count: 6 }, expected);
+    });
+
+    suite.test("freeing works on a long tape, in parts of it", async ({ store }) => {
+      const items = Array.from({ length: 6_000 }, (_, n) => itemOf(n));
+      for (let first = 0; first < 6_000; first += 300) {
+        const run = items.slice(first, first + 300);
+        await Promise.all(
+          run.map((one, n) => store.commit({ items: [{ tape: "t", first: first + n, items: [one] }] })),
+        );
+      }
+      const live = Array.from({ length: 60 }, (_, n) => ({ start: 100 * n, count: 20 }));
+      const freed = await store.retain("t", live, { below: 6_000, repack: true });
+      assert.equal(freed.items, 4_800);
+      const found = await store.items([{ tape: "t", start: 0, count: 6_000 }]);
+      for (const [n, item] of found.entries()) {
+        if (n % 100 < 20) assert.deepEqual(item, items[n]);
+        else assert.ok(isUnreadable(item));
+      }
+    });
+  });
+}
+
+/** An item of the tape; every third points at something. */
+function itemOf(n: number): Frame {
+  return frame({ n, text: "é".repeat(n % 10) }, n % 3 ? "" : `${n}+1`);
+}
+
+async function write(store: Store, step: number): Promise<void> {
+  const commits: Promise<unknown>[] = [];
+  for (let first = 0; first < ITEMS; first += step) {
+    const items = Array.from({ length: Math.min(step, ITEMS - first) }, (_, n) => itemOf(first + n));
+    commits.push(store.commit({ items: [{ tape: "t", first, items }] }));
+  }
+  await Promise.all(commits);
+}
+
+function isIn(spans: readonly { start: number; count: number }[], n: number): boolean {
+  return spans.some(({ start, count }) => n >= start && n < start + count);
+}
+
+/** Exactly these are left, with their refs; also after compaction. */
+async function assertLeft(store: Store, isLeft: (n: number) => boolean): Promise<void> {
+  const numbers = Array.from({ length: ITEMS }, (_, n) => n);
+  for (const when of ["before", "after"]) {
+    if (when === "after") await store.compact();
+    await assertItems(store, { tape: "t", start: 0, count: ITEMS }, numbers.map((n) => (isLeft(n) ? itemOf(n) : undefined)));
+    const refs = numbers.filter((n) => isLeft(n) && n % 3 === 0).map((n) => ({ item: n, refs: `${n}+1` }));
+    assert.deepEqual(await store.itemRefs({ tape: "t", start: 0, count: ITEMS }), refs);
+  }
+}
