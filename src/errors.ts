@@ -23,10 +23,8 @@ export type SavepointErrorCode =
   | "MISSING_DEPENDENCY"
   | "NOT_A_STORE"
   | "SESSION_DELETED"
-  | "SESSION_NOT_FOUND"
   | "STORE_FAILED"
-  | "STORE_TOO_NEW"
-  | "UNSUPPORTED";
+  | "STORE_TOO_NEW";
 
 /** Facts beside the message, for programs that act on an error. */
 export type SavepointErrorDetails = Readonly<Record<string, unknown>>;

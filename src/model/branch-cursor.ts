@@ -138,7 +138,8 @@ export class BranchCursor {
   save(candidate: Candidate, options: SaveOptions, admit: Admit): Promise<CheckpointInfo> {
     const { registry } = this.#reader.context;
     return this.#save(options, admit, (before, frozen) => {
-      if (before === undefined) return "copy" in candidate ? settleState(candidate.copy) : newShadow(candidate.live, registry);
+      if (before === undefined)
+        return "copy" in candidate ? settleState(candidate.copy) : newShadow(candidate.live, registry);
       const value = "copy" in candidate ? shadowToValue(candidate.copy, registry) : candidate.live;
       return reviseShadow(before, value, registry, frozen);
     });
@@ -240,9 +241,24 @@ export class BranchCursor {
       const sessionBefore = this.#shared.known;
       const branchBefore = this.#branch;
       const now = context.now();
-      const base: SessionRecord = sessionBefore?.record ?? { number, agent: undefined, createdAt: now, nextSeq: 0, nextTape: 1 };
+      const base: SessionRecord = sessionBefore?.record ?? {
+        number,
+        agent: undefined,
+        createdAt: now,
+        nextSeq: 0,
+        nextTape: 1,
+      };
       const branch: BranchRecord = branchBefore?.record ??
-        this.#planned ?? { name: this.branchName, tape: 0, nextItem: 0, epoch: 0, createdAt: now, from: undefined, head: undefined, headParentId: undefined };
+        this.#planned ?? {
+          name: this.branchName,
+          tape: 0,
+          nextItem: 0,
+          epoch: 0,
+          createdAt: now,
+          from: undefined,
+          head: undefined,
+          headParentId: undefined,
+        };
       const row = newRow(base.nextSeq, branch, encoded, options, metadata, context.newId, now);
       const built = buildCommit({
         sessionId,
@@ -254,7 +270,12 @@ export class BranchCursor {
           nextTape: this.#planned ? this.#planned.tape + 1 : base.nextTape,
         },
         branchBefore,
-        branch: { ...branch, nextItem: branch.nextItem + encoded.items.length, head: row, headParentId: branch.head?.id },
+        branch: {
+          ...branch,
+          nextItem: branch.nextItem + encoded.items.length,
+          head: row,
+          headParentId: branch.head?.id,
+        },
         rows: [row],
         items: encoded.items,
         blobs: encoded.blobs,
@@ -290,8 +311,11 @@ export class BranchCursor {
     const tapeTaken = this.#planned !== undefined && session?.record.nextTape !== this.#planned.tape;
     if (moved || gone || idTaken || tapeTaken) throw conflict;
     if (session?.value !== sessionBefore?.value) return session;
-    if (this.#planned) throw new SavepointError("CHECKPOINT_NOT_FOUND", `${this.#name} was to start from a checkpoint that is gone.`);
-    throw new SavepointError("DAMAGED", `${this.#name} cannot go on: its records disagree with what is stored.`, { cause: conflict });
+    if (this.#planned)
+      throw new SavepointError("CHECKPOINT_NOT_FOUND", `${this.#name} was to start from a checkpoint that is gone.`);
+    throw new SavepointError("DAMAGED", `${this.#name} cannot go on: its records disagree with what is stored.`, {
+      cause: conflict,
+    });
   }
 
   /** The agent to note when the session has none yet. */
@@ -305,8 +329,12 @@ export class BranchCursor {
     if (!session || !row) return undefined;
     const saved = await loadShadow(this.#reader, session.record.number, row);
     const info = await this.#reader.describe(session.record.number, row, session.record.agent);
-    if (isSame(saved, shadowToValue(shadow, context.registry), context.registry) && saysTheSame(info, options)) return info;
-    throw new SavepointError("CONFLICT", `Checkpoint ${JSON.stringify(id)} exists already, with other content. Save it under another id.`);
+    if (isSame(saved, shadowToValue(shadow, context.registry), context.registry) && saysTheSame(info, options))
+      return info;
+    throw new SavepointError(
+      "CONFLICT",
+      `Checkpoint ${JSON.stringify(id)} exists already, with other content. Save it under another id.`,
+    );
   }
 }
 
@@ -314,7 +342,8 @@ function saysTheSame(info: CheckpointInfo, options: SaveOptions): boolean {
   const { parent, ...fields } = options;
   if (parent !== undefined && parent !== info.parentId) return false;
   return Object.entries(fields).every(
-    ([key, value]) => value === undefined || JSON.stringify(info[key as keyof CheckpointInfo]) === JSON.stringify(value),
+    ([key, value]) =>
+      value === undefined || JSON.stringify(info[key as keyof CheckpointInfo]) === JSON.stringify(value),
   );
 }
 

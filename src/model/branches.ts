@@ -21,7 +21,12 @@ export interface BranchInfo {
 }
 
 /** Opens a branch whose head is `row` itself. Returns its name. */
-export async function forkAt(reader: SessionReader, number: number, row: Row, name: string | undefined): Promise<string> {
+export async function forkAt(
+  reader: SessionReader,
+  number: number,
+  row: Row,
+  name: string | undefined,
+): Promise<string> {
   const { parentId } = await reader.describe(number, row, undefined);
   return fork(reader, number, row, name, async (session, record) => {
     const built = buildCommit({

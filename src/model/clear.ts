@@ -118,7 +118,10 @@ async function freeRemains(store: Store, reader: SessionReader, number: number):
     const page = await store.list(rowsOf(number), { limit: 500 });
     if (page.length === 0) break;
     const ids: string[] = [];
-    for (const row of await reader.rows(number, page.map((record) => seqOf(record.key)))) {
+    for (const row of await reader.rows(
+      number,
+      page.map((record) => seqOf(record.key)),
+    )) {
       if (row && !("unreadable" in row)) ids.push(idKey(row.id, number));
     }
     await store.commit({ deletes: [...ids, ...page.map((record) => record.key)] });

@@ -143,7 +143,7 @@ async function dropBlobs(
   unusedSince: number,
 ): Promise<{ items: number; bytes: number }> {
   const freed = { items: 0, bytes: 0 };
-  for (let after = ""; ; ) {
+  for (let after = ""; ;) {
     const hashes = await store.blobs({ after, limit: 500 });
     const last = hashes.at(-1);
     if (last === undefined) return freed;

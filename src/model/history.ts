@@ -83,7 +83,9 @@ async function* batches(rows: AsyncIterable<Row>): AsyncGenerator<Row[]> {
 /** The ids of the parents: mostly rows of the same batch, the others are looked up together. */
 async function parentIds(reader: SessionReader, number: number, rows: readonly Row[]): Promise<Map<number, string>> {
   const ids = new Map(rows.map((row) => [row.seq, row.id]));
-  const missing = [...new Set(rows.flatMap((row) => (row.parent === undefined || ids.has(row.parent) ? [] : [row.parent])))];
+  const missing = [
+    ...new Set(rows.flatMap((row) => (row.parent === undefined || ids.has(row.parent) ? [] : [row.parent]))),
+  ];
   const found = missing.length > 0 ? await reader.rows(number, missing) : [];
   for (const row of found) if (row && !("unreadable" in row)) ids.set(row.seq, row.id);
   return ids;

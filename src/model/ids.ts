@@ -3,8 +3,8 @@ import { V7Generator } from "uuidv7";
 import { SavepointError } from "../errors.js";
 
 const MAX_BYTES = 1024;
-/** Control characters, and lone halves of surrogate pairs (`u` makes the class match those only). */
-const FORBIDDEN = /[\u0000-\u001f\u007f\ud800-\udfff]/u;
+/** Control characters, and halves of surrogate pairs. */
+const FORBIDDEN = /[\p{Cc}\p{Cs}]/u;
 
 /**
  * Checks an id that a caller chose: any text of 1 to 1,024 bytes without control characters. Ids are never used as file
@@ -21,7 +21,10 @@ export function checkId(id: string, what: string): string {
 export function checkBranchName(name: string): string {
   checkId(name, "branch name");
   if (name.startsWith("~")) {
-    throw new SavepointError("INVALID_ID", `The branch name ${JSON.stringify(name)} begins with "~", as unnamed branches do.`);
+    throw new SavepointError(
+      "INVALID_ID",
+      `The branch name ${JSON.stringify(name)} begins with "~", as unnamed branches do.`,
+    );
   }
   return name;
 }

@@ -46,7 +46,8 @@ export const notesOf = (number: number, from?: number, to?: number): KeyRange =>
 };
 export const labelKey = (number: number, label: string, seq: number): string =>
   `l${encodeNumber(number)}${label}\t${encodeNumber(seq)}`;
-export const labelRange = (number: number, label: string): KeyRange => prefixRange(`l${encodeNumber(number)}${label}\t`);
+export const labelRange = (number: number, label: string): KeyRange =>
+  prefixRange(`l${encodeNumber(number)}${label}\t`);
 export const labelsOf = (number: number): KeyRange => prefixRange(`l${encodeNumber(number)}`);
 
 export const deadKey = (number: number): string => `x${encodeNumber(number)}`;

@@ -37,7 +37,9 @@ export async function findWhole(
       if (row === head) cursor.keep(row, shadow);
       const notes = await reader.notes(number, row.seq, row.seq);
       const info =
-        row === head ? reader.toInfo(row, agent, parentId, notes.get(row.seq)) : await reader.describe(number, row, agent);
+        row === head
+          ? reader.toInfo(row, agent, parentId, notes.get(row.seq))
+          : await reader.describe(number, row, agent);
       return { info, shadow, skipped };
     } catch (error) {
       if (!isSavepointError(error, "DAMAGED")) throw error;

@@ -19,7 +19,9 @@ export async function loadShadow(reader: SessionReader, number: number, row: Row
     if (!isSavepointError(error, "DAMAGED")) throw error;
     const again = await reader.row(number, row.seq);
     if (!again) {
-      throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed while it was read.`, { cause: error });
+      throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed while it was read.`, {
+        cause: error,
+      });
     }
   }
   try {

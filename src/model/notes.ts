@@ -5,7 +5,12 @@ import { labelKey, noteKey, rowKey } from "./keys.js";
 import type { Row } from "./records.js";
 import type { SessionReader } from "./session-reader.js";
 
-export async function attachLabel(reader: SessionReader, number: number, row: Row, label: string | undefined): Promise<void> {
+export async function attachLabel(
+  reader: SessionReader,
+  number: number,
+  row: Row,
+  label: string | undefined,
+): Promise<void> {
   if (label !== undefined) checkId(label, "label");
   const key = noteKey(number, row.seq, "label");
   for (;;) {

@@ -20,7 +20,15 @@ import {
   sessionKey,
   tapeName,
 } from "./keys.js";
-import { type BranchRecord, decodeBranch, decodeMetadata, decodeRow, decodeSession, type Row, type SessionRecord } from "./records.js";
+import {
+  type BranchRecord,
+  decodeBranch,
+  decodeMetadata,
+  decodeRow,
+  decodeSession,
+  type Row,
+  type SessionRecord,
+} from "./records.js";
 
 /** A record and the text it was read from, which a commit checks. */
 export interface Known<T> {
@@ -47,7 +55,10 @@ export class SessionReader {
 
   /** The records that saves hang on. Damaged ones are `DAMAGED`: nothing can be built on them. */
   async heads(branch: string): Promise<Heads> {
-    const [session, head] = await this.context.store.get([sessionKey(this.sessionId), branchKey(this.sessionId, branch)]);
+    const [session, head] = await this.context.store.get([
+      sessionKey(this.sessionId),
+      branchKey(this.sessionId, branch),
+    ]);
     return { session: this.#known(session, decodeSession), branch: this.#known(head, decodeBranch) };
   }
 
@@ -76,7 +87,7 @@ export class SessionReader {
     yield head;
     let child = head;
     let page = new Map<number, Row | Unreadable>();
-    for (let seq = child.parent, next = child.grandparent; seq !== undefined; ) {
+    for (let seq = child.parent, next = child.grandparent; seq !== undefined;) {
       if (!page.has(seq)) page = await this.#pageBefore(number, seq);
       const row = page.get(seq);
       if (row && !("unreadable" in row)) {
@@ -127,7 +138,12 @@ export class SessionReader {
     return notes;
   }
 
-  toInfo(row: Row, agent: string | undefined, parentId: string | undefined, notes?: Map<string, string>): CheckpointInfo {
+  toInfo(
+    row: Row,
+    agent: string | undefined,
+    parentId: string | undefined,
+    notes?: Map<string, string>,
+  ): CheckpointInfo {
     const label = notes?.get("label");
     const pin = notes?.get("pin");
     return {

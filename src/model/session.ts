@@ -107,7 +107,11 @@ export class Session<State = unknown> {
    *
    * @param path JSON pointer to the array, such as `"/messages"`
    */
-  async append(path: string, elements: readonly unknown[], options: Omit<SaveOptions, "parent"> = {}): Promise<CheckpointInfo> {
+  async append(
+    path: string,
+    elements: readonly unknown[],
+    options: Omit<SaveOptions, "parent"> = {},
+  ): Promise<CheckpointInfo> {
     const keys = parsePointer(path);
     const { registry } = this.#reader.context;
     const copies = elements.map((element) => shadowToValue(cloneValue(element, registry), registry));
@@ -284,7 +288,15 @@ export class Session<State = unknown> {
     const extended = own ? await extend() : this.#named ? undefined : await target.exclusive(extend);
     if (extended) return own ? this.#noted(extended) : extended;
     if (!this.#named) {
-      return forkWithState(this.#reader, this.#host.cursors, session.record.number, row, undefined, candidate.copy, options);
+      return forkWithState(
+        this.#reader,
+        this.#host.cursors,
+        session.record.number,
+        row,
+        undefined,
+        candidate.copy,
+        options,
+      );
     }
     throw new SavepointError(
       "CONFLICT",

@@ -46,16 +46,23 @@ export class Sessions {
   /** The sessions, newest first. */
   list(options: SessionListOptions = {}): Listing<SessionInfo> {
     const { agent, status, limit = Number.POSITIVE_INFINITY } = options;
-    return createListing(async function* (this: Sessions) {
-      let left = limit;
-      if (left <= 0) return;
-      for await (const record of new SessionReader(this.#context(), "").records(ALL_NUMBERS, true)) {
-        const info = "value" in record ? await this.load(record.value) : undefined;
-        if (!info || (agent !== undefined && info.agent !== agent) || (status !== undefined && info.status !== status)) continue;
-        yield info;
-        if (--left <= 0) return;
-      }
-    }.bind(this));
+    return createListing(
+      async function* (this: Sessions) {
+        let left = limit;
+        if (left <= 0) return;
+        for await (const record of new SessionReader(this.#context(), "").records(ALL_NUMBERS, true)) {
+          const info = "value" in record ? await this.load(record.value) : undefined;
+          if (
+            !info ||
+            (agent !== undefined && info.agent !== agent) ||
+            (status !== undefined && info.status !== status)
+          )
+            continue;
+          yield info;
+          if (--left <= 0) return;
+        }
+      }.bind(this),
+    );
   }
 
   /** A session, or `undefined` if there is none with that id. */

@@ -18,7 +18,8 @@ export function appendToShadow(
   // A small array stands inline in its frame: the frame is small as well, and simply compared anew.
   const state = shadowToValue(shadow, registry);
   const array = keys.reduce<unknown>(
-    (value, key) => (value instanceof Map ? value.get(key) : (value as Record<string, unknown> | null | undefined)?.[key]),
+    (value, key) =>
+      value instanceof Map ? value.get(key) : (value as Record<string, unknown> | null | undefined)?.[key],
     state,
   );
   if (!Array.isArray(array)) {

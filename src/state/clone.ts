@@ -53,7 +53,11 @@ export function checkArray(array: readonly unknown[], path: Path | undefined): v
       throw invalid({ parent: path, key: index }, "a hole in a sparse array", "Fill it, with null for example.");
     }
   }
-  throw invalid(path, "an array with named properties", "Copy it with [...array], or keep the properties in an object.");
+  throw invalid(
+    path,
+    "an array with named properties",
+    "Copy it with [...array], or keep the properties in an object.",
+  );
 }
 
 /** The error for what cannot be stored, with the path to it. */
@@ -93,12 +97,19 @@ function cloneObject(value: object, registry: ClassRegistry, path: Path | undefi
     case "map":
       return tagged(
         "map",
-        [...(value as Map<unknown, unknown>)].map(([key, part], index) => [child(key, index), child(part, keyName(key, index))]),
+        [...(value as Map<unknown, unknown>)].map(([key, part], index) => [
+          child(key, index),
+          child(part, keyName(key, index)),
+        ]),
       );
     case "set":
       return tagged("set", [...(value as Set<unknown>)].map(child));
     case undefined:
-      throw invalid(path, describe(value), "Store plain data, or register the class in `classes` when you open the store.");
+      throw invalid(
+        path,
+        describe(value),
+        "Store plain data, or register the class in `classes` when you open the store.",
+      );
     default:
       return tagged("class", kind.name, child(encodeInstance(kind, value, path), kind.name));
   }
@@ -109,7 +120,9 @@ export function encodeInstance(kind: Exclude<Kind, string>, value: object, path:
   try {
     return kind.encode(value);
   } catch (cause) {
-    throw new SavepointError("INVALID_STATE", `The class ${kind.name} failed to encode ${pathToPointer(path)}.`, { cause });
+    throw new SavepointError("INVALID_STATE", `The class ${kind.name} failed to encode ${pathToPointer(path)}.`, {
+      cause,
+    });
   }
 }
 
@@ -136,7 +149,10 @@ function cloneEntries(
 
 function cloneBytes(value: Uint8Array, buffer: boolean): Shadow {
   if (value.length < MIN_BLOB) {
-    return tagged(buffer ? "buffer" : "bytes", Buffer.from(value.buffer, value.byteOffset, value.length).toString("base64"));
+    return tagged(
+      buffer ? "buffer" : "bytes",
+      Buffer.from(value.buffer, value.byteOffset, value.length).toString("base64"),
+    );
   }
   const content = Uint8Array.prototype.slice.call(value);
   return new BlobNode(hashBytes(content), content, buffer, false);

@@ -10,7 +10,16 @@ import { parseFrame, parseNode, type Parsed, Unread } from "./frame.js";
 import { inner, leaf, PieceTree, type TreeForm, type TreeNode } from "./piece-tree.js";
 import { joinPointer } from "./pointer.js";
 import type { Piece } from "./refs.js";
-import { BlobNode, ListNode, setKey, type Shadow, type ShadowObject, type StoredNode, TextNode, ValueNode } from "./shadow.js";
+import {
+  BlobNode,
+  ListNode,
+  setKey,
+  type Shadow,
+  type ShadowObject,
+  type StoredNode,
+  TextNode,
+  ValueNode,
+} from "./shadow.js";
 
 /** Why a stored thing could not be read. */
 export interface Unreadable {
@@ -72,7 +81,9 @@ export const LOST_TAPE = -1;
 async function readNodes(form: TreeForm, reader: StateReader): Promise<TreeNode[]> {
   const places = addressesOf(form.pieces);
   const frames = await reader.items(form.pieces);
-  const forms = frames.map((frame, index) => ("json" in frame ? parseNode(frame, (places[index] as Piece).tape) : undefined));
+  const forms = frames.map((frame, index) =>
+    "json" in frame ? parseNode(frame, (places[index] as Piece).tape) : undefined,
+  );
   const nested: TreeForm = {
     level: form.level - 1,
     counts: forms.flatMap((node) => node?.counts ?? []),
@@ -116,7 +127,12 @@ class Decoder {
   async complete(parts: readonly ParsedPart[]): Promise<Shadow[]> {
     const shadows: Shadow[] = parts.map(() => null);
     for (const [index, { parsed, path }] of parts.entries()) {
-      this.#place(parsed, path, (shadow) => (shadows[index] = shadow), () => {});
+      this.#place(
+        parsed,
+        path,
+        (shadow) => (shadows[index] = shadow),
+        () => {},
+      );
     }
     while (this.#jobs.length > 0) {
       const jobs = this.#jobs;

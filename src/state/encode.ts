@@ -6,7 +6,17 @@
  */
 import type { Address, TreeForm } from "./piece-tree.js";
 import { formatRefs, type Piece, type Ref } from "./refs.js";
-import { BlobNode, isStoredNode, ListNode, setKey, type Shadow, type ShadowObject, type StoredNode, TextNode, ValueNode } from "./shadow.js";
+import {
+  BlobNode,
+  isStoredNode,
+  ListNode,
+  setKey,
+  type Shadow,
+  type ShadowObject,
+  type StoredNode,
+  TextNode,
+  ValueNode,
+} from "./shadow.js";
 
 /** A piece of text with what it points at: a skeleton or an item. */
 export interface Frame {

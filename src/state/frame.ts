@@ -57,6 +57,7 @@ function resolve(tree: Shadow, refs: readonly Ref[]): Parsed {
       if (!ref || !("blob" in ref)) throw unreadable("a blob it names is not in its refs");
       return new Unread(kind, ref.blob, JSON.stringify(tree).length);
     }
+    default:
   }
   const copy: { [key: string]: Parsed } = {};
   for (const key of Object.keys(tree)) setKey(copy, key, resolve(tree[key] as Shadow, refs));

@@ -69,7 +69,8 @@ export class PieceTree {
   /** Writes the nodes that are new and returns how the tree stands in its frame. */
   store(write: WriteNode): TreeForm {
     const root = this.#root;
-    if ("pieces" in root && root.pieces.length <= MAX_INLINE_PIECES) return { level: 0, counts: [], pieces: root.pieces };
+    if ("pieces" in root && root.pieces.length <= MAX_INLINE_PIECES)
+      return { level: 0, counts: [], pieces: root.pieces };
     const inline = "children" in root && root.children.length <= MAX_INLINE_PIECES ? root.children : [root];
     return formOf(inline, write);
   }

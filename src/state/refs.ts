@@ -40,5 +40,9 @@ function formatPiece(piece: Piece, ownTape: number): string {
 function parsePiece(text: string, ownTape: number): Piece {
   const match = /^(?:(\d+):)?(\d+)\+(\d+)$/.exec(text);
   if (!match) throw new SavepointError("DAMAGED", `A reference is unreadable: ${JSON.stringify(text)}.`);
-  return { tape: match[1] === undefined ? ownTape : Number(match[1]), start: Number(match[2]), count: Number(match[3]) };
+  return {
+    tape: match[1] === undefined ? ownTape : Number(match[1]),
+    start: Number(match[2]),
+    count: Number(match[3]),
+  };
 }

@@ -12,7 +12,17 @@ import type { Path } from "./pointer.js";
 import type { ClassRegistry } from "./registry.js";
 import { isSame, isSameElement } from "./same.js";
 import { fitSelf, isFrameObject, settleChild, settleElement } from "./settle.js";
-import { estimateSize, hasNodes, ListNode, replaceRange, setKey, type Shadow, type ShadowObject, type SplicePart, TextNode } from "./shadow.js";
+import {
+  estimateSize,
+  hasNodes,
+  ListNode,
+  replaceRange,
+  setKey,
+  type Shadow,
+  type ShadowObject,
+  type SplicePart,
+  TextNode,
+} from "./shadow.js";
 import { signatureOf } from "./signature.js";
 import { editChunks } from "./text-chunks.js";
 
@@ -36,7 +46,12 @@ export function reviseShadow(shadow: Shadow, value: unknown, registry: ClassRegi
 }
 
 /** Adds elements at the end of a list, for the price of what is added. */
-export function appendElements(list: ListNode, values: readonly unknown[], registry: ClassRegistry, path: Path | undefined): void {
+export function appendElements(
+  list: ListNode,
+  values: readonly unknown[],
+  registry: ClassRegistry,
+  path: Path | undefined,
+): void {
   const from = list.elements.length;
   for (const [index, value] of values.entries()) {
     list.elements.push(settleElement(cloneValue(value, registry, { parent: path, key: from + index })));
@@ -114,8 +129,7 @@ class Revision {
 
   elements(list: ListNode, values: readonly unknown[], path: Path | undefined, frozen: unknown): ListNode {
     const old = list.elements;
-    const same = (at: number, index: number): boolean =>
-      isSameElement(old, at, values, index, this.registry, frozen);
+    const same = (at: number, index: number): boolean => isSameElement(old, at, values, index, this.registry, frozen);
     const shared = Math.min(old.length, values.length);
     let start = 0;
     while (start < shared && same(start, start)) start++;

@@ -48,7 +48,9 @@ function isSameObject(shadow: Shadow, value: object, registry: ClassRegistry, fr
     case "object":
       if (shadow instanceof ListNode) return shadow.kind === "object" && isSameEntries(shadow, value, registry, frozen);
       if (!isPlainObject(shadow)) return false;
-      return tagOf(shadow) ? isSameTagged(shadow, "object", value, registry) : isSameRecord(shadow, value, registry, frozen);
+      return tagOf(shadow)
+        ? isSameTagged(shadow, "object", value, registry)
+        : isSameRecord(shadow, value, registry, frozen);
     case "dict":
       if (shadow instanceof ListNode) return shadow.kind === "dict" && isSameEntries(shadow, value, registry, frozen);
       return isSameTagged(shadow, "dict", value, registry);

@@ -72,7 +72,11 @@ function newList(kind: ListNode["kind"], parts: Shadow[], size: number): Shadow 
   }
   if (!keyed) return new ListNode(kind, parts.map(settleElement), undefined);
   const keys = parts.map((part) => (part as [string, Shadow])[0]);
-  return new ListNode(kind, parts.map((part) => settleElement((part as [string, Shadow])[1])), keys);
+  return new ListNode(
+    kind,
+    parts.map((part) => settleElement((part as [string, Shadow])[1])),
+    keys,
+  );
 }
 
 function toRecord(entries: readonly Shadow[]): ShadowObject | undefined {

@@ -149,7 +149,10 @@ export class BlobNode {
 
 export function isStoredNode(shadow: Shadow): shadow is StoredNode {
   return (
-    shadow instanceof ListNode || shadow instanceof TextNode || shadow instanceof ValueNode || shadow instanceof BlobNode
+    shadow instanceof ListNode ||
+    shadow instanceof TextNode ||
+    shadow instanceof ValueNode ||
+    shadow instanceof BlobNode
   );
 }
 

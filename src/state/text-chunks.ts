@@ -4,7 +4,7 @@ import { CHUNK } from "./limits.js";
 /** The lengths of the chunks of `text`: about `CHUNK` characters each, never ending inside a surrogate pair. */
 export function chunkLengths(text: string): number[] {
   const lengths: number[] = [];
-  for (let start = 0; start < text.length; ) {
+  for (let start = 0; start < text.length;) {
     const left = text.length - start;
     // A short rest joins the last chunk instead of becoming a crumb.
     let length = left <= CHUNK + CHUNK / 4 ? left : CHUNK;

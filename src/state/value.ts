@@ -8,13 +8,15 @@ export function shadowToValue(shadow: Shadow, registry: ClassRegistry): unknown 
   if (typeof shadow !== "object" || shadow === null) return shadow;
   if (Array.isArray(shadow)) return shadow.map((part) => shadowToValue(part, registry));
   if (shadow instanceof ListNode) return listToValue(shadow.kind, shadow.elements, shadow.keys, registry);
-  if (shadow instanceof TextNode) return shadow.dense === undefined ? shadow.text : shadowToValue(shadow.dense, registry);
+  if (shadow instanceof TextNode)
+    return shadow.dense === undefined ? shadow.text : shadowToValue(shadow.dense, registry);
   if (shadow instanceof ValueNode) return shadowToValue(shadow.value, registry);
   if (shadow instanceof BlobNode) return copyBytes(shadow.content, shadow.buffer);
   const tag = tagOf(shadow);
   if (tag) return tagToValue(tag, registry);
   const value: Record<string, unknown> = {};
-  for (const key of Object.keys(shadow)) setKey(value, key, shadowToValue((shadow as ShadowObject)[key] as Shadow, registry));
+  for (const key of Object.keys(shadow))
+    setKey(value, key, shadowToValue((shadow as ShadowObject)[key] as Shadow, registry));
   return value;
 }
 
@@ -36,7 +38,12 @@ export function freezeState(value: unknown, registry: ClassRegistry, before?: un
   return pure;
 }
 
-function listToValue(kind: ListNode["kind"], elements: Shadow[], keys: string[] | undefined, registry: ClassRegistry): unknown {
+function listToValue(
+  kind: ListNode["kind"],
+  elements: Shadow[],
+  keys: string[] | undefined,
+  registry: ClassRegistry,
+): unknown {
   switch (kind) {
     case "array":
       return elements.map((element) => shadowToValue(element, registry));
@@ -46,7 +53,8 @@ function listToValue(kind: ListNode["kind"], elements: Shadow[], keys: string[] 
       return new Map(elements.map((pair) => shadowToValue(pair, registry) as [unknown, unknown]));
     default: {
       const value = (kind === "dict" ? Object.create(null) : {}) as Record<string, unknown>;
-      for (const [index, key] of (keys ?? []).entries()) setKey(value, key, shadowToValue(elements[index] as Shadow, registry));
+      for (const [index, key] of (keys ?? []).entries())
+        setKey(value, key, shadowToValue(elements[index] as Shadow, registry));
       return value;
     }
   }

@@ -16,6 +16,9 @@ export function checksum(...parts: readonly (string | number | Uint8Array)[]): B
   return hash.digest().subarray(0, CHECKSUM_BYTES);
 }
 
-export function isChecksum(stored: Uint8Array | null | undefined, ...parts: readonly (string | number | Uint8Array)[]): boolean {
+export function isChecksum(
+  stored: Uint8Array | null | undefined,
+  ...parts: readonly (string | number | Uint8Array)[]
+): boolean {
   return stored?.length === CHECKSUM_BYTES && checksum(...parts).equals(stored);
 }

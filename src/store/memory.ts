@@ -76,7 +76,7 @@ class MemoryStore implements Store {
 
   async commit(commit: Commit): Promise<CommitResult> {
     this.#check();
-    const failed = [...(commit.checks ?? []).filter((check) => !this.#holds(check)).map((check) => check.key)];
+    const failed = (commit.checks ?? []).filter((check) => !this.#holds(check)).map((check) => check.key);
     if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
     for (const use of commit.blobs ?? []) if (!use.bytes && !this.#blobs.has(use.hash)) failed.push(use.hash);
     if (failed.length > 0) throw commitConflict(failed);

@@ -71,13 +71,14 @@ export async function assertItems(store: Store, span: ItemSpan, expected: readon
 export function assertSame(actual: unknown, expected: unknown, what: string): void {
   try {
     assert.deepEqual(actual, expected);
-  } catch (cause) {
+  } catch {
     const message = `${what} should be ${preview(expected)}, and is ${preview(actual)}`;
     throw new assert.AssertionError({ message, actual: preview(actual), expected: preview(expected), stackStartFn: assertSame });
   }
 }
 
-function preview(thing: unknown): string {
+/** A short text of something, for messages. */
+export function preview(thing: unknown): string {
   const text = thing instanceof Uint8Array ? `${thing.length} bytes` : (JSON.stringify(thing) ?? String(thing));
   return text.length <= 300 ? text : `${text.slice(0, 300)}… (${text.length} characters)`;
 }

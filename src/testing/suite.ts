@@ -7,10 +7,7 @@ import type { CrashHarness, Damage, DamageTarget, StoreHarness, TestRunner } fro
 export interface Fresh {
   readonly store: Store;
   readonly location: string;
-}
-
-/** The store of a test, and further handles on the same data. */
-export interface FreshDurable extends Fresh {
+  /** A further handle on the same data, which is closed after the test. For durable stores only. */
   reopen(): Promise<Store>;
 }
 
@@ -45,16 +42,16 @@ export class Suite {
   }
 
   test(name: string, body: (fresh: Fresh) => Promise<void>): void {
-    this.#runner.it(name, () => this.#run((fresh) => body(fresh)));
+    this.#runner.it(name, () => this.#run(body));
   }
 
   /** A test of stores that outlive their handle. */
-  testDurable(name: string, body: (fresh: FreshDurable) => Promise<void>): void {
-    if (this.isReopenable) this.#runner.it(name, () => this.#run(body));
+  testDurable(name: string, body: (fresh: Fresh) => Promise<void>): void {
+    if (this.isReopenable) this.test(name, body);
   }
 
   /** A test with two handles at once. A store that does not allow them must refuse the second one. */
-  testShared(name: string, body: (fresh: FreshDurable, second: Store) => Promise<void>): void {
+  testShared(name: string, body: (fresh: Fresh, second: Store) => Promise<void>): void {
     this.testDurable(name, async (fresh) => {
       if (fresh.store.capabilities.shared) await body(fresh, await fresh.reopen());
       else await rejectsWith("BUSY", fresh.reopen());
@@ -68,7 +65,7 @@ export class Suite {
     this.test(name, (fresh) => body({ ...fresh, damage: (target, how) => damage(fresh.location, target, how) }));
   }
 
-  async #run(body: (fresh: FreshDurable) => Promise<void>): Promise<void> {
+  async #run(body: (fresh: Fresh) => Promise<void>): Promise<void> {
     const { store, location = "", teardown } = await this.#harness.setup();
     const handles = [store];
     const reopen = async (): Promise<Store> => {

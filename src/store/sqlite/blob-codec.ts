@@ -5,6 +5,7 @@ import { RAW } from "./run-codec.js";
 
 /** A blob's hash is its checksum. */
 export function readBlob(hash: string, codec: number, body: Uint8Array): Uint8Array | Unreadable {
-  if (codec !== RAW) return { unreadable: `blob ${hash} is packed in a way (${codec}) that this version does not know` };
+  if (codec !== RAW)
+    return { unreadable: `blob ${hash} is packed in a way (${codec}) that this version does not know` };
   return hashBytes(body) === hash ? body : { unreadable: `blob ${hash} is damaged` };
 }

@@ -62,8 +62,9 @@ export class Connection {
 
   /** Returns free pages to the file system, a few at a time so that nobody waits long, then empties the WAL. */
   async giveSpaceBack(): Promise<void> {
-    const free = (): number => this.row<{ pages: number }>("SELECT freelist_count AS pages FROM pragma_freelist_count()")?.pages ?? 0;
-    for (let before = free(); before > 0; ) {
+    const free = (): number =>
+      this.row<{ pages: number }>("SELECT freelist_count AS pages FROM pragma_freelist_count()")?.pages ?? 0;
+    for (let before = free(); before > 0;) {
       await this.transaction("Compacting", () => this.rows("PRAGMA incremental_vacuum(1000)"));
       const left = free();
       if (left >= before) break;
@@ -73,7 +74,9 @@ export class Connection {
   }
 
   pageBytes(): number {
-    const { pages } = this.row<{ pages: number }>("SELECT page_count AS pages FROM pragma_page_count()") ?? { pages: 0 };
+    const { pages } = this.row<{ pages: number }>("SELECT page_count AS pages FROM pragma_page_count()") ?? {
+      pages: 0,
+    };
     const { size } = this.row<{ size: number }>("SELECT page_size AS size FROM pragma_page_size()") ?? { size: 0 };
     return pages * size;
   }

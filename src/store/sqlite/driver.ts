@@ -52,7 +52,7 @@ async function findDriver(): Promise<DatabaseClass> {
 
 /** `node:sqlite`, without the warning that it is experimental: it would greet every user of Savepoint. */
 function builtInDriver(): DatabaseClass | undefined {
-  const { emitWarning } = process;
+  const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => {};
   try {
     return (process.getBuiltinModule("node:sqlite") as { DatabaseSync: DatabaseClass } | undefined)?.DatabaseSync;

@@ -35,10 +35,6 @@ export function isBusy(error: unknown): boolean {
   return code === BUSY || code === LOCKED;
 }
 
-export function isConstraint(error: unknown): boolean {
-  return resultCode(error) === CONSTRAINT;
-}
-
 export function isNotADatabase(error: unknown): boolean {
   return resultCode(error) === NOT_A_DATABASE;
 }
@@ -62,16 +58,22 @@ export function sqliteFailure(error: unknown, url: string, what: string): unknow
   switch (resultCode(error)) {
     case BUSY:
     case LOCKED:
-      return new SavepointError("BUSY", `${failed} Another process holds the store's lock; try again.`, { cause: error });
+      return new SavepointError("BUSY", `${failed} Another process holds the store's lock; try again.`, {
+        cause: error,
+      });
     case CORRUPT:
     case NOT_A_DATABASE:
       return new SavepointError("DAMAGED", `${failed} Restore the file from a backup.`, { cause: error });
     case FULL:
-      return new SavepointError("IO_FAILED", `${failed} Free some space; nothing that was saved is lost.`, { cause: error });
+      return new SavepointError("IO_FAILED", `${failed} Free some space; nothing that was saved is lost.`, {
+        cause: error,
+      });
     case READ_ONLY:
       return new SavepointError("IO_FAILED", `${failed} Make the file and its folder writable.`, { cause: error });
     case CANNOT_OPEN:
-      return new SavepointError("IO_FAILED", `${failed} Check that the folder exists and can be written.`, { cause: error });
+      return new SavepointError("IO_FAILED", `${failed} Check that the folder exists and can be written.`, {
+        cause: error,
+      });
     case IO:
       return new SavepointError("IO_FAILED", `${failed} Check the disk, then open the store again.`, { cause: error });
     case undefined:

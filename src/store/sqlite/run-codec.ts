@@ -74,7 +74,14 @@ function packHead(tape: string, first: number, frames: readonly Frame[], body: U
 }
 
 /** `undefined` where the head is damaged. */
-function unpackHead({ tape, first, count, codec, sum, head }: RunHead): { bodySum: Buffer; entries: HeadEntry[] } | undefined {
+function unpackHead({
+  tape,
+  first,
+  count,
+  codec,
+  sum,
+  head,
+}: RunHead): { bodySum: Buffer; entries: HeadEntry[] } | undefined {
   if (!isChecksum(sum, tape, first, count, codec, head)) return undefined;
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.length);
   const entries: HeadEntry[] = [];

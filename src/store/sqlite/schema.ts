@@ -56,7 +56,8 @@ export function migrate(database: SqliteDatabase, url: string, foreign: boolean)
   database.exec("BEGIN IMMEDIATE");
   try {
     const current = readVersion(database, url, foreign);
-    if (current === 0) database.exec("CREATE TABLE savepoint_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID");
+    if (current === 0)
+      database.exec("CREATE TABLE savepoint_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID");
     for (const migration of MIGRATIONS.slice(current)) database.exec(migration);
     database
       .prepare("INSERT OR REPLACE INTO savepoint_meta (key, value) VALUES ('schema', ?)")
@@ -75,7 +76,9 @@ export function readVersion(database: SqliteDatabase, url: string, foreign: bool
     if (tables.length > 0 && !foreign) throw notAStore(url, "it is a SQLite database with other tables");
     return 0;
   }
-  const row = database.prepare("SELECT value FROM savepoint_meta WHERE key = 'schema'").get() as { value: string } | undefined;
+  const row = database.prepare("SELECT value FROM savepoint_meta WHERE key = 'schema'").get() as
+    | { value: string }
+    | undefined;
   const version = Number(row?.value);
   if (!Number.isInteger(version) || version < 1) throw notAStore(url, "its version is unreadable");
   if (version > SCHEMA_VERSION) {
@@ -99,7 +102,11 @@ function readTables(database: SqliteDatabase, url: string): string[] {
 }
 
 function notAStore(url: string, why: string, cause?: unknown): SavepointError {
-  return new SavepointError("NOT_A_STORE", `${url} is not a Savepoint store: ${why}. It was not touched; give another path.`, {
-    cause,
-  });
+  return new SavepointError(
+    "NOT_A_STORE",
+    `${url} is not a Savepoint store: ${why}. It was not touched; give another path.`,
+    {
+      cause,
+    },
+  );
 }

@@ -46,7 +46,8 @@ export class Sealer {
     const tapes = this.#connection.rows<{ tape: string }>("SELECT DISTINCT tape FROM savepoint_run ORDER BY tape");
     for (const { tape } of tapes) {
       let from = 0;
-      for (let next = await this.#seal(tape, from); next !== undefined; next = await this.#seal(tape, from)) from = next;
+      for (let next = await this.#seal(tape, from); next !== undefined; next = await this.#seal(tape, from))
+        from = next;
     }
   }
 
@@ -57,7 +58,7 @@ export class Sealer {
     { below, repack = false }: { below: number; repack?: boolean },
   ): Promise<Freed> {
     const freed = { items: 0, bytes: 0 };
-    for (let from: number | undefined = 0; from !== undefined; ) {
+    for (let from: number | undefined = 0; from !== undefined;) {
       const start: number = from;
       from = await this.#connection.transaction("Freeing items in", () => {
         const rows = this.#rows(tape, start, below);
@@ -76,10 +77,12 @@ export class Sealer {
     freed: { items: number; bytes: number },
   ): void {
     const end = row.first + row.count;
-    const spans = live
-      .concat({ start: below, count: Math.max(0, end - below) })
-      .map((span) => ({ start: Math.max(span.start, row.first), end: Math.min(span.start + span.count, end) }))
-      .filter((span) => span.end > span.start);
+    const spans = merged(
+      live
+        .concat({ start: below, count: Math.max(0, end - below) })
+        .map((span) => ({ start: Math.max(span.start, row.first), end: Math.min(span.start + span.count, end) }))
+        .filter((span) => span.end > span.start),
+    );
     const kept = spans.reduce((count, span) => count + span.end - span.start, 0);
     if (kept >= row.count || (kept > 0 && !repack)) return;
     let keptBytes = 0;
@@ -88,7 +91,11 @@ export class Sealer {
       if (!items.every(isFrame)) return;
       this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", row.id);
       for (const span of spans) {
-        const part = packRun(row.tape, span.start, items.slice(span.start - row.first, span.end - row.first) as Frame[]);
+        const part = packRun(
+          row.tape,
+          span.start,
+          items.slice(span.start - row.first, span.end - row.first) as Frame[],
+        );
         insertRun(this.#connection, part);
         keptBytes += part.body.length;
       }
@@ -103,25 +110,27 @@ export class Sealer {
 
   /** Packs the rows of a tape from a number on; returns where to go on, or `undefined` at the end of the tape. */
   #seal(tape: string, from?: number): Promise<number | undefined> {
-    return this.#connection.transaction("Packing", () => {
-      this.#probe("seal:begin");
-      const rows = this.#rows(tape, from ?? this.#startOfTail(tape), Number.MAX_SAFE_INTEGER);
-      let group: StoredRun[] = [];
-      for (const row of rows) {
-        const last = group.at(-1);
-        if (last && (last.first + last.count !== row.first || isFull(group))) {
-          this.#pack(group);
-          group = [];
+    return this.#connection
+      .transaction("Packing", () => {
+        this.#probe("seal:begin");
+        const rows = this.#rows(tape, from ?? this.#startOfTail(tape), Number.MAX_SAFE_INTEGER);
+        let group: StoredRun[] = [];
+        for (const row of rows) {
+          const last = group.at(-1);
+          if (last && (last.first + last.count !== row.first || isFull(group))) {
+            this.#pack(group);
+            group = [];
+          }
+          group.push(row);
         }
-        group.push(row);
-      }
-      if (isFull(group) || rows.length < BATCH_ROWS) this.#pack(group);
-      this.#probe("seal:commit");
-      return nextStart(rows);
-    }).then((next) => {
-      this.#probe("seal:committed");
-      return next;
-    });
+        if (isFull(group) || rows.length < BATCH_ROWS) this.#pack(group);
+        this.#probe("seal:commit");
+        return nextStart(rows);
+      })
+      .then((next) => {
+        this.#probe("seal:committed");
+        return next;
+      });
   }
 
   /** The first of the small rows at the end of a tape: all before it has been packed. */
@@ -163,6 +172,17 @@ function isFull(group: readonly StoredRun[]): boolean {
   const items = group.reduce((sum, row) => sum + row.count, 0);
   const bytes = group.reduce((sum, row) => sum + row.body.length, 0);
   return items >= RUN_ITEMS || bytes >= RUN_BYTES;
+}
+
+/** The same numbers in spans that neither overlap nor touch: each becomes a row, and no item may be in two. */
+function merged(spans: { start: number; end: number }[]): { start: number; end: number }[] {
+  const apart: { start: number; end: number }[] = [];
+  for (const span of spans.sort((a, b) => a.start - b.start)) {
+    const last = apart.at(-1);
+    if (last && span.start <= last.end) last.end = Math.max(last.end, span.end);
+    else apart.push(span);
+  }
+  return apart;
 }
 
 function isFrame(item: object): item is Frame {

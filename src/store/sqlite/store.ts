@@ -7,8 +7,8 @@
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { SavepointError } from "../../errors.js";
 import { isChecksum } from "../checksum.js";
+import { storeClosed } from "../closed.js";
 import { GroupCommit } from "../group-commit.js";
 import type {
   Commit,
@@ -53,14 +53,19 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   }
 }
 
-async function prepareDatabase(database: SqliteDatabase, url: string, given: boolean, options: SqliteOptions): Promise<void> {
+async function prepareDatabase(
+  database: SqliteDatabase,
+  url: string,
+  given: boolean,
+  options: SqliteOptions,
+): Promise<void> {
   const timeout = options.busyTimeout ?? 10_000;
   // Opening may have to wait for another process that opens and migrates at the same moment.
   database.exec(`PRAGMA busy_timeout = ${timeout}`);
   migrate(database, url, given);
   // Only now that it is known to be a store: this writes to the file. SQLite does not wait for locks here, so we do.
   const deadline = Date.now() + timeout;
-  for (let changed = false; !changed; ) {
+  for (let changed = false; !changed;) {
     try {
       database.exec("PRAGMA journal_mode = WAL");
       changed = true;
@@ -142,18 +147,22 @@ class SqliteStore implements Store {
   }
 
   commit(commit: Commit): Promise<CommitResult> {
-    if (this.#closing) return Promise.reject(this.#closedError());
+    if (this.#closing) return Promise.reject(storeClosed(this.url));
     return this.#commits.commit(commit);
   }
 
   async now(): Promise<number> {
+    this.#checkOpen();
     return this.#clock();
   }
 
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     return this.#read(() => {
       const found: ItemRefs[] = [];
-      for (const row of this.#connection.rows<RunHead>(runsOf("tape, first, count, codec, sum, head"), ...runArguments(span))) {
+      for (const row of this.#connection.rows<RunHead>(
+        runsOf("tape, first, count, codec, sum, head"),
+        ...runArguments(span),
+      )) {
         const refs = unpackRefs(row);
         if ("unreadable" in refs) return refs;
         found.push(...refs.filter(({ item }) => item >= span.start && item < span.start + span.count));
@@ -219,7 +228,10 @@ class SqliteStore implements Store {
   async bytes(): Promise<number> {
     return this.#read(() => {
       if (this.#path === undefined) return this.#connection.pageBytes();
-      return ["", "-wal"].reduce((sum, ending) => sum + (statSync(this.#path + ending, { throwIfNoEntry: false })?.size ?? 0), 0);
+      return ["", "-wal"].reduce(
+        (sum, ending) => sum + (statSync(this.#path + ending, { throwIfNoEntry: false })?.size ?? 0),
+        0,
+      );
     });
   }
 
@@ -235,7 +247,7 @@ class SqliteStore implements Store {
   async #close(): Promise<void> {
     await this.#commits.idle();
     await this.#sealer.idle();
-    this.#connection.close();
+    await this.#connection.close();
   }
 
   #readSpan(span: ItemSpan, unpacked: Map<number, (Frame | Unreadable)[]>): (Frame | Unreadable)[] {
@@ -246,7 +258,10 @@ class SqliteStore implements Store {
       }
     };
     const end = span.start + span.count;
-    for (const { id, first, count } of this.#connection.rows<RunPlace>(runsOf("id, first, count"), ...runArguments(span))) {
+    for (const { id, first, count } of this.#connection.rows<RunPlace>(
+      runsOf("id, first, count"),
+      ...runArguments(span),
+    )) {
       if (first + count <= span.start) continue;
       missing(first);
       const items = unpacked.get(id) ?? this.#unpack(id);
@@ -277,11 +292,7 @@ class SqliteStore implements Store {
   }
 
   #checkOpen(): void {
-    if (this.#closing) throw this.#closedError();
-  }
-
-  #closedError(): SavepointError {
-    return new SavepointError("CLOSED", `The store ${this.url} is closed. Open it again to use it.`);
+    if (this.#closing) throw storeClosed(this.url);
   }
 }
 

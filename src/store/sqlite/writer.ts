@@ -1,10 +1,11 @@
 /** Applies a group of commits in one transaction. */
+import { SavepointError } from "../../errors.js";
 import { checksum, isChecksum } from "../checksum.js";
 import { commitConflict } from "../conflict.js";
+import { counterDamaged, readCounter } from "../counter.js";
 import type { Outcome } from "../group-commit.js";
 import type { Check, Commit, ItemRun } from "../store.js";
 import type { Connection } from "./connection.js";
-import { isConstraint } from "./failure.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { packRun, RAW } from "./run-codec.js";
 import { insertRun, RUN_BYTES } from "./run-rows.js";
@@ -53,11 +54,11 @@ export class Writer {
       this.#connection.run("RELEASE one_commit");
       return { firsts };
     } catch (error) {
-      if (!isConstraint(error)) throw error;
-      // Item numbers that are taken: the caller worked from a state of the tape that is no longer true.
+      // A commit that cannot be applied; anything else has failed the whole transaction.
+      if (!(error instanceof SavepointError)) throw error;
       this.#connection.run("ROLLBACK TO one_commit");
       this.#connection.run("RELEASE one_commit");
-      return commitConflict((commit.items ?? []).map((run) => run.tape));
+      return error;
     }
   }
 
@@ -65,19 +66,21 @@ export class Writer {
     const failed = (commit.checks ?? []).filter((check) => !this.#holds(check)).map((check) => check.key);
     if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
     for (const use of commit.blobs ?? []) {
-      if (!use.bytes && !this.#connection.row("SELECT 1 FROM savepoint_blob WHERE hash = ?", use.hash)) failed.push(use.hash);
+      if (!use.bytes && !this.#connection.row("SELECT 1 FROM savepoint_blob WHERE hash = ?", use.hash))
+        failed.push(use.hash);
     }
     return failed;
   }
 
   #holds(check: Check): boolean {
-    const row = this.#connection.row<{ sum: Uint8Array; refs: string; value: string }>(
-      "SELECT sum, refs, value FROM savepoint_record WHERE key = ?",
-      check.key,
-    );
+    const row = this.#record(check.key);
     if ("exists" in check) return row !== undefined;
     if (!row) return check.value === undefined;
     return row.value === check.value && isChecksum(row.sum, check.key, row.refs, row.value);
+  }
+
+  #record(key: string): { sum: Uint8Array; refs: string; value: string } | undefined {
+    return this.#connection.row("SELECT sum, refs, value FROM savepoint_record WHERE key = ?", key);
   }
 
   #writeRecords(commit: Commit): void {
@@ -99,6 +102,8 @@ export class Writer {
   /** Writes a run, in rows that are no larger than a packed one, and returns the number of its first item. */
   #writeItems(run: ItemRun): number {
     const first = "first" in run ? run.first : this.#takeNumbers(run.counter, run.items.length);
+    // The caller worked from a state of the tape that is no longer true.
+    if (run.items.length > 0 && this.#isTaken(run.tape, first, run.items.length)) throw commitConflict([run.tape]);
     let from = 0;
     let bytes = 0;
     for (const [index, frame] of run.items.entries()) {
@@ -111,9 +116,20 @@ export class Writer {
     return first;
   }
 
+  /** Does the last row that starts before the end of these numbers reach into them? */
+  #isTaken(tape: string, first: number, count: number): boolean {
+    const last = this.#connection.row<{ end: number }>(
+      "SELECT first + count AS end FROM savepoint_run WHERE tape = ? AND first < ? ORDER BY first DESC LIMIT 1",
+      tape,
+      first + count,
+    );
+    return last !== undefined && last.end > first;
+  }
+
   #takeNumbers(counter: string, count: number): number {
-    const row = this.#connection.row<{ value: string }>("SELECT value FROM savepoint_record WHERE key = ?", counter);
-    const first = Number(row?.value ?? 0);
+    const row = this.#record(counter);
+    if (row && !isChecksum(row.sum, counter, row.refs, row.value)) throw counterDamaged(counter);
+    const first = readCounter(counter, row?.value);
     const value = String(first + count);
     this.#connection.run(
       "INSERT OR REPLACE INTO savepoint_record (key, sum, refs, value) VALUES (?, ?, '', ?)",
@@ -127,10 +143,18 @@ export class Writer {
   #writeBlobs(commit: Commit): void {
     const now = this.#clock();
     for (const { hash, bytes } of commit.blobs ?? []) {
-      const known = this.#connection.run("UPDATE savepoint_blob SET used_at = max(used_at, ?) WHERE hash = ?", now, hash);
-      if (known === 0 && bytes) {
+      const known = this.#connection.run(
+        "UPDATE savepoint_blob SET used_at = max(used_at, ?) WHERE hash = ?",
+        now,
+        hash,
+      );
+      if (!bytes) continue;
+      if (known === 0) {
         const insert = "INSERT INTO savepoint_blob (hash, used_at, codec, body) VALUES (?, ?, ?, ?)";
         this.#connection.run(insert, hash, now, RAW, bytes);
+      } else {
+        // Who is told that these bytes are stored must be able to read them, so damaged ones are replaced.
+        this.#connection.run("UPDATE savepoint_blob SET codec = ?1, body = ?2 WHERE hash = ?3 AND body <> ?2", RAW, bytes, hash);
       }
     }
   }

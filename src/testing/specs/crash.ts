@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { assertWhole } from "../crash-batches.js";
 import type { CrashHarness } from "../harness.js";
-import type { FreshDurable, Suite } from "../suite.js";
+import type { Fresh, Suite } from "../suite.js";
 
 const CHILD = fileURLToPath(new URL("../crash-child.js", import.meta.url));
 
@@ -70,7 +70,7 @@ function linesOf(output: string): string[] {
   return output.split("\n").slice(0, -1);
 }
 
-async function assertSurvived({ reopen }: FreshDurable, acknowledged: number): Promise<void> {
+async function assertSurvived({ reopen }: Fresh, acknowledged: number): Promise<void> {
   const store = await reopen();
   const last = await assertWhole(store);
   assert.ok(last >= acknowledged, `Batch ${acknowledged} was acknowledged, and the last one there is ${last}.`);

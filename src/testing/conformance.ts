@@ -1,0 +1,61 @@
+/** The conformance kit: everything that the contract of {@link Store} promises, tried on a store. */
+import type { StoreHarness, TestRunner } from "./harness.js";
+import { atomicitySpec } from "./specs/atomicity.js";
+import { blobSpec } from "./specs/blobs.js";
+import { closeSpec } from "./specs/close.js";
+import { compactSpec } from "./specs/compact.js";
+import { concurrencySpec } from "./specs/concurrency.js";
+import { conflictSpec } from "./specs/conflicts.js";
+import { corruptionSpec } from "./specs/corruption.js";
+import { crashSpec } from "./specs/crash.js";
+import { itemSpec } from "./specs/items.js";
+import { modelSpec } from "./specs/model.js";
+import { numberingSpec } from "./specs/numbering.js";
+import { orderSpec } from "./specs/order.js";
+import { queueSpec } from "./specs/queue.js";
+import { recordSpec } from "./specs/records.js";
+import { refSpec } from "./specs/refs.js";
+import { reopenSpec } from "./specs/reopen.js";
+import { retainSpec } from "./specs/retain.js";
+import { Suite } from "./suite.js";
+
+export interface ConformanceOptions {
+  /**
+   * For the random operations. A failure names the seed that leads to it.
+   * @default another one at every run
+   */
+  readonly seed?: number;
+}
+
+/**
+ * Defines the tests that every store must pass.
+ *
+ * @example
+ * import { describe, it } from "vitest";
+ * import { storeConformance } from "savepoint/testing";
+ *
+ * describe("my store", () => {
+ *   storeConformance({ setup: async () => ({ store: openMyStore(), teardown: async () => {} }) }, { describe, it });
+ * });
+ */
+export function storeConformance(harness: StoreHarness, runner: TestRunner, options: ConformanceOptions = {}): void {
+  const suite = new Suite(harness, runner);
+  const { seed = Math.floor(Math.random() * 2 ** 31) } = options;
+  recordSpec(suite);
+  itemSpec(suite);
+  numberingSpec(suite);
+  refSpec(suite);
+  blobSpec(suite);
+  conflictSpec(suite);
+  atomicitySpec(suite);
+  orderSpec(suite);
+  concurrencySpec(suite);
+  retainSpec(suite);
+  compactSpec(suite);
+  closeSpec(suite);
+  reopenSpec(suite);
+  queueSpec(suite);
+  corruptionSpec(suite);
+  crashSpec(suite);
+  modelSpec(suite, seed);
+}

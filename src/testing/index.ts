@@ -1,0 +1,10 @@
+export { storeConformance, type ConformanceOptions } from "./conformance.js";
+export type {
+  CrashHarness,
+  Damage,
+  DamageTarget,
+  OpenForCrash,
+  StoreHarness,
+  StoreUnderTest,
+  TestRunner,
+} from "./harness.js";
