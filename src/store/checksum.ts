@@ -6,19 +6,31 @@ import { createHash } from "node:crypto";
 
 export const CHECKSUM_BYTES = 8;
 
-/** @param parts what is covered, in order; each is prefixed by its length, so that no two lists of parts read the same */
-export function checksum(...parts: readonly (string | number | Uint8Array)[]): Buffer {
+type Part = string | number | Uint8Array;
+
+/**
+ * @param parts what is covered, in order; each is marked with its type and length, so that no two lists of parts read the
+ * same and a text is never taken for its bytes
+ */
+export function checksum(...parts: readonly Part[]): Buffer {
   const hash = createHash("sha256");
   for (const part of parts) {
     if (typeof part === "number") hash.update(`${part};`);
-    else hash.update(`${part.length}:`).update(part);
+    else hash.update(typeof part === "string" ? `${part.length}:` : `${part.length}#`).update(part);
   }
   return hash.digest().subarray(0, CHECKSUM_BYTES);
 }
 
-export function isChecksum(
-  stored: Uint8Array | null | undefined,
-  ...parts: readonly (string | number | Uint8Array)[]
-): boolean {
-  return stored?.length === CHECKSUM_BYTES && checksum(...parts).equals(stored);
+/** Is this the checksum of these parts? What a damaged file gives may be of any type. */
+export function isChecksum(stored: unknown, ...parts: readonly unknown[]): boolean {
+  return (
+    stored instanceof Uint8Array &&
+    stored.length === CHECKSUM_BYTES &&
+    parts.every(isPart) &&
+    checksum(...parts).equals(stored)
+  );
+}
+
+function isPart(part: unknown): part is Part {
+  return typeof part === "string" || typeof part === "number" || part instanceof Uint8Array;
 }

@@ -2,8 +2,9 @@
  * `memory:`, a store for tests: maps, gone with the process. It is also the model that the other stores are compared
  * with, so it is as plain as it can be.
  */
-import { SavepointError } from "../errors.js";
+import { storeClosed } from "./closed.js";
 import { commitConflict } from "./conflict.js";
+import { readCounter } from "./counter.js";
 import type {
   Check,
   Commit,
@@ -89,8 +90,9 @@ class MemoryStore implements Store {
     }
     for (const [index, run] of (commit.items ?? []).entries()) {
       const first = firsts[index] as number;
-      const tape = getOrAdd(this.#tapes, run.tape, () => new Map<number, Frame>());
-      for (const [offset, frame] of run.items.entries()) tape.set(first + offset, frame);
+      for (const [offset, frame] of run.items.entries()) {
+        getOrAdd(this.#tapes, run.tape, () => new Map<number, Frame>()).set(first + offset, frame);
+      }
       if ("counter" in run) {
         this.#records.set(run.counter, { key: run.counter, value: String(first + run.items.length), refs: "" });
       }
@@ -103,6 +105,7 @@ class MemoryStore implements Store {
   }
 
   async now(): Promise<number> {
+    this.#check();
     return this.#clock();
   }
 
@@ -193,30 +196,43 @@ class MemoryStore implements Store {
   /** The first number of each run; refuses numbers that are taken, before anything is written. */
   #number(commit: Commit): number[] {
     const next = new Map<string, number>();
+    const added = new Map<string, Set<number>>();
     return (commit.items ?? []).map((run) => {
-      if ("counter" in run) {
-        const first = next.get(run.counter) ?? Number(this.#records.get(run.counter)?.value ?? 0);
+      let first: number;
+      if ("first" in run) first = run.first;
+      else {
+        first = next.get(run.counter) ?? readCounter(run.counter, this.#valueAfter(commit, run.counter));
         next.set(run.counter, first + run.items.length);
-        return first;
       }
-      const tape = this.#tapes.get(run.tape);
-      if (run.items.some((_, index) => tape?.has(run.first + index))) throw commitConflict([run.tape]);
-      return run.first;
+      const mine = getOrAdd(added, run.tape, () => new Set<number>());
+      for (let item = first; item < first + run.items.length; item++) {
+        if (mine.has(item) || this.#tapes.get(run.tape)?.has(item)) throw commitConflict([run.tape]);
+        mine.add(item);
+      }
+      return first;
     });
+  }
+
+  /** What a record will hold after the deletes and puts of a commit: counters are read after them. */
+  #valueAfter({ deletes = [], puts = [] }: Commit, key: string): string | undefined {
+    let value = deletes.some((target) => covers(target, key)) ? undefined : this.#records.get(key)?.value;
+    for (const put of puts) if (put.key === key && !(put.ifAbsent && value !== undefined)) value = put.value;
+    return value;
   }
 
   #delete(target: string | KeyRange): void {
     if (typeof target === "string") this.#records.delete(target);
-    else {
-      for (const key of this.#records.keys()) {
-        if (compareKeys(key, target.from) >= 0 && compareKeys(key, target.to) < 0) this.#records.delete(key);
-      }
-    }
+    else for (const key of this.#records.keys()) if (covers(target, key)) this.#records.delete(key);
   }
 
   #check(): void {
-    if (this.#closed) throw new SavepointError("CLOSED", "The store memory: is closed. Open it again to use it.");
+    if (this.#closed) throw storeClosed(this.url);
   }
+}
+
+function covers(target: string | KeyRange, key: string): boolean {
+  if (typeof target === "string") return target === key;
+  return compareKeys(key, target.from) >= 0 && compareKeys(key, target.to) < 0;
 }
 
 /** The order of UTF-8 bytes, which is that of code points and not of JavaScript's strings. */

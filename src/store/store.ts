@@ -64,18 +64,26 @@ export interface Put {
   readonly ifAbsent?: boolean;
 }
 
-/** Items to add to a tape. Where they are numbered by the caller, the numbers must be new to the tape. */
+/**
+ * Items to add to a tape. A number that the tape has already fails the commit with `CONFLICT`, which names the tape; an
+ * empty run adds nothing.
+ */
 export type ItemRun = { readonly tape: string; readonly items: readonly Frame[] } & (
   | { readonly first: number }
   /**
    * The store numbers them: the record under this key holds the next number as decimal digits (a missing record counts
-   * as 0) and rises by as many as are added, inside the commit. Concurrent commits never get the same numbers.
+   * as 0) and rises by as many as are added, inside the commit. Concurrent commits never get the same numbers. A counter
+   * that is damaged or holds no number fails the commit with `DAMAGED`.
    */
   | { readonly counter: string }
 );
 
-/** Bytes that the commit points at. Without `bytes` the blob must be there already, and counts as used from now on. */
+/**
+ * Bytes that the commit points at. Without `bytes` the blob must be there already (else `CONFLICT`, which names the hash).
+ * It counts as used from now on. Bytes that come again replace damaged ones.
+ */
 export interface BlobUse {
+  /** The SHA-256 of the bytes, as lower-case hex. */
   readonly hash: string;
   readonly bytes?: Uint8Array;
 }
@@ -101,7 +109,7 @@ export interface CommitResult {
 export interface StoreCapabilities {
   /** Does what was committed outlive the process? */
   readonly durable: boolean;
-  /** May several processes have it open at once? */
+  /** May several processes have it open at once? If not, opening it again while it is open fails with `BUSY`. */
   readonly shared: boolean;
 }
 
@@ -130,7 +138,7 @@ export interface Store extends AsyncDisposable {
 
   /**
    * Up to `limit` records of a range in the order of their keys, or against it with `reverse`. A range with nothing in
-   * it gives `[]`. Longer ranges are read page by page, by starting again behind the last key.
+   * it gives `[]`. Longer ranges are read page by page, by starting again behind the last key: from `${key}\u0001`.
    */
   list(
     range: KeyRange,
@@ -164,8 +172,8 @@ export interface Store extends AsyncDisposable {
   tapes(range: KeyRange): Promise<string[]>;
 
   /**
-   * Frees the items of a tape that are numbered below `below` and in none of the `live` spans. What is packed together
-   * with live items may stay until the store is next compacted, unless `repack` is set.
+   * Frees the items of a tape that are numbered below `below` and in none of the `live` spans, which may overlap and come
+   * in any order. What is packed together with live items may stay as it is, unless `repack` is set.
    */
   retain(
     tape: string,

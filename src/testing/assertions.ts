@@ -1,5 +1,6 @@
 /** Assertions about stores. */
 import assert from "node:assert/strict";
+import { isDeepStrictEqual } from "node:util";
 import { isSavepointError, type SavepointError, type SavepointErrorCode } from "../errors.js";
 import type { Commit, Frame, ItemSpan, Store, StoredRecord, Unreadable, UnreadableRecord } from "../store/store.js";
 
@@ -15,8 +16,9 @@ export async function rejectsWith<Code extends SavepointErrorCode>(
     error = caught;
   }
   if (isSavepointError(error, code)) return error;
+  const found = error instanceof Error ? `, not with ${error.name}: ${error.message}` : "";
   throw new assert.AssertionError({
-    message: error === undefined ? `It should have failed with ${code}.` : `It should have failed with ${code}, not: ${String(error)}`,
+    message: `It should have failed with ${code}${found}`,
     actual: error,
     expected: code,
   });
@@ -58,7 +60,11 @@ export async function valueOf(store: Store, key: string): Promise<string | undef
 }
 
 /** The items of one span are exactly these; `undefined` stands for a missing one. */
-export async function assertItems(store: Store, span: ItemSpan, expected: readonly (Frame | undefined)[]): Promise<void> {
+export async function assertItems(
+  store: Store,
+  span: ItemSpan,
+  expected: readonly (Frame | undefined)[],
+): Promise<void> {
   const found = await store.items([span]);
   assert.equal(found.length, expected.length);
   for (const [index, frame] of expected.entries()) {
@@ -67,14 +73,33 @@ export async function assertItems(store: Store, span: ItemSpan, expected: readon
   }
 }
 
-/** Like `deepEqual`, with a message that stays short when megabytes differ. */
+/** Like `deepEqual`, with a message that stays short when megabytes differ: it names the first difference. */
 export function assertSame(actual: unknown, expected: unknown, what: string): void {
-  try {
-    assert.deepEqual(actual, expected);
-  } catch {
-    const message = `${what} should be ${preview(expected)}, and is ${preview(actual)}`;
-    throw new assert.AssertionError({ message, actual: preview(actual), expected: preview(expected), stackStartFn: assertSame });
+  if (isDeepStrictEqual(actual, expected)) return;
+  const difference = firstDifference(actual, expected, "");
+  const [found, wanted] = [preview(difference.actual), preview(difference.expected)];
+  const message = `${what} should be ${wanted}, and is ${found}${difference.path && `, at ${difference.path}`}`;
+  throw new assert.AssertionError({ message, actual: found, expected: wanted, stackStartFn: assertSame });
+}
+
+interface Difference {
+  readonly path: string;
+  readonly actual: unknown;
+  readonly expected: unknown;
+}
+
+function firstDifference(actual: unknown, expected: unknown, path: string): Difference {
+  if (isContainer(actual) && isContainer(expected)) {
+    for (const key of new Set([...Object.keys(expected), ...Object.keys(actual)])) {
+      if (!isDeepStrictEqual(actual[key], expected[key]))
+        return firstDifference(actual[key], expected[key], `${path}/${key}`);
+    }
   }
+  return { path, actual, expected };
+}
+
+function isContainer(thing: unknown): thing is Readonly<Record<string, unknown>> {
+  return typeof thing === "object" && thing !== null && !(thing instanceof Uint8Array);
 }
 
 /** A short text of something, for messages. */

@@ -8,3 +8,4 @@ export type {
   StoreUnderTest,
   TestRunner,
 } from "./harness.js";
+export type * from "../store/store.js";

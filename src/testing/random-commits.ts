@@ -10,7 +10,7 @@ export const TAPES = ["t/1", "t/2", "log/1", "log/2"];
 export const BLOBS = ["", "one", "two", "three", "\u0000"].map(blobOf);
 
 /** Of tapes that the store numbers, two share a counter: the numbers of each have gaps. */
-const COUNTER = "counter";
+const COUNTER = "~counter";
 const FAR_FUTURE = Date.UTC(2200, 0);
 
 export class Model {
@@ -44,7 +44,9 @@ export class Model {
     const random = this.#random;
     const commit = {
       checks: random.chance(60) ? [] : await this.#checks(),
-      deletes: random.chance(70) ? [] : random.some(2, () => (random.chance(60) ? random.pick(KEYS) : this.range(KEYS))),
+      deletes: random.chance(70)
+        ? []
+        : random.some(2, () => (random.chance(60) ? random.pick(KEYS) : this.range(KEYS, "~"))),
       puts: random.some(3, () => this.#put()),
       items: random.chance(30) ? [] : await this.#runs(),
       blobs: random.chance(70) ? [] : random.some(2, () => this.#blob()),
@@ -53,8 +55,9 @@ export class Model {
     return { ...commit, notBefore: random.pick([0, FAR_FUTURE]) };
   }
 
-  range(names: readonly string[]): KeyRange {
-    const end = (): string => this.#random.pick([...names, "", "b/", "log/", "\u{10ffff}"]);
+  /** @param last the greatest end; deletes leave the counter alone, because its numbers must not come again */
+  range(names: readonly string[], last = "\u{10ffff}"): KeyRange {
+    const end = (): string => this.#random.pick([...names, "", "b/", "log/", last]);
     return { from: end(), to: end() };
   }
 
@@ -71,7 +74,11 @@ export class Model {
 
   #put(): Put {
     const random = this.#random;
-    const put = { key: random.pick(KEYS), value: random.pick(["", "0", "1", "é\u{1f600}"]), ifAbsent: random.chance(20) };
+    const put = {
+      key: random.pick(KEYS),
+      value: random.pick(["", "0", "1", "é\u{1f600}"]),
+      ifAbsent: random.chance(20),
+    };
     return random.chance(50) ? put : { ...put, refs: random.pick(["", "0+1", "1:2+3;#é"]) };
   }
 
@@ -113,7 +120,9 @@ export class Model {
 
   #item(): Frame {
     const random = this.#random;
-    const text = random.pick(["x", "é", "\u{1f600}", "\u0000\ud800"]).repeat(random.chance(95) ? random.below(20) : random.below(20_000));
+    const text = random
+      .pick(["x", "é", "\u{1f600}", "\u0000\ud800"])
+      .repeat(random.chance(95) ? random.below(20) : random.below(20_000));
     return frame({ n: random.below(1_000), text }, random.chance(80) ? "" : `${random.below(100)}+1`);
   }
 }

@@ -64,9 +64,13 @@ export async function contentOf(store: Store): Promise<Content> {
 }
 
 /** A whole range, page by page. */
-export async function listAll(store: Store, range: KeyRange, limit = 500): Promise<(StoredRecord | UnreadableRecord)[]> {
+export async function listAll(
+  store: Store,
+  range: KeyRange,
+  limit = 500,
+): Promise<(StoredRecord | UnreadableRecord)[]> {
   const found: (StoredRecord | UnreadableRecord)[] = [];
-  for (let from = range.from; ; ) {
+  for (let from = range.from; ;) {
     const page = await store.list({ from, to: range.to }, { limit });
     found.push(...page);
     const last = page.at(-1);

@@ -8,12 +8,12 @@ export interface Fresh {
   readonly store: Store;
   readonly location: string;
   /** A further handle on the same data, which is closed after the test. For durable stores only. */
-  reopen(): Promise<Store>;
+  readonly reopen: () => Promise<Store>;
 }
 
 /** The store of a test, which can be damaged. */
 export interface FreshDamageable extends Fresh {
-  damage(target: DamageTarget, how: Damage): Promise<void>;
+  readonly damage: (target: DamageTarget, how: Damage) => Promise<void>;
 }
 
 export class Suite {
@@ -66,7 +66,8 @@ export class Suite {
   }
 
   async #run(body: (fresh: Fresh) => Promise<void>): Promise<void> {
-    const { store, location = "", teardown } = await this.#harness.setup();
+    const underTest = await this.#harness.setup();
+    const { store, location = "" } = underTest;
     const handles = [store];
     const reopen = async (): Promise<Store> => {
       if (!this.#harness.reopen) throw new Error("This test needs a harness with reopen().");
@@ -78,7 +79,7 @@ export class Suite {
       await body({ store, location, reopen });
     } finally {
       await Promise.all(handles.map((handle) => handle.close()));
-      await teardown();
+      await underTest.teardown();
     }
   }
 }

@@ -28,7 +28,8 @@ function damageCell(
     .prepare(`SELECT CAST(${column} AS BLOB) AS bytes, typeof(${column}) AS type FROM ${table} WHERE ${where}`)
     .all(...values) as { bytes: Uint8Array; type: string }[];
   const [row] = rows;
-  if (!row || rows.length > 1) throw new Error(`${rows.length} rows of ${table} where ${where} (${values.join(", ")}).`);
+  if (!row || rows.length > 1)
+    throw new Error(`${rows.length} rows of ${table} where ${where} (${values.join(", ")}).`);
   if (how === "remove") {
     database.prepare(`DELETE FROM ${table} WHERE ${where}`).run(...values);
     return;

@@ -7,5 +7,5 @@ import { RAW } from "./run-codec.js";
 export function readBlob(hash: string, codec: number, body: Uint8Array): Uint8Array | Unreadable {
   if (codec !== RAW)
     return { unreadable: `blob ${hash} is packed in a way (${codec}) that this version does not know` };
-  return hashBytes(body) === hash ? body : { unreadable: `blob ${hash} is damaged` };
+  return body instanceof Uint8Array && hashBytes(body) === hash ? body : { unreadable: `blob ${hash} is damaged` };
 }

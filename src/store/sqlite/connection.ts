@@ -3,9 +3,10 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
+import { storeClosed } from "../closed.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
 import { isBusy, poisons, sqliteFailure } from "./failure.js";
-import type { SqliteOptions } from "./options.js";
+import { busyTimeoutOf, type SqliteOptions } from "./options.js";
 
 /** How long SQLite itself may wait for a lock, blocking the event loop, before waiting goes on in timers. */
 const BLOCKING_WAIT = 5;
@@ -18,13 +19,14 @@ export class Connection {
   readonly #owned: boolean;
   readonly #busyTimeout: number;
   #poison: unknown;
+  #closed = false;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(database: SqliteDatabase, url: string, owned: boolean, options: SqliteOptions) {
     this.url = url;
     this.#database = database;
     this.#owned = owned;
-    this.#busyTimeout = options.busyTimeout ?? 10_000;
+    this.#busyTimeout = busyTimeoutOf(options);
     database.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT}`);
   }
 
@@ -70,23 +72,29 @@ export class Connection {
       if (left >= before) break;
       before = left;
     }
-    this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    this.rows("PRAGMA wal_checkpoint(TRUNCATE)");
   }
 
+  /** Bytes of the pages that are in use. */
   pageBytes(): number {
-    const { pages } = this.row<{ pages: number }>("SELECT page_count AS pages FROM pragma_page_count()") ?? {
-      pages: 0,
-    };
-    const { size } = this.row<{ size: number }>("SELECT page_size AS size FROM pragma_page_size()") ?? { size: 0 };
-    return pages * size;
+    const row = this.row<{ bytes: number }>(
+      `SELECT (page_count - freelist_count) * page_size AS bytes
+       FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`,
+    );
+    return row?.bytes ?? 0;
   }
 
-  close(): void {
+  /** Waits for the transaction that has begun. Whatever comes later fails with `CLOSED`. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#turn;
     this.#statements.clear();
     if (!this.#owned) return;
     try {
       // SQLite does this by itself when the last connection closes, unless a driver keeps statements alive.
       this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch {
+      // Nothing is lost: what was committed stays in the WAL, where the next one to open the file finds it.
     } finally {
       this.#database.close();
     }
@@ -155,6 +163,7 @@ export class Connection {
   }
 
   #statement(sql: string): SqliteStatement {
+    if (this.#closed) throw storeClosed(this.url);
     let statement = this.#statements.get(sql);
     if (!statement) this.#statements.set(sql, (statement = this.#database.prepare(sql)));
     return statement;

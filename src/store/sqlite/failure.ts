@@ -1,5 +1,5 @@
 /** What an error of SQLite means, as an error of Savepoint. */
-import { SavepointError } from "../../errors.js";
+import { SavepointError, type SavepointErrorCode } from "../../errors.js";
 
 const BUSY = 5;
 const LOCKED = 6;
@@ -8,26 +8,42 @@ const IO = 10;
 const CORRUPT = 11;
 const FULL = 13;
 const CANNOT_OPEN = 14;
-const CONSTRAINT = 19;
 const NOT_A_DATABASE = 26;
 
 /** SQLite's primary result code, from whichever driver; `undefined` for any other error. */
 export function resultCode(error: unknown): number | undefined {
-  const { errcode, code } = (error ?? {}) as { errcode?: unknown; code?: unknown };
+  if (!(error instanceof Error)) return undefined;
+  const { errcode, code } = error as { errcode?: unknown; code?: unknown };
   if (typeof errcode === "number") return errcode & 0xff;
-  const names: Record<string, number> = {
-    SQLITE_BUSY: BUSY,
-    SQLITE_LOCKED: LOCKED,
-    SQLITE_READONLY: READ_ONLY,
-    SQLITE_IOERR: IO,
-    SQLITE_CORRUPT: CORRUPT,
-    SQLITE_FULL: FULL,
-    SQLITE_CANTOPEN: CANNOT_OPEN,
-    SQLITE_CONSTRAINT: CONSTRAINT,
-    SQLITE_NOTADB: NOT_A_DATABASE,
-  };
-  if (typeof code !== "string") return undefined;
-  return Object.entries(names).find(([name]) => code.startsWith(name))?.[1];
+  // better-sqlite3 has names; @photostructure/sqlite forgets the code in `all`, and only the text says what happened.
+  return codeOf(CODES_BY_NAME, typeof code === "string" ? code : "") ?? codeOf(CODES_BY_TEXT, error.message);
+}
+
+const CODES_BY_NAME: Readonly<Record<string, number>> = {
+  SQLITE_BUSY: BUSY,
+  SQLITE_LOCKED: LOCKED,
+  SQLITE_READONLY: READ_ONLY,
+  SQLITE_IOERR: IO,
+  SQLITE_CORRUPT: CORRUPT,
+  SQLITE_FULL: FULL,
+  SQLITE_CANTOPEN: CANNOT_OPEN,
+  SQLITE_NOTADB: NOT_A_DATABASE,
+};
+
+const CODES_BY_TEXT: Readonly<Record<string, number>> = {
+  "database is locked": BUSY,
+  "attempt to write a readonly database": READ_ONLY,
+  "disk I/O error": IO,
+  "database disk image is malformed": CORRUPT,
+  "database or disk is full": FULL,
+  "unable to open database file": CANNOT_OPEN,
+  "file is not a database": NOT_A_DATABASE,
+  // A number that no store writes, and that JavaScript cannot hold.
+  "Value is too large to be represented as a JavaScript number": CORRUPT,
+};
+
+function codeOf(codes: Readonly<Record<string, number>>, text: string): number | undefined {
+  return Object.entries(codes).find(([beginning]) => text.startsWith(beginning))?.[1];
 }
 
 export function isBusy(error: unknown): boolean {
@@ -39,7 +55,7 @@ export function isNotADatabase(error: unknown): boolean {
   return resultCode(error) === NOT_A_DATABASE;
 }
 
-export function isCorrupt(error: unknown): boolean {
+function isCorrupt(error: unknown): boolean {
   const code = resultCode(error);
   return code === CORRUPT || code === NOT_A_DATABASE;
 }
@@ -50,35 +66,34 @@ export function poisons(error: unknown): boolean {
   return code === IO || isCorrupt(error);
 }
 
-/** The error to show for what SQLite said while doing `what`. */
-export function sqliteFailure(error: unknown, url: string, what: string): unknown {
+/** An error of the file system: it names the call that failed. */
+function isSystemError(error: unknown): boolean {
+  return error instanceof Error && "syscall" in error;
+}
+
+/** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
+export function sqliteFailure(error: unknown, url: string, what: string): SavepointError {
   if (error instanceof SavepointError) return error;
   const reason = error instanceof Error ? error.message : String(error);
-  const failed = `${what} ${url} failed: ${reason}.`;
+  const failure = (code: SavepointErrorCode, advice: string): SavepointError =>
+    new SavepointError(code, `${what} ${url} failed: ${reason}. ${advice}`, { cause: error });
   switch (resultCode(error)) {
     case BUSY:
     case LOCKED:
-      return new SavepointError("BUSY", `${failed} Another process holds the store's lock; try again.`, {
-        cause: error,
-      });
+      return failure("BUSY", "Another process holds the store's lock; try again.");
     case CORRUPT:
     case NOT_A_DATABASE:
-      return new SavepointError("DAMAGED", `${failed} Restore the file from a backup.`, { cause: error });
+      return failure("DAMAGED", "Restore the file from a backup.");
     case FULL:
-      return new SavepointError("IO_FAILED", `${failed} Free some space; nothing that was saved is lost.`, {
-        cause: error,
-      });
+      return failure("IO_FAILED", "Free some space; nothing that was saved is lost.");
     case READ_ONLY:
-      return new SavepointError("IO_FAILED", `${failed} Make the file and its folder writable.`, { cause: error });
+      return failure("IO_FAILED", "Make the file and its folder writable.");
     case CANNOT_OPEN:
-      return new SavepointError("IO_FAILED", `${failed} Check that the folder exists and can be written.`, {
-        cause: error,
-      });
+      return failure("IO_FAILED", "Check that the folder exists and can be written.");
     case IO:
-      return new SavepointError("IO_FAILED", `${failed} Check the disk, then open the store again.`, { cause: error });
-    case undefined:
-      return error;
+      return failure("IO_FAILED", "Check the disk, then open the store again.");
     default:
-      return new SavepointError("STORE_FAILED", failed, { cause: error });
+      if (isSystemError(error)) return failure("IO_FAILED", "Check the path and its permissions.");
+      return failure("STORE_FAILED", "The cause says more.");
   }
 }

@@ -1,4 +1,5 @@
 /** Options of a SQLite store. */
+import { type Duration, toMilliseconds } from "../duration.js";
 import type { SqliteDatabase } from "./driver.js";
 
 /** What a commit survives. */
@@ -12,10 +13,10 @@ export interface SqliteOptions {
    */
   readonly durability?: Durability;
   /**
-   * How long a commit waits for another process that is writing, in milliseconds, before it fails with `BUSY`.
-   * @default 10000
+   * How long a commit waits for another process that is writing, before it fails with `BUSY`.
+   * @default "10s"
    */
-  readonly busyTimeout?: number;
+  readonly busyTimeout?: Duration;
   /**
    * The clock, in milliseconds.
    * @default Date.now
@@ -42,6 +43,11 @@ export const WRITE_POINTS = [
   "seal:committed",
 ] as const;
 export type WritePoint = (typeof WRITE_POINTS)[number];
+
+/** How long to wait for other processes, in milliseconds. */
+export function busyTimeoutOf(options: SqliteOptions): number {
+  return toMilliseconds(options.busyTimeout ?? 10_000, "busyTimeout");
+}
 
 /** Where to open the store: a file, `":memory:"`, or the caller's own handle, which stays the caller's to close. */
 export type SqliteTarget = string | SqliteDatabase;

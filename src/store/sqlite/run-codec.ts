@@ -29,17 +29,29 @@ export function packRun(tape: string, first: number, frames: readonly Frame[]): 
   return { tape, first, count, codec: RAW, head, body, sum: checksum(tape, first, count, RAW, head) };
 }
 
-/** The items of a row. Where the row as a whole fails its checksum, those that pass their own are still good. */
-export function unpackRun(row: RunRow): (Frame | Unreadable)[] {
+/** The items of a row. Where its head is damaged, nobody knows what it holds: the whole row is {@link Unreadable}. */
+export function unpackRun(row: RunRow): (Frame | Unreadable)[] | Unreadable {
   const head = unpackHead(row);
-  const lost = row.codec === RAW ? "is damaged" : `is packed in a way (${row.codec}) that this version does not know`;
-  if (!head || row.codec !== RAW) return Array.from({ length: row.count }, (_, index) => unreadable(row, index, lost));
-  const whole = isChecksum(head.bodySum, row.body);
+  if (!head || !(row.body instanceof Uint8Array)) return damagedRow(row);
+  if (row.codec !== RAW) return unreadable(row, 0, `is packed in a way (${row.codec}) that this version does not know`);
   const text = Buffer.from(row.body.buffer, row.body.byteOffset, row.body.length).toString("utf8");
+  if (!isChecksum(head.bodySum, row.body)) return unpackDamaged(row, head.entries, text);
   let at = 0;
-  return head.entries.map(({ length, sum, refs }, index) => {
-    const json = text.slice(at, (at += length));
-    if (whole || isChecksum(sum, row.tape, row.first + index, refs, json)) return { json, refs };
+  return head.entries.map(({ length, refs }) => ({ json: text.slice(at, (at += length)), refs }));
+}
+
+/** Those items of a damaged body that pass their own checksums. */
+function unpackDamaged(row: RunRow, entries: readonly HeadEntry[], text: string): (Frame | Unreadable)[] {
+  // Damaged bytes may read as more or fewer characters than they were: what lies behind them is found from the end.
+  const shift = text.length - entries.reduce((sum, { length }) => sum + length, 0);
+  let at = 0;
+  return entries.map(({ length, sum, refs }, index) => {
+    const start = at;
+    at += length;
+    for (const place of [start, start + shift]) {
+      const json = text.slice(place, place + length);
+      if (isChecksum(sum, row.tape, row.first + index, refs, json)) return { json, refs };
+    }
     return unreadable(row, index, "is damaged");
   });
 }
@@ -47,12 +59,16 @@ export function unpackRun(row: RunRow): (Frame | Unreadable)[] {
 /** The items of a row that point at something, from its head alone. */
 export function unpackRefs(row: RunHead): ItemRefs[] | Unreadable {
   const head = unpackHead(row);
-  if (!head) return unreadable(row, 0, "and those packed with it are damaged");
+  if (!head) return damagedRow(row);
   return head.entries.flatMap(({ refs }, index) => (refs === "" ? [] : [{ item: row.first + index, refs }]));
 }
 
 /** A row without its body. */
 export type RunHead = Omit<RunRow, "body">;
+
+function damagedRow(row: RunHead): Unreadable {
+  return unreadable(row, 0, "and those packed with it are damaged");
+}
 
 function unreadable(row: RunHead, index: number, why: string): Unreadable {
   return { unreadable: `item ${row.first + index} of tape ${row.tape} ${why}` };

@@ -88,14 +88,10 @@ export class Sealer {
     let keptBytes = 0;
     if (kept > 0) {
       const items = unpackRun(row);
-      if (!items.every(isFrame)) return;
+      if ("unreadable" in items || !items.every(isFrame)) return;
       this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", row.id);
       for (const span of spans) {
-        const part = packRun(
-          row.tape,
-          span.start,
-          items.slice(span.start - row.first, span.end - row.first) as Frame[],
-        );
+        const part = packRun(row.tape, span.start, items.slice(span.start - row.first, span.end - row.first));
         insertRun(this.#connection, part);
         keptBytes += part.body.length;
       }

@@ -27,7 +27,7 @@ import { readBlob } from "./blob-codec.js";
 import { Connection } from "./connection.js";
 import { openDatabase, type SqliteDatabase } from "./driver.js";
 import { isBusy, sqliteFailure } from "./failure.js";
-import type { SqliteOptions, SqliteTarget } from "./options.js";
+import { busyTimeoutOf, type SqliteOptions, type SqliteTarget } from "./options.js";
 import { type RunHead, type RunRow, unpackRefs, unpackRun } from "./run-codec.js";
 import { migrate } from "./schema.js";
 import { Sealer } from "./sealer.js";
@@ -40,7 +40,7 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   const url = given ? "sqlite: (your handle)" : `sqlite:${target}`;
   try {
     if (path !== undefined) mkdirSync(dirname(path), { recursive: true });
-    const database = typeof target === "string" ? await openDatabase(target) : target;
+    const database = typeof target === "string" ? await openDatabase(path ?? target) : target;
     try {
       await prepareDatabase(database, url, given, options);
       return new SqliteStore(new Connection(database, url, !given, options), path, options);
@@ -59,7 +59,7 @@ async function prepareDatabase(
   given: boolean,
   options: SqliteOptions,
 ): Promise<void> {
-  const timeout = options.busyTimeout ?? 10_000;
+  const timeout = busyTimeoutOf(options);
   // Opening may have to wait for another process that opens and migrates at the same moment.
   database.exec(`PRAGMA busy_timeout = ${timeout}`);
   migrate(database, url, given);
@@ -131,7 +131,7 @@ class SqliteStore implements Store {
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
     return this.#read(() => {
       // Spans of one list often lie in one run: unpack it once.
-      const unpacked = new Map<number, (Frame | Unreadable)[]>();
+      const unpacked = new Map<string, UnpackedRun>();
       return this.#connection.snapshot(() => spans.flatMap((span) => this.#readSpan(span, unpacked)));
     });
   }
@@ -250,7 +250,7 @@ class SqliteStore implements Store {
     await this.#connection.close();
   }
 
-  #readSpan(span: ItemSpan, unpacked: Map<number, (Frame | Unreadable)[]>): (Frame | Unreadable)[] {
+  #readSpan(span: ItemSpan, unpacked: Map<string, UnpackedRun>): (Frame | Unreadable)[] {
     const found: (Frame | Unreadable)[] = [];
     const missing = (until: number): void => {
       for (let item = span.start + found.length; item < until; item++) {
@@ -258,28 +258,33 @@ class SqliteStore implements Store {
       }
     };
     const end = span.start + span.count;
-    for (const { id, first, count } of this.#connection.rows<RunPlace>(
-      runsOf("id, first, count"),
-      ...runArguments(span),
-    )) {
+    const rows = this.#connection.rows<RunPlace>(runsOf("id, first, count"), ...runArguments(span));
+    for (const [index, { id, first, count }] of rows.entries()) {
       if (first + count <= span.start) continue;
       missing(first);
-      const items = unpacked.get(id) ?? this.#unpack(id);
-      unpacked.set(id, items);
-      for (let item = span.start + found.length; item < Math.min(end, first + count); item++) {
-        found.push(items[item - first] ?? { unreadable: `item ${item} of tape ${span.tape} is missing` });
+      const place = `${first} of ${span.tape}`;
+      const items = unpacked.get(place) ?? this.#unpack(id, span.tape, first);
+      unpacked.set(place, items);
+      // No row reaches into the next one: a damaged count must not hide what is good.
+      const until = Math.min(end, first + count, rows[index + 1]?.first ?? end);
+      for (let item = span.start + found.length; item < until; item++) {
+        found.push("unreadable" in items ? items : (items[item - first] as Frame | Unreadable));
       }
     }
     missing(end);
     return found;
   }
 
-  #unpack(id: number): (Frame | Unreadable)[] {
+  #unpack(id: number, tape: string, first: number): UnpackedRun {
     const row = this.#connection.row<RunRow>(
       "SELECT tape, first, count, codec, sum, head, body FROM savepoint_run WHERE id = ?",
       id,
     );
-    return row ? unpackRun(row) : [];
+    // The row's checksum covers the place that the row has. That it is the place that was looked for is another question:
+    // a damaged index leads to a row that is whole and belongs elsewhere.
+    if (row?.tape !== tape || row.first !== first)
+      return { unreadable: `the index of tape ${tape} is damaged at item ${first}` };
+    return unpackRun(row);
   }
 
   #read<T>(work: () => T): T {
@@ -302,6 +307,8 @@ interface RecordRow {
   readonly refs: string;
   readonly value: string;
 }
+
+type UnpackedRun = ReturnType<typeof unpackRun>;
 
 interface RunPlace {
   readonly id: number;

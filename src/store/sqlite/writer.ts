@@ -154,7 +154,12 @@ export class Writer {
         this.#connection.run(insert, hash, now, RAW, bytes);
       } else {
         // Who is told that these bytes are stored must be able to read them, so damaged ones are replaced.
-        this.#connection.run("UPDATE savepoint_blob SET codec = ?1, body = ?2 WHERE hash = ?3 AND body <> ?2", RAW, bytes, hash);
+        this.#connection.run(
+          "UPDATE savepoint_blob SET codec = ?1, body = ?2 WHERE hash = ?3 AND body <> ?2",
+          RAW,
+          bytes,
+          hash,
+        );
       }
     }
   }

@@ -24,7 +24,10 @@ export function atomicitySpec(suite: Suite): void {
         const outcomes = await Promise.allSettled([
           store.commit({ puts: [{ key: "before", value: "1" }] }),
           store.commit(withWrites(failing)),
-          store.commit({ puts: [{ key: "after", value: "1" }], items: [{ tape: "u", counter: "next", items: frames(1) }] }),
+          store.commit({
+            puts: [{ key: "after", value: "1" }],
+            items: [{ tape: "u", counter: "next", items: frames(1) }],
+          }),
         ]);
         assert.deepEqual(
           outcomes.map(({ status }) => status),

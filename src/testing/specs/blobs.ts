@@ -12,7 +12,12 @@ const AN_HOUR = 3_600_000;
 export function blobSpec(suite: Suite): void {
   suite.describe("blobs", () => {
     suite.test("bytes are read back by their hash", async ({ store }) => {
-      const all = [new Uint8Array(0), Uint8Array.of(0), Uint8Array.from({ length: 256 }, (_, n) => n), bytesOf(3_000_000)];
+      const all = [
+        new Uint8Array(0),
+        Uint8Array.of(0),
+        Uint8Array.from({ length: 256 }, (_, n) => n),
+        bytesOf(3_000_000),
+      ];
       await store.commit({ blobs: all.map((bytes) => ({ hash: hashOf(bytes), bytes })) });
       for (const bytes of all) assertSame(await bytesIn(store, hashOf(bytes)), Buffer.from(bytes), "The blob");
     });
@@ -24,7 +29,12 @@ export function blobSpec(suite: Suite): void {
     suite.test("the same bytes are kept once", async ({ store }) => {
       const bytes = bytesOf(100_000);
       const hash = hashOf(bytes);
-      await store.commit({ blobs: [{ hash, bytes }, { hash, bytes }] });
+      await store.commit({
+        blobs: [
+          { hash, bytes },
+          { hash, bytes },
+        ],
+      });
       for (let n = 0; n < 20; n++) await store.commit({ blobs: [{ hash, bytes }] });
       await store.compact();
       assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [hash]);
@@ -32,13 +42,16 @@ export function blobSpec(suite: Suite): void {
       assert.ok(size < 1_000_000, `22 times the same 100,000 bytes take ${size}.`);
     });
 
-    suite.test("the bytes are the store's own: changing what was given or returned changes nothing", async ({ store }) => {
-      const { hash, bytes } = blobOf("mine");
-      await store.commit({ blobs: [{ hash, bytes }] });
-      bytes.fill(0);
-      (await bytesIn(store, hash)).fill(0);
-      assert.equal((await bytesIn(store, hash)).toString(), "mine");
-    });
+    suite.test(
+      "the bytes are the store's own: changing what was given or returned changes nothing",
+      async ({ store }) => {
+        const { hash, bytes } = blobOf("mine");
+        await store.commit({ blobs: [{ hash, bytes }] });
+        bytes.fill(0);
+        (await bytesIn(store, hash)).fill(0);
+        assert.equal((await bytesIn(store, hash)).toString(), "mine");
+      },
+    );
 
     suite.test("using a blob that is not there conflicts; using one that is there does not", async ({ store }) => {
       const { hash, bytes } = blobOf("a");
@@ -68,7 +81,9 @@ export function blobSpec(suite: Suite): void {
       const before = (await store.now()) - AN_HOUR;
       assert.deepEqual(await store.dropBlobs(hashes, { unusedSince: before }), { items: 0, bytes: 0 });
       assert.equal((await bytesIn(store, hashes[0] as string)).toString(), "a");
-      const freed = await store.dropBlobs([hashes[0] as string, hashOf(bytesOf(9))], { unusedSince: before + 2 * AN_HOUR });
+      const freed = await store.dropBlobs([hashes[0] as string, hashOf(bytesOf(9))], {
+        unusedSince: before + 2 * AN_HOUR,
+      });
       assert.equal(freed.items, 1);
       assert.ok(freed.bytes > 0);
       assertUnreadable(await store.blob(hashes[0] as string));
@@ -89,7 +104,10 @@ export function blobSpec(suite: Suite): void {
       const idle = blobOf("idle");
       await store.commit({ blobs: [idle] });
       const since = await nextMoment(store);
-      await conflictsOver("k", store, { checks: [{ key: "k", exists: true }], blobs: [{ hash: idle.hash }, blobOf("new")] });
+      await conflictsOver("k", store, {
+        checks: [{ key: "k", exists: true }],
+        blobs: [{ hash: idle.hash }, blobOf("new")],
+      });
       assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [idle.hash]);
       await store.dropBlobs([idle.hash], { unusedSince: since });
       assert.deepEqual(await store.blobs({ after: "", limit: 10 }), []);

@@ -36,10 +36,15 @@ export function closeSpec(suite: Suite): void {
       for (let first = 0; first < 300; first += 3) {
         await store.commit({ items: [{ tape: "t", first, items: frames(3, first) }] });
       }
-      const running = [store.compact(), store.retain("t", [{ start: 9, count: 9 }], { below: 200, repack: true }), store.compact()];
+      const running = [
+        store.compact(),
+        store.retain("t", [{ start: 9, count: 9 }], { below: 200, repack: true }),
+        store.compact(),
+      ];
       const closing = store.close();
       for (const outcome of await Promise.allSettled(running)) {
-        if (outcome.status === "rejected") assert.ok(isSavepointError(outcome.reason, "CLOSED"), String(outcome.reason));
+        if (outcome.status === "rejected")
+          assert.ok(isSavepointError(outcome.reason, "CLOSED"), String(outcome.reason));
       }
       await closing;
     });

@@ -24,7 +24,10 @@ export function compactSpec(suite: Suite): void {
     suite.test("commits may go on meanwhile", async ({ store }) => {
       await fill(store);
       const commits = Array.from({ length: 50 }, (_, n) =>
-        store.commit({ items: [{ tape: "t/0", counter: "next/0", items: [frame(`new ${n}`)] }], puts: [{ key: `new/${n}`, value: "1" }] }),
+        store.commit({
+          items: [{ tape: "t/0", counter: "next/0", items: [frame(`new ${n}`)] }],
+          puts: [{ key: `new/${n}`, value: "1" }],
+        }),
       );
       await Promise.all([store.compact(), ...commits, store.compact()]);
       assert.equal((await store.list({ from: "new/", to: "new0" }, { limit: 100 })).length, 50);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
 import type { Store } from "../../store/store.js";
-import { isUnreadable, valueOf } from "../assertions.js";
+import { isUnreadable, preview, valueOf } from "../assertions.js";
 import { blobOf, frame, frames, listAll } from "../samples.js";
 import type { Suite } from "../suite.js";
 
@@ -42,7 +42,9 @@ export function concurrencySpec(suite: Suite): void {
       readWhileWriting(store, second),
     );
 
-    suite.test("items that are read while their tape is packed and freed are whole", ({ store }) => readWhilePacking(store, store));
+    suite.test("items that are read while their tape is packed and freed are whole", ({ store }) =>
+      readWhilePacking(store, store),
+    );
 
     suite.testShared("items that another handle reads while their tape is packed are whole", ({ store }, second) =>
       readWhilePacking(store, second),
@@ -52,10 +54,13 @@ export function concurrencySpec(suite: Suite): void {
 
 /** Adds to a count by compare-and-set, as every writer of a branch does. */
 async function increment(store: Store, times: number): Promise<void> {
-  for (let done = 0; done < times; ) {
+  for (let done = 0; done < times;) {
     const value = await valueOf(store, "count");
     try {
-      await store.commit({ checks: [{ key: "count", value }], puts: [{ key: "count", value: String(Number(value ?? 0) + 1) }] });
+      await store.commit({
+        checks: [{ key: "count", value }],
+        puts: [{ key: "count", value: String(Number(value ?? 0) + 1) }],
+      });
       done++;
     } catch (error) {
       if (!isSavepointError(error, "CONFLICT")) throw error;
@@ -75,7 +80,7 @@ async function readWhileWriting(writer: Store, reader: Store): Promise<void> {
     while (writing) {
       for (const records of [await reader.get(keys), await reader.list({ from: "a", to: "zz" }, { limit: 10 })]) {
         const values = new Set(records.map((record) => (record && "value" in record ? record.value : record)));
-        assert.ok(values.size <= 1, `One commit was seen in part: ${[...values].join(", ")}.`);
+        assert.ok(values.size <= 1, `One commit was seen in part: ${preview([...values])}.`);
       }
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -85,7 +90,8 @@ async function readWhileWriting(writer: Store, reader: Store): Promise<void> {
 
 async function readWhilePacking(writer: Store, reader: Store): Promise<void> {
   const live = { start: 100, count: 100 };
-  for (let first = 0; first < 200; first += 5) await writer.commit({ items: [{ tape: "t", first, items: frames(5, first) }] });
+  for (let first = 0; first < 200; first += 5)
+    await writer.commit({ items: [{ tape: "t", first, items: frames(5, first) }] });
   let packing = true;
   const packs = (async () => {
     for (let round = 0; round < 10; round++) {
@@ -101,7 +107,8 @@ async function readWhilePacking(writer: Store, reader: Store): Promise<void> {
     while (packing) {
       const items = await reader.items([{ tape: "t", start: 0, count: 200 }]);
       assert.deepEqual(items.slice(100), frames(100, 100));
-      for (const [n, item] of items.slice(0, 100).entries()) if (!isUnreadable(item)) assert.deepEqual(item, frame({ n }));
+      for (const [n, item] of items.slice(0, 100).entries())
+        if (!isUnreadable(item)) assert.deepEqual(item, frame({ n }));
       await new Promise((resolve) => setImmediate(resolve));
     }
   })();

@@ -46,7 +46,12 @@ export function conflictSpec(suite: Suite): void {
 
     suite.test("an empty value is a value", async ({ store }) => {
       await store.commit({ puts: [{ key: "k", value: "" }] });
-      await store.commit({ checks: [{ key: "k", value: "" }, { key: "k", exists: true }] });
+      await store.commit({
+        checks: [
+          { key: "k", value: "" },
+          { key: "k", exists: true },
+        ],
+      });
       await conflictsOver("k", store, { checks: [{ key: "k", value: undefined }] });
     });
 

@@ -1,7 +1,15 @@
 /** Damaged data is never returned as good, and what is not damaged stays readable. */
 import assert from "node:assert/strict";
 import type { Store } from "../../store/store.js";
-import { assertItems, assertUnreadable, conflictsOver, getOne, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
+import {
+  assertItems,
+  assertUnreadable,
+  conflictsOver,
+  getOne,
+  isUnreadable,
+  rejectsWith,
+  valueOf,
+} from "../assertions.js";
 import type { Damage } from "../harness.js";
 import { blobOf, EVERYTHING, frame, frames } from "../samples.js";
 import type { Suite } from "../suite.js";
@@ -13,6 +21,12 @@ const BLOB = blobOf(TEXT);
 
 export function corruptionSpec(suite: Suite): void {
   suite.describe("damage", () => {
+    if (!suite.isDamageable) {
+      suite.test("only what is not durable comes without a way to damage it", async ({ store }) => {
+        assert.equal(store.capabilities.durable, false);
+      });
+    }
+
     for (const how of KINDS) {
       suite.testDamage(`a record: ${how}`, async ({ store, damage }) => {
         await fill(store);
@@ -37,8 +51,14 @@ export function corruptionSpec(suite: Suite): void {
         assert.deepEqual([await valueOf(store, "k/1"), await valueOf(store, "k/3")], [TEXT, TEXT]);
         assert.deepEqual(listed[0], { key: "k/1", value: TEXT, refs: "0+1" });
         assert.deepEqual(listed.at(-1), { key: "k/3", value: TEXT, refs: "0+1" });
-        await conflictsOver("k/2", store, { checks: [{ key: "k/2", value: TEXT }], puts: [{ key: "new", value: "1" }] });
+        await conflictsOver("k/2", store, {
+          checks: [{ key: "k/2", value: TEXT }],
+          puts: [{ key: "new", value: "1" }],
+        });
         if (how !== "remove") await conflictsOver("k/2", store, { checks: [{ key: "k/2", value: undefined }] });
+        // Not even what is stored there now counts as its value.
+        const guesses = damagedForms(TEXT).map((value) => store.commit({ checks: [{ key: "k/2", value }] }));
+        await Promise.all(guesses.map((guess) => rejectsWith("CONFLICT", guess)));
         assert.equal(await valueOf(store, "new"), undefined);
         await assertOthersReadable(store);
         await store.commit({ puts: [{ key: "k/2", value: "mended" }] });
@@ -63,7 +83,12 @@ export function corruptionSpec(suite: Suite): void {
           await store.commit({ items: [{ tape: "t", first, items: frames(3, first) }] });
         }
         await store.compact();
-        await assertItems(store, { tape: "t", start: 0, count: 150 }, [frame(0), undefined, frame(2), ...frames(147, 3)]);
+        await assertItems(store, { tape: "t", start: 0, count: 150 }, [
+          frame(0),
+          undefined,
+          frame(2),
+          ...frames(147, 3),
+        ]);
         await store.retain("t", [{ start: 0, count: 5 }], { below: 140, repack: true });
         await assertItems(store, { tape: "t", start: 0, count: 5 }, [frame(0), undefined, frame(2), ...frames(2, 3)]);
         await assertOthersReadable(store);
@@ -81,7 +106,8 @@ export function corruptionSpec(suite: Suite): void {
       });
 
       suite.testDamage(`a counter: ${how}`, async ({ store, damage }) => {
-        for (let n = 0; n < 12; n++) await store.commit({ items: [{ tape: "n", counter: "next", items: frames(1, n) }] });
+        for (let n = 0; n < 12; n++)
+          await store.commit({ items: [{ tape: "n", counter: "next", items: frames(1, n) }] });
         await damage({ kind: "record", key: "next" }, how);
         const append = store.commit({ items: [{ tape: "n", counter: "next", items: frames(1, 12) }] });
         await rejectsWith(how === "remove" ? "CONFLICT" : "DAMAGED", append);
@@ -114,6 +140,17 @@ async function fill(store: Store): Promise<void> {
   await store.commit({ items: [{ tape: "other", first: 0, items: [VICTIM] }] });
   await store.commit({ blobs: [BLOB] });
   await store.commit({ blobs: [blobOf("other")] });
+}
+
+/** Everything that a flipped bit or a cut can have made of a text. */
+function damagedForms(text: string): string[] {
+  const bytes = Buffer.from(text);
+  const flips = Array.from({ length: 8 * bytes.length }, (_, bit) => {
+    const copy = Buffer.from(bytes);
+    copy[bit >> 3] = (copy[bit >> 3] as number) ^ (1 << (bit & 7));
+    return copy;
+  });
+  return [...flips, ...Array.from(bytes, (_, length) => bytes.subarray(0, length))].map((form) => form.toString());
 }
 
 /** What the tests of damage leave alone. */

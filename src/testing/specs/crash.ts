@@ -9,14 +9,18 @@ import type { Fresh, Suite } from "../suite.js";
 const CHILD = fileURLToPath(new URL("../crash-child.js", import.meta.url));
 
 /** The store is killed, looked at and used again this often: at the n-th time that a point is passed. */
-const PASSES = [1, 4, 15];
+const PASSES = [1, 12];
 /** After this many acknowledgements, for a process that is killed from outside. */
-const ACKNOWLEDGED = [1, 40, 250];
+const ACKNOWLEDGED = [1, 150];
 
 export function crashSpec(suite: Suite): void {
   const { crash } = suite;
-  if (!crash) return;
   suite.describe("kill -9", () => {
+    suite.test("a store is tried with it if, and only if, it is durable", async ({ store }) => {
+      assert.equal(store.capabilities.durable, crash !== undefined);
+    });
+    if (!crash) return;
+
     for (const point of crash.points) {
       suite.testDurable(`at the point "${point}" of a write`, async (fresh) => {
         await fresh.store.close();
@@ -50,7 +54,9 @@ type Death = { readonly point: string; readonly passes: number } | { readonly ac
 /** @returns the number of the last batch that was acknowledged; 0 for none */
 async function runUntilKilled(crash: CrashHarness, location: string, death: Death): Promise<number> {
   const suicide = "point" in death ? [death.point, String(death.passes)] : [];
-  const child = spawn(process.execPath, [CHILD, crash.module, location, ...suicide], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [CHILD, crash.module, location, ...suicide], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let output = "";
   let errors = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));

@@ -134,14 +134,34 @@ export function itemSpec(suite: Suite): void {
     });
 
     suite.test("items are kept to the character", async ({ store }) => {
-      const values = ["", "é", "日本語", "\u{1f600}", "\u0000", "\ud800", "\udc00x", "\u{feff}", "\u2028", "'\"\\", "\r\n", null, 0, {}];
+      const values = [
+        "",
+        "é",
+        "日本語",
+        "\u{1f600}",
+        "\u0000",
+        "\ud800",
+        "\udc00x",
+        "\u{feff}",
+        "\u2028",
+        "'\"\\",
+        "\r\n",
+        null,
+        0,
+        {},
+      ];
       const items = values.map((value) => frame(value));
       await store.commit({ items: [{ tape: "t", first: 0, items }] });
       await assertItems(store, { tape: "t", start: 0, count: items.length }, items);
     });
 
     suite.test("items of several megabytes stand beside small ones", async ({ store }) => {
-      const items = [frame("before"), frame("x".repeat(5_000_000)), frame("é\u{1f600}".repeat(500_000)), frame("after")];
+      const items = [
+        frame("before"),
+        frame("x".repeat(5_000_000)),
+        frame("é\u{1f600}".repeat(500_000)),
+        frame("after"),
+      ];
       await store.commit({ items: [{ tape: "t", first: 0, items }] });
       await store.commit({ items: [{ tape: "t", first: 4, items }] });
       await assertItems(store, { tape: "t", start: 0, count: 8 }, [...items, ...items]);

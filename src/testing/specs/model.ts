@@ -22,6 +22,8 @@ export function modelSpec(suite: Suite, seed: number): void {
   });
 }
 
+type Operation = "commit" | "read" | "retain" | "dropBlobs" | "compact" | "reopen";
+
 class Comparison {
   readonly #fresh: Fresh;
   readonly #isReopenable: boolean;
@@ -41,27 +43,44 @@ class Comparison {
     for (let step = 1; step <= STEPS; step++) {
       const operation = this.#pickOperation();
       try {
-        await operation.call(this);
+        await this.#run(operation);
         if (step % 40 === 0) await this.#everything();
       } catch (cause) {
-        const where = `Step ${step}, ${operation.name}, with the seed ${this.#random.seed}`;
+        const where = `Step ${step}, ${operation}, with the seed ${this.#random.seed}`;
         throw new Error(`${where}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
       }
     }
   }
 
-  #pickOperation(): (this: this) => Promise<void> {
+  #pickOperation(): Operation {
     const chance = this.#random.below(100);
-    if (chance < 55) return this.commits;
-    if (chance < 80) return this.reads;
-    if (chance < 88) return this.retain;
-    if (chance < 92) return this.dropBlobs;
-    if (chance < 96) return this.compact;
-    return this.#isReopenable ? this.reopen : this.commits;
+    if (chance < 55) return "commit";
+    if (chance < 80) return "read";
+    if (chance < 88) return "retain";
+    if (chance < 92) return "dropBlobs";
+    if (chance < 96) return "compact";
+    return this.#isReopenable ? "reopen" : "commit";
+  }
+
+  #run(operation: Operation): Promise<void> {
+    switch (operation) {
+      case "commit":
+        return this.#commit();
+      case "read":
+        return this.#read();
+      case "retain":
+        return this.#retain();
+      case "dropBlobs":
+        return this.#dropBlobs();
+      case "compact":
+        return this.#store.compact();
+      case "reopen":
+        return this.#reopen();
+    }
   }
 
   /** Several at once, without waiting for one another. */
-  async commits(): Promise<void> {
+  async #commit(): Promise<void> {
     const commits: Commit[] = [];
     const expected: Outcome[] = [];
     for (let left = this.#random.pick([1, 1, 2, 5]); left > 0; left--) {
@@ -75,7 +94,7 @@ class Comparison {
     assertSame(found, expected, `The outcome of ${preview(commits)}`);
   }
 
-  async reads(): Promise<void> {
+  async #read(): Promise<void> {
     const random = this.#random;
     const keys = random.some(5, () => random.pick(KEYS));
     const range = this.#model.range(KEYS);
@@ -92,7 +111,7 @@ class Comparison {
     await this.#sameTapes();
   }
 
-  async retain(): Promise<void> {
+  async #retain(): Promise<void> {
     const random = this.#random;
     const tape = random.pick(TAPES);
     const live = random.some(4, () => ({ start: random.below(this.#model.next(tape) + 1), count: random.below(30) }));
@@ -107,7 +126,7 @@ class Comparison {
     }
   }
 
-  async dropBlobs(): Promise<void> {
+  async #dropBlobs(): Promise<void> {
     const hashes = this.#random.some(3, () => this.#random.pick(BLOBS).hash);
     const unusedSince = this.#random.pick([0, Date.UTC(2200, 0)]);
     const [found, expected] = [
@@ -117,11 +136,7 @@ class Comparison {
     assert.equal(found.items, expected.items);
   }
 
-  async compact(): Promise<void> {
-    await this.#store.compact();
-  }
-
-  async reopen(): Promise<void> {
+  async #reopen(): Promise<void> {
     await this.#store.close();
     this.#store = await this.#fresh.reopen();
   }
@@ -144,13 +159,20 @@ class Comparison {
     const expected = await this.#model.store.items(spans);
     const found = await this.#store.items(spans);
     assert.equal(found.length, expected.length, "the number of items");
-    const places = spans.flatMap(({ tape, start, count }) => Array.from({ length: count }, (_, n) => ({ tape, item: start + n })));
+    const places = spans.flatMap(({ tape, start, count }) =>
+      Array.from({ length: count }, (_, n) => ({ tape, item: start + n })),
+    );
     for (const [index, { tape, item }] of places.entries()) {
       this.#assertItem(tape, item, expected[index], found[index]);
     }
   }
 
-  #assertItem(tape: string, item: number, expected: Frame | Unreadable | undefined, found: Frame | Unreadable | undefined): void {
+  #assertItem(
+    tape: string,
+    item: number,
+    expected: Frame | Unreadable | undefined,
+    found: Frame | Unreadable | undefined,
+  ): void {
     const what = `Item ${item} of ${tape}`;
     if (!isUnreadable(expected)) assertSame(found, expected, what);
     else if (this.#model.lingering.get(tape)?.has(item) && !isUnreadable(found)) {

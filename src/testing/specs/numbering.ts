@@ -34,13 +34,19 @@ export function numberingSpec(suite: Suite): void {
 
     suite.test("a counter that the same commit deletes starts again from 0", async ({ store }) => {
       await store.commit({ items: [{ tape: "old", counter: "next", items: frames(5) }] });
-      const { firsts } = await store.commit({ deletes: ["next"], items: [{ tape: "new", counter: "next", items: frames(2) }] });
+      const { firsts } = await store.commit({
+        deletes: ["next"],
+        items: [{ tape: "new", counter: "next", items: frames(2) }],
+      });
       assert.deepEqual(firsts, [0]);
       assert.equal(await valueOf(store, "next"), "2");
     });
 
     suite.test("a counter that leads to a number that is taken conflicts, and stays as it is", async ({ store }) => {
-      await store.commit({ items: [{ tape: "t", first: 3, items: [frame("there")] }], puts: [{ key: "next", value: "2" }] });
+      await store.commit({
+        items: [{ tape: "t", first: 3, items: [frame("there")] }],
+        puts: [{ key: "next", value: "2" }],
+      });
       await conflictsOver("t", store, { items: [{ tape: "t", counter: "next", items: frames(2) }] });
       assert.equal(await valueOf(store, "next"), "2");
       await assertItems(store, { tape: "t", start: 2, count: 3 }, [undefined, frame("there"), undefined]);
@@ -48,7 +54,10 @@ export function numberingSpec(suite: Suite): void {
 
     suite.test("a counter that holds no number is refused, and only its own commit", async ({ store }) => {
       await store.commit({ puts: [{ key: "next", value: '{"not":"a number"}' }] });
-      const refused = store.commit({ items: [{ tape: "t", counter: "next", items: frames(1) }], puts: [{ key: "a", value: "1" }] });
+      const refused = store.commit({
+        items: [{ tape: "t", counter: "next", items: frames(1) }],
+        puts: [{ key: "a", value: "1" }],
+      });
       const fine = store.commit({ puts: [{ key: "b", value: "1" }] });
       await rejectsWith("DAMAGED", refused);
       await fine;

@@ -55,7 +55,10 @@ export function orderSpec(suite: Suite): void {
           blobs: [blob],
         });
         assert.equal(await valueOf(store, `k${String(n).padStart(2, "0")}`), String(n));
-        assert.equal((await store.list(EVERYTHING, { limit: 1, reverse: true }))[0]?.key, `k${String(n).padStart(2, "0")}`);
+        assert.equal(
+          (await store.list(EVERYTHING, { limit: 1, reverse: true }))[0]?.key,
+          `k${String(n).padStart(2, "0")}`,
+        );
         await assertItems(store, { tape: `t${n}`, start: 0, count: 1 }, [frame(n, "0+1")]);
         assert.deepEqual(await store.itemRefs({ tape: `t${n}`, start: 0, count: 1 }), [{ item: 0, refs: "0+1" }]);
         assert.equal((await store.tapes(EVERYTHING)).length, n + 1);

@@ -114,19 +114,36 @@ export function recordSpec(suite: Suite): void {
     });
 
     suite.test("keys may have 4,096 bytes, and differ in the last one only", async ({ store }) => {
-      const long = [..."abc"].map((end) => "k".repeat(4_095) + end);
+      const long = ["a", "b", "c"].map((end) => "k".repeat(4_095) + end);
       const wide = "\u{1f600}".repeat(1_024);
       await put(store, [...long, wide]);
       assertSame(await keysOf(store), [...long, wide], "The keys");
     });
 
     suite.test("values are kept to the character", async ({ store }) => {
-      const texts = ["", " ", '"', "\\u0000", "\u0001\u001f\u007f", "\r\n", "é e\u0301", "\u{1f600}", "\u{fffe}\u{ffff}", "\u{feff}"];
+      const texts = [
+        "",
+        " ",
+        '"',
+        "\\u0000",
+        "\u0001\u001f\u007f",
+        "\r\n",
+        "é e\u0301",
+        "\u{1f600}",
+        "\u{fffe}\u{ffff}",
+        "\u{feff}",
+      ];
       // JSON of a NUL and of a lone surrogate is an escape, in plain ASCII.
       texts.push(JSON.stringify("\u0000"), JSON.stringify("\ud800"), "x".repeat(1_000_000), "é".repeat(300_000));
-      await store.commit({ puts: texts.map((value, n) => ({ key: `k${n}`, value, refs: n % 2 ? value.slice(0, 99) : "" })) });
+      await store.commit({
+        puts: texts.map((value, n) => ({ key: `k${n}`, value, refs: n % 2 ? value.slice(0, 99) : "" })),
+      });
       for (const [n, value] of texts.entries()) {
-        assertSame(await getOne(store, `k${n}`), { key: `k${n}`, value, refs: n % 2 ? value.slice(0, 99) : "" }, `Record ${n}`);
+        assertSame(
+          await getOne(store, `k${n}`),
+          { key: `k${n}`, value, refs: n % 2 ? value.slice(0, 99) : "" },
+          `Record ${n}`,
+        );
       }
     });
 
@@ -208,7 +225,13 @@ export function recordSpec(suite: Suite): void {
 
     suite.test("deletes of a commit come before its puts", async ({ store }) => {
       await put(store, ["k/1", "k/2"]);
-      await store.commit({ deletes: [prefixRange("k/"), "l"], puts: [{ key: "k/2", value: "new" }, { key: "l", value: "new" }] });
+      await store.commit({
+        deletes: [prefixRange("k/"), "l"],
+        puts: [
+          { key: "k/2", value: "new" },
+          { key: "l", value: "new" },
+        ],
+      });
       const found = await store.list(EVERYTHING, { limit: 10 });
       assert.deepEqual(found, [
         { key: "k/2", value: "new", refs: "" },

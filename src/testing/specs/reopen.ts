@@ -6,11 +6,9 @@ import type { Suite } from "../suite.js";
 
 export function reopenSpec(suite: Suite): void {
   suite.describe("capabilities", () => {
-    suite.test("they say what the harness can show", async ({ store }) => {
+    suite.test("a store promises what its harness can show", async ({ store }) => {
       const { durable, shared } = store.capabilities;
       assert.equal(durable, suite.isReopenable, "A store is durable if, and only if, its harness has reopen().");
-      assert.equal(durable, suite.crash !== undefined, "A store is durable if, and only if, its harness has crash.");
-      if (durable) assert.ok(suite.isDamageable, "The harness of a durable store has damage().");
       if (shared) assert.ok(durable, "Only what is durable can be shared by processes.");
     });
 
@@ -31,15 +29,36 @@ export function reopenSpec(suite: Suite): void {
   });
 
   suite.describe("reopening", () => {
+    if (!suite.isReopenable) {
+      suite.test("the store does not promise to outlive its process", async ({ store }) => {
+        assert.deepEqual(store.capabilities, { durable: false, shared: false });
+      });
+    }
+
     suite.testDurable("everything is there, to the byte", async ({ store, reopen }) => {
       const large = bytesOf(1_500_000);
       for (let n = 0; n < 130; n++) {
         await store.commit({
-          puts: [{ key: `k/${n}/é\u{1f600}`, value: JSON.stringify({ n, text: "\u0000\ud800é" }), refs: n % 2 ? "" : `${n}+1` }],
-          items: [{ tape: `t/${n % 2}`, counter: `next/${n % 2}`, items: [frame("é\u{1f600}".repeat(n), n % 5 ? "" : "0+1")] }],
+          puts: [
+            {
+              key: `k/${n}/é\u{1f600}`,
+              value: JSON.stringify({ n, text: "\u0000\ud800é" }),
+              refs: n % 2 ? "" : `${n}+1`,
+            },
+          ],
+          items: [
+            {
+              tape: `t/${n % 2}`,
+              counter: `next/${n % 2}`,
+              items: [frame("é\u{1f600}".repeat(n), n % 5 ? "" : "0+1")],
+            },
+          ],
         });
       }
-      await store.commit({ deletes: [{ from: "k/1", to: "k/2" }], blobs: [blobOf("small"), { hash: hashOf(large), bytes: large }] });
+      await store.commit({
+        deletes: [{ from: "k/1", to: "k/2" }],
+        blobs: [blobOf("small"), { hash: hashOf(large), bytes: large }],
+      });
       const before = await contentOf(store);
       await store.close();
       const again = await reopen();
@@ -56,11 +75,16 @@ export function reopenSpec(suite: Suite): void {
     suite.testDurable("what was refused, deleted or freed does not come back", async ({ store, reopen }) => {
       const blob = blobOf("gone");
       await store.commit({
-        puts: [{ key: "gone", value: "1" }, { key: "stays", value: "1" }],
+        puts: [
+          { key: "gone", value: "1" },
+          { key: "stays", value: "1" },
+        ],
         items: [{ tape: "t", first: 0, items: [frame(0), frame(1)] }],
         blobs: [blob],
       });
-      await assert.rejects(store.commit({ checks: [{ key: "x", exists: true }], puts: [{ key: "never", value: "1" }] }));
+      await assert.rejects(
+        store.commit({ checks: [{ key: "x", exists: true }], puts: [{ key: "never", value: "1" }] }),
+      );
       await store.commit({ deletes: ["gone"] });
       await store.retain("t", [], { below: 2 });
       await store.dropBlobs([blob.hash], { unusedSince: Number.MAX_SAFE_INTEGER });

@@ -130,7 +130,11 @@ async function assertLeft(store: Store, isLeft: (n: number) => boolean): Promise
   const numbers = Array.from({ length: ITEMS }, (_, n) => n);
   for (const when of ["before", "after"]) {
     if (when === "after") await store.compact();
-    await assertItems(store, { tape: "t", start: 0, count: ITEMS }, numbers.map((n) => (isLeft(n) ? itemOf(n) : undefined)));
+    await assertItems(
+      store,
+      { tape: "t", start: 0, count: ITEMS },
+      numbers.map((n) => (isLeft(n) ? itemOf(n) : undefined)),
+    );
     const refs = numbers.filter((n) => isLeft(n) && n % 3 === 0).map((n) => ({ item: n, refs: `${n}+1` }));
     assert.deepEqual(await store.itemRefs({ tape: "t", start: 0, count: ITEMS }), refs);
   }

@@ -1,0 +1,27 @@
+/** Walking a range of records, page by page. */
+import type { KeyRange, Store, StoredRecord, UnreadableRecord } from "./store.js";
+
+/** The first page is small, because many walks end early; the others are not. */
+const FIRST_PAGE = 16;
+const PAGE = 256;
+
+export type FoundRecord = StoredRecord | UnreadableRecord;
+
+/** The records of a range, in pages. */
+export async function* scanPages(store: Store, range: KeyRange, reverse = false): AsyncGenerator<FoundRecord[]> {
+  let { from, to } = range;
+  for (let limit = FIRST_PAGE; ; limit = PAGE) {
+    const page = await store.list({ from, to }, { limit, reverse });
+    const last = page.at(-1);
+    if (last) yield page;
+    if (!last || page.length < limit) return;
+    if (reverse) to = last.key;
+    // No key continues with a character below this one.
+    else from = `${last.key}\u0001`;
+  }
+}
+
+/** The records of a range. */
+export async function* scan(store: Store, range: KeyRange, reverse = false): AsyncGenerator<FoundRecord> {
+  for await (const page of scanPages(store, range, reverse)) yield* page;
+}

@@ -1,0 +1,44 @@
+/** Starting and ending the child processes of the crash tests. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+
+const program = fileURLToPath(new URL("./child.mjs", import.meta.url));
+
+/** An ended child: the lines it printed, and how it ended. */
+export interface Ended {
+  readonly lines: Record<string, unknown>[];
+  readonly signal: NodeJS.Signals | null;
+  readonly code: number | null;
+  readonly stderr: string;
+}
+
+export function startChild(workload: string, ...args: unknown[]): { child: ChildProcess; ended: Promise<Ended> } {
+  const child = spawn(process.execPath, [program, workload, JSON.stringify(args)], { stdio: "pipe" });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const ended = new Promise<Ended>((resolve) => {
+    child.on("close", (code, signal) => {
+      // A line that was cut by the kill was not acknowledged.
+      const whole = stdout.slice(0, stdout.lastIndexOf("\n") + 1);
+      const lines = whole
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+      resolve({ lines, signal, code, stderr });
+    });
+  });
+  return { child, ended };
+}
+
+/** The URL of a new SQLite file, removed with its folder when the test has finished. */
+export function temporaryStore(): string {
+  const folder = mkdtempSync(join(tmpdir(), "savepoint-crash-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return `sqlite:${join(folder, "crash.db")}`;
+}

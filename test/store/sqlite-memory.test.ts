@@ -1,0 +1,10 @@
+import { describe, it } from "vitest";
+import { storeConformance } from "savepoint/testing";
+import { openStore } from "../../src/store/index.js";
+
+describe("sqlite: in memory", () => {
+  storeConformance(
+    { setup: async () => ({ store: await openStore("sqlite::memory:"), teardown: async () => {} }) },
+    { describe, it },
+  );
+});
