@@ -5,34 +5,41 @@
  * The cursor is only a memory: each commit checks that what it was built on is still true, and on any failure the cursor
  * forgets everything and reads anew.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { isSavepointError, SavepointError } from "../errors.js";
-import { cloneValue } from "../state/clone.js";
 import { encodeShadow, type EncodedState } from "../state/encode.js";
-import { reviseShadow, newShadow, settleState } from "../state/revise.js";
 import { isSame } from "../state/same.js";
 import type { Shadow } from "../state/shadow.js";
 import { freezeState, shadowToValue } from "../state/value.js";
-import type { CheckpointInfo, SaveOptions } from "./checkpoint.js";
-import { checkId } from "./ids.js";
+import type { CheckpointInfo } from "./checkpoint.js";
+import { branchMoved, isIdTaken, isRowGone } from "./conflicts.js";
 import { loadShadow } from "./load-state.js";
+import { newRow } from "./new-row.js";
 import type { NumberSource } from "./numbers.js";
-import { type BranchRecord, encodeMetadata, type Row, type SessionRecord } from "./records.js";
+import type { BranchRecord, Row, SessionRecord } from "./records.js";
+import { type Candidate, changeShadow, replaceState, type SaveChange } from "./save-change.js";
+import { saysTheSame, type TakenOptions } from "./save-options.js";
 import { buildCommit, type BuiltCommit } from "./session-commit.js";
 import type { Heads, Known, SessionReader } from "./session-reader.js";
 
-/** A state to save: the caller's own, to be compared at once; or a private copy, for when it may change meanwhile. */
-export type Candidate = { readonly live: unknown } | { readonly copy: Shadow };
-
-/** Says whether a handle may build on these records; throws what to tell its user if not. */
-export type Admit = (heads: Heads) => void;
+/** Who saves. */
+export interface Author {
+  /** The agent to note where the session has none yet. */
+  readonly agent: string | undefined;
+  /** Says whether it may build on these records; throws what to tell its user if not. */
+  admit(heads: Heads): void;
+}
 
 /** What the cursors of one session share: its record, as the last commit of this process left it. */
 export interface SharedSession {
   known: Known<SessionRecord> | undefined;
 }
 
-/** How the next shadow is made from the one before it, if there is one. `frozen` is that one's state, deep-frozen. */
-type Revise = (before: Shadow | undefined, frozen?: unknown) => Shadow;
+/** Records that look right and are refused again and again will always be. */
+const MAX_TRIES = 10;
+
+/** The function of an `update` that is running, so that what it calls can be kept from waiting for it. */
+const running = new AsyncLocalStorage<{ cursor: BranchCursor | undefined }>();
 
 export class BranchCursor {
   readonly #reader: SessionReader;
@@ -77,8 +84,16 @@ export class BranchCursor {
     this.#frozen = undefined;
   }
 
-  /** Forgets everything. */
-  reset(): void {
+  /**
+   * Forgets everything, when what is under way is done: that has read what fits together, and would go on with half of
+   * it. Its commit fails by itself if it is no longer true.
+   */
+  forget(): void {
+    if (!this.#turn) this.#reset();
+    else void this.#takeTurn(async () => this.#reset());
+  }
+
+  #reset(): void {
     this.evict();
     this.#branch = undefined;
     this.#planned = undefined;
@@ -87,16 +102,27 @@ export class BranchCursor {
 
   /** Runs work when all that was asked for before is done; at once, and without a turn of the event loop, if it is. */
   exclusive<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#turn ? this.#turn.then(work) : work();
-    const turn = mine.then(
-      () => {},
-      () => {},
-    );
+    return running.getStore()?.cursor === this ? Promise.reject(this.#waitsForItself()) : this.#takeTurn(work);
+  }
+
+  #takeTurn<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#turn;
+    let end = (): void => {};
+    const turn = new Promise<void>((resolve) => (end = resolve));
+    // Taken before the work begins: it may call what calls us again.
     this.#turn = turn;
-    void turn.then(() => {
+    const mine = before ? before.then(work) : work();
+    const finish = (): void => {
       if (this.#turn === turn) this.#turn = undefined;
-    });
+      end();
+    };
+    mine.then(finish, finish);
     return mine;
+  }
+
+  /** Resolves when all that was asked for before is done. */
+  async idle(): Promise<void> {
+    if (running.getStore()?.cursor !== this) await this.#turn;
   }
 
   /** Reads the records, and forgets the shadow if the branch has moved. */
@@ -111,7 +137,7 @@ export class BranchCursor {
 
   /** Takes over what was committed to the branch by other means than a save. */
   committed(built: BuiltCommit): void {
-    this.reset();
+    this.#reset();
     this.#branch = built.branch;
     this.#shared.known = built.session;
     this.sessionNumber = built.session.record.number;
@@ -135,35 +161,27 @@ export class BranchCursor {
   }
 
   /** Saves a state as the new head. */
-  save(candidate: Candidate, options: SaveOptions, admit: Admit): Promise<CheckpointInfo> {
-    const { registry } = this.#reader.context;
-    return this.#save(options, admit, (before, frozen) => {
-      if (before === undefined)
-        return "copy" in candidate ? settleState(candidate.copy) : newShadow(candidate.live, registry);
-      const value = "copy" in candidate ? shadowToValue(candidate.copy, registry) : candidate.live;
-      return reviseShadow(before, value, registry, frozen);
-    });
+  save(candidate: Candidate, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
+    return this.#save(replaceState(candidate, this.#reader.context.registry), options, author);
   }
 
   /** Saves what `change` makes of the shadow itself. */
-  async saveChange(change: (before: Shadow) => Shadow, options: SaveOptions, admit: Admit): Promise<CheckpointInfo> {
-    return this.#save(options, admit, (before) => {
-      if (before !== undefined) return change(before);
-      throw new SavepointError("CHECKPOINT_NOT_FOUND", `${this.#name} has no checkpoint yet. Save a state first.`);
-    });
+  saveChange(change: (before: Shadow) => Shadow, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
+    return this.#save(changeShadow(change), options, author);
   }
 
   /** Saves what `change` gives for the head's state, which it gets deep-frozen. */
-  async update(change: (state: unknown) => unknown, options: SaveOptions, admit: Admit): Promise<CheckpointInfo> {
+  async update(change: (state: unknown) => unknown, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
     const { registry } = this.#reader.context;
-    await this.#prepare(admit);
+    await this.#prepare(author, true);
+    const head = this.#branch?.record.head?.id;
     let before = this.#frozen;
     if (before === undefined && this.#shadow !== undefined) {
       before = shadowToValue(this.#shadow, registry);
       if (freezeState(before, registry)) this.#frozen = before;
     }
     const pureBefore = this.#frozen;
-    const next = await change(before);
+    const next = await this.#run(() => change(before));
     if (next === undefined) {
       throw new SavepointError(
         "INVALID_ARGUMENT",
@@ -171,7 +189,12 @@ export class BranchCursor {
       );
     }
     const pure = freezeState(next, registry, pureBefore);
-    const info = await this.save({ live: next }, options, admit);
+    const admit = (heads: Heads): void => {
+      author.admit(heads);
+      // Made of one head, it must not be saved on another: what that one brought would be lost.
+      if (heads.branch?.record.head?.id !== head) throw branchMoved(this.#reader.sessionId, this.branchName, heads);
+    };
+    const info = await this.save({ live: next }, options, { agent: author.agent, admit });
     if (pure) this.#frozen = next;
     return info;
   }
@@ -180,66 +203,108 @@ export class BranchCursor {
     return `Session ${JSON.stringify(this.#reader.sessionId)}, branch ${JSON.stringify(this.branchName)},`;
   }
 
-  /** Knows the records and the shadow of the head. Does not wait for anything where it knows them already. */
-  #prepare(admit: Admit): Promise<void> | undefined {
-    if (this.#planned || (this.#shared.known && this.#branch)) {
-      admit({ session: this.#shared.known, branch: this.#branch });
-      const head = this.#branch?.record.head;
-      return head && this.#shadow === undefined ? this.#loadHead(head) : undefined;
+  async #run<T>(work: () => T): Promise<Awaited<T>> {
+    const call: { cursor: BranchCursor | undefined } = { cursor: this };
+    try {
+      return await running.run(call, work);
+    } finally {
+      // Whatever it has started and left behind may save again.
+      call.cursor = undefined;
     }
-    return this.refresh().then((heads) => {
-      admit(heads);
-      const head = heads.branch?.record.head;
-      return head && this.#shadow === undefined ? this.#loadHead(head) : undefined;
-    });
   }
 
-  async #loadHead(head: Row): Promise<void> {
-    const { number } = (this.#shared.known as Known<SessionRecord>).record;
-    this.#shadow = await loadShadow(this.#reader, number, head);
+  #waitsForItself(): SavepointError {
+    return new SavepointError(
+      "INVALID_ARGUMENT",
+      `${this.#name} was used inside the function given to update(), which would wait for itself. Return the next state from it, and do the rest afterwards.`,
+    );
   }
 
-  async #save(options: SaveOptions, admit: Admit, revise: Revise): Promise<CheckpointInfo> {
-    const { registry } = this.#reader.context;
-    let attempt = revise;
+  /** Knows the records and the shadow of the head. Does not wait for anything where it knows them already. */
+  #prepare(author: Author, needsState: boolean): Promise<void> | undefined {
+    if (!this.#planned && !(this.#shared.known && this.#branch)) return this.#read(author, needsState);
+    author.admit({ session: this.#shared.known, branch: this.#branch });
+    if (!this.#branch?.record.head || this.#shadow !== undefined) return undefined;
+    return this.#loadHead(this.#branch, needsState).then((found) =>
+      found ? undefined : this.#read(author, needsState),
+    );
+  }
+
+  async #read(author: Author, needsState: boolean): Promise<void> {
     for (;;) {
-      const prepared = this.#prepare(admit);
-      if (prepared) await prepared;
-      const metadata = encodeMetadata(options.metadata, registry);
+      const heads = await this.refresh();
+      author.admit(heads);
+      if (!heads.branch || this.#shadow !== undefined || (await this.#loadHead(heads.branch, needsState))) return;
+    }
+  }
+
+  /**
+   * Loads the shadow of the head; `false` where the head is another one by now. A damaged one is done without where only
+   * a whole state is to be saved on top of it: all of that is written anew.
+   */
+  async #loadHead({ record, value }: Known<BranchRecord>, needsState: boolean): Promise<boolean> {
+    const { head } = record;
+    if (!head || this.sessionNumber === undefined) return true;
+    try {
+      this.#shadow = await loadShadow(this.#reader, this.sessionNumber, head);
+    } catch (error) {
+      const gone = isSavepointError(error, "CHECKPOINT_NOT_FOUND");
+      if (!gone && !isSavepointError(error, "DAMAGED")) throw error;
+      if (gone && (await this.#reader.heads(this.branchName)).branch?.value !== value) return false;
+      this.#reader.reportDamage(head.id, head.seq, error.message);
+      if (needsState) throw damagedHead(this.#name, error);
+    }
+    return true;
+  }
+
+  async #save(first: SaveChange, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
+    for (let change = first; ;) {
+      try {
+        const prepared = this.#prepare(author, change.state === undefined);
+        if (prepared) await prepared;
+      } catch (error) {
+        // What is only asked for again, because nobody heard the answer, is there already and no conflict.
+        const retry = options.id !== undefined && isSavepointError(error, "CONFLICT");
+        const state = retry ? change.state?.() : undefined;
+        const saved = state === undefined ? undefined : await this.#findSaved(state, options);
+        if (saved) return saved;
+        throw error;
+      }
       const before = this.#shadow;
       const frozen = this.#frozen;
       // From here on the shadow is being changed: it is kept only when the commit has succeeded.
       this.evict();
-      const shadow = attempt(before, frozen);
+      const shadow = change.apply(before, frozen);
       const branch = this.#branch?.record ?? this.#planned;
       const encoded = encodeShadow(shadow, branch?.tape ?? 0, branch?.nextItem ?? 0);
+      const planned = this.#planned;
       try {
-        const info = await this.#commit(encoded, options, metadata);
+        const info = await this.#commit(encoded, options, author);
         this.#shadow = shadow;
         return info;
       } catch (error) {
-        const planned = this.#planned;
-        this.reset();
+        this.#reset();
         if (!isSavepointError(error, "CONFLICT")) throw error;
-        const existing = options.id === undefined ? undefined : await this.#sameAgain(options.id, shadow, options);
-        if (existing) return existing;
-        if (planned) throw error;
-        // The branch moved under us. If this handle may build on the new head (admit says so), the state as it was
-        // when it was given is compared with that one; it may have been changed by its owner since.
-        const copy = cloneValue(shadowToValue(shadow, registry), registry);
-        attempt = (other) =>
-          other === undefined ? settleState(copy) : reviseShadow(other, shadowToValue(copy, registry), registry);
+        const saved = await this.#findSaved(shadow, options);
+        if (saved) return saved;
+        if (planned || isIdTaken(error)) throw error;
+        // The branch moved under us: if the author may build on its new head, that is what comes next.
+        change = change.again(shadow);
       }
     }
   }
 
   /** Commits an encoded state, numbering it anew for as long as only other branches of the session are in the way. */
-  async #commit(encoded: EncodedState, options: SaveOptions, metadata: Shadow | undefined): Promise<CheckpointInfo> {
+  async #commit(encoded: EncodedState, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
     const { context, sessionId } = this.#reader;
+    const [branchBefore, planned] = [this.#branch, this.#planned];
+    // What branches share, another one may have forgotten.
+    if (!this.#shared.known && (branchBefore || planned)) {
+      this.#shared.known = (await this.#reader.heads(this.branchName)).session;
+    }
     const number = this.#shared.known?.record.number ?? (await this.#numbers.next());
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       const sessionBefore = this.#shared.known;
-      const branchBefore = this.#branch;
       const now = context.now();
       const base: SessionRecord = sessionBefore?.record ?? {
         number,
@@ -249,7 +314,7 @@ export class BranchCursor {
         nextTape: 1,
       };
       const branch: BranchRecord = branchBefore?.record ??
-        this.#planned ?? {
+        planned ?? {
           name: this.branchName,
           tape: 0,
           nextItem: 0,
@@ -259,15 +324,15 @@ export class BranchCursor {
           head: undefined,
           headParentId: undefined,
         };
-      const row = newRow(base.nextSeq, branch, encoded, options, metadata, context.newId, now);
+      const row = newRow({ seq: base.nextSeq, branch }, encoded, options, context.newId, now);
       const built = buildCommit({
         sessionId,
         sessionBefore,
         session: {
           ...base,
-          agent: base.agent ?? this.agent,
+          agent: base.agent ?? author.agent,
           nextSeq: base.nextSeq + 1,
-          nextTape: this.#planned ? this.#planned.tape + 1 : base.nextTape,
+          nextTape: planned ? planned.tape + 1 : base.nextTape,
         },
         branchBefore,
         branch: {
@@ -279,7 +344,7 @@ export class BranchCursor {
         rows: [row],
         items: encoded.items,
         blobs: encoded.blobs,
-        builtOn: this.#planned?.head ? [this.#planned.head.seq] : [],
+        builtOn: planned?.head ? [planned.head.seq] : [],
       });
       // Other branches of this process go on from here at once; the store applies commits in order.
       this.#shared.known = built.session;
@@ -288,7 +353,9 @@ export class BranchCursor {
       } catch (error) {
         this.#shared.known = undefined;
         if (!isSavepointError(error, "CONFLICT")) throw error;
-        this.#shared.known = await this.#afterConflict(error, number, sessionBefore);
+        const session = await this.#afterConflict(error, base, { sessionBefore, branchBefore, planned, tries });
+        author.admit({ session, branch: branchBefore });
+        this.#shared.known = session;
         continue;
       }
       this.#branch = built.branch;
@@ -301,91 +368,48 @@ export class BranchCursor {
   /** The session to number a save by after a conflict, if only other branches were in the way; else throws. */
   async #afterConflict(
     conflict: SavepointError,
-    number: number,
-    sessionBefore: Known<SessionRecord> | undefined,
+    base: SessionRecord,
+    built: BuiltOn,
   ): Promise<Known<SessionRecord> | undefined> {
+    const { sessionBefore, branchBefore, planned, tries } = built;
     const { session, branch } = await this.#reader.heads(this.branchName);
-    const moved = branch?.value !== this.#branch?.value || (session?.record.number ?? number) !== number;
-    const gone = !session && sessionBefore !== undefined;
-    const idTaken = (conflict.details["keys"] as string[]).some((key) => key.startsWith("i"));
-    const tapeTaken = this.#planned !== undefined && session?.record.nextTape !== this.#planned.tape;
-    if (moved || gone || idTaken || tapeTaken) throw conflict;
-    if (session?.value !== sessionBefore?.value) return session;
-    if (this.#planned)
-      throw new SavepointError("CHECKPOINT_NOT_FOUND", `${this.#name} was to start from a checkpoint that is gone.`);
+    const moved = branch?.value !== branchBefore?.value || (session?.record.number ?? base.number) !== base.number;
+    const gone = (!session && sessionBefore !== undefined) || isRowGone(conflict);
+    const tapeTaken = planned !== undefined && session?.record.nextTape !== planned.tape;
+    if (moved || gone || isIdTaken(conflict) || tapeTaken) throw conflict;
+    if (session?.value !== sessionBefore?.value || tries < MAX_TRIES) return session;
     throw new SavepointError("DAMAGED", `${this.#name} cannot go on: its records disagree with what is stored.`, {
       cause: conflict,
     });
   }
 
-  /** The agent to note when the session has none yet. */
-  agent: string | undefined;
-
-  /** The checkpoint with this id, if it is there and says the same; `undefined` if there is none. */
-  async #sameAgain(id: string, shadow: Shadow, options: SaveOptions): Promise<CheckpointInfo | undefined> {
-    const { context } = this.#reader;
+  /** The checkpoint with the id of these options, if it is there and says the same; `undefined` if there is none. */
+  async #findSaved(shadow: Shadow, options: TakenOptions): Promise<CheckpointInfo | undefined> {
+    const { registry } = this.#reader.context;
+    if (options.id === undefined) return undefined;
     const { session } = await this.#reader.heads(this.branchName);
-    const row = session && (await this.#reader.find(session.record.number, id, undefined));
-    if (!session || !row) return undefined;
+    const row = session && (await this.#reader.find(session.record.number, options.id, undefined));
+    if (!session || row?.id !== options.id) return undefined;
     const saved = await loadShadow(this.#reader, session.record.number, row);
     const info = await this.#reader.describe(session.record.number, row, session.record.agent);
-    if (isSame(saved, shadowToValue(shadow, context.registry), context.registry) && saysTheSame(info, options))
+    if (isSame(saved, shadowToValue(shadow, registry), registry) && saysTheSame(row, info.parentId, options))
       return info;
     throw new SavepointError(
       "CONFLICT",
-      `Checkpoint ${JSON.stringify(id)} exists already, with other content. Save it under another id.`,
+      `Checkpoint ${JSON.stringify(options.id)} exists already, with other content. Save it under another id.`,
     );
   }
 }
 
-function saysTheSame(info: CheckpointInfo, options: SaveOptions): boolean {
-  const { parent, ...fields } = options;
-  if (parent !== undefined && parent !== info.parentId) return false;
-  return Object.entries(fields).every(
-    ([key, value]) =>
-      value === undefined || JSON.stringify(info[key as keyof CheckpointInfo]) === JSON.stringify(value),
-  );
+/** What a commit was built on. */
+interface BuiltOn {
+  readonly sessionBefore: Known<SessionRecord> | undefined;
+  readonly branchBefore: Known<BranchRecord> | undefined;
+  readonly planned: BranchRecord | undefined;
+  readonly tries: number;
 }
 
-function newRow(
-  seq: number,
-  branch: BranchRecord,
-  encoded: EncodedState,
-  options: SaveOptions,
-  metadata: Shadow | undefined,
-  newId: () => string,
-  now: number,
-): Row {
-  const parent = branch.head;
-  const { skeleton, items, blobs, stateBytes } = encoded;
-  let storedBytes = Buffer.byteLength(skeleton.json) + skeleton.refs.length;
-  for (const { json, refs } of items) storedBytes += Buffer.byteLength(json) + refs.length;
-  for (const bytes of blobs.values()) storedBytes += bytes.length;
-  return {
-    seq,
-    id: options.id === undefined ? newId() : checkId(options.id, "checkpoint id"),
-    tape: branch.tape,
-    branch: branch.name,
-    parent: parent?.seq,
-    grandparent: parent?.parent,
-    createdAt: now,
-    step: options.step ?? (parent ? parent.step + 1 : 0),
-    kind: options.kind ?? "manual",
-    status: options.status ?? "running",
-    reason: options.reason,
-    label: options.label === undefined ? undefined : checkId(options.label, "label"),
-    description: options.description,
-    trigger: options.trigger,
-    resumeHint: options.resumeHint,
-    tasksCompleted: options.tasksCompleted ?? 0,
-    usage: options.usage,
-    metadata,
-    pinned: options.pinned ?? false,
-    stateBytes,
-    storedBytes: storedBytes + ROW_OVERHEAD,
-    skeleton,
-  };
+function damagedHead(name: string, cause: SavepointError): SavepointError<"DAMAGED"> {
+  const advice = "latest() gives the newest whole state; save() that one, and the branch goes on from it.";
+  return new SavepointError("DAMAGED", `${name} cannot be changed: ${cause.message} ${advice}`, { cause });
 }
-
-/** What a row takes beside its skeleton: its id twice, its fields, keys and checksums. */
-const ROW_OVERHEAD = 120;

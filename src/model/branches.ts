@@ -3,12 +3,14 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import type { Frame } from "../state/encode.js";
 import { formatRefs, parseRefs } from "../state/refs.js";
 import type { Shadow } from "../state/shadow.js";
-import type { Admit, BranchCursor } from "./branch-cursor.js";
-import type { CheckpointInfo, CheckpointKind, SaveOptions } from "./checkpoint.js";
+import type { Author, BranchCursor } from "./branch-cursor.js";
+import type { CheckpointInfo, CheckpointKind } from "./checkpoint.js";
+import { isIdTaken } from "./conflicts.js";
 import type { Cursors } from "./cursors.js";
 import { unnamedBranch } from "./ids.js";
 import { loadShadow } from "./load-state.js";
-import { type BranchRecord, MAIN, type Row, type SessionRecord } from "./records.js";
+import type { BranchRecord, Row, SessionRecord } from "./records.js";
+import type { TakenOptions } from "./save-options.js";
 import { buildCommit } from "./session-commit.js";
 import type { Known, SessionReader } from "./session-reader.js";
 
@@ -51,14 +53,15 @@ export async function forkWithState(
   row: Row,
   name: string | undefined,
   copy: Shadow,
-  options: SaveOptions,
+  options: TakenOptions,
+  agent: string | undefined,
 ): Promise<CheckpointInfo> {
   return fork(reader, number, row, name, async (session, record) => {
     const shadow = await loadShadow(reader, number, row);
     const cursor = cursors.get(reader, record.name);
     return cursor.exclusive(async () => {
       cursor.plan(session, record, shadow);
-      return cursor.save({ copy }, options, () => {});
+      return cursor.save({ copy }, options, { agent, admit: () => {} });
     });
   });
 }
@@ -84,7 +87,11 @@ async function fork<T>(
       head: row,
       headParentId: undefined,
     };
-    if ((await reader.heads(record.name)).branch) throw branchExists(reader, record.name);
+    if ((await reader.heads(record.name)).branch) {
+      // A generated name is taken only by another fork that was first.
+      if (name === undefined) continue;
+      throw branchExists(reader, record.name);
+    }
     try {
       return await attempt(session, record);
     } catch (error) {
@@ -100,16 +107,18 @@ async function fork<T>(
 export async function rewindBranch(
   reader: SessionReader,
   cursor: BranchCursor,
+  number: number,
   target: Row,
-  admit: Admit,
+  author: Author,
 ): Promise<CheckpointInfo> {
   const { context, sessionId } = reader;
   for (;;) {
     const heads = await cursor.refresh();
-    admit(heads);
+    author.admit(heads);
     const { session, branch } = heads;
     const head = branch?.record.head;
-    if (!session || !branch || !head) throw new SavepointError("CHECKPOINT_NOT_FOUND", "There is nothing to rewind.");
+    if (session?.record.number !== number) throw sessionDeleted(reader);
+    if (!branch || !head) throw new SavepointError("CHECKPOINT_NOT_FOUND", "There is nothing to rewind.");
     const { nextSeq } = session.record;
     const now = context.now();
     const at = (row: Row, seq: number, kind: CheckpointKind): Row =>
@@ -131,7 +140,8 @@ export async function rewindBranch(
       return reader.toInfo(recovered, session.record.agent, target.id);
     } catch (error) {
       if (!isSavepointError(error, "CONFLICT")) throw error;
-      if (!(await reader.row(session.record.number, target.seq))) throw removedMeanwhile(target, error);
+      if (isIdTaken(error)) throw error;
+      if (!(await reader.row(number, target.seq))) throw removedMeanwhile(target, error);
     }
   }
 }
@@ -156,7 +166,7 @@ function copyRow(
     description: undefined,
     trigger: "rewind",
     pinned: false,
-    storedBytes: row.skeleton.json.length + row.skeleton.refs.length,
+    storedBytes: Buffer.byteLength(row.skeleton.json) + row.skeleton.refs.length,
     skeleton: moveFrame(row.skeleton, row.tape, branch.tape),
   };
 }
@@ -166,9 +176,13 @@ function moveFrame(frame: Frame, from: number, to: number): Frame {
 }
 
 async function readSession(reader: SessionReader, number: number): Promise<Known<SessionRecord>> {
-  const { session } = await reader.heads(MAIN);
+  const session = await reader.session();
   if (session?.record.number === number) return session;
-  throw new SavepointError("SESSION_DELETED", `Session ${JSON.stringify(reader.sessionId)} was deleted meanwhile.`);
+  throw sessionDeleted(reader);
+}
+
+function sessionDeleted(reader: SessionReader): SavepointError {
+  return new SavepointError("SESSION_DELETED", `Session ${JSON.stringify(reader.sessionId)} was deleted meanwhile.`);
 }
 
 function removedMeanwhile(row: Row, cause: unknown): SavepointError {

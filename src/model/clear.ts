@@ -1,5 +1,6 @@
 /** Removing all checkpoints of a session, and removing sessions. */
 import { isSavepointError } from "../errors.js";
+import { scan } from "../store/scan.js";
 import type { Store } from "../store/store.js";
 import type { Context } from "./context.js";
 import {
@@ -17,7 +18,7 @@ import {
   tapeName,
   tapesOf,
 } from "./keys.js";
-import { type BranchRecord, encodeBranch, MAIN, type Row } from "./records.js";
+import { type BranchRecord, decodeSession, encodeBranch, MAIN, type Row } from "./records.js";
 import type { Heads, Known } from "./session-reader.js";
 import { SessionReader } from "./session-reader.js";
 
@@ -76,15 +77,17 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
 /**
  * Deletes a session for good. One small commit makes it unreachable and its handles useless; what it leaves behind is
  * freed afterwards, and by the next collection should this process die before that.
+ *
+ * @param forget told as soon as it is gone
  */
-export async function deleteSession(reader: SessionReader): Promise<boolean> {
+export async function deleteSession(reader: SessionReader, forget: () => void): Promise<boolean> {
   const { store } = reader.context;
   for (;;) {
     const [record] = await store.get([sessionKey(reader.sessionId)]);
     if (!record) return false;
     // A damaged record can be deleted too; its number is then found the long way.
     const whole = "value" in record ? record : undefined;
-    const number = whole ? (await reader.heads(MAIN)).session?.record.number : await reader.searchNumber();
+    const number = whole ? decodeSession(whole.value).number : await reader.searchNumber();
     const remains = number === undefined ? [] : [{ key: deadKey(number), value: "" }];
     try {
       await store.commit({
@@ -96,6 +99,7 @@ export async function deleteSession(reader: SessionReader): Promise<boolean> {
       if (isSavepointError(error, "CONFLICT")) continue;
       throw error;
     }
+    forget();
     if (number !== undefined) await freeRemains(store, reader, number);
     return true;
   }
@@ -105,7 +109,7 @@ export async function deleteSession(reader: SessionReader): Promise<boolean> {
 export async function freeAllRemains(context: Context): Promise<number> {
   const reader = new SessionReader(context, "");
   let freed = 0;
-  for await (const record of reader.records(ALL_DEAD)) {
+  for await (const record of scan(context.store, ALL_DEAD)) {
     const [number] = decodeNumbers(record.key.slice(1), 1).numbers;
     await freeRemains(context.store, reader, number as number);
     freed++;

@@ -10,6 +10,7 @@
  */
 import type { Unreadable } from "../state/decode.js";
 import { parseRefs } from "../state/refs.js";
+import { scan } from "../store/scan.js";
 import { freeAllRemains } from "./clear.js";
 import type { Context } from "./context.js";
 import { Intervals } from "./intervals.js";
@@ -38,8 +39,8 @@ export async function collectGarbage(context: Context, options: { readonly repac
   const freed = { items: 0, bytes: 0 };
   const blobs = new Set<string>();
   let complete = true;
-  for await (const reader of allSessions(context)) {
-    const result = await collectSession(reader.reader, reader.number, blobs, options.repack);
+  for await (const { reader, number } of allSessions(context)) {
+    const result = reader && (await collectSession(reader, number, blobs, options.repack));
     if (result) {
       freed.items += result.items;
       freed.bytes += result.bytes;
@@ -49,12 +50,21 @@ export async function collectGarbage(context: Context, options: { readonly repac
   return { sessions, items: freed.items, blobs: dropped.items, bytes: freed.bytes + dropped.bytes };
 }
 
-async function* allSessions(context: Context): AsyncGenerator<{ reader: SessionReader; number: number }> {
-  for await (const record of new SessionReader(context, "").records(ALL_NUMBERS)) {
-    const [number] = decodeNumbers(record.key.slice(1), 1).numbers;
-    // A record that cannot be read has no id to report under; its session is marked all the same.
-    const sessionId = "value" in record ? record.value : `number ${number}`;
-    yield { reader: new SessionReader(context, sessionId), number: number as number };
+interface ListedSession {
+  /** Missing where nobody can tell which session it is: its branches, and so their counters, cannot be found. */
+  readonly reader: SessionReader | undefined;
+  readonly number: number;
+}
+
+async function* allSessions(context: Context): AsyncGenerator<ListedSession> {
+  for await (const record of scan(context.store, ALL_NUMBERS)) {
+    const number = decodeNumbers(record.key.slice(1), 1).numbers[0] as number;
+    if ("value" in record) yield { reader: new SessionReader(context, record.value), number };
+    else {
+      const reason = `nothing was freed of session number ${number}: ${record.unreadable}`;
+      new SessionReader(context, "").reportDamage(undefined, undefined, reason);
+      yield { reader: undefined, number };
+    }
   }
 }
 
@@ -71,7 +81,7 @@ async function collectSession(
   const marks = new Marks(reader, number, blobs);
   try {
     for await (const { record } of reader.branches()) counters.set(tapeName(number, record.tape), record.nextItem);
-    for await (const record of reader.records(rowsOf(number))) {
+    for await (const record of scan(store, rowsOf(number))) {
       if (!("value" in record)) throw new Unmarkable(record);
       const { numbers } = decodeNumbers(record.key.slice(1), 2);
       const row = decodeRow(numbers[1] as number, record.value, record.refs);

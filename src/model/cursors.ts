@@ -41,9 +41,14 @@ export class Cursors {
     }
   }
 
+  /** Resolves when nothing is being saved any more. */
+  async idle(): Promise<void> {
+    for (const cursor of this.#cursors.values()) await cursor.idle();
+  }
+
   /** Forgets all that is known of a session. */
   resetSession(sessionId: string): void {
-    for (const [key, cursor] of this.#cursors) if (key.startsWith(`${sessionId}\t`)) cursor.reset();
+    for (const [key, cursor] of this.#cursors) if (key.startsWith(`${sessionId}\t`)) cursor.forget();
   }
 
   #create(reader: SessionReader, branch: string): BranchCursor {

@@ -22,10 +22,23 @@ export async function findWhole(
   cursor: BranchCursor,
   see: (heads: Heads) => void,
 ): Promise<Found | undefined> {
-  const start = await findHead(reader, cursor, see);
-  if (!start) return undefined;
-  const { number, agent, head, parentId } = start;
-  const skipped: SkippedCheckpoint[] = [...start.skipped];
+  for (let gone: string | undefined; ;) {
+    const start = await findHead(reader, cursor, see);
+    if (!start) return undefined;
+    try {
+      return await walkBack(reader, cursor, start, start.head.id === gone);
+    } catch (error) {
+      // Removed while it was read: there is another head by now, or none.
+      if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND") || start.head.id === gone) throw error;
+      gone = start.head.id;
+    }
+  }
+}
+
+/** @param missing is the head still the head, although its row is gone? Then that is damage as well. */
+async function walkBack(reader: SessionReader, cursor: BranchCursor, start: Start, missing: boolean): Promise<Found> {
+  const { number, agent, head } = start;
+  const skipped: SkippedCheckpoint[] = [];
   for await (const row of reader.line(number, head)) {
     if ("unreadable" in row) {
       skip(reader, skipped, { id: undefined, seq: row.seq, reason: row.unreadable });
@@ -37,12 +50,13 @@ export async function findWhole(
       if (row === head) cursor.keep(row, shadow);
       const notes = await reader.notes(number, row.seq, row.seq);
       const info =
-        row === head
-          ? reader.toInfo(row, agent, parentId, notes.get(row.seq))
+        row === head && start.parent
+          ? reader.toInfo(row, agent, start.parent.id, notes.get(row.seq))
           : await reader.describe(number, row, agent);
       return { info, shadow, skipped };
     } catch (error) {
-      if (!isSavepointError(error, "DAMAGED")) throw error;
+      const lost = missing && row === head && isSavepointError(error, "CHECKPOINT_NOT_FOUND");
+      if (!lost && !isSavepointError(error, "DAMAGED")) throw error;
       skip(reader, skipped, { id: row.id, seq: row.seq, reason: error.message });
     }
   }
@@ -57,8 +71,8 @@ interface Start {
   readonly number: number;
   readonly agent: string | undefined;
   readonly head: Row;
-  readonly parentId: string | undefined;
-  readonly skipped: readonly SkippedCheckpoint[];
+  /** The head's parent, where it is known without looking. */
+  readonly parent?: { readonly id: string | undefined };
 }
 
 async function findHead(
@@ -72,7 +86,7 @@ async function findHead(
     const { session, branch } = heads;
     if (!session || !branch?.record.head) return undefined;
     const { head, headParentId } = branch.record;
-    return { number: session.record.number, agent: session.record.agent, head, parentId: headParentId, skipped: [] };
+    return { number: session.record.number, agent: session.record.agent, head, parent: { id: headParentId } };
   } catch (error) {
     // The records that name the head are damaged. On the main branch the newest row of its tape is the head.
     if (!isSavepointError(error, "DAMAGED") || cursor.branchName !== MAIN) throw error;
@@ -88,7 +102,7 @@ async function salvageHead(reader: SessionReader): Promise<Start | undefined> {
   for await (const row of reader.allRows(number, true)) {
     // A row that cannot be read may be the head, and what stands before it on the tape may be of an abandoned line.
     if ("unreadable" in row) return undefined;
-    if (row.branch === MAIN) return { number, agent: undefined, head: row, parentId: undefined, skipped: [] };
+    if (row.branch === MAIN) return { number, agent: undefined, head: row };
   }
   return undefined;
 }

@@ -12,20 +12,22 @@ import type { SessionReader } from "./session-reader.js";
  * while it is being read is not damaged.
  */
 export async function loadShadow(reader: SessionReader, number: number, row: Row, holes?: Hole[]): Promise<Shadow> {
-  const read = (): Promise<Shadow> => decodeState(row.skeleton, row.tape, reader.stateReader(number), holes);
+  const read = (into?: Hole[]): Promise<Shadow> =>
+    decodeState(row.skeleton, row.tape, reader.stateReader(number), into);
+  let cause: unknown;
   try {
-    return await read();
+    const lost: Hole[] = [];
+    const shadow = await read(holes && lost);
+    if (lost.length === 0) return shadow;
   } catch (error) {
     if (!isSavepointError(error, "DAMAGED")) throw error;
-    const again = await reader.row(number, row.seq);
-    if (!again) {
-      throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed while it was read.`, {
-        cause: error,
-      });
-    }
+    cause = error;
+  }
+  if (!(await reader.row(number, row.seq))) {
+    throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed while it was read.`, { cause });
   }
   try {
-    return await read();
+    return await read(holes);
   } catch (error) {
     if (!isSavepointError(error, "DAMAGED")) throw error;
     throw new SavepointError(

@@ -1,5 +1,6 @@
 /** Labels and pins that are attached to a checkpoint after it was saved. */
 import { isSavepointError, SavepointError } from "../errors.js";
+import { isRowGone } from "./conflicts.js";
 import { checkId } from "./ids.js";
 import { labelKey, noteKey, rowKey } from "./keys.js";
 import type { Row } from "./records.js";
@@ -48,8 +49,7 @@ async function commitNote(reader: SessionReader, row: Row, commit: NoteCommit): 
     return true;
   } catch (error) {
     if (!isSavepointError(error, "CONFLICT")) throw error;
-    const keys = error.details["keys"] as string[];
-    if (keys.some((key) => key.startsWith("c"))) {
+    if (isRowGone(error)) {
       throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed meanwhile.`, { cause: error });
     }
     return false;

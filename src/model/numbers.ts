@@ -1,5 +1,5 @@
 /** Numbers for sessions: small, and never given twice, by any process. */
-import { isSavepointError } from "../errors.js";
+import { isSavepointError, SavepointError } from "../errors.js";
 import type { Store } from "../store/store.js";
 import { NEXT_NUMBER } from "./keys.js";
 
@@ -28,7 +28,8 @@ export class NumberSource {
   async #takeBlock(): Promise<void> {
     for (;;) {
       const [record] = await this.#store.get([NEXT_NUMBER]);
-      const value = record && "value" in record ? record.value : undefined;
+      if (record && !("value" in record)) throw damagedCounter(record.unreadable);
+      const value = record?.value;
       const first = Number(value ?? 0);
       const put = { key: NEXT_NUMBER, value: String(first + BLOCK) };
       try {
@@ -37,9 +38,14 @@ export class NumberSource {
         this.#end = first + BLOCK;
         return;
       } catch (error) {
-        // Another process took this block: look again. A damaged counter would look the same forever.
-        if (!isSavepointError(error, "CONFLICT") || (record && !("value" in record))) throw error;
+        // Another process took this block: look again.
+        if (!isSavepointError(error, "CONFLICT")) throw error;
       }
     }
   }
+}
+
+function damagedCounter(reason: string): SavepointError {
+  const advice = "Sessions that are there go on; new ones need a backup of the store.";
+  return new SavepointError("DAMAGED", `No session can be begun: ${reason}. ${advice}`);
 }

@@ -88,7 +88,7 @@ interface StoredBranch {
   e: number;
   t: number;
   f?: number;
-  h?: [number, string, string, string?];
+  h?: [number, string, string, (string | null)?];
 }
 
 export function encodeBranch(record: BranchRecord): string {
@@ -100,7 +100,7 @@ export function encodeBranch(record: BranchRecord): string {
 export function decodeBranch(value: string): BranchRecord {
   const { b, p, i, e, t, f, h } = JSON.parse(value) as StoredBranch;
   const head = h && decodeRow(h[0], h[1], h[2]);
-  return { name: b, tape: p, nextItem: i, epoch: e, createdAt: t, from: f, head, headParentId: h?.[3] };
+  return { name: b, tape: p, nextItem: i, epoch: e, createdAt: t, from: f, head, headParentId: h?.[3] ?? undefined };
 }
 
 /** A row's fields, by letters. Those that have their usual value are missing. */

@@ -121,8 +121,13 @@ export class Savepoint implements AsyncDisposable {
 
   /** Waits for what is being saved and closes the store. Anything after it is `CLOSED`. */
   close(): Promise<void> {
-    this.#closing ??= this.#ownsStore ? this.#context.store.close() : Promise.resolve();
+    this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#host.cursors.idle();
+    if (this.#ownsStore) await this.#context.store.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -137,10 +142,16 @@ export class Savepoint implements AsyncDisposable {
 
 async function toStore(target: OpenTarget, options: SqliteOptions): Promise<Store> {
   if (typeof target === "string") return openStore(target, options);
+  const given: unknown = target;
+  if (typeof given !== "object" || given === null) throw notAStore();
   if ("commit" in target) return target;
   if ("prepare" in target) {
     const { openSqliteStore } = await import("../store/sqlite/store.js");
     return openSqliteStore(target, options);
   }
-  throw new SavepointError("INVALID_ARGUMENT", "Savepoint.open() takes a URL, a store, or a SQLite database handle.");
+  throw notAStore();
+}
+
+function notAStore(): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", "Savepoint.open() takes a URL, a store, or a SQLite database handle.");
 }

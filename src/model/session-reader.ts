@@ -1,10 +1,11 @@
 /**
  * Reads a session's records: what it is, its branches, its rows. It caches nothing, so it always sees what is committed.
  */
-import { SavepointError } from "../errors.js";
+import { isSavepointError, SavepointError } from "../errors.js";
 import type { Unreadable, StateReader } from "../state/decode.js";
 import type { Piece } from "../state/refs.js";
-import { type KeyRange, type StoredRecord, type UnreadableRecord } from "../store/store.js";
+import { type FoundRecord, scan } from "../store/scan.js";
+import type { Store, StoredRecord, UnreadableRecord } from "../store/store.js";
 import type { CheckpointInfo, CheckpointRef } from "./checkpoint.js";
 import type { Context } from "./context.js";
 import {
@@ -14,6 +15,7 @@ import {
   decodeNumbers,
   idKey,
   labelRange,
+  noteKey,
   notesOf,
   rowKey,
   rowsOf,
@@ -26,6 +28,7 @@ import {
   decodeMetadata,
   decodeRow,
   decodeSession,
+  MAIN,
   type Row,
   type SessionRecord,
 } from "./records.js";
@@ -42,6 +45,11 @@ export interface Heads {
   readonly branch: Known<BranchRecord> | undefined;
 }
 
+/** What was attached to a checkpoint later, by name. */
+export type Notes = ReadonlyMap<string, string>;
+
+/** Rows read at once along a line: few at first, because many walks end early. */
+const FIRST_PAGE = 16;
 const PAGE = 128;
 
 export class SessionReader {
@@ -55,15 +63,26 @@ export class SessionReader {
 
   /** The records that saves hang on. Damaged ones are `DAMAGED`: nothing can be built on them. */
   async heads(branch: string): Promise<Heads> {
-    const [session, head] = await this.context.store.get([
-      sessionKey(this.sessionId),
-      branchKey(this.sessionId, branch),
-    ]);
-    return { session: this.#known(session, decodeSession), branch: this.#known(head, decodeBranch) };
+    const [session, head] = await this.context.store.get(this.headKeys(branch));
+    return this.toHeads(session, head);
+  }
+
+  /** The session's own record. */
+  async session(): Promise<Known<SessionRecord> | undefined> {
+    const [session] = await this.context.store.get([sessionKey(this.sessionId)]);
+    return this.#known(session, decodeSession);
+  }
+
+  headKeys(branch: string): [string, string] {
+    return [sessionKey(this.sessionId), branchKey(this.sessionId, branch)];
+  }
+
+  toHeads(session: FoundRecord | undefined, branch: FoundRecord | undefined): Heads {
+    return { session: this.#known(session, decodeSession), branch: this.#known(branch, decodeBranch) };
   }
 
   async *branches(): AsyncGenerator<Known<BranchRecord>> {
-    for await (const record of this.records(branchesOf(this.sessionId))) {
+    for await (const record of scan(this.context.store, branchesOf(this.sessionId))) {
       const known = this.#known(record, decodeBranch);
       if (known) yield known;
     }
@@ -87,9 +106,13 @@ export class SessionReader {
     yield head;
     let child = head;
     let page = new Map<number, Row | Unreadable>();
+    let limit = FIRST_PAGE;
     for (let seq = child.parent, next = child.grandparent; seq !== undefined;) {
-      if (!page.has(seq)) page = await this.#pageBefore(number, seq);
+      if (!page.has(seq)) page = await this.#pageBefore(number, seq, limit);
+      limit = PAGE;
       const row = page.get(seq);
+      // Where the child is gone as well, the session was cleared while it was read.
+      if (!row && !(await this.row(number, child.seq))) return;
       if (row && !("unreadable" in row)) {
         yield row;
         child = row;
@@ -103,7 +126,7 @@ export class SessionReader {
 
   /** All rows of the session in the order of their seqs, or against it. */
   async *allRows(number: number, reverse: boolean): AsyncGenerator<Row | (Unreadable & { readonly seq: number })> {
-    for await (const record of this.records(rowsOf(number), reverse)) {
+    for await (const record of scan(this.context.store, rowsOf(number), reverse)) {
       const row = this.#row(record);
       yield "unreadable" in row ? { ...row, seq: seqOf(record.key) } : row;
     }
@@ -115,7 +138,8 @@ export class SessionReader {
     if ("seq" in ref) return this.#whole(await this.row(number, ref.seq), ref.seq);
     if ("label" in ref) {
       const [entry] = await this.context.store.list(labelRange(number, ref.label), { limit: 1, reverse: true });
-      return entry && "value" in entry ? this.find(number, { seq: Number(entry.value) }, head) : undefined;
+      // The key says all there is to know, even where the record is damaged.
+      return entry && this.find(number, { seq: seqOfLabel(entry.key) }, head);
     }
     if (!head) return undefined;
     for await (const row of this.line(number, head)) {
@@ -128,7 +152,7 @@ export class SessionReader {
   /** Labels and pins that were attached later, by seq. */
   async notes(number: number, from: number, to: number): Promise<Map<number, Map<string, string>>> {
     const notes = new Map<number, Map<string, string>>();
-    for await (const record of this.records(notesOf(number, from, to + 1))) {
+    for await (const record of scan(this.context.store, notesOf(number, from, to + 1))) {
       if (!("value" in record)) continue;
       const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
       const seq = numbers[1] as number;
@@ -138,12 +162,7 @@ export class SessionReader {
     return notes;
   }
 
-  toInfo(
-    row: Row,
-    agent: string | undefined,
-    parentId: string | undefined,
-    notes?: Map<string, string>,
-  ): CheckpointInfo {
+  toInfo(row: Row, agent: string | undefined, parentId: string | undefined, notes?: Notes): CheckpointInfo {
     const label = notes?.get("label");
     const pin = notes?.get("pin");
     return {
@@ -193,7 +212,7 @@ export class SessionReader {
 
   /** The session's number, found the long way when its own record cannot be read. */
   async searchNumber(): Promise<number | undefined> {
-    for await (const record of this.records(ALL_NUMBERS, true)) {
+    for await (const record of scan(this.context.store, ALL_NUMBERS, true)) {
       if ("value" in record && record.value === this.sessionId) return decodeNumbers(record.key.slice(1), 1).numbers[0];
     }
     return undefined;
@@ -203,30 +222,25 @@ export class SessionReader {
     this.context.events.emit("damage", { sessionId: this.sessionId, checkpointId, seq, reason });
   }
 
-  async *records(range: KeyRange, reverse = false): AsyncGenerator<StoredRecord | UnreadableRecord> {
-    let { from, to } = range;
-    for (;;) {
-      const page = await this.context.store.list({ from, to }, { limit: PAGE, reverse });
-      yield* page;
-      const last = page.at(-1);
-      if (!last || page.length < PAGE) return;
-      if (reverse) to = last.key;
-      // No key continues with a character below this one.
-      else from = `${last.key}\u0001`;
-    }
-  }
-
-  async #pageBefore(number: number, seq: number): Promise<Map<number, Row | Unreadable>> {
-    const records = await this.context.store.list(rowsOf(number, 0, seq + 1), { limit: PAGE, reverse: true });
+  async #pageBefore(number: number, seq: number, limit: number): Promise<Map<number, Row | Unreadable>> {
+    const records = await this.context.store.list(rowsOf(number, 0, seq + 1), { limit, reverse: true });
     return new Map(records.map((record) => [seqOf(record.key), this.#row(record)]));
   }
 
   async #findByName(number: number, name: string): Promise<Row | undefined> {
     const [entry] = await this.context.store.get([idKey(name, number)]);
     if (entry && "value" in entry) return this.find(number, { seq: Number(entry.value) }, undefined);
+    if (entry) return this.#searchId(number, name, entry.unreadable);
     const prefix = `${this.sessionId}#`;
     const seq = name.startsWith(prefix) ? name.slice(prefix.length) : "";
     return /^\d{1,15}$/.test(seq) ? this.find(number, { seq: Number(seq) }, undefined) : undefined;
+  }
+
+  /** Finds a checkpoint the long way when the record that says where it is cannot be read. */
+  async #searchId(number: number, id: string, reason: string): Promise<Row | undefined> {
+    this.reportDamage(id, undefined, reason);
+    for await (const row of this.allRows(number, true)) if (!("unreadable" in row) && row.id === id) return row;
+    return undefined;
   }
 
   #row(record: StoredRecord | UnreadableRecord): Row | Unreadable {
@@ -254,6 +268,46 @@ export class SessionReader {
   }
 }
 
+/** The heads of `main` of many sessions, read at once; `undefined` for those that are damaged, which is reported. */
+export async function readHeads(store: Store, readers: readonly SessionReader[]): Promise<(Heads | undefined)[]> {
+  const records = await store.get(readers.flatMap((reader) => reader.headKeys(MAIN)));
+  return readers.map((reader, index) => {
+    try {
+      return reader.toHeads(records[2 * index], records[2 * index + 1]);
+    } catch (error) {
+      if (isSavepointError(error, "DAMAGED")) return undefined;
+      throw error;
+    }
+  });
+}
+
+/** Labels and pins that were attached to the heads later, one for one, read at once. */
+export async function readHeadNotes(
+  store: Store,
+  found: readonly (Heads | undefined)[],
+): Promise<(Notes | undefined)[]> {
+  const names = ["label", "pin"];
+  const keysOf = (heads: Heads | undefined): string[] => {
+    const [number, head] = [heads?.session?.record.number, heads?.branch?.record.head];
+    return number === undefined || !head ? [] : names.map((name) => noteKey(number, head.seq, name));
+  };
+  const keys = found.map(keysOf);
+  const records = keys.length > 0 ? await store.get(keys.flat()) : [];
+  let next = 0;
+  return keys.map((ofHead) => {
+    const notes = new Map<string, string>();
+    for (const name of ofHead.length > 0 ? names : []) {
+      const record = records[next++];
+      if (record && "value" in record) notes.set(name, record.value);
+    }
+    return notes;
+  });
+}
+
 function seqOf(key: string): number {
   return decodeNumbers(key.slice(1), 2).numbers[1] as number;
+}
+
+function seqOfLabel(key: string): number {
+  return decodeNumbers(key.slice(key.lastIndexOf("\t") + 1), 1).numbers[0] as number;
 }

@@ -8,10 +8,11 @@ import { diffStates } from "../state/diff.js";
 import { parsePointer } from "../state/pointer.js";
 import type { Shadow } from "../state/shadow.js";
 import { shadowToValue } from "../state/value.js";
-import type { BranchCursor } from "./branch-cursor.js";
+import type { Author, BranchCursor } from "./branch-cursor.js";
 import { type BranchInfo, forkAt, forkWithState, rewindBranch } from "./branches.js";
 import type { Checkpoint, CheckpointInfo, CheckpointRef, SaveOptions, SkippedCheckpoint } from "./checkpoint.js";
 import { clearSession } from "./clear.js";
+import { branchMoved } from "./conflicts.js";
 import type { Cursors } from "./cursors.js";
 import { type HistoryOptions, walkHistory } from "./history.js";
 import { checkBranchName } from "./ids.js";
@@ -20,7 +21,8 @@ import { createListing, type Listing } from "./listing.js";
 import { loadShadow } from "./load-state.js";
 import { attachLabel, attachPin } from "./notes.js";
 import { MAIN, type Row } from "./records.js";
-import type { Heads, SessionReader } from "./session-reader.js";
+import { type TakenOptions, takeOptions } from "./save-options.js";
+import { type Heads, readHeadNotes, type SessionReader } from "./session-reader.js";
 
 /** How a session is opened. */
 export interface SessionOptions {
@@ -50,6 +52,13 @@ export interface ForkOptions<State = unknown> extends Omit<SaveOptions, "parent"
   readonly state?: State;
 }
 
+/** What a handle has seen of its session: its number, if there was one, and the head of its branch. */
+interface Seen {
+  readonly number: number | undefined;
+  readonly head: string | undefined;
+  readonly seq: number;
+}
+
 /** What a handle needs of the Savepoint it came from. */
 export interface SessionHost {
   readonly cursors: Cursors;
@@ -62,7 +71,7 @@ export interface SessionHost {
  * A handle on a session. Making one reads and writes nothing.
  *
  * A handle remembers the head it last saw: if another writer has moved the branch since, saving is `CONFLICT` until
- * `latest()` or `head()` has looked again. A handle that has seen nothing yet builds on whatever is there.
+ * `latest()` or `head()` has looked again. A handle that has not looked yet builds on whatever is there.
  */
 export class Session<State = unknown> {
   readonly id: string;
@@ -72,8 +81,9 @@ export class Session<State = unknown> {
   readonly #reader: SessionReader;
   readonly #named: boolean;
   readonly #generation: number;
-  /** The session's number and head, as this handle last saw them. */
-  #seen: { readonly number: number; readonly head: string | undefined } | undefined;
+  readonly #author: Author;
+  /** `undefined` while it has not looked. */
+  #seen: Seen | undefined;
 
   /** Use `sp.session(id)`. */
   constructor(host: SessionHost, reader: SessionReader, options: SessionOptions) {
@@ -84,6 +94,7 @@ export class Session<State = unknown> {
     this.agent = options.agent;
     this.#named = options.branch !== undefined;
     this.#generation = host.generation(this.id);
+    this.#author = { agent: options.agent, admit: (heads) => this.#admit(heads) };
   }
 
   /**
@@ -94,11 +105,15 @@ export class Session<State = unknown> {
   async save(state: State, options: SaveOptions = {}): Promise<CheckpointInfo> {
     const cursor = this.#cursor();
     const { registry } = this.#reader.context;
-    const ready = cursor.isReady && options.parent === undefined;
-    const candidate = ready ? { live: state } : { copy: cloneValue(state, registry) };
+    const { parent } = options;
+    const taken = takeOptions(options, registry);
+    if (parent === undefined && cursor.isReady) {
+      return this.#write(cursor, async () => this.#noted(await cursor.save({ live: state }, taken, this.#author)));
+    }
+    const copy = cloneValue(state, registry);
     return this.#write(cursor, async () => {
-      if (options.parent === undefined) return this.#noted(await cursor.save(candidate, options, this.#admit));
-      return this.#saveAfter(cursor, options.parent, candidate as { copy: Shadow }, options);
+      if (parent !== undefined) return this.#saveAfter(cursor, parent, copy, taken);
+      return this.#noted(await cursor.save({ copy }, taken, this.#author));
     });
   }
 
@@ -117,12 +132,15 @@ export class Session<State = unknown> {
     const copies = elements.map((element) => shadowToValue(cloneValue(element, registry), registry));
     const cursor = this.#cursor();
     const change = (shadow: Shadow): Shadow => appendToShadow(shadow, keys, copies, registry);
-    return this.#write(cursor, async () => this.#noted(await cursor.saveChange(change, options, this.#admit)));
+    const taken = takeOptions(options, registry);
+    return this.#write(cursor, async () => this.#noted(await cursor.saveChange(change, taken, this.#author)));
   }
 
   /**
    * Saves what `change` makes of the head's state. It gets the state deep-frozen and returns the next one, sharing with
-   * it what stays; what it returns is frozen too. Only what is new is looked at.
+   * it what stays; what it returns is frozen too. Only what is new is looked at. If the branch moves while `change`
+   * works, nothing is saved and it is `CONFLICT`. Inside `change` this branch cannot be saved to: that would wait for
+   * itself.
    *
    * @param change gets `undefined` where nothing was saved yet
    */
@@ -132,7 +150,8 @@ export class Session<State = unknown> {
   ): Promise<CheckpointInfo> {
     const cursor = this.#cursor();
     const apply = change as (state: unknown) => unknown;
-    return this.#write(cursor, async () => this.#noted(await cursor.update(apply, options, this.#admit)));
+    const taken = takeOptions(options, this.#reader.context.registry);
+    return this.#write(cursor, async () => this.#noted(await cursor.update(apply, taken, this.#author)));
   }
 
   /**
@@ -192,9 +211,10 @@ export class Session<State = unknown> {
     const { reader, heads } = { reader: this.#reader, heads: () => this.#readHeads() };
     return createListing(async function* () {
       const { session } = await heads();
-      for await (const { record } of reader.branches()) {
-        const { name, head, headParentId, createdAt } = record;
-        yield { name, createdAt, head: head && reader.toInfo(head, session?.record.agent, headParentId) };
+      for await (const branch of reader.branches()) {
+        const { name, head, headParentId, createdAt } = branch.record;
+        const [notes] = await readHeadNotes(reader.context.store, [{ session, branch }]);
+        yield { name, createdAt, head: head && reader.toInfo(head, session?.record.agent, headParentId, notes) };
       }
     });
   }
@@ -204,13 +224,16 @@ export class Session<State = unknown> {
    */
   async fork(ref: CheckpointRef, options: ForkOptions<State> = {}): Promise<Session<State>> {
     const { branch: name, state, ...saveOptions } = options;
+    const { registry } = this.#reader.context;
     if (name !== undefined) checkBranchName(name);
-    const copy = state === undefined ? undefined : cloneValue(state, this.#reader.context.registry);
-    const { number, row } = await this.#require(ref);
+    const copy = state === undefined ? undefined : cloneValue(state, registry);
+    const taken = takeOptions(saveOptions, registry);
+    const { number, row, agent: owner } = await this.#require(ref);
+    this.#checkAgent(owner);
     const branch =
       copy === undefined
         ? await forkAt(this.#reader, number, row, name)
-        : (await forkWithState(this.#reader, this.#host.cursors, number, row, name, copy, saveOptions)).branch;
+        : (await this.#forkWithState(number, row, name, copy, taken)).branch;
     const agent = this.agent === undefined ? {} : { agent: this.agent };
     return new Session<State>(this.#host, this.#reader, { ...agent, branch });
   }
@@ -220,15 +243,29 @@ export class Session<State = unknown> {
    * kind `preOperation`; nothing is lost. One transaction.
    */
   async rewind(ref: CheckpointRef): Promise<CheckpointInfo> {
-    const { row } = await this.#require(ref);
+    const { number, row } = await this.#require(ref);
     const cursor = this.#cursor();
-    return this.#write(cursor, async () => this.#noted(await rewindBranch(this.#reader, cursor, row, this.#admit)));
+    return this.#write(cursor, async () =>
+      this.#noted(await rewindBranch(this.#reader, cursor, number, row, this.#author)),
+    );
   }
 
   /** What changed from one checkpoint to another. Reads only what differs. */
   async diff(from: CheckpointRef, to: CheckpointRef): Promise<Change[]> {
     const [a, b] = [await this.#require(from), await this.#require(to)];
-    return diffStates(a.row, b.row, this.#reader.stateReader(a.number), this.#reader.context.registry);
+    try {
+      return await diffStates(a.row, b.row, this.#reader.stateReader(a.number), this.#reader.context.registry);
+    } catch (error) {
+      if (!isSavepointError(error, "DAMAGED")) throw error;
+      for (const [ref, { number, row }] of [
+        [from, a],
+        [to, b],
+      ] as const) {
+        if (!(await this.#reader.row(number, row.seq))) throw this.#notFound(ref);
+      }
+      this.#reader.reportDamage(undefined, undefined, error.message);
+      throw error;
+    }
   }
 
   /** Gives a checkpoint a label, or takes it away with `undefined`. */
@@ -249,7 +286,7 @@ export class Session<State = unknown> {
     return this.#write(cursor, async () => {
       const removed = await clearSession(this.#reader, (heads) => this.#bind(heads));
       this.#host.cursors.resetSession(this.id);
-      if (this.#seen) this.#seen = { number: this.#seen.number, head: undefined };
+      if (this.#seen) this.#seen = { number: this.#seen.number, head: undefined, seq: -1 };
       return removed;
     });
   }
@@ -257,9 +294,7 @@ export class Session<State = unknown> {
   #cursor(): BranchCursor {
     this.#host.checkOpen();
     if (this.#generation !== this.#host.generation(this.id)) throw this.#deleted();
-    const cursor = this.#host.cursors.get(this.#reader, this.branch);
-    cursor.agent = this.agent;
-    return cursor;
+    return this.#host.cursors.get(this.#reader, this.branch);
   }
 
   async #write<T>(cursor: BranchCursor, work: () => Promise<T>): Promise<T> {
@@ -271,93 +306,101 @@ export class Session<State = unknown> {
   }
 
   /** Saves on this branch, on another whose head the parent is, or on a new one. */
-  async #saveAfter(
-    cursor: BranchCursor,
-    parent: string,
-    candidate: { readonly copy: Shadow },
-    options: SaveOptions,
-  ): Promise<CheckpointInfo> {
+  async #saveAfter(cursor: BranchCursor, parent: string, copy: Shadow, options: TakenOptions): Promise<CheckpointInfo> {
     const heads = await cursor.refresh();
     this.#see(heads);
     const { session, branch } = heads;
+    this.#checkAgent(session?.record.agent);
     const row = session && (await this.#reader.find(session.record.number, parent, undefined));
     if (!session || !row) throw this.#notFound(parent);
     const own = row.branch === this.branch || branch?.record.head?.seq === row.seq;
     const target = own ? cursor : this.#host.cursors.get(this.#reader, row.branch);
-    const extend = (): Promise<CheckpointInfo | undefined> => saveOnHead(target, row, candidate, options);
+    const extend = (): Promise<CheckpointInfo | undefined> => saveOnHead(target, row, copy, options, this.agent);
     const extended = own ? await extend() : this.#named ? undefined : await target.exclusive(extend);
     if (extended) return own ? this.#noted(extended) : extended;
-    if (!this.#named) {
-      return forkWithState(
-        this.#reader,
-        this.#host.cursors,
-        session.record.number,
-        row,
-        undefined,
-        candidate.copy,
-        options,
-      );
-    }
+    if (!this.#named) return this.#forkWithState(session.record.number, row, undefined, copy, options);
     throw new SavepointError(
       "CONFLICT",
       `${parent} is not the head of branch ${JSON.stringify(this.branch)} of session ${JSON.stringify(this.id)}. Fork it, or save without naming a parent.`,
     );
   }
 
+  #forkWithState(
+    number: number,
+    row: Row,
+    name: string | undefined,
+    copy: Shadow,
+    options: TakenOptions,
+  ): Promise<CheckpointInfo> {
+    return forkWithState(this.#reader, this.#host.cursors, number, row, name, copy, options, this.agent);
+  }
+
   /** May this handle build on these records? */
-  readonly #admit = (heads: Heads): void => {
+  #admit(heads: Heads): void {
     this.#bind(heads);
     const { session, branch } = heads;
-    if (session?.record.agent !== undefined && this.agent !== undefined && session.record.agent !== this.agent) {
-      throw new SavepointError(
-        "AGENT_MISMATCH",
-        `Session ${JSON.stringify(this.id)} belongs to agent ${JSON.stringify(session.record.agent)}, not ${JSON.stringify(this.agent)}. Use another session id.`,
-      );
-    }
-    if (session && !branch && this.branch !== MAIN) throw this.#noBranch();
-    if (!session && this.branch !== MAIN) throw this.#noBranch();
-    const head = branch?.record.head;
-    if (this.#seen && this.#seen.head !== head?.id) {
-      throw new SavepointError(
-        "CONFLICT",
-        `Another writer has moved branch ${JSON.stringify(this.branch)} of session ${JSON.stringify(this.id)} to ${head ? `#${head.seq}` : "no checkpoint"} since this handle last looked. Call latest() and save on top of it, or fork.`,
-        { details: { sessionId: this.id, branch: this.branch, head: head?.id } },
-      );
-    }
-  };
+    this.#checkAgent(session?.record.agent);
+    if (!branch && this.branch !== MAIN) throw this.#noBranch();
+    if (this.#seen && this.#seen.head !== branch?.record.head?.id) throw branchMoved(this.id, this.branch, heads);
+  }
+
+  #checkAgent(owner: string | undefined): void {
+    if (owner === undefined || this.agent === undefined || owner === this.agent) return;
+    throw new SavepointError(
+      "AGENT_MISMATCH",
+      `Session ${JSON.stringify(this.id)} belongs to agent ${JSON.stringify(owner)}, not ${JSON.stringify(this.agent)}. Use another session id.`,
+    );
+  }
 
   /** A handle stays with the session it first met: one that was deleted since is refused. */
   #bind({ session }: Heads): void {
-    if (this.#seen && session?.record.number !== this.#seen.number) throw this.#deleted();
+    const other = this.#seen?.number !== undefined && session?.record.number !== this.#seen.number;
+    if (other || this.#generation !== this.#host.generation(this.id)) throw this.#deleted();
   }
 
   #see(heads: Heads): void {
     this.#bind(heads);
-    const { session, branch } = heads;
-    if (session) this.#seen = { number: session.record.number, head: branch?.record.head?.id };
+    const head = heads.branch?.record.head;
+    this.#seen = { number: heads.session?.record.number, head: head?.id, seq: head?.seq ?? -1 };
   }
 
-  /** Notes a checkpoint that this handle has made. */
+  /** Notes a checkpoint that this handle has made; not one that was there before and only asked for again. */
   #noted(info: CheckpointInfo): CheckpointInfo {
     const number = this.#host.cursors.get(this.#reader, this.branch).sessionNumber;
-    if (number !== undefined) this.#seen = { number, head: info.id };
+    const made = info.branch === this.branch && info.seq > (this.#seen?.seq ?? -1);
+    if (made) this.#seen = { number, head: info.id, seq: info.seq };
     return info;
   }
 
   async #readHeads(): Promise<Heads> {
     const cursor = this.#cursor();
-    await cursor.exclusive(async () => {});
+    await cursor.idle();
     const heads = await this.#reader.heads(this.branch);
     this.#bind(heads);
     return heads;
   }
 
   async #find(ref: CheckpointRef): Promise<{ number: number; row: Row; agent: string | undefined } | undefined> {
-    const { session, branch } = await this.#readHeads();
-    if (!session) return undefined;
-    const { number, agent } = session.record;
-    const row = await this.#reader.find(number, ref, branch?.record.head);
-    return row && { number, row, agent };
+    try {
+      const { session, branch } = await this.#readHeads();
+      if (!session) return undefined;
+      const { number, agent } = session.record;
+      const row = await this.#reader.find(number, ref, branch?.record.head);
+      return row && { number, row, agent };
+    } catch (error) {
+      if (!isSavepointError(error, "DAMAGED")) throw error;
+      const found = await this.#salvage(ref);
+      if (!found) throw error;
+      return found;
+    }
+  }
+
+  /** Where the session's or the branch's own record is damaged, checkpoints that are named by themselves are still found. */
+  async #salvage(ref: CheckpointRef): Promise<{ number: number; row: Row; agent: undefined } | undefined> {
+    if (typeof ref === "object" && "step" in ref) return undefined;
+    const number = await this.#reader.searchNumber();
+    const row = number === undefined ? undefined : await this.#reader.find(number, ref, undefined);
+    return row && number !== undefined ? { number, row, agent: undefined } : undefined;
   }
 
   async #require(ref: CheckpointRef): Promise<{ number: number; row: Row; agent: string | undefined }> {
@@ -403,17 +446,19 @@ export class Session<State = unknown> {
 async function saveOnHead(
   cursor: BranchCursor,
   row: Row,
-  candidate: { readonly copy: Shadow },
-  options: SaveOptions,
+  copy: Shadow,
+  options: TakenOptions,
+  agent: string | undefined,
 ): Promise<CheckpointInfo | undefined> {
-  const isHead = (heads: Heads): boolean => heads.branch?.record.head?.seq === row.seq;
+  const isHead = (heads: Heads): boolean => heads.branch?.record.head?.id === row.id;
   if (!isHead(await cursor.refresh())) return undefined;
   let moved = false;
+  const admit = (heads: Heads): void => {
+    moved = !isHead(heads);
+    if (moved) throw new SavepointError("CONFLICT", `Another writer has moved the branch on from ${row.id}.`);
+  };
   try {
-    return await cursor.save(candidate, options, (heads) => {
-      moved = !isHead(heads);
-      if (moved) throw new SavepointError("CONFLICT", `Another writer has moved the branch on from ${row.id}.`);
-    });
+    return await cursor.save({ copy }, options, { agent, admit });
   } catch (error) {
     if (moved) return undefined;
     throw error;

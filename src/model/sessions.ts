@@ -1,11 +1,13 @@
 /** The sessions of a store. */
+import { scanPages } from "../store/scan.js";
 import type { CheckpointInfo, Status } from "./checkpoint.js";
 import { deleteSession } from "./clear.js";
 import type { Context } from "./context.js";
+import { checkId } from "./ids.js";
 import { ALL_NUMBERS } from "./keys.js";
 import { createListing, type Listing } from "./listing.js";
 import { MAIN } from "./records.js";
-import { SessionReader } from "./session-reader.js";
+import { type Heads, type Notes, readHeadNotes, readHeads, SessionReader } from "./session-reader.js";
 
 /** A session, without its states. */
 export interface SessionInfo {
@@ -46,41 +48,17 @@ export class Sessions {
   /** The sessions, newest first. */
   list(options: SessionListOptions = {}): Listing<SessionInfo> {
     const { agent, status, limit = Number.POSITIVE_INFINITY } = options;
-    return createListing(
-      async function* (this: Sessions) {
-        let left = limit;
-        if (left <= 0) return;
-        for await (const record of new SessionReader(this.#context(), "").records(ALL_NUMBERS, true)) {
-          const info = "value" in record ? await this.load(record.value) : undefined;
-          if (
-            !info ||
-            (agent !== undefined && info.agent !== agent) ||
-            (status !== undefined && info.status !== status)
-          )
-            continue;
-          yield info;
-          if (--left <= 0) return;
-        }
-      }.bind(this),
-    );
+    const wanted = (info: SessionInfo): boolean =>
+      (agent === undefined || info.agent === agent) && (status === undefined || info.status === status);
+    return createListing(() => take(this.#walk(wanted), limit));
   }
 
   /** A session, or `undefined` if there is none with that id. */
   async load(id: string): Promise<SessionInfo | undefined> {
-    const reader = new SessionReader(this.#context(), id);
-    const { session, branch } = await reader.heads(MAIN);
-    if (!session) return undefined;
-    const { agent, createdAt } = session.record;
-    const { head, headParentId } = branch?.record ?? {};
-    return {
-      id,
-      agent,
-      createdAt,
-      updatedAt: head?.createdAt ?? createdAt,
-      status: head?.status ?? "running",
-      reason: head?.reason,
-      head: head && reader.toInfo(head, agent, headParentId),
-    };
+    const context = this.#context();
+    const reader = new SessionReader(context, checkId(id, "session id"));
+    const heads = await reader.heads(MAIN);
+    return toSessionInfo(reader, heads, (await readHeadNotes(context.store, [heads]))[0]);
   }
 
   /**
@@ -89,8 +67,56 @@ export class Sessions {
    * @returns whether there was one
    */
   async delete(id: string): Promise<boolean> {
-    const deleted = await deleteSession(new SessionReader(this.#context(), id));
-    this.#forget(id);
-    return deleted;
+    const reader = new SessionReader(this.#context(), checkId(id, "session id"));
+    return deleteSession(reader, () => this.#forget(id));
+  }
+
+  async *#walk(wanted: (info: SessionInfo) => boolean): AsyncGenerator<SessionInfo> {
+    const context = this.#context();
+    for await (const page of scanPages(context.store, ALL_NUMBERS, true)) {
+      const readers = page.flatMap((record) => {
+        if ("value" in record) return [new SessionReader(context, record.value)];
+        new SessionReader(context, "").reportDamage(
+          undefined,
+          undefined,
+          `a session is not listed: ${record.unreadable}`,
+        );
+        return [];
+      });
+      const found = await readHeads(context.store, readers);
+      const notes = await readHeadNotes(context.store, found);
+      for (const [index, heads] of found.entries()) {
+        const info = heads && toSessionInfo(readers[index] as SessionReader, heads, notes[index]);
+        if (info && wanted(info)) yield info;
+      }
+    }
+  }
+}
+
+function toSessionInfo(
+  reader: SessionReader,
+  { session, branch }: Heads,
+  notes: Notes | undefined,
+): SessionInfo | undefined {
+  if (!session) return undefined;
+  const { agent, createdAt } = session.record;
+  const { head, headParentId } = branch?.record ?? {};
+  return {
+    id: reader.sessionId,
+    agent,
+    createdAt,
+    updatedAt: head?.createdAt ?? createdAt,
+    status: head?.status ?? "running",
+    reason: head?.reason,
+    head: head && reader.toInfo(head, agent, headParentId, notes),
+  };
+}
+
+async function* take<T>(entries: AsyncIterable<T>, limit: number): AsyncGenerator<T> {
+  let left = limit;
+  if (left <= 0) return;
+  for await (const entry of entries) {
+    yield entry;
+    if (--left <= 0) return;
   }
 }

@@ -61,16 +61,30 @@ export function checkArray(array: readonly unknown[], path: Path | undefined): v
 }
 
 /** The error for what cannot be stored, with the path to it. */
-export function invalid(path: Path | undefined, what: string, advice: string): SavepointError<"INVALID_STATE"> {
+export function invalid(
+  path: Path | undefined,
+  what: string,
+  advice: string,
+  options?: ErrorOptions,
+): SavepointError<"INVALID_STATE"> {
   const pointer = pathToPointer(path);
   return new SavepointError(
     "INVALID_STATE",
     `The state cannot be stored: ${pointer === "" ? "it" : pointer} is ${what}. ${advice} Nothing was saved.`,
-    { details: { path: pointer } },
+    { ...options, details: { path: pointer } },
   );
 }
 
 function cloneObject(value: object, registry: ClassRegistry, path: Path | undefined, depth: number): Shadow {
+  try {
+    return cloneParts(value, registry, path, depth);
+  } catch (cause) {
+    if (cause instanceof SavepointError) throw cause;
+    throw invalid(path, `unreadable (${String(cause)})`, "A getter or a proxy in it has failed.", { cause });
+  }
+}
+
+function cloneParts(value: object, registry: ClassRegistry, path: Path | undefined, depth: number): Shadow {
   if (depth >= MAX_DEPTH) throw tooDeep(value, path);
   const kind = kindOf(value, registry);
   const child = (part: unknown, key: string | number): Shadow =>
@@ -86,15 +100,18 @@ function cloneObject(value: object, registry: ClassRegistry, path: Path | undefi
     case "dict":
       return tagged("dict", cloneEntries(value as Record<string, unknown>, path, child));
     case "date": {
+      checkUnnamed(value, path);
       const time = (value as Date).getTime();
       return tagged("date", Number.isNaN(time) ? null : new Date(time).toISOString());
     }
     case "url":
+      checkUnnamed(value, path);
       return tagged("url", (value as URL).href);
     case "bytes":
     case "buffer":
       return cloneBytes(value as Uint8Array, kind === "buffer");
     case "map":
+      checkUnnamed(value, path);
       return tagged(
         "map",
         [...(value as Map<unknown, unknown>)].map(([key, part], index) => [
@@ -103,6 +120,7 @@ function cloneObject(value: object, registry: ClassRegistry, path: Path | undefi
         ]),
       );
     case "set":
+      checkUnnamed(value, path);
       return tagged("set", [...(value as Set<unknown>)].map(child));
     case undefined:
       throw invalid(
@@ -120,10 +138,14 @@ export function encodeInstance(kind: Exclude<Kind, string>, value: object, path:
   try {
     return kind.encode(value);
   } catch (cause) {
-    throw new SavepointError("INVALID_STATE", `The class ${kind.name} failed to encode ${pathToPointer(path)}.`, {
-      cause,
-    });
+    throw invalid(path, `an instance of ${kind.name}, whose \`encode\` failed`, "See the cause.", { cause });
   }
+}
+
+/** Refuses what only the content of a built-in object is kept of. Bytes are not asked: they would list every index. */
+function checkUnnamed(value: object, path: Path | undefined): void {
+  if (Object.keys(value).length === 0) return;
+  throw invalid(path, `${describe(value)} with named properties`, "Keep the properties in an object beside it.");
 }
 
 function cloneRecord(
@@ -132,7 +154,7 @@ function cloneRecord(
   child: (part: unknown, key: string) => Shadow,
 ): Shadow {
   if (Object.hasOwn(value, TAG)) return tagged("object", cloneEntries(value, path, child));
-  if (!hasNoSymbols(value)) throw symbolKey(path);
+  checkKeys(value, path);
   const copy: ShadowObject = {};
   for (const key of Object.keys(value)) setKey(copy, key, child(value[key], key));
   return copy;
@@ -143,7 +165,7 @@ function cloneEntries(
   path: Path | undefined,
   child: (part: unknown, key: string) => Shadow,
 ): Shadow {
-  if (!hasNoSymbols(value)) throw symbolKey(path);
+  checkKeys(value, path);
   return Object.keys(value).map((key) => [key, child(value[key], key)]);
 }
 
@@ -167,8 +189,9 @@ function hasNoSymbols(value: object): boolean {
   return Object.getOwnPropertySymbols(value).length === 0;
 }
 
-function symbolKey(path: Path | undefined): SavepointError {
-  return invalid(path, "an object with symbol keys", "Use strings as keys.");
+/** Refuses symbols as keys. */
+export function checkKeys(value: object, path: Path | undefined): void {
+  if (!hasNoSymbols(value)) throw invalid(path, "an object with symbol keys", "Use strings as keys.");
 }
 
 function describe(value: object): string {

@@ -179,18 +179,30 @@ function* compareEntries(a: View, b: View): Task<Delta | undefined> {
 type Entries = Map<string, Part>;
 
 function* unsharedEntries(a: View, b: View): Task<[Entries | undefined, Entries | undefined]> {
-  if (isInline(a.content) || isInline(b.content)) {
-    const [olds, news] = yield* both(pairsOf(a), pairsOf(b));
-    const shared = new Set(news.map(contentKey));
-    const same = new Set(olds.map(contentKey).filter((key) => shared.has(key)));
-    const rest = (pairs: readonly Parsed[]): Parsed[] => pairs.filter((pair) => !same.has(contentKey(pair)));
-    return yield* both(entriesOf(rest(olds), a.path), entriesOf(rest(news), b.path));
+  let pairs: [readonly Parsed[], readonly Parsed[]];
+  if (isInline(a.content) || isInline(b.content)) pairs = yield* both(pairsOf(a), pairsOf(b));
+  else {
+    const [ours, theirs] = yield* cutAlike({ form: a.content, path: a.path }, { form: b.content, path: b.path });
+    const shared = sharedKeys(ours, theirs);
+    const rest = (runs: readonly Run[]): Run[] => runs.filter((run) => !shared.has(keyOfRun(run)));
+    const [olds, news] = yield* both(readRuns(rest(ours), a.path), readRuns(rest(theirs), b.path));
+    pairs = [olds.map(parseItem), news.map(parseItem)];
   }
-  const [ours, theirs] = yield* cutAlike({ form: a.content, path: a.path }, { form: b.content, path: b.path });
-  const shared = sharedKeys(ours, theirs);
-  const rest = (runs: readonly Run[]): Run[] => runs.filter((run) => !shared.has(keyOfRun(run)));
-  const [olds, news] = yield* both(readRuns(rest(ours), a.path), readRuns(rest(theirs), b.path));
-  return yield* both(entriesOf(olds.map(parseItem), a.path), entriesOf(news.map(parseItem), b.path));
+  const [olds, news] = withoutEqual(...pairs);
+  return yield* both(entriesOf(olds, a.path), entriesOf(news, b.path));
+}
+
+/** Both without the pairs that are equal. Each goes with one other: a Map may have several keys of equal content. */
+function withoutEqual(a: readonly Parsed[], b: readonly Parsed[]): [Parsed[], Parsed[]] {
+  const waiting = new Map<string, Parsed[]>();
+  for (const part of b) {
+    const key = contentKey(part);
+    const equal = waiting.get(key);
+    if (equal) equal.push(part);
+    else waiting.set(key, [part]);
+  }
+  const olds = a.filter((part) => !waiting.get(contentKey(part))?.pop());
+  return [olds, [...waiting.values()].flat()];
 }
 
 function* entriesOf(pairs: readonly Parsed[], path: Path | undefined): Task<Entries | undefined> {

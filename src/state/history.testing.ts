@@ -20,10 +20,20 @@ export class History {
 
   constructor(readonly registry = new ClassRegistry()) {}
 
-  /** Saves a state on the newest tape and returns its size. */
-  save(state: unknown): number {
+  /**
+   * Saves a state on the newest tape and returns its size.
+   *
+   * @param frozen the state before it, where that is deep-frozen
+   */
+  save(state: unknown, frozen?: unknown): number {
     const { registry, shadow } = this;
-    this.shadow = shadow === undefined ? newShadow(state, registry) : reviseShadow(shadow, state, registry);
+    this.shadow = shadow === undefined ? newShadow(state, registry) : reviseShadow(shadow, state, registry, frozen);
+    return this.commit();
+  }
+
+  /** Writes what is new in the shadow. */
+  commit(): number {
+    if (this.shadow === undefined) throw new Error("there is nothing to commit");
     const tape = this.tapes.length - 1;
     const items = this.tapes[tape] as Frame[];
     const encoded = encodeShadow(this.shadow, tape, items.length);

@@ -20,12 +20,20 @@ export function kindOf(value: object, registry: ClassRegistry): Kind | undefined
 
 /** Built-in classes, also those of another realm (a vm context, an iframe), but never a subclass: it would lose its class. */
 function builtInKind(value: object, prototype: object): Kind | undefined {
-  const name = (prototype.constructor as { name?: unknown } | undefined)?.name;
-  if (types.isDate(value)) return name === "Date" ? "date" : undefined;
-  if (types.isMap(value)) return name === "Map" ? "map" : undefined;
-  if (types.isSet(value)) return name === "Set" ? "set" : undefined;
-  if (types.isUint8Array(value)) return name === "Uint8Array" ? "bytes" : undefined;
+  // Fake timers put a subclass in the place of Date. Then that is what everybody, the caller and we, makes dates with.
+  if (types.isDate(value)) return prototype === Date.prototype || isBuiltIn(prototype, "Date", 1) ? "date" : undefined;
+  if (types.isMap(value)) return isBuiltIn(prototype, "Map", 1) ? "map" : undefined;
+  if (types.isSet(value)) return isBuiltIn(prototype, "Set", 1) ? "set" : undefined;
+  if (types.isUint8Array(value)) return isBuiltIn(prototype, "Uint8Array", 2) ? "bytes" : undefined;
   if (prototype === URL.prototype) return "url";
-  if (Array.isArray(value)) return name === "Array" ? "array" : undefined;
-  return name === "Object" && Object.getPrototypeOf(prototype) === null ? "object" : undefined;
+  if (Array.isArray(value)) return isBuiltIn(prototype, "Array", 1) ? "array" : undefined;
+  return isBuiltIn(prototype, "Object", 0) ? "object" : undefined;
+}
+
+/** Told by its name and by how many prototypes are above it: a subclass may have the same name, but has one more. */
+function isBuiltIn(prototype: object, name: string, above: number): boolean {
+  if ((prototype.constructor as { name?: unknown } | undefined)?.name !== name) return false;
+  let at = Object.getPrototypeOf(prototype) as object | null;
+  for (let left = above; at && left > 0; left--) at = Object.getPrototypeOf(at) as object | null;
+  return at === null;
 }

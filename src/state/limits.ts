@@ -5,8 +5,11 @@
  * written again with every checkpoint, so little may stay inline in it; an item is written once, so much may.
  */
 
-/** Nesting beyond this is refused: it would overflow the stack of whoever reads it back. */
-export const MAX_DEPTH = 500;
+/**
+ * Nesting beyond this is refused: it would overflow the stack of whoever reads it back. With Node's default stack, Maps
+ * in Maps do so at about 450 and the diff of arrays in arrays at about 400; the rest is left to whoever calls us.
+ */
+export const MAX_DEPTH = 200;
 
 /** What may stay inline in a frame: a child of at most `child`, an object of at most `self` after its children moved out. */
 export interface FrameLimits {

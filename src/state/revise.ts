@@ -5,7 +5,8 @@
  * element that equals an old one keeps its item, wherever it now stands, and only the rest is written. A changed element
  * that itself contains lists is revised in turn, so that a long list inside it is not written again.
  */
-import { checkArray, cloneValue, keyName } from "./clone.js";
+import { isSavepointError } from "../errors.js";
+import { checkArray, checkKeys, cloneValue, keyName } from "./clone.js";
 import { kindOf } from "./kind.js";
 import { CHUNK, type FrameLimits, ITEM, MIN_ELEMENT, SKELETON } from "./limits.js";
 import type { Path } from "./pointer.js";
@@ -42,7 +43,14 @@ export function settleState(copy: Shadow): Shadow {
  * @param frozen the state before it, where Savepoint has deep-frozen it
  */
 export function reviseShadow(shadow: Shadow, value: unknown, registry: ClassRegistry, frozen?: unknown): Shadow {
-  return new Revision(registry).child(shadow, value, SKELETON, undefined, frozen);
+  try {
+    return new Revision(registry).child(shadow, value, SKELETON, undefined, frozen);
+  } catch (error) {
+    // A state is refused for the same reason and with the same path whether or not one was saved before it.
+    const fresh = newShadow(value, registry);
+    if (isSavepointError(error, "INVALID_STATE")) return fresh;
+    throw error;
+  }
 }
 
 /** Adds elements at the end of a list, for the price of what is added. */
@@ -94,6 +102,7 @@ class Revision {
     path: Path | undefined,
     frozen: unknown,
   ): Shadow {
+    checkKeys(value, path);
     const framed: ShadowObject = {};
     for (const key of Object.keys(value)) {
       const at = { parent: path, key };
@@ -161,6 +170,7 @@ class Revision {
   entries(list: ListNode, value: Record<string, unknown>, path: Path | undefined, frozen: unknown): Shadow | undefined {
     const keys = Object.keys(value);
     if (keys.length === 0) return undefined;
+    checkKeys(value, path);
     const old = list.keys as string[];
     const before = frozen as Record<string, unknown> | undefined;
     const same = (at: number, key: string): boolean =>

@@ -8,7 +8,7 @@
 import { encodeInstance, nameOfNumber } from "./clone.js";
 import { kindOf } from "./kind.js";
 import type { ClassRegistry } from "./registry.js";
-import { BlobNode, ListNode, type Shadow, type ShadowObject, tagOf, TextNode, ValueNode } from "./shadow.js";
+import { BlobNode, ListNode, type Shadow, type ShadowObject, TAG, tagOf, TextNode, ValueNode } from "./shadow.js";
 
 /**
  * @param frozen what Savepoint deep-froze when it made the shadow, if it did: then being the same object is enough
@@ -25,10 +25,15 @@ export function isSame(shadow: Shadow, value: unknown, registry: ClassRegistry, 
     case "undefined":
       return isTag(shadow, "undefined", undefined);
     case "bigint":
-      return isTag(shadow, "bigint", value.toString());
+      return isTag(unwrap(shadow), "bigint", value.toString());
     case "object":
       if (value === null || shadow === null || typeof shadow !== "object") return value === shadow;
-      return (frozen !== undefined && frozen === value) || isSameObject(unwrap(shadow), value, registry, frozen);
+      if (frozen !== undefined && frozen === value) return true;
+      // Most of every state is plain objects, so they are looked at first and with as little as possible.
+      if (Object.getPrototypeOf(value) === Object.prototype && Object.getPrototypeOf(shadow) === Object.prototype) {
+        return isSameRecord(shadow as ShadowObject, value as Record<string, unknown>, registry, frozen);
+      }
+      return isSameObject(unwrap(shadow), value, registry, frozen);
     default:
       return false;
   }
@@ -47,10 +52,7 @@ function isSameObject(shadow: Shadow, value: object, registry: ClassRegistry, fr
       return isSameArray(elementsOf(shadow, "array"), value as unknown[], registry, frozen);
     case "object":
       if (shadow instanceof ListNode) return shadow.kind === "object" && isSameEntries(shadow, value, registry, frozen);
-      if (!isPlainObject(shadow)) return false;
-      return tagOf(shadow)
-        ? isSameTagged(shadow, "object", value, registry)
-        : isSameRecord(shadow, value, registry, frozen);
+      return isPlainObject(shadow) && isSameRecord(shadow, value as Record<string, unknown>, registry, frozen);
     case "dict":
       if (shadow instanceof ListNode) return shadow.kind === "dict" && isSameEntries(shadow, value, registry, frozen);
       return isSameTagged(shadow, "dict", value, registry);
@@ -97,6 +99,8 @@ function isSameArray(
 ): boolean {
   if (elements?.length !== array.length) return false;
   for (let index = 0; index < array.length; index++) {
+    const theirs = array[index];
+    if (elements[index] === theirs && theirs !== 0) continue;
     if (!isSameElement(elements, index, array, index, registry, frozen)) return false;
   }
   return true;
@@ -130,14 +134,22 @@ function isSameEntries(node: ListNode, value: object, registry: ClassRegistry, f
   return true;
 }
 
-function isSameRecord(shadow: ShadowObject, value: object, registry: ClassRegistry, frozen: unknown): boolean {
-  const keys = Object.keys(value);
-  const live = value as Record<string, unknown>;
+function isSameRecord(
+  shadow: ShadowObject,
+  value: Record<string, unknown>,
+  registry: ClassRegistry,
+  frozen: unknown,
+): boolean {
+  const keys = Object.keys(shadow);
+  if (keys.length === 1 && keys[0] === TAG) return isSameTagged(shadow, "object", value, registry);
   let index = 0;
-  for (const key of Object.keys(shadow)) {
+  // Inherited keys, where somebody has given Object.prototype some, make it unequal: that costs bytes, nothing else.
+  for (const key in value) {
     if (keys[index++] !== key) return false;
-    const before = (frozen as Record<string, unknown> | undefined)?.[key];
-    if (!isSame(shadow[key] as Shadow, live[key], registry, before)) return false;
+    const ours = shadow[key] as Shadow;
+    const theirs = value[key];
+    if (ours === theirs && theirs !== 0) continue;
+    if (!isSame(ours, theirs, registry, (frozen as Record<string, unknown> | undefined)?.[key])) return false;
   }
   return index === keys.length;
 }

@@ -1,6 +1,7 @@
 /** From a shadow to a live value that is the caller's own: plain, mutable, and sharing nothing but strings. */
 import { SavepointError } from "../errors.js";
 import { kindOf } from "./kind.js";
+import { MAX_DEPTH } from "./limits.js";
 import type { ClassRegistry } from "./registry.js";
 import { BlobNode, ListNode, setKey, type Shadow, type ShadowObject, tagOf, TextNode, ValueNode } from "./shadow.js";
 
@@ -26,14 +27,29 @@ export function shadowToValue(shadow: Shadow, registry: ClassRegistry): unknown 
  * @returns whether all of it can be frozen: a Date, a Map or bytes stay mutable, and then identity proves nothing
  */
 export function freezeState(value: unknown, registry: ClassRegistry, before?: unknown): boolean {
+  return freeze(value, registry, before, new Set(), 0);
+}
+
+function freeze(value: unknown, registry: ClassRegistry, before: unknown, seen: Set<object>, depth: number): boolean {
   if (typeof value !== "object" || value === null || value === before) return true;
+  // Cycles, and what is nested too deep, are refused with their path when they are saved.
+  if (seen.has(value)) return true;
+  if (depth >= MAX_DEPTH) return false;
+  seen.add(value);
   const kind = kindOf(value, registry);
   if (kind !== "array" && kind !== "object" && kind !== "dict") return false;
   Object.freeze(value);
-  const old = typeof before === "object" && before !== null ? (before as Record<string, unknown>) : {};
   let pure = true;
+  if (Array.isArray(value)) {
+    const old: unknown[] = Array.isArray(before) ? before : [];
+    for (let index = 0; index < value.length; index++) {
+      if (value[index] !== old[index]) pure = freeze(value[index], registry, old[index], seen, depth + 1) && pure;
+    }
+    return pure;
+  }
+  const old = typeof before === "object" && before !== null ? (before as Record<string, unknown>) : {};
   for (const key of Object.keys(value)) {
-    pure = freezeState((value as Record<string, unknown>)[key], registry, old[key]) && pure;
+    pure = freeze((value as Record<string, unknown>)[key], registry, old[key], seen, depth + 1) && pure;
   }
   return pure;
 }

@@ -16,7 +16,14 @@ export interface Ended {
   readonly stderr: string;
 }
 
-export function startChild(workload: string, ...args: unknown[]): { child: ChildProcess; ended: Promise<Ended> } {
+/** A running child. `started` resolves with its first words, or its end. */
+export interface Started {
+  readonly child: ChildProcess;
+  readonly started: Promise<unknown>;
+  readonly ended: Promise<Ended>;
+}
+
+export function startChild(workload: string, ...args: unknown[]): Started {
   const child = spawn(process.execPath, [program, workload, JSON.stringify(args)], { stdio: "pipe" });
   let stdout = "";
   let stderr = "";
@@ -33,7 +40,8 @@ export function startChild(workload: string, ...args: unknown[]): { child: Child
       resolve({ lines, signal, code, stderr });
     });
   });
-  return { child, ended };
+  const started = Promise.race([new Promise((resolve) => child.stdout.once("data", resolve)), ended]);
+  return { child, started, ended };
 }
 
 /** The URL of a new SQLite file, removed with its folder when the test has finished. */

@@ -37,6 +37,12 @@ describe("several processes on one SQLite file", () => {
     },
   );
 
+  const shared = async (url: string): Promise<{ entries: string[]; seq: number }> => {
+    await using sp = await Savepoint.open(url);
+    const latest = await sp.session<{ entries: string[] }>("shared").latest();
+    return { entries: latest?.state.entries ?? [], seq: latest?.seq ?? -1 };
+  };
+
   it("two on one branch: one of two saves at once gets CONFLICT, and nothing is lost", async () => {
     const url = temporaryStore();
     const children = ["left", "right"].map((name) => startChild("contend", url, name, 300));
@@ -47,13 +53,41 @@ describe("several processes on one SQLite file", () => {
       conflicts += Number(result.lines[0]?.["conflicts"]);
     }
     expect(conflicts).toBeGreaterThan(0);
-    const sp = await Savepoint.open(url);
-    const latest = await sp.session<{ entries: string[] }>("shared").latest();
+    const { entries, seq } = await shared(url);
     for (const name of ["left", "right"]) {
-      const mine = latest?.state.entries.filter((entry) => entry.startsWith(name));
+      const mine = entries.filter((entry) => entry.startsWith(name));
       expect(mine).toEqual(Array.from({ length: 300 }, (_, n) => `${name} ${n}`));
     }
-    expect(latest?.seq).toBe(599);
-    await sp.close();
+    expect(seq).toBe(599);
+  });
+
+  it("two that append to one list without looking find all they added in it", async () => {
+    const url = temporaryStore();
+    {
+      await using sp = await Savepoint.open(url);
+      await sp.session("shared").save({ entries: [] });
+    }
+    const children = ["left", "right"].map((name) => startChild("addBlindly", url, name, 300));
+    for (const { ended } of children) expect(await ended).toMatchObject({ code: 0, stderr: "" });
+    const { entries, seq } = await shared(url);
+    for (const name of ["left", "right"]) {
+      const mine = entries.filter((entry) => entry.startsWith(name));
+      expect(mine).toEqual(Array.from({ length: 300 }, (_, n) => `${name} ${n}`));
+    }
+    expect([entries.length, seq]).toEqual([600, 600]);
+  });
+
+  it("some that open a fresh file at the same moment all get to use it", async () => {
+    for (let round = 0; round < 3; round++) {
+      const url = temporaryStore();
+      const names = ["a", "b", "c", "d"];
+      const children = names.map((name) => startChild("openAndSave", url, name));
+      await Promise.all(children.map(({ started }) => started));
+      for (const { child } of children) child.stdin?.write("go\n");
+      for (const { ended } of children) expect(await ended).toMatchObject({ code: 0, stderr: "" });
+      await using sp = await Savepoint.open(url);
+      for (const name of names) expect(await sp.session(name).latest()).toMatchObject({ seq: 0, state: { name } });
+      expect((await sp.sessions.list().all()).map(({ id }) => id).sort()).toEqual(names);
+    }
   });
 });

@@ -2,13 +2,16 @@
 // that a line means: the save had resolved before the process died.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
-import { isSavepointError, Savepoint } from "../../dist/index.js";
+import { isSavepointError, Savepoint } from "savepoint";
 
 /** @typedef {{ messages: { id: number; text: string }[]; files: Record<string, string>; note: string; n: number }} State */
 
-/** @param {unknown} value */
+/** A hash of a whole state. @param {unknown} value */
 export function hashOf(value) {
-  return createHash("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 16);
+  const text = JSON.stringify(value, (_, part) =>
+    part instanceof Uint8Array ? Buffer.from(part).toString("hex") : part,
+  );
+  return createHash("sha256").update(text).digest("hex").slice(0, 16);
 }
 
 /** @param {object} line */
@@ -43,7 +46,7 @@ export function change(state, random) {
   if (state.note.length > 20_000) state.note = "";
 }
 
-/** Saves, forks and rewinds on a few sessions as fast as it goes, until it is killed. @param {string} url @param {number} seed @param {string | undefined} dieAt */
+/** Saves, forks and rewinds on several sessions at once as fast as it goes, until it is killed. @param {string} url @param {number} seed @param {string | undefined} dieAt */
 export async function saveForever(url, seed, dieAt) {
   const random = seeded(seed);
   let countdown = dieAt === undefined ? -1 : Number(dieAt.split("@")[1]);
@@ -51,44 +54,65 @@ export async function saveForever(url, seed, dieAt) {
     if (dieAt?.startsWith(`${point}@`) && countdown-- === 0) process.kill(process.pid, "SIGKILL");
   };
   const sp = await Savepoint.open(url, { probe });
-  for (let round = 0; ; round++) {
-    const session = sp.session(`session-${random(4)}`, { agent: "crash" });
-    const latest = await session.latest();
-    const state = /** @type {State} */ (latest?.state ?? newState());
-    for (let step = 0; step < 8; step++) {
-      change(state, random);
-      const info = await session.save(state);
-      acknowledge({ session: session.id, id: info.id, seq: info.seq, hash: hashOf(state) });
-    }
-    const kind = random(8);
-    const head = await session.head();
-    if (kind === 0 && head) {
-      const fork = await session.fork(head.id, { state });
-      const forked = await fork.head();
-      acknowledge({ session: session.id, id: forked?.id, seq: forked?.seq, hash: hashOf(state) });
-    } else if (kind === 1 && latest) {
-      const back = await session.rewind(latest.id);
-      acknowledge({
-        session: session.id,
-        id: back.id,
-        seq: back.seq,
-        hash: hashOf((await session.load(latest.id))?.state),
-      });
+  sp.on("damage", (event) => {
+    throw new Error(`Damage: ${event.reason}`);
+  });
+  await Promise.all([0, 1, 2, 3].map((index) => saveSession(sp, `session-${index}`, random)));
+}
+
+/** @param {Savepoint} sp @param {string} id @param {(below: number) => number} random */
+async function saveSession(sp, id, random) {
+  const session = /** @type {import("savepoint").Session<State>} */ (sp.session(id, { agent: "crash" }));
+  const latest = await session.latest();
+  if (latest && hashOf(latest.state) !== latest.metadata["hash"]) throw new Error(`${id} resumes with another state`);
+  let state = latest?.state ?? newState();
+  /** @type {{ id: string, hash: string }[]} */
+  const known = [];
+  /** @param {import("savepoint").CheckpointInfo} info @param {string} hash */
+  const acknowledged = (info, hash) => {
+    acknowledge({ session: id, id: info.id, seq: info.seq, hash });
+    known.push({ id: info.id, hash });
+  };
+  /** @param {import("savepoint").Session<State>} handle @param {State} next */
+  const save = async (handle, next) => {
+    const hash = hashOf(next);
+    acknowledged(await handle.save(next, { metadata: { hash } }), hash);
+  };
+  for (;;) {
+    const kind = random(40);
+    const earlier = known[random(known.length)];
+    if (kind === 0 && earlier) {
+      acknowledged(await session.rewind(earlier.id), earlier.hash);
+      state = (await session.latest())?.state ?? newState();
+    } else if (kind === 1 && earlier) {
+      const fork = await session.fork(earlier.id);
+      const other = (await fork.latest())?.state ?? newState();
+      for (let count = random(3); count >= 0; count--) {
+        change(other, random);
+        await save(fork, other);
+      }
+    } else if (kind === 2 && random(4) === 0) await sp.compact();
+    else {
+      for (let count = random(4); count >= 0; count--) change(state, random);
+      await save(session, state);
     }
   }
 }
 
-/** Saves `count` times, on sessions of its own in turn. @param {string} url @param {string} name @param {number} count */
+/** Saves `count` times, on five sessions of its own at once. @param {string} url @param {string} name @param {number} count */
 export async function saveOwn(url, name, count) {
   const sp = await Savepoint.open(url, { durability: "process" });
-  const sessions = Array.from({ length: 5 }, (_, index) => sp.session(`${name}-${index}`, { agent: name }));
-  const states = sessions.map(newState);
   const random = seeded(name.length + count);
-  for (let n = 0; n < count; n++) {
-    const state = /** @type {State} */ (states[n % 5]);
-    change(state, random);
-    await sessions[n % 5]?.save(state, { step: Math.floor(n / 5), metadata: { hash: hashOf(state) } });
-  }
+  await Promise.all(
+    [0, 1, 2, 3, 4].map(async (index) => {
+      const session = sp.session(`${name}-${index}`, { agent: name });
+      const state = newState();
+      for (let step = 0; step < count / 5; step++) {
+        change(state, random);
+        await session.save(state, { step, metadata: { hash: hashOf(state) } });
+      }
+    }),
+  );
   await sp.close();
   acknowledge({ done: name });
 }
@@ -122,7 +146,7 @@ export async function readAll(url) {
   acknowledge({ reads });
 }
 
-/** Adds its name to one list that another process adds to as well. @param {string} url @param {string} name @param {number} count */
+/** Adds its name to one list that another process adds to as well: looks, saves, and looks again where it was late. @param {string} url @param {string} name @param {number} count */
 export async function contend(url, name, count) {
   const sp = await Savepoint.open(url, { durability: "process" });
   const session = sp.session("shared");
@@ -143,49 +167,85 @@ export async function contend(url, name, count) {
   acknowledge({ conflicts });
 }
 
-/** Everything that makes garbage, and collection, at once with another process. @param {string} url @param {string} name @param {number} operations @param {number} seed */
+/** Adds its name to the same list without looking. @param {string} url @param {string} name @param {number} count */
+export async function addBlindly(url, name, count) {
+  const sp = await Savepoint.open(url, { durability: "process" });
+  for (let n = 0; n < count; n++) await sp.session("shared").append("/entries", [`${name} ${n}`]);
+  await sp.close();
+}
+
+/** Opens a store that may not be there yet, when it is told to, and saves in it. @param {string} url @param {string} name */
+export async function openAndSave(url, name) {
+  acknowledge({ ready: true });
+  await new Promise((resolve) => process.stdin.once("data", resolve));
+  const sp = await Savepoint.open(url);
+  await sp.session(name).save({ name });
+  await sp.close();
+  process.stdin.destroy();
+}
+
+/** @typedef {State & { blob?: Uint8Array }} BlobState */
+
+/**
+ * Everything that makes garbage, and collection, at once with another process. What it has saved in sessions that only
+ * it works on, and not removed since, it lists in the end; of the others it says what they were.
+ *
+ * @param {string} url @param {string} name @param {number} operations @param {number} seed
+ */
 export async function makeGarbage(url, name, operations, seed) {
   const random = seeded(seed);
   const sp = await Savepoint.open(url, { durability: "process", cacheBytes: random(2) ? 1 : 1e8 });
+  sp.on("damage", (event) => {
+    throw new Error(`Damage: ${event.reason}`);
+  });
   const ids = ["shared-0", "shared-1", `${name}-0`, `${name}-1`];
+  /** What it believes to be there, by session. @type {Map<string, Map<string, string>>} */
+  const believed = new Map(ids.map((id) => [id, new Map()]));
   for (let n = 0; n < operations; n++) {
-    const session = sp.session(/** @type {string} */ (ids[random(ids.length)]));
+    const id = /** @type {string} */ (ids[random(ids.length)]);
     try {
-      await garbageStep(sp, session, random);
+      await garbageStep(sp, id, random, /** @type {Map<string, string>} */ (believed.get(id)));
     } catch (error) {
       // The other process was first, or has deleted the session or the checkpoint under us.
-      if (
-        !["CONFLICT", "SESSION_DELETED", "CHECKPOINT_NOT_FOUND"].some((code) =>
-          isSavepointError(error, /** @type {any} */ (code)),
-        )
-      )
-        throw error;
+      const shared = id.startsWith("shared");
+      const code = isSavepointError(error) ? error.code : "";
+      if (!shared || !["CONFLICT", "SESSION_DELETED", "CHECKPOINT_NOT_FOUND"].includes(code)) throw error;
     }
   }
   await sp.close();
-  acknowledge({ done: name });
+  for (const [session, checkpoints] of believed) acknowledge({ session, checkpoints: [...checkpoints] });
 }
 
-/** @param {Savepoint} sp @param {ReturnType<Savepoint["session"]>} session @param {(below: number) => number} random */
-async function garbageStep(sp, session, random) {
-  const kind = random(40);
-  if (kind === 0) await sp.sessions.delete(session.id);
-  else if (kind === 1) await session.clear();
-  else if (kind === 2) await sp.compact();
+/** @param {Savepoint} sp @param {string} id @param {(below: number) => number} random @param {Map<string, string>} believed */
+async function garbageStep(sp, id, random, believed) {
+  const session = /** @type {import("savepoint").Session<BlobState>} */ (sp.session(id));
+  const kind = random(80);
+  if (kind === 0) {
+    await sp.sessions.delete(id);
+    if (!id.startsWith("shared")) believed.clear();
+  } else if (kind === 1) {
+    await session.clear();
+    if (!id.startsWith("shared")) believed.clear();
+  } else if (kind < 5) await sp.compact();
   else {
     const latest = await session.latest();
-    const state = /** @type {State & { blob?: Uint8Array }} */ (latest?.state ?? newState());
+    const state = /** @type {BlobState} */ (latest?.state ?? newState());
     change(state, random);
-    const text = { ...state, blob: undefined };
     if (random(6) === 0) state.blob = new Uint8Array(2000).fill(random(5));
-    const options = { metadata: { hash: hashOf({ ...text, blob: state.blob?.[0] ?? null }) } };
-    if (kind < 6 && latest) await session.fork(latest.id, { state, ...options });
-    else if (kind < 9 && latest) await session.rewind(latest.id);
-    else await session.save(state, options);
+    const metadata = { hash: hashOf(state) };
+    const history = await session.history({ allBranches: true, limit: 30 }).all();
+    const earlier = history[random(history.length)];
+    if (kind < 12 && earlier) {
+      const fork = await session.fork(earlier.id, { state, metadata });
+      const head = await fork.head();
+      if (head) believed.set(head.id, metadata.hash);
+    } else if (kind < 18 && earlier) {
+      const back = await session.rewind(earlier.id);
+      believed.set(back.id, String(earlier.metadata["hash"]));
+    } else if (kind < 30 && earlier) {
+      const found = await session.load(earlier.id);
+      if (found && hashOf(found.state) !== earlier.metadata["hash"])
+        throw new Error(`${id}#${found.seq} is not what was saved`);
+    } else believed.set((await session.save(state, { metadata })).id, metadata.hash);
   }
-}
-
-/** The hash that `makeGarbage` saves with a state. @param {any} state */
-export function garbageHash(state) {
-  return hashOf({ ...state, blob: state.blob?.[0] ?? null });
 }

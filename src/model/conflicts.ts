@@ -1,0 +1,27 @@
+/** Errors of writers that met. */
+import { SavepointError } from "../errors.js";
+import type { Heads } from "./session-reader.js";
+
+/** The error for a branch that has another head than it was thought to have. */
+export function branchMoved(sessionId: string, branch: string, heads: Heads): SavepointError<"CONFLICT"> {
+  const head = heads.branch?.record.head;
+  return new SavepointError(
+    "CONFLICT",
+    `Another writer has moved branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)} to ${head ? `#${head.seq}` : "no checkpoint"} since this handle last looked. Call latest() and save on top of it, or fork.`,
+    { details: { sessionId, branch, head: head?.id } },
+  );
+}
+
+/** Was it the id of a checkpoint that a commit failed over? Trying again would fail again. */
+export function isIdTaken(conflict: SavepointError): boolean {
+  return failedKeys(conflict).some((key) => key.startsWith("i"));
+}
+
+/** Was it a checkpoint to build on that is gone? */
+export function isRowGone(conflict: SavepointError): boolean {
+  return failedKeys(conflict).some((key) => key.startsWith("c"));
+}
+
+function failedKeys(conflict: SavepointError): readonly string[] {
+  return (conflict.details["keys"] as readonly string[] | undefined) ?? [];
+}

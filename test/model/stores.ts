@@ -1,0 +1,60 @@
+/** The stores that sessions are tried on, each with what a test needs: several Savepoints on the same data. */
+import { join } from "node:path";
+import { afterEach, beforeEach } from "vitest";
+import { type OpenOptions, Savepoint } from "../../src/index.js";
+import { openStore, type Store } from "../../src/store/index.js";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+
+/** Data that several Savepoints may be opened on, as several processes would. All are closed when the test ends. */
+export interface SharedData {
+  /** Opens a further Savepoint; what the others have saved is there. */
+  open(options?: OpenOptions): Promise<Savepoint>;
+}
+
+export interface StoreKind {
+  readonly name: string;
+  setup(): Promise<SharedData & { teardown(): Promise<void> }>;
+}
+
+export const STORES: readonly StoreKind[] = [
+  { name: "memory:", setup: () => shareStore("memory:") },
+  { name: "sqlite::memory:", setup: () => shareStore("sqlite::memory:") },
+  { name: "sqlite: (a file)", setup: shareFile },
+];
+
+/** Fresh data for every test of a suite. */
+export function useData({ setup }: StoreKind): SharedData {
+  let data: Awaited<ReturnType<StoreKind["setup"]>> | undefined;
+  beforeEach(async () => {
+    data = await setup();
+  });
+  afterEach(() => data?.teardown());
+  return {
+    open: async (options) => {
+      if (!data) throw new Error("There is no test under way.");
+      return data.open(options);
+    },
+  };
+}
+
+/** What is in memory is shared by sharing the store itself. */
+async function shareStore(url: string): ReturnType<StoreKind["setup"]> {
+  const store: Store = await openStore(url);
+  return { open: (options) => Savepoint.open(store, options), teardown: () => store.close() };
+}
+
+async function shareFile(): ReturnType<StoreKind["setup"]> {
+  const folder = await makeFolder();
+  const opened: Savepoint[] = [];
+  return {
+    async open(options) {
+      const sp = await Savepoint.open(`sqlite:${join(folder, "store.db")}`, options);
+      opened.push(sp);
+      return sp;
+    },
+    async teardown() {
+      for (const sp of opened) await sp.close();
+      await removeFolder(folder);
+    },
+  };
+}
