@@ -5,7 +5,7 @@
  * The cursor is only a memory: each commit checks that what it was built on is still true, and on any failure the cursor
  * forgets everything and reads anew.
  */
-import { AsyncLocalStorage } from "node:async_hooks";
+import { types } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
 import { encodeShadow, type EncodedState } from "../state/encode.js";
 import { isSame } from "../state/same.js";
@@ -37,9 +37,6 @@ export interface SharedSession {
 
 /** Records that look right and are refused again and again will always be. */
 const MAX_TRIES = 10;
-
-/** The function of an `update` that is running, so that what it calls can be kept from waiting for it. */
-const running = new AsyncLocalStorage<{ cursor: BranchCursor | undefined }>();
 
 export class BranchCursor {
   readonly #reader: SessionReader;
@@ -90,7 +87,7 @@ export class BranchCursor {
    */
   forget(): void {
     if (!this.#turn) this.#reset();
-    else void this.#takeTurn(async () => this.#reset());
+    else void this.exclusive(async () => this.#reset());
   }
 
   #reset(): void {
@@ -102,10 +99,6 @@ export class BranchCursor {
 
   /** Runs work when all that was asked for before is done; at once, and without a turn of the event loop, if it is. */
   exclusive<T>(work: () => Promise<T>): Promise<T> {
-    return running.getStore()?.cursor === this ? Promise.reject(this.#waitsForItself()) : this.#takeTurn(work);
-  }
-
-  #takeTurn<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#turn;
     let end = (): void => {};
     const turn = new Promise<void>((resolve) => (end = resolve));
@@ -122,7 +115,7 @@ export class BranchCursor {
 
   /** Resolves when all that was asked for before is done. */
   async idle(): Promise<void> {
-    if (running.getStore()?.cursor !== this) await this.#turn;
+    await this.#turn;
   }
 
   /** Reads the records, and forgets the shadow if the branch has moved. */
@@ -174,21 +167,22 @@ export class BranchCursor {
   async update(change: (state: unknown) => unknown, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
     const { registry } = this.#reader.context;
     await this.#prepare(author, true);
-    const head = this.#branch?.record.head?.id;
     let before = this.#frozen;
     if (before === undefined && this.#shadow !== undefined) {
       before = shadowToValue(this.#shadow, registry);
       if (freezeState(before, registry)) this.#frozen = before;
     }
     const pureBefore = this.#frozen;
-    const next = await this.#run(() => change(before));
-    if (next === undefined) {
+    const next = change(before);
+    if (next === undefined || types.isPromise(next)) {
+      const wrong = next === undefined ? "nothing" : "a promise";
       throw new SavepointError(
         "INVALID_ARGUMENT",
-        "The function given to update() returned nothing. Return the next state; the one it gets is frozen.",
+        `The function given to update() returned ${wrong}. Return the next state at once; wait for what it needs before you call update().`,
       );
     }
     const pure = freezeState(next, registry, pureBefore);
+    const head = this.#branch?.record.head?.id;
     const admit = (heads: Heads): void => {
       author.admit(heads);
       // Made of one head, it must not be saved on another: what that one brought would be lost.
@@ -201,23 +195,6 @@ export class BranchCursor {
 
   get #name(): string {
     return `Session ${JSON.stringify(this.#reader.sessionId)}, branch ${JSON.stringify(this.branchName)},`;
-  }
-
-  async #run<T>(work: () => T): Promise<Awaited<T>> {
-    const call: { cursor: BranchCursor | undefined } = { cursor: this };
-    try {
-      return await running.run(call, work);
-    } finally {
-      // Whatever it has started and left behind may save again.
-      call.cursor = undefined;
-    }
-  }
-
-  #waitsForItself(): SavepointError {
-    return new SavepointError(
-      "INVALID_ARGUMENT",
-      `${this.#name} was used inside the function given to update(), which would wait for itself. Return the next state from it, and do the rest afterwards.`,
-    );
   }
 
   /** Knows the records and the shadow of the head. Does not wait for anything where it knows them already. */

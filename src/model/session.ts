@@ -138,14 +138,13 @@ export class Session<State = unknown> {
 
   /**
    * Saves what `change` makes of the head's state. It gets the state deep-frozen and returns the next one, sharing with
-   * it what stays; what it returns is frozen too. Only what is new is looked at. If the branch moves while `change`
-   * works, nothing is saved and it is `CONFLICT`. Inside `change` this branch cannot be saved to: that would wait for
-   * itself.
+   * it what stays; what it returns is frozen too. Only what is new is looked at. If another writer moves the branch
+   * meanwhile, nothing is saved and it is `CONFLICT`.
    *
    * @param change gets `undefined` where nothing was saved yet
    */
   async update(
-    change: (state: Readonly<State> | undefined) => State | Promise<State>,
+    change: (state: Readonly<State> | undefined) => State,
     options: Omit<SaveOptions, "parent"> = {},
   ): Promise<CheckpointInfo> {
     const cursor = this.#cursor();

@@ -13,7 +13,7 @@ const long = "x".repeat(500);
 
 describe("a diff between two states", () => {
   it("leads from the one to the other, whatever was edited in between and on whichever branch", async () => {
-    await property(120, 12, async (random, steps) => {
+    await property(80, 12, async (random, steps) => {
       const history = new History();
       let state: unknown = { one: anyValue(random, 4), list: [anyValue(random, 4), anyValue(random, 4)] };
       for (let step = 0; step < steps; step++) {

@@ -31,7 +31,7 @@ describe("a state saved step by step", () => {
           expect(JSON.stringify(loaded)).toBe(JSON.stringify(copy));
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
   });
 
@@ -55,7 +55,7 @@ describe("a state saved step by step", () => {
         }
         for (const [step, text] of texts.entries()) expect(exactText(await history.load(step))).toBe(text);
       }),
-      { numRuns: 150 },
+      { numRuns: 100 },
     );
   });
 
@@ -77,7 +77,7 @@ describe("a state saved step by step", () => {
         }
         for (const [step, text] of texts.entries()) expect(exactText(await history.load(step))).toBe(text);
       }),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
   });
 
@@ -155,7 +155,7 @@ describe("a state saved step by step", () => {
         }
         for (const [step, text] of texts.entries()) expect(exactText(await history.load(step))).toBe(text);
       }),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
   });
 });

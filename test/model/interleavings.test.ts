@@ -242,10 +242,9 @@ describe.each(PLACES)("two operations on a session, the second %s", (place) => {
           try {
             met = await meet([first, second], place, knows, at);
           } catch (error) {
-            throw new Error(
-              `With "${second}" at call ${at}, by a handle ${knows}: ${String(error)} ${String((error as Error).cause ?? "")}`,
-              { cause: error },
-            );
+            const { message: why, cause } = error as Error;
+            const below = cause instanceof Error ? ` ${cause.message}` : "";
+            throw new Error(`With "${second}" at call ${at}, by a handle ${knows}: ${why}${below}`, { cause: error });
           }
         }
       }

@@ -65,7 +65,7 @@ describe.each(STORES)("closing on $name", (kind) => {
       outside = sp;
       await sp.session("s").save(1);
     }
-    await expect(outside.session.bind(outside, "s")).toThrow(expect.objectContaining({ code: "CLOSED" }) as Error);
+    expect(() => outside.session("s")).toThrow(expect.objectContaining({ code: "CLOSED" }) as Error);
     expect((await (await data.open()).session("s").latest())?.state).toBe(1);
   });
 });

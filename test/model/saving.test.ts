@@ -186,7 +186,14 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     const first = await session.save(good);
     const cycle: Record<string, unknown> = {};
     cycle["self"] = cycle;
-    for (const bad of [() => 1, Symbol("s"), cycle, new (class Own {})(), new WeakMap(), [, 1]]) {
+    for (const bad of [
+      () => 1,
+      Symbol("s"),
+      cycle,
+      new (class Own {})(),
+      new WeakMap(),
+      Object.assign([], { length: 3 }),
+    ]) {
       good.list.push(message(99));
       good.more["bad"] = bad;
       await expect(session.save(good)).rejects.toMatchObject({ code: "INVALID_STATE" });

@@ -23,10 +23,10 @@ export const STORES: readonly StoreKind[] = [
 ];
 
 /** Fresh data for every test of a suite. */
-export function useData({ setup }: StoreKind): SharedData {
+export function useData(kind: StoreKind): SharedData {
   let data: Awaited<ReturnType<StoreKind["setup"]>> | undefined;
   beforeEach(async () => {
-    data = await setup();
+    data = await kind.setup();
   });
   afterEach(() => data?.teardown());
   return {

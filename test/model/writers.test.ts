@@ -62,16 +62,15 @@ describe.each(STORES)("several writers of a session on $name", (kind) => {
     it("that begin at once get one after the other, and each its own number", async () => {
       const [one, two] = await open();
       const both = await Promise.all([one.save({ list: [1] }), two.save({ list: [2] })]);
-      expect(both.map(({ seq }) => seq).sort()).toEqual([0, 1]);
+      expect(new Set(both.map(({ seq }) => seq))).toEqual(new Set([0, 1]));
       expect((await (await data.open()).sessions.list().all()).length).toBe(1);
       expect((await (await data.open()).session("s").history().all()).length).toBe(2);
     });
 
     it("that append without having looked all find their elements in the list", async () => {
-      const [one, two] = await open();
+      const [one] = await open();
       const handles = async (): Promise<Session<{ list: unknown[] }>[]> => [...(await open()), ...(await open())];
       await one.save({ list: messages(40) });
-      void two;
       const added: number[] = [];
       for (let round = 0; round < 5; round++) {
         await Promise.all(
@@ -82,21 +81,16 @@ describe.each(STORES)("several writers of a session on $name", (kind) => {
         );
       }
       const list = (await (await data.open()).session<{ list: { n?: number }[] }>("s").latest())?.state.list ?? [];
-      expect(
-        list
-          .slice(40)
-          .map(({ n }) => n)
-          .sort(),
-      ).toEqual(added.sort());
+      expect(list).toHaveLength(40 + added.length);
+      expect(new Set(list.slice(40).map(({ n }) => n))).toEqual(new Set(added));
     });
 
     it("never lose an update that was made of a state which is no longer the newest", async () => {
       const [one, two] = await open();
       await one.save({ list: [] });
-      const add = (n: number) => async (state: Readonly<{ list: unknown[] }> | undefined) => {
-        await new Promise((resolve) => setImmediate(resolve));
-        return { list: [...(state?.list ?? []), n] };
-      };
+      const add = (n: number) => (state: Readonly<{ list: unknown[] }> | undefined) => ({
+        list: [...(state?.list ?? []), n],
+      });
       const fresh = await open();
       const results = await Promise.allSettled([fresh[0].update(add(1)), fresh[1].update(add(2))]);
       const done = results.filter(({ status }) => status === "fulfilled").length;

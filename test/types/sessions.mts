@@ -53,7 +53,8 @@ await session.update((state) => {
 });
 const changes = await session.diff({ step: 0 }, { label: "end" });
 typed<Equal<typeof changes, Change[]>>();
-typed<Equal<ReturnType<typeof applyChanges>, unknown>>();
+const applied = applyChanges({}, changes);
+typed<Equal<typeof applied, unknown>>();
 
 const untyped = await sp.session("anything").latest();
 if (untyped) typed<Equal<typeof untyped.state, unknown>>();

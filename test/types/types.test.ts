@@ -3,7 +3,8 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const options = "--noEmit --strict --module nodenext --target es2022 --lib es2022,esnext.disposable --types node --ignoreConfig";
+const options =
+  "--noEmit --strict --module nodenext --target es2022 --lib es2022,esnext.disposable --types node --ignoreConfig";
 
 describe("the published types", () => {
   it.each([
