@@ -5,10 +5,10 @@
 import { SavepointError } from "../errors.js";
 import type { Commit, CommitResult } from "./store.js";
 
-/** What became of one commit of a group that was written: its result, or the conflict that kept it out. */
+/** What became of one commit of a group: its result, or what kept it out. */
 export type Outcome = CommitResult | SavepointError;
 
-/** Writes a group in one transaction. Throws when nothing of it was written. */
+/** Writes a group. Throws when nothing of it is durable. */
 export type ApplyGroup = (commits: readonly Commit[]) => Promise<readonly Outcome[]>;
 
 interface Waiting {

@@ -7,6 +7,7 @@ import { storeClosed } from "../closed.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
 import { isBusy, poisons, sqliteFailure } from "./failure.js";
 import { busyTimeoutOf, type SqliteOptions } from "./options.js";
+import type { WalSync } from "./wal-sync.js";
 
 /** How long SQLite itself may wait for a lock, blocking the event loop, before waiting goes on in timers. */
 const BLOCKING_WAIT = 5;
@@ -21,9 +22,12 @@ export class Connection {
   #poison: unknown;
   #closed = false;
   #turn: Promise<unknown> = Promise.resolve();
+  readonly #sync: WalSync | undefined;
 
-  constructor(database: SqliteDatabase, url: string, owned: boolean, options: SqliteOptions) {
+  /** @param sync makes commits durable, where SQLite itself does not wait for the disk */
+  constructor(database: SqliteDatabase, url: string, owned: boolean, options: SqliteOptions, sync?: WalSync) {
     this.url = url;
+    this.#sync = sync;
     this.#database = database;
     this.#owned = owned;
     this.#busyTimeout = busyTimeoutOf(options);
@@ -43,13 +47,27 @@ export class Connection {
   }
 
   /**
-   * Runs `work`, which must not wait for anything, in one write transaction. When it resolves, the work is durable;
-   * when it rejects, nothing of it was written. Transactions of this connection take turns.
+   * Runs `work`, which must not wait for anything, in one write transaction. When it resolves, the work is committed:
+   * visible to all, and surviving the process. When it rejects, nothing of it was written. Transactions of this
+   * connection take turns.
    */
   transaction<T>(what: string, work: () => T): Promise<T> {
     const mine = this.#turn.then(() => this.#transact(what, work));
     this.#turn = mine.catch(() => {});
     return mine;
+  }
+
+  /** Resolves when everything that was committed before is as durable as was asked for. */
+  async durable(): Promise<void> {
+    if (!this.#sync) return;
+    if (this.#poison !== undefined) throw this.#poisoned();
+    try {
+      await this.#sync.flush();
+    } catch (error) {
+      // A disk that failed once may have thrown the pages away: a second sync would succeed and mean nothing.
+      this.#poison = error;
+      throw this.#poisoned();
+    }
   }
 
   /** Several reads that see one moment. */
@@ -88,6 +106,7 @@ export class Connection {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#turn;
+    await this.#sync?.close();
     this.#statements.clear();
     if (!this.#owned) return;
     try {

@@ -28,19 +28,33 @@ const PACKAGE = "@photostructure/sqlite";
 
 /** Opens a database file, creating it if there is none. */
 export async function openDatabase(path: string): Promise<SqliteDatabase> {
-  driver ??= findDriver();
-  const Database = await driver;
+  const { Database } = await loadDriver();
   return new Database(path);
 }
 
-let driver: Promise<DatabaseClass> | undefined;
+/** What a thread imports to get the same driver. */
+export async function driverModule(): Promise<string> {
+  return (await loadDriver()).module;
+}
 
-async function findDriver(): Promise<DatabaseClass> {
+interface Driver {
+  readonly Database: DatabaseClass;
+  readonly module: string;
+}
+
+let driver: Promise<Driver> | undefined;
+
+function loadDriver(): Promise<Driver> {
+  driver ??= findDriver();
+  return driver;
+}
+
+async function findDriver(): Promise<Driver> {
   const builtIn = builtInDriver();
-  if (builtIn && isNewEnough(builtIn)) return builtIn;
+  if (builtIn && isNewEnough(builtIn)) return { Database: builtIn, module: "node:sqlite" };
   try {
     const found = (await import(PACKAGE)) as { DatabaseSync: DatabaseClass };
-    return found.DatabaseSync;
+    return { Database: found.DatabaseSync, module: import.meta.resolve(PACKAGE) };
   } catch (cause) {
     throw new SavepointError(
       "MISSING_DEPENDENCY",

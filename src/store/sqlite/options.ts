@@ -23,10 +23,18 @@ export interface SqliteOptions {
    */
   readonly now?: () => number;
   /**
+   * How the WAL is made durable. For tests and benchmarks: a disk that is slow, or fails.
+   * @default fdatasync of node:fs
+   */
+  readonly syncFile?: SyncFile;
+  /**
    * Called at every named point of a write, with its name. For crash tests: the process may be killed there.
    */
   readonly probe?: (point: WritePoint) => void;
 }
+
+/** Syncs an open file, like `fdatasync` of node:fs. */
+export type SyncFile = (file: number, done: (error: Error | null) => void) => void;
 
 /** Where a write can be interrupted. */
 export const WRITE_POINTS = [
@@ -37,6 +45,7 @@ export const WRITE_POINTS = [
   "blobs",
   "commit",
   "committed",
+  "durable",
   "seal:begin",
   "seal:written",
   "seal:commit",

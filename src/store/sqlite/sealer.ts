@@ -24,16 +24,23 @@ export class Sealer {
     this.#probe = options.probe ?? (() => {});
   }
 
-  /** Notes items that were committed; packs their tape in the background once a full run has gathered. */
-  noteNew(run: ItemRun): void {
+  /**
+   * Notes items that were committed; packs their tape in the background once a full run has gathered.
+   *
+   * @returns their size
+   */
+  noteNew(run: ItemRun): number {
     const loose = this.#loose.get(run.tape) ?? { items: 0, bytes: 0 };
+    const before = loose.bytes;
     loose.items += run.items.length;
     for (const frame of run.items) loose.bytes += frame.json.length;
     this.#loose.set(run.tape, loose);
-    if (loose.items < RUN_ITEMS && loose.bytes < RUN_BYTES) return;
+    const added = loose.bytes - before;
+    if (loose.items < RUN_ITEMS && loose.bytes < RUN_BYTES) return added;
     this.#loose.delete(run.tape);
     // Packing is never urgent: a failure (a busy or full disk) leaves small rows, and the next full run tries again.
     this.#work = this.#work.then(() => this.#sealTail(run.tape)).catch(() => {});
+    return added;
   }
 
   async idle(): Promise<void> {

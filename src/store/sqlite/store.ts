@@ -25,12 +25,14 @@ import type {
 } from "../store.js";
 import { readBlob } from "./blob-codec.js";
 import { Connection } from "./connection.js";
-import { openDatabase, type SqliteDatabase } from "./driver.js";
+import { driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
 import { isBusy, sqliteFailure } from "./failure.js";
 import { busyTimeoutOf, type SqliteOptions, type SqliteTarget } from "./options.js";
 import { type RunHead, type RunRow, unpackRefs, unpackRun } from "./run-codec.js";
 import { migrate } from "./schema.js";
 import { Sealer } from "./sealer.js";
+import { WalKeeper } from "./wal-keeper.js";
+import { WalSync } from "./wal-sync.js";
 import { Writer } from "./writer.js";
 
 /** Opens a SQLite store, creating the file and its folder where there are none. */
@@ -43,7 +45,9 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
     const database = typeof target === "string" ? await openDatabase(path ?? target) : target;
     try {
       await prepareDatabase(database, url, given, options);
-      return new SqliteStore(new Connection(database, url, !given, options), path, options);
+      return path === undefined
+        ? new SqliteStore(new Connection(database, url, !given, options), options)
+        : await openFile(database, url, path, options);
     } catch (error) {
       if (!given) database.close();
       throw error;
@@ -51,6 +55,15 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   } catch (error) {
     throw sqliteFailure(error, url, "Opening");
   }
+}
+
+/** A file of our own: the disk is waited for outside of SQLite, and the WAL is kept short by a thread. */
+async function openFile(database: SqliteDatabase, url: string, path: string, options: SqliteOptions): Promise<Store> {
+  database.exec("PRAGMA synchronous = NORMAL");
+  database.exec("PRAGMA wal_autocheckpoint = 0");
+  const sync = options.durability === "process" ? undefined : new WalSync(path, options.syncFile);
+  const keeper = new WalKeeper(path, await driverModule());
+  return new SqliteStore(new Connection(database, url, true, options, sync), options, { path, keeper });
 }
 
 async function prepareDatabase(
@@ -83,19 +96,21 @@ class SqliteStore implements Store {
   readonly capabilities: Store["capabilities"];
   readonly #connection: Connection;
   readonly #path: string | undefined;
+  readonly #keeper: WalKeeper | undefined;
   readonly #clock: () => number;
   readonly #sealer: Sealer;
   readonly #commits: GroupCommit;
   #closing: Promise<void> | undefined;
 
-  constructor(connection: Connection, path: string | undefined, options: SqliteOptions) {
+  constructor(connection: Connection, options: SqliteOptions, file?: { path: string; keeper: WalKeeper }) {
     this.url = connection.url;
-    this.capabilities = { durable: path !== undefined, shared: path !== undefined };
+    this.capabilities = { durable: file !== undefined, shared: file !== undefined };
     this.#connection = connection;
-    this.#path = path;
+    this.#path = file?.path;
+    this.#keeper = file?.keeper;
     this.#clock = options.now ?? Date.now;
     this.#sealer = new Sealer(connection, options);
-    const writer = new Writer(connection, this.#sealer, options);
+    const writer = new Writer(connection, this.#sealer, file?.keeper, options);
     this.#commits = new GroupCommit((commits) => writer.apply(commits));
   }
 
@@ -247,6 +262,7 @@ class SqliteStore implements Store {
   async #close(): Promise<void> {
     await this.#commits.idle();
     await this.#sealer.idle();
+    await this.#keeper?.close();
     await this.#connection.close();
   }
 

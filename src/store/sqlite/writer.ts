@@ -4,55 +4,95 @@ import { checksum, isChecksum } from "../checksum.js";
 import { commitConflict } from "../conflict.js";
 import { counterDamaged, readCounter } from "../counter.js";
 import type { Outcome } from "../group-commit.js";
-import type { Check, Commit, ItemRun } from "../store.js";
+import type { Check, Commit, CommitResult, ItemRun, Put } from "../store.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { packRun, RAW } from "./run-codec.js";
 import { insertRun, RUN_BYTES } from "./run-rows.js";
 import type { Sealer } from "./sealer.js";
+import type { WalKeeper } from "./wal-keeper.js";
+
+/** How long a transaction may keep the event loop from its turn, in milliseconds. */
+const MAX_BLOCKING = 3;
+
+/** Records read or written by one statement. */
+const MAX_ROWS = 8;
+
+interface RecordRow {
+  readonly key: string;
+  readonly sum: Uint8Array;
+  readonly refs: string;
+  readonly value: string;
+}
 
 export class Writer {
   readonly #connection: Connection;
   readonly #sealer: Sealer;
+  readonly #keeper: WalKeeper | undefined;
   readonly #clock: () => number;
   readonly #probe: (point: WritePoint) => void;
 
-  constructor(connection: Connection, sealer: Sealer, options: SqliteOptions) {
+  constructor(connection: Connection, sealer: Sealer, keeper: WalKeeper | undefined, options: SqliteOptions) {
     this.#connection = connection;
+    this.#keeper = keeper;
     this.#sealer = sealer;
     this.#clock = options.now ?? Date.now;
     this.#probe = options.probe ?? (() => {});
   }
 
+  /** Writes a group in as many transactions as it takes to give the event loop its turns, and waits for the disk once. */
   async apply(commits: readonly Commit[]): Promise<readonly Outcome[]> {
-    const outcomes = await this.#connection.transaction("Writing to", () => {
-      this.#probe("begin");
-      const results = commits.map((commit) => this.#applyAlone(commit));
-      this.#probe("commit");
-      return results;
-    });
-    this.#probe("committed");
-    for (const [index, commit] of commits.entries()) {
-      if ("firsts" in (outcomes[index] as Outcome)) for (const run of commit.items ?? []) this.#sealer.noteNew(run);
+    const outcomes: Outcome[] = [];
+    for (;;) {
+      const left = commits.slice(outcomes.length);
+      outcomes.push(...(await this.#applySome(left)));
+      if (outcomes.length === commits.length) break;
+      await new Promise((resolve) => setImmediate(resolve));
     }
+    this.#probe("committed");
+    await this.#connection.durable();
+    this.#probe("durable");
+    this.#note(commits, outcomes);
     return outcomes;
   }
 
-  /** One commit of the group: it fails alone, as if the others had not been there. */
+  /** The outcomes of the first few commits, or of the first one if the transaction failed as a whole. */
+  async #applySome(commits: readonly Commit[]): Promise<Outcome[]> {
+    const outcomes: Outcome[] = [];
+    try {
+      await this.#connection.transaction("Writing to", () => {
+        this.#probe("begin");
+        const deadline = performance.now() + MAX_BLOCKING;
+        for (const commit of commits) {
+          outcomes.push(commits.length === 1 ? this.#write(commit) : this.#applyAlone(commit));
+          if (performance.now() >= deadline) break;
+        }
+        this.#probe("commit");
+      });
+      return outcomes;
+    } catch (error) {
+      if (!(error instanceof SavepointError)) throw error;
+      return Array.from({ length: Math.max(1, outcomes.length) }, () => error);
+    }
+  }
+
+  /** Tells those who tidy up what has come. */
+  #note(commits: readonly Commit[], outcomes: readonly Outcome[]): void {
+    let bytes = 0;
+    for (const [index, commit] of commits.entries()) {
+      if (!("firsts" in (outcomes[index] as Outcome))) continue;
+      for (const run of commit.items ?? []) bytes += this.#sealer.noteNew(run);
+    }
+    this.#keeper?.note(commits.length, bytes);
+  }
+
+  /** One of several commits: it fails alone, as if the others had not been there. */
   #applyAlone(commit: Commit): Outcome {
-    const failed = this.#failedChecks(commit);
-    if (failed.length > 0) return commitConflict(failed);
-    this.#probe("checked");
     this.#connection.run("SAVEPOINT one_commit");
     try {
-      this.#writeRecords(commit);
-      this.#probe("records");
-      const firsts = (commit.items ?? []).map((run) => this.#writeItems(run));
-      this.#probe("items");
-      this.#writeBlobs(commit);
-      this.#probe("blobs");
+      const result = this.#write(commit);
       this.#connection.run("RELEASE one_commit");
-      return { firsts };
+      return result;
     } catch (error) {
       // A commit that cannot be applied; anything else has failed the whole transaction.
       if (!(error instanceof SavepointError)) throw error;
@@ -62,8 +102,29 @@ export class Writer {
     }
   }
 
+  /** Throws a SavepointError where the commit cannot be applied. */
+  #write(commit: Commit): CommitResult {
+    const failed = this.#failedChecks(commit);
+    if (failed.length > 0) throw commitConflict(failed);
+    this.#probe("checked");
+    this.#writeRecords(commit);
+    this.#probe("records");
+    const firsts = (commit.items ?? []).map((run) => this.#writeItems(run));
+    this.#probe("items");
+    this.#writeBlobs(commit);
+    this.#probe("blobs");
+    return { firsts };
+  }
+
   #failedChecks(commit: Commit): string[] {
-    const failed = (commit.checks ?? []).filter((check) => !this.#holds(check)).map((check) => check.key);
+    const checks = commit.checks ?? [];
+    const found = new Map<string, RecordRow>();
+    for (let from = 0; from < checks.length; from += MAX_ROWS) {
+      const keys = checks.slice(from, from + MAX_ROWS).map((check) => check.key);
+      const sql = `SELECT key, sum, refs, value FROM savepoint_record WHERE key IN (${list("?", keys.length)})`;
+      for (const row of this.#connection.rows<RecordRow>(sql, ...keys)) found.set(row.key, row);
+    }
+    const failed = checks.filter((check) => !holds(check, found.get(check.key))).map((check) => check.key);
     if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
     for (const use of commit.blobs ?? []) {
       if (!use.bytes && !this.#connection.row("SELECT 1 FROM savepoint_blob WHERE hash = ?", use.hash))
@@ -72,15 +133,8 @@ export class Writer {
     return failed;
   }
 
-  #holds(check: Check): boolean {
-    const row = this.#record(check.key);
-    if ("exists" in check) return row !== undefined;
-    if (!row) return check.value === undefined;
-    return row.value === check.value && isChecksum(row.sum, check.key, row.refs, row.value);
-  }
-
-  #record(key: string): { sum: Uint8Array; refs: string; value: string } | undefined {
-    return this.#connection.row("SELECT sum, refs, value FROM savepoint_record WHERE key = ?", key);
+  #record(key: string): RecordRow | undefined {
+    return this.#connection.row("SELECT key, sum, refs, value FROM savepoint_record WHERE key = ?", key);
   }
 
   #writeRecords(commit: Commit): void {
@@ -88,15 +142,26 @@ export class Writer {
       if (typeof target === "string") this.#connection.run("DELETE FROM savepoint_record WHERE key = ?", target);
       else this.#connection.run("DELETE FROM savepoint_record WHERE key >= ? AND key < ?", target.from, target.to);
     }
-    for (const { key, value, refs = "", ifAbsent } of commit.puts ?? []) {
-      this.#connection.run(
-        `INSERT ${ifAbsent ? "OR IGNORE" : "OR REPLACE"} INTO savepoint_record (key, sum, refs, value) VALUES (?, ?, ?, ?)`,
-        key,
-        checksum(key, refs, value),
-        refs,
-        value,
-      );
+    // In order: a later put of the same key wins, and one with `ifAbsent` sees those before it.
+    const puts = commit.puts ?? [];
+    for (let from = 0; from < puts.length;) {
+      const ifAbsent = puts[from]?.ifAbsent ?? false;
+      let to = from + 1;
+      while (to < puts.length && to - from < MAX_ROWS && (puts[to]?.ifAbsent ?? false) === ifAbsent) to++;
+      this.#putRecords(puts.slice(from, to), ifAbsent);
+      from = to;
     }
+  }
+
+  #putRecords(puts: readonly Put[], ifAbsent: boolean): void {
+    const onConflict = ifAbsent
+      ? "NOTHING"
+      : "UPDATE SET sum = excluded.sum, refs = excluded.refs, value = excluded.value";
+    this.#connection.run(
+      `INSERT INTO savepoint_record (key, sum, refs, value) VALUES ${list("(?, ?, ?, ?)", puts.length)}
+       ON CONFLICT (key) DO ${onConflict}`,
+      ...puts.flatMap(({ key, value, refs = "" }) => [key, checksum(key, refs, value), refs, value]),
+    );
   }
 
   /** Writes a run, in rows that are no larger than a packed one, and returns the number of its first item. */
@@ -163,4 +228,14 @@ export class Writer {
       }
     }
   }
+}
+
+function holds(check: Check, row: RecordRow | undefined): boolean {
+  if ("exists" in check) return row !== undefined;
+  if (!row) return check.value === undefined;
+  return row.value === check.value && isChecksum(row.sum, check.key, row.refs, row.value);
+}
+
+function list(part: string, count: number): string {
+  return Array.from({ length: count }, () => part).join(", ");
 }
