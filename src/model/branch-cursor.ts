@@ -13,6 +13,7 @@ import type { Shadow } from "../state/shadow.js";
 import { freezeState, shadowToValue } from "../state/value.js";
 import type { CheckpointInfo } from "./checkpoint.js";
 import { branchMoved, isIdTaken, isRowGone } from "./conflicts.js";
+import { rowKey } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import { newRow } from "./new-row.js";
 import type { NumberSource } from "./numbers.js";
@@ -362,15 +363,18 @@ export class BranchCursor {
 
   /** The checkpoint with the id of these options, if it is there and says the same; `undefined` if there is none. */
   async #findSaved(shadow: Shadow, options: TakenOptions): Promise<CheckpointInfo | undefined> {
-    const { registry } = this.#reader.context;
+    const { registry, store } = this.#reader.context;
     if (options.id === undefined) return undefined;
     const { session } = await this.#reader.heads(this.branchName);
     const row = session && (await this.#reader.find(session.record.number, options.id, undefined));
     if (!session || row?.id !== options.id) return undefined;
     const saved = await loadShadow(this.#reader, session.record.number, row);
     const info = await this.#reader.describe(session.record.number, row, session.record.agent);
-    if (isSame(saved, shadowToValue(shadow, registry), registry) && saysTheSame(row, info.parentId, options))
+    if (isSame(saved, shadowToValue(shadow, registry), registry) && saysTheSame(row, info.parentId, options)) {
+      // Whoever wrote it may not have made it durable yet, or may have failed to: this commit does, or says so.
+      await store.commit({ checks: [{ key: rowKey(session.record.number, row.seq), exists: true }] });
       return info;
+    }
     throw new SavepointError(
       "CONFLICT",
       `Checkpoint ${JSON.stringify(options.id)} exists already, with other content. Save it under another id.`,

@@ -67,7 +67,7 @@ export interface SkippedCheckpoint {
 /** What can be said about a checkpoint when it is saved. */
 export interface SaveOptions {
   /**
-   * The id. The same id with the same content again changes nothing; with other content it is `CONFLICT`.
+   * The id. `save` with the same id and the same content again changes nothing; with other content it is `CONFLICT`.
    * @default a new UUIDv7
    */
   readonly id?: string;

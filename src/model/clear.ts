@@ -14,6 +14,7 @@ import {
   notesOf,
   numberKey,
   rowsOf,
+  seqOf,
   sessionKey,
   tapeName,
   tapesOf,
@@ -135,8 +136,4 @@ async function freeRemains(store: Store, reader: SessionReader, number: number):
     await store.retain(tape, [], { below: Number.MAX_SAFE_INTEGER });
   }
   await store.commit({ deletes: [deadKey(number)] });
-}
-
-function seqOf(key: string): number {
-  return decodeNumbers(key.slice(1), 2).numbers[1] as number;
 }

@@ -8,6 +8,7 @@
  *
  * Where anything that may point at something cannot be read, nothing is freed.
  */
+import { isSavepointError } from "../errors.js";
 import type { Unreadable } from "../state/decode.js";
 import { parseRefs } from "../state/refs.js";
 import { scan } from "../store/scan.js";
@@ -88,7 +89,8 @@ async function collectSession(
       await marks.frame(row.skeleton.refs, row.tape);
     }
   } catch (error) {
-    const reason = error instanceof Unmarkable ? error.damage.unreadable : String(error);
+    if (!(error instanceof Unmarkable) && !isSavepointError(error, "DAMAGED")) throw error;
+    const reason = error instanceof Unmarkable ? error.damage.unreadable : error.message;
     reader.reportDamage(undefined, undefined, `nothing was freed: ${reason}`);
     return undefined;
   }

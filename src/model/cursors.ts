@@ -11,6 +11,7 @@ export class Cursors {
   readonly #budget: number;
   /** In the order in which they were last used. */
   readonly #cursors = new Map<string, BranchCursor>();
+  /** The bytes of those that have a shadow, in the order in which they last worked. */
   readonly #sizes = new Map<BranchCursor, number>();
   #bytes = 0;
   readonly #shared = new Map<string, { shared: SharedSession; uses: number }>();
@@ -31,13 +32,15 @@ export class Cursors {
   /** Notes what a cursor takes now that it has worked, and makes room if that is too much. */
   settle(cursor: BranchCursor): void {
     this.#note(cursor);
-    if (this.#bytes <= this.#budget && this.#cursors.size <= MAX_CURSORS) return;
-    for (const [key, oldest] of this.#cursors) {
+    for (const oldest of this.#sizes.keys()) {
+      if (this.#bytes <= this.#budget) break;
       if (!oldest.isIdle) continue;
       oldest.evict();
       this.#note(oldest);
-      if (this.#cursors.size > MAX_CURSORS) this.#forget(key, oldest);
-      if (this.#bytes <= this.#budget && this.#cursors.size <= MAX_CURSORS) return;
+    }
+    for (const [key, oldest] of this.#cursors) {
+      if (this.#cursors.size <= MAX_CURSORS) break;
+      if (oldest.isIdle) this.#forget(key, oldest);
     }
   }
 
@@ -59,14 +62,16 @@ export class Cursors {
   }
 
   #note(cursor: BranchCursor): void {
-    const bytes = cursor.bytes;
+    const { bytes } = cursor;
     this.#bytes += bytes - (this.#sizes.get(cursor) ?? 0);
-    this.#sizes.set(cursor, bytes);
+    this.#sizes.delete(cursor);
+    if (bytes > 0) this.#sizes.set(cursor, bytes);
   }
 
   #forget(key: string, cursor: BranchCursor): void {
+    cursor.evict();
+    this.#note(cursor);
     this.#cursors.delete(key);
-    this.#sizes.delete(cursor);
     const sessionId = key.slice(0, key.indexOf("\t"));
     const entry = this.#shared.get(sessionId);
     if (entry && --entry.uses === 0) this.#shared.delete(sessionId);

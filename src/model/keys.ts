@@ -33,6 +33,8 @@ export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
   const all = prefixRange(`c${encodeNumber(number)}`);
   return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
 };
+/** The seq in the key of a row. */
+export const seqOf = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
 export const idKey = (id: string, number: number): string => `i${packId(id)}\t${encodeNumber(number)}`;
 
 export const noteKey = (number: number, seq: number, name: string): string =>

@@ -31,7 +31,7 @@ export interface BranchRecord {
   readonly name: string;
   readonly tape: number;
   readonly nextItem: number;
-  /** Rises whenever the right to write the branch changes hands. */
+  /** Rises whenever the right to write the branch changes hands. Part of the format; nothing hands it over yet. */
   readonly epoch: number;
   readonly createdAt: number;
   /** The checkpoint it was forked from. */
@@ -128,8 +128,17 @@ interface StoredRow {
   w: number;
 }
 
+/** Rows are written twice, for themselves and in their branch's record. */
+const texts = new WeakMap<Row, string>();
+
 /** Its fields, and the skeleton on a line of its own: listings parse the first line only. */
 export function encodeRow(row: Row): string {
+  let text = texts.get(row);
+  if (text === undefined) texts.set(row, (text = rowToText(row)));
+  return text;
+}
+
+function rowToText(row: Row): string {
   const usualParents = row.seq === 0 ? [0, 0] : [1, row.seq === 1 ? 0 : 1];
   const parents = [distance(row.seq, row.parent), distance(row.parent, row.grandparent)];
   const unusual = parents[0] !== usualParents[0] || parents[1] !== usualParents[1];

@@ -19,6 +19,7 @@ import {
   notesOf,
   rowKey,
   rowsOf,
+  seqOf,
   sessionKey,
   tapeName,
 } from "./keys.js";
@@ -302,10 +303,6 @@ export async function readHeadNotes(
     }
     return notes;
   });
-}
-
-function seqOf(key: string): number {
-  return decodeNumbers(key.slice(1), 2).numbers[1] as number;
 }
 
 function seqOfLabel(key: string): number {

@@ -1,6 +1,6 @@
 /**
- * A queue of commits that are applied in groups: all that wait when the writer is free share one transaction, and so one
- * sync to disk. Order is kept. A failed check fails its own commit only; a failed write fails the whole group.
+ * A queue of commits that are applied in groups: all that wait when the writer is free share one sync to disk. Order is
+ * kept. A failed check fails its own commit only; a failed sync fails the whole group.
  */
 import { SavepointError } from "../errors.js";
 import type { Commit, CommitResult } from "./store.js";
@@ -19,7 +19,7 @@ interface Waiting {
 
 /** Commits that may wait. More of them means that a caller does not wait for its saves. */
 const MAX_WAITING = 10_000;
-/** Commits written in one transaction. A larger group would hold the write lock for too long. */
+/** Commits of one group. The first of a larger one would wait long for the last. */
 const MAX_GROUP = 256;
 
 export class GroupCommit {

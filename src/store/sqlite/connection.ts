@@ -74,9 +74,12 @@ export class Connection {
   snapshot<T>(read: () => T): T {
     this.run("BEGIN");
     try {
-      return read();
-    } finally {
+      const found = read();
       this.run("COMMIT");
+      return found;
+    } catch (error) {
+      this.#rollBack();
+      throw error;
     }
   }
 

@@ -28,33 +28,19 @@ const PACKAGE = "@photostructure/sqlite";
 
 /** Opens a database file, creating it if there is none. */
 export async function openDatabase(path: string): Promise<SqliteDatabase> {
-  const { Database } = await loadDriver();
+  driver ??= findDriver();
+  const Database = await driver;
   return new Database(path);
 }
 
-/** What a thread imports to get the same driver. */
-export async function driverModule(): Promise<string> {
-  return (await loadDriver()).module;
-}
+let driver: Promise<DatabaseClass> | undefined;
 
-interface Driver {
-  readonly Database: DatabaseClass;
-  readonly module: string;
-}
-
-let driver: Promise<Driver> | undefined;
-
-function loadDriver(): Promise<Driver> {
-  driver ??= findDriver();
-  return driver;
-}
-
-async function findDriver(): Promise<Driver> {
+async function findDriver(): Promise<DatabaseClass> {
   const builtIn = builtInDriver();
-  if (builtIn && isNewEnough(builtIn)) return { Database: builtIn, module: "node:sqlite" };
+  if (builtIn && isNewEnough(builtIn)) return builtIn;
   try {
     const found = (await import(PACKAGE)) as { DatabaseSync: DatabaseClass };
-    return { Database: found.DatabaseSync, module: import.meta.resolve(PACKAGE) };
+    return found.DatabaseSync;
   } catch (cause) {
     throw new SavepointError(
       "MISSING_DEPENDENCY",

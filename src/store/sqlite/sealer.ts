@@ -8,7 +8,7 @@ import type { Frame, Freed, ItemRun } from "../store.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { packRun, type RunRow, unpackRun } from "./run-codec.js";
-import { insertRun, RUN_BYTES, RUN_ITEMS } from "./run-rows.js";
+import { insertRun, RUN_BYTES, RUN_ITEMS } from "./rows.js";
 
 /** Rows looked at in one transaction, so that a long tape does not hold the write lock for long. */
 const BATCH_ROWS = 256;
@@ -24,23 +24,21 @@ export class Sealer {
     this.#probe = options.probe ?? (() => {});
   }
 
-  /**
-   * Notes items that were committed; packs their tape in the background once a full run has gathered.
-   *
-   * @returns their size
-   */
-  noteNew(run: ItemRun): number {
+  /** Notes items that were committed; packs their tape in the background once a full run has gathered. */
+  noteNew(run: ItemRun): void {
     const loose = this.#loose.get(run.tape) ?? { items: 0, bytes: 0 };
-    const before = loose.bytes;
     loose.items += run.items.length;
     for (const frame of run.items) loose.bytes += frame.json.length;
     this.#loose.set(run.tape, loose);
-    const added = loose.bytes - before;
-    if (loose.items < RUN_ITEMS && loose.bytes < RUN_BYTES) return added;
+    if (loose.items < RUN_ITEMS && loose.bytes < RUN_BYTES) return;
     this.#loose.delete(run.tape);
     // Packing is never urgent: a failure (a busy or full disk) leaves small rows, and the next full run tries again.
-    this.#work = this.#work.then(() => this.#sealTail(run.tape)).catch(() => {});
-    return added;
+    this.#work = this.#work
+      .then(() => this.#seal(run.tape))
+      .then(
+        () => {},
+        () => {},
+      );
   }
 
   async idle(): Promise<void> {
@@ -107,10 +105,6 @@ export class Sealer {
     freed.bytes += row.body.length - keptBytes;
   }
 
-  async #sealTail(tape: string): Promise<void> {
-    await this.#seal(tape);
-  }
-
   /** Packs the rows of a tape from a number on; returns where to go on, or `undefined` at the end of the tape. */
   #seal(tape: string, from?: number): Promise<number | undefined> {
     return this.#connection
@@ -126,9 +120,12 @@ export class Sealer {
           }
           group.push(row);
         }
-        if (isFull(group) || rows.length < BATCH_ROWS) this.#pack(group);
+        const more = rows.length === BATCH_ROWS;
+        const open = more && !isFull(group) && group.length < rows.length ? group[0] : undefined;
+        if (!open) this.#pack(group);
         this.#probe("seal:commit");
-        return nextStart(rows);
+        // A group that is not full yet goes on with the rows that follow.
+        return open ? open.first : nextStart(rows);
       })
       .then((next) => {
         this.#probe("seal:committed");

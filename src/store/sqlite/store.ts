@@ -1,7 +1,7 @@
 /**
  * `sqlite:`, the default store: one file, many processes.
  *
- * Commits go through a queue and are written in groups, one transaction each, in WAL mode: readers never wait, and
+ * Commits go through a queue and are written in groups, in short transactions in WAL mode: readers never wait, and
  * writers of other processes wait for one transaction at most. Reads run on the same connection between transactions.
  */
 import { mkdirSync, statSync } from "node:fs";
@@ -25,13 +25,13 @@ import type {
 } from "../store.js";
 import { readBlob } from "./blob-codec.js";
 import { Connection } from "./connection.js";
-import { driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
+import { openDatabase, type SqliteDatabase } from "./driver.js";
 import { isBusy, sqliteFailure } from "./failure.js";
 import { busyTimeoutOf, type SqliteOptions, type SqliteTarget } from "./options.js";
+import type { RecordRow } from "./rows.js";
 import { type RunHead, type RunRow, unpackRefs, unpackRun } from "./run-codec.js";
 import { migrate } from "./schema.js";
 import { Sealer } from "./sealer.js";
-import { WalKeeper } from "./wal-keeper.js";
 import { WalSync } from "./wal-sync.js";
 import { Writer } from "./writer.js";
 
@@ -47,7 +47,7 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
       await prepareDatabase(database, url, given, options);
       return path === undefined
         ? new SqliteStore(new Connection(database, url, !given, options), options)
-        : await openFile(database, url, path, options);
+        : openFile(database, url, path, options);
     } catch (error) {
       if (!given) database.close();
       throw error;
@@ -57,13 +57,16 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   }
 }
 
-/** A file of our own: the disk is waited for outside of SQLite, and the WAL is kept short by a thread. */
-async function openFile(database: SqliteDatabase, url: string, path: string, options: SqliteOptions): Promise<Store> {
+/** A file of our own: the disk is waited for outside of SQLite. */
+function openFile(database: SqliteDatabase, url: string, path: string, options: SqliteOptions): Store {
+  if (options.durability === "process")
+    return new SqliteStore(new Connection(database, url, true, options), options, path);
   database.exec("PRAGMA synchronous = NORMAL");
-  database.exec("PRAGMA wal_autocheckpoint = 0");
-  const sync = options.durability === "process" ? undefined : new WalSync(path, options.syncFile);
-  const keeper = new WalKeeper(path, await driverModule());
-  return new SqliteStore(new Connection(database, url, true, options, sync), options, { path, keeper });
+  // Makes SQLite open the WAL and hold on to it. Before that, another process that closes last would delete the file, and
+  // what we sync would be nobody's.
+  database.prepare("SELECT count(*) FROM savepoint_meta").get();
+  const sync = new WalSync(path, options.syncFile);
+  return new SqliteStore(new Connection(database, url, true, options, sync), options, path);
 }
 
 async function prepareDatabase(
@@ -96,21 +99,19 @@ class SqliteStore implements Store {
   readonly capabilities: Store["capabilities"];
   readonly #connection: Connection;
   readonly #path: string | undefined;
-  readonly #keeper: WalKeeper | undefined;
   readonly #clock: () => number;
   readonly #sealer: Sealer;
   readonly #commits: GroupCommit;
   #closing: Promise<void> | undefined;
 
-  constructor(connection: Connection, options: SqliteOptions, file?: { path: string; keeper: WalKeeper }) {
+  constructor(connection: Connection, options: SqliteOptions, path?: string) {
     this.url = connection.url;
-    this.capabilities = { durable: file !== undefined, shared: file !== undefined };
+    this.capabilities = { durable: path !== undefined, shared: path !== undefined };
     this.#connection = connection;
-    this.#path = file?.path;
-    this.#keeper = file?.keeper;
+    this.#path = path;
     this.#clock = options.now ?? Date.now;
     this.#sealer = new Sealer(connection, options);
-    const writer = new Writer(connection, this.#sealer, file?.keeper, options);
+    const writer = new Writer(connection, this.#sealer, options);
     this.#commits = new GroupCommit((commits) => writer.apply(commits));
   }
 
@@ -236,8 +237,12 @@ class SqliteStore implements Store {
 
   async compact(): Promise<void> {
     this.#checkOpen();
-    await this.#sealer.sealAll();
-    await this.#connection.giveSpaceBack();
+    try {
+      await this.#sealer.sealAll();
+      await this.#connection.giveSpaceBack();
+    } catch (error) {
+      throw sqliteFailure(error, this.url, "Compacting");
+    }
   }
 
   async bytes(): Promise<number> {
@@ -262,7 +267,6 @@ class SqliteStore implements Store {
   async #close(): Promise<void> {
     await this.#commits.idle();
     await this.#sealer.idle();
-    await this.#keeper?.close();
     await this.#connection.close();
   }
 
@@ -315,13 +319,6 @@ class SqliteStore implements Store {
   #checkOpen(): void {
     if (this.#closing) throw storeClosed(this.url);
   }
-}
-
-interface RecordRow {
-  readonly key: string;
-  readonly sum: Uint8Array;
-  readonly refs: string;
-  readonly value: string;
 }
 
 type UnpackedRun = ReturnType<typeof unpackRun>;

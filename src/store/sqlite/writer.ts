@@ -1,4 +1,4 @@
-/** Applies a group of commits in one transaction. */
+/** Applies a group of commits, and waits for the disk once. */
 import { SavepointError } from "../../errors.js";
 import { checksum, isChecksum } from "../checksum.js";
 import { commitConflict } from "../conflict.js";
@@ -8,9 +8,8 @@ import type { Check, Commit, CommitResult, ItemRun, Put } from "../store.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { packRun, RAW } from "./run-codec.js";
-import { insertRun, RUN_BYTES } from "./run-rows.js";
+import { insertRun, type RecordRow, RUN_BYTES } from "./rows.js";
 import type { Sealer } from "./sealer.js";
-import type { WalKeeper } from "./wal-keeper.js";
 
 /** How long a transaction may keep the event loop from its turn, in milliseconds. */
 const MAX_BLOCKING = 3;
@@ -18,23 +17,14 @@ const MAX_BLOCKING = 3;
 /** Records read or written by one statement. */
 const MAX_ROWS = 8;
 
-interface RecordRow {
-  readonly key: string;
-  readonly sum: Uint8Array;
-  readonly refs: string;
-  readonly value: string;
-}
-
 export class Writer {
   readonly #connection: Connection;
   readonly #sealer: Sealer;
-  readonly #keeper: WalKeeper | undefined;
   readonly #clock: () => number;
   readonly #probe: (point: WritePoint) => void;
 
-  constructor(connection: Connection, sealer: Sealer, keeper: WalKeeper | undefined, options: SqliteOptions) {
+  constructor(connection: Connection, sealer: Sealer, options: SqliteOptions) {
     this.#connection = connection;
-    this.#keeper = keeper;
     this.#sealer = sealer;
     this.#clock = options.now ?? Date.now;
     this.#probe = options.probe ?? (() => {});
@@ -56,14 +46,17 @@ export class Writer {
     return outcomes;
   }
 
-  /** The outcomes of the first few commits, or of the first one if the transaction failed as a whole. */
+  /** The outcomes of the first few commits; of all of them where the transaction could not even begin. */
   async #applySome(commits: readonly Commit[]): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
+    let tried = commits.length;
     try {
       await this.#connection.transaction("Writing to", () => {
         this.#probe("begin");
+        tried = 0;
         const deadline = performance.now() + MAX_BLOCKING;
         for (const commit of commits) {
+          tried++;
           outcomes.push(commits.length === 1 ? this.#write(commit) : this.#applyAlone(commit));
           if (performance.now() >= deadline) break;
         }
@@ -71,19 +64,16 @@ export class Writer {
       });
       return outcomes;
     } catch (error) {
-      if (!(error instanceof SavepointError)) throw error;
-      return Array.from({ length: Math.max(1, outcomes.length) }, () => error);
+      const failure = error as SavepointError;
+      return Array.from({ length: tried }, () => failure);
     }
   }
 
-  /** Tells those who tidy up what has come. */
+  /** Tells the sealer what has come. */
   #note(commits: readonly Commit[], outcomes: readonly Outcome[]): void {
-    let bytes = 0;
     for (const [index, commit] of commits.entries()) {
-      if (!("firsts" in (outcomes[index] as Outcome))) continue;
-      for (const run of commit.items ?? []) bytes += this.#sealer.noteNew(run);
+      if ("firsts" in (outcomes[index] as Outcome)) for (const run of commit.items ?? []) this.#sealer.noteNew(run);
     }
-    this.#keeper?.note(commits.length, bytes);
   }
 
   /** One of several commits: it fails alone, as if the others had not been there. */

@@ -1,6 +1,14 @@
-/** The rows of `savepoint_run`: how large they are meant to be, and how one is added. */
+/** The rows of the tables: what a record's is, how large those of runs are meant to be, and how one is added. */
 import type { Connection } from "./connection.js";
 import type { RunRow } from "./run-codec.js";
+
+/** A row of `savepoint_record`. */
+export interface RecordRow {
+  readonly key: string;
+  readonly sum: Uint8Array;
+  readonly refs: string;
+  readonly value: string;
+}
 
 /** A run is full with this many items, or with this many bytes. */
 export const RUN_ITEMS = 64;
