@@ -21,10 +21,13 @@ export type { DamageEvent, EventName, Listener, Listeners, SavepointEvents } fro
 export type { HistoryOptions } from "./model/history.js";
 export type { Listing } from "./model/listing.js";
 export { type OpenOptions, type OpenTarget, Savepoint } from "./model/savepoint.js";
-export { type ForkOptions, type LoadOptions, Session, type SessionOptions } from "./model/session.js";
+export { Session } from "./model/session.js";
+export type { ForkOptions, LoadOptions, SessionOptions } from "./model/session-options.js";
 export { type SessionInfo, type SessionListOptions, Sessions } from "./model/sessions.js";
 export { applyChanges, type Change } from "./state/change.js";
 export type { Hole } from "./state/decode.js";
 export type { AnyStoredClass, StoredClass } from "./state/registry.js";
 export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./store/sqlite/driver.js";
 export type { Durability } from "./store/sqlite/options.js";
+export type { Duration } from "./store/duration.js";
+export type * from "./store/store.js";

@@ -12,6 +12,7 @@ import { loadShadow } from "./load-state.js";
 import type { BranchRecord, Row, SessionRecord } from "./records.js";
 import type { TakenOptions } from "./save-options.js";
 import { buildCommit } from "./session-commit.js";
+import { sessionDeleted } from "./session-errors.js";
 import type { Known, SessionReader } from "./session-reader.js";
 
 /** A branch: a named head in a session's tree. */
@@ -117,7 +118,7 @@ export async function rewindBranch(
     author.admit(heads);
     const { session, branch } = heads;
     const head = branch?.record.head;
-    if (session?.record.number !== number) throw sessionDeleted(reader);
+    if (session?.record.number !== number) throw sessionDeleted(reader.sessionId);
     if (!branch || !head) throw new SavepointError("CHECKPOINT_NOT_FOUND", "There is nothing to rewind.");
     const { nextSeq } = session.record;
     const now = context.now();
@@ -178,11 +179,7 @@ function moveFrame(frame: Frame, from: number, to: number): Frame {
 async function readSession(reader: SessionReader, number: number): Promise<Known<SessionRecord>> {
   const session = await reader.session();
   if (session?.record.number === number) return session;
-  throw sessionDeleted(reader);
-}
-
-function sessionDeleted(reader: SessionReader): SavepointError {
-  return new SavepointError("SESSION_DELETED", `Session ${JSON.stringify(reader.sessionId)} was deleted meanwhile.`);
+  throw sessionDeleted(reader.sessionId);
 }
 
 function removedMeanwhile(row: Row, cause: unknown): SavepointError {

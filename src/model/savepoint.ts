@@ -12,7 +12,8 @@ import { type EventName, Events, type Listener, type Listeners } from "./events.
 import { findStore } from "./find-store.js";
 import { checkId, createIdSource } from "./ids.js";
 import { NumberSource } from "./numbers.js";
-import { Session, type SessionHost, type SessionOptions } from "./session.js";
+import { Session, type SessionHost } from "./session.js";
+import type { SessionOptions } from "./session-options.js";
 import { SessionReader } from "./session-reader.js";
 import { Sessions } from "./sessions.js";
 

@@ -1,5 +1,5 @@
 /** One line of work of an agent: its checkpoints, and what can be done with them. */
-import { isSavepointError, SavepointError } from "../errors.js";
+import { isSavepointError } from "../errors.js";
 import { appendToShadow } from "../state/append.js";
 import type { Change } from "../state/change.js";
 import { cloneValue } from "../state/clone.js";
@@ -21,43 +21,11 @@ import { createListing, type Listing } from "./listing.js";
 import { loadShadow } from "./load-state.js";
 import { attachLabel, attachPin } from "./notes.js";
 import { MAIN, type Row } from "./records.js";
+import { saveOnHead } from "./save-on-head.js";
 import { type TakenOptions, takeOptions } from "./save-options.js";
+import { agentMismatch, branchNotFound, checkpointNotFound, notTheHead, sessionDeleted } from "./session-errors.js";
+import type { ForkOptions, LoadOptions, SessionOptions } from "./session-options.js";
 import { type Heads, readHeadNotes, type SessionReader } from "./session-reader.js";
-
-/** How a session is opened. */
-export interface SessionOptions {
-  /** The agent whose work it is. Naming one creates none; a session belongs to the first agent that saves in it. */
-  readonly agent?: string;
-  /**
-   * The branch to work on.
-   * @default "main"
-   */
-  readonly branch?: string;
-}
-
-/** How a checkpoint is loaded. */
-export interface LoadOptions {
-  /**
-   * Return what is left of a damaged state, with its holes named, instead of failing with `DAMAGED`.
-   * @default false
-   */
-  readonly partial?: boolean;
-}
-
-/** How a branch is made. */
-export interface ForkOptions<State = unknown> extends Omit<SaveOptions, "parent"> {
-  /** @default a generated name that begins with "~" */
-  readonly branch?: string;
-  /** A state to start the branch with, saved as its first checkpoint. Without it the branch starts at the checkpoint itself. */
-  readonly state?: State;
-}
-
-/** What a handle has seen of its session: its number, if there was one, and the head of its branch. */
-interface Seen {
-  readonly number: number | undefined;
-  readonly head: string | undefined;
-  readonly seq: number;
-}
 
 /** What a handle needs of the Savepoint it came from. */
 export interface SessionHost {
@@ -65,6 +33,13 @@ export interface SessionHost {
   /** Rises when the session is deleted by this process. */
   generation(sessionId: string): number;
   checkOpen(): void;
+}
+
+/** What a handle has seen of its session: its number, if there was one, and the head of its branch. */
+interface Seen {
+  readonly number: number | undefined;
+  readonly head: string | undefined;
+  readonly seq: number;
 }
 
 /**
@@ -164,8 +139,7 @@ export class Session<State = unknown> {
     return this.#write(cursor, async () => {
       const found = await findWhole(this.#reader, cursor, (heads) => this.#see(heads));
       if (!found) return undefined;
-      const { registry } = this.#reader.context;
-      return this.#checkpoint(found.info, found.shadow, [], found.skipped, registry);
+      return this.#checkpoint(found.info, found.shadow, [], found.skipped);
     });
   }
 
@@ -192,7 +166,7 @@ export class Session<State = unknown> {
     try {
       const shadow = await loadShadow(this.#reader, number, row, options.partial ? holes : undefined);
       const info = await this.#reader.describe(number, row, agent);
-      return this.#checkpoint(info, shadow, holes, [], this.#reader.context.registry);
+      return this.#checkpoint(info, shadow, holes, []);
     } catch (error) {
       if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
       if (isSavepointError(error, "DAMAGED")) this.#reader.reportDamage(row.id, row.seq, error.message);
@@ -260,7 +234,7 @@ export class Session<State = unknown> {
         [from, a],
         [to, b],
       ] as const) {
-        if (!(await this.#reader.row(number, row.seq))) throw this.#notFound(ref);
+        if (!(await this.#reader.row(number, row.seq))) throw checkpointNotFound(this.id, ref);
       }
       this.#reader.reportDamage(undefined, undefined, error.message);
       throw error;
@@ -292,7 +266,7 @@ export class Session<State = unknown> {
 
   #cursor(): BranchCursor {
     this.#host.checkOpen();
-    if (this.#generation !== this.#host.generation(this.id)) throw this.#deleted();
+    if (this.#generation !== this.#host.generation(this.id)) throw sessionDeleted(this.id);
     return this.#host.cursors.get(this.#reader, this.branch);
   }
 
@@ -311,17 +285,14 @@ export class Session<State = unknown> {
     const { session, branch } = heads;
     this.#checkAgent(session?.record.agent);
     const row = session && (await this.#reader.find(session.record.number, parent, undefined));
-    if (!session || !row) throw this.#notFound(parent);
+    if (!session || !row) throw checkpointNotFound(this.id, parent);
     const own = row.branch === this.branch || branch?.record.head?.seq === row.seq;
     const target = own ? cursor : this.#host.cursors.get(this.#reader, row.branch);
     const extend = (): Promise<CheckpointInfo | undefined> => saveOnHead(target, row, copy, options, this.agent);
     const extended = own ? await extend() : this.#named ? undefined : await target.exclusive(extend);
     if (extended) return own ? this.#noted(extended) : extended;
     if (!this.#named) return this.#forkWithState(session.record.number, row, undefined, copy, options);
-    throw new SavepointError(
-      "CONFLICT",
-      `${parent} is not the head of branch ${JSON.stringify(this.branch)} of session ${JSON.stringify(this.id)}. Fork it, or save without naming a parent.`,
-    );
+    throw notTheHead(this.id, this.branch, parent);
   }
 
   #forkWithState(
@@ -339,22 +310,19 @@ export class Session<State = unknown> {
     this.#bind(heads);
     const { session, branch } = heads;
     this.#checkAgent(session?.record.agent);
-    if (!branch && this.branch !== MAIN) throw this.#noBranch();
+    if (!branch && this.branch !== MAIN) throw branchNotFound(this.id, this.branch);
     if (this.#seen && this.#seen.head !== branch?.record.head?.id) throw branchMoved(this.id, this.branch, heads);
   }
 
   #checkAgent(owner: string | undefined): void {
     if (owner === undefined || this.agent === undefined || owner === this.agent) return;
-    throw new SavepointError(
-      "AGENT_MISMATCH",
-      `Session ${JSON.stringify(this.id)} belongs to agent ${JSON.stringify(owner)}, not ${JSON.stringify(this.agent)}. Use another session id.`,
-    );
+    throw agentMismatch(this.id, owner, this.agent);
   }
 
   /** A handle stays with the session it first met: one that was deleted since is refused. */
   #bind({ session }: Heads): void {
     const other = this.#seen?.number !== undefined && session?.record.number !== this.#seen.number;
-    if (other || this.#generation !== this.#host.generation(this.id)) throw this.#deleted();
+    if (other || this.#generation !== this.#host.generation(this.id)) throw sessionDeleted(this.id);
   }
 
   #see(heads: Heads): void {
@@ -404,7 +372,7 @@ export class Session<State = unknown> {
 
   async #require(ref: CheckpointRef): Promise<{ number: number; row: Row; agent: string | undefined }> {
     const found = await this.#find(ref);
-    if (!found) throw this.#notFound(ref);
+    if (!found) throw checkpointNotFound(this.id, ref);
     return found;
   }
 
@@ -413,53 +381,8 @@ export class Session<State = unknown> {
     shadow: Shadow,
     holes: readonly Hole[],
     skipped: readonly SkippedCheckpoint[],
-    registry: SessionReader["context"]["registry"],
   ): Checkpoint<State> {
-    return { ...info, state: shadowToValue(shadow, registry) as State, holes, skipped };
-  }
-
-  #notFound(ref: CheckpointRef): SavepointError {
-    const name = typeof ref === "string" ? JSON.stringify(ref) : `with ${JSON.stringify(ref)}`;
-    return new SavepointError(
-      "CHECKPOINT_NOT_FOUND",
-      `Session ${JSON.stringify(this.id)} has no checkpoint ${name}. history({ allBranches: true }) lists those it has.`,
-    );
-  }
-
-  #noBranch(): SavepointError {
-    return new SavepointError(
-      "BRANCH_NOT_FOUND",
-      `Session ${JSON.stringify(this.id)} has no branch ${JSON.stringify(this.branch)}. Make it with fork(checkpoint, { branch }).`,
-    );
-  }
-
-  #deleted(): SavepointError {
-    return new SavepointError(
-      "SESSION_DELETED",
-      `Session ${JSON.stringify(this.id)} was deleted. To start it afresh, open a new handle with sp.session().`,
-    );
-  }
-}
-
-/** Saves on top of `row` if it is the head of the branch, and stays it; `undefined` if not. */
-async function saveOnHead(
-  cursor: BranchCursor,
-  row: Row,
-  copy: Shadow,
-  options: TakenOptions,
-  agent: string | undefined,
-): Promise<CheckpointInfo | undefined> {
-  const isHead = (heads: Heads): boolean => heads.branch?.record.head?.id === row.id;
-  if (!isHead(await cursor.refresh())) return undefined;
-  let moved = false;
-  const admit = (heads: Heads): void => {
-    moved = !isHead(heads);
-    if (moved) throw new SavepointError("CONFLICT", `Another writer has moved the branch on from ${row.id}.`);
-  };
-  try {
-    return await cursor.save({ copy }, options, { agent, admit });
-  } catch (error) {
-    if (moved) return undefined;
-    throw error;
+    const state = shadowToValue(shadow, this.#reader.context.registry) as State;
+    return { ...info, state, holes, skipped };
   }
 }

@@ -1,0 +1,39 @@
+/** What the user of a session handle is told. */
+import { SavepointError } from "../errors.js";
+import type { CheckpointRef } from "./checkpoint.js";
+
+export function checkpointNotFound(sessionId: string, ref: CheckpointRef): SavepointError {
+  const name = typeof ref === "string" ? JSON.stringify(ref) : `with ${JSON.stringify(ref)}`;
+  return new SavepointError(
+    "CHECKPOINT_NOT_FOUND",
+    `Session ${JSON.stringify(sessionId)} has no checkpoint ${name}. history({ allBranches: true }) lists those it has.`,
+  );
+}
+
+export function branchNotFound(sessionId: string, branch: string): SavepointError {
+  return new SavepointError(
+    "BRANCH_NOT_FOUND",
+    `Session ${JSON.stringify(sessionId)} has no branch ${JSON.stringify(branch)}. Make it with fork(checkpoint, { branch }).`,
+  );
+}
+
+export function sessionDeleted(sessionId: string): SavepointError {
+  return new SavepointError(
+    "SESSION_DELETED",
+    `Session ${JSON.stringify(sessionId)} was deleted. To start it afresh, open a new handle with sp.session().`,
+  );
+}
+
+export function agentMismatch(sessionId: string, owner: string, agent: string): SavepointError {
+  return new SavepointError(
+    "AGENT_MISMATCH",
+    `Session ${JSON.stringify(sessionId)} belongs to agent ${JSON.stringify(owner)}, not ${JSON.stringify(agent)}. Use another session id.`,
+  );
+}
+
+export function notTheHead(sessionId: string, branch: string, parent: string): SavepointError {
+  return new SavepointError(
+    "CONFLICT",
+    `${parent} is not the head of branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)}. Fork it, or save without naming a parent.`,
+  );
+}
