@@ -8,7 +8,7 @@ export type Durability = "power" | "process";
 export interface SqliteOptions {
   /**
    * `"power"`: what is committed survives a power cut; each group of commits waits for the disk. `"process"`: it survives
-   * `kill -9` but not a power cut, and commits are several times faster.
+   * `kill -9` but not a power cut, and commits do not wait for the disk.
    * @default "power"
    */
   readonly durability?: Durability;
