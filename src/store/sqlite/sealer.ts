@@ -4,6 +4,7 @@
  * Each step is one transaction that reads, verifies and replaces rows, so readers and writers of any process see the old
  * rows or the new ones. A damaged item is never packed again under a fresh checksum: its row is left as it is.
  */
+import { isSavepointError } from "../../errors.js";
 import type { Frame, Freed, ItemRun } from "../store.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
@@ -32,13 +33,18 @@ export class Sealer {
     this.#loose.set(run.tape, loose);
     if (loose.items < RUN_ITEMS && loose.bytes < RUN_BYTES) return;
     this.#loose.delete(run.tape);
-    // Packing is never urgent: a failure (a busy or full disk) leaves small rows, and the next full run tries again.
-    this.#work = this.#work
-      .then(() => this.#seal(run.tape))
-      .then(
-        () => {},
-        () => {},
-      );
+    this.#work = this.#work.then(() => this.#sealTail(run.tape));
+  }
+
+  /** Packing is never urgent: a failure leaves small rows, and the next full run tries again. */
+  async #sealTail(tape: string): Promise<void> {
+    try {
+      await this.#seal(tape);
+    } catch (error) {
+      // Others who write, and closing, come first. Anything else will soon be a failure of somebody's commit as well.
+      if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED")) return;
+      console.warn("savepoint: items could not be packed, and stay as they are:", error);
+    }
   }
 
   async idle(): Promise<void> {
