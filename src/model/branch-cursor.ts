@@ -122,10 +122,12 @@ export class BranchCursor {
   /** Reads the records, and forgets the shadow if the branch has moved. */
   async refresh(): Promise<Heads> {
     const heads = await this.#reader.heads(this.branchName);
-    if (heads.branch?.value !== this.#branch?.value) this.evict();
+    const number = heads.session?.record.number;
+    // A session that was deleted and begun again may look the same in every other respect.
+    if (heads.branch?.value !== this.#branch?.value || number !== this.sessionNumber) this.evict();
     this.#branch = heads.branch;
     this.#shared.known = heads.session;
-    this.sessionNumber = heads.session?.record.number;
+    this.sessionNumber = number;
     return heads;
   }
 
@@ -184,10 +186,12 @@ export class BranchCursor {
     }
     const pure = freezeState(next, registry, pureBefore);
     const head = this.#branch?.record.head?.id;
+    const number = this.sessionNumber;
     const admit = (heads: Heads): void => {
       author.admit(heads);
       // Made of one head, it must not be saved on another: what that one brought would be lost.
-      if (heads.branch?.record.head?.id !== head) throw branchMoved(this.#reader.sessionId, this.branchName, heads);
+      const same = heads.branch?.record.head?.id === head && heads.session?.record.number === number;
+      if (!same) throw branchMoved(this.#reader.sessionId, this.branchName, heads);
     };
     const info = await this.save({ live: next }, options, { agent: author.agent, admit });
     if (pure) this.#frozen = next;

@@ -10,12 +10,14 @@ import type { Heads } from "./session-reader.js";
 /** Saves on top of `row` if it is the head of the branch, and stays it; `undefined` if not. */
 export async function saveOnHead(
   cursor: BranchCursor,
+  number: number,
   row: Row,
   copy: Shadow,
   options: TakenOptions,
   agent: string | undefined,
 ): Promise<CheckpointInfo | undefined> {
-  const isHead = (heads: Heads): boolean => heads.branch?.record.head?.id === row.id;
+  const isHead = ({ session, branch }: Heads): boolean =>
+    session?.record.number === number && branch?.record.head?.id === row.id;
   if (!isHead(await cursor.refresh())) return undefined;
   let moved = false;
   const admit = (heads: Heads): void => {

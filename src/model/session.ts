@@ -288,10 +288,12 @@ export class Session<State = unknown> {
     if (!session || !row) throw checkpointNotFound(this.id, parent);
     const own = row.branch === this.branch || branch?.record.head?.seq === row.seq;
     const target = own ? cursor : this.#host.cursors.get(this.#reader, row.branch);
-    const extend = (): Promise<CheckpointInfo | undefined> => saveOnHead(target, row, copy, options, this.agent);
+    const { number } = session.record;
+    const extend = (): Promise<CheckpointInfo | undefined> =>
+      saveOnHead(target, number, row, copy, options, this.agent);
     const extended = own ? await extend() : this.#named ? undefined : await target.exclusive(extend);
     if (extended) return own ? this.#noted(extended) : extended;
-    if (!this.#named) return this.#forkWithState(session.record.number, row, undefined, copy, options);
+    if (!this.#named) return this.#forkWithState(number, row, undefined, copy, options);
     throw notTheHead(this.id, this.branch, parent);
   }
 

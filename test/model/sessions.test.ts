@@ -129,6 +129,21 @@ describe.each(STORES)("the sessions on $name", (kind) => {
     expect(await two.sessions.load("t")).toBeUndefined();
   });
 
+  it("are told apart from those before them even where all that can be seen of them is the same", async () => {
+    const options = { now: () => 1_000_000 };
+    const [one, two] = [await data.open(options), await data.open(options)];
+    const first = one.session<{ list: unknown[] }>("s");
+    await first.save({ list: messages(20) }, { id: "a" });
+    await two.sessions.delete("s");
+    const others = messages(20).map((each) => ({ ...each, content: each.content.replaceAll("m", "w") }));
+    await two.session("s").save({ list: others }, { id: "a" });
+    const again = one.session<{ list: unknown[] }>("s");
+    expect((await again.latest())?.state.list).toEqual(others);
+    await again.append("/list", [1]);
+    expect((await two.session<{ list: unknown[] }>("s").latest())?.state.list).toEqual([...others, 1]);
+    await expect(first.latest()).rejects.toMatchObject({ code: "SESSION_DELETED" });
+  });
+
   it("are not harmed by deleting what is not there", async () => {
     const sp = await data.open();
     const session = sp.session("s");
