@@ -76,7 +76,7 @@ export async function readTree(form: TreeForm, reader: StateReader): Promise<Tre
 }
 
 /** The tape of elements whose node is lost. */
-export const LOST_TAPE = -1;
+const LOST_TAPE = -1;
 
 async function readNodes(form: TreeForm, reader: StateReader): Promise<TreeNode[]> {
   const places = addressesOf(form.pieces);

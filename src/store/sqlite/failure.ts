@@ -11,7 +11,7 @@ const CANNOT_OPEN = 14;
 const NOT_A_DATABASE = 26;
 
 /** SQLite's primary result code, from whichever driver; `undefined` for any other error. */
-export function resultCode(error: unknown): number | undefined {
+function resultCode(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined;
   const { errcode, code } = error as { errcode?: unknown; code?: unknown };
   if (typeof errcode === "number") return errcode & 0xff;

@@ -41,7 +41,7 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
-export const SCHEMA_VERSION = MIGRATIONS.length;
+const SCHEMA_VERSION = MIGRATIONS.length;
 
 /**
  * Makes sure that the tables are there and current.
@@ -70,7 +70,7 @@ export function migrate(database: SqliteDatabase, url: string, foreign: boolean)
 }
 
 /** The version of the store in this database; 0 for none yet. */
-export function readVersion(database: SqliteDatabase, url: string, foreign: boolean): number {
+function readVersion(database: SqliteDatabase, url: string, foreign: boolean): number {
   const tables = readTables(database, url);
   if (!tables.includes("savepoint_meta")) {
     if (tables.length > 0 && !foreign) throw notAStore(url, "it is a SQLite database with other tables");
