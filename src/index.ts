@@ -17,7 +17,14 @@ export type {
   Usage,
 } from "./model/checkpoint.js";
 export type { CollectReport } from "./model/collect.js";
-export type { DamageEvent, EventName, Listener, Listeners, SavepointEvents } from "./model/events.js";
+export type {
+  BackgroundFailureEvent,
+  DamageEvent,
+  EventName,
+  Listener,
+  Listeners,
+  SavepointEvents,
+} from "./model/events.js";
 export type { HistoryOptions } from "./model/history.js";
 export type { Listing } from "./model/listing.js";
 export { type OpenOptions, type OpenTarget, Savepoint } from "./model/savepoint.js";

@@ -12,7 +12,8 @@ import { isSame } from "../state/same.js";
 import type { Shadow } from "../state/shadow.js";
 import { freezeState, shadowToValue } from "../state/value.js";
 import type { CheckpointInfo } from "./checkpoint.js";
-import { branchMoved, isIdTaken, isRowGone } from "./conflicts.js";
+import { branchMoved, idTaken, isIdTaken, isRowGone, tapeTaken } from "./conflicts.js";
+import { placeOfId } from "./ids.js";
 import { rowKey } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import { newRow } from "./new-row.js";
@@ -279,6 +280,7 @@ export class BranchCursor {
   /** Commits an encoded state, numbering it anew for as long as only other branches of the session are in the way. */
   async #commit(encoded: EncodedState, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
     const { context, sessionId } = this.#reader;
+    if (options.id !== undefined) await this.#checkId(options.id);
     const [branchBefore, planned] = [this.#branch, this.#planned];
     // What branches share, another one may have forgotten.
     if (!this.#shared.known && (branchBefore || planned)) {
@@ -287,6 +289,8 @@ export class BranchCursor {
     const number = this.#shared.known?.record.number ?? (await this.#numbers.next());
     for (let tries = 1; ; tries++) {
       const sessionBefore = this.#shared.known;
+      // Another fork of this process may have taken the tape since it was planned, and told us its session.
+      if (planned && sessionBefore && sessionBefore.record.nextTape !== planned.tape) throw tapeTaken(this.branchName);
       const now = context.now();
       const base: SessionRecord = sessionBefore?.record ?? {
         number,
@@ -306,7 +310,7 @@ export class BranchCursor {
           head: undefined,
           headParentId: undefined,
         };
-      const row = newRow({ seq: base.nextSeq, branch }, encoded, options, context.newId, now);
+      const row = newRow({ number, seq: base.nextSeq, branch }, encoded, options, context.newId, now);
       const built = buildCommit({
         sessionId,
         sessionBefore,
@@ -345,6 +349,13 @@ export class BranchCursor {
       this.sessionNumber = number;
       return this.#reader.toInfo(row, built.session.record.agent, branch.head?.id);
     }
+  }
+
+  /** Refuses an id that says the place of a checkpoint that has it; others are refused by the commit itself. */
+  async #checkId(id: string): Promise<void> {
+    const number = this.#shared.known?.record.number;
+    if (number === undefined || placeOfId(id)?.number !== number) return;
+    if (await this.#reader.isPlaced(number, id)) throw idTaken(id, number);
   }
 
   /** The session to number a save by after a conflict, if only other branches were in the way; else throws. */

@@ -123,7 +123,7 @@ export async function rewindBranch(
     const { nextSeq } = session.record;
     const now = context.now();
     const at = (row: Row, seq: number, kind: CheckpointKind): Row =>
-      copyRow(row, { seq, kind, id: context.newId(), createdAt: now, branch: branch.record });
+      copyRow(row, { seq, kind, id: context.newId({ number, seq }), createdAt: now, branch: branch.record });
     const kept = at(head, nextSeq, "preOperation");
     const recovered = at(target, nextSeq + 1, "recovery");
     const built = buildCommit({

@@ -3,6 +3,7 @@ import { isSavepointError } from "../errors.js";
 import { scan } from "../store/scan.js";
 import type { Store } from "../store/store.js";
 import type { Context } from "./context.js";
+import { saysItsPlace } from "./ids.js";
 import {
   ALL_DEAD,
   branchesOf,
@@ -47,13 +48,7 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
           { key: sessionKey(reader.sessionId), value: heads.session.value },
           ...branches.map((branch) => ({ key: key(branch), value: branch.value })),
         ],
-        deletes: [
-          rowsOf(number),
-          notesOf(number),
-          labelsOf(number),
-          ...rows.map((row) => idKey(row.id, number)),
-          ...branches.map(key),
-        ],
+        deletes: [rowsOf(number), notesOf(number), labelsOf(number), ...idKeys(rows, number), ...branches.map(key)],
         puts: main
           ? [
               {
@@ -122,18 +117,21 @@ async function freeRemains(store: Store, reader: SessionReader, number: number):
   for (;;) {
     const page = await store.list(rowsOf(number), { limit: 500 });
     if (page.length === 0) break;
-    const ids: string[] = [];
-    for (const row of await reader.rows(
+    const rows = await reader.rows(
       number,
       page.map((record) => seqOf(record.key)),
-    )) {
-      if (row && !("unreadable" in row)) ids.push(idKey(row.id, number));
-    }
-    await store.commit({ deletes: [...ids, ...page.map((record) => record.key)] });
+    );
+    const whole = rows.filter((row): row is Row => row !== undefined && !("unreadable" in row));
+    await store.commit({ deletes: [...idKeys(whole, number), ...page.map((record) => record.key)] });
   }
   await store.commit({ deletes: [notesOf(number), labelsOf(number)] });
   for (const tape of await store.tapes(tapesOf(number))) {
     await store.retain(tape, [], { below: Number.MAX_SAFE_INTEGER });
   }
   await store.commit({ deletes: [deadKey(number)] });
+}
+
+/** The records that find these rows by their ids. */
+function idKeys(rows: readonly Row[], number: number): string[] {
+  return rows.filter((row) => !saysItsPlace(row.id, number, row.seq)).map((row) => idKey(row.id, number));
 }

@@ -1,5 +1,6 @@
 /** Errors of writers that met. */
 import { SavepointError } from "../errors.js";
+import { idKey } from "./keys.js";
 import type { Heads } from "./session-reader.js";
 
 /** The error for a branch that has another head than it was thought to have. */
@@ -10,6 +11,18 @@ export function branchMoved(sessionId: string, branch: string, heads: Heads): Sa
     `Another writer has moved branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)} to ${head ? `#${head.seq}` : "no checkpoint"} since this handle last looked. Call latest() and save on top of it, or fork.`,
     { details: { sessionId, branch, head: head?.id } },
   );
+}
+
+/** The error for an id that another checkpoint of the session has. */
+export function idTaken(id: string, number: number): SavepointError<"CONFLICT"> {
+  return new SavepointError("CONFLICT", `There is a checkpoint with the id ${JSON.stringify(id)} already.`, {
+    details: { keys: [idKey(id, number)] },
+  });
+}
+
+/** The error for a branch that was planned on a tape that is another's by now. */
+export function tapeTaken(branch: string): SavepointError<"CONFLICT"> {
+  return new SavepointError("CONFLICT", `Another branch was opened before ${JSON.stringify(branch)}.`);
 }
 
 /** Was it the id of a checkpoint that a commit failed over? Trying again would fail again. */

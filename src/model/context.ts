@@ -2,6 +2,7 @@
 import type { ClassRegistry } from "../state/registry.js";
 import type { Store } from "../store/store.js";
 import type { Events } from "./events.js";
+import type { Place } from "./ids.js";
 
 export interface Context {
   readonly store: Store;
@@ -9,6 +10,6 @@ export interface Context {
   readonly events: Events;
   /** The clock, in milliseconds. */
   readonly now: () => number;
-  /** A new id. */
-  readonly newId: () => string;
+  /** A new id for the checkpoint at a place. */
+  readonly newId: (place: Place) => string;
 }

@@ -1,4 +1,5 @@
 /** What Savepoint tells while it works. */
+import type { BackgroundFailure } from "../store/sqlite/options.js";
 
 /** Something stored cannot be read. */
 export interface DamageEvent {
@@ -9,10 +10,15 @@ export interface DamageEvent {
   readonly reason: string;
 }
 
+/** Something failed while nobody waited for it. Nothing is lost by it. */
+export type BackgroundFailureEvent = BackgroundFailure;
+
 /** The events, by name. */
 export interface SavepointEvents {
   /** Something stored cannot be read. Whole data is still returned where there is some. */
   readonly damage: DamageEvent;
+  /** Packing items, or keeping the store's files small, has failed. Nothing is lost; it is tried again. */
+  readonly backgroundFailure: BackgroundFailureEvent;
 }
 
 export type EventName = keyof SavepointEvents;
@@ -24,7 +30,8 @@ export class Events {
   readonly #listeners = new Map<EventName, Set<Listener<EventName>>>();
 
   constructor(listeners: Listeners = {}) {
-    for (const [name, listener] of Object.entries(listeners)) if (listener) this.on(name as EventName, listener);
+    for (const [name, listener] of Object.entries(listeners))
+      if (listener) this.on(name as EventName, listener as Listener<EventName>);
   }
 
   /** Returns the function that takes the listener off again. */

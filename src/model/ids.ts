@@ -1,5 +1,5 @@
 /** Ids and names that callers choose, and those that Savepoint makes. */
-import { V7Generator } from "uuidv7";
+import { randomFillSync } from "node:crypto";
 import { SavepointError } from "../errors.js";
 
 const MAX_BYTES = 1024;
@@ -34,16 +34,76 @@ export function unnamedBranch(tape: number): string {
   return `~${tape}`;
 }
 
-/** Makes UUIDv7 ids that rise within a process, also within one millisecond. */
-export function createIdSource(now: () => number): () => string {
-  const generator = new V7Generator();
-  return () => generator.generateOrResetCore(now(), 10_000).toString();
+/** Where a checkpoint is: the number of its session, and its seq. */
+export interface Place {
+  readonly number: number;
+  readonly seq: number;
 }
+
+// A UUIDv7 has 48 bits of time and 74 to fill: here 42 for the place, and 32 by chance, which are its last eight digits.
+const MAX_NUMBER = 2 ** 22;
+const MAX_SEQ = 2 ** 20;
+const PLACES = MAX_NUMBER * MAX_SEQ;
+/** A clock that was set back by less is not followed: ids go on from where they were. */
+const MAX_SET_BACK = 10_000;
+
+/**
+ * Makes UUIDv7 ids for checkpoints. An id says where its checkpoint is, so that finding it takes no index; where the
+ * numbers are too large for that it does not, and {@link placeOfId} gives a place that has nothing to do with it.
+ */
+export function createIdSource(now: () => number): (place: Place) => string {
+  const random = createRandom();
+  let last = 0;
+  return ({ number, seq }) => {
+    const clock = now();
+    last = clock >= last || last - clock > MAX_SET_BACK ? clock : last;
+    const fits = number < MAX_NUMBER && seq < MAX_SEQ;
+    const place = fits ? number * MAX_SEQ + seq : Math.floor((random() / 2 ** 32) * PLACES);
+    const low = place % 2 ** 30;
+    const time = hex(last, 12);
+    const high = hex(Math.floor(place / 2 ** 30), 3);
+    const middle = hex(0x8000 + (low >>> 16), 4);
+    return `${time.slice(0, 8)}-${time.slice(8)}-7${high}-${middle}-${hex(low & 0xffff, 4)}${hex(random(), 8)}`;
+  };
+}
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 /** The time in a UUIDv7, in milliseconds; `undefined` for any other id. */
 export function timeOfId(id: string): number | undefined {
-  if (!/^[0-9a-f]{8}-[0-9a-f]{4}-7/.test(id)) return undefined;
-  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+  return UUID_V7.test(id) ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : undefined;
+}
+
+/** The place that an id says it is the id of. Whether it is has to be looked at: a caller may have chosen it. */
+export function placeOfId(id: string): Place | undefined {
+  if (!UUID_V7.test(id)) return undefined;
+  const middle = Number.parseInt(id.slice(19, 23), 16) & 0x3fff;
+  const place =
+    Number.parseInt(id.slice(15, 18), 16) * 2 ** 30 + middle * 2 ** 16 + Number.parseInt(id.slice(24, 28), 16);
+  return { number: Math.floor(place / MAX_SEQ), seq: place % MAX_SEQ };
+}
+
+/** Is it found by what it says itself? */
+export function saysItsPlace(id: string, number: number, seq: number): boolean {
+  const place = placeOfId(id);
+  return place !== undefined && place.number === number && place.seq === seq;
+}
+
+function hex(value: number, digits: number): string {
+  return value.toString(16).padStart(digits, "0");
+}
+
+/** Numbers of 32 bits that cannot be guessed; asked for many at a time, because asking costs. */
+function createRandom(): () => number {
+  const pool = new Uint32Array(256);
+  let at = pool.length;
+  return () => {
+    if (at === pool.length) {
+      randomFillSync(pool);
+      at = 0;
+    }
+    return pool[at++] as number;
+  };
 }
 
 function problemOf(id: unknown): string | undefined {

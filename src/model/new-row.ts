@@ -1,5 +1,6 @@
 /** The row of a new checkpoint. */
 import type { EncodedState } from "../state/encode.js";
+import type { Place } from "./ids.js";
 import type { BranchRecord, Row } from "./records.js";
 import type { TakenOptions } from "./save-options.js";
 
@@ -8,10 +9,10 @@ const ROW_OVERHEAD = 120;
 
 /** A checkpoint that follows the head of a branch. */
 export function newRow(
-  place: { readonly seq: number; readonly branch: BranchRecord },
+  place: Place & { readonly branch: BranchRecord },
   encoded: EncodedState,
   options: TakenOptions,
-  newId: () => string,
+  newId: (place: Place) => string,
   now: number,
 ): Row {
   const { seq, branch } = place;
@@ -22,7 +23,7 @@ export function newRow(
   for (const bytes of blobs.values()) storedBytes += bytes.length;
   return {
     seq,
-    id: options.id ?? newId(),
+    id: options.id ?? newId(place),
     tape: branch.tape,
     branch: branch.name,
     parent: parent?.seq,

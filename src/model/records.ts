@@ -88,19 +88,23 @@ interface StoredBranch {
   e: number;
   t: number;
   f?: number;
-  h?: [number, string, string, (string | null)?];
+  /** The head's seq, its refs, and the id of its parent. */
+  h?: [number, string, (string | null)?];
 }
 
+/** Its fields, and the text of its head's row on the lines behind them. */
 export function encodeBranch(record: BranchRecord): string {
   const { name, tape, nextItem, epoch, createdAt, from, head, headParentId } = record;
-  const h = head && [head.seq, encodeRow(head), head.skeleton.refs, headParentId];
-  return JSON.stringify({ b: name, p: tape, i: nextItem, e: epoch, t: createdAt, f: from, h });
+  const h = head && [head.seq, head.skeleton.refs, headParentId];
+  const fields = JSON.stringify({ b: name, p: tape, i: nextItem, e: epoch, t: createdAt, f: from, h });
+  return head ? `${fields}\n${encodeRow(head)}` : fields;
 }
 
 export function decodeBranch(value: string): BranchRecord {
-  const { b, p, i, e, t, f, h } = JSON.parse(value) as StoredBranch;
-  const head = h && decodeRow(h[0], h[1], h[2]);
-  return { name: b, tape: p, nextItem: i, epoch: e, createdAt: t, from: f, head, headParentId: h?.[3] ?? undefined };
+  const end = value.indexOf("\n");
+  const { b, p, i, e, t, f, h } = JSON.parse(end < 0 ? value : value.slice(0, end)) as StoredBranch;
+  const head = h && decodeRow(h[0], value.slice(end + 1), h[1]);
+  return { name: b, tape: p, nextItem: i, epoch: e, createdAt: t, from: f, head, headParentId: h?.[2] ?? undefined };
 }
 
 /** A row's fields, by letters. Those that have their usual value are missing. */
@@ -110,7 +114,7 @@ interface StoredRow {
   /** tape, and the branch's name where it has one */
   b?: number | [number, string];
   /** parent and grandparent, as distances; 0 for none */
-  p?: number | [number, number];
+  p?: [number, number];
   t?: number;
   s: number;
   k?: CheckpointKind;
@@ -139,29 +143,26 @@ export function encodeRow(row: Row): string {
 }
 
 function rowToText(row: Row): string {
-  const usualParents = row.seq === 0 ? [0, 0] : [1, row.seq === 1 ? 0 : 1];
-  const parents = [distance(row.seq, row.parent), distance(row.parent, row.grandparent)];
-  const unusual = parents[0] !== usualParents[0] || parents[1] !== usualParents[1];
-  const stored: StoredRow = {
-    i: packId(row.id),
-    ...(row.tape !== 0 && { b: row.branch === unnamedBranch(row.tape) ? row.tape : [row.tape, row.branch] }),
-    ...(unusual && { p: parents as [number, number] }),
-    ...(row.createdAt !== timeOfId(row.id) && { t: row.createdAt }),
-    s: row.step,
-    ...(row.kind !== "manual" && { k: row.kind }),
-    ...(row.status !== "running" && { c: row.status }),
-    ...(row.reason !== undefined && { r: row.reason }),
-    ...(row.label !== undefined && { l: row.label }),
-    ...(row.description !== undefined && { d: row.description }),
-    ...(row.trigger !== undefined && { g: row.trigger }),
-    ...(row.resumeHint !== undefined && { h: row.resumeHint }),
-    ...(row.tasksCompleted !== 0 && { n: row.tasksCompleted }),
-    ...(row.usage !== undefined && { u: row.usage }),
-    ...(row.metadata !== undefined && { m: row.metadata }),
-    ...(row.pinned && { x: 1 }),
-    z: row.stateBytes,
-    w: row.storedBytes,
-  };
+  const [toParent, toGrandparent] = [distance(row.seq, row.parent), distance(row.parent, row.grandparent)];
+  const [usual, usualNext] = usualParents(row.seq);
+  const stored: Partial<StoredRow> = { i: packId(row.id) };
+  if (row.tape !== 0) stored.b = row.branch === unnamedBranch(row.tape) ? row.tape : [row.tape, row.branch];
+  if (toParent !== usual || toGrandparent !== usualNext) stored.p = [toParent, toGrandparent];
+  if (row.createdAt !== timeOfId(row.id)) stored.t = row.createdAt;
+  stored.s = row.step;
+  if (row.kind !== "manual") stored.k = row.kind;
+  if (row.status !== "running") stored.c = row.status;
+  if (row.reason !== undefined) stored.r = row.reason;
+  if (row.label !== undefined) stored.l = row.label;
+  if (row.description !== undefined) stored.d = row.description;
+  if (row.trigger !== undefined) stored.g = row.trigger;
+  if (row.resumeHint !== undefined) stored.h = row.resumeHint;
+  if (row.tasksCompleted !== 0) stored.n = row.tasksCompleted;
+  if (row.usage !== undefined) stored.u = row.usage;
+  if (row.metadata !== undefined) stored.m = row.metadata;
+  if (row.pinned) stored.x = 1;
+  stored.z = row.stateBytes;
+  stored.w = row.storedBytes;
   return `${JSON.stringify(stored)}\n${row.skeleton.json}`;
 }
 
@@ -169,8 +170,7 @@ export function decodeRow(seq: number, value: string, refs: string): Row {
   const end = value.indexOf("\n");
   const stored = JSON.parse(value.slice(0, end)) as StoredRow;
   const [tape, branch] = typeof stored.b === "number" ? [stored.b, unnamedBranch(stored.b)] : (stored.b ?? [0, MAIN]);
-  const usualParents = seq === 0 ? [0, 0] : [1, seq === 1 ? 0 : 1];
-  const [toParent = 0, toGrandparent = 0] = (stored.p ?? usualParents) as number[];
+  const [toParent, toGrandparent] = stored.p ?? usualParents(seq);
   const parent = toParent === 0 ? undefined : seq - toParent;
   const id = unpackId(stored.i);
   return {
@@ -197,6 +197,11 @@ export function decodeRow(seq: number, value: string, refs: string): Row {
     storedBytes: stored.w,
     skeleton: { json: value.slice(end + 1), refs },
   };
+}
+
+/** In most sessions every checkpoint follows the one before it. */
+function usualParents(seq: number): [number, number] {
+  return [Math.min(seq, 1), seq > 1 ? 1 : 0];
 }
 
 function distance(from: number | undefined, to: number | undefined): number {

@@ -3,7 +3,7 @@ import { SavepointError } from "../errors.js";
 import { type AnyStoredClass, ClassRegistry } from "../state/registry.js";
 import { openStore } from "../store/open.js";
 import type { SqliteDatabase } from "../store/sqlite/driver.js";
-import type { SqliteOptions } from "../store/sqlite/options.js";
+import type { BackgroundFailure, SqliteOptions } from "../store/sqlite/options.js";
 import type { Store } from "../store/store.js";
 import { collectGarbage, type CollectReport } from "./collect.js";
 import type { Context } from "./context.js";
@@ -82,9 +82,11 @@ export class Savepoint implements AsyncDisposable {
   static async open(target: OpenTarget = findStore(), options: OpenOptions = {}): Promise<Savepoint> {
     const { classes, on, cacheBytes = 128 * 2 ** 20, newId, ...storeOptions } = options;
     const registry = new ClassRegistry(classes);
-    const store = await toStore(target, storeOptions);
+    const events = new Events(on);
+    const report = (failure: BackgroundFailure): void => events.emit("backgroundFailure", failure);
+    const store = await toStore(target, { onBackgroundFailure: report, ...storeOptions });
     const now = options.now ?? Date.now;
-    const context = { store, registry, events: new Events(on), now, newId: newId ?? createIdSource(now) };
+    const context = { store, registry, events, now, newId: newId ?? createIdSource(now) };
     return new Savepoint(context, cacheBytes, store !== target);
   }
 

@@ -1,6 +1,7 @@
 /** Puts together the one commit by which a session changes. */
 import type { Frame } from "../state/encode.js";
 import type { Check, Commit, Put } from "../store/store.js";
+import { saysItsPlace } from "./ids.js";
 import { branchKey, idKey, labelKey, numberKey, rowKey, sessionKey, tapeName } from "./keys.js";
 import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
 import type { Known } from "./session-reader.js";
@@ -37,7 +38,9 @@ export function buildCommit(change: SessionChange): BuiltCommit {
   const checks: Check[] = [
     { key: ofSession, value: sessionBefore?.value },
     { key: ofBranch, value: branchBefore?.value },
-    ...rows.map((row) => ({ key: idKey(row.id, number), value: undefined })),
+    ...rows
+      .filter((row) => !saysItsPlace(row.id, number, row.seq))
+      .map((row) => ({ key: idKey(row.id, number), value: undefined })),
     ...(change.builtOn ?? []).map((seq) => ({ key: rowKey(number, seq), exists: true as const })),
   ];
   const puts: Put[] = [
@@ -61,7 +64,7 @@ function putsOfRow(row: Row, number: number): Put[] {
   const seq = String(row.seq);
   return [
     { key: rowKey(number, row.seq), value: encodeRow(row), refs: row.skeleton.refs },
-    { key: idKey(row.id, number), value: seq },
+    ...(saysItsPlace(row.id, number, row.seq) ? [] : [{ key: idKey(row.id, number), value: seq }]),
     ...(row.label === undefined ? [] : [{ key: labelKey(number, row.label, row.seq), value: seq }]),
   ];
 }

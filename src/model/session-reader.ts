@@ -8,6 +8,7 @@ import { type FoundRecord, scan } from "../store/scan.js";
 import type { Store, StoredRecord, UnreadableRecord } from "../store/store.js";
 import type { CheckpointInfo, CheckpointRef } from "./checkpoint.js";
 import type { Context } from "./context.js";
+import { placeOfId } from "./ids.js";
 import {
   ALL_NUMBERS,
   branchesOf,
@@ -150,6 +151,14 @@ export class SessionReader {
     return undefined;
   }
 
+  /** Is there a checkpoint where this id says, and is it its id? Others are known by a record that commits check. */
+  async isPlaced(number: number, id: string): Promise<boolean> {
+    const place = placeOfId(id);
+    if (place?.number !== number) return false;
+    const row = await this.row(number, place.seq);
+    return row !== undefined && ("unreadable" in row || row.id === id);
+  }
+
   /** Labels and pins that were attached later, by seq. */
   async notes(number: number, from: number, to: number): Promise<Map<number, Map<string, string>>> {
     const notes = new Map<number, Map<string, string>>();
@@ -229,12 +238,22 @@ export class SessionReader {
   }
 
   async #findByName(number: number, name: string): Promise<Row | undefined> {
+    const placed = await this.#findPlaced(number, name);
+    if (placed) return placed;
     const [entry] = await this.context.store.get([idKey(name, number)]);
     if (entry && "value" in entry) return this.find(number, { seq: Number(entry.value) }, undefined);
     if (entry) return this.#searchId(number, name, entry.unreadable);
     const prefix = `${this.sessionId}#`;
     const seq = name.startsWith(prefix) ? name.slice(prefix.length) : "";
     return /^\d{1,15}$/.test(seq) ? this.find(number, { seq: Number(seq) }, undefined) : undefined;
+  }
+
+  /** The checkpoint that is where its id says. One that cannot be read is taken for it: who else would be there? */
+  async #findPlaced(number: number, id: string): Promise<Row | undefined> {
+    const place = placeOfId(id);
+    if (place?.number !== number) return undefined;
+    const row = this.#whole(await this.row(number, place.seq), place.seq);
+    return row?.id === id ? row : undefined;
   }
 
   /** Finds a checkpoint the long way when the record that says where it is cannot be read. */

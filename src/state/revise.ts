@@ -7,6 +7,7 @@
  */
 import { isSavepointError } from "../errors.js";
 import { checkArray, checkKeys, cloneValue, keyName } from "./clone.js";
+import { equalsFlat } from "./flat.js";
 import { kindOf } from "./kind.js";
 import { CHUNK, type FrameLimits, ITEM, MIN_ELEMENT, SKELETON } from "./limits.js";
 import type { Path } from "./pointer.js";
@@ -72,11 +73,12 @@ class Revision {
   constructor(readonly registry: ClassRegistry) {}
 
   child(shadow: Shadow, value: unknown, limits: FrameLimits, path: Path | undefined, frozen: unknown): Shadow {
-    if (isSame(shadow, value, this.registry, frozen)) return shadow;
+    if (frozen !== undefined && frozen === value) return shadow;
+    // Lists and frames find out by themselves whether anything has changed: comparing them first would do it twice.
     if (shadow instanceof ListNode) {
       const revised = this.list(shadow, value, path, frozen);
       if (revised) return revised;
-    }
+    } else if (!isFrameObject(shadow) && isSame(shadow, value, this.registry, frozen)) return shadow;
     if (shadow instanceof TextNode) {
       const revised = this.text(shadow, value, path, limits);
       if (revised) return revised;
@@ -104,16 +106,20 @@ class Revision {
   ): Shadow {
     checkKeys(value, path);
     const framed: ShadowObject = {};
-    for (const key of Object.keys(value)) {
+    const keys = Object.keys(value);
+    const before = Object.keys(shadow);
+    let changed = keys.length !== before.length;
+    for (const [index, key] of keys.entries()) {
       const at = { parent: path, key };
-      const before = Object.hasOwn(shadow, key) ? shadow[key] : undefined;
+      const ours = Object.hasOwn(shadow, key) ? shadow[key] : undefined;
       const next =
-        before === undefined
+        ours === undefined
           ? settleChild(cloneValue(value[key], this.registry, at, depthOf(at)), limits)
-          : this.child(before, value[key], limits, at, (frozen as Record<string, unknown> | undefined)?.[key]);
+          : this.child(ours, value[key], limits, at, (frozen as Record<string, unknown> | undefined)?.[key]);
       setKey(framed, key, next);
+      changed ||= next !== ours || key !== before[index];
     }
-    return fitSelf(framed, limits);
+    return changed ? fitSelf(framed, limits) : shadow;
   }
 
   /** `undefined` where the value is no longer of the list's kind. */
@@ -138,10 +144,15 @@ class Revision {
 
   elements(list: ListNode, values: readonly unknown[], path: Path | undefined, frozen: unknown): ListNode {
     const old = list.elements;
-    const same = (at: number, index: number): boolean => isSameElement(old, at, values, index, this.registry, frozen);
+    const same = (at: number, index: number): boolean =>
+      (frozen === undefined && this.equals(list, at, values[index])) ||
+      isSameElement(old, at, values, index, this.registry, frozen);
     const shared = Math.min(old.length, values.length);
     let start = 0;
+    // Almost all of a state is found here to be what it was, so nothing stands in the way of the comparison itself.
+    while (start < shared && frozen === undefined && this.equals(list, start, values[start])) start++;
     while (start < shared && same(start, start)) start++;
+    if (start === old.length && start === values.length) return list;
     let tail = 0;
     while (tail < shared - start && same(old.length - 1 - tail, values.length - 1 - tail)) tail++;
     const end = values.length - tail;
@@ -167,6 +178,12 @@ class Revision {
     return list;
   }
 
+  /** Is an element of a list certainly the same as a value? */
+  equals(list: ListNode, at: number, value: unknown): boolean {
+    const flat = list.flat(at);
+    return flat !== null && equalsFlat(flat, value);
+  }
+
   entries(list: ListNode, value: Record<string, unknown>, path: Path | undefined, frozen: unknown): Shadow | undefined {
     const keys = Object.keys(value);
     if (keys.length === 0) return undefined;
@@ -174,10 +191,13 @@ class Revision {
     const old = list.keys as string[];
     const before = frozen as Record<string, unknown> | undefined;
     const same = (at: number, key: string): boolean =>
-      old[at] === key && isSame(list.elements[at] as Shadow, value[key], this.registry, before?.[key]);
+      old[at] === key &&
+      ((before === undefined && this.equals(list, at, value[key])) ||
+        isSame(list.elements[at] as Shadow, value[key], this.registry, before?.[key]));
     const shared = Math.min(old.length, keys.length);
     let start = 0;
     while (start < shared && same(start, keys[start] as string)) start++;
+    if (start === old.length && start === keys.length) return list;
     let tail = 0;
     while (tail < shared - start && same(old.length - 1 - tail, keys[keys.length - 1 - tail] as string)) tail++;
 
@@ -222,6 +242,8 @@ class ListEdit {
   readonly #keys: string[] = [];
   readonly #sizes: number[] = [];
   readonly #parts: SplicePart[] = [];
+  /** For each element, where it was before, if it was there. */
+  readonly #from: (number | undefined)[] = [];
   #kept: { from: number; count: number } | undefined;
   #fresh: { from: number; count: number } | undefined;
 
@@ -234,6 +256,7 @@ class ListEdit {
   keep(at: number): void {
     this.#fresh = undefined;
     this.#elements.push(this.list.elements[at] as Shadow);
+    this.#from.push(at);
     this.#sizes.push(this.list.sizeOf(at));
     if (this.list.keys) this.#keys.push(this.list.keys[at] as string);
     if (this.#kept && this.#kept.from + this.#kept.count === at) this.#kept.count++;
@@ -248,6 +271,7 @@ class ListEdit {
     if (this.#fresh) this.#fresh.count++;
     else this.#parts.push((this.#fresh = { from: this.start + this.#elements.length, count: 1 }));
     this.#elements.push(element);
+    this.#from.push(undefined);
     this.#sizes.push(0);
     if (key !== undefined) this.#keys.push(key);
   }
@@ -255,8 +279,7 @@ class ListEdit {
   apply(): void {
     this.#closeKept();
     const { list, start, end } = this;
-    list.elements = replaceRange(list.elements, start, end, this.#elements);
-    if (list.keys) list.keys = replaceRange(list.keys, start, end, this.#keys);
+    list.replace(start, end, this.#elements, this.#keys, this.#from);
     list.splice(start, end, this.#sizes, this.#parts);
   }
 

@@ -8,6 +8,7 @@
  * A shadow is changed in place while a new state is compared with it. Whoever does that throws the shadow away when the
  * comparison or the commit fails.
  */
+import { type Flat, flatten } from "./flat.js";
 import { PieceTree } from "./piece-tree.js";
 import type { Piece } from "./refs.js";
 
@@ -78,6 +79,9 @@ export interface StoredParts {
 
 /** Elements of an array or set, pairs of a Map, or entries of an object, each an item. */
 export class ListNode extends PartsNode {
+  /** The flat forms of the elements, as far as they were asked for; `null` for one that has none. */
+  #flats: (Flat | null | undefined)[] = [];
+
   constructor(
     readonly kind: ListKind,
     /** The elements; for `object` and `dict` the values, in the order of `keys`; for `map` pairs. */
@@ -86,6 +90,32 @@ export class ListNode extends PartsNode {
     stored?: StoredParts,
   ) {
     super(elements.length, stored);
+  }
+
+  /** An element in the form it is compared in; `null` where it is more than plain JSON. Plain elements never change. */
+  flat(index: number): Flat | null {
+    const flat = this.#flats[index];
+    return flat === undefined ? (this.#flats[index] = flatten(this.elements[index] as Shadow) ?? null) : flat;
+  }
+
+  /**
+   * Puts elements in the place of those from `start` to `end`.
+   *
+   * @param kept for each of them the place it had before, if it is an old one
+   */
+  replace(
+    start: number,
+    end: number,
+    elements: readonly Shadow[],
+    keys: readonly string[],
+    kept: readonly (number | undefined)[],
+  ): void {
+    // Made as long as the list first: what is beyond its end would move the parts to a wrong place.
+    this.#flats.length = this.elements.length;
+    const flats = kept.map((from) => (from === undefined ? undefined : this.#flats[from]));
+    this.#flats = replaceRange(this.#flats, start, end, flats);
+    this.elements = replaceRange(this.elements, start, end, elements);
+    if (this.keys) this.keys = replaceRange(this.keys, start, end, keys);
   }
 
   get bytes(): number {

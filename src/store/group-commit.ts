@@ -21,11 +21,15 @@ interface Waiting {
 const MAX_WAITING = 10_000;
 /** Commits of one group. The first of a larger one would wait long for the last. */
 const MAX_GROUP = 256;
+/** How long one who saves alone may keep the event loop from its turn, in milliseconds. */
+const MAX_WITHOUT_TURN = 2;
 
 export class GroupCommit {
   readonly #apply: ApplyGroup;
   readonly #waiting: Waiting[] = [];
   #running: Promise<void> | undefined;
+  #lastGroup = 2;
+  #lastTurn = 0;
 
   constructor(apply: ApplyGroup) {
     this.#apply = apply;
@@ -48,9 +52,17 @@ export class GroupCommit {
   }
 
   async #run(): Promise<void> {
-    // Let everything that is ready in this turn of the event loop join the first group.
-    await new Promise((resolve) => setImmediate(resolve));
-    while (this.#waiting.length > 0) await this.#write(this.#waiting.splice(0, MAX_GROUP));
+    while (this.#waiting.length > 0) {
+      // Where several save at once, all that is ready in this turn of the event loop joins the group. One that saves
+      // alone need not wait for others, but for the event loop: it would wait for it for ever.
+      if (this.#lastGroup > 1 || performance.now() - this.#lastTurn > MAX_WITHOUT_TURN) {
+        await new Promise((resolve) => setImmediate(resolve));
+        this.#lastTurn = performance.now();
+      }
+      const group = this.#waiting.splice(0, MAX_GROUP);
+      this.#lastGroup = group.length;
+      await this.#write(group);
+    }
     this.#running = undefined;
   }
 

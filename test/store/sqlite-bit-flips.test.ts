@@ -1,10 +1,16 @@
 /** Bits that change on the disk, anywhere in the file: what is read is right, or is reported, and nothing crashes. */
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError } from "../../src/errors.js";
-import { type Frame, openSqliteStore, type SqliteDatabase, type Store } from "../../src/store/index.js";
+import {
+  type Frame,
+  openSqliteStore,
+  type SqliteDatabase,
+  type SqliteOptions,
+  type Store,
+} from "../../src/store/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
@@ -18,11 +24,17 @@ let file: string;
 beforeEach(async () => {
   folder = await makeFolder();
   file = join(folder, "store.db");
-  const store = await openSqliteStore(file, { durability: "process" });
-  await fill(store);
-  await store.close();
+  await make({});
 });
 afterEach(() => removeFolder(folder));
+
+/** A store with something in it. */
+async function make(options: SqliteOptions): Promise<void> {
+  await rm(file, { force: true });
+  const store = await openSqliteStore(file, { durability: "process", ...options });
+  await fill(store);
+  await store.close();
+}
 
 describe("a bit that flips", () => {
   it("anywhere in the file is noticed, or changes nothing that is read", async () => {
@@ -42,7 +54,27 @@ describe("a bit that flips", () => {
     );
   });
 
-  it("in the text of a packed item loses that item only", async () => {
+  it("in a compressed run loses that run, and nothing else", async () => {
+    const database = await openDatabase(file);
+    const store = await openSqliteStore(file);
+    const { id, codec, body } = database
+      .prepare("SELECT id, codec, body FROM savepoint_run WHERE count > 50")
+      .get() as PackedRow;
+    expect(codec).toBeGreaterThan(0);
+    for (let at = 0; at < body.length; at += 5) {
+      const damaged = Uint8Array.from(body);
+      damaged[at] = (damaged[at] as number) ^ 0x80;
+      database.prepare("UPDATE savepoint_run SET body = ? WHERE id = ?").run(damaged, id);
+      const found = await store.items([{ tape: "t", start: 0, count: ITEMS }]);
+      expect(found.filter((item) => "unreadable" in item)).toHaveLength(64);
+      for (const [n, item] of found.entries()) if ("json" in item) expect(item).toEqual(itemOf(n));
+    }
+    await store.close();
+    database.close();
+  });
+
+  it("in the text of a packed item that is not compressed loses that item only", async () => {
+    await make({ compress: false });
     const database = await openDatabase(file);
     const store = await openSqliteStore(file);
     const { id, body } = database.prepare("SELECT id, body FROM savepoint_run WHERE count > 50").get() as PackedRow;
@@ -75,7 +107,7 @@ describe("a cell that cannot be", () => {
     "refs that are bytes": "UPDATE savepoint_record SET refs = CAST(refs AS BLOB)",
     "a key that is bytes": "UPDATE savepoint_record SET key = CAST(key AS BLOB)",
     "a checksum that is a text": "UPDATE savepoint_record SET sum = 'abcdefgh'",
-    "a checksum that is a number": "UPDATE savepoint_run SET sum = 12345678",
+    "a checksum that is bytes": "UPDATE savepoint_run SET sum = x'12345678'",
     "a record that is another's":
       "UPDATE savepoint_record SET value = 'swapped', sum = (SELECT sum FROM savepoint_record WHERE key = 'k/1')",
     "an item that is another's": "UPDATE savepoint_run SET tape = 'u' WHERE tape = 't'",
@@ -93,6 +125,7 @@ describe("a cell that cannot be", () => {
 
 interface PackedRow {
   readonly id: number;
+  readonly codec: number;
   readonly body: Uint8Array;
 }
 

@@ -1,7 +1,7 @@
 /** How a blob's bytes are kept: as they are, so far. */
 import { hashBytes } from "../../state/clone.js";
 import type { Unreadable } from "../store.js";
-import { RAW } from "./run-codec.js";
+import { RAW } from "./compression.js";
 
 /** A blob's hash is its checksum. */
 export function readBlob(hash: string, codec: number, body: Uint8Array): Uint8Array | Unreadable {

@@ -12,6 +12,12 @@ import type { WalSync } from "./wal-sync.js";
 /** How long SQLite itself may wait for a lock, blocking the event loop, before waiting goes on in timers. */
 const BLOCKING_WAIT = 5;
 
+/** What SQLite says of its WAL. */
+export interface WalPages {
+  readonly log: number;
+  readonly checkpointed: number;
+}
+
 export class Connection {
   readonly url: string;
   // Kept referenced for as long as its statements: one driver crashes if the database is collected before them.
@@ -52,22 +58,41 @@ export class Connection {
    * connection take turns.
    */
   transaction<T>(what: string, work: () => T): Promise<T> {
-    const mine = this.#turn.then(() => this.#transact(what, work));
+    return this.pause(() => this.#transact(what, work));
+  }
+
+  /** Runs work while no transaction of this connection runs; those that are asked for meanwhile wait for it. */
+  pause<T>(work: () => Promise<T>): Promise<T> {
+    const mine = this.#turn.then(work);
     this.#turn = mine.catch(() => {});
     return mine;
   }
 
-  /** Resolves when everything that was committed before is as durable as was asked for. */
-  async durable(): Promise<void> {
+  /**
+   * Resolves when everything that was committed before is as durable as was asked for.
+   *
+   * @param alone is it one commit that waits, and no others with it?
+   */
+  async durable(alone: boolean): Promise<void> {
     if (!this.#sync) return;
     if (this.#poison !== undefined) throw this.#poisoned();
     try {
-      await this.#sync.flush();
+      await this.#sync.flush(alone);
     } catch (error) {
       // A disk that failed once may have thrown the pages away: a second sync would succeed and mean nothing.
       this.#poison = error;
       throw this.#poisoned();
     }
+  }
+
+  /** How many pages there are in the WAL, and how many of them have been copied into the database. */
+  walPages(): WalPages {
+    return this.row<WalPages>("PRAGMA wal_checkpoint(NOOP)") ?? { log: 0, checkpointed: 0 };
+  }
+
+  /** Has SQLite copy the WAL into the database by itself, when it has this many pages; 0 for never. */
+  checkpointEvery(pages: number): void {
+    this.#database.exec(`PRAGMA wal_autocheckpoint = ${pages}`);
   }
 
   /** Several reads that see one moment. */

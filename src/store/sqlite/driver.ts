@@ -23,24 +23,35 @@ export type SqliteValue = string | number | null | Uint8Array;
 
 type DatabaseClass = new (path: string) => SqliteDatabase;
 
+interface Driver {
+  readonly Database: DatabaseClass;
+  /** The module it comes from. */
+  readonly module: string;
+}
+
 const OLDEST = [3, 51, 3];
+const BUILT_IN = "node:sqlite";
 const PACKAGE = "@photostructure/sqlite";
 
 /** Opens a database file, creating it if there is none. */
 export async function openDatabase(path: string): Promise<SqliteDatabase> {
-  driver ??= findDriver();
-  const Database = await driver;
+  const { Database } = await (driver ??= findDriver());
   return new Database(path);
 }
 
-let driver: Promise<DatabaseClass> | undefined;
+/** The module that databases are opened with. */
+export async function driverModule(): Promise<string> {
+  return (await (driver ??= findDriver())).module;
+}
 
-async function findDriver(): Promise<DatabaseClass> {
+let driver: Promise<Driver> | undefined;
+
+async function findDriver(): Promise<Driver> {
   const builtIn = builtInDriver();
-  if (builtIn && isNewEnough(builtIn)) return builtIn;
+  if (builtIn && isNewEnough(builtIn)) return { Database: builtIn, module: BUILT_IN };
   try {
     const found = (await import(PACKAGE)) as { DatabaseSync: DatabaseClass };
-    return found.DatabaseSync;
+    return { Database: found.DatabaseSync, module: PACKAGE };
   } catch (cause) {
     throw new SavepointError(
       "MISSING_DEPENDENCY",
@@ -55,7 +66,7 @@ function builtInDriver(): DatabaseClass | undefined {
   const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => {};
   try {
-    return (process.getBuiltinModule("node:sqlite") as { DatabaseSync: DatabaseClass } | undefined)?.DatabaseSync;
+    return (process.getBuiltinModule(BUILT_IN) as { DatabaseSync: DatabaseClass } | undefined)?.DatabaseSync;
   } finally {
     process.emitWarning = emitWarning;
   }

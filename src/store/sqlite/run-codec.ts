@@ -1,15 +1,15 @@
 /**
  * How consecutive items of a tape are packed into one row.
  *
- * The body is the items' JSON, one after another. The head has a checksum of the body and then, per item, the length of
- * its text, its refs and a checksum of its own: garbage collection reads and verifies heads alone, a load verifies head
- * and body with one hash each, and damage in one item leaves the others readable.
+ * A single item, as most saves leave it, is its JSON with its refs as the head and one checksum over both. Of several
+ * items the body is their JSON, one after another, which may be compressed. The head has a checksum of the body as it is
+ * stored and then, per item, the length of its text, its refs, and the checksum that it had alone: garbage collection
+ * reads and verifies heads alone, a load verifies head and body with one hash each, and damage in one item leaves the
+ * others readable.
  */
 import { checksum, CHECKSUM_BYTES, isChecksum } from "../checksum.js";
 import type { Frame, ItemRefs, Unreadable } from "../store.js";
-
-/** Bodies are stored as they are. Other numbers are for compressed ones. */
-export const RAW = 0;
+import { decompress, type Packed, RAW } from "./compression.js";
 
 /** A row of `savepoint_run`, without its id. */
 export interface RunRow {
@@ -17,90 +17,169 @@ export interface RunRow {
   readonly first: number;
   readonly count: number;
   readonly codec: number;
-  readonly sum: Uint8Array;
+  readonly sum: number;
   readonly head: Uint8Array;
   readonly body: Uint8Array;
-}
-
-export function packRun(tape: string, first: number, frames: readonly Frame[]): RunRow {
-  const body = Buffer.from(frames.map((frame) => frame.json).join(""), "utf8");
-  const head = packHead(tape, first, frames, body);
-  const count = frames.length;
-  return { tape, first, count, codec: RAW, head, body, sum: checksum(tape, first, count, RAW, head) };
-}
-
-/** The items of a row. Where its head is damaged, nobody knows what it holds: the whole row is {@link Unreadable}. */
-export function unpackRun(row: RunRow): (Frame | Unreadable)[] | Unreadable {
-  const head = unpackHead(row);
-  if (!head || !(row.body instanceof Uint8Array)) return damagedRow(row);
-  if (row.codec !== RAW) return unreadable(row, 0, `is packed in a way (${row.codec}) that this version does not know`);
-  const text = Buffer.from(row.body.buffer, row.body.byteOffset, row.body.length).toString("utf8");
-  if (!isChecksum(head.bodySum, row.body)) return unpackDamaged(row, head.entries, text);
-  let at = 0;
-  return head.entries.map(({ length, refs }) => ({ json: text.slice(at, (at += length)), refs }));
-}
-
-/** Those items of a damaged body that pass their own checksums. */
-function unpackDamaged(row: RunRow, entries: readonly HeadEntry[], text: string): (Frame | Unreadable)[] {
-  // Damaged bytes may read as more or fewer characters than they were: what lies behind them is found from the end.
-  const shift = text.length - entries.reduce((sum, { length }) => sum + length, 0);
-  let at = 0;
-  return entries.map(({ length, sum, refs }, index) => {
-    const start = at;
-    at += length;
-    for (const place of [start, start + shift]) {
-      const json = text.slice(place, place + length);
-      if (isChecksum(sum, row.tape, row.first + index, refs, json)) return { json, refs };
-    }
-    return unreadable(row, index, "is damaged");
-  });
-}
-
-/** The items of a row that point at something, from its head alone. */
-export function unpackRefs(row: RunHead): ItemRefs[] | Unreadable {
-  const head = unpackHead(row);
-  if (!head) return damagedRow(row);
-  return head.entries.flatMap(({ refs }, index) => (refs === "" ? [] : [{ item: row.first + index, refs }]));
 }
 
 /** A row without its body. */
 export type RunHead = Omit<RunRow, "body">;
 
+/** An item and its own checksum. */
+export interface SummedFrame extends Frame {
+  readonly sum: number;
+}
+
+/** The items as one row, not compressed. */
+export function packRun(tape: string, first: number, frames: readonly Frame[]): RunRow {
+  const [single] = frames;
+  if (single && frames.length === 1) {
+    const { json, refs } = single;
+    const sum = itemSum(tape, first, single);
+    return { tape, first, count: 1, codec: RAW, sum, head: Buffer.from(refs), body: Buffer.from(json) };
+  }
+  const summed = frames.map((frame, index) => ({ ...frame, sum: itemSum(tape, first + index, frame) }));
+  return packSummed(tape, first, summed, { codec: RAW, body: joinBodies(frames) });
+}
+
+/** The text of several items, as bytes. */
+export function joinBodies(frames: readonly Frame[]): Uint8Array {
+  return Buffer.from(frames.map((frame) => frame.json).join(""));
+}
+
+/** The row of several items whose checksums are known and whose joined bodies were packed already. */
+export function packSummed(
+  tape: string,
+  first: number,
+  frames: readonly SummedFrame[],
+  { codec, body }: Packed,
+): RunRow {
+  const count = frames.length;
+  const head = packHead(frames, body);
+  return { tape, first, count, codec, head, body, sum: checksum(tape, first, count, codec, head) };
+}
+
+/** The items of a row. Where its head is damaged, nobody knows what it holds: the whole row is {@link Unreadable}. */
+export function unpackRun(row: RunRow): (Frame | Unreadable)[] | Unreadable {
+  if (!(row.body instanceof Uint8Array) || !(row.head instanceof Uint8Array)) return damagedRow(row);
+  if (row.count === 1) return unpackSingle(row);
+  const head = unpackHead(row);
+  if (!head) return damagedRow(row);
+  // Checked before it is unpacked: damaged bytes may unpack to anything, of any size.
+  if (!isChecksum(head.bodySum, row.body)) {
+    return row.codec === RAW ? unpackDamaged(row, head, textOf(row.body)) : damagedRow(row);
+  }
+  const body = decompress(row.codec, row.body);
+  if ("unreadable" in body) return unreadable(row, 0, body.unreadable);
+  const text = textOf(body);
+  const { lengths, refs } = head;
+  const frames: Frame[] = [];
+  let at = 0;
+  for (let index = 0; index < lengths.length; index++) {
+    frames.push({ json: text.slice(at, (at += lengths[index] as number)), refs: refs[index] as string });
+  }
+  return frames;
+}
+
+/** The items of a row with their checksums, to be packed again; `undefined` where any of it is damaged. */
+export function unpackSummed(row: RunRow): SummedFrame[] | undefined {
+  const frames = unpackRun(row);
+  if ("unreadable" in frames || !frames.every((frame) => "json" in frame)) return undefined;
+  if (row.count === 1) return frames.map((frame) => ({ ...frame, sum: row.sum }));
+  const head = unpackHead(row);
+  return head && frames.map((frame, index) => ({ ...frame, sum: sumAt(head, index) }));
+}
+
+/** The items of a row that point at something, from its head alone, or with its body where it has a single item. */
+export function unpackRefs(row: RunHead & { readonly body?: Uint8Array | null }): ItemRefs[] | Unreadable {
+  if (row.count === 1) {
+    const [frame] = unpackSingle(row as RunRow);
+    if (!frame || "unreadable" in frame) return damagedRow(row);
+    return frame.refs === "" ? [] : [{ item: row.first, refs: frame.refs }];
+  }
+  const head = unpackHead(row);
+  if (!head) return damagedRow(row);
+  return head.refs.flatMap((refs, index) => (refs === "" ? [] : [{ item: row.first + index, refs }]));
+}
+
+/** How long the body is, roughly, when it is not compressed. */
+export function bodyLength(row: RunRow): number {
+  const head = row.codec === RAW ? undefined : unpackHead(row);
+  return head ? head.lengths.reduce((sum, length) => sum + length, 0) : row.body.length;
+}
+
+function unpackSingle(row: RunRow): (Frame | Unreadable)[] {
+  const { tape, first, codec, sum, head, body } = row;
+  if (codec !== RAW || !(body instanceof Uint8Array) || !(head instanceof Uint8Array)) return [damagedRow(row)];
+  const frame = { json: textOf(body), refs: head.length === 0 ? "" : textOf(head) };
+  return [isChecksum(sum, tape, first, frame.refs, frame.json) ? frame : damagedRow(row)];
+}
+
+/** Those items of a damaged body that pass their own checksums. */
+function unpackDamaged(row: RunRow, head: Head, text: string): (Frame | Unreadable)[] {
+  const { lengths, refs } = head;
+  // Damaged bytes may read as more or fewer characters than they were: what lies behind them is found from the end.
+  const shift = text.length - lengths.reduce((sum, length) => sum + length, 0);
+  let at = 0;
+  return lengths.map((length, index) => {
+    const start = at;
+    at += length;
+    for (const place of [start, start + shift]) {
+      const frame = { json: text.slice(place, place + length), refs: refs[index] as string };
+      if (isChecksum(sumAt(head, index), row.tape, row.first + index, frame.refs, frame.json)) return frame;
+    }
+    return unreadable(row, index, "is damaged");
+  });
+}
+
+function itemSum(tape: string, item: number, { json, refs }: Frame): number {
+  return checksum(tape, item, refs, json);
+}
+
 function damagedRow(row: RunHead): Unreadable {
-  return unreadable(row, 0, "and those packed with it are damaged");
+  return unreadable(row, 0, row.count === 1 ? "is damaged" : "and those packed with it are damaged");
 }
 
 function unreadable(row: RunHead, index: number, why: string): Unreadable {
   return { unreadable: `item ${row.first + index} of tape ${row.tape} ${why}` };
 }
 
-interface HeadEntry {
-  readonly length: number;
-  readonly sum: Uint8Array;
-  readonly refs: string;
+/** What the head of several items says. */
+interface Head {
+  readonly bytes: Buffer;
+  readonly bodySum: number;
+  readonly lengths: readonly number[];
+  readonly refs: readonly string[];
+  /** Where in the head each item's checksum stands. */
+  readonly sums: readonly number[];
 }
 
-function packHead(tape: string, first: number, frames: readonly Frame[], body: Uint8Array): Buffer {
-  const parts: (Uint8Array | number[])[] = [checksum(body)];
-  for (const [index, { json, refs }] of frames.entries()) {
-    const refBytes = Buffer.from(refs, "utf8");
-    parts.push(varint(json.length), varint(refBytes.length), refBytes, checksum(tape, first + index, refs, json));
+function sumAt({ bytes, sums }: Head, index: number): number {
+  return bytes.readUInt32LE(sums[index]);
+}
+
+function packHead(frames: readonly SummedFrame[], body: Uint8Array): Buffer {
+  const parts: Uint8Array[] = [sumBytes(checksum(body))];
+  for (const { json, refs, sum } of frames) {
+    const refBytes = Buffer.from(refs);
+    parts.push(Buffer.from([...varint(json.length), ...varint(refBytes.length)]), refBytes, sumBytes(sum));
   }
-  return Buffer.concat(parts.map((part) => (Array.isArray(part) ? Buffer.from(part) : part)));
+  return Buffer.concat(parts);
+}
+
+function sumBytes(sum: number): Buffer {
+  const bytes = Buffer.allocUnsafe(CHECKSUM_BYTES);
+  bytes.writeUInt32LE(sum);
+  return bytes;
 }
 
 /** `undefined` where the head is damaged. */
-function unpackHead({
-  tape,
-  first,
-  count,
-  codec,
-  sum,
-  head,
-}: RunHead): { bodySum: Buffer; entries: HeadEntry[] } | undefined {
+function unpackHead({ tape, first, count, codec, sum, head }: RunHead): Head | undefined {
   if (!isChecksum(sum, tape, first, count, codec, head)) return undefined;
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.length);
-  const entries: HeadEntry[] = [];
+  const lengths: number[] = [];
+  const refs: string[] = [];
+  const sums: number[] = [];
   let at = CHECKSUM_BYTES;
   const readVarint = (): number => {
     let value = 0;
@@ -110,14 +189,18 @@ function unpackHead({
       if (byte < 128) return value;
     }
   };
-  while (entries.length < count) {
-    const length = readVarint();
+  while (lengths.length < count) {
+    lengths.push(readVarint());
     const refsLength = readVarint();
-    const refs = refsLength === 0 ? "" : bytes.toString("utf8", at, at + refsLength);
-    at += refsLength;
-    entries.push({ length, refs, sum: bytes.subarray(at, (at += CHECKSUM_BYTES)) });
+    refs.push(refsLength === 0 ? "" : bytes.toString("utf8", at, at + refsLength));
+    sums.push((at += refsLength));
+    at += CHECKSUM_BYTES;
   }
-  return { bodySum: bytes.subarray(0, CHECKSUM_BYTES), entries };
+  return { bytes, bodySum: bytes.readUInt32LE(0), lengths, refs, sums };
+}
+
+function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8");
 }
 
 function varint(value: number): number[] {

@@ -15,7 +15,7 @@ const MIGRATIONS: readonly string[] = [
   -- Records, in key order. Small, so they may live in the tree itself.
   CREATE TABLE savepoint_record (
     key TEXT PRIMARY KEY,
-    sum BLOB NOT NULL,
+    sum INTEGER NOT NULL,
     refs TEXT NOT NULL,
     value TEXT NOT NULL
   ) WITHOUT ROWID;
@@ -27,7 +27,7 @@ const MIGRATIONS: readonly string[] = [
     first INTEGER NOT NULL,
     count INTEGER NOT NULL,
     codec INTEGER NOT NULL,
-    sum BLOB NOT NULL,
+    sum INTEGER NOT NULL,
     head BLOB NOT NULL,
     body BLOB NOT NULL
   );

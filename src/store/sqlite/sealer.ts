@@ -1,49 +1,76 @@
 /**
  * Packs the small runs that commits leave behind into large ones, and frees what is dead.
  *
- * Each step is one transaction that reads, verifies and replaces rows, so readers and writers of any process see the old
- * rows or the new ones. A damaged item is never packed again under a fresh checksum: its row is left as it is.
+ * Packing happens in the background, in three steps: rows are read and verified, their bodies are compressed off the main
+ * thread, and one short transaction puts the packed row in their place if they are all still there. Readers and writers
+ * of any process see the old rows or the new one. A damaged item is never packed again under a fresh checksum: its row is
+ * left as it is.
  */
 import { isSavepointError } from "../../errors.js";
-import type { Frame, Freed, ItemRun } from "../store.js";
+import type { Freed, ItemRun } from "../store.js";
+import { COMPRESSES_WELL, compress, RAW } from "./compression.js";
 import type { Connection } from "./connection.js";
-import type { SqliteOptions, WritePoint } from "./options.js";
-import { packRun, type RunRow, unpackRun } from "./run-codec.js";
+import { backgroundReport, type SqliteOptions, type WritePoint } from "./options.js";
+import {
+  bodyLength,
+  joinBodies,
+  packRun,
+  packSummed,
+  type RunRow,
+  type SummedFrame,
+  unpackRun,
+  unpackSummed,
+} from "./run-codec.js";
 import { insertRun, RUN_BYTES, RUN_ITEMS } from "./rows.js";
 
 /** Rows looked at in one transaction, so that a long tape does not hold the write lock for long. */
 const BATCH_ROWS = 256;
 
+/** Tapes whose new items are counted. Of more of them, those that have waited longest are counted anew. */
+const MAX_TAPES = 10_000;
+
 export class Sealer {
   readonly #connection: Connection;
   readonly #probe: (point: WritePoint) => void;
-  readonly #loose = new Map<string, { items: number; bytes: number }>();
+  readonly #compress: boolean;
+  readonly #report: (message: string, error: unknown) => void;
+  /** Items of each tape that were not packed yet, and the number from which on; unknown until a tape is first packed. */
+  readonly #loose = new Map<string, { items: number; bytes: number; from?: number }>();
   #work: Promise<void> = Promise.resolve();
 
   constructor(connection: Connection, options: SqliteOptions) {
     this.#connection = connection;
     this.#probe = options.probe ?? (() => {});
+    this.#compress = options.compress ?? true;
+    this.#report = backgroundReport(options);
   }
 
   /** Notes items that were committed; packs their tape in the background once a full run has gathered. */
-  noteNew(run: ItemRun): void {
-    const loose = this.#loose.get(run.tape) ?? { items: 0, bytes: 0 };
-    loose.items += run.items.length;
-    for (const frame of run.items) loose.bytes += frame.json.length;
-    this.#loose.set(run.tape, loose);
+  noteNew({ tape, items }: ItemRun): void {
+    let loose = this.#loose.get(tape);
+    if (!loose) {
+      this.#loose.set(tape, (loose = { items: 0, bytes: 0 }));
+      const [oldest] = this.#loose.keys();
+      if (this.#loose.size > MAX_TAPES && oldest !== undefined) this.#loose.delete(oldest);
+    }
+    loose.items += items.length;
+    for (const frame of items) loose.bytes += frame.json.length;
     if (loose.items < RUN_ITEMS && loose.bytes < RUN_BYTES) return;
-    this.#loose.delete(run.tape);
-    this.#work = this.#work.then(() => this.#sealTail(run.tape));
+    loose.items = loose.bytes = 0;
+    this.#work = this.#work.then(() => this.#sealTail(tape));
   }
 
   /** Packing is never urgent: a failure leaves small rows, and the next full run tries again. */
   async #sealTail(tape: string): Promise<void> {
     try {
-      await this.#seal(tape);
+      const loose = this.#loose.get(tape);
+      const from = loose?.from ?? this.#startOfTail(tape);
+      const next = await this.#seal(tape, from, { all: false, compressing: this.#compress && COMPRESSES_WELL });
+      if (loose) loose.from = next.from;
     } catch (error) {
       // Others who write, and closing, come first. Anything else will soon be a failure of somebody's commit as well.
       if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED")) return;
-      console.warn("savepoint: items could not be packed, and stay as they are:", error);
+      this.#report("items could not be packed, and stay as they are", error);
     }
   }
 
@@ -51,14 +78,14 @@ export class Sealer {
     await this.#work;
   }
 
-  /** Packs every tape. */
+  /** Packs and compresses every tape. */
   async sealAll(): Promise<void> {
     await this.idle();
     const tapes = this.#connection.rows<{ tape: string }>("SELECT DISTINCT tape FROM savepoint_run ORDER BY tape");
     for (const { tape } of tapes) {
-      let from = 0;
-      for (let next = await this.#seal(tape, from); next !== undefined; next = await this.#seal(tape, from))
-        from = next;
+      for (let next = { from: 0, more: true }; next.more;) {
+        next = await this.#seal(tape, next.from, { all: true, compressing: this.#compress });
+      }
     }
   }
 
@@ -99,7 +126,7 @@ export class Sealer {
     let keptBytes = 0;
     if (kept > 0) {
       const items = unpackRun(row);
-      if ("unreadable" in items || !items.every(isFrame)) return;
+      if ("unreadable" in items || !items.every((item) => "json" in item)) return;
       this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", row.id);
       for (const span of spans) {
         const part = packRun(row.tape, span.start, items.slice(span.start - row.first, span.end - row.first));
@@ -111,53 +138,71 @@ export class Sealer {
     freed.bytes += row.body.length - keptBytes;
   }
 
-  /** Packs the rows of a tape from a number on; returns where to go on, or `undefined` at the end of the tape. */
-  #seal(tape: string, from?: number): Promise<number | undefined> {
-    return this.#connection
-      .transaction("Packing", () => {
-        this.#probe("seal:begin");
-        const rows = this.#rows(tape, from ?? this.#startOfTail(tape), Number.MAX_SAFE_INTEGER);
-        let group: StoredRun[] = [];
-        for (const row of rows) {
-          const last = group.at(-1);
-          if (last && (last.first + last.count !== row.first || isFull(group))) {
-            this.#pack(group);
-            group = [];
-          }
-          group.push(row);
-        }
-        const more = rows.length === BATCH_ROWS;
-        const open = more && !isFull(group) && group.length < rows.length ? group[0] : undefined;
-        if (!open) this.#pack(group);
-        this.#probe("seal:commit");
-        // A group that is not full yet goes on with the rows that follow.
-        return open ? open.first : nextStart(rows);
-      })
-      .then((next) => {
-        this.#probe("seal:committed");
-        return next;
-      });
+  /**
+   * Packs the rows of a tape from a number on; returns where to go on, and whether there is more already.
+   *
+   * @param options.all also pack what does not fill a run yet
+   */
+  async #seal(
+    tape: string,
+    from: number,
+    options: { readonly all: boolean; readonly compressing: boolean },
+  ): Promise<{ from: number; more: boolean }> {
+    this.#probe("seal:begin");
+    const rows = this.#rows(tape, from, Number.MAX_SAFE_INTEGER);
+    const groups = groupRows(rows);
+    const last = groups.at(-1);
+    const more = rows.length === BATCH_ROWS;
+    // A group that is not full yet goes on with the rows that follow.
+    const open = last && !isFull(last) && (more ? groups.length > 1 : !options.all) ? groups.pop() : undefined;
+    for (const group of groups) await this.#pack(group, options.compressing);
+    const end = rows.at(-1);
+    return { from: open?.[0]?.first ?? (end ? end.first + end.count : from), more };
   }
 
   /** The first of the small rows at the end of a tape: all before it has been packed. */
   #startOfTail(tape: string): number {
-    const rows = this.#connection.rows<{ first: number; count: number; bytes: number }>(
-      "SELECT first, count, length(body) AS bytes FROM savepoint_run WHERE tape = ? ORDER BY first DESC LIMIT ?",
+    const rows = this.#connection.rows<{ first: number; count: number; codec: number; bytes: number }>(
+      `SELECT first, count, codec, length(body) AS bytes FROM savepoint_run WHERE tape = ? ORDER BY first DESC LIMIT ?`,
       tape,
       BATCH_ROWS,
     );
-    const packed = rows.find((row) => row.count >= RUN_ITEMS || row.bytes >= RUN_BYTES / 2);
+    const packed = rows.find(
+      ({ count, codec, bytes }) => count >= RUN_ITEMS / 2 || bytes >= RUN_BYTES / 2 || codec !== RAW,
+    );
     return packed ? packed.first + packed.count : (rows.at(-1)?.first ?? 0);
   }
 
-  #pack(group: readonly StoredRun[]): void {
-    const first = group[0];
-    if (!first || group.length < 2) return;
-    const items = group.flatMap((row) => unpackRun(row));
-    if (!items.every(isFrame)) return;
-    for (const row of group) this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", row.id);
-    insertRun(this.#connection, packRun(first.tape, first.first, items as Frame[]));
-    this.#probe("seal:written");
+  /** Puts one row in the place of these. A row alone is only compressed, where it is large and is not compressed yet. */
+  async #pack(group: readonly StoredRun[], compressing: boolean): Promise<void> {
+    const [first] = group;
+    if (!first || (group.length === 1 && !(compressing && isLargeAndRaw(first)))) return;
+    const items: SummedFrame[] = [];
+    for (const row of group) {
+      const frames = unpackSummed(row);
+      if (!frames) return;
+      items.push(...frames);
+    }
+    const body = joinBodies(items);
+    const packed = compressing ? await compress(body) : { codec: RAW, body };
+    if (group.length === 1 && packed.codec === RAW) return;
+    const row = packSummed(first.tape, first.first, items, packed);
+    await this.#connection.transaction("Packing", () => {
+      if (this.#replace(group, row)) this.#probe("seal:written");
+      this.#probe("seal:commit");
+    });
+    this.#probe("seal:committed");
+  }
+
+  /** Whoever packed or freed some of these rows meanwhile was first: then nothing is done. */
+  #replace(group: readonly StoredRun[], row: RunRow): boolean {
+    const place = [row.tape, row.first, row.first + row.count] as const;
+    const where = "WHERE tape = ? AND first >= ? AND first < ?";
+    const ids = this.#connection.rows<{ id: number }>(`SELECT id FROM savepoint_run ${where} ORDER BY first`, ...place);
+    if (ids.length !== group.length || ids.some(({ id }, index) => id !== group[index]?.id)) return false;
+    this.#connection.run(`DELETE FROM savepoint_run ${where}`, ...place);
+    insertRun(this.#connection, row);
+    return true;
   }
 
   #rows(tape: string, from: number, below: number): StoredRun[] {
@@ -174,9 +219,25 @@ export class Sealer {
 
 type StoredRun = RunRow & { readonly id: number };
 
+/** Rows that stand side by side on their tape, in groups that make a full run. */
+function groupRows(rows: readonly StoredRun[]): StoredRun[][] {
+  const groups: StoredRun[][] = [];
+  for (const row of rows) {
+    const group = groups.at(-1);
+    const last = group?.at(-1);
+    if (group && last && last.first + last.count === row.first && !isFull(group)) group.push(row);
+    else groups.push([row]);
+  }
+  return groups;
+}
+
+function isLargeAndRaw(row: StoredRun): boolean {
+  return row.codec === RAW && row.count > 1;
+}
+
 function isFull(group: readonly StoredRun[]): boolean {
   const items = group.reduce((sum, row) => sum + row.count, 0);
-  const bytes = group.reduce((sum, row) => sum + row.body.length, 0);
+  const bytes = group.reduce((sum, row) => sum + bodyLength(row), 0);
   return items >= RUN_ITEMS || bytes >= RUN_BYTES;
 }
 
@@ -189,10 +250,6 @@ function merged(spans: { start: number; end: number }[]): { start: number; end: 
     else apart.push(span);
   }
   return apart;
-}
-
-function isFrame(item: object): item is Frame {
-  return "json" in item;
 }
 
 /** Where the next batch begins; `undefined` when this was the last. */

@@ -25,13 +25,14 @@ import type {
 } from "../store.js";
 import { readBlob } from "./blob-codec.js";
 import { Connection } from "./connection.js";
-import { openDatabase, type SqliteDatabase } from "./driver.js";
+import { driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
 import { isBusy, sqliteFailure } from "./failure.js";
-import { busyTimeoutOf, type SqliteOptions, type SqliteTarget } from "./options.js";
+import { backgroundReport, busyTimeoutOf, type SqliteOptions, type SqliteTarget } from "./options.js";
 import type { RecordRow } from "./rows.js";
 import { type RunHead, type RunRow, unpackRefs, unpackRun } from "./run-codec.js";
 import { migrate } from "./schema.js";
 import { Sealer } from "./sealer.js";
+import { WalKeeper } from "./wal-keeper.js";
 import { WalSync } from "./wal-sync.js";
 import { Writer } from "./writer.js";
 
@@ -47,7 +48,7 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
       await prepareDatabase(database, url, given, options);
       return path === undefined
         ? new SqliteStore(new Connection(database, url, !given, options), options)
-        : openFile(database, url, path, options);
+        : openFile(database, await driverModule(), url, path, options);
     } catch (error) {
       if (!given) database.close();
       throw error;
@@ -57,16 +58,25 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   }
 }
 
-/** A file of our own: the disk is waited for outside of SQLite. */
-function openFile(database: SqliteDatabase, url: string, path: string, options: SqliteOptions): Store {
-  if (options.durability === "process")
-    return new SqliteStore(new Connection(database, url, true, options), options, path);
+/** A file of our own: the disk is waited for outside of SQLite, and so is the copying of its WAL. */
+function openFile(database: SqliteDatabase, module: string, url: string, path: string, options: SqliteOptions): Store {
+  const syncs = options.durability !== "process";
   database.exec("PRAGMA synchronous = NORMAL");
   // Makes SQLite open the WAL and hold on to it. Before that, another process that closes last would delete the file, and
   // what we sync would be nobody's.
   database.prepare("SELECT count(*) FROM savepoint_meta").get();
-  const sync = new WalSync(path, options.syncFile);
-  return new SqliteStore(new Connection(database, url, true, options, sync), options, path);
+  const sync = syncs ? new WalSync(path, options.syncFile) : undefined;
+  const connection = new Connection(database, url, true, options, sync);
+  return new SqliteStore(connection, options, {
+    path,
+    keeper: new WalKeeper(connection, path, module, backgroundReport(options)),
+  });
+}
+
+/** The file of a store that has one of its own. */
+interface StoreFile {
+  readonly path: string;
+  readonly keeper: WalKeeper;
 }
 
 async function prepareDatabase(
@@ -98,21 +108,25 @@ class SqliteStore implements Store {
   readonly url: string;
   readonly capabilities: Store["capabilities"];
   readonly #connection: Connection;
-  readonly #path: string | undefined;
+  readonly #file: StoreFile | undefined;
   readonly #clock: () => number;
   readonly #sealer: Sealer;
   readonly #commits: GroupCommit;
   #closing: Promise<void> | undefined;
 
-  constructor(connection: Connection, options: SqliteOptions, path?: string) {
+  constructor(connection: Connection, options: SqliteOptions, file?: StoreFile) {
     this.url = connection.url;
-    this.capabilities = { durable: path !== undefined, shared: path !== undefined };
+    this.capabilities = { durable: file !== undefined, shared: file !== undefined };
     this.#connection = connection;
-    this.#path = path;
+    this.#file = file;
     this.#clock = options.now ?? Date.now;
     this.#sealer = new Sealer(connection, options);
     const writer = new Writer(connection, this.#sealer, options);
-    this.#commits = new GroupCommit((commits) => writer.apply(commits));
+    this.#commits = new GroupCommit(async (commits) => {
+      const outcomes = await writer.apply(commits);
+      file?.keeper.noteGroup();
+      return outcomes;
+    });
   }
 
   async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
@@ -175,8 +189,8 @@ class SqliteStore implements Store {
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     return this.#read(() => {
       const found: ItemRefs[] = [];
-      for (const row of this.#connection.rows<RunHead>(
-        runsOf("tape, first, count, codec, sum, head"),
+      for (const row of this.#connection.rows<RunHead & { body: Uint8Array | null }>(
+        runsOf("tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body"),
         ...runArguments(span),
       )) {
         const refs = unpackRefs(row);
@@ -247,9 +261,10 @@ class SqliteStore implements Store {
 
   async bytes(): Promise<number> {
     return this.#read(() => {
-      if (this.#path === undefined) return this.#connection.pageBytes();
-      return ["", "-wal"].reduce(
-        (sum, ending) => sum + (statSync(this.#path + ending, { throwIfNoEntry: false })?.size ?? 0),
+      if (!this.#file) return this.#connection.pageBytes();
+      const { path } = this.#file;
+      return [path, `${path}-wal`].reduce(
+        (sum, name) => sum + (statSync(name, { throwIfNoEntry: false })?.size ?? 0),
         0,
       );
     });
@@ -267,6 +282,7 @@ class SqliteStore implements Store {
   async #close(): Promise<void> {
     await this.#commits.idle();
     await this.#sealer.idle();
+    await this.#file?.keeper.close();
     await this.#connection.close();
   }
 

@@ -7,8 +7,9 @@ import type { Outcome } from "../group-commit.js";
 import type { Check, Commit, CommitResult, ItemRun, Put } from "../store.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import { packRun, RAW } from "./run-codec.js";
-import { insertRun, type RecordRow, RUN_BYTES } from "./rows.js";
+import { RAW } from "./compression.js";
+import { packRun } from "./run-codec.js";
+import { appendRun, insertRun, type RecordRow, RUN_BYTES } from "./rows.js";
 import type { Sealer } from "./sealer.js";
 
 /** How long a transaction may keep the event loop from its turn, in milliseconds. */
@@ -17,11 +18,29 @@ const MAX_BLOCKING = 3;
 /** Records read or written by one statement. */
 const MAX_ROWS = 8;
 
+/** Checksums that are remembered. */
+const MAX_SUMS = 1000;
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+const REPLACE = "UPDATE savepoint_record SET sum = ?, value = ? WHERE key = ? AND sum = ? AND refs = '' AND value = ?";
+
+/** Statements by how many records they read or write. */
+const SELECT = statements(
+  (count) => `SELECT key, sum, refs, value FROM savepoint_record WHERE key IN (${list("?", count)})`,
+);
+const INSERT_ABSENT = statements((count) => `${insertInto(count)} ON CONFLICT (key) DO NOTHING`);
+const UPSERT = statements(
+  (count) =>
+    `${insertInto(count)} ON CONFLICT (key) DO UPDATE SET sum = excluded.sum, refs = excluded.refs, value = excluded.value`,
+);
+
 export class Writer {
   readonly #connection: Connection;
   readonly #sealer: Sealer;
   readonly #clock: () => number;
   readonly #probe: (point: WritePoint) => void;
+  readonly #sums = new KnownSums();
 
   constructor(connection: Connection, sealer: Sealer, options: SqliteOptions) {
     this.#connection = connection;
@@ -40,7 +59,7 @@ export class Writer {
       await new Promise((resolve) => setImmediate(resolve));
     }
     this.#probe("committed");
-    await this.#connection.durable();
+    await this.#connection.durable(commits.length === 1);
     this.#probe("durable");
     this.#note(commits, outcomes);
     return outcomes;
@@ -94,10 +113,11 @@ export class Writer {
 
   /** Throws a SavepointError where the commit cannot be applied. */
   #write(commit: Commit): CommitResult {
-    const failed = this.#failedChecks(commit);
+    const replaced = this.#replaceRecords(commit);
+    const failed = this.#failedChecks(commit, replaced);
     if (failed.length > 0) throw commitConflict(failed);
     this.#probe("checked");
-    this.#writeRecords(commit);
+    this.#writeRecords(commit, replaced);
     this.#probe("records");
     const firsts = (commit.items ?? []).map((run) => this.#writeItems(run));
     this.#probe("items");
@@ -106,13 +126,33 @@ export class Writer {
     return { firsts };
   }
 
-  #failedChecks(commit: Commit): string[] {
-    const checks = commit.checks ?? [];
+  /**
+   * Checks and replaces in one statement what is to have one value and to get another, as most saves do with their
+   * branch. Those that it replaced have passed their checks; whether the others have is looked at as usual.
+   */
+  #replaceRecords({ checks = [], puts = [], deletes = [] }: Commit): ReadonlySet<string> {
+    if (checks.length === 0 || deletes.length > 0) return NOTHING;
+    const expected = new Map(checks.map((check) => [check.key, "value" in check ? check.value : undefined]));
+    if (expected.size < checks.length) return NOTHING;
+    const replaced = new Set<string>();
+    for (const { key, value, refs = "", ifAbsent } of puts) {
+      const before = expected.get(key);
+      if (before === undefined || ifAbsent || refs !== "" || replaced.has(key)) continue;
+      const sum = checksum(key, "", value);
+      if (this.#connection.run(REPLACE, sum, value, key, this.#sums.get(key, before), before) === 0) continue;
+      this.#sums.set(key, value, sum);
+      replaced.add(key);
+    }
+    return replaced;
+  }
+
+  #failedChecks(commit: Commit, replaced: ReadonlySet<string>): string[] {
+    const checks = (commit.checks ?? []).filter((check) => !replaced.has(check.key));
     const found = new Map<string, RecordRow>();
     for (let from = 0; from < checks.length; from += MAX_ROWS) {
       const keys = checks.slice(from, from + MAX_ROWS).map((check) => check.key);
-      const sql = `SELECT key, sum, refs, value FROM savepoint_record WHERE key IN (${list("?", keys.length)})`;
-      for (const row of this.#connection.rows<RecordRow>(sql, ...keys)) found.set(row.key, row);
+      for (const row of this.#connection.rows<RecordRow>(SELECT[keys.length] as string, ...keys))
+        found.set(row.key, row);
     }
     const failed = checks.filter((check) => !holds(check, found.get(check.key))).map((check) => check.key);
     if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
@@ -127,13 +167,14 @@ export class Writer {
     return this.#connection.row("SELECT key, sum, refs, value FROM savepoint_record WHERE key = ?", key);
   }
 
-  #writeRecords(commit: Commit): void {
+  #writeRecords(commit: Commit, replaced: ReadonlySet<string>): void {
     for (const target of commit.deletes ?? []) {
       if (typeof target === "string") this.#connection.run("DELETE FROM savepoint_record WHERE key = ?", target);
       else this.#connection.run("DELETE FROM savepoint_record WHERE key >= ? AND key < ?", target.from, target.to);
     }
     // In order: a later put of the same key wins, and one with `ifAbsent` sees those before it.
-    const puts = commit.puts ?? [];
+    const done = new Set(replaced);
+    const puts = (commit.puts ?? []).filter((put) => !done.delete(put.key));
     for (let from = 0; from < puts.length;) {
       const ifAbsent = puts[from]?.ifAbsent ?? false;
       let to = from + 1;
@@ -144,41 +185,29 @@ export class Writer {
   }
 
   #putRecords(puts: readonly Put[], ifAbsent: boolean): void {
-    const onConflict = ifAbsent
-      ? "NOTHING"
-      : "UPDATE SET sum = excluded.sum, refs = excluded.refs, value = excluded.value";
-    this.#connection.run(
-      `INSERT INTO savepoint_record (key, sum, refs, value) VALUES ${list("(?, ?, ?, ?)", puts.length)}
-       ON CONFLICT (key) DO ${onConflict}`,
-      ...puts.flatMap(({ key, value, refs = "" }) => [key, checksum(key, refs, value), refs, value]),
-    );
+    const sql = (ifAbsent ? INSERT_ABSENT : UPSERT)[puts.length] as string;
+    const values: (string | number)[] = [];
+    for (const { key, value, refs = "" } of puts) values.push(key, checksum(key, refs, value), refs, value);
+    this.#connection.run(sql, ...values);
   }
 
   /** Writes a run, in rows that are no larger than a packed one, and returns the number of its first item. */
   #writeItems(run: ItemRun): number {
-    const first = "first" in run ? run.first : this.#takeNumbers(run.counter, run.items.length);
-    // The caller worked from a state of the tape that is no longer true.
-    if (run.items.length > 0 && this.#isTaken(run.tape, first, run.items.length)) throw commitConflict([run.tape]);
+    const { tape, items } = run;
+    const first = "first" in run ? run.first : this.#takeNumbers(run.counter, items.length);
     let from = 0;
     let bytes = 0;
-    for (const [index, frame] of run.items.entries()) {
+    for (const [index, frame] of items.entries()) {
       bytes += frame.json.length;
-      if (bytes < RUN_BYTES && index < run.items.length - 1) continue;
-      insertRun(this.#connection, packRun(run.tape, first + from, run.items.slice(from, index + 1)));
+      if (bytes < RUN_BYTES && index < items.length - 1) continue;
+      const row = packRun(tape, first + from, items.slice(from, index + 1));
+      if (from > 0) insertRun(this.#connection, row);
+      // The caller worked from a state of the tape that is no longer true.
+      else if (!appendRun(this.#connection, row, items.length)) throw commitConflict([tape]);
       from = index + 1;
       bytes = 0;
     }
     return first;
-  }
-
-  /** Does the last row that starts before the end of these numbers reach into them? */
-  #isTaken(tape: string, first: number, count: number): boolean {
-    const last = this.#connection.row<{ end: number }>(
-      "SELECT first + count AS end FROM savepoint_run WHERE tape = ? AND first < ? ORDER BY first DESC LIMIT 1",
-      tape,
-      first + count,
-    );
-    return last !== undefined && last.end > first;
   }
 
   #takeNumbers(counter: string, count: number): number {
@@ -220,10 +249,33 @@ export class Writer {
   }
 }
 
+/** The checksums of the records that were replaced last: the next save asks for them again. */
+class KnownSums {
+  readonly #known = new Map<string, { value: string; sum: number }>();
+
+  get(key: string, value: string): number {
+    const known = this.#known.get(key);
+    return known?.value === value ? known.sum : checksum(key, "", value);
+  }
+
+  set(key: string, value: string, sum: number): void {
+    if (this.#known.size >= MAX_SUMS) this.#known.clear();
+    this.#known.set(key, { value, sum });
+  }
+}
+
 function holds(check: Check, row: RecordRow | undefined): boolean {
   if ("exists" in check) return row !== undefined;
   if (!row) return check.value === undefined;
   return row.value === check.value && isChecksum(row.sum, check.key, row.refs, row.value);
+}
+
+function statements(sql: (count: number) => string): readonly string[] {
+  return Array.from({ length: MAX_ROWS + 1 }, (_, count) => sql(count));
+}
+
+function insertInto(count: number): string {
+  return `INSERT INTO savepoint_record (key, sum, refs, value) VALUES ${list("(?, ?, ?, ?)", count)}`;
 }
 
 function list(part: string, count: number): string {

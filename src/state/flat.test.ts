@@ -1,0 +1,71 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { cloneValue } from "./clone.js";
+import { equalsFlat, flatten } from "./flat.js";
+import { ClassRegistry } from "./registry.js";
+import { isSame } from "./same.js";
+
+const registry = new ClassRegistry();
+const json = fc.jsonValue({ maxDepth: 4 }).map((value) => JSON.parse(JSON.stringify(value)) as unknown);
+/** Small parts, so that two that are made by chance are often almost the same. */
+const small = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    fc.constantFrom<unknown>(0, -0, 1, "", "a", true, false, null, Number.NaN, undefined),
+    fc.array(tie("value"), { maxLength: 3 }),
+    fc.dictionary(fc.constantFrom("a", "b", "$", "0"), tie("value"), { maxKeys: 3, noNullPrototype: true }),
+  ),
+})).value;
+
+describe("a flat form", () => {
+  it("equals the value it was made of, and copies of it", () => {
+    fc.assert(
+      fc.property(json, (value) => {
+        const flat = flatten(cloneValue(value, registry));
+        expect(flat === undefined || equalsFlat(flat, structuredClone(value))).toBe(true);
+      }),
+    );
+  });
+
+  it("never equals what the shadow it was made of does not", () => {
+    fc.assert(
+      fc.property(small, small, (one, other) => {
+        const shadow = cloneValue(one, registry);
+        const flat = flatten(shadow);
+        if (flat && equalsFlat(flat, other)) expect(isSame(shadow, other, registry)).toBe(true);
+      }),
+      { numRuns: 5000 },
+    );
+  });
+
+  it("tells what JSON would not", () => {
+    const flat = flatten({ a: [0, "x"], b: { c: null } }) ?? [];
+    const same = (value: unknown): boolean => equalsFlat(flat, value);
+    expect(same({ a: [0, "x"], b: { c: null } })).toBe(true);
+    // oxlint-disable-next-line no-sparse-arrays
+    const holes: unknown[] = [, "x"];
+    for (const other of [
+      { b: { c: null }, a: [0, "x"] },
+      { a: [-0, "x"], b: { c: null } },
+      { a: [0, "x"], b: { c: undefined } },
+      { a: [0, "x"], b: { c: null, d: undefined } },
+      { a: holes, b: { c: null } },
+      { a: [0, "x", undefined], b: { c: null } },
+      { a: { 0: 0, 1: "x" }, b: { c: null } },
+      { a: [0, "x"], b: new Date(0) },
+      { a: [0, "x"], b: Object.assign(Object.create(null) as object, { c: null }) },
+      { a: [0, "x"] },
+      [],
+      "a",
+      undefined,
+    ]) {
+      expect(same(other)).toBe(false);
+    }
+  });
+
+  it("is not there for what is more than plain JSON", () => {
+    for (const value of [new Date(), { $: 1 }, [new Map()], { a: new Uint8Array(2000) }, Number.NaN]) {
+      expect(flatten(cloneValue(value, registry))).toBeUndefined();
+    }
+  });
+});

@@ -1,0 +1,110 @@
+/**
+ * Keeps the WAL short. SQLite would copy it into the database inside some commit, and the event loop would wait for the
+ * disk; here a thread with a connection of its own does it, beside the commits.
+ *
+ * A passive checkpoint disturbs nobody, but while others write it never catches up, and the WAL cannot begin anew. Past a
+ * bound the writers of this process are held for the moment that it takes to copy the rest. A reader that holds on to an
+ * old state keeps even that from working; then it is tried again when there is that much more.
+ */
+import { Worker } from "node:worker_threads";
+import type { Connection, WalPages } from "./connection.js";
+
+/** Pages in the WAL that are worth copying. */
+const PAGES = 1000;
+/** Pages in the WAL at which writers are held. */
+const MAX_PAGES = 4000;
+/** Groups of commits after which the WAL is looked at: looking costs a little. */
+const EVERY = 8;
+
+type Mode = "PASSIVE" | "RESTART";
+type Answer = { readonly pages: WalPages } | { readonly error: unknown };
+
+export class WalKeeper {
+  readonly #connection: Connection;
+  readonly #path: string;
+  readonly #driver: string;
+  readonly #report: (message: string, error: unknown) => void;
+  #worker: Worker | undefined;
+  /** Gets what the thread says. */
+  #answer: (answer: Answer) => void = () => {};
+  #work: Promise<void> | undefined;
+  #groups = 0;
+  /** The pages at which it is worth trying again, where a reader has kept some from being copied. */
+  #next = 0;
+  #gaveUp = false;
+
+  /** @param driver the module to open the database with */
+  constructor(connection: Connection, path: string, driver: string, report: (message: string, error: unknown) => void) {
+    this.#connection = connection;
+    this.#path = path;
+    this.#driver = driver;
+    this.#report = report;
+    connection.checkpointEvery(0);
+  }
+
+  /** Notes that a group of commits was written. */
+  noteGroup(): void {
+    if (this.#work || this.#gaveUp || ++this.#groups % EVERY !== 0) return;
+    this.#work = this.#look()
+      .catch((error: unknown) => this.#giveUp(error))
+      .finally(() => (this.#work = undefined));
+  }
+
+  async close(): Promise<void> {
+    await this.#work;
+    await this.#end();
+  }
+
+  async #look(): Promise<void> {
+    const { log, checkpointed } = this.#connection.walPages();
+    // It has begun anew: what kept the last one from being copied is gone.
+    if (log < this.#next - PAGES) this.#next = 0;
+    if (log - checkpointed < PAGES || log < this.#next) return;
+    await this.#ask("PASSIVE");
+    // What was written meanwhile is not copied, and while there is such a rest the WAL does not begin anew.
+    if (this.#connection.walPages().log >= MAX_PAGES) await this.#connection.pause(() => this.#ask("RESTART"));
+    const left = this.#connection.walPages();
+    this.#next = left.log - left.checkpointed < PAGES ? 0 : left.log + PAGES;
+  }
+
+  async #ask(mode: Mode): Promise<WalPages> {
+    const worker = (this.#worker ??= this.#start());
+    const answer = await new Promise<Answer>((resolve) => {
+      this.#answer = resolve;
+      worker.postMessage(mode);
+    });
+    if ("error" in answer) throw answer.error;
+    return answer.pages;
+  }
+
+  #start(): Worker {
+    const workerData = { path: this.#path, driver: this.#driver };
+    const worker = new Worker(new URL("./wal-worker.mjs", import.meta.url), { workerData, execArgv: [] });
+    worker.unref();
+    worker.on("message", (answer: Answer) => this.#answer(answer));
+    worker.on("error", (error) => this.#answer({ error }));
+    worker.on("exit", () => {
+      this.#worker = undefined;
+      this.#answer({ error: new Error("The thread that keeps the WAL short has ended.") });
+    });
+    return worker;
+  }
+
+  /** From now on SQLite does it by itself: slower, but the WAL stays bounded. */
+  async #giveUp(error: unknown): Promise<void> {
+    this.#gaveUp = true;
+    this.#report("the WAL cannot be copied in the background, so some saves will wait for it", error);
+    this.#connection.checkpointEvery(PAGES);
+    await this.#end();
+  }
+
+  async #end(): Promise<void> {
+    const worker = this.#worker;
+    if (!worker) return;
+    await new Promise<void>((resolve) => {
+      worker.once("exit", () => resolve());
+      worker.ref();
+      worker.postMessage(undefined);
+    });
+  }
+}

@@ -1,0 +1,85 @@
+/** The WAL stays short while a process writes on and on, and while others read; and a thread that cannot is no disaster. */
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { openSqliteStore, type Store } from "../../src/store/index.js";
+import { Connection } from "../../src/store/sqlite/connection.js";
+import { driverModule, openDatabase } from "../../src/store/sqlite/driver.js";
+import { WalKeeper } from "../../src/store/sqlite/wal-keeper.js";
+import { makeFolder, removeFolder } from "./temporary-folder.js";
+
+let folder: string;
+let path: string;
+beforeEach(async () => {
+  folder = await makeFolder();
+  path = join(folder, "store.db");
+});
+afterEach(() => removeFolder(folder));
+
+const walBytes = async (): Promise<number> => (await stat(`${path}-wal`)).size;
+const BOUND = 4000 * 4120;
+
+/** Commits about 25 kB each, one after another. */
+async function write(store: Store, commits: number, tape: string, between = async (): Promise<void> => {}) {
+  for (let n = 0; n < commits; n++) {
+    const frame = { json: JSON.stringify("x".repeat(25_000)), refs: "" };
+    await store.commit({ items: [{ tape, first: n, items: [frame] }] });
+    await between();
+  }
+}
+
+describe("the WAL", () => {
+  it("stays short under sustained writes, with readers", async () => {
+    const store = await openSqliteStore(path, { durability: "process" });
+    const reader = await openSqliteStore(path, { durability: "process" });
+    let largest = 0;
+    await write(store, 3000, "t", async () => {
+      await reader.items([{ tape: "t", start: 0, count: 1 }]);
+      largest = Math.max(largest, await walBytes());
+    });
+    // 75 MB went through it, and more, for packing.
+    expect(largest).toBeLessThan(BOUND * 1.5);
+    await store.close();
+    await reader.close();
+  }, 60_000);
+
+  it("is short again when a reader that kept it long has ended", async () => {
+    const store = await openSqliteStore(path, { durability: "process" });
+    const database = await openDatabase(path);
+    await write(store, 100, "a");
+    database.exec("BEGIN");
+    database.prepare("SELECT count(*) FROM savepoint_run").get();
+    await write(store, 1000, "b");
+    expect(await walBytes()).toBeGreaterThan(BOUND);
+    database.exec("COMMIT");
+    await write(store, 300, "c");
+    const before = await walBytes();
+    await write(store, 1500, "d");
+    expect(await walBytes()).toBeLessThanOrEqual(before);
+    database.close();
+    await store.close();
+  }, 60_000);
+
+  it("is kept short by SQLite itself where there can be no thread for it, which is said once", async () => {
+    await (await openSqliteStore(path)).close();
+    const database = await openDatabase(path);
+    const connection = new Connection(database, "sqlite:test", true, {});
+    const reports: string[] = [];
+    const keeper = new WalKeeper(connection, join(folder, "no", "such", "folder"), await driverModule(), (message) =>
+      reports.push(message),
+    );
+    database.exec("CREATE TABLE other (body BLOB)");
+    const insert = database.prepare("INSERT INTO other VALUES (zeroblob(20000))");
+    for (let n = 0; n < 2000; n++) {
+      insert.run();
+      keeper.noteGroup();
+      if (n % 50 === 0) await sleep(1);
+    }
+    expect(reports).toEqual(["the WAL cannot be copied in the background, so some saves will wait for it"]);
+    // It was given up when it was first tried, at 1000 pages and whatever came while the thread started.
+    expect(await walBytes()).toBeLessThan(40_000_000 * 0.9);
+    await keeper.close();
+    await connection.close();
+  }, 60_000);
+});
