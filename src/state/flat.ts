@@ -14,8 +14,8 @@ class Length {
   constructor(readonly length: number) {}
 }
 
-/** The flat form of a shadow; `undefined` where it is more than plain JSON. */
-export function flatten(shadow: Shadow): Flat | undefined {
+/** The flat form of a shadow; `null` where it is more than plain JSON. */
+export function flatten(shadow: Shadow): Flat | null {
   const flat: (null | boolean | number | string | readonly string[] | Length)[] = [];
   const add = (part: Shadow): boolean => {
     if (typeof part !== "object" || part === null) {
@@ -32,7 +32,7 @@ export function flatten(shadow: Shadow): Flat | undefined {
     flat.push(shared(keys));
     return keys.every((key) => add(part[key] as Shadow));
   };
-  return add(shadow) ? flat : undefined;
+  return add(shadow) ? flat : null;
 }
 
 /** The part that is compared next. Nothing is called meanwhile that compares something else. */

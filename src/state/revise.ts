@@ -7,7 +7,7 @@
  */
 import { isSavepointError } from "../errors.js";
 import { checkArray, checkKeys, cloneValue, keyName } from "./clone.js";
-import { equalsFlat } from "./flat.js";
+import { equalsFlat, flatten } from "./flat.js";
 import { kindOf } from "./kind.js";
 import { CHUNK, type FrameLimits, ITEM, MIN_ELEMENT, SKELETON } from "./limits.js";
 import type { Path } from "./pointer.js";
@@ -180,7 +180,7 @@ class Revision {
 
   /** Is an element of a list certainly the same as a value? */
   equals(list: ListNode, at: number, value: unknown): boolean {
-    const flat = list.flat(at);
+    const flat = list.made(at, flatten);
     return flat !== null && equalsFlat(flat, value);
   }
 

@@ -8,7 +8,6 @@
  * A shadow is changed in place while a new state is compared with it. Whoever does that throws the shadow away when the
  * comparison or the commit fails.
  */
-import { type Flat, flatten } from "./flat.js";
 import { PieceTree } from "./piece-tree.js";
 import type { Piece } from "./refs.js";
 
@@ -79,8 +78,8 @@ export interface StoredParts {
 
 /** Elements of an array or set, pairs of a Map, or entries of an object, each an item. */
 export class ListNode extends PartsNode {
-  /** The flat forms of the elements, as far as they were asked for; `null` for one that has none. */
-  #flats: (Flat | null | undefined)[] = [];
+  /** What was made of the elements, as far as it was asked for; see {@link ListNode.made}. */
+  #made: unknown[] = [];
 
   constructor(
     readonly kind: ListKind,
@@ -92,10 +91,10 @@ export class ListNode extends PartsNode {
     super(elements.length, stored);
   }
 
-  /** An element in the form it is compared in; `null` where it is more than plain JSON. Plain elements never change. */
-  flat(index: number): Flat | null {
-    const flat = this.#flats[index];
-    return flat === undefined ? (this.#flats[index] = flatten(this.elements[index] as Shadow) ?? null) : flat;
+  /** What `make`, always the same, makes of an element: made once, because an element that has no nodes never changes. */
+  made<T extends object | null>(index: number, make: (element: Shadow) => T): T {
+    const made = this.#made[index] as T | undefined;
+    return made === undefined ? ((this.#made[index] = make(this.elements[index] as Shadow)) as T) : made;
   }
 
   /**
@@ -111,9 +110,9 @@ export class ListNode extends PartsNode {
     kept: readonly (number | undefined)[],
   ): void {
     // Made as long as the list first: what is beyond its end would move the parts to a wrong place.
-    this.#flats.length = this.elements.length;
-    const flats = kept.map((from) => (from === undefined ? undefined : this.#flats[from]));
-    this.#flats = replaceRange(this.#flats, start, end, flats);
+    this.#made.length = this.elements.length;
+    const made = kept.map((from) => (from === undefined ? undefined : this.#made[from]));
+    this.#made = replaceRange(this.#made, start, end, made);
     this.elements = replaceRange(this.elements, start, end, elements);
     if (this.keys) this.keys = replaceRange(this.keys, start, end, keys);
   }

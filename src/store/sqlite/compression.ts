@@ -5,15 +5,20 @@
 import { createRequire } from "node:module";
 import { promisify } from "node:util";
 import zlib from "node:zlib";
+import type { decompress as decompressInJavaScript } from "fzstd";
 
 /** What newer versions of `node:zlib` have. */
 interface Zstd {
-  zstdCompress(body: Uint8Array, options: object, done: (error: Error | null, packed: Buffer) => void): void;
-  zstdDecompressSync(body: Uint8Array): Buffer;
+  readonly zstdCompress: (
+    body: Uint8Array,
+    options: object,
+    done: (error: Error | null, packed: Buffer) => void,
+  ) => void;
+  readonly zstdDecompressSync: (body: Uint8Array) => Buffer;
   readonly constants: { readonly ZSTD_c_compressionLevel: number };
 }
 
-const zstd = "zstdCompress" in zlib ? (zlib as unknown as Zstd) : undefined;
+const native = "zstdCompress" in zlib ? (zlib as unknown as Zstd) : undefined;
 
 /** The body is stored as it is. */
 export const RAW = 0;
@@ -28,7 +33,7 @@ const MAX_RATIO = 0.8;
 const LEVEL = 1;
 
 /** Is there a compression that costs so little to read that everything may be compressed as soon as it is packed? */
-export const COMPRESSES_WELL = zstd !== undefined;
+export const COMPRESSES_WELL = native !== undefined;
 
 export interface Packed {
   readonly codec: number;
@@ -38,13 +43,13 @@ export interface Packed {
 /** Compresses a body off the main thread; leaves it as it is where that does not pay. */
 export async function compress(body: Uint8Array): Promise<Packed> {
   if (body.length < MIN_BYTES) return { codec: RAW, body };
-  const packed = zstd ? await withZstd(zstd, body) : await withDeflate(body);
+  const packed = native ? await withZstd(native, body) : await withDeflate(body);
   return packed.body.length <= body.length * MAX_RATIO ? packed : { codec: RAW, body };
 }
 
-async function withZstd({ zstdCompress, constants }: Zstd, body: Uint8Array): Promise<Packed> {
-  const params = { [constants.ZSTD_c_compressionLevel]: LEVEL };
-  return { codec: ZSTD, body: await promisify(zstdCompress)(body, { params }) };
+async function withZstd(zstd: Zstd, body: Uint8Array): Promise<Packed> {
+  const params = { [zstd.constants.ZSTD_c_compressionLevel]: LEVEL };
+  return { codec: ZSTD, body: await promisify(zstd.zstdCompress)(body, { params }) };
 }
 
 async function withDeflate(body: Uint8Array): Promise<Packed> {
@@ -53,9 +58,9 @@ async function withDeflate(body: Uint8Array): Promise<Packed> {
 
 /** Node's own; else one written in JavaScript, which is loaded only where it is needed. */
 function zstdDecompress(body: Uint8Array): Uint8Array {
-  if (zstd) return zstd.zstdDecompressSync(body);
-  const { decompress: inJavaScript } = createRequire(import.meta.url)("fzstd") as typeof import("fzstd");
-  return inJavaScript(body);
+  if (native) return native.zstdDecompressSync(body);
+  const fzstd = createRequire(import.meta.url)("fzstd") as { decompress: typeof decompressInJavaScript };
+  return fzstd.decompress(body);
 }
 
 /** The body as it was, or why it cannot be had. */
