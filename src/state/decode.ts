@@ -176,7 +176,7 @@ class Decoder {
       const tree = trees[index] as TreeNode;
       const frames = found.slice(from, from + tree.count);
       from += tree.count;
-      this.#finish(job, tree, addressesOf(wanted[index] as Piece[]), frames);
+      this.#finish(job, tree, wanted[index] as Piece[], frames);
     }
     await Promise.all(blobs.map((job) => this.#readBlob(job)));
   }
@@ -190,25 +190,29 @@ class Decoder {
     });
   }
 
-  #finish(job: Job, tree: TreeNode, places: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
+  #finish(job: Job, tree: TreeNode, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
     const { kind } = job.unread;
     if (kind === "text" || kind === "dense") this.#finishText(job, tree, frames);
-    else if (kind === "value") this.#finishValue(job, places, frames);
-    else this.#finishList(job, kind as ListNode["kind"], tree, places, frames);
+    else if (kind === "value") this.#finishValue(job, pieces, frames);
+    else this.#finishList(job, kind as ListNode["kind"], tree, pieces, frames);
   }
 
   #finishList(
     job: Job,
     kind: ListNode["kind"],
     tree: TreeNode,
-    places: readonly Piece[],
+    pieces: readonly Piece[],
     frames: readonly (Frame | Unreadable)[],
   ): void {
     const keyed = kind === "object" || kind === "dict";
     const elements: Shadow[] = [];
     const keys: string[] = [];
     const sizes: number[] = [];
-    for (const [index, frame] of frames.entries()) {
+    let piece = 0;
+    let end = pieces[0]?.count ?? 0;
+    for (let index = 0; index < frames.length; index++) {
+      const frame = frames[index] as Frame | Unreadable;
+      while (index >= end) end += pieces[++piece]?.count ?? Number.POSITIVE_INFINITY;
       if (!("json" in frame)) {
         this.#hole(keyed ? job.path : joinPointer(job.path, index), frame.unreadable);
         // An array keeps the places of what is whole; an object has lost the key as well.
@@ -219,7 +223,7 @@ class Decoder {
         continue;
       }
       const at = elements.length;
-      let parsed = parseFrame(frame, (places[index] as Piece).tape);
+      let parsed = parseFrame(frame, (pieces[piece] as Piece).tape);
       if (keyed) {
         const [key, value] = parsed as [string, Parsed];
         keys.push(key);
@@ -257,9 +261,9 @@ class Decoder {
     this.#put(job, new TextNode(text, lengths, value, { tree: new PieceTree(tree), sizes }));
   }
 
-  #finishValue(job: Job, places: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
+  #finishValue(job: Job, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
     const frame = frames[0];
-    const piece = places[0];
+    const piece = pieces[0];
     if (!frame || !piece || !("json" in frame)) {
       this.#hole(job.path, frame && "unreadable" in frame ? frame.unreadable : "it is missing");
       return job.put(null);
