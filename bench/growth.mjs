@@ -1,60 +1,100 @@
 // One conversation that grows by a 1 kB message a step, saved at every step: Savepoint beside LangGraph's SQLite saver
 // and a JSON file per step. All run here, in turns, on the same states.
-//
-//   npm run bench [steps]
-//
-// The peers live in bench/peers, so that the package does not depend on them; they are installed on the first run.
-import { spawnSync } from "node:child_process";
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from "node:fs";
-import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
+import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
 import { Savepoint } from "savepoint";
+import { inFolder, inTurns, median, sizeOf, timed } from "./lib/measure.mjs";
+import { loadSqliteSaver } from "./lib/peers.mjs";
+import { bytes, ms, ratio, report } from "./lib/report.mjs";
 
 /** @typedef {{ id: string; role: string; content: string }} Message */
-/** @typedef {{ total: number; at: number[]; bytes: number; load: number }} Result */
-/** @typedef {{ name: string; run: (folder: string, steps: number) => Promise<Result> }} Contender */
+/** @typedef {{ total: number; at: number[]; bytes: number; load: number; history: number }} Result */
 
-const STEPS = Number(process.argv[2] ?? 1000);
-const ROUNDS = 3;
-const MARKS = [10, 100, 1000, 3000, 10_000].filter((step) => step <= STEPS);
-const peers = fileURLToPath(new URL("./peers/", import.meta.url));
+const PEER = "LangGraph SqliteSaver";
+const MARKS = [10, 100, 1000, 3000, 10_000];
+const READS = 15;
 
-/** @type {Contender[]} */
-const contenders = [
-  { name: "Savepoint, process", run: (folder, steps) => savepoint(folder, steps, "process") },
-  { name: "Savepoint, power", run: (folder, steps) => savepoint(folder, steps, "power") },
-  { name: "Savepoint append, process", run: appending },
-  { name: "LangGraph SqliteSaver", run: langGraph },
-  { name: "a JSON file per step, fsynced", run: jsonFiles },
-];
-
-installPeers();
-/** @type {Map<string, Result[]>} */
-const results = new Map(contenders.map(({ name }) => [name, []]));
-for (let round = 0; round < ROUNDS; round++) {
-  for (const { name, run } of contenders) {
-    const folder = mkdtempSync(join(tmpdir(), "savepoint-bench-"));
-    try {
-      results.get(name)?.push(await run(folder, STEPS));
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
-    console.error(`round ${round + 1}/${ROUNDS}: ${name}`);
-  }
+/** @param {string[]} args steps, if not 1,000 and 3,000 */
+export default async function growth(args) {
+  const tables = [];
+  for (const steps of args.length > 0 ? args.map(Number) : [1000, 3000]) tables.push(await compare(steps));
+  if (args.length === 0) tables.push(await far(10_000));
+  report("growth", tables);
 }
-report();
+
+/** @param {number} steps */
+async function compare(steps) {
+  const SqliteSaver = await loadSqliteSaver();
+  const results = await inTurns(
+    {
+      "Savepoint, process": () => inFolder((folder) => savepoint(folder, steps, "process")),
+      "Savepoint, power": () => inFolder((folder) => savepoint(folder, steps, "power")),
+      "Savepoint append, process": () => inFolder((folder) => appending(folder, steps, "process")),
+      [PEER]: () => inFolder((folder) => langGraph(SqliteSaver, folder, steps)),
+      "a JSON file per step, fsynced": () => inFolder((folder) => jsonFiles(folder, steps)),
+    },
+    steps > 1000 ? 2 : 5,
+  );
+  const marks = MARKS.filter((mark) => mark <= steps);
+  const of = (/** @type {string} */ name, /** @type {(result: Result) => number} */ pick) =>
+    median((results[name] ?? []).map(pick));
+  return {
+    title: `${steps} steps of 1 kB, the whole state handed over at each`,
+    head: [
+      "",
+      "total (spread)",
+      ...marks.map((mark) => `save at ${mark}`),
+      "on disk",
+      "load latest",
+      "history of 10",
+      "time vs. peer",
+      "bytes vs. peer",
+      "load vs. peer",
+    ],
+    rows: Object.keys(results).map((name) => {
+      const totals = (results[name] ?? []).map((result) => result.total);
+      const versus = (/** @type {(result: Result) => number} */ pick) => ratio(of(name, pick) / of(PEER, pick));
+      return [
+        name,
+        `${ms(of(name, (r) => r.total))} (${Math.min(...totals).toFixed(0)}–${Math.max(...totals).toFixed(0)})`,
+        ...marks.map((_, index) => ms(of(name, (r) => r.at[index] ?? 0))),
+        bytes(of(name, (r) => r.bytes)),
+        ms(of(name, (r) => r.load)),
+        name.includes("JSON") ? "–" : ms(of(name, (r) => r.history)),
+        versus((r) => r.total),
+        versus((r) => r.bytes),
+        versus((r) => r.load),
+      ];
+    }),
+    notes: [
+      "SqliteSaver runs with `synchronous = NORMAL`, as Savepoint does with `process`; `power` waits for the disk at every save.",
+    ],
+  };
+}
+
+/** Savepoint alone: is a save late in a long session as cheap as an early one? @param {number} steps */
+async function far(steps) {
+  const marks = MARKS.filter((mark) => mark <= steps);
+  const results = await inTurns(
+    { "append, process": () => inFolder((folder) => appending(folder, steps, "process")) },
+    3,
+  );
+  return {
+    title: `Savepoint alone to ${steps} steps`,
+    head: ["", "total", ...marks.map((mark) => `save at ${mark}`), `at ${steps} vs. at 10`, "on disk"],
+    rows: Object.entries(results).map(([name, runs]) => {
+      const at = marks.map((_, index) => median(runs.map((run) => run.at[index] ?? 0)));
+      const last = at.at(-1) ?? Number.NaN;
+      return [
+        name,
+        ms(median(runs.map((run) => run.total))),
+        ...at.map(ms),
+        ratio(last / (at[0] ?? Number.NaN)),
+        bytes(median(runs.map((run) => run.bytes))),
+      ];
+    }),
+  };
+}
 
 /** @param {string} folder @param {number} steps @param {"process" | "power"} durability @returns {Promise<Result>} */
 async function savepoint(folder, steps, durability) {
@@ -63,59 +103,56 @@ async function savepoint(folder, steps, durability) {
   const session = sp.session("thread");
   const timing = await grow(steps, (messages) => session.save({ messages }));
   await sp.close();
-  return { ...timing, bytes: sizeOf(folder), load: await loadSavepoint(url) };
+  return { ...timing, bytes: sizeOf(folder), ...(await readSavepoint(url)) };
 }
 
-/** @param {string} folder @param {number} steps @returns {Promise<Result>} */
-async function appending(folder, steps) {
+/** @param {string} folder @param {number} steps @param {"process" | "power"} durability @returns {Promise<Result>} */
+async function appending(folder, steps, durability) {
   const url = `sqlite:${join(folder, "bench.db")}`;
-  const sp = await Savepoint.open(url, { durability: "process" });
+  const sp = await Savepoint.open(url, { durability });
   const session = sp.session("thread");
   await session.save({ messages: [makeMessage(-1)] });
   const timing = await grow(steps, (messages) => session.append("/messages", [messages.at(-1)]));
   await sp.close();
-  return { ...timing, bytes: sizeOf(folder), load: await loadSavepoint(url) };
+  return { ...timing, bytes: sizeOf(folder), ...(await readSavepoint(url)) };
 }
 
-/** @param {string} url */
-async function loadSavepoint(url) {
+/** Reads from the store every time: nothing is kept between two loads by id. @param {string} url */
+async function readSavepoint(url) {
   const sp = await Savepoint.open(url);
-  const times = [];
-  for (let n = 0; n < 15; n++) {
-    const other = await Savepoint.open(url);
-    times.push(await timed(() => other.session("thread").latest()));
-    await other.close();
+  const session = sp.session("thread");
+  const { id } = /** @type {{ id: string }} */ (await session.head());
+  const [load, history] = [[], []].map(() => /** @type {number[]} */ ([]));
+  for (let n = 0; n < READS; n++) {
+    load?.push(await timed(() => session.load(id)));
+    history?.push(await timed(() => session.history({ limit: 10 }).all()));
   }
   await sp.close();
-  return median(times);
+  return { load: median(load ?? []), history: median(history ?? []) };
 }
 
-/** @param {string} folder @param {number} steps @returns {Promise<Result>} */
-async function langGraph(folder, steps) {
-  const require = createRequire(join(peers, "package.json"));
-  const entry = pathToFileURL(require.resolve("@langchain/langgraph-checkpoint-sqlite")).href;
-  const { SqliteSaver } = await import(entry);
+/** @param {any} SqliteSaver @param {string} folder @param {number} steps @returns {Promise<Result>} */
+async function langGraph(SqliteSaver, folder, steps) {
   const saver = SqliteSaver.fromConnString(join(folder, "bench.db"));
-  let config = { configurable: { thread_id: "thread", checkpoint_ns: "" } };
+  const thread = { configurable: { thread_id: "thread", checkpoint_ns: "" } };
+  let config = thread;
   const timing = await grow(steps, async (messages, step) => {
     const id = `1ef00000-0000-6000-8000-${String(step).padStart(12, "0")}`;
     const versions = { messages: step + 1 };
-    const checkpoint = {
-      v: 4,
-      id,
-      ts: new Date().toISOString(),
-      channel_values: { messages },
-      channel_versions: versions,
-      versions_seen: {},
-    };
+    const ts = new Date().toISOString();
+    const checkpoint = { v: 4, id, ts, channel_values: { messages }, channel_versions: versions, versions_seen: {} };
     config = await saver.put(config, checkpoint, { source: "loop", step, parents: {} }, versions);
   });
-  const times = [];
-  for (let n = 0; n < 15; n++) {
-    times.push(await timed(() => saver.getTuple({ configurable: { thread_id: "thread", checkpoint_ns: "" } })));
+  const [load, history] = [[], []].map(() => /** @type {number[]} */ ([]));
+  for (let n = 0; n < READS; n++) {
+    load?.push(await timed(() => saver.getTuple(thread)));
+    const list = async () => {
+      for await (const _ of saver.list(thread, { limit: 10 }));
+    };
+    if (n < 5) history?.push(await timed(list));
   }
   saver.db.close();
-  return { ...timing, bytes: sizeOf(folder), load: median(times) };
+  return { ...timing, bytes: sizeOf(folder), load: median(load ?? []), history: median(history ?? []) };
 }
 
 /** @param {string} folder @param {number} steps @returns {Promise<Result>} */
@@ -126,18 +163,17 @@ async function jsonFiles(folder, steps) {
     fsyncSync(file);
     closeSync(file);
   });
-  const { readFileSync } = await import("node:fs");
-  const load = median(
-    await Promise.all(
-      Array.from({ length: 15 }, () =>
-        timed(() => JSON.parse(readFileSync(join(folder, `${steps - 1}.json`), "utf8"))),
-      ),
-    ),
-  );
-  return { ...timing, bytes: sizeOf(folder), load };
+  const load = [];
+  for (let n = 0; n < READS; n++) {
+    load.push(await timed(() => JSON.parse(readFileSync(join(folder, `${steps - 1}.json`), "utf8"))));
+  }
+  return { ...timing, bytes: sizeOf(folder), load: median(load), history: 0 };
 }
 
-/** Saves a growing list step by step: the time of all, and the median around each mark. @param {number} steps @param {(messages: Message[], step: number) => unknown} save */
+/**
+ * Saves a growing list step by step: the time of all, and the median around each mark.
+ * @param {number} steps @param {(messages: Message[], step: number) => unknown} save
+ */
 async function grow(steps, save) {
   /** @type {Message[]} */
   const messages = [];
@@ -147,59 +183,15 @@ async function grow(steps, save) {
     messages.push(makeMessage(step));
     times.push(await timed(() => save(messages, step)));
   }
-  const at = MARKS.map((mark) => median(times.slice(Math.max(0, mark - 10), mark)));
+  // Around the mark and wide enough that packing, which comes every 64 steps, is in it where it can be.
+  const at = MARKS.filter((mark) => mark <= steps).map((mark) => {
+    const width = Math.min(mark - 1, 64);
+    return median(times.slice(mark - width, mark));
+  });
   return { total: times.reduce((sum, time) => sum + time, 0), at };
 }
 
 /** @param {number} step @returns {Message} */
-function makeMessage(step) {
+export function makeMessage(step) {
   return { id: `m${step}`, role: step % 2 ? "assistant" : "user", content: `${step} `.padEnd(1000, "abcdefgh ") };
-}
-
-/** @param {() => unknown} work */
-async function timed(work) {
-  const start = performance.now();
-  await work();
-  return performance.now() - start;
-}
-
-/** @param {number[]} values */
-function median(values) {
-  return [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
-}
-
-/** @param {string} folder */
-function sizeOf(folder) {
-  return readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
-}
-
-function installPeers() {
-  if (existsSync(join(peers, "node_modules", "@langchain"))) return;
-  console.error("installing the peers (better-sqlite3 may have to compile, which takes minutes)");
-  const { status } = spawnSync("npm", ["ci"], { cwd: peers, stdio: ["ignore", "inherit", "inherit"] });
-  if (status !== 0) throw new Error("the peers could not be installed");
-}
-
-function report() {
-  const peer = results.get("LangGraph SqliteSaver") ?? [];
-  const head = ["", "total", ...MARKS.map((mark) => `save at ${mark}`), "on disk", "load latest", "time ×", "bytes ×"];
-  const rows = contenders.map(({ name }) => {
-    const mine = results.get(name) ?? [];
-    const of = (/** @type {(result: Result) => number} */ pick, /** @type {Result[]} */ list = mine) =>
-      median(list.map(pick));
-    const spread = mine.map((result) => result.total).sort((a, b) => a - b);
-    return [
-      name,
-      `${of((r) => r.total).toFixed(0)} ms (${spread.at(0)?.toFixed(0)}–${spread.at(-1)?.toFixed(0)})`,
-      ...MARKS.map((_, index) => `${of((r) => r.at[index] ?? 0).toFixed(2)} ms`),
-      `${(of((r) => r.bytes) / 1e6).toFixed(2)} MB`,
-      `${of((r) => r.load).toFixed(2)} ms`,
-      (of((r) => r.total) / of((r) => r.total, peer)).toFixed(4),
-      (of((r) => r.bytes) / of((r) => r.bytes, peer)).toFixed(5),
-    ];
-  });
-  console.log(
-    `${STEPS} steps, Node ${process.version}, medians of ${ROUNDS} rounds; × against LangGraph's SqliteSaver\n`,
-  );
-  for (const row of [head, head.map(() => "---"), ...rows]) console.log(`| ${row.join(" | ")} |`);
 }

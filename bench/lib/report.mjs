@@ -1,0 +1,41 @@
+// Results as Markdown, for people, and as JSON, for everything else.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const results = fileURLToPath(new URL("../results/", import.meta.url));
+
+/** @typedef {{ title: string; head: string[]; rows: (string | number)[][]; notes?: string[] }} Table */
+
+/** Prints tables, and writes them to `bench/results`. @param {string} name @param {Table[]} tables */
+export function report(name, tables) {
+  const machine = `Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), ${process.platform}`;
+  const text = tables.map(toMarkdown).join("\n\n");
+  mkdirSync(results, { recursive: true });
+  writeFileSync(join(results, `${name}.md`), `${text}\n\n${machine}\n`);
+  const at = new Date().toISOString();
+  writeFileSync(join(results, `${name}.json`), `${JSON.stringify({ name, at, machine, tables }, undefined, 2)}\n`);
+  console.log(`${text}\n\n${machine}\n`);
+}
+
+/** @param {Table} table */
+function toMarkdown({ title, head, rows, notes = [] }) {
+  const lines = [head, head.map((_, index) => (index === 0 ? "---" : "--:")), ...rows];
+  const table = lines.map((line) => `| ${line.join(" | ")} |`).join("\n");
+  return [`**${title}**`, table, ...notes].join("\n\n");
+}
+
+/** @param {number} value milliseconds */
+export const ms = (value) => (value >= 100 ? `${value.toFixed(0)} ms` : `${value.toFixed(value >= 10 ? 1 : 2)} ms`);
+
+/** @param {number} value bytes */
+export function bytes(value) {
+  if (value >= 1e6) return `${(value / 1e6).toFixed(2)} MB`;
+  return value >= 1e4 ? `${(value / 1e3).toFixed(1)} kB` : `${value.toFixed(0)} B`;
+}
+
+/** A ratio below one as a fraction. @param {number} value */
+export function ratio(value) {
+  return value < 0.5 ? `1/${(1 / value).toFixed(1 / value >= 10 ? 0 : 1)}` : `${value.toFixed(2)}×`;
+}
