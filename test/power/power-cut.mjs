@@ -20,7 +20,9 @@ const reader = fileURLToPath(new URL("reader.mjs", import.meta.url));
 const TURN_OFF = `open(my $d, "<", $ARGV[0]) or die $!; my $f = pack("L", 2); ioctl($d, 0x8004587D, $f) or die $!`;
 
 if (process.platform !== "linux" || process.getuid?.() !== 0) {
-  console.error("The power-cut test needs Linux and root: it mounts a file system and shuts it down. Nothing was done.");
+  console.error(
+    "The power-cut test needs Linux and root: it mounts a file system and shuts it down. Nothing was done.",
+  );
   process.exit(1);
 }
 

@@ -1,8 +1,14 @@
 /** Damages what a SQLite store has stored, through a connection of its own. */
 import type { Damage, DamageTarget } from "savepoint/testing";
 import type { SqliteDatabase, SqliteValue } from "../../src/store/index.js";
+import { Connection } from "../../src/store/sqlite/connection.js";
+import { type RunRow, unpackRun } from "../../src/store/sqlite/run-codec.js";
+import { Sealer } from "../../src/store/sqlite/sealer.js";
+import { Tail } from "../../src/store/sqlite/tail.js";
 
 export function damageSqlite(database: SqliteDatabase, target: DamageTarget, how: Damage): void {
+  foldTail(database);
+  if (target.kind === "item" && how === "flip" && flipPacked(database, target.tape, target.item)) return;
   switch (target.kind) {
     case "record":
       return damageCell(database, "savepoint_record", "value", how, "key = ?", target.key);
@@ -13,6 +19,30 @@ export function damageSqlite(database: SqliteDatabase, target: DamageTarget, how
     case "blob":
       return damageCell(database, "savepoint_blob", "body", how, "hash = ?", target.hash);
   }
+}
+
+/** Writes the commits that wait to the tables, where they can be damaged one by one. */
+function foldTail(database: SqliteDatabase): void {
+  const connection = new Connection(database, "sqlite: (damaged)", false, {});
+  database.exec("BEGIN IMMEDIATE");
+  new Tail(connection, new Sealer(connection, {}), {}, false).fold();
+  database.exec("COMMIT");
+}
+
+/** Flips a bit in an item that is packed with others; `false` where it stands alone. */
+function flipPacked(database: SqliteDatabase, tape: string, item: number): boolean {
+  const row = database
+    .prepare("SELECT * FROM savepoint_run WHERE tape = ? AND first <= ? ORDER BY first DESC LIMIT 1")
+    .get(tape, item) as (RunRow & { id: number }) | undefined;
+  const items = row && row.count > 1 ? unpackRun(row) : { unreadable: "" };
+  if (!row || "unreadable" in items) return false;
+  const lengths = items.map((frame) => ("json" in frame ? Buffer.byteLength(frame.json) : 0));
+  const start = lengths.slice(0, item - row.first).reduce((sum, length) => sum + length, 0);
+  const body = Uint8Array.from(row.body);
+  const middle = start + ((lengths[item - row.first] as number) >> 1);
+  body[middle] = (body[middle] as number) ^ 1;
+  database.prepare("UPDATE savepoint_run SET body = ? WHERE id = ?").run(body, row.id);
+  return true;
 }
 
 /** The cell must be the only one that `where` finds, so that nothing else is damaged. */

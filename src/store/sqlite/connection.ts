@@ -23,7 +23,8 @@ export class Connection {
   // Kept referenced for as long as its statements: one driver crashes if the database is collected before them.
   readonly #database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
-  readonly #owned: boolean;
+  /** Is it ours alone? */
+  readonly owned: boolean;
   readonly #busyTimeout: number;
   #poison: unknown;
   #closed = false;
@@ -35,7 +36,7 @@ export class Connection {
     this.url = url;
     this.#sync = sync;
     this.#database = database;
-    this.#owned = owned;
+    this.owned = owned;
     this.#busyTimeout = busyTimeoutOf(options);
     database.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT}`);
   }
@@ -136,7 +137,7 @@ export class Connection {
     await this.#turn;
     await this.#sync?.close();
     this.#statements.clear();
-    if (!this.#owned) return;
+    if (!this.owned) return;
     try {
       // SQLite does this by itself when the last connection closes, unless a driver keeps statements alive.
       this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");

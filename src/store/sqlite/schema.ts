@@ -32,6 +32,15 @@ const MIGRATIONS: readonly string[] = [
     body BLOB NOT NULL
   );
   CREATE UNIQUE INDEX savepoint_run_place ON savepoint_run (tape, first);
+  -- Commits that wait to be folded into these tables, and those that were too damaged for it; see tail.ts.
+  CREATE TABLE savepoint_tail (
+    id INTEGER PRIMARY KEY,
+    names TEXT NOT NULL,
+    names_sum INTEGER NOT NULL,
+    sum INTEGER NOT NULL,
+    body BLOB NOT NULL
+  );
+  CREATE TABLE savepoint_lost (id INTEGER PRIMARY KEY, names, names_sum, sum, body);
   CREATE TABLE savepoint_blob (
     hash TEXT PRIMARY KEY,
     used_at INTEGER NOT NULL,

@@ -33,6 +33,7 @@ export class Sealer {
   readonly #connection: Connection;
   readonly #probe: (point: WritePoint) => void;
   readonly #compress: boolean;
+  readonly #compressesAtOnce: boolean;
   readonly #report: (message: string, error: unknown) => void;
   /** Items of each tape that were not packed yet, and the number from which on; unknown until a tape is first packed. */
   readonly #loose = new Map<string, { items: number; bytes: number; from?: number }>();
@@ -42,11 +43,13 @@ export class Sealer {
     this.#connection = connection;
     this.#probe = options.probe ?? (() => {});
     this.#compress = options.compress ?? true;
+    this.#compressesAtOnce = this.#compress && COMPRESSES_WELL;
     this.#report = backgroundReport(options);
   }
 
   /** Notes items that were committed; packs their tape in the background once a full run has gathered. */
   noteNew({ tape, items }: ItemRun): void {
+    if (items.length >= RUN_ITEMS && !this.#compressesAtOnce) return;
     let loose = this.#loose.get(tape);
     if (!loose) {
       this.#loose.set(tape, (loose = { items: 0, bytes: 0 }));
@@ -65,7 +68,7 @@ export class Sealer {
     try {
       const loose = this.#loose.get(tape);
       const from = loose?.from ?? this.#startOfTail(tape);
-      const next = await this.#seal(tape, from, { all: false, compressing: this.#compress && COMPRESSES_WELL });
+      const next = await this.#seal(tape, from, { all: false, compressing: this.#compressesAtOnce });
       if (loose) loose.from = next.from;
     } catch (error) {
       // Others who write, and closing, come first. Anything else will soon be a failure of somebody's commit as well.

@@ -7,6 +7,7 @@
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { isSavepointError } from "../../errors.js";
 import { isChecksum } from "../checksum.js";
 import { storeClosed } from "../closed.js";
 import { GroupCommit } from "../group-commit.js";
@@ -32,6 +33,7 @@ import { type RecordRow, RUN_ITEMS } from "./rows.js";
 import { type RunHead, type RunRow, unpackRefs, unpackRun } from "./run-codec.js";
 import { migrate } from "./schema.js";
 import { Sealer } from "./sealer.js";
+import { Tail } from "./tail.js";
 import { WalKeeper } from "./wal-keeper.js";
 import { WalSync } from "./wal-sync.js";
 import { Writer } from "./writer.js";
@@ -111,7 +113,9 @@ class SqliteStore implements Store {
   readonly #file: StoreFile | undefined;
   readonly #clock: () => number;
   readonly #sealer: Sealer;
+  readonly #tail: Tail;
   readonly #commits: GroupCommit;
+  #folding: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(connection: Connection, options: SqliteOptions, file?: StoreFile) {
@@ -121,10 +125,14 @@ class SqliteStore implements Store {
     this.#file = file;
     this.#clock = options.now ?? Date.now;
     this.#sealer = new Sealer(connection, options);
-    const writer = new Writer(connection, this.#sealer, options);
+    // Through a handle of the caller's own others may write as well, and nobody would notice.
+    this.#tail = new Tail(connection, this.#sealer, options, connection.owned);
+    const report = backgroundReport(options);
+    const writer = new Writer(connection, this.#sealer, this.#tail, options);
     this.#commits = new GroupCommit(async (commits) => {
       const outcomes = await writer.apply(commits);
       file?.keeper.noteGroup();
+      if (this.#tail.isFull) this.#folding ??= this.#foldAside(report);
       return outcomes;
     });
   }
@@ -222,6 +230,7 @@ class SqliteStore implements Store {
     options: { below: number; repack?: boolean },
   ): Promise<Freed> {
     this.#checkOpen();
+    await this.#settle();
     return this.#sealer.retain(tape, live, options);
   }
 
@@ -255,6 +264,7 @@ class SqliteStore implements Store {
   async compact(): Promise<void> {
     this.#checkOpen();
     try {
+      await this.#settle();
       await this.#sealer.sealAll();
       await this.#connection.giveSpaceBack();
     } catch (error) {
@@ -284,14 +294,35 @@ class SqliteStore implements Store {
 
   async #close(): Promise<void> {
     await this.#commits.idle();
+    await this.#folding;
+    // What stays in the tail, should this fail, is folded by whoever opens the file next.
+    await this.#settle().catch(() => {});
     await this.#sealer.idle();
     await this.#file?.keeper.close();
     await this.#connection.close();
   }
 
-  #read<T>(work: () => T): T {
+  /** Writes what waits in the tail to the tables, where it can be found. */
+  async #settle(): Promise<void> {
+    if (!this.#tail.isEmpty) await this.#connection.transaction("Reading", () => this.#tail.fold());
+  }
+
+  /** Packs the tail away while nobody waits for it. Whoever reads does it too, so a failure is no loss. */
+  async #foldAside(report: (message: string, error: unknown) => void): Promise<void> {
+    try {
+      await this.#connection.transaction("Writing to", () => this.#tail.fold());
+    } catch (error) {
+      if (!isSavepointError(error, "BUSY") && !isSavepointError(error, "CLOSED")) {
+        report("commits could not be folded into the tables, and stay as they are", error);
+      }
+    }
+    this.#folding = undefined;
+  }
+
+  async #read<T>(work: () => T): Promise<T> {
     this.#checkOpen();
     try {
+      await this.#settle();
       return work();
     } catch (error) {
       throw sqliteFailure(error, this.url, "Reading");

@@ -4,47 +4,34 @@ import { checksum, isChecksum } from "../checksum.js";
 import { commitConflict } from "../conflict.js";
 import { counterDamaged, readCounter } from "../counter.js";
 import type { Outcome } from "../group-commit.js";
-import type { Check, Commit, CommitResult, ItemRun, Put } from "../store.js";
+import type { Check, Commit, CommitResult, ItemRun } from "../store.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { RAW } from "./compression.js";
 import { packRun } from "./run-codec.js";
 import { appendRun, insertRun, type RecordRow, RUN_BYTES } from "./rows.js";
+import { findRecords, putRecords } from "./records.js";
 import type { Sealer } from "./sealer.js";
+import type { Tail } from "./tail.js";
 
 /** How long a transaction may keep the event loop from its turn, in milliseconds. */
 const MAX_BLOCKING = 3;
-
-/** Records read or written by one statement. */
-const MAX_ROWS = 8;
-
-/** Checksums that are remembered. */
-const MAX_SUMS = 1000;
 
 const NOTHING: ReadonlySet<string> = new Set();
 
 const REPLACE = "UPDATE savepoint_record SET sum = ?, value = ? WHERE key = ? AND sum = ? AND refs = '' AND value = ?";
 
-/** Statements by how many records they read or write. */
-const SELECT = statements(
-  (count) => `SELECT key, sum, refs, value FROM savepoint_record WHERE key IN (${list("?", count)})`,
-);
-const INSERT_ABSENT = statements((count) => `${insertInto(count)} ON CONFLICT (key) DO NOTHING`);
-const UPSERT = statements(
-  (count) =>
-    `${insertInto(count)} ON CONFLICT (key) DO UPDATE SET sum = excluded.sum, refs = excluded.refs, value = excluded.value`,
-);
-
 export class Writer {
   readonly #connection: Connection;
   readonly #sealer: Sealer;
+  readonly #tail: Tail;
   readonly #clock: () => number;
   readonly #probe: (point: WritePoint) => void;
-  readonly #sums = new KnownSums();
 
-  constructor(connection: Connection, sealer: Sealer, options: SqliteOptions) {
+  constructor(connection: Connection, sealer: Sealer, tail: Tail, options: SqliteOptions) {
     this.#connection = connection;
     this.#sealer = sealer;
+    this.#tail = tail;
     this.#clock = options.now ?? Date.now;
     this.#probe = options.probe ?? (() => {});
   }
@@ -61,7 +48,6 @@ export class Writer {
     this.#probe("committed");
     await this.#connection.durable(commits.length === 1);
     this.#probe("durable");
-    this.#note(commits, outcomes);
     return outcomes;
   }
 
@@ -72,42 +58,52 @@ export class Writer {
     try {
       await this.#connection.transaction("Writing to", () => {
         this.#probe("begin");
+        this.#tail.begin();
         tried = 0;
         const deadline = performance.now() + MAX_BLOCKING;
         for (const commit of commits) {
           tried++;
-          outcomes.push(commits.length === 1 ? this.#write(commit) : this.#applyAlone(commit));
+          outcomes.push(commits.length === 1 ? this.#apply(commit) : this.#applyAlone(commit));
           if (performance.now() >= deadline) break;
         }
         this.#probe("commit");
       });
       return outcomes;
     } catch (error) {
+      this.#tail.forget();
       const failure = error as SavepointError;
       return Array.from({ length: tried }, () => failure);
     }
   }
 
-  /** Tells the sealer what has come. */
-  #note(commits: readonly Commit[], outcomes: readonly Outcome[]): void {
-    for (const [index, commit] of commits.entries()) {
-      if ("firsts" in (outcomes[index] as Outcome)) for (const run of commit.items ?? []) this.#sealer.noteNew(run);
+  /** One of several commits: it fails alone, as if the others had not been there. */
+  #applyAlone(commit: Commit): Outcome {
+    try {
+      return this.#apply(commit, "SAVEPOINT one_commit");
+    } catch (error) {
+      // A commit that cannot be applied; anything else has failed the whole transaction.
+      if (error instanceof SavepointError) return error;
+      throw error;
     }
   }
 
-  /** One of several commits: it fails alone, as if the others had not been there. */
-  #applyAlone(commit: Commit): Outcome {
-    this.#connection.run("SAVEPOINT one_commit");
+  /** Writes a commit to the tail, or else to the tables. @param savepoint begins what can be taken back alone */
+  #apply(commit: Commit, savepoint?: string): CommitResult {
+    const appended = this.#tail.append(commit);
+    if (appended) return appended;
+    this.#tail.fold();
+    if (savepoint === undefined) return this.#write(commit);
+    this.#connection.run(savepoint);
     try {
       const result = this.#write(commit);
       this.#connection.run("RELEASE one_commit");
       return result;
     } catch (error) {
-      // A commit that cannot be applied; anything else has failed the whole transaction.
-      if (!(error instanceof SavepointError)) throw error;
-      this.#connection.run("ROLLBACK TO one_commit");
-      this.#connection.run("RELEASE one_commit");
-      return error;
+      if (error instanceof SavepointError) {
+        this.#connection.run("ROLLBACK TO one_commit");
+        this.#connection.run("RELEASE one_commit");
+      }
+      throw error;
     }
   }
 
@@ -123,6 +119,8 @@ export class Writer {
     this.#probe("items");
     this.#writeBlobs(commit);
     this.#probe("blobs");
+    this.#tail.note(commit);
+    for (const run of commit.items ?? []) this.#sealer.noteNew(run);
     return { firsts };
   }
 
@@ -138,22 +136,18 @@ export class Writer {
     for (const { key, value, refs = "", ifAbsent } of puts) {
       const before = expected.get(key);
       if (before === undefined || ifAbsent || refs !== "" || replaced.has(key)) continue;
-      const sum = checksum(key, "", value);
-      if (this.#connection.run(REPLACE, sum, value, key, this.#sums.get(key, before), before) === 0) continue;
-      this.#sums.set(key, value, sum);
-      replaced.add(key);
+      const [sum, sumBefore] = [checksum(key, "", value), checksum(key, "", before)];
+      if (this.#connection.run(REPLACE, sum, value, key, sumBefore, before) === 1) replaced.add(key);
     }
     return replaced;
   }
 
   #failedChecks(commit: Commit, replaced: ReadonlySet<string>): string[] {
     const checks = (commit.checks ?? []).filter((check) => !replaced.has(check.key));
-    const found = new Map<string, RecordRow>();
-    for (let from = 0; from < checks.length; from += MAX_ROWS) {
-      const keys = checks.slice(from, from + MAX_ROWS).map((check) => check.key);
-      for (const row of this.#connection.rows<RecordRow>(SELECT[keys.length] as string, ...keys))
-        found.set(row.key, row);
-    }
+    const found = findRecords(
+      this.#connection,
+      checks.map((check) => check.key),
+    );
     const failed = checks.filter((check) => !holds(check, found.get(check.key))).map((check) => check.key);
     if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
     for (const use of commit.blobs ?? []) {
@@ -178,17 +172,10 @@ export class Writer {
     for (let from = 0; from < puts.length;) {
       const ifAbsent = puts[from]?.ifAbsent ?? false;
       let to = from + 1;
-      while (to < puts.length && to - from < MAX_ROWS && (puts[to]?.ifAbsent ?? false) === ifAbsent) to++;
-      this.#putRecords(puts.slice(from, to), ifAbsent);
+      while (to < puts.length && (puts[to]?.ifAbsent ?? false) === ifAbsent) to++;
+      putRecords(this.#connection, puts.slice(from, to), ifAbsent);
       from = to;
     }
-  }
-
-  #putRecords(puts: readonly Put[], ifAbsent: boolean): void {
-    const sql = (ifAbsent ? INSERT_ABSENT : UPSERT)[puts.length] as string;
-    const values: (string | number)[] = [];
-    for (const { key, value, refs = "" } of puts) values.push(key, checksum(key, refs, value), refs, value);
-    this.#connection.run(sql, ...values);
   }
 
   /** Writes a run, in rows that are no larger than a packed one, and returns the number of its first item. */
@@ -249,35 +236,8 @@ export class Writer {
   }
 }
 
-/** The checksums of the records that were replaced last: the next save asks for them again. */
-class KnownSums {
-  readonly #known = new Map<string, { value: string; sum: number }>();
-
-  get(key: string, value: string): number {
-    const known = this.#known.get(key);
-    return known?.value === value ? known.sum : checksum(key, "", value);
-  }
-
-  set(key: string, value: string, sum: number): void {
-    if (this.#known.size >= MAX_SUMS) this.#known.clear();
-    this.#known.set(key, { value, sum });
-  }
-}
-
 function holds(check: Check, row: RecordRow | undefined): boolean {
   if ("exists" in check) return row !== undefined;
   if (!row) return check.value === undefined;
   return row.value === check.value && isChecksum(row.sum, check.key, row.refs, row.value);
-}
-
-function statements(sql: (count: number) => string): readonly string[] {
-  return Array.from({ length: MAX_ROWS + 1 }, (_, count) => sql(count));
-}
-
-function insertInto(count: number): string {
-  return `INSERT INTO savepoint_record (key, sum, refs, value) VALUES ${list("(?, ?, ?, ?)", count)}`;
-}
-
-function list(part: string, count: number): string {
-  return Array.from({ length: count }, () => part).join(", ");
 }

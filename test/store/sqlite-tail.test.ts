@@ -1,0 +1,193 @@
+/** Commits that wait in the tail: nobody can tell that they do, whoever else reads, writes, or damages the file. */
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Commit } from "../../src/store/index.js";
+import { openSqliteStore, type SqliteDatabase, type SqliteOptions, type Store } from "../../src/store/index.js";
+import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { makeFolder, removeFolder } from "./temporary-folder.js";
+
+let folder: string;
+let path: string;
+let opened: Store[];
+let database: SqliteDatabase;
+beforeEach(async () => {
+  folder = await makeFolder();
+  path = join(folder, "store.db");
+  opened = [];
+  await open();
+  database = await openDatabase(path);
+});
+afterEach(async () => {
+  database.close();
+  for (const store of opened) await store.close();
+  await removeFolder(folder);
+});
+
+async function open(options: SqliteOptions = {}): Promise<Store> {
+  const store = await openSqliteStore(path, { durability: "process", ...options });
+  opened.push(store);
+  return store;
+}
+
+/** Commit `n` of a line: it checks and replaces a record, and adds another and an item. */
+function step(n: number, line = "a"): Commit {
+  return {
+    checks: [{ key: `head/${line}`, value: n === 0 ? undefined : String(n - 1) }],
+    puts: [
+      { key: `head/${line}`, value: String(n) },
+      { key: `row/${line}/${String(n).padStart(4, "0")}`, value: `{"é":${n}}`, refs: `${n}+1` },
+    ],
+    items: [{ tape: line, first: n, items: [{ json: `"${"x".repeat(n)}"`, refs: n % 2 ? "" : "0+1" }] }],
+  };
+}
+
+async function walk(store: Store, from: number, to: number, line = "a"): Promise<void> {
+  for (let n = from; n < to; n++) await store.commit(step(n, line));
+}
+
+const waiting = (): number =>
+  (database.prepare("SELECT count(*) AS count FROM savepoint_tail").get() as { count: number }).count;
+
+describe("commits that wait", () => {
+  it("do so from the second of a line on, and are folded after a while", async () => {
+    const store = await open();
+    await walk(store, 0, 1);
+    expect(waiting()).toBe(0);
+    await walk(store, 1, 50);
+    expect(waiting()).toBe(49);
+    await walk(store, 50, 500);
+    expect(waiting()).toBeLessThan(300);
+  });
+
+  it("are seen by every kind of read, here and elsewhere", async () => {
+    const reads: Record<string, (store: Store) => Promise<void>> = {
+      get: async (store) => expect(await store.get(["head/a"])).toMatchObject([{ value: "9" }]),
+      list: async (store) => expect(await store.list({ from: "row/", to: "row0" }, { limit: 99 })).toHaveLength(10),
+      items: async (store) =>
+        expect(await store.items([{ tape: "a", start: 8, count: 2 }])).toEqual(
+          [8, 9].map((n) => ({ json: `"${"x".repeat(n)}"`, refs: n % 2 ? "" : "0+1" })),
+        ),
+      itemRefs: async (store) =>
+        expect(await store.itemRefs({ tape: "a", start: 7, count: 3 })).toEqual([{ item: 8, refs: "0+1" }]),
+      tapes: async (store) => expect(await store.tapes({ from: "", to: "~" })).toEqual(["a"]),
+      retain: async (store) =>
+        expect(await store.retain("a", [], { below: 10, repack: true })).toMatchObject({ items: 10 }),
+    };
+    for (const read of Object.values(reads)) {
+      for (const elsewhere of [false, true]) {
+        database.exec("DELETE FROM savepoint_record; DELETE FROM savepoint_run");
+        const store = await open();
+        await walk(store, 0, 10);
+        expect(waiting()).toBe(9);
+        await read(elsewhere ? await open() : store);
+        expect(waiting()).toBe(0);
+      }
+    }
+  });
+
+  it("are refused where another writer was first, and by what it wrote", async () => {
+    const [one, other] = [await open(), await open()];
+    await walk(one, 0, 5);
+    await other.commit({ puts: [{ key: "head/a", value: "other" }] });
+    await expect(one.commit(step(5))).rejects.toMatchObject({ code: "CONFLICT", details: { keys: ["head/a"] } });
+    await one.commit({ ...step(5), checks: [{ key: "head/a", value: "other" }] });
+    await other.commit({ items: [{ tape: "a", first: 6, items: [{ json: "1", refs: "" }] }] });
+    await expect(one.commit(step(6))).rejects.toMatchObject({ code: "CONFLICT", details: { keys: ["a"] } });
+  });
+
+  it("are refused by what is in the tail itself", async () => {
+    const store = await open();
+    await walk(store, 0, 5);
+    await expect(store.commit(step(4))).rejects.toMatchObject({ code: "CONFLICT", details: { keys: ["head/a"] } });
+    expect(waiting()).toBe(4);
+    await expect(
+      store.commit({ ...step(5), items: [{ tape: "a", first: 4, items: [{ json: "1", refs: "" }] }] }),
+    ).rejects.toMatchObject({ code: "CONFLICT", details: { keys: ["a"] } });
+    await walk(store, 5, 6);
+  });
+
+  it("fail alone in a group, and their neighbours are there", async () => {
+    const store = await open();
+    await walk(store, 0, 2, "a");
+    await walk(store, 0, 2, "b");
+    const outcomes = await Promise.allSettled([
+      store.commit(step(2, "a")),
+      store.commit(step(7, "b")),
+      store.commit(step(2, "b")),
+      store.commit({ ...step(3, "b"), blobs: [{ hash: "0".repeat(64) }] }),
+      store.commit(step(3, "a")),
+    ]);
+    expect(outcomes.map(({ status }) => status === "fulfilled")).toEqual([true, false, true, false, true]);
+    expect(await store.get(["head/a", "head/b"])).toMatchObject([{ value: "3" }, { value: "2" }]);
+  });
+
+  it("do not bring back what was deleted, or take a counter for what it was", async () => {
+    const store = await open();
+    await walk(store, 0, 3);
+    await store.commit({ deletes: ["head/a"] });
+    await expect(store.commit(step(3))).rejects.toMatchObject({ code: "CONFLICT" });
+    await store.commit({ checks: [{ key: "n", value: undefined }], puts: [{ key: "n", value: "0" }] });
+    await store.commit({ items: [{ tape: "t", counter: "n", items: [{ json: "1", refs: "" }] }] });
+    await expect(
+      store.commit({ checks: [{ key: "n", value: "0" }], puts: [{ key: "n", value: "5" }] }),
+    ).rejects.toMatchObject({ code: "CONFLICT" });
+  });
+
+  it("of a handle of the caller's own do not wait, and what others left waiting is folded", async () => {
+    await walk(await open(), 0, 10);
+    expect(waiting()).toBe(9);
+    const mine = await openDatabase(path);
+    const store = await openSqliteStore(mine);
+    await walk(store, 10, 13);
+    expect(waiting()).toBe(0);
+    await store.close();
+    mine.close();
+  });
+
+  it("by two stores in turns are all there", async () => {
+    const stores = [await open(), await open()];
+    for (let n = 0; n < 60; n++) await (stores[Math.floor(n / 7) % 2] as Store).commit(step(n));
+    const records = await (await open()).list({ from: "row/", to: "row0" }, { limit: 99 });
+    expect(records.map((record) => "value" in record && record.value)).toEqual(
+      Array.from({ length: 60 }, (_, n) => `{"é":${n}}`),
+    );
+  });
+});
+
+describe("a damaged commit in the tail", () => {
+  const damage = (column: string): unknown =>
+    database.exec(
+      `UPDATE savepoint_tail SET ${column} = CAST(replace(CAST(${column} AS TEXT), 'row', 'roW') AS ${
+        column === "body" ? "BLOB" : "TEXT"
+      }) WHERE id = (SELECT max(id) FROM savepoint_tail)`,
+    );
+
+  it("makes its own records unreadable, and no others", async () => {
+    await walk(await open(), 0, 5);
+    damage("body");
+    const store = await open();
+    const [head, row, before] = await store.get(["head/a", "row/a/0004", "row/a/0003"]);
+    expect(head).toHaveProperty("unreadable");
+    expect(row).toHaveProperty("unreadable");
+    expect(before).toMatchObject({ value: '{"é":3}' });
+    const items = await store.items([{ tape: "a", start: 3, count: 2 }]);
+    expect(items).toMatchObject([{ json: '"xxx"' }, { unreadable: expect.any(String) as string }]);
+  });
+
+  it("is read as it is where only the names beside it are damaged", async () => {
+    await walk(await open(), 0, 5);
+    damage("names");
+    expect(await (await open()).get(["head/a"])).toMatchObject([{ value: "4" }]);
+  });
+
+  it("is kept, and told of, where nobody knows what it was about", async () => {
+    await walk(await open(), 0, 5);
+    damage("names");
+    damage("body");
+    const told: string[] = [];
+    const store = await open({ onBackgroundFailure: ({ message }) => void told.push(message) });
+    expect(await store.get(["head/a"])).toMatchObject([{ value: "3" }]);
+    expect(told).toHaveLength(1);
+    expect(database.prepare("SELECT names FROM savepoint_lost").all()).toHaveLength(1);
+  });
+});
