@@ -16,13 +16,15 @@ import type { Connection } from "./connection.js";
 import { backgroundReport, type SqliteOptions, type WritePoint } from "./options.js";
 import { markLost, putRecords } from "./records.js";
 import { packRun } from "./run-codec.js";
-import { insertRun, RUN_BYTES, RUN_ITEMS } from "./rows.js";
+import { appendRun, RUN_BYTES, RUN_ITEMS } from "./rows.js";
 import type { Sealer } from "./sealer.js";
 import { packCommit, type TailRow, type TailRun, unpackCommit } from "./tail-codec.js";
 
 /** Commits, or bytes of them, that may wait: whoever reads next waits until they are folded. */
 const MAX_ROWS = 128;
 const MAX_BYTES = 131_072;
+/** A larger commit, by the length of its items, is written to the tables at once: writing it twice would cost more. */
+const MAX_LENGTH = 16_384;
 /** Records and tapes that are remembered, those used last. */
 const MAX_KNOWN = 20_000;
 
@@ -113,9 +115,13 @@ export class Tail {
   #mayWait({ checks = [], puts = [], items = [], deletes = [], blobs = [], notBefore }: Commit): boolean {
     if (deletes.length > 0 || blobs.length > 0 || notBefore !== undefined || checks.length === 0) return false;
     if (puts.some((put) => put.ifAbsent) || !checks.every(({ key }) => this.#values.has(key))) return false;
+    const [run, ...others] = items;
     // Two runs might overlap each other.
-    if (items.length > 1) return false;
-    return items.every((run) => "first" in run && run.first >= (this.#ends.get(run.tape) ?? Number.POSITIVE_INFINITY));
+    if (!run || others.length > 0) return !run;
+    if (!("first" in run) || run.first < (this.#ends.get(run.tape) ?? Number.POSITIVE_INFINITY)) return false;
+    let length = 0;
+    for (const { json } of run.items) length += json.length;
+    return length <= MAX_LENGTH;
   }
 
   /** Writes all that waits to the tables. To be called inside a transaction. */
@@ -123,19 +129,20 @@ export class Tail {
     const rows = this.#connection.rows<TailRow>("SELECT names, names_sum, sum, body FROM savepoint_tail ORDER BY id");
     this.#rows = this.#bytes = 0;
     if (rows.length === 0) return;
-    const puts = new Map<string, Put>();
-    const lost = new Set<string>();
+    const puts = new Map<string, Put | undefined>();
     const runs = new Map<string, TailRun[]>();
     for (const row of rows) {
       const commit = unpackCommit(row);
       if (!commit) this.#setAside(row);
-      else if ("lost" in commit) for (const key of commit.lost) lost.add(key) && puts.delete(key);
+      else if ("lost" in commit) for (const key of commit.lost) puts.set(key, undefined);
       else {
-        for (const put of commit.puts) puts.set(put.key, put) && lost.delete(put.key);
+        for (const put of commit.puts) puts.set(put.key, put);
         for (const run of commit.runs) runs.set(run.tape, join(runs.get(run.tape) ?? [], run));
       }
     }
-    putRecords(this.#connection, [...puts.values()].sort(byKey), false);
+    const lost = [...puts.keys()].filter((key) => !puts.get(key));
+    const kept = [...puts.values()].filter((put) => put !== undefined);
+    putRecords(this.#connection, kept.sort(byKey), false);
     markLost(this.#connection, lost);
     for (const ofTape of runs.values()) for (const run of ofTape) this.#writeRun(run);
     this.#probe("fold:written");
@@ -149,7 +156,9 @@ export class Tail {
       bytes += json.length;
       if (bytes < RUN_BYTES && index - from + 1 < RUN_ITEMS && index < items.length - 1) continue;
       const part = items.slice(from, index + 1);
-      insertRun(this.#connection, packRun(tape, first + from, part));
+      // Were it there already, against all expectation, failing now would keep everything from being read for ever.
+      const added = appendRun(this.#connection, packRun(tape, first + from, part), part.length);
+      if (!added) this.#report(`items ${first + from} and on of tape ${tape} were there already`, undefined);
       this.#sealer.noteNew({ tape, first: first + from, items: part });
       from = index + 1;
       bytes = 0;
