@@ -32,7 +32,7 @@ export function isIdTaken(conflict: SavepointError): boolean {
 
 /** Was it a checkpoint to build on that is gone? */
 export function isRowGone(conflict: SavepointError): boolean {
-  return failedKeys(conflict).some((key) => key.startsWith("c"));
+  return failedKeys(conflict).some((key) => key.startsWith("z"));
 }
 
 function failedKeys(conflict: SavepointError): readonly string[] {

@@ -11,11 +11,11 @@
  * | `s⇥<session>`               | the session: number, agent, counters             |
  * | `s⇥<session>⇥<branch>`      | the branch: head, epoch, item counter            |
  * | `n<number>`                 | the id of the session with that number           |
- * | `c<number><seq>`            | a checkpoint's row                               |
  * | `i<id>⇥<number>`            | the seq of the checkpoint with that id           |
  * | `a<number><seq><name>`      | something attached to a checkpoint: label, pin   |
  * | `l<number><label>⇥<seq>`    | a checkpoint by its label                        |
  * | `x<number>`                 | a deleted session whose remains are to be freed  |
+ * | `z<number><seq>`            | a checkpoint's row: last, where a tree grows best |
  */
 import { type KeyRange, prefixRange } from "../store/store.js";
 
@@ -27,10 +27,10 @@ export const branchesOf = (session: string): KeyRange => prefixRange(`s\t${sessi
 export const numberKey = (number: number): string => `n${encodeNumber(number)}`;
 export const ALL_NUMBERS: KeyRange = prefixRange("n");
 
-export const rowKey = (number: number, seq: number): string => `c${encodeNumber(number)}${encodeNumber(seq)}`;
+export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;
 /** Rows with a seq from `from` (included) to `to` (excluded). */
 export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
-  const all = prefixRange(`c${encodeNumber(number)}`);
+  const all = prefixRange(`z${encodeNumber(number)}`);
   return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
 };
 /** The seq in the key of a row. */
