@@ -1,0 +1,19 @@
+// What the benchmarks use of Savepoint's inside. It comes from the build, as users run it, and its types from the sources.
+const from = (/** @type {string} */ path) => import(new URL(`../../dist/${path}`, import.meta.url).href);
+
+/** @type {typeof import("../../src/store/sqlite/driver.js")} */
+const driver = await from("store/sqlite/driver.js");
+/** @type {typeof import("../../src/state/revise.js")} */
+const revise = await from("state/revise.js");
+/** @type {typeof import("../../src/state/encode.js")} */
+const encode = await from("state/encode.js");
+/** @type {typeof import("../../src/state/registry.js")} */
+const registry = await from("state/registry.js");
+/** @type {typeof import("../../src/model/keys.js")} */
+const keys = await from("model/keys.js");
+
+export const { openDatabase, driverModule } = driver;
+export const { newShadow, reviseShadow } = revise;
+export const { encodeShadow } = encode;
+export const { ClassRegistry } = registry;
+export const { rowsOf } = keys;
