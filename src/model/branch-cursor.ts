@@ -13,7 +13,6 @@ import type { Shadow } from "../state/shadow.js";
 import { freezeState, shadowToValue } from "../state/value.js";
 import type { CheckpointInfo } from "./checkpoint.js";
 import { branchMoved, idTaken, isIdTaken, isRowGone, tapeTaken } from "./conflicts.js";
-import { placeOfId } from "./ids.js";
 import { rowKey } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import { newRow } from "./new-row.js";
@@ -280,13 +279,17 @@ export class BranchCursor {
   /** Commits an encoded state, numbering it anew for as long as only other branches of the session are in the way. */
   async #commit(encoded: EncodedState, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
     const { context, sessionId } = this.#reader;
-    if (options.id !== undefined) await this.#checkId(options.id);
     const [branchBefore, planned] = [this.#branch, this.#planned];
-    // What branches share, another one may have forgotten.
-    if (!this.#shared.known && (branchBefore || planned)) {
-      this.#shared.known = (await this.#reader.heads(this.branchName)).session;
+    // What branches share, another one may have forgotten, and may forget again at every turn.
+    const exists = branchBefore !== undefined || planned !== undefined;
+    let known = this.#shared.known;
+    if (!known && exists) known = (await this.#reader.heads(this.branchName)).session;
+    const number = known?.record.number ?? (await this.#numbers.next());
+    if (options.id !== undefined) {
+      if (await this.#reader.isPlaced(number, options.id)) throw idTaken(options.id, number);
+      if (!this.#shared.known && exists) known = (await this.#reader.heads(this.branchName)).session;
     }
-    const number = this.#shared.known?.record.number ?? (await this.#numbers.next());
+    this.#shared.known ??= known;
     for (let tries = 1; ; tries++) {
       const sessionBefore = this.#shared.known;
       // Another fork of this process may have taken the tape since it was planned, and told us its session.
@@ -331,6 +334,7 @@ export class BranchCursor {
         items: encoded.items,
         blobs: encoded.blobs,
         builtOn: planned?.head ? [planned.head.seq] : [],
+        chosenId: options.id !== undefined,
       });
       // Other branches of this process go on from here at once; the store applies commits in order.
       this.#shared.known = built.session;
@@ -349,13 +353,6 @@ export class BranchCursor {
       this.sessionNumber = number;
       return this.#reader.toInfo(row, built.session.record.agent, branch.head?.id);
     }
-  }
-
-  /** Refuses an id that says the place of a checkpoint that has it; others are refused by the commit itself. */
-  async #checkId(id: string): Promise<void> {
-    const number = this.#shared.known?.record.number;
-    if (number === undefined || placeOfId(id)?.number !== number) return;
-    if (await this.#reader.isPlaced(number, id)) throw idTaken(id, number);
   }
 
   /** The session to number a save by after a conflict, if only other branches were in the way; else throws. */

@@ -3,7 +3,6 @@ import { isSavepointError } from "../errors.js";
 import { scan } from "../store/scan.js";
 import type { Store } from "../store/store.js";
 import type { Context } from "./context.js";
-import { saysItsPlace } from "./ids.js";
 import {
   ALL_DEAD,
   branchesOf,
@@ -131,7 +130,7 @@ async function freeRemains(store: Store, reader: SessionReader, number: number):
   await store.commit({ deletes: [deadKey(number)] });
 }
 
-/** The records that find these rows by their ids. */
+/** The records that find these rows by their ids, where there are such records. */
 function idKeys(rows: readonly Row[], number: number): string[] {
-  return rows.filter((row) => !saysItsPlace(row.id, number, row.seq)).map((row) => idKey(row.id, number));
+  return rows.map((row) => idKey(row.id, number));
 }

@@ -34,7 +34,8 @@ export class Cursors {
     this.#note(cursor);
     for (const oldest of this.#sizes.keys()) {
       if (this.#bytes <= this.#budget) break;
-      if (!oldest.isIdle) continue;
+      // The one that has just worked will most likely work again: a state larger than the budget is kept while it is alone.
+      if (!oldest.isIdle || oldest === cursor) continue;
       oldest.evict();
       this.#note(oldest);
     }

@@ -10,14 +10,14 @@ export interface DamageEvent {
   readonly reason: string;
 }
 
-/** Something failed while nobody waited for it. Nothing is lost by it. */
+/** Something failed while nobody waited for it. */
 export type BackgroundFailureEvent = BackgroundFailure;
 
 /** The events, by name. */
 export interface SavepointEvents {
   /** Something stored cannot be read. Whole data is still returned where there is some. */
   readonly damage: DamageEvent;
-  /** Packing items, or keeping the store's files small, has failed. Nothing is lost; it is tried again. */
+  /** Packing items, or keeping the store's files small, has failed; or a commit is damaged beyond knowing what it was. */
   readonly backgroundFailure: BackgroundFailureEvent;
 }
 

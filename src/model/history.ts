@@ -31,7 +31,7 @@ export async function* walkHistory(
   if (!session || limit <= 0) return;
   const { number, agent } = session.record;
   let left = limit;
-  for await (const batch of batches(readable(reader, rowsInOrder(reader, number, head, order, allBranches)))) {
+  for await (const batch of batches(readable(reader, rowsInOrder(reader, number, head, order, allBranches)), limit)) {
     const seqs = batch.map((row) => row.seq);
     const notes = await reader.notes(number, Math.min(...seqs), Math.max(...seqs));
     const ids = await parentIds(reader, number, batch);
@@ -69,11 +69,12 @@ async function* readable(reader: SessionReader, rows: AsyncIterable<FoundRow>): 
   }
 }
 
-async function* batches(rows: AsyncIterable<Row>): AsyncGenerator<Row[]> {
+async function* batches(rows: AsyncIterable<Row>, limit: number): AsyncGenerator<Row[]> {
   let batch: Row[] = [];
+  const size = Math.min(BATCH, limit);
   for await (const row of rows) {
     batch.push(row);
-    if (batch.length < BATCH) continue;
+    if (batch.length < size) continue;
     yield batch;
     batch = [];
   }

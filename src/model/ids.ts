@@ -55,7 +55,7 @@ export function createIdSource(now: () => number): (place: Place) => string {
   const random = createRandom();
   let last = 0;
   return ({ number, seq }) => {
-    const clock = now();
+    const clock = Math.max(0, Math.floor(now()) || 0);
     last = clock >= last || last - clock > MAX_SET_BACK ? clock : last;
     const fits = number < MAX_NUMBER && seq < MAX_SEQ;
     const place = fits ? number * MAX_SEQ + seq : Math.floor((random() / 2 ** 32) * PLACES);

@@ -78,18 +78,27 @@ export function decodeNumbers(text: string, count: number): { numbers: number[];
 
 // In the order of their codes, so that packed ids sort like the ids they stand for.
 const ALPHABET = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+const HYPHEN = 45;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** A UUID in 22 characters, in the order of UUIDs; any other id behind `=`. */
 export function packId(id: string): string {
   if (!UUID.test(id)) return `=${id}`;
-  const digits = `${id.replaceAll("-", "")}0`;
   let packed = "";
-  for (let at = 0; at < digits.length; at += 3) {
-    const bits = Number.parseInt(digits.slice(at, at + 3), 16);
-    packed += (ALPHABET[bits >> 6] as string) + (ALPHABET[bits & 63] as string);
+  let bits = 0;
+  let count = 0;
+  for (let at = 0; at < id.length; at++) {
+    const code = id.charCodeAt(at);
+    if (code === HYPHEN) continue;
+    // A digit, or a letter from a to f.
+    bits = (bits << 4) | (code < 58 ? code - 48 : code - 87);
+    count += 4;
+    if (count >= 6) {
+      count -= 6;
+      packed += ALPHABET[(bits >> count) & 63] as string;
+    }
   }
-  return packed;
+  return packed + (ALPHABET[(bits << (6 - count)) & 63] as string);
 }
 
 export function unpackId(packed: string): string {

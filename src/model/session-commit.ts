@@ -17,6 +17,8 @@ export interface SessionChange {
   /** New items of the branch's tape. */
   readonly items?: readonly Frame[];
   readonly blobs?: ReadonlyMap<string, Uint8Array>;
+  /** Did the caller choose the ids of the rows? */
+  readonly chosenId?: boolean;
   /** Checkpoints that are built upon without being the head: they must still be there. */
   readonly builtOn?: readonly number[];
 }
@@ -35,12 +37,12 @@ export function buildCommit(change: SessionChange): BuiltCommit {
   const ofSession = sessionKey(sessionId);
   const ofBranch = branchKey(sessionId, change.branch.name);
 
+  // The others are found by what their ids say. One that a caller chose may say anything, and be chosen twice.
+  const indexed = change.chosenId ? rows : rows.filter((row) => !saysItsPlace(row.id, number, row.seq));
   const checks: Check[] = [
     { key: ofSession, value: sessionBefore?.value },
     { key: ofBranch, value: branchBefore?.value },
-    ...rows
-      .filter((row) => !saysItsPlace(row.id, number, row.seq))
-      .map((row) => ({ key: idKey(row.id, number), value: undefined })),
+    ...indexed.map((row) => ({ key: idKey(row.id, number), value: undefined })),
     ...(change.builtOn ?? []).map((seq) => ({ key: rowKey(number, seq), exists: true as const })),
   ];
   const puts: Put[] = [
@@ -48,6 +50,7 @@ export function buildCommit(change: SessionChange): BuiltCommit {
     { key: ofBranch, value: branch.value },
     ...(sessionBefore ? [] : [{ key: numberKey(number), value: sessionId }]),
     ...rows.flatMap((row) => putsOfRow(row, number)),
+    ...indexed.map((row) => ({ key: idKey(row.id, number), value: String(row.seq) })),
   ];
   const items = change.items ?? [];
   const first = branchBefore?.record.nextItem ?? 0;
@@ -61,10 +64,8 @@ export function buildCommit(change: SessionChange): BuiltCommit {
 }
 
 function putsOfRow(row: Row, number: number): Put[] {
-  const seq = String(row.seq);
   return [
     { key: rowKey(number, row.seq), value: encodeRow(row), refs: row.skeleton.refs },
-    ...(saysItsPlace(row.id, number, row.seq) ? [] : [{ key: idKey(row.id, number), value: seq }]),
-    ...(row.label === undefined ? [] : [{ key: labelKey(number, row.label, row.seq), value: seq }]),
+    ...(row.label === undefined ? [] : [{ key: labelKey(number, row.label, row.seq), value: String(row.seq) }]),
   ];
 }

@@ -238,22 +238,17 @@ export class SessionReader {
   }
 
   async #findByName(number: number, name: string): Promise<Row | undefined> {
-    const placed = await this.#findPlaced(number, name);
-    if (placed) return placed;
+    const place = placeOfId(name);
+    const placed = place?.number === number ? await this.row(number, place.seq) : undefined;
+    if (placed && !("unreadable" in placed) && placed.id === name) return placed;
     const [entry] = await this.context.store.get([idKey(name, number)]);
     if (entry && "value" in entry) return this.find(number, { seq: Number(entry.value) }, undefined);
     if (entry) return this.#searchId(number, name, entry.unreadable);
+    // Who else would be where the id says?
+    if (place && placed && "unreadable" in placed) return this.#whole(placed, place.seq);
     const prefix = `${this.sessionId}#`;
     const seq = name.startsWith(prefix) ? name.slice(prefix.length) : "";
     return /^\d{1,15}$/.test(seq) ? this.find(number, { seq: Number(seq) }, undefined) : undefined;
-  }
-
-  /** The checkpoint that is where its id says. One that cannot be read is taken for it: who else would be there? */
-  async #findPlaced(number: number, id: string): Promise<Row | undefined> {
-    const place = placeOfId(id);
-    if (place?.number !== number) return undefined;
-    const row = this.#whole(await this.row(number, place.seq), place.seq);
-    return row?.id === id ? row : undefined;
   }
 
   /** Finds a checkpoint the long way when the record that says where it is cannot be read. */

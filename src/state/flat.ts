@@ -35,7 +35,7 @@ export function flatten(shadow: Shadow): Flat | null {
   return add(shadow) ? flat : null;
 }
 
-/** The part that is compared next. Nothing is called meanwhile that compares something else. */
+/** The part that is compared next. */
 let next = 0;
 
 /**
@@ -43,8 +43,12 @@ let next = 0;
  * another realm, say.
  */
 export function equalsFlat(flat: Flat, value: unknown): boolean {
+  const before = next;
   next = 0;
-  return typeof value === "object" && value !== null ? equalsObject(flat, value) : equalsPrimitive(flat, value);
+  const same = typeof value === "object" && value !== null ? equalsObject(flat, value) : equalsPrimitive(flat, value);
+  // A getter may have led here from within another comparison.
+  next = before;
+  return same;
 }
 
 function equalsPrimitive(flat: Flat, value: unknown): boolean {
@@ -69,8 +73,8 @@ function equalsObject(flat: Flat, value: object): boolean {
     }
     return index === part.length;
   }
-  if (prototype !== Array.prototype || !(part instanceof Length)) return false;
-  const elements = value as unknown[];
+  if (prototype !== Array.prototype || !(part instanceof Length) || !Array.isArray(value)) return false;
+  const elements: unknown[] = value;
   if (elements.length !== part.length) return false;
   for (let index = 0; index < elements.length; index++) {
     const element = elements[index];

@@ -154,6 +154,82 @@ describe("commits that wait", () => {
   });
 });
 
+describe("what cannot be folded just now", () => {
+  /** Every kind of read, with commits 0 to 9 of the line. */
+  async function readAll(store: Store): Promise<unknown> {
+    return {
+      get: await store.get(["head/a", "row/a/0009", "none"]),
+      first: await store.list({ from: "row/", to: "row0" }, { limit: 3 }),
+      last: await store.list({ from: "", to: "~" }, { limit: 4, reverse: true }),
+      items: await store.items([
+        { tape: "a", start: 8, count: 3 },
+        { tape: "a", start: 0, count: 2 },
+        { tape: "b", start: 0, count: 1 },
+      ]),
+      refs: await store.itemRefs({ tape: "a", start: 0, count: 99 }),
+      tapes: await store.tapes({ from: "", to: "~" }),
+    };
+  }
+
+  it("is read all the same, while another process writes", async () => {
+    const store = await open();
+    await walk(store, 0, 10);
+    database.exec("BEGIN IMMEDIATE");
+    const during = await readAll(store);
+    expect(waiting()).toBe(9);
+    database.exec("COMMIT");
+    expect(during).toEqual(await readAll(store));
+    expect(waiting()).toBe(0);
+    expect(during).toMatchObject({ get: [{ value: "9" }, { value: '{"é":9}' }, undefined] });
+  });
+
+  it("is read all the same, after a sync has failed", async () => {
+    let fails = false;
+    const broken = new Error("the disk is broken");
+    const store = await open({
+      durability: "power",
+      syncFile: (_, done) => done(fails ? broken : null),
+    });
+    await walk(store, 0, 9);
+    fails = true;
+    await expect(store.commit(step(9))).rejects.toMatchObject({ code: "IO_FAILED" });
+    const after = await readAll(store);
+    expect(waiting()).toBe(9);
+    expect(after).toEqual(await readAll(await open()));
+  });
+});
+
+describe("numbers of items", () => {
+  const add = (first: number, count: number): Commit => ({
+    items: [{ tape: "t", first, items: Array.from({ length: count }, () => ({ json: "1", refs: "" })) }],
+  });
+  const guarded = (n: number, commit: Commit): Commit => ({
+    ...commit,
+    checks: [{ key: "g", value: n === 0 ? undefined : String(n - 1) }],
+    puts: [{ key: "g", value: String(n) }],
+  });
+
+  it("that fill a gap do not end the tape", async () => {
+    const store = await open();
+    await store.commit(guarded(0, add(0, 5)));
+    await store.commit(add(10, 5));
+    await store.commit(guarded(1, add(5, 3)));
+    await expect(store.commit(guarded(2, add(9, 3)))).rejects.toMatchObject({ code: "CONFLICT" });
+    await store.commit(guarded(2, add(15, 1)));
+  });
+
+  it("are not forgotten over an empty run, nor over one that the store numbers", async () => {
+    const store = await open();
+    await store.commit(guarded(0, add(0, 10)));
+    await store.commit(guarded(1, add(0, 0)));
+    await expect(store.commit(guarded(2, add(3, 1)))).rejects.toMatchObject({ code: "CONFLICT" });
+    await store.commit({ puts: [{ key: "n", value: "10" }] });
+    await store.commit({ items: [{ tape: "t", counter: "n", items: [{ json: "2", refs: "" }] }] });
+    await expect(store.commit(guarded(2, add(10, 1)))).rejects.toMatchObject({ code: "CONFLICT" });
+    await store.commit(guarded(2, add(11, 1)));
+  });
+});
+
 describe("a damaged commit in the tail", () => {
   const damage = (column: string): unknown =>
     database.exec(
@@ -172,6 +248,21 @@ describe("a damaged commit in the tail", () => {
     expect(before).toMatchObject({ value: '{"é":3}' });
     const items = await store.items([{ tape: "a", start: 3, count: 2 }]);
     expect(items).toMatchObject([{ json: '"xxx"' }, { unreadable: expect.any(String) as string }]);
+  });
+
+  it("is not built upon by the process that wrote it", async () => {
+    const store = await open();
+    await walk(store, 0, 5);
+    damage("body");
+    await (await open()).get([]);
+    await expect(store.commit(step(5))).rejects.toMatchObject({ code: "CONFLICT" });
+  });
+
+  it("with a number that no driver can read is damaged, and no more", async () => {
+    await walk(await open(), 0, 5);
+    database.exec("UPDATE savepoint_tail SET sum = 9223372036854775807 WHERE id = 2");
+    const [head] = await (await open()).get(["head/a"]);
+    expect(head).toMatchObject({ value: "4" });
   });
 
   it("is read as it is where only the names beside it are damaged", async () => {

@@ -1,6 +1,8 @@
 /** The WAL stays short while a process writes on and on, and while others read; and a thread that cannot is no disaster. */
+import { execFile } from "node:child_process";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openSqliteStore, type Store } from "../../src/store/index.js";
@@ -61,6 +63,18 @@ describe("the WAL", () => {
     await store.close();
   }, 60_000);
 
+  it("is waited for by a process that has nothing else to do", async () => {
+    const script = `
+      import { Savepoint } from "savepoint";
+      const sp = await Savepoint.open(${JSON.stringify(`sqlite:${path}`)}, { durability: "process" });
+      const session = sp.session("s");
+      for (let n = 0; n < 400; n++) await session.save({ n, text: String(n).repeat(20_000) });
+      await sp.close();
+      console.log("closed");`;
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);
+    expect({ stdout, stderr }).toEqual({ stdout: "closed\n", stderr: "" });
+  }, 60_000);
+
   it("is kept short by SQLite itself where there can be no thread for it, which is said once", async () => {
     await (await openSqliteStore(path)).close();
     const database = await openDatabase(path);
@@ -73,7 +87,7 @@ describe("the WAL", () => {
     const insert = database.prepare("INSERT INTO other VALUES (zeroblob(20000))");
     for (let n = 0; n < 2000; n++) {
       insert.run();
-      keeper.noteGroup();
+      keeper.noteWrite();
       if (n % 50 === 0) await sleep(1);
     }
     expect(reports).toEqual(["the WAL cannot be copied in the background, so some saves will wait for it"]);

@@ -26,11 +26,14 @@ export class Connection {
   // Kept referenced for as long as its statements: one driver crashes if the database is collected before them.
   readonly #database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
+  /** Called after every transaction that was committed. */
+  onWrite: () => void = () => {};
   /** Is it ours alone? */
   readonly owned: boolean;
   readonly #busyTimeout: number;
   #poison: unknown;
   #closed = false;
+  #inSnapshot = false;
   #turn: Promise<unknown> = Promise.resolve();
   readonly #sync: WalSync | undefined;
 
@@ -99,9 +102,11 @@ export class Connection {
     this.#database.exec(`PRAGMA wal_autocheckpoint = ${pages}`);
   }
 
-  /** Several reads that see one moment. */
+  /** Several reads that see one moment; inside another snapshot, the same one. */
   snapshot<T>(read: () => T): T {
+    if (this.#inSnapshot) return read();
     this.run("BEGIN");
+    this.#inSnapshot = true;
     try {
       const found = read();
       this.run("COMMIT");
@@ -109,7 +114,24 @@ export class Connection {
     } catch (error) {
       this.#rollBack();
       throw error;
+    } finally {
+      this.#inSnapshot = false;
     }
+  }
+
+  /** Like {@link transaction}, but gives up at once, with `false`, where nothing can be written now. */
+  tryTransaction(work: () => void): Promise<boolean> {
+    return this.pause(async () => {
+      if (this.#closed || this.#poison !== undefined) return false;
+      try {
+        if (!this.#begin()) return false;
+        this.#finish(work);
+        return true;
+      } catch {
+        // Whoever writes next meets it too, and hears of it.
+        return false;
+      }
+    });
   }
 
   /** Returns free pages to the file system, a few at a time so that nobody waits long, then empties the WAL. */
@@ -141,15 +163,20 @@ export class Connection {
     await this.#sync?.close();
     this.#statements.clear();
     if (!this.owned) return;
+    // What the tail has taken is free by now, and in the way of a small file.
+    this.#tidy(`PRAGMA incremental_vacuum(${VACUUM_AT_CLOSE})`);
+    // SQLite does this by itself when the last connection closes, unless a driver keeps statements alive.
+    this.#tidy("PRAGMA wal_checkpoint(TRUNCATE)");
+    this.#database.close();
+  }
+
+  /** Nothing is lost where it fails: what was committed stays where it is, and the next one to open the file finds it. */
+  #tidy(sql: string): void {
+    if (this.#poison !== undefined) return;
     try {
-      // What the tail has taken is free by now, and in the way of a small file.
-      this.#database.exec(`PRAGMA incremental_vacuum(${VACUUM_AT_CLOSE})`);
-      // SQLite does this by itself when the last connection closes, unless a driver keeps statements alive.
-      this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+      this.#database.exec(sql);
     } catch {
-      // Nothing is lost: what was committed stays in the WAL, where the next one to open the file finds it.
-    } finally {
-      this.#database.close();
+      // Others are at work on the file, or the disk is full.
     }
   }
 
@@ -184,6 +211,7 @@ export class Connection {
     try {
       const result = work();
       this.run("COMMIT");
+      this.onWrite();
       return result;
     } catch (error) {
       if (poisons(error)) this.#poison = error;

@@ -55,7 +55,7 @@ export function isNotADatabase(error: unknown): boolean {
   return resultCode(error) === NOT_A_DATABASE;
 }
 
-function isCorrupt(error: unknown): boolean {
+export function isCorrupt(error: unknown): boolean {
   const code = resultCode(error);
   return code === CORRUPT || code === NOT_A_DATABASE;
 }

@@ -30,8 +30,8 @@ export interface SqliteOptions {
    */
   readonly compress?: boolean;
   /**
-   * Told when something fails in the background: packing items, or copying the WAL into the database. Nothing is lost by
-   * it, but the store grows faster or saves wait longer.
+   * Told when something fails while nobody waits for it: packing items, or copying the WAL into the database, by which
+   * nothing is lost; or when a commit is found so damaged that nobody can tell what it was.
    * @default console.warn
    */
   readonly onBackgroundFailure?: (failure: BackgroundFailure) => void;
@@ -57,8 +57,12 @@ export interface BackgroundFailure {
 export function backgroundReport(options: SqliteOptions): (message: string, error: unknown) => void {
   const { onBackgroundFailure } = options;
   return (message, error) => {
-    if (onBackgroundFailure) onBackgroundFailure({ message, error });
-    else console.warn(`savepoint: ${message}:`, error);
+    try {
+      if (onBackgroundFailure) onBackgroundFailure({ message, error });
+      else console.warn(`savepoint: ${message}:`, error);
+    } catch (failure) {
+      console.error("savepoint: the function that is told of failures in the background has failed:", failure);
+    }
   };
 }
 

@@ -1,8 +1,9 @@
 /**
  * `sqlite:`, the default store: one file, many processes.
  *
- * Commits go through a queue and are written in groups, in short transactions in WAL mode: readers never wait, and
- * writers of other processes wait for one transaction at most. Reads run on the same connection between transactions.
+ * Commits go through a queue and are written in groups, in short transactions in WAL mode: writers of other processes wait
+ * for one transaction at most. Reads run on the same connection between transactions. They fold the tail first, if that can
+ * be done at once, so that it is done once for all who read.
  */
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -34,6 +35,7 @@ import { type RunHead, type RunRow, unpackRefs, unpackRun } from "./run-codec.js
 import { migrate } from "./schema.js";
 import { Sealer } from "./sealer.js";
 import { Tail } from "./tail.js";
+import { Waiting } from "./waiting.js";
 import { WalKeeper } from "./wal-keeper.js";
 import { WalSync } from "./wal-sync.js";
 import { Writer } from "./writer.js";
@@ -123,6 +125,7 @@ class SqliteStore implements Store {
     this.capabilities = { durable: file !== undefined, shared: file !== undefined };
     this.#connection = connection;
     this.#file = file;
+    if (file) connection.onWrite = () => file.keeper.noteWrite();
     this.#clock = options.now ?? Date.now;
     this.#sealer = new Sealer(connection, options);
     // Through a handle of the caller's own others may write as well, and nobody would notice.
@@ -131,54 +134,61 @@ class SqliteStore implements Store {
     const writer = new Writer(connection, this.#sealer, this.#tail, options);
     this.#commits = new GroupCommit(async (commits) => {
       const outcomes = await writer.apply(commits);
-      file?.keeper.noteGroup();
       if (this.#tail.isFull) this.#folding ??= this.#foldAside(report);
       return outcomes;
     });
   }
 
   async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
-    return this.#read(() => {
-      const rows = this.#connection.rows<RecordRow>(
-        keys.length === 1
-          ? "SELECT key, sum, refs, value FROM savepoint_record WHERE key = ?"
-          : "SELECT key, sum, refs, value FROM savepoint_record WHERE key IN (SELECT value FROM json_each(?))",
-        keys.length === 1 ? (keys[0] as string) : JSON.stringify(keys),
-      );
-      const byKey = new Map(rows.map((row) => [row.key, verifiedRecord(row)]));
-      return keys.map((key) => byKey.get(key));
-    });
+    return this.#read(
+      () => {
+        const rows = this.#connection.rows<RecordRow>(
+          keys.length === 1
+            ? "SELECT key, sum, refs, value FROM savepoint_record WHERE key = ?"
+            : "SELECT key, sum, refs, value FROM savepoint_record WHERE key IN (SELECT value FROM json_each(?))",
+          keys.length === 1 ? (keys[0] as string) : JSON.stringify(keys),
+        );
+        const byKey = new Map(rows.map((row) => [row.key, verifiedRecord(row)]));
+        return keys.map((key) => byKey.get(key));
+      },
+      (found, waiting) => waiting.get(keys, found),
+    );
   }
 
   async list(
     range: KeyRange,
     { limit, reverse = false }: { limit: number; reverse?: boolean },
   ): Promise<(StoredRecord | UnreadableRecord)[]> {
-    return this.#read(() =>
-      this.#connection
-        .rows<RecordRow>(
-          `SELECT key, sum, refs, value FROM savepoint_record WHERE key >= ? AND key < ? ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?`,
-          range.from,
-          range.to,
-          limit,
-        )
-        .map(verifiedRecord),
+    return this.#read(
+      () =>
+        this.#connection
+          .rows<RecordRow>(
+            `SELECT key, sum, refs, value FROM savepoint_record WHERE key >= ? AND key < ? ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?`,
+            range.from,
+            range.to,
+            limit,
+          )
+          .map(verifiedRecord),
+      (found, waiting) => waiting.list(range, limit, reverse, found),
     );
   }
 
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
-    return this.#read(() => {
-      const runs = new RunCache(this.#connection);
-      const found: (Frame | Unreadable)[] = [];
-      this.#connection.snapshot(() => {
-        for (const span of spans) readSpan(runs, span, found);
-      });
-      return found;
-    });
+    return this.#read(
+      () => {
+        const runs = new RunCache(this.#connection);
+        const found: (Frame | Unreadable)[] = [];
+        this.#connection.snapshot(() => {
+          for (const span of spans) readSpan(runs, span, found);
+        });
+        return found;
+      },
+      (found, waiting) => waiting.items(spans, found),
+    );
   }
 
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
-    return this.#read(() => {
+    return this.#readNow(() => {
       const row = this.#connection.row<{ codec: number; body: Uint8Array }>(
         "SELECT codec, body FROM savepoint_blob WHERE hash = ?",
         hash,
@@ -198,29 +208,34 @@ class SqliteStore implements Store {
   }
 
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
-    return this.#read(() => {
-      const found: ItemRefs[] = [];
-      for (const row of this.#connection.rows<RunHead & { body: Uint8Array | null }>(
-        runsOf("tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body"),
-        ...runArguments(span),
-      )) {
-        const refs = unpackRefs(row);
-        if ("unreadable" in refs) return refs;
-        found.push(...refs.filter(({ item }) => item >= span.start && item < span.start + span.count));
-      }
-      return found;
-    });
+    return this.#read(
+      () => {
+        const found: ItemRefs[] = [];
+        for (const row of this.#connection.rows<RunHead & { body: Uint8Array | null }>(
+          runsOf("tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body"),
+          ...runArguments(span),
+        )) {
+          const refs = unpackRefs(row);
+          if ("unreadable" in refs) return refs;
+          found.push(...refs.filter(({ item }) => item >= span.start && item < span.start + span.count));
+        }
+        return found;
+      },
+      (found, waiting) => waiting.itemRefs(span, found),
+    );
   }
 
   async tapes(range: KeyRange): Promise<string[]> {
-    return this.#read(() =>
-      this.#connection
-        .rows<{ tape: string }>(
-          "SELECT DISTINCT tape FROM savepoint_run WHERE tape >= ? AND tape < ? ORDER BY tape",
-          range.from,
-          range.to,
-        )
-        .map((row) => row.tape),
+    return this.#read(
+      () =>
+        this.#connection
+          .rows<{ tape: string }>(
+            "SELECT DISTINCT tape FROM savepoint_run WHERE tape >= ? AND tape < ? ORDER BY tape",
+            range.from,
+            range.to,
+          )
+          .map((row) => row.tape),
+      (found, waiting) => waiting.tapes(range, found),
     );
   }
 
@@ -230,12 +245,12 @@ class SqliteStore implements Store {
     options: { below: number; repack?: boolean },
   ): Promise<Freed> {
     this.#checkOpen();
-    await this.#settle();
+    await this.#fold();
     return this.#sealer.retain(tape, live, options);
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
-    return this.#read(() =>
+    return this.#readNow(() =>
       this.#connection
         .rows<{ hash: string }>("SELECT hash FROM savepoint_blob WHERE hash > ? ORDER BY hash LIMIT ?", after, limit)
         .map((row) => row.hash),
@@ -264,7 +279,7 @@ class SqliteStore implements Store {
   async compact(): Promise<void> {
     this.#checkOpen();
     try {
-      await this.#settle();
+      await this.#fold();
       await this.#sealer.sealAll();
       await this.#connection.giveSpaceBack();
     } catch (error) {
@@ -273,7 +288,7 @@ class SqliteStore implements Store {
   }
 
   async bytes(): Promise<number> {
-    return this.#read(() => {
+    return this.#readNow(() => {
       if (!this.#file) return this.#connection.pageBytes();
       const { path } = this.#file;
       return [path, `${path}-wal`].reduce(
@@ -296,33 +311,49 @@ class SqliteStore implements Store {
     await this.#commits.idle();
     await this.#folding;
     // What stays in the tail, should this fail, is folded by whoever opens the file next.
-    await this.#settle().catch(() => {});
+    await this.#fold().catch(() => {});
     await this.#sealer.idle();
     await this.#file?.keeper.close();
     await this.#connection.close();
   }
 
-  /** Writes what waits in the tail to the tables, where it can be found. */
-  async #settle(): Promise<void> {
-    if (!this.#tail.isEmpty) await this.#connection.transaction("Reading", () => this.#tail.fold());
+  /** Writes what waits in the tail to the tables. Fails where nothing can be written. */
+  async #fold(): Promise<void> {
+    if (!this.#tail.isEmpty) await this.#connection.transaction("Writing to", () => this.#tail.fold());
   }
 
-  /** Packs the tail away while nobody waits for it. Whoever reads does it too, so a failure is no loss. */
+  /** Does that while nobody waits for it. Whoever reads does it too, so a failure is no loss. */
   async #foldAside(report: (message: string, error: unknown) => void): Promise<void> {
     try {
-      await this.#connection.transaction("Writing to", () => this.#tail.fold());
+      await this.#fold();
     } catch (error) {
       if (!isSavepointError(error, "BUSY") && !isSavepointError(error, "CLOSED")) {
         report("commits could not be folded into the tables, and stay as they are", error);
       }
+    } finally {
+      this.#folding = undefined;
     }
-    this.#folding = undefined;
   }
 
-  async #read<T>(work: () => T): Promise<T> {
+  /**
+   * Reads from the tables.
+   *
+   * @param withWaiting adds what waits in the tail to what was found, for when it cannot be folded just now
+   */
+  async #read<T>(work: () => T, withWaiting: (found: T, waiting: Waiting) => T): Promise<T> {
     this.#checkOpen();
     try {
-      await this.#settle();
+      if (this.#tail.isEmpty || (await this.#connection.tryTransaction(() => this.#tail.fold()))) return work();
+      return this.#connection.snapshot(() => withWaiting(work(), new Waiting(this.#tail.read())));
+    } catch (error) {
+      throw sqliteFailure(error, this.url, "Reading");
+    }
+  }
+
+  /** Reads what never waits. */
+  #readNow<T>(work: () => T): T {
+    this.#checkOpen();
+    try {
       return work();
     } catch (error) {
       throw sqliteFailure(error, this.url, "Reading");

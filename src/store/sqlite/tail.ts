@@ -5,7 +5,8 @@
  * by the next save. In the tail it is one row at the end of one table. That is possible where the checks of a commit can
  * be told from memory: this process wrote the records last, and nobody else has written anything since. Any other commit
  * is written to the tables at once, after the tail was folded, and so is the tail before anything is read. A session that
- * is saved and not read, as agents do, pays for the tables once in a hundred saves.
+ * is saved and not read, as agents do, pays for the tables once in a hundred saves. Where the tail cannot be folded just
+ * now (another process writes, the disk is full), a reader adds what waits to what it finds; see waiting.ts.
  *
  * All of it happens inside the transactions of the writer: what is in the tail is as durable as anything else, and
  * whoever opens the file next folds what is there.
@@ -14,6 +15,7 @@ import { commitConflict } from "../conflict.js";
 import type { Commit, CommitResult, Put } from "../store.js";
 import type { Connection } from "./connection.js";
 import { backgroundReport, type SqliteOptions, type WritePoint } from "./options.js";
+import { isCorrupt } from "./failure.js";
 import { markLost, putRecords } from "./records.js";
 import { packRun } from "./run-codec.js";
 import { appendRun, RUN_BYTES, RUN_ITEMS } from "./rows.js";
@@ -29,6 +31,10 @@ const MAX_LENGTH = 16_384;
 const MAX_KNOWN = 20_000;
 
 const INSERT = "INSERT INTO savepoint_tail (names, names_sum, sum, body) VALUES (?, ?, ?, ?)";
+// A damaged number may be larger than a driver can give, and would keep all the others from being read.
+const ALL = `SELECT names, body, CASE WHEN names_sum BETWEEN 0 AND 4294967295 THEN names_sum ELSE -1 END AS names_sum,
+  CASE WHEN sum BETWEEN 0 AND 4294967295 THEN sum ELSE -1 END AS sum FROM savepoint_tail ORDER BY id`;
+const END = "SELECT first + count AS end FROM savepoint_run WHERE tape = ? ORDER BY first DESC LIMIT 1";
 
 export class Tail {
   readonly #connection: Connection;
@@ -51,7 +57,9 @@ export class Tail {
     this.#sealer = sealer;
     this.#enabled = enabled;
     this.#probe = options.probe ?? (() => {});
-    this.#report = backgroundReport(options);
+    const report = backgroundReport(options);
+    // Told when the transaction is over, whatever becomes of it.
+    this.#report = (message, error) => queueMicrotask(() => report(message, error));
   }
 
   /** Is it worth folding, for its own sake? */
@@ -99,6 +107,7 @@ export class Tail {
 
   /** Notes what was written to the tables, or to the tail. */
   note({ puts = [], items = [], deletes = [] }: Commit): void {
+    if (!this.#enabled) return;
     if (deletes.length > 0) this.forget();
     for (const { key, value, ifAbsent, refs = "" } of puts) {
       // Rows, which have refs, are put once: they would only crowd out what saves come back to.
@@ -106,9 +115,17 @@ export class Tail {
       else this.#values.set(key, value);
     }
     for (const run of items) {
-      if ("first" in run) this.#ends.set(run.tape, run.first + run.items.length);
-      else this.#values.delete(run.counter);
+      if (!("first" in run)) {
+        this.#values.delete(run.counter);
+        this.#ends.delete(run.tape);
+      } else if (run.items.length > 0) this.#noteEnd(run.tape, run.first + run.items.length);
     }
+  }
+
+  /** A run may fill a gap: then the tape ends where it did. */
+  #noteEnd(tape: string, end: number): void {
+    const known = this.#ends.get(tape) ?? this.#connection.row<{ end: number }>(END, tape)?.end ?? 0;
+    this.#ends.set(tape, Math.max(known, end));
   }
 
   /** Can its checks be told from memory, and is it nothing but records and items? */
@@ -124,16 +141,49 @@ export class Tail {
     return length <= MAX_LENGTH;
   }
 
+  /** What waits, in order; each commit as it is, or what is left of it. */
+  read(): WaitingRow[] {
+    return this.#connection.rows<TailRow>(ALL).map((row) => ({ row, commit: unpackCommit(row) }));
+  }
+
   /** Writes all that waits to the tables. To be called inside a transaction. */
   fold(): void {
-    const rows = this.#connection.rows<TailRow>("SELECT names, names_sum, sum, body FROM savepoint_tail ORDER BY id");
+    const rows = this.read();
     this.#rows = this.#bytes = 0;
     if (rows.length === 0) return;
+    this.#connection.run("SAVEPOINT fold");
+    try {
+      this.#write(rows);
+    } catch (error) {
+      if (!isCorrupt(error)) throw error;
+      this.#connection.run("ROLLBACK TO fold");
+      this.#writeSingly(rows);
+    }
+    this.#connection.run("RELEASE fold");
+    this.#probe("fold:written");
+    this.#connection.run("DELETE FROM savepoint_tail");
+  }
+
+  /** Where a table is damaged, what does not touch the damage is written, and the rest is kept aside. */
+  #writeSingly(rows: readonly WaitingRow[]): void {
+    for (const row of rows) {
+      this.#connection.run("SAVEPOINT fold_row");
+      try {
+        this.#write([row]);
+      } catch (error) {
+        if (!isCorrupt(error)) throw error;
+        this.#connection.run("ROLLBACK TO fold_row");
+        this.#setAside(row.row, "the tables that a commit belongs to are damaged; a session has lost a save", error);
+      }
+      this.#connection.run("RELEASE fold_row");
+    }
+  }
+
+  #write(rows: readonly WaitingRow[]): void {
     const puts = new Map<string, Put | undefined>();
     const runs = new Map<string, TailRun[]>();
-    for (const row of rows) {
-      const commit = unpackCommit(row);
-      if (!commit) this.#setAside(row);
+    for (const { row, commit } of rows) {
+      if (!commit) this.#setAside(row, "a commit is damaged beyond knowing what it was; a session has lost a save");
       else if ("lost" in commit) for (const key of commit.lost) puts.set(key, undefined);
       else {
         for (const put of commit.puts) puts.set(put.key, put);
@@ -141,12 +191,12 @@ export class Tail {
       }
     }
     const lost = [...puts.keys()].filter((key) => !puts.get(key));
+    // What is lost is no longer what this process remembers.
+    if (lost.length > 0) this.forget();
     const kept = [...puts.values()].filter((put) => put !== undefined);
     putRecords(this.#connection, kept.sort(byKey), false);
     markLost(this.#connection, lost);
     for (const ofTape of runs.values()) for (const run of ofTape) this.#writeRun(run);
-    this.#probe("fold:written");
-    this.#connection.run("DELETE FROM savepoint_tail");
   }
 
   #writeRun({ tape, first, items }: TailRun): void {
@@ -158,15 +208,19 @@ export class Tail {
       const part = items.slice(from, index + 1);
       // Were it there already, against all expectation, failing now would keep everything from being read for ever.
       const added = appendRun(this.#connection, packRun(tape, first + from, part), part.length);
-      if (!added) this.#report(`items ${first + from} and on of tape ${tape} were there already`, undefined);
+      if (!added) {
+        this.forget();
+        this.#report(`items ${first + from} and on of tape ${tape} were there already`, undefined);
+      }
       this.#sealer.noteNew({ tape, first: first + from, items: part });
       from = index + 1;
       bytes = 0;
     }
   }
 
-  /** A row of which nobody can tell what it was about is kept, for somebody who can. */
-  #setAside(row: TailRow): void {
+  /** A row that cannot be written is kept, for somebody who can tell what it was. */
+  #setAside(row: TailRow, message: string, cause?: unknown): void {
+    this.forget();
     this.#connection.run(
       "INSERT INTO savepoint_lost (names, names_sum, sum, body) VALUES (?, ?, ?, ?)",
       row.names,
@@ -174,9 +228,14 @@ export class Tail {
       row.sum,
       row.body,
     );
-    const error = new Error("The row is in the table savepoint_lost now.");
-    this.#report("a commit is damaged so badly that nobody can tell what it was; a session has lost a save", error);
+    this.#report(message, new Error("The row is in the table savepoint_lost now.", { cause }));
   }
+}
+
+/** A commit that waits, and the row it was read from. */
+export interface WaitingRow {
+  readonly row: TailRow;
+  readonly commit: ReturnType<typeof unpackCommit>;
 }
 
 /** Adds a run to those of its tape: items that follow one another become one. */
@@ -212,8 +271,11 @@ class Recent<T> {
   set(key: string, value: T): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    const [oldest] = this.#entries.keys();
-    if (this.#entries.size > this.#size && oldest !== undefined) this.#entries.delete(oldest);
+    if (this.#entries.size <= this.#size) return;
+    for (const oldest of this.#entries.keys()) {
+      this.#entries.delete(oldest);
+      return;
+    }
   }
 
   delete(key: string): void {

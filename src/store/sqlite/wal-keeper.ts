@@ -13,7 +13,7 @@ import type { Connection, WalPages } from "./connection.js";
 const PAGES = 1000;
 /** Pages in the WAL at which writers are held. */
 const MAX_PAGES = 4000;
-/** Groups of commits after which the WAL is looked at: looking costs a little. */
+/** Transactions after which the WAL is looked at: looking costs a little. */
 const EVERY = 8;
 
 type Mode = "PASSIVE" | "RESTART";
@@ -28,7 +28,7 @@ export class WalKeeper {
   /** Gets what the thread says. */
   #answer: (answer: Answer) => void = () => {};
   #work: Promise<void> | undefined;
-  #groups = 0;
+  #writes = 0;
   /** The pages at which it is worth trying again, where a reader has kept some from being copied. */
   #next = 0;
   #gaveUp = false;
@@ -42,9 +42,9 @@ export class WalKeeper {
     connection.checkpointEvery(0);
   }
 
-  /** Notes that a group of commits was written. */
-  noteGroup(): void {
-    if (this.#work || this.#gaveUp || ++this.#groups % EVERY !== 0) return;
+  /** Notes that a transaction was written. */
+  noteWrite(): void {
+    if (this.#work || this.#gaveUp || ++this.#writes % EVERY !== 0) return;
     this.#work = this.#look()
       .catch((error: unknown) => this.#giveUp(error))
       .finally(() => (this.#work = undefined));
@@ -71,8 +71,11 @@ export class WalKeeper {
     const worker = (this.#worker ??= this.#start());
     const answer = await new Promise<Answer>((resolve) => {
       this.#answer = resolve;
+      // Saves may wait for it: the process must not end before it has answered.
+      worker.ref();
       worker.postMessage(mode);
     });
+    worker.unref();
     if ("error" in answer) throw answer.error;
     return answer.pages;
   }

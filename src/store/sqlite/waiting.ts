@@ -1,0 +1,72 @@
+/**
+ * What waits in the tail, laid over what is found in the tables: for reads at a time when the tail cannot be folded,
+ * because another process writes, the disk is full, or an earlier write has failed.
+ */
+import type { Frame, ItemRefs, ItemSpan, KeyRange, StoredRecord, Unreadable, UnreadableRecord } from "../store.js";
+import type { WaitingRow } from "./tail.js";
+
+type FoundRecord = StoredRecord | UnreadableRecord;
+
+export class Waiting {
+  readonly #records = new Map<string, FoundRecord>();
+  readonly #tapes = new Map<string, Map<number, Frame>>();
+
+  constructor(rows: readonly WaitingRow[]) {
+    for (const { commit } of rows) {
+      // What cannot be read at all is reported when it is folded.
+      if (!commit) continue;
+      if ("lost" in commit) {
+        for (const key of commit.lost) this.#records.set(key, { key, unreadable: `the record ${key} is damaged` });
+        continue;
+      }
+      for (const put of commit.puts) this.#records.set(put.key, put);
+      for (const { tape, first, items } of commit.runs) {
+        const ofTape = this.#tapes.get(tape) ?? new Map<number, Frame>();
+        this.#tapes.set(tape, ofTape);
+        for (const [index, frame] of items.entries()) ofTape.set(first + index, frame);
+      }
+    }
+  }
+
+  get(keys: readonly string[], found: readonly (FoundRecord | undefined)[]): (FoundRecord | undefined)[] {
+    return keys.map((key, index) => this.#records.get(key) ?? found[index]);
+  }
+
+  /** The first `limit` records of both: those of the table beyond its own first ones come behind all of these. */
+  list({ from, to }: KeyRange, limit: number, reverse: boolean, found: readonly FoundRecord[]): FoundRecord[] {
+    const all = new Map(found.map((record) => [record.key, record]));
+    for (const [key, record] of this.#records) {
+      if (compare(key, from) >= 0 && compare(key, to) < 0) all.set(key, record);
+    }
+    const sorted = [...all.values()].sort((a, b) => compare(a.key, b.key));
+    return (reverse ? sorted.reverse() : sorted).slice(0, limit);
+  }
+
+  items(spans: readonly ItemSpan[], found: readonly (Frame | Unreadable)[]): (Frame | Unreadable)[] {
+    const all = [...found];
+    let at = 0;
+    for (const { tape, start, count } of spans) {
+      const ofTape = this.#tapes.get(tape);
+      for (let index = 0; index < count; index++, at++) all[at] = ofTape?.get(start + index) ?? (all[at] as Frame);
+    }
+    return all;
+  }
+
+  itemRefs({ tape, start, count }: ItemSpan, found: ItemRefs[] | Unreadable): ItemRefs[] | Unreadable {
+    if ("unreadable" in found) return found;
+    const waiting = [...(this.#tapes.get(tape) ?? [])]
+      .filter(([item, { refs }]) => item >= start && item < start + count && refs !== "")
+      .map(([item, { refs }]) => ({ item, refs }));
+    return [...found, ...waiting].sort((a, b) => a.item - b.item);
+  }
+
+  tapes({ from, to }: KeyRange, found: readonly string[]): string[] {
+    const waiting = [...this.#tapes.keys()].filter((tape) => compare(tape, from) >= 0 && compare(tape, to) < 0);
+    return [...new Set([...found, ...waiting])].sort(compare);
+  }
+}
+
+/** In the order of their UTF-8 bytes, as the tables have them. */
+function compare(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
