@@ -6,6 +6,7 @@
  * of any process see the old rows or the new one. A damaged item is never packed again under a fresh checksum: its row is
  * left as it is.
  */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../../errors.js";
 import type { Freed, ItemRun } from "../store.js";
 import { COMPRESSES_WELL, compress, RAW } from "./compression.js";
@@ -66,6 +67,7 @@ export class Sealer {
   /** Packing is never urgent: a failure leaves small rows, and the next full run tries again. */
   async #sealTail(tape: string): Promise<void> {
     try {
+      await nextTurn();
       const loose = this.#loose.get(tape);
       const from = loose?.from ?? this.#startOfTail(tape);
       const next = await this.#seal(tape, from, { all: false, compressing: this.#compressesAtOnce });

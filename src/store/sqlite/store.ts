@@ -7,7 +7,7 @@
  */
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError } from "../../errors.js";
 import { isChecksum } from "../checksum.js";
 import { storeClosed } from "../closed.js";
@@ -325,6 +325,8 @@ class SqliteStore implements Store {
   /** Does that while nobody waits for it. Whoever reads does it too, so a failure is no loss. */
   async #foldAside(report: (message: string, error: unknown) => void): Promise<void> {
     try {
+      // In a turn of its own: those who are answered in this one have enough to do.
+      await nextTurn();
       await this.#fold();
     } catch (error) {
       if (!isSavepointError(error, "BUSY") && !isSavepointError(error, "CLOSED")) {
