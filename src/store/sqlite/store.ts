@@ -34,7 +34,7 @@ import { type RecordRow, RUN_ITEMS } from "./rows.js";
 import { type RunHead, type RunRow, unpackRefs, unpackRun } from "./run-codec.js";
 import { migrate } from "./schema.js";
 import { Sealer } from "./sealer.js";
-import { Tail } from "./tail.js";
+import { type Names, Tail } from "./tail.js";
 import { Waiting } from "./waiting.js";
 import { WalKeeper } from "./wal-keeper.js";
 import { WalSync } from "./wal-sync.js";
@@ -141,6 +141,7 @@ class SqliteStore implements Store {
 
   async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
     return this.#read(
+      { keys },
       () => {
         const rows = this.#connection.rows<RecordRow>(
           keys.length === 1
@@ -160,6 +161,7 @@ class SqliteStore implements Store {
     { limit, reverse = false }: { limit: number; reverse?: boolean },
   ): Promise<(StoredRecord | UnreadableRecord)[]> {
     return this.#read(
+      undefined,
       () =>
         this.#connection
           .rows<RecordRow>(
@@ -175,6 +177,7 @@ class SqliteStore implements Store {
 
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
     return this.#read(
+      { tapes: spans.map((span) => span.tape) },
       () => {
         const runs = new RunCache(this.#connection);
         const found: (Frame | Unreadable)[] = [];
@@ -209,6 +212,7 @@ class SqliteStore implements Store {
 
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     return this.#read(
+      { tapes: [span.tape] },
       () => {
         const found: ItemRefs[] = [];
         for (const row of this.#connection.rows<RunHead & { body: Uint8Array | null }>(
@@ -227,6 +231,7 @@ class SqliteStore implements Store {
 
   async tapes(range: KeyRange): Promise<string[]> {
     return this.#read(
+      undefined,
       () =>
         this.#connection
           .rows<{ tape: string }>(
@@ -319,7 +324,13 @@ class SqliteStore implements Store {
 
   /** Writes what waits in the tail to the tables. Fails where nothing can be written. */
   async #fold(): Promise<void> {
-    if (!this.#tail.isEmpty) await this.#connection.transaction("Writing to", () => this.#tail.fold());
+    if (this.#tail.isEmpty) return;
+    try {
+      await this.#connection.transaction("Writing to", () => this.#tail.fold());
+    } catch (error) {
+      this.#tail.forget();
+      throw error;
+    }
   }
 
   /** Does that while nobody waits for it. Whoever reads does it too, so a failure is no loss. */
@@ -340,12 +351,15 @@ class SqliteStore implements Store {
   /**
    * Reads from the tables.
    *
+   * @param names what is read, if that can be said: where none of it waits, nothing needs to be folded
    * @param withWaiting adds what waits in the tail to what was found, for when it cannot be folded just now
    */
-  async #read<T>(work: () => T, withWaiting: (found: T, waiting: Waiting) => T): Promise<T> {
+  async #read<T>(names: Names | undefined, work: () => T, withWaiting: (found: T, waiting: Waiting) => T): Promise<T> {
     this.#checkOpen();
     try {
-      if (this.#tail.isEmpty || (await this.#connection.tryTransaction(() => this.#tail.fold()))) return work();
+      if (names ? !this.#tail.waitsFor(names) : this.#tail.isEmpty) return work();
+      if (await this.#connection.tryTransaction(() => this.#tail.fold())) return work();
+      this.#tail.forget();
       return this.#connection.snapshot(() => withWaiting(work(), new Waiting(this.#tail.read())));
     } catch (error) {
       throw sqliteFailure(error, this.url, "Reading");

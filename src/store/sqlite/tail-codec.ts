@@ -59,6 +59,14 @@ export function packCommit({ puts = [], items = [] }: Commit): TailRow {
   return { names, names_sum: checksum(names), sum: checksum(text), body: Buffer.from(text) };
 }
 
+/** The same as {@link unpackCommit} gives for what {@link packCommit} gave. */
+export function toTailCommit({ puts = [], items = [] }: Commit): TailCommit {
+  return {
+    puts: puts.map(({ key, value, refs = "" }) => ({ key, value, refs })),
+    runs: items.map((run) => ({ tape: run.tape, first: "first" in run ? run.first : 0, items: run.items })),
+  };
+}
+
 /** What a row says; of a damaged one the keys of its records, and `undefined` where not even those can be read. */
 export function unpackCommit(row: TailRow): TailCommit | { readonly lost: readonly string[] } | undefined {
   const text = row.body instanceof Uint8Array ? Buffer.from(row.body).toString("utf8") : undefined;

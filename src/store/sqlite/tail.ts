@@ -20,11 +20,11 @@ import { markLost, putRecords } from "./records.js";
 import { packRun } from "./run-codec.js";
 import { appendRun, RUN_BYTES, RUN_ITEMS } from "./rows.js";
 import type { Sealer } from "./sealer.js";
-import { packCommit, type TailRow, type TailRun, unpackCommit } from "./tail-codec.js";
+import { packCommit, type TailCommit, type TailRow, type TailRun, toTailCommit, unpackCommit } from "./tail-codec.js";
 
 /** Commits, or bytes of them, that may wait: whoever reads next waits until they are folded. */
 const MAX_ROWS = 128;
-const MAX_BYTES = 131_072;
+const MAX_BYTES = 262_144;
 /** A larger commit, by the length of its items, is written to the tables at once: writing it twice would cost more. */
 const MAX_LENGTH = 16_384;
 /** Records and tapes that are remembered, those used last. */
@@ -48,8 +48,8 @@ export class Tail {
   readonly #ends = new Recent<number>(MAX_KNOWN);
   /** Changes when another connection has written. */
   #version = -1;
-  #rows = 0;
-  #bytes = 0;
+  /** What waits, with its keys and tapes; `undefined` where others may have left something as well. */
+  #waiting: WaitingCommits | undefined;
 
   /** @param enabled may commits wait in the tail? Not where others may write through this very connection */
   constructor(connection: Connection, sealer: Sealer, options: SqliteOptions, enabled: boolean) {
@@ -64,7 +64,8 @@ export class Tail {
 
   /** Is it worth folding, for its own sake? */
   get isFull(): boolean {
-    return this.#rows >= MAX_ROWS || this.#bytes >= MAX_BYTES;
+    const { count = 0, bytes = 0 } = this.#waiting ?? {};
+    return count >= MAX_ROWS || bytes >= MAX_BYTES;
   }
 
   /** Is there nothing to fold, from whomever? */
@@ -79,10 +80,23 @@ export class Tail {
     this.#version = version;
   }
 
-  /** Nothing is known any more: a transaction has failed. */
+  /** Nothing is known any more: a transaction has failed, or was another's. */
   forget(): void {
+    this.#forgetValues();
+    this.#waiting = undefined;
+  }
+
+  #forgetValues(): void {
     this.#values.clear();
     this.#ends.clear();
+  }
+
+  /** May something under one of these names be waiting? Then that must be folded before it is looked at or written. */
+  waitsFor(names: Names): boolean {
+    this.begin();
+    // If somebody else begins to put something there now, that will be noticed.
+    if (!this.#waiting && this.isEmpty) this.#waiting = new WaitingCommits();
+    return this.#waiting?.has(names) ?? true;
   }
 
   /**
@@ -91,7 +105,7 @@ export class Tail {
    * @returns `undefined` where it has to be written to the tables
    */
   append(commit: Commit): CommitResult | undefined {
-    if (!this.#enabled || !this.#mayWait(commit)) return undefined;
+    if (!this.#enabled || !this.#waiting || !this.#mayWait(commit)) return undefined;
     const { checks = [], items = [] } = commit;
     const failed = checks.filter(({ key, ...check }) => "value" in check && this.#values.get(key) !== check.value);
     if (failed.length > 0) throw commitConflict(failed.map(({ key }) => key));
@@ -99,8 +113,7 @@ export class Tail {
     const row = packCommit(commit);
     this.#connection.run(INSERT, row.names, row.names_sum, row.sum, row.body);
     this.#probe("tail");
-    this.#rows++;
-    this.#bytes += row.body.length;
+    this.#waiting.add(toTailCommit(commit), row.body.length);
     this.note(commit);
     return { firsts: items.map((run) => ("first" in run ? run.first : 0)) };
   }
@@ -108,7 +121,7 @@ export class Tail {
   /** Notes what was written to the tables, or to the tail. */
   note({ puts = [], items = [], deletes = [] }: Commit): void {
     if (!this.#enabled) return;
-    if (deletes.length > 0) this.forget();
+    if (deletes.length > 0) this.#forgetValues();
     for (const { key, value, ifAbsent, refs = "" } of puts) {
       // Rows, which have refs, are put once: they would only crowd out what saves come back to.
       if (ifAbsent || refs !== "") this.#values.delete(key);
@@ -146,10 +159,11 @@ export class Tail {
     return this.#connection.rows<TailRow>(ALL).map((row) => ({ row, commit: unpackCommit(row) }));
   }
 
-  /** Writes all that waits to the tables. To be called inside a transaction. */
+  /** Writes what waits to the tables. To be called inside a transaction; if that fails, {@link forget} is to be called. */
   fold(): void {
-    const rows = this.read();
-    this.#rows = this.#bytes = 0;
+    this.begin();
+    const rows: readonly WaitingRow[] = this.#waiting?.rows ?? this.read();
+    this.#waiting = new WaitingCommits();
     if (rows.length === 0) return;
     this.#connection.run("SAVEPOINT fold");
     try {
@@ -157,7 +171,7 @@ export class Tail {
     } catch (error) {
       if (!isCorrupt(error)) throw error;
       this.#connection.run("ROLLBACK TO fold");
-      this.#writeSingly(rows);
+      this.#writeSingly();
     }
     this.#connection.run("RELEASE fold");
     this.#probe("fold:written");
@@ -165,15 +179,19 @@ export class Tail {
   }
 
   /** Where a table is damaged, what does not touch the damage is written, and the rest is kept aside. */
-  #writeSingly(rows: readonly WaitingRow[]): void {
-    for (const row of rows) {
+  #writeSingly(): void {
+    for (const row of this.read()) {
       this.#connection.run("SAVEPOINT fold_row");
       try {
         this.#write([row]);
       } catch (error) {
         if (!isCorrupt(error)) throw error;
         this.#connection.run("ROLLBACK TO fold_row");
-        this.#setAside(row.row, "the tables that a commit belongs to are damaged; a session has lost a save", error);
+        this.#setAside(
+          row.row as TailRow,
+          "the tables that a commit belongs to are damaged; a session has lost a save",
+          error,
+        );
       }
       this.#connection.run("RELEASE fold_row");
     }
@@ -183,16 +201,17 @@ export class Tail {
     const puts = new Map<string, Put | undefined>();
     const runs = new Map<string, TailRun[]>();
     for (const { row, commit } of rows) {
-      if (!commit) this.#setAside(row, "a commit is damaged beyond knowing what it was; a session has lost a save");
-      else if ("lost" in commit) for (const key of commit.lost) puts.set(key, undefined);
-      else {
+      if (!commit && row)
+        this.#setAside(row, "a commit is damaged beyond knowing what it was; a session has lost a save");
+      else if (commit && "lost" in commit) for (const key of commit.lost) puts.set(key, undefined);
+      else if (commit) {
         for (const put of commit.puts) puts.set(put.key, put);
         for (const run of commit.runs) runs.set(run.tape, join(runs.get(run.tape) ?? [], run));
       }
     }
     const lost = [...puts.keys()].filter((key) => !puts.get(key));
     // What is lost is no longer what this process remembers.
-    if (lost.length > 0) this.forget();
+    if (lost.length > 0) this.#forgetValues();
     const kept = [...puts.values()].filter((put) => put !== undefined);
     putRecords(this.#connection, kept.sort(byKey), false);
     markLost(this.#connection, lost);
@@ -209,7 +228,7 @@ export class Tail {
       // Were it there already, against all expectation, failing now would keep everything from being read for ever.
       const added = appendRun(this.#connection, packRun(tape, first + from, part), part.length);
       if (!added) {
-        this.forget();
+        this.#forgetValues();
         this.#report(`items ${first + from} and on of tape ${tape} were there already`, undefined);
       }
       this.#sealer.noteNew({ tape, first: first + from, items: part });
@@ -220,7 +239,7 @@ export class Tail {
 
   /** A row that cannot be written is kept, for somebody who can tell what it was. */
   #setAside(row: TailRow, message: string, cause?: unknown): void {
-    this.forget();
+    this.#forgetValues();
     this.#connection.run(
       "INSERT INTO savepoint_lost (names, names_sum, sum, body) VALUES (?, ?, ?, ?)",
       row.names,
@@ -232,10 +251,53 @@ export class Tail {
   }
 }
 
-/** A commit that waits, and the row it was read from. */
+/** Records by their keys, and items by their tapes. */
+export interface Names {
+  readonly keys?: readonly string[];
+  readonly tapes?: readonly string[];
+}
+
+/** The names of all that a commit looks at or writes; `undefined` where nobody knows them all. */
+export function namesOf({ checks = [], puts = [], items = [], deletes = [] }: Commit): Names | undefined {
+  if (deletes.some((target) => typeof target !== "string")) return undefined;
+  return {
+    keys: [
+      ...checks.map(({ key }) => key),
+      ...puts.map(({ key }) => key),
+      ...(deletes as readonly string[]),
+      ...items.flatMap((run) => ("counter" in run ? [run.counter] : [])),
+    ],
+    tapes: items.map(({ tape }) => tape),
+  };
+}
+
+/** A commit that waits, and the row it was read from, if it was. */
 export interface WaitingRow {
-  readonly row: TailRow;
+  readonly row?: TailRow;
   readonly commit: ReturnType<typeof unpackCommit>;
+}
+
+/** Commits that this process has put into the tail, where nobody else has put any. */
+class WaitingCommits {
+  readonly rows: WaitingRow[] = [];
+  readonly #keys = new Set<string>();
+  readonly #tapes = new Set<string>();
+  bytes = 0;
+
+  get count(): number {
+    return this.rows.length;
+  }
+
+  add(commit: TailCommit, bytes: number): void {
+    this.rows.push({ commit });
+    this.bytes += bytes;
+    for (const { key } of commit.puts) this.#keys.add(key);
+    for (const { tape } of commit.runs) this.#tapes.add(tape);
+  }
+
+  has({ keys = [], tapes = [] }: Names): boolean {
+    return keys.some((key) => this.#keys.has(key)) || tapes.some((tape) => this.#tapes.has(tape));
+  }
 }
 
 /** Adds a run to those of its tape: items that follow one another become one. */

@@ -12,10 +12,13 @@ import { packRun } from "./run-codec.js";
 import { appendRun, insertRun, type RecordRow, RUN_BYTES } from "./rows.js";
 import { findRecords, putRecords } from "./records.js";
 import type { Sealer } from "./sealer.js";
-import type { Tail } from "./tail.js";
+import { namesOf, type Tail } from "./tail.js";
 
 /** How long a transaction may keep the event loop from its turn, in milliseconds. */
 const MAX_BLOCKING = 3;
+
+/** Commits of a larger group touch the same pages anyway, and go to the tables at once. */
+const MAX_WAITING_GROUP = 4;
 
 const NOTHING: ReadonlySet<string> = new Set();
 
@@ -63,7 +66,7 @@ export class Writer {
         const deadline = performance.now() + MAX_BLOCKING;
         for (const commit of commits) {
           tried++;
-          outcomes.push(commits.length === 1 ? this.#apply(commit) : this.#applyAlone(commit));
+          outcomes.push(commits.length === 1 ? this.#apply(commit, true) : this.#applyAlone(commit, commits.length));
           if (performance.now() >= deadline) break;
         }
         this.#probe("commit");
@@ -77,9 +80,9 @@ export class Writer {
   }
 
   /** One of several commits: it fails alone, as if the others had not been there. */
-  #applyAlone(commit: Commit): Outcome {
+  #applyAlone(commit: Commit, group: number): Outcome {
     try {
-      return this.#apply(commit, "SAVEPOINT one_commit");
+      return this.#apply(commit, group <= MAX_WAITING_GROUP, "SAVEPOINT one_commit");
     } catch (error) {
       // A commit that cannot be applied; anything else has failed the whole transaction.
       if (error instanceof SavepointError) return error;
@@ -87,11 +90,17 @@ export class Writer {
     }
   }
 
-  /** Writes a commit to the tail, or else to the tables. @param savepoint begins what can be taken back alone */
-  #apply(commit: Commit, savepoint?: string): CommitResult {
-    const appended = this.#tail.append(commit);
+  /**
+   * Writes a commit to the tail, or else to the tables.
+   *
+   * @param mayWait may it be written to the tail?
+   * @param savepoint begins what can be taken back alone
+   */
+  #apply(commit: Commit, mayWait: boolean, savepoint?: string): CommitResult {
+    const appended = mayWait ? this.#tail.append(commit) : undefined;
     if (appended) return appended;
-    this.#tail.fold();
+    const names = namesOf(commit);
+    if (!names || this.#tail.waitsFor(names)) this.#tail.fold();
     if (savepoint === undefined) return this.#write(commit);
     this.#connection.run(savepoint);
     try {
