@@ -144,6 +144,37 @@ describe("commits that wait", () => {
     mine.close();
   });
 
+  it("are seen while a commit that folded them is taken back", async () => {
+    const store = await open();
+    // A commit is applied at once, or in the next turn of the event loop; here others look on at every moment of it.
+    for (let n = 2, hops = 0; hops < 40; n++, hops++) {
+      if (n === 2) for (const line of ["a", "b"]) await walk(store, 0, 2, line);
+      for (const line of ["a", "b"]) await walk(store, n, n + 1, line);
+      const refused = store.commit({ ...step(9999, "a"), blobs: [{ hash: "0".repeat(64) }] });
+      const looks: Promise<unknown>[] = [];
+      for (let hop = 0; hop < hops; hop++) await Promise.resolve();
+      looks.push(store.get(["head/b"]));
+      await new Promise((resolve) => setImmediate(resolve));
+      for (let hop = 0; hop < hops; hop++) await Promise.resolve();
+      looks.push(store.get(["head/b"]));
+      await expect(refused).rejects.toMatchObject({ code: "CONFLICT" });
+      expect(await Promise.all(looks)).toMatchObject([[{ value: String(n) }], [{ value: String(n) }]]);
+    }
+  });
+
+  it("are read at once while this process itself waits for another to write", async () => {
+    const store = await open({ busyTimeout: 3000 });
+    await walk(store, 0, 5);
+    database.exec("BEGIN IMMEDIATE");
+    const waits = store.commit({ puts: [{ key: "x", value: "1" }] });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const start = Date.now();
+    expect(await store.get(["head/a"])).toMatchObject([{ value: "4" }]);
+    expect(Date.now() - start).toBeLessThan(1000);
+    database.exec("COMMIT");
+    await waits;
+  });
+
   it("by two stores in turns are all there", async () => {
     const stores = [await open(), await open()];
     for (let n = 0; n < 60; n++) await (stores[Math.floor(n / 7) % 2] as Store).commit(step(n));

@@ -28,12 +28,16 @@ export class Connection {
   readonly #statements = new Map<string, SqliteStatement>();
   /** Called after every transaction that was committed. */
   onWrite: () => void = () => {};
+  /** Called after every transaction that was not, before anybody else gets a turn. */
+  onRollback: () => void = () => {};
   /** Is it ours alone? */
   readonly owned: boolean;
   readonly #busyTimeout: number;
   #poison: unknown;
   #closed = false;
   #inSnapshot = false;
+  /** Is a transaction waiting for another process to finish its own? */
+  #waitsForLock = false;
   #turn: Promise<unknown> = Promise.resolve();
   readonly #sync: WalSync | undefined;
 
@@ -120,7 +124,8 @@ export class Connection {
   }
 
   /** Like {@link transaction}, but gives up at once, with `false`, where nothing can be written now. */
-  tryTransaction(work: () => void): Promise<boolean> {
+  async tryTransaction(work: () => void): Promise<boolean> {
+    if (this.#waitsForLock) return false;
     return this.pause(async () => {
       if (this.#closed || this.#poison !== undefined) return false;
       try {
@@ -192,7 +197,9 @@ export class Connection {
       }
       if (Date.now() >= deadline) throw this.#lockedOut(what);
       // Jitter, so that processes that collided once do not collide again.
+      this.#waitsForLock = true;
       await sleep(wait * (0.5 + Math.random()));
+      this.#waitsForLock = false;
     }
   }
 
@@ -216,6 +223,7 @@ export class Connection {
     } catch (error) {
       if (poisons(error)) this.#poison = error;
       this.#rollBack();
+      this.onRollback();
       throw error;
     }
   }

@@ -130,6 +130,7 @@ class SqliteStore implements Store {
     this.#sealer = new Sealer(connection, options);
     // Through a handle of the caller's own others may write as well, and nobody would notice.
     this.#tail = new Tail(connection, this.#sealer, options, connection.owned);
+    connection.onRollback = () => this.#tail.forget();
     const report = backgroundReport(options);
     const writer = new Writer(connection, this.#sealer, this.#tail, options);
     this.#commits = new GroupCommit(async (commits) => {
@@ -324,13 +325,7 @@ class SqliteStore implements Store {
 
   /** Writes what waits in the tail to the tables. Fails where nothing can be written. */
   async #fold(): Promise<void> {
-    if (this.#tail.isEmpty) return;
-    try {
-      await this.#connection.transaction("Writing to", () => this.#tail.fold());
-    } catch (error) {
-      this.#tail.forget();
-      throw error;
-    }
+    if (!this.#tail.isEmpty) await this.#connection.transaction("Writing to", () => this.#tail.fold());
   }
 
   /** Does that while nobody waits for it. Whoever reads does it too, so a failure is no loss. */
@@ -359,7 +354,6 @@ class SqliteStore implements Store {
     try {
       if (names ? !this.#tail.waitsFor(names) : this.#tail.isEmpty) return work();
       if (await this.#connection.tryTransaction(() => this.#tail.fold())) return work();
-      this.#tail.forget();
       return this.#connection.snapshot(() => withWaiting(work(), new Waiting(this.#tail.read())));
     } catch (error) {
       throw sqliteFailure(error, this.url, "Reading");

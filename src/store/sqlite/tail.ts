@@ -159,7 +159,7 @@ export class Tail {
     return this.#connection.rows<TailRow>(ALL).map((row) => ({ row, commit: unpackCommit(row) }));
   }
 
-  /** Writes what waits to the tables. To be called inside a transaction; if that fails, {@link forget} is to be called. */
+  /** Writes what waits to the tables. To be called inside a transaction; {@link forget} is called when that is rolled back. */
   fold(): void {
     this.begin();
     const rows: readonly WaitingRow[] = this.#waiting?.rows ?? this.read();

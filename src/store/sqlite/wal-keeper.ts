@@ -51,6 +51,8 @@ export class WalKeeper {
   }
 
   async close(): Promise<void> {
+    // Whatever is written from now on is copied by whoever opens the file next.
+    this.#gaveUp = true;
     await this.#work;
     await this.#end();
   }
@@ -95,6 +97,7 @@ export class WalKeeper {
 
   /** From now on SQLite does it by itself: slower, but the WAL stays bounded. */
   async #giveUp(error: unknown): Promise<void> {
+    if (this.#gaveUp) return;
     this.#gaveUp = true;
     this.#report("the WAL cannot be copied in the background, so some saves will wait for it", error);
     this.#connection.checkpointEvery(PAGES);

@@ -73,7 +73,6 @@ export class Writer {
       });
       return outcomes;
     } catch (error) {
-      this.#tail.forget();
       const failure = error as SavepointError;
       return Array.from({ length: tried }, () => failure);
     }
