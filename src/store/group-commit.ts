@@ -2,6 +2,7 @@
  * A queue of commits that are applied in groups: all that wait when the writer is free share one sync to disk. Order is
  * kept. A failed check fails its own commit only; a failed sync fails the whole group.
  */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { SavepointError } from "../errors.js";
 import type { Commit, CommitResult } from "./store.js";
 
@@ -58,7 +59,7 @@ export class GroupCommit {
       // Where several save at once, all that is ready in this turn of the event loop joins the group. One that saves
       // alone need not wait for others, but for the event loop: it would wait for it for ever.
       if (this.#lastGroup > 1 || performance.now() - this.#lastTurn > MAX_WITHOUT_TURN) {
-        await new Promise((resolve) => setImmediate(resolve));
+        await nextTurn();
         this.#lastTurn = performance.now();
       }
       const group = this.#waiting.splice(0, MAX_GROUP);
@@ -76,7 +77,7 @@ export class GroupCommit {
         if (outcome && "firsts" in outcome) resolve(outcome);
         else reject(outcome ?? new SavepointError("STORE_FAILED", "The store gave no outcome for a commit."));
         // Whoever gets its answer goes on at once, most likely with the next save: all in one turn would make it a long one.
-        if (index % ANSWERS === ANSWERS - 1) await new Promise((done) => setImmediate(done));
+        if (index % ANSWERS === ANSWERS - 1) await nextTurn();
       }
     } catch (error) {
       for (const { reject } of group) reject(error);

@@ -1,6 +1,7 @@
 /** The rows of the tables: what a record's is, how large those of runs are meant to be, and how one is added. */
+import type { Frame } from "../store.js";
 import type { Connection } from "./connection.js";
-import type { RunRow } from "./run-codec.js";
+import { packRun, type RunRow } from "./run-codec.js";
 
 /** A row of `savepoint_record`. */
 export interface RecordRow {
@@ -25,11 +26,22 @@ export function insertRun(connection: Connection, row: RunRow): void {
 }
 
 /**
- * Adds a row if none reaches into the `count` numbers that begin with its first, and says whether it did. Rows of a tape
- * do not overlap, so the last that starts before the end of these numbers tells.
+ * Adds items in rows that are no larger than a packed one, and says whether it did: it does not where the tape has one of
+ * these numbers already. Rows of a tape do not overlap, so the last that starts before the end of the numbers tells.
  */
-export function appendRun(connection: Connection, row: RunRow, count: number): boolean {
-  return connection.run(APPEND, ...valuesOf(row), row.first + count) === 1;
+export function addItems(connection: Connection, tape: string, first: number, items: readonly Frame[]): boolean {
+  let from = 0;
+  let bytes = 0;
+  for (const [index, { json }] of items.entries()) {
+    bytes += json.length;
+    if (bytes < RUN_BYTES && index < items.length - 1) continue;
+    const row = packRun(tape, first + from, items.slice(from, index + 1));
+    if (from > 0) insertRun(connection, row);
+    else if (connection.run(APPEND, ...valuesOf(row), first + items.length) === 0) return false;
+    from = index + 1;
+    bytes = 0;
+  }
+  return true;
 }
 
 function valuesOf(row: RunRow): [string, number, number, number, number, Uint8Array, Uint8Array] {

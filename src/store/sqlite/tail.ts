@@ -4,7 +4,7 @@
  * A save replaces the records of its branch and adds a row and a few items: five pages, of which four are written again
  * by the next save. In the tail it is one row at the end of one table. That is possible where the checks of a commit can
  * be told from memory: this process wrote the records last, and nobody else has written anything since. Any other commit
- * is written to the tables at once, after the tail was folded, and so is the tail before anything is read. A session that
+ * is written to the tables at once. What waits is folded before any of it is read or written there. A session that
  * is saved and not read, as agents do, pays for the tables once in a hundred saves. Where the tail cannot be folded just
  * now (another process writes, the disk is full), a reader adds what waits to what it finds; see waiting.ts.
  *
@@ -17,8 +17,7 @@ import type { Connection } from "./connection.js";
 import { backgroundReport, type SqliteOptions, type WritePoint } from "./options.js";
 import { isCorrupt } from "./failure.js";
 import { markLost, putRecords } from "./records.js";
-import { packRun } from "./run-codec.js";
-import { appendRun, RUN_BYTES, RUN_ITEMS } from "./rows.js";
+import { addItems } from "./rows.js";
 import type { Sealer } from "./sealer.js";
 import { packCommit, type TailCommit, type TailRow, type TailRun, toTailCommit, unpackCommit } from "./tail-codec.js";
 
@@ -218,22 +217,13 @@ export class Tail {
     for (const ofTape of runs.values()) for (const run of ofTape) this.#writeRun(run);
   }
 
-  #writeRun({ tape, first, items }: TailRun): void {
-    let from = 0;
-    let bytes = 0;
-    for (const [index, { json }] of items.entries()) {
-      bytes += json.length;
-      if (bytes < RUN_BYTES && index - from + 1 < RUN_ITEMS && index < items.length - 1) continue;
-      const part = items.slice(from, index + 1);
-      // Were it there already, against all expectation, failing now would keep everything from being read for ever.
-      const added = appendRun(this.#connection, packRun(tape, first + from, part), part.length);
-      if (!added) {
-        this.#forgetValues();
-        this.#report(`items ${first + from} and on of tape ${tape} were there already`, undefined);
-      }
-      this.#sealer.noteNew({ tape, first: first + from, items: part });
-      from = index + 1;
-      bytes = 0;
+  #writeRun(run: TailRun): void {
+    const { tape, first, items } = run;
+    if (addItems(this.#connection, tape, first, items)) this.#sealer.noteNew(run);
+    else {
+      // Against all expectation; failing now would keep everything from being read for ever.
+      this.#forgetValues();
+      this.#report(`items ${first} and on of tape ${tape} were there already`, undefined);
     }
   }
 

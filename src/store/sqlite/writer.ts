@@ -1,4 +1,5 @@
 /** Applies a group of commits, and waits for the disk once. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
 import { checksum, isChecksum } from "../checksum.js";
 import { commitConflict } from "../conflict.js";
@@ -8,8 +9,7 @@ import type { Check, Commit, CommitResult, ItemRun } from "../store.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { RAW } from "./compression.js";
-import { packRun } from "./run-codec.js";
-import { appendRun, insertRun, type RecordRow, RUN_BYTES } from "./rows.js";
+import { addItems, type RecordRow } from "./rows.js";
 import { findRecords, putRecords } from "./records.js";
 import type { Sealer } from "./sealer.js";
 import { namesOf, type Tail } from "./tail.js";
@@ -46,7 +46,7 @@ export class Writer {
       const left = commits.slice(outcomes.length);
       outcomes.push(...(await this.#applySome(left)));
       if (outcomes.length === commits.length) break;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
     this.#probe("committed");
     await this.#connection.durable(commits.length === 1);
@@ -66,7 +66,7 @@ export class Writer {
         const deadline = performance.now() + MAX_BLOCKING;
         for (const commit of commits) {
           tried++;
-          outcomes.push(commits.length === 1 ? this.#apply(commit, true) : this.#applyAlone(commit, commits.length));
+          outcomes.push(commits.length === 1 ? this.#apply(commit, 1) : this.#applyAlone(commit, commits.length));
           if (performance.now() >= deadline) break;
         }
         this.#probe("commit");
@@ -81,7 +81,7 @@ export class Writer {
   /** One of several commits: it fails alone, as if the others had not been there. */
   #applyAlone(commit: Commit, group: number): Outcome {
     try {
-      return this.#apply(commit, group <= MAX_WAITING_GROUP, "SAVEPOINT one_commit");
+      return this.#apply(commit, group);
     } catch (error) {
       // A commit that cannot be applied; anything else has failed the whole transaction.
       if (error instanceof SavepointError) return error;
@@ -89,19 +89,15 @@ export class Writer {
     }
   }
 
-  /**
-   * Writes a commit to the tail, or else to the tables.
-   *
-   * @param mayWait may it be written to the tail?
-   * @param savepoint begins what can be taken back alone
-   */
-  #apply(commit: Commit, mayWait: boolean, savepoint?: string): CommitResult {
-    const appended = mayWait ? this.#tail.append(commit) : undefined;
+  /** Writes a commit to the tail, or else to the tables. @param group how many commits share its transaction */
+  #apply(commit: Commit, group: number): CommitResult {
+    const appended = group <= MAX_WAITING_GROUP ? this.#tail.append(commit) : undefined;
     if (appended) return appended;
     const names = namesOf(commit);
     if (!names || this.#tail.waitsFor(names)) this.#tail.fold();
-    if (savepoint === undefined) return this.#write(commit);
-    this.#connection.run(savepoint);
+    // Alone, it is taken back with its transaction.
+    if (group === 1) return this.#write(commit);
+    this.#connection.run("SAVEPOINT one_commit");
     try {
       const result = this.#write(commit);
       this.#connection.run("RELEASE one_commit");
@@ -165,10 +161,6 @@ export class Writer {
     return failed;
   }
 
-  #record(key: string): RecordRow | undefined {
-    return this.#connection.row("SELECT key, sum, refs, value FROM savepoint_record WHERE key = ?", key);
-  }
-
   #writeRecords(commit: Commit, replaced: ReadonlySet<string>): void {
     for (const target of commit.deletes ?? []) {
       if (typeof target === "string") this.#connection.run("DELETE FROM savepoint_record WHERE key = ?", target);
@@ -186,36 +178,20 @@ export class Writer {
     }
   }
 
-  /** Writes a run, in rows that are no larger than a packed one, and returns the number of its first item. */
+  /** Writes a run, and returns the number of its first item. */
   #writeItems(run: ItemRun): number {
     const { tape, items } = run;
     const first = "first" in run ? run.first : this.#takeNumbers(run.counter, items.length);
-    let from = 0;
-    let bytes = 0;
-    for (const [index, frame] of items.entries()) {
-      bytes += frame.json.length;
-      if (bytes < RUN_BYTES && index < items.length - 1) continue;
-      const row = packRun(tape, first + from, items.slice(from, index + 1));
-      if (from > 0) insertRun(this.#connection, row);
-      // The caller worked from a state of the tape that is no longer true.
-      else if (!appendRun(this.#connection, row, items.length)) throw commitConflict([tape]);
-      from = index + 1;
-      bytes = 0;
-    }
+    // The caller worked from a state of the tape that is no longer true.
+    if (!addItems(this.#connection, tape, first, items)) throw commitConflict([tape]);
     return first;
   }
 
   #takeNumbers(counter: string, count: number): number {
-    const row = this.#record(counter);
+    const row = findRecords(this.#connection, [counter]).get(counter);
     if (row && !isChecksum(row.sum, counter, row.refs, row.value)) throw counterDamaged(counter);
     const first = readCounter(counter, row?.value);
-    const value = String(first + count);
-    this.#connection.run(
-      "INSERT OR REPLACE INTO savepoint_record (key, sum, refs, value) VALUES (?, ?, '', ?)",
-      counter,
-      checksum(counter, "", value),
-      value,
-    );
+    putRecords(this.#connection, [{ key: counter, value: String(first + count) }], false);
     return first;
   }
 
