@@ -8,6 +8,8 @@
 /** What went wrong, for programs. `docs/errors.md` says for each code what to do. */
 export type SavepointErrorCode =
   | "AGENT_MISMATCH"
+  | "AGENT_TOO_OLD"
+  | "ALREADY_RUNNING"
   | "BRANCH_EXISTS"
   | "BRANCH_NOT_FOUND"
   | "BUSY"
@@ -15,16 +17,24 @@ export type SavepointErrorCode =
   | "CLOSED"
   | "CONFLICT"
   | "DAMAGED"
+  | "INPUT_MISMATCH"
   | "INVALID_ARGUMENT"
   | "INVALID_ID"
   | "INVALID_STATE"
   | "INVALID_URL"
   | "IO_FAILED"
+  | "LEASE_LOST"
   | "MISSING_DEPENDENCY"
+  | "NONDETERMINISM"
   | "NOT_A_STORE"
+  | "NOT_WAITING"
+  | "OUTCOME_UNKNOWN"
   | "SESSION_DELETED"
+  | "SESSION_NOT_FOUND"
   | "STORE_FAILED"
-  | "STORE_TOO_NEW";
+  | "STORE_TOO_NEW"
+  | "TIMEOUT"
+  | "UNANSWERED_TOOL_CALLS";
 
 /** Facts beside the message, for programs that act on an error. */
 export type SavepointErrorDetails = Readonly<Record<string, unknown>>;

@@ -8,19 +8,21 @@
 import { types } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
 import { encodeShadow, type EncodedState } from "../state/encode.js";
+import type { Recorded } from "../state/recorded.js";
 import { isSame } from "../state/same.js";
 import type { Shadow } from "../state/shadow.js";
 import { freezeState, shadowToValue } from "../state/value.js";
 import type { CheckpointInfo } from "./checkpoint.js";
-import { branchMoved, idTaken, isIdTaken, isRowGone, tapeTaken } from "./conflicts.js";
+import { branchMoved, idTaken, isFenced, isIdTaken, isRowGone, tapeTaken } from "./conflicts.js";
+import type { Place } from "./ids.js";
 import { rowKey } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import { newRow } from "./new-row.js";
 import type { NumberSource } from "./numbers.js";
-import type { BranchRecord, Row, SessionRecord } from "./records.js";
+import type { BranchRecord, Row, RowRun, SessionRecord } from "./records.js";
 import { type Candidate, changeShadow, replaceState, type SaveChange } from "./save-change.js";
 import { saysTheSame, type TakenOptions } from "./save-options.js";
-import { buildCommit, type BuiltCommit } from "./session-commit.js";
+import { buildCommit, type BuiltCommit, type CommitParts } from "./session-commit.js";
 import type { Heads, Known, SessionReader } from "./session-reader.js";
 
 /** Who saves. */
@@ -29,6 +31,21 @@ export interface Author {
   readonly agent: string | undefined;
   /** Says whether it may build on these records; throws what to tell its user if not. */
   admit(heads: Heads): void;
+}
+
+/** What a run adds to a save. */
+export interface SaveExtension {
+  /** Keep it out of the history: it is the head until the next checkpoint takes its place. */
+  readonly hidden: boolean;
+  /** Who may write the branch from now on. */
+  readonly epoch: number;
+  readonly held: boolean;
+  /** Tapes that it takes for itself, the first numbered `tape`. */
+  readonly tapes: number;
+  /** Results that the state may refer to instead of being a second copy of them. */
+  readonly recorded?: Recorded;
+  /** The rest of the commit, told where the checkpoint will be. */
+  build(place: Place & { readonly tape: number }): CommitParts & { readonly run: RowRun };
 }
 
 /** What the cursors of one session share: its record, as the last commit of this process left it. */
@@ -69,6 +86,11 @@ export class BranchCursor {
 
   get isIdle(): boolean {
     return !this.#turn;
+  }
+
+  /** Has a run the right to write the branch, as far as is known? */
+  get isHeld(): boolean {
+    return this.#branch?.record.held ?? false;
   }
 
   /** Roughly the memory that the shadow takes. */
@@ -139,6 +161,11 @@ export class BranchCursor {
     this.sessionNumber = built.session.record.number;
   }
 
+  /** The newest checkpoint, as far as is known. */
+  get head(): Row | undefined {
+    return this.#branch?.record.head;
+  }
+
   /** The shadow of the head's state, where this process has it. */
   get shadow(): Shadow | undefined {
     return this.#shadow;
@@ -157,8 +184,14 @@ export class BranchCursor {
   }
 
   /** Saves a state as the new head. */
-  save(candidate: Candidate, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
-    return this.#save(replaceState(candidate, this.#reader.context.registry), options, author);
+  save(
+    candidate: Candidate,
+    options: TakenOptions,
+    author: Author,
+    extension?: SaveExtension,
+  ): Promise<CheckpointInfo> {
+    const change = replaceState(candidate, this.#reader.context.registry, extension?.recorded);
+    return this.#save(change, options, author, extension);
   }
 
   /** Saves what `change` makes of the shadow itself. */
@@ -239,7 +272,12 @@ export class BranchCursor {
     return true;
   }
 
-  async #save(first: SaveChange, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
+  async #save(
+    first: SaveChange,
+    options: TakenOptions,
+    author: Author,
+    extension?: SaveExtension,
+  ): Promise<CheckpointInfo> {
     for (let change = first; ;) {
       try {
         const prepared = this.#prepare(author, change.state === undefined);
@@ -261,7 +299,7 @@ export class BranchCursor {
       const encoded = encodeShadow(shadow, branch?.tape ?? 0, branch?.nextItem ?? 0);
       const planned = this.#planned;
       try {
-        const info = await this.#commit(encoded, options, author);
+        const info = await this.#commit(encoded, options, author, extension);
         this.#shadow = shadow;
         return info;
       } catch (error) {
@@ -269,7 +307,7 @@ export class BranchCursor {
         if (!isSavepointError(error, "CONFLICT")) throw error;
         const saved = await this.#findSaved(shadow, options);
         if (saved) return saved;
-        if (planned || isIdTaken(error)) throw error;
+        if (planned || isIdTaken(error) || isFenced(error)) throw error;
         // The branch moved under us: if the author may build on its new head, that is what comes next.
         change = change.again(shadow);
       }
@@ -277,7 +315,12 @@ export class BranchCursor {
   }
 
   /** Commits an encoded state, numbering it anew for as long as only other branches of the session are in the way. */
-  async #commit(encoded: EncodedState, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
+  async #commit(
+    encoded: EncodedState,
+    options: TakenOptions,
+    author: Author,
+    extension: SaveExtension | undefined,
+  ): Promise<CheckpointInfo> {
     const { context, sessionId } = this.#reader;
     const [branchBefore, planned] = [this.#branch, this.#planned];
     // What branches share, another one may have forgotten, and may forget again at every turn.
@@ -308,12 +351,19 @@ export class BranchCursor {
           tape: 0,
           nextItem: 0,
           epoch: 0,
+          held: false,
+          hidden: false,
           createdAt: now,
           from: undefined,
           head: undefined,
           headParentId: undefined,
         };
-      const row = newRow({ number, seq: base.nextSeq, branch }, encoded, options, context.newId, now);
+      const nextTape = planned ? planned.tape + 1 : base.nextTape;
+      const more = extension?.build({ number, seq: base.nextSeq, tape: nextTape });
+      const row = newRow({ number, seq: base.nextSeq, branch }, encoded, options, context.newId, now, more?.run);
+      // A hidden head becomes part of the history when a checkpoint in the middle of its step does.
+      const shown = branch.hidden && branch.head && row.parent === branch.head.seq ? [branch.head] : [];
+      const parentId = branch.hidden && shown.length === 0 ? branch.headParentId : branch.head?.id;
       const built = buildCommit({
         sessionId,
         sessionBefore,
@@ -321,20 +371,24 @@ export class BranchCursor {
           ...base,
           agent: base.agent ?? author.agent,
           nextSeq: base.nextSeq + 1,
-          nextTape: planned ? planned.tape + 1 : base.nextTape,
+          nextTape: nextTape + (extension?.tapes ?? 0),
         },
         branchBefore,
         branch: {
           ...branch,
           nextItem: branch.nextItem + encoded.items.length,
+          epoch: extension?.epoch ?? branch.epoch,
+          held: extension?.held ?? false,
+          hidden: extension?.hidden ?? false,
           head: row,
-          headParentId: branch.head?.id,
+          headParentId: parentId,
         },
-        rows: [row],
+        rows: extension?.hidden ? shown : [...shown, row],
         items: encoded.items,
         blobs: encoded.blobs,
         builtOn: planned?.head ? [planned.head.seq] : [],
         chosenId: options.id !== undefined,
+        ...(more && { more }),
       });
       // Other branches of this process go on from here at once; the store applies commits in order.
       this.#shared.known = built.session;
@@ -351,7 +405,7 @@ export class BranchCursor {
       this.#branch = built.branch;
       this.#planned = undefined;
       this.sessionNumber = number;
-      return this.#reader.toInfo(row, built.session.record.agent, branch.head?.id);
+      return this.#reader.toInfo(row, built.session.record.agent, parentId);
     }
   }
 
@@ -366,7 +420,7 @@ export class BranchCursor {
     const moved = branch?.value !== branchBefore?.value || (session?.record.number ?? base.number) !== base.number;
     const gone = (!session && sessionBefore !== undefined) || isRowGone(conflict);
     const tapeTaken = planned !== undefined && session?.record.nextTape !== planned.tape;
-    if (moved || gone || isIdTaken(conflict) || tapeTaken) throw conflict;
+    if (moved || gone || isIdTaken(conflict) || isFenced(conflict) || tapeTaken) throw conflict;
     if (session?.value !== sessionBefore?.value || tries < MAX_TRIES) return session;
     throw new SavepointError("DAMAGED", `${this.#name} cannot go on: its records disagree with what is stored.`, {
       cause: conflict,

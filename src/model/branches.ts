@@ -83,6 +83,8 @@ async function fork<T>(
       tape,
       nextItem: 0,
       epoch: 0,
+      held: false,
+      hidden: false,
       createdAt: reader.context.now(),
       from: row.seq,
       head: row,
@@ -100,6 +102,29 @@ async function fork<T>(
       if (!(await reader.row(number, row.seq))) throw removedMeanwhile(row, error);
       // Another save or fork was first. Anything else would come again.
       if ((await readSession(reader, number)).value === session.value) throw error;
+    }
+  }
+}
+
+/** Gives the head of a branch a row of its own, if it has none: something is about to be built on it, or said of it. */
+export async function showHead(reader: SessionReader, number: number, row: Row): Promise<void> {
+  for (;;) {
+    const { session, branch } = await reader.heads(row.branch);
+    if (session?.record.number !== number || !branch?.record.hidden || branch.record.head?.id !== row.id) return;
+    const built = buildCommit({
+      sessionId: reader.sessionId,
+      sessionBefore: session,
+      session: session.record,
+      branchBefore: branch,
+      branch: { ...branch.record, hidden: false },
+      rows: [row],
+    });
+    try {
+      await reader.context.store.commit(built.commit);
+      return;
+    } catch (error) {
+      // Somebody saved meanwhile: then the head is another one.
+      if (!isSavepointError(error, "CONFLICT")) throw error;
     }
   }
 }
@@ -131,8 +156,8 @@ export async function rewindBranch(
       sessionBefore: session,
       session: { ...session.record, nextSeq: nextSeq + 2 },
       branchBefore: branch,
-      branch: { ...branch.record, head: recovered, headParentId: target.id },
-      rows: [kept, recovered],
+      branch: { ...branch.record, held: false, hidden: false, head: recovered, headParentId: target.id },
+      rows: branch.record.hidden ? [head, kept, recovered] : [kept, recovered],
       builtOn: [target.seq],
     });
     try {

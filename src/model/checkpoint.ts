@@ -1,11 +1,15 @@
 /** What a checkpoint is, to callers. */
 import type { Hole } from "../state/decode.js";
+import type { ToolCall } from "./message.js";
 
 /** Why a checkpoint was taken. */
 export type CheckpointKind = "automatic" | "manual" | "preOperation" | "recovery";
 
 /** How the work stood when it was taken. */
-export type Status = "queued" | "running" | "waiting" | "completed" | "failed" | "halted";
+export type CheckpointStatus = "queued" | "running" | "waiting" | "completed" | "failed" | "halted";
+
+/** How the work stands. `interrupted` is never stored: it is what a running one is whose process is gone. */
+export type Status = CheckpointStatus | "interrupted";
 
 /** What the work had used up to then. */
 export interface Usage {
@@ -29,7 +33,7 @@ export interface CheckpointInfo {
   /** Milliseconds since 1970. For people; the order is that of `seq`. */
   readonly createdAt: number;
   readonly kind: CheckpointKind;
-  readonly status: Status;
+  readonly status: CheckpointStatus;
   /** Why the work failed, halted or waits. */
   readonly reason: string | undefined;
   readonly label: string | undefined;
@@ -51,6 +55,8 @@ export interface CheckpointInfo {
 /** A checkpoint with its state, which is plain, mutable and the caller's own. */
 export interface Checkpoint<State = unknown> extends CheckpointInfo {
   readonly state: State;
+  /** The tool calls in its `messages` that are not answered yet. */
+  readonly pendingToolCalls: readonly ToolCall[];
   /** What is lost of the state; only ever non-empty when it was loaded with `partial`. */
   readonly holes: readonly Hole[];
   /** Newer checkpoints that `latest` had to step over because they are damaged, newest first. */
@@ -81,7 +87,7 @@ export interface SaveOptions {
   /** @default "manual" */
   readonly kind?: CheckpointKind;
   /** @default "running" */
-  readonly status?: Status;
+  readonly status?: CheckpointStatus;
   readonly reason?: string;
   readonly label?: string;
   readonly description?: string;

@@ -9,11 +9,13 @@ import {
   branchKey,
   deadKey,
   decodeNumbers,
+  dueOf,
   idKey,
   labelsOf,
   notesOf,
   numberKey,
   rowsOf,
+  runsOf,
   seqOf,
   sessionKey,
   tapeName,
@@ -47,12 +49,20 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
           { key: sessionKey(reader.sessionId), value: heads.session.value },
           ...branches.map((branch) => ({ key: key(branch), value: branch.value })),
         ],
-        deletes: [rowsOf(number), notesOf(number), labelsOf(number), ...idKeys(rows, number), ...branches.map(key)],
+        deletes: [
+          rowsOf(number),
+          notesOf(number),
+          labelsOf(number),
+          runsOf(reader.sessionId),
+          dueOf(reader.sessionId),
+          ...idKeys(rows, number),
+          ...branches.map(key),
+        ],
         puts: main
           ? [
               {
                 key: branchKey(reader.sessionId, MAIN),
-                value: encodeBranch({ ...main, head: undefined, headParentId: undefined }),
+                value: encodeBranch({ ...main, held: false, hidden: false, head: undefined, headParentId: undefined }),
               },
             ]
           : [],
@@ -87,7 +97,13 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
     try {
       await store.commit({
         checks: [whole ? { key: record.key, value: whole.value } : { key: record.key, exists: true }],
-        deletes: [record.key, branchesOf(reader.sessionId), ...(number === undefined ? [] : [numberKey(number)])],
+        deletes: [
+          record.key,
+          branchesOf(reader.sessionId),
+          runsOf(reader.sessionId),
+          dueOf(reader.sessionId),
+          ...(number === undefined ? [] : [numberKey(number)]),
+        ],
         puts: remains,
       });
     } catch (error) {

@@ -10,13 +10,14 @@
  */
 import { isSavepointError } from "../errors.js";
 import type { Unreadable } from "../state/decode.js";
-import { parseRefs } from "../state/refs.js";
+import { formatRefs, parseRefs } from "../state/refs.js";
 import { scan } from "../store/scan.js";
 import { freeAllRemains } from "./clear.js";
 import type { Context } from "./context.js";
 import { Intervals } from "./intervals.js";
-import { ALL_NUMBERS, decodeNumbers, rowsOf, tapeName, tapesOf } from "./keys.js";
+import { ALL_NUMBERS, decodeNumbers, journalKey, rowsOf, tapeName, tapesOf } from "./keys.js";
 import { decodeRow } from "./records.js";
+import { decodeJournal, type JournalRecord } from "./run-records.js";
 import { SessionReader } from "./session-reader.js";
 
 /** What a collection has freed. */
@@ -81,7 +82,19 @@ async function collectSession(
   const counters = new Map<string, number>();
   const marks = new Marks(reader, number, blobs);
   try {
-    for await (const { record } of reader.branches()) counters.set(tapeName(number, record.tape), record.nextItem);
+    const names: string[] = [];
+    for await (const { record } of reader.branches()) {
+      names.push(record.name);
+      counters.set(tapeName(number, record.tape), record.nextItem);
+      // A head without a row of its own.
+      if (record.hidden && record.head) await marks.frame(record.head.skeleton.refs, record.head.tape);
+    }
+    for (const journal of await readJournals(reader, names)) {
+      if (journal.number !== number) continue;
+      const { tape, first, count } = journal;
+      counters.set(tapeName(number, tape), first + count);
+      await marks.frame(formatRefs([{ pieces: [{ tape, start: first, count }] }], tape), tape);
+    }
     for await (const record of scan(store, rowsOf(number))) {
       if (!("value" in record)) throw new Unmarkable(record);
       const { numbers } = decodeNumbers(record.key.slice(1), 2);
@@ -102,6 +115,16 @@ async function collectSession(
     freed.bytes += result.bytes;
   }
   return freed;
+}
+
+/** What the runs of these branches have recorded since their last boundaries. */
+async function readJournals(reader: SessionReader, branches: readonly string[]): Promise<JournalRecord[]> {
+  const records = await reader.context.store.get(branches.map((branch) => journalKey(reader.sessionId, branch)));
+  return records.flatMap((record) => {
+    if (!record) return [];
+    if (!("value" in record)) throw new Unmarkable(record);
+    return [decodeJournal(record.value)];
+  });
 }
 
 class Unmarkable extends Error {

@@ -35,6 +35,11 @@ export function isRowGone(conflict: SavepointError): boolean {
   return failedKeys(conflict).some((key) => key.startsWith("z"));
 }
 
+/** Has a run lost the right to write, or is it to stop? */
+export function isFenced(conflict: SavepointError): boolean {
+  return failedKeys(conflict).some((key) => key.startsWith("r\t"));
+}
+
 function failedKeys(conflict: SavepointError): readonly string[] {
   return (conflict.details["keys"] as readonly string[] | undefined) ?? [];
 }

@@ -1,5 +1,6 @@
 /** What Savepoint tells while it works. */
 import type { BackgroundFailure } from "../store/sqlite/options.js";
+import type { RunEvent } from "./run-events.js";
 
 /** Something stored cannot be read. */
 export interface DamageEvent {
@@ -19,7 +20,12 @@ export interface SavepointEvents {
   readonly damage: DamageEvent;
   /** Packing items, or keeping the store's files small, has failed; or a commit is damaged beyond knowing what it was. */
   readonly backgroundFailure: BackgroundFailureEvent;
+  /** Something has happened in a run of this process. */
+  readonly run: RunEvent;
 }
+
+/** Events that somebody must hear of: on the console, if nobody listens. */
+const LOUD: ReadonlySet<EventName> = new Set<EventName>(["damage", "backgroundFailure"]);
 
 export type EventName = keyof SavepointEvents;
 export type Listener<Name extends EventName> = (event: SavepointEvents[Name]) => void;
@@ -44,7 +50,7 @@ export class Events {
   /** A listener that throws does not disturb the others, nor the work it was told about. */
   emit<Name extends EventName>(name: Name, event: SavepointEvents[Name]): void {
     const listeners = this.#listeners.get(name);
-    if (!listeners?.size) console.warn(`savepoint: ${name}:`, event);
+    if (!listeners?.size && LOUD.has(name)) console.warn(`savepoint: ${name}:`, event);
     for (const listener of listeners ?? []) {
       try {
         listener(event);

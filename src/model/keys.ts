@@ -14,6 +14,13 @@
  * | `i<id>⇥<number>`            | the seq of the checkpoint with that id           |
  * | `a<number><seq><name>`      | something attached to a checkpoint: label, pin   |
  * | `l<number><label>⇥<seq>`    | a checkpoint by its label                        |
+ * | `r⇥<session>⇥<branch>⇥r`    | the run of a branch: status, turn, question      |
+ * | `r⇥<session>⇥<branch>⇥j`    | its journal: epoch and entries; every write of a run checks it |
+ * | `r⇥<session>⇥<branch>⇥m`    | the inputs that were left for it: counters       |
+ * | `r⇥<session>⇥<branch>⇥m<n>` | an input that was left for it                    |
+ * | `r⇥<session>⇥<branch>⇥t<key>` | where the turn with that key began             |
+ * | `q⇥<session>⇥<branch>`      | a run that is not over, and when it is due       |
+ * | `h<owner>`                  | who runs something: where it lives, and until when its leases last |
  * | `x<number>`                 | a deleted session whose remains are to be freed  |
  * | `z<number><seq>`            | a checkpoint's row: last, where a tree grows best |
  */
@@ -26,6 +33,26 @@ export const branchKey = (session: string, branch: string): string => `s\t${sess
 export const branchesOf = (session: string): KeyRange => prefixRange(`s\t${session}\t`);
 export const numberKey = (number: number): string => `n${encodeNumber(number)}`;
 export const ALL_NUMBERS: KeyRange = prefixRange("n");
+
+/** A part of what is known about the run of a branch. */
+const runPart = (session: string, branch: string, part: string): string => `r\t${session}\t${branch}\t${part}`;
+export const runKey = (session: string, branch: string): string => runPart(session, branch, "r");
+export const journalKey = (session: string, branch: string): string => runPart(session, branch, "j");
+export const inboxKey = (session: string, branch: string): string => runPart(session, branch, "m");
+export const inputKey = (session: string, branch: string, number: number): string =>
+  runPart(session, branch, `m${encodeNumber(number)}`);
+export const turnKey = (session: string, branch: string, key: string): string => runPart(session, branch, `t${key}`);
+export const runsOf = (session: string): KeyRange => prefixRange(`r\t${session}\t`);
+export const dueKey = (session: string, branch: string): string => `q\t${session}\t${branch}`;
+export const dueOf = (session: string): KeyRange => prefixRange(`q\t${session}\t`);
+export const ALL_DUE: KeyRange = prefixRange("q");
+/** The session and the branch in the key of a run that is not over. */
+export const placeOfDue = (key: string): { session: string; branch: string } => {
+  const [, session = "", branch = ""] = key.split("\t");
+  return { session, branch };
+};
+export const ownerKey = (owner: string): string => `h${owner}`;
+export const ALL_OWNERS: KeyRange = prefixRange("h");
 
 export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;
 /** Rows with a seq from `from` (included) to `to` (excluded). */

@@ -1,7 +1,8 @@
 /** The row of a new checkpoint. */
 import type { EncodedState } from "../state/encode.js";
+import { formatRefs, type Ref } from "../state/refs.js";
 import type { Place } from "./ids.js";
-import type { BranchRecord, Row } from "./records.js";
+import type { BranchRecord, Row, RowRun } from "./records.js";
 import type { TakenOptions } from "./save-options.js";
 
 /** What a row takes beside its skeleton: its id twice, its fields, keys and checksums. */
@@ -14,10 +15,12 @@ export function newRow(
   options: TakenOptions,
   newId: (place: Place) => string,
   now: number,
+  run: RowRun | undefined,
 ): Row {
   const { seq, branch } = place;
-  const parent = branch.head;
-  const { skeleton, items, blobs, stateBytes } = encoded;
+  const parent = parentOf(branch, run);
+  const { items, blobs, stateBytes } = encoded;
+  const skeleton = { json: encoded.skeleton.json, refs: addRefs(encoded.skeleton.refs, run, branch.tape) };
   let storedBytes = Buffer.byteLength(skeleton.json) + skeleton.refs.length;
   for (const { json, refs } of items) storedBytes += Buffer.byteLength(json) + refs.length;
   for (const bytes of blobs.values()) storedBytes += bytes.length;
@@ -27,9 +30,9 @@ export function newRow(
     tape: branch.tape,
     branch: branch.name,
     parent: parent?.seq,
-    grandparent: parent?.parent,
+    grandparent: parent?.grandparent,
     createdAt: now,
-    step: options.step ?? (parent ? parent.step + 1 : 0),
+    step: options.step ?? (branch.head ? branch.head.step + 1 : 0),
     kind: options.kind ?? "manual",
     status: options.status ?? "running",
     reason: options.reason,
@@ -44,5 +47,24 @@ export function newRow(
     stateBytes,
     storedBytes: storedBytes + ROW_OVERHEAD,
     skeleton,
+    run,
   };
+}
+
+/** A hidden head gives its place to what follows it, unless that is still in the step that begins with it. */
+function parentOf(
+  { head, hidden }: BranchRecord,
+  run: RowRun | undefined,
+): { seq: number; grandparent: number | undefined } | undefined {
+  if (!head) return undefined;
+  if (!hidden || run?.midStep) return { seq: head.seq, grandparent: head.parent };
+  return head.parent === undefined ? undefined : { seq: head.parent, grandparent: head.grandparent };
+}
+
+/** What a run has recorded lives as long as the checkpoint: nothing in the skeleton names it, so it comes last. */
+function addRefs(refs: string, run: RowRun | undefined, tape: number): string {
+  const pieces = [run?.journal, run?.output].filter((piece) => piece !== undefined);
+  if (pieces.length === 0) return refs;
+  const more: Ref[] = [{ pieces }];
+  return refs === "" ? formatRefs(more, tape) : `${refs};${formatRefs(more, tape)}`;
 }

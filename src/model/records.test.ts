@@ -46,10 +46,29 @@ const row: fc.Arbitrary<Row> = record({
   stateBytes: count,
   storedBytes: count,
   skeleton: record({ json: fc.json(), refs: fc.constantFrom("", "0+1", "3:0+1;#ab") }),
-}).map(({ place, back: [toParent, toGrandparent], ...rest }) => {
+  inRun: maybe(
+    record({
+      back: count,
+      tape: count,
+      journal: maybe(record({ start: count, count: fc.integer({ min: 1, max: 99 }) })),
+      midStep: fc.boolean(),
+      turn: count,
+      version: count,
+      output: maybe(count),
+    }),
+  ),
+}).map(({ place, back: [toParent, toGrandparent], inRun, ...rest }) => {
   const parent = toParent > 0 && rest.seq >= toParent ? rest.seq - toParent : undefined;
   const hasGrandparent = parent !== undefined && toGrandparent > 0 && parent >= toGrandparent;
-  return { ...rest, ...place, parent, grandparent: hasGrandparent ? parent - toGrandparent : undefined } as Row;
+  const run = inRun && {
+    boundary: rest.seq - inRun.back,
+    journal: inRun.journal && { tape: inRun.tape, ...inRun.journal },
+    midStep: inRun.midStep,
+    turn: inRun.turn,
+    version: inRun.version,
+    output: inRun.output === undefined ? undefined : { tape: inRun.tape, start: inRun.output, count: 1 },
+  };
+  return { ...rest, ...place, parent, grandparent: hasGrandparent ? parent - toGrandparent : undefined, run } as Row;
 });
 
 describe("the texts of records", () => {
@@ -68,6 +87,8 @@ describe("the texts of records", () => {
       tape: count,
       nextItem: count,
       epoch: count,
+      held: fc.boolean(),
+      hidden: fc.boolean(),
       createdAt: count,
       from: maybe(count),
       head: maybe(row),
@@ -120,6 +141,7 @@ describe("the texts of records", () => {
       stateBytes: 5_000_000,
       storedBytes: 1200,
       skeleton: { json: `{"messages":{"$":["array",0]}}`, refs: "0+5000" },
+      run: undefined,
     };
     expect(encodeRow(plain).length).toBeLessThan(120);
   });

@@ -8,10 +8,11 @@
 import { SavepointError } from "../errors.js";
 import { cloneValue } from "../state/clone.js";
 import type { Frame } from "../state/encode.js";
+import type { Piece } from "../state/refs.js";
 import type { ClassRegistry } from "../state/registry.js";
 import { hasNodes, type Shadow } from "../state/shadow.js";
 import { shadowToValue } from "../state/value.js";
-import type { CheckpointKind, Status, Usage } from "./checkpoint.js";
+import type { CheckpointKind, CheckpointStatus, Usage } from "./checkpoint.js";
 import { timeOfId, unnamedBranch } from "./ids.js";
 import { packId, unpackId } from "./keys.js";
 
@@ -31,8 +32,12 @@ export interface BranchRecord {
   readonly name: string;
   readonly tape: number;
   readonly nextItem: number;
-  /** Rises whenever the right to write the branch changes hands. Part of the format; nothing hands it over yet. */
+  /** Rises whenever the right to write the branch changes hands. */
   readonly epoch: number;
+  /** Does a run have the right to write it? Others are refused, unless that run's lease is over. */
+  readonly held: boolean;
+  /** The head has no row of its own: the next checkpoint takes its place in the history. */
+  readonly hidden: boolean;
   readonly createdAt: number;
   /** The checkpoint it was forked from. */
   readonly from: number | undefined;
@@ -55,7 +60,7 @@ export interface Row {
   readonly createdAt: number;
   readonly step: number;
   readonly kind: CheckpointKind;
-  readonly status: Status;
+  readonly status: CheckpointStatus;
   readonly reason: string | undefined;
   readonly label: string | undefined;
   readonly description: string | undefined;
@@ -69,6 +74,24 @@ export interface Row {
   readonly stateBytes: number;
   readonly storedBytes: number;
   readonly skeleton: Frame;
+  /** Set where a run has saved it. */
+  readonly run: RowRun | undefined;
+}
+
+/** Where a checkpoint stands in a run. */
+export interface RowRun {
+  /** The checkpoint that its step began with. */
+  readonly boundary: number;
+  /** What the step had recorded by then; its items are part of the row's refs. */
+  readonly journal: Piece | undefined;
+  /** Is it in the middle of its step? Otherwise it is where the step ends and the next one begins. */
+  readonly midStep: boolean;
+  /** How many inputs the session had been given. */
+  readonly turn: number;
+  /** The version of the agent's states. */
+  readonly version: number;
+  /** The item with the output, where the turn ended here. */
+  readonly output: Piece | undefined;
 }
 
 export function encodeSession(record: SessionRecord): string {
@@ -88,23 +111,41 @@ interface StoredBranch {
   e: number;
   t: number;
   f?: number;
+  /** held */
+  l?: 1;
+  /** hidden */
+  x?: 1;
   /** The head's seq, its refs, and the id of its parent. */
   h?: [number, string, (string | null)?];
 }
 
 /** Its fields, and the text of its head's row on the lines behind them. */
 export function encodeBranch(record: BranchRecord): string {
-  const { name, tape, nextItem, epoch, createdAt, from, head, headParentId } = record;
-  const h = head && [head.seq, head.skeleton.refs, headParentId];
-  const fields = JSON.stringify({ b: name, p: tape, i: nextItem, e: epoch, t: createdAt, f: from, h });
+  const { name, tape, nextItem, epoch, createdAt, from, held, hidden, head, headParentId } = record;
+  const stored: StoredBranch = { b: name, p: tape, i: nextItem, e: epoch, t: createdAt };
+  if (from !== undefined) stored.f = from;
+  if (held) stored.l = 1;
+  if (hidden) stored.x = 1;
+  if (head) stored.h = [head.seq, head.skeleton.refs, headParentId ?? null];
+  const fields = JSON.stringify(stored);
   return head ? `${fields}\n${encodeRow(head)}` : fields;
 }
 
 export function decodeBranch(value: string): BranchRecord {
   const end = value.indexOf("\n");
-  const { b, p, i, e, t, f, h } = JSON.parse(end < 0 ? value : value.slice(0, end)) as StoredBranch;
-  const head = h && decodeRow(h[0], value.slice(end + 1), h[1]);
-  return { name: b, tape: p, nextItem: i, epoch: e, createdAt: t, from: f, head, headParentId: h?.[2] ?? undefined };
+  const { b, p, i, e, t, f, l, x, h } = JSON.parse(end < 0 ? value : value.slice(0, end)) as StoredBranch;
+  return {
+    name: b,
+    tape: p,
+    nextItem: i,
+    epoch: e,
+    createdAt: t,
+    from: f,
+    held: l === 1,
+    hidden: x === 1,
+    head: h && decodeRow(h[0], value.slice(end + 1), h[1]),
+    headParentId: h?.[2] ?? undefined,
+  };
 }
 
 /** A row's fields, by letters. Those that have their usual value are missing. */
@@ -118,7 +159,7 @@ interface StoredRow {
   t?: number;
   s: number;
   k?: CheckpointKind;
-  c?: Status;
+  c?: CheckpointStatus;
   r?: string;
   l?: string;
   d?: string;
@@ -130,7 +171,21 @@ interface StoredRow {
   x?: 1;
   z: number;
   w: number;
+  /** run */
+  j?: StoredRowRun;
 }
+
+/** Distance to the boundary, turn, version, mid-step; tape, first and count of the journal; the item of the output. */
+type StoredRowRun = [
+  distance: number,
+  turn: number,
+  version: number,
+  midStep: 0 | 1,
+  tape?: number,
+  first?: number,
+  count?: number,
+  output?: number,
+];
 
 /** Rows are written twice, for themselves and in their branch's record. */
 const texts = new WeakMap<Row, string>();
@@ -163,6 +218,7 @@ function rowToText(row: Row): string {
   if (row.pinned) stored.x = 1;
   stored.z = row.stateBytes;
   stored.w = row.storedBytes;
+  if (row.run) stored.j = encodeRowRun(row.seq, row.run);
   return `${JSON.stringify(stored)}\n${row.skeleton.json}`;
 }
 
@@ -196,6 +252,28 @@ export function decodeRow(seq: number, value: string, refs: string): Row {
     stateBytes: stored.z,
     storedBytes: stored.w,
     skeleton: { json: value.slice(end + 1), refs },
+    run: stored.j && decodeRowRun(seq, stored.j),
+  };
+}
+
+function encodeRowRun(seq: number, run: RowRun): StoredRowRun {
+  const { boundary, journal, midStep, turn, version, output } = run;
+  const stored: StoredRowRun = [seq - boundary, turn, version, midStep ? 1 : 0];
+  const tape = journal?.tape ?? output?.tape;
+  if (tape !== undefined) stored.push(tape, journal?.start ?? 0, journal?.count ?? 0);
+  if (output) stored.push(output.start);
+  return stored;
+}
+
+function decodeRowRun(seq: number, stored: StoredRowRun): RowRun {
+  const [distance, turn, version, midStep, tape = 0, start = 0, count = 0, output] = stored;
+  return {
+    boundary: seq - distance,
+    journal: count > 0 ? { tape, start, count } : undefined,
+    midStep: midStep === 1,
+    turn,
+    version,
+    output: output === undefined ? undefined : { tape, start: output, count: 1 },
   };
 }
 

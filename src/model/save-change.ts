@@ -1,6 +1,7 @@
 /** What a save does to the state before it: puts another one in its place, or changes its shadow. */
 import { SavepointError } from "../errors.js";
 import { cloneValue } from "../state/clone.js";
+import type { Recorded } from "../state/recorded.js";
 import type { ClassRegistry } from "../state/registry.js";
 import { newShadow, reviseShadow, settleState } from "../state/revise.js";
 import type { Shadow } from "../state/shadow.js";
@@ -19,14 +20,14 @@ export interface SaveChange {
 }
 
 /** Whatever was there, this state comes next. */
-export function replaceState(candidate: Candidate, registry: ClassRegistry): SaveChange {
+export function replaceState(candidate: Candidate, registry: ClassRegistry, recorded?: Recorded): SaveChange {
   const state = (): Shadow => ("copy" in candidate ? settleState(candidate.copy) : newShadow(candidate.live, registry));
   return {
     state,
     apply(before, frozen) {
       if (before === undefined) return state();
       const value = "copy" in candidate ? shadowToValue(candidate.copy, registry) : candidate.live;
-      return reviseShadow(before, value, registry, frozen);
+      return reviseShadow(before, value, registry, frozen, recorded);
     },
     // The state as it was when it was given; its owner may have changed it since.
     again: (made) => replaceState({ copy: cloneValue(shadowToValue(made, registry), registry) }, registry),

@@ -5,7 +5,7 @@
 import { SavepointError } from "../errors.js";
 import type { ClassRegistry } from "../state/registry.js";
 import type { Shadow } from "../state/shadow.js";
-import type { CheckpointKind, SaveOptions, Status } from "./checkpoint.js";
+import type { CheckpointKind, CheckpointStatus, SaveOptions } from "./checkpoint.js";
 import { checkId } from "./ids.js";
 import { encodeMetadata, type Row } from "./records.js";
 
@@ -13,7 +13,7 @@ import { encodeMetadata, type Row } from "./records.js";
 export type TakenOptions = Omit<SaveOptions, "metadata"> & { readonly metadata: Shadow | undefined };
 
 const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "preOperation", "recovery"];
-const STATUSES: readonly Status[] = ["queued", "running", "waiting", "completed", "failed", "halted"];
+const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "completed", "failed", "halted"];
 const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 
 export function takeOptions(options: SaveOptions, registry: ClassRegistry): TakenOptions {

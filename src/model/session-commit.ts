@@ -1,6 +1,6 @@
 /** Puts together the one commit by which a session changes. */
 import type { Frame } from "../state/encode.js";
-import type { Check, Commit, Put } from "../store/store.js";
+import type { Check, Commit, ItemRun, KeyRange, Put } from "../store/store.js";
 import { saysItsPlace } from "./ids.js";
 import { branchKey, idKey, labelKey, numberKey, rowKey, sessionKey, tapeName } from "./keys.js";
 import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
@@ -21,6 +21,18 @@ export interface SessionChange {
   readonly chosenId?: boolean;
   /** Checkpoints that are built upon without being the head: they must still be there. */
   readonly builtOn?: readonly number[];
+  /** What else belongs to the commit. */
+  readonly more?: CommitParts;
+}
+
+/** Parts of a commit that the layer above adds. */
+export interface CommitParts {
+  readonly checks?: readonly Check[];
+  readonly puts?: readonly Put[];
+  readonly deletes?: readonly (string | KeyRange)[];
+  readonly items?: readonly ItemRun[];
+  readonly blobs?: ReadonlyMap<string, Uint8Array>;
+  readonly notBefore?: number;
 }
 
 export interface BuiltCommit {
@@ -30,7 +42,7 @@ export interface BuiltCommit {
 }
 
 export function buildCommit(change: SessionChange): BuiltCommit {
-  const { sessionId, sessionBefore, branchBefore, rows } = change;
+  const { sessionId, sessionBefore, branchBefore, rows, more = {} } = change;
   const { number } = change.session;
   const session = { record: change.session, value: encodeSession(change.session) };
   const branch = { record: change.branch, value: encodeBranch(change.branch) };
@@ -44,6 +56,7 @@ export function buildCommit(change: SessionChange): BuiltCommit {
     { key: ofBranch, value: branchBefore?.value },
     ...indexed.map((row) => ({ key: idKey(row.id, number), value: undefined })),
     ...(change.builtOn ?? []).map((seq) => ({ key: rowKey(number, seq), exists: true as const })),
+    ...(more.checks ?? []),
   ];
   const puts: Put[] = [
     { key: ofSession, value: session.value },
@@ -51,14 +64,19 @@ export function buildCommit(change: SessionChange): BuiltCommit {
     ...(sessionBefore ? [] : [{ key: numberKey(number), value: sessionId }]),
     ...rows.flatMap((row) => putsOfRow(row, number)),
     ...indexed.map((row) => ({ key: idKey(row.id, number), value: String(row.seq) })),
+    ...(more.puts ?? []),
   ];
   const items = change.items ?? [];
   const first = branchBefore?.record.nextItem ?? 0;
+  const runs = items.length === 0 ? [] : [{ tape: tapeName(number, change.branch.tape), first, items }];
+  const blobs = [...(change.blobs ?? []), ...(more.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes }));
   const commit: Commit = {
     checks,
     puts,
-    items: items.length === 0 ? [] : [{ tape: tapeName(number, change.branch.tape), first, items }],
-    blobs: [...(change.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes })),
+    items: [...runs, ...(more.items ?? [])],
+    blobs,
+    ...(more.deletes && { deletes: more.deletes }),
+    ...(more.notBefore !== undefined && { notBefore: more.notBefore }),
   };
   return { commit, session, branch };
 }

@@ -1,6 +1,9 @@
 /** What the user of a session handle is told. */
 import { SavepointError } from "../errors.js";
 import type { CheckpointRef } from "./checkpoint.js";
+import { describeProcess } from "./process-identity.js";
+import { MAIN } from "./records.js";
+import type { OwnerRecord } from "./run-records.js";
 
 export function checkpointNotFound(sessionId: string, ref: CheckpointRef): SavepointError {
   const name = typeof ref === "string" ? JSON.stringify(ref) : `with ${JSON.stringify(ref)}`;
@@ -22,6 +25,31 @@ export function sessionDeleted(sessionId: string): SavepointError {
     "SESSION_DELETED",
     `Session ${JSON.stringify(sessionId)} was deleted. To start it afresh, open a new handle with sp.session().`,
   );
+}
+
+/** A run has the branch; whether it is still there has to be looked at. */
+export class BranchHeld extends SavepointError<"ALREADY_RUNNING"> {
+  constructor(sessionId: string, branch: string) {
+    super("ALREADY_RUNNING", `${describeBranch(sessionId, branch)} is being run.`);
+  }
+}
+
+export function alreadyRunning(
+  sessionId: string,
+  branch: string,
+  owner: OwnerRecord,
+): SavepointError<"ALREADY_RUNNING"> {
+  const until = new Date(owner.until);
+  return new SavepointError(
+    "ALREADY_RUNNING",
+    `${describeBranch(sessionId, branch)} is being run by ${describeProcess(owner.process)}; its lease lasts until ${until.toISOString()} unless it is renewed. Wait for it with sp.watch(), stop it with sp.cancel(), or work on a fork.`,
+    { details: { sessionId, branch, owner: owner.process, until: owner.until } },
+  );
+}
+
+export function describeBranch(sessionId: string, branch: string): string {
+  const session = `Session ${JSON.stringify(sessionId)}`;
+  return branch === MAIN ? session : `${session}, branch ${JSON.stringify(branch)},`;
 }
 
 export function agentMismatch(sessionId: string, owner: string, agent: string): SavepointError {

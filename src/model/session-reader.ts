@@ -136,6 +136,8 @@ export class SessionReader {
 
   /** The row that a caller names, or `undefined` where there is none. */
   async find(number: number, ref: CheckpointRef, head: Row | undefined): Promise<Row | undefined> {
+    // The head may have no row of its own.
+    if (head && isRefTo(ref, head, this.sessionId)) return head;
     if (typeof ref === "string") return this.#findByName(number, ref);
     if ("seq" in ref) return this.#whole(await this.row(number, ref.seq), ref.seq);
     if ("label" in ref) {
@@ -317,6 +319,11 @@ export async function readHeadNotes(
     }
     return notes;
   });
+}
+
+function isRefTo(ref: CheckpointRef, row: Row, sessionId: string): boolean {
+  if (typeof ref === "string") return ref === row.id || ref === `${sessionId}#${row.seq}`;
+  return "seq" in ref && ref.seq === row.seq;
 }
 
 function seqOfLabel(key: string): number {

@@ -9,7 +9,7 @@ import { parsePointer } from "../state/pointer.js";
 import type { Shadow } from "../state/shadow.js";
 import { shadowToValue } from "../state/value.js";
 import type { Author, BranchCursor } from "./branch-cursor.js";
-import { type BranchInfo, forkAt, forkWithState, rewindBranch } from "./branches.js";
+import { type BranchInfo, forkAt, forkWithState, rewindBranch, showHead } from "./branches.js";
 import type { Checkpoint, CheckpointInfo, CheckpointRef, SaveOptions, SkippedCheckpoint } from "./checkpoint.js";
 import { clearSession } from "./clear.js";
 import { branchMoved } from "./conflicts.js";
@@ -19,11 +19,19 @@ import { checkBranchName } from "./ids.js";
 import { findWhole } from "./latest.js";
 import { createListing, type Listing } from "./listing.js";
 import { loadShadow } from "./load-state.js";
+import { pendingToolCalls } from "./message.js";
 import { attachLabel, attachPin } from "./notes.js";
 import { MAIN, type Row } from "./records.js";
 import { saveOnHead } from "./save-on-head.js";
 import { type TakenOptions, takeOptions } from "./save-options.js";
-import { agentMismatch, branchNotFound, checkpointNotFound, notTheHead, sessionDeleted } from "./session-errors.js";
+import {
+  agentMismatch,
+  BranchHeld,
+  branchNotFound,
+  checkpointNotFound,
+  notTheHead,
+  sessionDeleted,
+} from "./session-errors.js";
 import type { ForkOptions, LoadOptions, SessionOptions } from "./session-options.js";
 import { type Heads, readHeadNotes, type SessionReader } from "./session-reader.js";
 
@@ -33,6 +41,8 @@ export interface SessionHost {
   /** Rises when the session is deleted by this process. */
   generation(sessionId: string): number;
   checkOpen(): void;
+  /** Takes a branch from a run whose lease is over; `ALREADY_RUNNING` if it is not. */
+  release(reader: SessionReader, branch: string): Promise<void>;
 }
 
 /** What a handle has seen of its session: its number, if there was one, and the head of its branch. */
@@ -82,7 +92,7 @@ export class Session<State = unknown> {
     const { registry } = this.#reader.context;
     const { parent } = options;
     const taken = takeOptions(options, registry);
-    if (parent === undefined && cursor.isReady) {
+    if (parent === undefined && cursor.isReady && !cursor.isHeld) {
       return this.#write(cursor, async () => this.#noted(await cursor.save({ live: state }, taken, this.#author)));
     }
     const copy = cloneValue(state, registry);
@@ -201,7 +211,7 @@ export class Session<State = unknown> {
     if (name !== undefined) checkBranchName(name);
     const copy = state === undefined ? undefined : cloneValue(state, registry);
     const taken = takeOptions(saveOptions, registry);
-    const { number, row, agent: owner } = await this.#require(ref);
+    const { number, row, agent: owner } = await this.#requireRow(ref);
     this.#checkAgent(owner);
     const branch =
       copy === undefined
@@ -216,7 +226,7 @@ export class Session<State = unknown> {
    * kind `preOperation`; nothing is lost. One transaction.
    */
   async rewind(ref: CheckpointRef): Promise<CheckpointInfo> {
-    const { number, row } = await this.#require(ref);
+    const { number, row } = await this.#requireRow(ref);
     const cursor = this.#cursor();
     return this.#write(cursor, async () =>
       this.#noted(await rewindBranch(this.#reader, cursor, number, row, this.#author)),
@@ -243,13 +253,13 @@ export class Session<State = unknown> {
 
   /** Gives a checkpoint a label, or takes it away with `undefined`. */
   async label(ref: CheckpointRef, label: string | undefined): Promise<void> {
-    const { number, row } = await this.#require(ref);
+    const { number, row } = await this.#requireRow(ref);
     await attachLabel(this.#reader, number, row, label);
   }
 
   /** Pins a checkpoint, so that pruning never removes it; or unpins it. */
   async pin(ref: CheckpointRef, pinned = true): Promise<void> {
-    const { number, row } = await this.#require(ref);
+    const { number, row } = await this.#requireRow(ref);
     await attachPin(this.#reader, number, row, pinned);
   }
 
@@ -270,9 +280,17 @@ export class Session<State = unknown> {
     return this.#host.cursors.get(this.#reader, this.branch);
   }
 
+  /** Runs work on the cursor, alone; a second time if a run that is over had the branch. */
   async #write<T>(cursor: BranchCursor, work: () => Promise<T>): Promise<T> {
     try {
       return await cursor.exclusive(work);
+    } catch (error) {
+      if (!(error instanceof BranchHeld)) throw error;
+      await this.#host.release(this.#reader, this.branch);
+      return await cursor.exclusive(async () => {
+        await cursor.refresh();
+        return work();
+      });
     } finally {
       this.#host.cursors.settle(cursor);
     }
@@ -313,6 +331,7 @@ export class Session<State = unknown> {
     const { session, branch } = heads;
     this.#checkAgent(session?.record.agent);
     if (!branch && this.branch !== MAIN) throw branchNotFound(this.id, this.branch);
+    if (branch?.record.held) throw new BranchHeld(this.id, this.branch);
     if (this.#seen && this.#seen.head !== branch?.record.head?.id) throw branchMoved(this.id, this.branch, heads);
   }
 
@@ -378,6 +397,13 @@ export class Session<State = unknown> {
     return found;
   }
 
+  /** The same, and it has a row of its own to build on. */
+  async #requireRow(ref: CheckpointRef): Promise<{ number: number; row: Row; agent: string | undefined }> {
+    const found = await this.#require(ref);
+    await showHead(this.#reader, found.number, found.row);
+    return found;
+  }
+
   #checkpoint(
     info: CheckpointInfo,
     shadow: Shadow,
@@ -385,6 +411,6 @@ export class Session<State = unknown> {
     skipped: readonly SkippedCheckpoint[],
   ): Checkpoint<State> {
     const state = shadowToValue(shadow, this.#reader.context.registry) as State;
-    return { ...info, state, holes, skipped };
+    return { ...info, state, pendingToolCalls: pendingToolCalls(state), holes, skipped };
   }
 }

@@ -7,6 +7,8 @@ import { checkId } from "./ids.js";
 import { ALL_NUMBERS } from "./keys.js";
 import { createListing, type Listing } from "./listing.js";
 import { MAIN } from "./records.js";
+import type { Question } from "./run-records.js";
+import { readStandings, type Standing } from "./run-status.js";
 import { type Heads, type Notes, readHeadNotes, readHeads, SessionReader } from "./session-reader.js";
 
 /** A session, without its states. */
@@ -16,9 +18,14 @@ export interface SessionInfo {
   readonly createdAt: number;
   /** When the newest checkpoint of `main` was saved. */
   readonly updatedAt: number;
-  /** That of the newest checkpoint of `main`; `running` while there is none. */
+  /** How the work on `main` stands. */
   readonly status: Status;
+  /** Why it failed, halted or waits. */
   readonly reason: string | undefined;
+  /** What it waits to be told; see `sp.answer`. */
+  readonly questions: readonly Question[];
+  /** When it wants to be woken, in milliseconds since 1970. */
+  readonly wakeAt: number | undefined;
   /** The newest checkpoint of `main`. */
   readonly head: CheckpointInfo | undefined;
 }
@@ -58,7 +65,9 @@ export class Sessions {
     const context = this.#context();
     const reader = new SessionReader(context, checkId(id, "session id"));
     const heads = await reader.heads(MAIN);
-    return toSessionInfo(reader, heads, (await readHeadNotes(context.store, [heads]))[0]);
+    const [notes] = await readHeadNotes(context.store, [heads]);
+    const [standing] = await readStandings(context.store, context.now, [{ sessionId: id, branch: MAIN, heads }]);
+    return toSessionInfo(reader, heads, notes, standing);
   }
 
   /**
@@ -85,8 +94,14 @@ export class Sessions {
       });
       const found = await readHeads(context.store, readers);
       const notes = await readHeadNotes(context.store, found);
+      const branches = found.map((heads, index) => ({
+        sessionId: (readers[index] as SessionReader).sessionId,
+        branch: MAIN,
+        heads: heads ?? { session: undefined, branch: undefined },
+      }));
+      const standings = await readStandings(context.store, context.now, branches);
       for (const [index, heads] of found.entries()) {
-        const info = heads && toSessionInfo(readers[index] as SessionReader, heads, notes[index]);
+        const info = heads && toSessionInfo(readers[index] as SessionReader, heads, notes[index], standings[index]);
         if (info && wanted(info)) yield info;
       }
     }
@@ -97,6 +112,7 @@ function toSessionInfo(
   reader: SessionReader,
   { session, branch }: Heads,
   notes: Notes | undefined,
+  standing: Standing | undefined,
 ): SessionInfo | undefined {
   if (!session) return undefined;
   const { agent, createdAt } = session.record;
@@ -106,8 +122,10 @@ function toSessionInfo(
     agent,
     createdAt,
     updatedAt: head?.createdAt ?? createdAt,
-    status: head?.status ?? "running",
-    reason: head?.reason,
+    status: standing?.status ?? "running",
+    reason: standing?.reason,
+    questions: standing?.status === "waiting" ? (standing.run?.questions ?? []) : [],
+    wakeAt: standing?.status === "waiting" ? standing.run?.wakeAt : undefined,
     head: head && reader.toInfo(head, agent, headParentId, notes),
   };
 }

@@ -11,6 +11,7 @@ import { equalsFlat, flatten } from "./flat.js";
 import { kindOf } from "./kind.js";
 import { CHUNK, type FrameLimits, ITEM, MIN_ELEMENT, SKELETON } from "./limits.js";
 import type { Path } from "./pointer.js";
+import type { Recorded, StoredValue } from "./recorded.js";
 import type { ClassRegistry } from "./registry.js";
 import { isSame, isSameElement } from "./same.js";
 import { fitSelf, isFrameObject, settleChild, settleElement } from "./settle.js";
@@ -42,10 +43,17 @@ export function settleState(copy: Shadow): Shadow {
  * The shadow of `value`, made from the shadow of the state before it, which is changed in place.
  *
  * @param frozen the state before it, where Savepoint has deep-frozen it
+ * @param recorded values that are items already: elements that equal one refer to it
  */
-export function reviseShadow(shadow: Shadow, value: unknown, registry: ClassRegistry, frozen?: unknown): Shadow {
+export function reviseShadow(
+  shadow: Shadow,
+  value: unknown,
+  registry: ClassRegistry,
+  frozen?: unknown,
+  recorded?: Recorded,
+): Shadow {
   try {
-    return new Revision(registry).child(shadow, value, SKELETON, undefined, frozen);
+    return new Revision(registry, recorded).child(shadow, value, SKELETON, undefined, frozen);
   } catch (error) {
     // A state is refused for the same reason and with the same path whether or not one was saved before it.
     const fresh = newShadow(value, registry);
@@ -70,7 +78,10 @@ export function appendElements(
 }
 
 class Revision {
-  constructor(readonly registry: ClassRegistry) {}
+  constructor(
+    readonly registry: ClassRegistry,
+    readonly recorded: Recorded | undefined,
+  ) {}
 
   child(shadow: Shadow, value: unknown, limits: FrameLimits, path: Path | undefined, frozen: unknown): Shadow {
     if (frozen !== undefined && frozen === value) return shadow;
@@ -172,7 +183,10 @@ class Revision {
       const pair = before + 1 < old.length - tail && !taken.has(before + 1) ? ++before : undefined;
       const at = { parent: path, key: elementKey(list, values[index], index) };
       const ours = pair === undefined ? undefined : old[pair];
-      edit.add(this.element(ours, values[index], at, pair === undefined ? undefined : (frozen as unknown[])?.[pair]));
+      const stored = list.kind === "array" ? this.recorded?.take(values[index]) : undefined;
+      if (stored) edit.share(stored);
+      else
+        edit.add(this.element(ours, values[index], at, pair === undefined ? undefined : (frozen as unknown[])?.[pair]));
     }
     edit.apply();
     return list;
@@ -274,6 +288,16 @@ class ListEdit {
     this.#from.push(undefined);
     this.#sizes.push(0);
     if (key !== undefined) this.#keys.push(key);
+  }
+
+  /** An element that is an item already. */
+  share({ shadow, piece, bytes }: StoredValue): void {
+    this.#closeKept();
+    this.#fresh = undefined;
+    this.#parts.push({ pieces: [piece] });
+    this.#elements.push(shadow);
+    this.#from.push(undefined);
+    this.#sizes.push(bytes);
   }
 
   apply(): void {

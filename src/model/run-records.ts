@@ -1,0 +1,140 @@
+/**
+ * The records of a run. They say who may write a branch, how its work stands, and what it has recorded since its last
+ * boundary. The model reads them to tell how a session stands; the layer above it writes them.
+ *
+ * The journal's record is small, because every write of a run checks and replaces it: that is what refuses a process
+ * whose lease was taken over. It names the session's number too, so that a session that was deleted and begun again
+ * cannot be mistaken for what it was.
+ */
+import type { CheckpointStatus } from "./checkpoint.js";
+import type { ToolCall } from "./message.js";
+
+/** Something that a run waits to be told. */
+export interface Question {
+  /** Names it in `sp.answer(session, value, { question })`. */
+  readonly id: string;
+  /** `ask`: the agent asked. `unknown`: a tool was interrupted, and nobody knows whether it happened. */
+  readonly kind: "ask" | "unknown";
+  readonly text: string;
+  /** The tool call that was interrupted. */
+  readonly call?: ToolCall;
+  /** When it was started, in milliseconds since 1970. */
+  readonly startedAt?: number;
+  /** What the agent gave along. */
+  readonly data?: unknown;
+}
+
+/** How the work on a branch stands. */
+export interface RunRecord {
+  readonly number: number;
+  readonly agent: string;
+  readonly status: CheckpointStatus;
+  readonly reason: string | undefined;
+  /** The head of the branch when it was last let go; where it has another one since, somebody else has moved it. */
+  readonly head: number | undefined;
+  /** Who runs it, or ran it last. */
+  readonly owner: string;
+  /** Inputs taken so far. */
+  readonly turn: number;
+  /** The hash of the input that is being worked on. */
+  readonly input: string;
+  /** The key that came with it. */
+  readonly key: string | undefined;
+  readonly questions: readonly Question[];
+  /** When it wants to be woken. */
+  readonly wakeAt: number | undefined;
+  readonly startedAt: number;
+  /** The error that ended it, where that is one of Savepoint's. */
+  readonly code: string | undefined;
+}
+
+/** What a run has recorded since its boundary, and its right to do so. */
+export interface JournalRecord {
+  readonly number: number;
+  readonly epoch: number;
+  /** The tape its items are on. */
+  readonly tape: number;
+  readonly first: number;
+  readonly count: number;
+  /** The checkpoint that the step began with. */
+  readonly boundary: number;
+  /** Steps that failed since the last one that did not. */
+  readonly failures: number;
+  /** Milliseconds of work so far, as of the last boundary. */
+  readonly worked: number;
+  /** What the loop detector remembers. */
+  readonly loop: string;
+  /** Somebody wants it to stop, and why. */
+  readonly cancel: string | undefined;
+}
+
+/** A process that runs something. */
+export interface OwnerRecord {
+  /** When its leases end, by the store's clock. */
+  readonly until: number;
+  readonly process: ProcessIdentity;
+}
+
+/** Which process it is, as far as that can be told. */
+export interface ProcessIdentity {
+  readonly host: string;
+  readonly pid: number;
+  /** Differs after every start of the machine. */
+  readonly boot: string | undefined;
+  /** The namespace in which `pid` means something. */
+  readonly namespace: string | undefined;
+  /** When the process began, in the machine's own ticks: a pid is given again, its start time is not. */
+  readonly start: string | undefined;
+}
+
+/** Inputs that were left for a branch: the number of the oldest, and the number the next one gets. */
+export interface InboxRecord {
+  readonly first: number;
+  readonly next: number;
+}
+
+/** An input that was left. */
+export interface LeftInput {
+  readonly key: string | undefined;
+  /** In its encoded form. */
+  readonly input: string;
+}
+
+export function encodeRun(record: RunRecord): string {
+  return JSON.stringify(record);
+}
+
+export function decodeRun(value: string): RunRecord {
+  const fields = JSON.parse(value) as RunRecord;
+  const { reason, head, key, wakeAt, code, ...rest } = fields;
+  return { ...rest, reason, head, key, wakeAt, code };
+}
+
+export function encodeJournal(record: JournalRecord): string {
+  const { number, epoch, tape, first, count, boundary, failures, worked, loop, cancel } = record;
+  const fields: unknown[] = [number, epoch, tape, first, count, boundary];
+  if (failures || worked || loop || cancel !== undefined) fields.push(failures, Math.round(worked));
+  if (loop || cancel !== undefined) fields.push(loop);
+  if (cancel !== undefined) fields.push(cancel);
+  return JSON.stringify(fields);
+}
+
+export function decodeJournal(value: string): JournalRecord {
+  const [number, epoch, tape, first, count, boundary, failures = 0, worked = 0, loop = "", cancel] = JSON.parse(
+    value,
+  ) as [number, number, number, number, number, number, number?, number?, string?, string?];
+  return { number, epoch, tape, first, count, boundary, failures, worked, loop, cancel };
+}
+
+export const encodeOwner = (record: OwnerRecord): string => JSON.stringify(record);
+export const decodeOwner = (value: string): OwnerRecord => JSON.parse(value) as OwnerRecord;
+export const encodeInbox = (record: InboxRecord): string => JSON.stringify([record.first, record.next]);
+export const decodeInbox = (value: string): InboxRecord => {
+  const [first, next] = JSON.parse(value) as [number, number];
+  return { first, next };
+};
+export const encodeLeft = (left: LeftInput): string => JSON.stringify(left);
+export const decodeLeft = (value: string): LeftInput => {
+  const { key, input } = JSON.parse(value) as { key?: string; input: string };
+  return { key, input };
+};

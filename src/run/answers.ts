@@ -1,0 +1,196 @@
+/** What others have to say to a run: answers to what it asked, further inputs, and that it should stop. */
+import { isSavepointError, SavepointError } from "../errors.js";
+import { dueKey, inboxKey, inputKey, journalKey, runKey, sessionKey, tapeName, turnKey } from "../model/keys.js";
+import type { Row } from "../model/records.js";
+import {
+  decodeInbox,
+  encodeInbox,
+  encodeJournal,
+  encodeLeft,
+  encodeRun,
+  type Question,
+  type RunRecord,
+} from "../model/run-records.js";
+import { describeBranch } from "../model/session-errors.js";
+import type { SessionReader } from "../model/session-reader.js";
+import { cloneValue } from "../state/clone.js";
+import { settleElement } from "../state/settle.js";
+import type { Commit, Put } from "../store/store.js";
+import { encodeDue, readView, releaseBranch } from "./claim.js";
+import { encodeEntries, type Entry } from "./journal-entry.js";
+
+/** Records an answer. The run is not gone on with: whoever runs it next finds it. */
+export async function recordAnswer(
+  reader: SessionReader,
+  branch: string,
+  value: unknown,
+  questionId: string | undefined,
+): Promise<void> {
+  const { sessionId } = reader;
+  for (;;) {
+    const view = await readView(reader, branch);
+    const { run, journal, heads } = view;
+    const head = heads.branch?.record.head;
+    const open = run && run.head === head?.seq && !heads.branch?.record.held ? run.questions : [];
+    const question = questionId === undefined ? open[0] : open.find(({ id }) => id === questionId);
+    if (!question || !run || !journal) throw notWaiting(sessionId, branch, open, questionId);
+    const entry = toEntry(question, value, reader);
+    const { items, blobs } = encodeEntries([entry], journal.tape, journal.first + journal.count);
+    const questions = open.filter((other) => other !== question);
+    const answered: RunRecord = { ...run, status: "queued", reason: undefined, questions };
+    const commit: Commit = {
+      checks: view.checks,
+      puts: [
+        { key: runKey(sessionId, branch), value: encodeRun(answered) },
+        {
+          key: journalKey(sessionId, branch),
+          value: encodeJournal({ ...journal, count: journal.count + items.length }),
+        },
+        { key: dueKey(sessionId, branch), value: encodeDue({ agent: run.agent, due: 0 }) },
+      ],
+      items: [{ tape: tapeName(journal.number, journal.tape), first: journal.first + journal.count, items }],
+      blobs: [...blobs].map(([hash, bytes]) => ({ hash, bytes })),
+    };
+    if (await tryCommit(reader, commit)) return;
+  }
+}
+
+function toEntry(question: Question, value: unknown, reader: SessionReader): Entry {
+  const { registry } = reader.context;
+  const index = Number(question.id.slice(1));
+  const encode = (result: unknown): Entry => ({
+    op: "end",
+    index,
+    outcome: { value: settleElement(cloneValue(result, registry)) },
+  });
+  if (question.kind === "ask") return encode(value);
+  const { happened, result } = (value ?? {}) as { happened?: unknown; result?: unknown };
+  if (happened === true) return encode(result);
+  if (happened === false) return { op: "again", index };
+  throw new SavepointError(
+    "INVALID_ARGUMENT",
+    `Session ${JSON.stringify(reader.sessionId)} wants to know whether ${JSON.stringify(question.call?.name)} happened. Answer { happened: true, result } or { happened: false }.`,
+    { details: { question } },
+  );
+}
+
+function notWaiting(
+  sessionId: string,
+  branch: string,
+  open: readonly Question[],
+  questionId: string | undefined,
+): SavepointError<"NOT_WAITING"> {
+  const what =
+    questionId === undefined || open.length === 0 ? "an answer" : `an answer to ${JSON.stringify(questionId)}`;
+  const others = open.length > 0 ? ` It asks ${open.map(({ id }) => JSON.stringify(id)).join(", ")}.` : "";
+  return new SavepointError(
+    "NOT_WAITING",
+    `${describeBranch(sessionId, branch)} does not wait for ${what}.${others} sp.sessions.load() says how it stands.`,
+    { details: { sessionId, branch, questions: open } },
+  );
+}
+
+/** Leaves an input; `false` where one with the same key was left or taken before. */
+export async function leaveInput(
+  reader: SessionReader,
+  branch: string,
+  input: string,
+  key: string | undefined,
+): Promise<boolean> {
+  const { sessionId } = reader;
+  const { store } = reader.context;
+  for (;;) {
+    const view = await readView(reader, branch);
+    const { heads, run } = view;
+    const number = heads.session?.record.number;
+    const agent = run?.agent ?? heads.session?.record.agent;
+    if (number === undefined || agent === undefined) throw nobodyThere(sessionId, number !== undefined);
+    const keys = [inboxKey(sessionId, branch), turnKey(sessionId, branch, key ?? ""), dueKey(sessionId, branch)];
+    const [counters, turn, due] = await store.get(keys);
+    const sameSession = turn && "value" in turn && (JSON.parse(turn.value) as [number])[0] === number;
+    if (key !== undefined && sameSession) return false;
+    const value = counters && "value" in counters ? counters.value : undefined;
+    const { first, next } = value === undefined ? { first: 0, next: 0 } : decodeInbox(value);
+    const puts: Put[] = [
+      { key: inboxKey(sessionId, branch), value: encodeInbox({ first, next: next + 1 }) },
+      { key: inputKey(sessionId, branch, next), value: encodeLeft({ key, input }) },
+    ];
+    // The turn it will be: those that wait before it come first.
+    const turnNumber = (run?.turn ?? 0) + (next - first) + 1;
+    if (key !== undefined) puts.push({ key: keys[1] as string, value: JSON.stringify([number, turnNumber]) });
+    // What is under way goes first; what is over can take it now.
+    if (!due) puts.push({ key: keys[2] as string, value: encodeDue({ agent, due: 0 }) });
+    const commit: Commit = {
+      checks: [
+        { key: sessionKey(sessionId), exists: true },
+        { key: keys[0] as string, value },
+        ...view.checks,
+        { key: keys[2] as string, value: due && "value" in due ? due.value : undefined },
+      ],
+      puts,
+    };
+    if (await tryCommit(reader, commit)) return true;
+  }
+}
+
+function nobodyThere(sessionId: string, exists: boolean): SavepointError {
+  const why = exists ? "has no agent" : "does not exist";
+  return new SavepointError(
+    "SESSION_NOT_FOUND",
+    `Session ${JSON.stringify(sessionId)} ${why}, so nobody would take the input. Begin it with sp.run().`,
+  );
+}
+
+/** Wants a run to stop; `false` where there is none that could. What is under way is stopped by whoever runs it. */
+export async function requestCancel(
+  reader: SessionReader,
+  branch: string,
+  reason: string,
+  self: string,
+): Promise<"requested" | "done" | "over"> {
+  const { sessionId } = reader;
+  for (;;) {
+    const view = await readView(reader, branch);
+    const { heads, run, journal } = view;
+    const head: Row | undefined = heads.branch?.record.head;
+    if (!run || !journal) return "over";
+    if (heads.branch?.record.held) {
+      try {
+        // Whoever had it is gone: it is halted right here.
+        const change = { status: "halted" as const, reason: `cancelled: ${reason}` };
+        await releaseBranch(reader, branch, self, () => change);
+        return "done";
+      } catch (error) {
+        if (!isSavepointError(error, "ALREADY_RUNNING")) throw error;
+      }
+      const cancel = { key: journalKey(sessionId, branch), value: encodeJournal({ ...journal, cancel: reason }) };
+      if (await tryCommit(reader, { checks: view.checks, puts: [cancel] })) return "requested";
+      continue;
+    }
+    if (run.head !== head?.seq || (run.status !== "waiting" && run.status !== "queued")) return "over";
+    const halted: RunRecord = {
+      ...run,
+      status: "halted",
+      reason: `cancelled: ${reason}`,
+      questions: [],
+      wakeAt: undefined,
+    };
+    const commit: Commit = {
+      checks: view.checks,
+      puts: [{ key: runKey(sessionId, branch), value: encodeRun(halted) }],
+      deletes: [dueKey(sessionId, branch)],
+    };
+    if (await tryCommit(reader, commit)) return "done";
+  }
+}
+
+/** `false` where something has changed meanwhile. */
+async function tryCommit(reader: SessionReader, commit: Commit): Promise<boolean> {
+  try {
+    await reader.context.store.commit(commit);
+    return true;
+  } catch (error) {
+    if (isSavepointError(error, "CONFLICT")) return false;
+    throw error;
+  }
+}

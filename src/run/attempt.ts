@@ -1,0 +1,84 @@
+/** Runs the function behind an effect: with a time limit, again for errors that will pass, and part by part if it streams. */
+import { SavepointError } from "../errors.js";
+import { toMilliseconds } from "../store/duration.js";
+import { isTransient, pause, pauseAfter, takeRetry } from "./retry.js";
+import type { EffectContext, EffectOptions } from "./run.js";
+
+/** What a function returned, or threw. */
+export type Attempted = { readonly value: unknown } | { readonly error: unknown };
+
+export interface AttemptHost {
+  readonly signal: AbortSignal;
+  /** The effect, for messages. */
+  describe(): string;
+  onRetry(attempt: number, error: unknown, delay: number): void;
+  /** Gets the parts of a reply that comes in parts; without it, what comes is a value like any other. */
+  readonly onPart: ((part: unknown) => void) | undefined;
+}
+
+export async function attemptEffect(
+  run: (context: EffectContext) => unknown,
+  idempotencyKey: string,
+  options: Pick<EffectOptions, "timeout" | "retry">,
+  host: AttemptHost,
+): Promise<Attempted> {
+  const retry = takeRetry(options.retry ?? { attempts: 1 });
+  const timeout = options.timeout === undefined ? undefined : toMilliseconds(options.timeout, "timeout");
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return { value: await runOnce(run, { idempotencyKey, attempt, signal: host.signal }, timeout, host) };
+    } catch (error) {
+      if (attempt >= retry.attempts || !isTransient(error) || host.signal.aborted) return { error };
+      const delay = pauseAfter(attempt, retry, error);
+      host.onRetry(attempt, error, delay);
+      await pause(delay, host.signal);
+      if (host.signal.aborted) return { error };
+    }
+  }
+}
+
+async function runOnce(
+  run: (context: EffectContext) => unknown,
+  context: EffectContext,
+  timeout: number | undefined,
+  host: AttemptHost,
+): Promise<unknown> {
+  const work = async (signal: AbortSignal): Promise<unknown> => {
+    const value = await run({ ...context, signal });
+    return host.onPart && isStream(value) ? join(value, host.onPart) : value;
+  };
+  if (timeout === undefined) return work(context.signal);
+  const limit = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const expired = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const error = new SavepointError("TIMEOUT", `${host.describe()} took longer than ${timeout} ms.`);
+      reject(error);
+      limit.abort(error);
+    }, timeout);
+  });
+  try {
+    return await Promise.race([work(AbortSignal.any([context.signal, limit.signal])), expired]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function isStream(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
+}
+
+/** Reads a stream to its end. What a generator returns is the reply; else the parts are, as one text if they are texts. */
+async function join(stream: AsyncIterable<unknown>, onPart: (part: unknown) => void): Promise<unknown> {
+  const parts: unknown[] = [];
+  const iterator = stream[Symbol.asyncIterator]();
+  for (;;) {
+    const { done, value } = await iterator.next();
+    if (done) {
+      if (value !== undefined) return value;
+      return parts.length > 0 && parts.every((part) => typeof part === "string") ? parts.join("") : parts;
+    }
+    parts.push(value);
+    onPart(value);
+  }
+}

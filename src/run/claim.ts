@@ -1,0 +1,344 @@
+/**
+ * Taking the right to write a branch. One commit checks everything that was looked at, raises the epoch and writes down
+ * who has it: of two processes that try, one is refused and looks again.
+ */
+import { isSavepointError, SavepointError } from "../errors.js";
+import type { BranchCursor } from "../model/branch-cursor.js";
+import type { Heads, Known, SessionReader } from "../model/session-reader.js";
+import { branchKey, dueKey, inboxKey, journalKey, ownerKey, runKey, sessionKey, tapeName } from "../model/keys.js";
+import { isCertainlyDead } from "../model/process-identity.js";
+import type { Row } from "../model/records.js";
+import {
+  decodeInbox,
+  decodeJournal,
+  encodeJournal,
+  encodeRun,
+  type InboxRecord,
+  type JournalRecord,
+  type OwnerRecord,
+  type RunRecord,
+} from "../model/run-records.js";
+import { isAlive, readOwner, runOf } from "../model/run-status.js";
+import { buildCommit, type CommitParts } from "../model/session-commit.js";
+import { alreadyRunning } from "../model/session-errors.js";
+import type { Frame } from "../state/encode.js";
+import { formatRefs, parseRefs } from "../state/refs.js";
+import type { FoundRecord } from "../store/scan.js";
+import type { Check } from "../store/store.js";
+import { encodeEntries, type Entry, readEntries } from "./journal-entry.js";
+import { RecordedEffects } from "./effects.js";
+import type { Leases } from "./leases.js";
+
+/** All that is known about a branch and its run, read at one moment. */
+export interface View {
+  readonly heads: Heads;
+  readonly run: RunRecord | undefined;
+  readonly journal: JournalRecord | undefined;
+  readonly inbox: InboxRecord | undefined;
+  /** That of the inbox is checked only where it matters. */
+  readonly inboxCheck: Check;
+  /** Who has the branch, where somebody has. */
+  readonly owner: OwnerRecord | undefined;
+  /** The texts of the records, for a commit to check. */
+  readonly checks: readonly Check[];
+  readonly now: number;
+}
+
+export async function readView(reader: SessionReader, branch: string): Promise<View> {
+  const { store } = reader.context;
+  const { sessionId } = reader;
+  const keys = [
+    sessionKey(sessionId),
+    branchKey(sessionId, branch),
+    runKey(sessionId, branch),
+    journalKey(sessionId, branch),
+    inboxKey(sessionId, branch),
+  ];
+  const [session, head, runRecord, journalRecord, inboxRecord] = await store.get(keys);
+  const heads = reader.toHeads(session, head);
+  const run = runOf(runRecord, heads);
+  const number = heads.session?.record.number;
+  const journal = readValue(journalRecord, decodeJournal);
+  const inbox = readValue(inboxRecord, decodeInbox);
+  const checks: Check[] = [runRecord, journalRecord].map((record, index) => ({
+    key: keys[index + 2] as string,
+    value: record && "value" in record ? record.value : undefined,
+  }));
+  const inboxCheck: Check = {
+    key: keys[4] as string,
+    value: inboxRecord && "value" in inboxRecord ? inboxRecord.value : undefined,
+  };
+  let owner: OwnerRecord | undefined;
+  if (heads.branch?.record.held && run) {
+    const [record] = await store.get([ownerKey(run.owner)]);
+    owner = readOwner(record);
+    // Who renews its lease meanwhile must not lose it.
+    if (!record || "value" in record) checks.push({ key: ownerKey(run.owner), value: record?.value });
+  }
+  return {
+    heads,
+    run,
+    journal: journal?.number === number ? journal : undefined,
+    inbox,
+    inboxCheck,
+    owner,
+    checks,
+    now: await store.now(),
+  };
+}
+
+function readValue<T>(record: FoundRecord | undefined, decode: (value: string) => T): T | undefined {
+  if (!record) return undefined;
+  if ("value" in record) return decode(record.value);
+  throw new SavepointError(
+    "DAMAGED",
+    `What a run has recorded is damaged: ${record.unreadable}. Rewind to a checkpoint that you trust, and run on from there.`,
+  );
+}
+
+/**
+ * What must be true for a branch to be taken: nobody has it, or whoever had it is gone. `ALREADY_RUNNING` if not.
+ *
+ * @param self the caller's own leases: what it has itself and does not run any more is its to take
+ */
+export function mayTake(reader: SessionReader, branch: string, view: View, self: string | undefined): CommitParts {
+  const { heads, run, owner, now, checks } = view;
+  if (!heads.branch?.record.held || !run || run.owner === self) return { checks };
+  if (owner && isAlive(owner, now)) throw alreadyRunning(reader.sessionId, branch, owner);
+  // A dead one is dead by any clock; otherwise the store's clock decides once more, inside the commit.
+  const expired = owner && !isCertainlyDead(owner.process);
+  return { checks, ...(expired && { notBefore: owner.until }) };
+}
+
+/** A branch that is this process's to write, and where its work stands. */
+export interface Claim {
+  readonly number: number;
+  readonly createdAt: number;
+  readonly run: RunRecord;
+  readonly journal: JournalRecord;
+  /** The checkpoint that the current step began with. */
+  readonly boundary: Row;
+  readonly head: Row;
+}
+
+/** What to change about a run that is taken. */
+export interface Taking {
+  readonly agent: string;
+  readonly input?: string | undefined;
+  readonly key?: string | undefined;
+  /** Begin the step anew. */
+  readonly restartStep: boolean;
+}
+
+/** Takes a branch that has a head, as it stands; `undefined` where somebody else was faster. */
+export async function takeBranch(
+  reader: SessionReader,
+  branch: string,
+  view: View,
+  leases: Leases,
+  cursor: BranchCursor,
+  taking: Taking,
+): Promise<Claim | undefined> {
+  const { sessionId } = reader;
+  const { session, branch: known } = view.heads as { session: NonNullable<Heads["session"]>; branch: Heads["branch"] };
+  const head = known?.record.head as Row;
+  const { number } = session.record;
+  const parts = mayTake(reader, branch, view, leases.owner);
+  const epoch = (known?.record.epoch ?? 0) + 1;
+  const resumed = await resumePoint(reader, number, view, head, taking.restartStep, session.record.nextTape);
+  const boundary = await findBoundary(reader, number, resumed.journal.boundary, head);
+  const journal: JournalRecord = { ...resumed.journal, epoch, cancel: undefined };
+  const run = newRun(view, number, leases.owner, taking);
+  const { tape, first } = resumed.items;
+  const built = buildCommit({
+    sessionId,
+    sessionBefore: session,
+    session: { ...session.record, nextTape: session.record.nextTape + (resumed.newTape ? 1 : 0) },
+    branchBefore: known,
+    branch: { ...(known as Known<NonNullable<typeof known>["record"]>).record, epoch, held: true },
+    rows: [],
+    more: {
+      ...parts,
+      puts: [
+        { key: runKey(sessionId, branch), value: encodeRun(run) },
+        { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
+        { key: dueKey(sessionId, branch), value: encodeDue({ agent: taking.agent, due: 0 }) },
+        await leases.renewal(),
+      ],
+      items:
+        resumed.items.frames.length > 0 ? [{ tape: tapeName(number, tape), first, items: resumed.items.frames }] : [],
+      blobs: resumed.items.blobs,
+    },
+  });
+  try {
+    await cursor.exclusive(async () => {
+      await reader.context.store.commit(built.commit);
+      cursor.committed(built);
+    });
+  } catch (error) {
+    if (isSavepointError(error, "CONFLICT")) return undefined;
+    throw error;
+  }
+  return { number, createdAt: session.record.createdAt, run, journal, boundary, head };
+}
+
+function newRun(view: View, number: number, owner: string, taking: Taking): RunRecord {
+  const { run } = view;
+  return {
+    number,
+    agent: taking.agent,
+    status: "running",
+    reason: undefined,
+    head: undefined,
+    owner,
+    turn: run?.turn ?? 1,
+    input: run?.input ?? taking.input ?? "",
+    key: run?.key ?? taking.key,
+    questions: [],
+    wakeAt: undefined,
+    startedAt: run?.startedAt ?? view.now,
+    code: undefined,
+  };
+}
+
+interface ResumePoint {
+  readonly journal: JournalRecord;
+  readonly newTape: boolean;
+  /** What is written to the journal's tape when it is taken. */
+  readonly items: {
+    readonly tape: number;
+    readonly first: number;
+    readonly frames: readonly Frame[];
+    readonly blobs: ReadonlyMap<string, Uint8Array>;
+  };
+}
+
+/** Where work on a branch goes on: the boundary of its step, and what was recorded since. */
+async function resumePoint(
+  reader: SessionReader,
+  number: number,
+  view: View,
+  head: Row,
+  restartStep: boolean,
+  nextTape: number,
+): Promise<ResumePoint> {
+  const known = view.journal;
+  const fresh: JournalRecord = {
+    number,
+    epoch: 0,
+    tape: nextTape,
+    first: 0,
+    count: 0,
+    boundary: head.seq,
+    failures: 0,
+    worked: 0,
+    loop: "",
+    cancel: undefined,
+  };
+  const base = known ?? fresh;
+  const end = base.first + base.count;
+  const boundary = head.run?.midStep ? head.run.boundary : head.seq;
+  const goesOn = known?.boundary === boundary && (!head.run?.midStep || isWithin(head.run.journal, known));
+  const nothing = { tape: base.tape, first: end, frames: [], blobs: new Map<string, Uint8Array>() };
+  if (goesOn && !restartStep) return { journal: known, newTape: false, items: nothing };
+  // The branch was moved, or is a new one: its head says what belongs to it.
+  const recorded = goesOn
+    ? { tape: known.tape, start: known.first, count: known.count }
+    : head.run?.midStep
+      ? head.run.journal
+      : undefined;
+  const { entries, frames } = recorded
+    ? await readEntries(reader, number, recorded)
+    : { entries: [] as readonly Entry[], frames: [] as readonly Frame[] };
+  const { items, blobs } = restartStep
+    ? encodeEntries(keepTools(entries), base.tape, end)
+    : { items: frames.map((frame) => moveEntry(frame, recorded?.tape ?? 0, base.tape)), blobs: nothing.blobs };
+  return {
+    journal: { ...base, first: end, count: items.length, boundary, failures: 0, loop: goesOn ? base.loop : "" },
+    newTape: known === undefined,
+    items: { ...nothing, frames: items, blobs },
+  };
+}
+
+function isWithin(piece: { tape: number; start: number; count: number } | undefined, journal: JournalRecord): boolean {
+  return piece === undefined || (piece.tape === journal.tape && piece.start === journal.first);
+}
+
+/** An entry on another tape; the parts that belong to it stay where they are. */
+function moveEntry(frame: Frame, from: number, to: number): Frame {
+  const json = frame.json.replace(/^\{"m":\d+/, '{"m":0');
+  return { json, refs: from === to ? frame.refs : formatRefs(parseRefs(frame.refs, from), to) };
+}
+
+/** What tools have answered, or whether they were begun, for a step that is begun anew. */
+function keepTools(entries: readonly Entry[]): Entry[] {
+  const { byIndex, kept } = new RecordedEffects(entries);
+  const tools = [...kept.values(), ...byIndex.values()].filter(
+    ({ started, outcome, unknown }) => started.kind === "tool" && (outcome !== undefined || unknown),
+  );
+  return tools.map(({ started, outcome }, index) => ({ op: "kept", index, started, ...(outcome && { outcome }) }));
+}
+
+async function findBoundary(reader: SessionReader, number: number, seq: number, head: Row): Promise<Row> {
+  if (seq === head.seq) return head;
+  const row = await reader.row(number, seq);
+  if (row && !("unreadable" in row)) return row;
+  throw new SavepointError(
+    "DAMAGED",
+    `Checkpoint ${reader.sessionId}#${seq}, with which the current step began, ${row ? `is damaged: ${row.unreadable}` : "is gone"}. Rewind to another one, and run on from there.`,
+  );
+}
+
+/** Lets go of a branch without a checkpoint; takes it from whoever had it, if that one is gone. */
+export async function releaseBranch(
+  reader: SessionReader,
+  branch: string,
+  self: string | undefined,
+  change: (run: RunRecord) => Partial<RunRecord>,
+): Promise<void> {
+  const { sessionId } = reader;
+  for (;;) {
+    const view = await readView(reader, branch);
+    const { heads, run, journal } = view;
+    const { session, branch: known } = heads;
+    if (!session || !known?.record.held) return;
+    const parts = mayTake(reader, branch, view, self);
+    const epoch = known.record.epoch + 1;
+    const puts = [];
+    if (journal) {
+      puts.push({ key: journalKey(sessionId, branch), value: encodeJournal({ ...journal, epoch, cancel: undefined }) });
+    }
+    if (run) {
+      const head = known.record.head?.seq;
+      puts.push({ key: runKey(sessionId, branch), value: encodeRun({ ...run, head, ...change(run) }) });
+    }
+    const built = buildCommit({
+      sessionId,
+      sessionBefore: session,
+      session: session.record,
+      branchBefore: known,
+      branch: { ...known.record, epoch, held: false },
+      rows: [],
+      more: { ...parts, puts, deletes: [dueKey(sessionId, branch)] },
+    });
+    try {
+      await reader.context.store.commit(built.commit);
+      return;
+    } catch (error) {
+      if (!isSavepointError(error, "CONFLICT")) throw error;
+    }
+  }
+}
+
+/** What the list of runs that are not over says about one. */
+export interface Due {
+  readonly agent: string;
+  /** From when on it can be gone on with; `null` where it waits to be told something. */
+  readonly due: number | null;
+}
+
+export const encodeDue = (due: Due): string => JSON.stringify([due.agent, due.due]);
+export const decodeDue = (value: string): Due => {
+  const [agent, due] = JSON.parse(value) as [string, number | null];
+  return { agent, due };
+};

@@ -1,0 +1,520 @@
+/**
+ * A run of this process: step after step, until the work is done, waits, or cannot go on.
+ *
+ * Every step ends with a checkpoint, whether or not it stays in the history. In the same commit the journal begins anew,
+ * so what is recorded always belongs to the checkpoint before it.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { isSavepointError, SavepointError } from "../errors.js";
+import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
+import type { CheckpointInfo, CheckpointStatus, Usage } from "../model/checkpoint.js";
+import type { Cursors } from "../model/cursors.js";
+import { dueKey, inboxKey, runKey } from "../model/keys.js";
+import { loadShadow } from "../model/load-state.js";
+import type { Row, RowRun } from "../model/records.js";
+import type { RunEventBody } from "../model/run-events.js";
+import { decodeInbox, encodeRun, type JournalRecord, type Question, type RunRecord } from "../model/run-records.js";
+import { takeOptions } from "../model/save-options.js";
+import type { CommitParts } from "../model/session-commit.js";
+import type { Heads, SessionReader } from "../model/session-reader.js";
+import { Recorded } from "../state/recorded.js";
+import { shadowToValue } from "../state/value.js";
+import type { Agent } from "./agent.js";
+import { type Claim, encodeDue, releaseBranch } from "./claim.js";
+import type { Completion } from "./completion.js";
+import { Cancelled, Journal, leaseLost } from "./journal.js";
+import { type Entry, readEntries, type StoredResult } from "./journal-entry.js";
+import type { LoopDetector } from "./loop-detector.js";
+import { type RunResult, toResult } from "./result.js";
+import { pause, pauseAfter } from "./retry.js";
+import { Step } from "./step.js";
+import { shouldCheckpoint } from "./strategy.js";
+
+/** Smaller results are copied into the state: referring to them would cost as much. */
+const MIN_SHARED = 1024;
+
+/** How long effects that are under way get to end when the run is stopped. */
+const GRACE = 5000;
+
+/** Errors of the agent's own making: the run is halted, and tried again when it is run again. */
+const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_TOO_OLD"] as const;
+
+export interface ExecutionHost {
+  readonly cursors: Cursors;
+  readonly owner: string;
+  emit(reader: SessionReader, branch: string, event: RunEventBody): void;
+}
+
+/** How a checkpoint of a run is saved. */
+interface Saving {
+  readonly status: CheckpointStatus;
+  readonly trigger: string;
+  readonly midStep: boolean;
+  readonly shown: boolean;
+  /** Is the branch kept? Otherwise it is let go of in the same commit. */
+  readonly held: boolean;
+  readonly reason?: string | undefined;
+  /** The entries that belong to a checkpoint in the middle of a step; all of them, if it is not said. */
+  readonly entries?: number;
+  readonly failures?: number;
+  /** What the session has used by then, where that is not what it had at the last boundary. */
+  readonly usage?: Usage | undefined;
+  readonly output?: { readonly value: unknown };
+  /** How the run stands, if that changes. */
+  readonly run?: Partial<RunRecord>;
+  /** When it is due, if it is not over. */
+  readonly due?: number | null;
+}
+
+export class Execution {
+  readonly branch: string;
+  readonly agent: Agent;
+  readonly finished: Promise<RunResult>;
+  readonly #host: ExecutionHost;
+  readonly #reader: SessionReader;
+  readonly #cursor: BranchCursor;
+  readonly #claim: Claim;
+  readonly #journal: Journal;
+  readonly #abort = new AbortController();
+  readonly #recorded: Recorded;
+  readonly #detector: LoopDetector | undefined;
+  readonly #began: number;
+  #boundary: Row | { readonly seq: number };
+  #run: RunRecord;
+  #steps: number;
+  #usage: Usage | undefined;
+  #state: unknown;
+  #current: Step | undefined;
+  #stopping: Error | undefined;
+
+  constructor(host: ExecutionHost, reader: SessionReader, branch: string, agent: Agent, claim: Claim) {
+    this.#host = host;
+    this.#reader = reader;
+    this.branch = branch;
+    this.agent = agent;
+    this.#claim = claim;
+    this.#cursor = host.cursors.get(reader, branch);
+    this.#recorded = new Recorded(reader.context.registry);
+    this.#detector = agent.definition.createDetector();
+    this.#boundary = claim.boundary;
+    this.#run = claim.run;
+    this.#steps = claim.boundary.step;
+    this.#usage = claim.boundary.usage;
+    this.#began = performance.now();
+    this.#journal = new Journal(reader, branch, claim.journal, {
+      results: (results) => this.#noteResults(results),
+      failure: (error) => this.#stop(error),
+    });
+    this.finished = this.#execute().finally(() => host.cursors.settle(this.#cursor));
+  }
+
+  get run(): RunRecord {
+    return this.#run;
+  }
+
+  /** Looks whether it may go on: `record` is the journal's record as it is in the store. */
+  look(record: JournalRecord | undefined): void {
+    const { number, epoch } = this.#journal.record;
+    if (record?.number !== number || record.epoch !== epoch) this.#stop(leaseLost(this.#reader.sessionId, this.branch));
+    else if (record.cancel !== undefined) this.#stop(new Cancelled(record.cancel));
+  }
+
+  /** Starts nothing any more, waits for what is under way, and leaves the rest to whoever goes on with it. */
+  async close(): Promise<void> {
+    const message = `The store was closed while session ${JSON.stringify(this.#reader.sessionId)} was being run. It goes on with sp.run() or sp.recover().`;
+    this.#stop(new SavepointError("CLOSED", message));
+    await this.finished.catch(() => {});
+  }
+
+  #emit(event: RunEventBody): void {
+    this.#host.emit(this.#reader, this.branch, event);
+  }
+
+  #stop(error: Error): void {
+    this.#stopping ??= error;
+    if (!isSavepointError(error, "CLOSED")) this.#abort.abort(error);
+    this.#current?.stop(error);
+  }
+
+  async #execute(): Promise<RunResult> {
+    try {
+      return await this.#work();
+    } catch (error) {
+      return await this.#fail(error as Error);
+    }
+  }
+
+  async #work(): Promise<RunResult> {
+    const { definition } = this.agent;
+    let { state, entries } = await this.#load();
+    this.#emit({ type: "started", resumed: entries.length > 0 || this.#steps > 0, turn: this.#run.turn });
+    for (;;) {
+      if (this.#stopping) throw this.#stopping;
+      this.#state = state;
+      const usage = { tokens: this.#usage?.tokens ?? 0, cost: this.#usage?.cost ?? 0 };
+      const reason = this.#overLimit(usage) ?? this.#overSteps();
+      if (reason !== undefined) return await this.#halt(reason);
+      const step = this.#newStep(state, entries);
+      this.#current = step;
+      const end = await step.execute();
+      this.#current = undefined;
+      this.#state = step.state;
+      if (end.kind === "fatal") {
+        await this.#settle(step);
+        throw end.error;
+      }
+      await step.settled();
+      if (end.kind === "halted") return await this.#halt(end.reason, step.usage);
+      if (end.kind === "suspended") return await this.#wait(end.questions, end.wakeAt, step.usage);
+      if (end.kind === "threw") {
+        const halted = await this.#failed(end.error, end.index);
+        if (halted !== undefined) return await this.#halt(halted, step.usage, 0);
+        ({ state, entries } = await this.#load());
+        continue;
+      }
+      this.#usage = step.usage;
+      this.#steps++;
+      // Who waits is not in a hurry: that is no loop.
+      if (step.waited) this.#detector?.reset();
+      if (end.completion) return await this.#end(end.completion, step);
+      const shown = step.due !== undefined || shouldCheckpoint(definition.strategy, "iteration", this.#steps);
+      await this.#save({ status: "running", trigger: step.due ?? "step", midStep: false, shown, held: true });
+      this.#emit({ type: "step", step: this.#steps });
+      [state, entries] = [this.#state, []];
+    }
+  }
+
+  #newStep(state: unknown, entries: readonly Entry[]): Step {
+    const { number, createdAt, head } = this.#claim;
+    const { sessionId, context } = this.#reader;
+    return new Step(
+      {
+        context,
+        definition: this.agent.definition,
+        session: sessionId,
+        branch: this.branch,
+        step: this.#steps + 1,
+        turn: this.#run.turn,
+        journal: this.#journal,
+        signal: this.#abort.signal,
+        detector: this.#detector,
+        usage: this.#usage,
+        keySeed: `${sessionId} ${createdAt} ${number} ${head.tape} ${this.branch} ${this.#boundary.seq}`,
+        overLimit: (usage) => this.#overLimit(usage),
+        checkpoint: (trigger, taken) => this.#checkpoint(trigger, taken),
+        emit: (event) => this.#emit(event),
+      },
+      state,
+      entries,
+    );
+  }
+
+  /** The state that the current step begins with, and what it has recorded. */
+  async #load(): Promise<{ state: unknown; entries: readonly Entry[] }> {
+    const { number } = this.#claim;
+    const { tape, first, count, boundary, loop } = this.#journal.record;
+    const { registry } = this.#reader.context;
+    let row = this.#claim.boundary;
+    if (row.seq !== boundary) {
+      const { branch } = await this.#reader.heads(this.branch);
+      const found =
+        branch?.record.head?.seq === boundary ? branch.record.head : await this.#reader.row(number, boundary);
+      if (!found || "unreadable" in found) throw leaseLost(this.#reader.sessionId, this.branch);
+      row = found;
+    }
+    const shadow = await loadShadow(this.#reader, number, row);
+    const state = shadowToValue(shadow, registry);
+    // What is saved next is compared with the head.
+    this.#cursor.keep(row, shadow);
+    const { entries, results } = await readEntries(this.#reader, number, { tape, start: first, count });
+    this.#recorded.clear();
+    this.#noteResults(results);
+    this.#detector?.load(loop);
+    return { state: this.#migrate(state, row.run?.version ?? this.agent.definition.migrations.length), entries };
+  }
+
+  /** Brings a state of an earlier version of the agent up to date. */
+  #migrate(state: unknown, version: number): unknown {
+    const { migrations, name } = this.agent.definition;
+    if (version > migrations.length) {
+      throw new SavepointError(
+        "AGENT_TOO_OLD",
+        `Session ${JSON.stringify(this.#reader.sessionId)} was saved by version ${version} of agent ${JSON.stringify(name)}; this is version ${migrations.length}. Run it with the newer one.`,
+      );
+    }
+    return migrations.slice(version).reduce<unknown>((older, migrate) => migrate(older) ?? older, state);
+  }
+
+  #noteResults(results: readonly StoredResult[]): void {
+    for (const result of results) if (result.bytes >= MIN_SHARED) this.#recorded.add(result);
+  }
+
+  #overLimit(used: Required<Usage>): string | undefined {
+    const { tokens, cost, time } = this.agent.definition.limits;
+    if (tokens !== undefined && used.tokens >= tokens) return `the limit of ${tokens} tokens is reached`;
+    if (cost !== undefined && used.cost >= cost) return `the limit of ${cost} in cost is reached`;
+    if (time !== undefined && this.#worked() >= time) return `the limit of ${time} ms of work is reached`;
+    return undefined;
+  }
+
+  #overSteps(): string | undefined {
+    const { steps } = this.agent.definition.limits;
+    return steps !== undefined && this.#steps >= steps ? `the limit of ${steps} steps is reached` : undefined;
+  }
+
+  /** Milliseconds of work so far, over all restarts. */
+  #worked(): number {
+    return this.#claim.journal.worked + performance.now() - this.#began;
+  }
+
+  /** A step has thrown: gives the reason to halt, or `undefined` when it is to be tried again. */
+  async #failed(error: unknown, index: number | undefined): Promise<string | undefined> {
+    const { retry } = this.agent.definition;
+    const failures = this.#journal.record.failures + 1;
+    const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    if (index !== undefined) this.#journal.add({ op: "again", index });
+    if (failures >= retry.attempts) return `${failures} attempts in a row have failed, the last one with ${reason}`;
+    await this.#journal.note({ failures, worked: this.#worked() });
+    const wait = pauseAfter(failures, retry, error);
+    this.#emit({ type: "retry", name: `step ${this.#steps + 1}`, attempt: failures, delay: wait, reason });
+    await pause(wait, this.#abort.signal);
+    return undefined;
+  }
+
+  /** Puts the run aside until it is told something, or the time has come. */
+  async #wait(questions: readonly Question[], wakeAt: number | undefined, usage: Usage): Promise<RunResult> {
+    const reason = questions[0]?.text ?? "asleep";
+    await this.#save({
+      status: "waiting",
+      trigger: questions.length > 0 ? "ask" : "sleep",
+      reason,
+      midStep: true,
+      shown: true,
+      held: false,
+      usage,
+      run: { status: "waiting", reason, questions, wakeAt },
+      due: wakeAt ?? null,
+    });
+    this.#emit({ type: "status", status: "waiting", reason, question: questions[0], wakeAt });
+    return this.#result({ status: "waiting", questions, wakeAt, usage });
+  }
+
+  /** Stops in the middle of a step, or before it: what was recorded stays. */
+  async #halt(reason: string, usage = this.#usage, failures?: number): Promise<RunResult> {
+    await this.#save({
+      status: "halted",
+      trigger: "halt",
+      reason,
+      midStep: true,
+      shown: true,
+      held: false,
+      usage,
+      ...(failures !== undefined && { failures }),
+      run: { status: "halted", reason },
+    });
+    this.#emit({ type: "status", status: "halted", reason, question: undefined, wakeAt: undefined });
+    return this.#result({ status: "halted", reason, usage });
+  }
+
+  /** The step has said that the work is over. */
+  async #end({ status, output, reason }: Completion<unknown>, step: Step): Promise<RunResult> {
+    await this.#save({
+      status,
+      trigger: step.due ?? "end",
+      reason,
+      midStep: false,
+      shown: true,
+      held: false,
+      ...(status === "completed" && { output: { value: output } }),
+      run: { status, reason },
+    });
+    this.#emit({ type: "step", step: this.#steps });
+    this.#emit({ type: "status", status, reason, question: undefined, wakeAt: undefined });
+    return this.#result({ status, reason, output, usage: this.#usage });
+  }
+
+  #result(fields: Omit<Parameters<typeof toResult>[3], "steps">): RunResult {
+    return toResult(this.#reader.sessionId, this.branch, this.#state, { ...fields, steps: this.#steps });
+  }
+
+  /** A checkpoint in the middle of a step, with everything that is to be recorded. */
+  async #checkpoint(trigger: string, entries: number): Promise<void> {
+    this.#state = this.#current?.state ?? this.#state;
+    await this.#save({ status: "running", trigger, midStep: true, shown: true, held: true, entries });
+  }
+
+  /** Saves the state, and with it whatever the run has recorded since. */
+  async #save(saving: Saving): Promise<void> {
+    const journal = this.#journal;
+    const info = await journal.exclusive(async () => {
+      for (;;) {
+        const inbox = saving.run && saving.run.status !== "waiting" ? await this.#readInbox() : undefined;
+        try {
+          return await this.#commit(saving, inbox);
+        } catch (error) {
+          // An input was left meanwhile.
+          if (!inbox || !isSavepointError(error, "CONFLICT") || !failedOver(error, inbox.key)) throw error;
+        }
+      }
+    });
+    if (saving.shown) this.#emit({ type: "checkpoint", checkpoint: info });
+  }
+
+  async #commit(saving: Saving, inbox: Inbox | undefined): Promise<CheckpointInfo> {
+    const journal = this.#journal;
+    const { midStep, shown, held } = saving;
+    const taken = journal.pendingCount;
+    let write: ReturnType<Journal["write"]> | undefined;
+    let seq = 0;
+    const extension: SaveExtension = {
+      hidden: !shown,
+      epoch: journal.record.epoch,
+      held,
+      tapes: 0,
+      recorded: this.#recorded,
+      build: (place) => {
+        seq = place.seq;
+        const change = {
+          worked: this.#worked(),
+          loop: midStep ? journal.record.loop : (this.#detector?.save() ?? ""),
+          failures: saving.failures ?? (midStep ? journal.record.failures : 0),
+          cancel: undefined,
+        };
+        const { output } = saving;
+        write = journal.write(change, midStep ? undefined : { seq, keep: shown, output });
+        return this.#parts(saving, write, place.seq, inbox);
+      },
+    };
+    const options = takeOptions(
+      {
+        step: midStep ? this.#steps + 1 : this.#steps,
+        kind: "automatic",
+        status: saving.status,
+        trigger: saving.trigger,
+        usage: saving.usage ?? this.#current?.usage ?? this.#usage ?? { tokens: 0, cost: 0 },
+        ...(saving.reason !== undefined && { reason: saving.reason }),
+      },
+      this.#reader.context.registry,
+    );
+    const info = await this.#cursor.exclusive(() =>
+      this.#cursor.save({ live: this.#state }, options, this.#author(), extension),
+    );
+    if (write) journal.written(write, taken);
+    if (!midStep) this.#boundary = { seq };
+    if (!midStep) this.#recorded.clear();
+    if (saving.run) this.#run = { ...this.#run, ...saving.run, head: seq };
+    return info;
+  }
+
+  /** What a checkpoint's commit has beside the checkpoint. */
+  #parts(
+    saving: Saving,
+    write: ReturnType<Journal["write"]>,
+    seq: number,
+    inbox: Inbox | undefined,
+  ): CommitParts & { readonly run: RowRun } {
+    const { midStep, shown } = saving;
+    const { sessionId } = this.#reader;
+    const before = this.#journal.record;
+    const { tape } = before;
+    const puts = [...(write.parts.puts ?? [])];
+    const checks = [...(write.parts.checks ?? [])];
+    const deletes: string[] = [];
+    const count = write.countAfter(saving.entries);
+    if (saving.run) {
+      const value = encodeRun({ ...this.#run, ...saving.run, head: seq });
+      puts.push({ key: runKey(sessionId, this.branch), value });
+      const next = inbox && inbox.waiting && this.agent.definition.receive && saving.status === "completed";
+      const due = saving.due === undefined && next ? 0 : saving.due;
+      const key = dueKey(sessionId, this.branch);
+      if (due === undefined) deletes.push(key);
+      else puts.push({ key, value: encodeDue({ agent: this.agent.name, due }) });
+      if (inbox) checks.push({ key: inbox.key, value: inbox.value });
+    }
+    const journal = shown && count > 0 ? { tape, start: before.first, count } : undefined;
+    return {
+      ...write.parts,
+      checks,
+      puts,
+      ...(deletes.length > 0 && { deletes }),
+      run: {
+        boundary: before.boundary,
+        journal,
+        midStep,
+        turn: this.#run.turn,
+        version: this.agent.definition.migrations.length,
+        output: write.output === undefined ? undefined : { tape, start: write.output, count: 1 },
+      },
+    };
+  }
+
+  #author(): Author {
+    const { epoch } = this.#journal.record;
+    return {
+      agent: this.agent.name,
+      admit: ({ branch }: Heads) => {
+        if (branch?.record.held && branch.record.epoch === epoch) return;
+        throw leaseLost(this.#reader.sessionId, this.branch);
+      },
+    };
+  }
+
+  async #readInbox(): Promise<Inbox> {
+    const key = inboxKey(this.#reader.sessionId, this.branch);
+    const [record] = await this.#reader.context.store.get([key]);
+    const value = record && "value" in record ? record.value : undefined;
+    const { first, next } = value === undefined ? { first: 0, next: 0 } : decodeInbox(value);
+    return { key, value, waiting: next > first };
+  }
+
+  /** Waits a little for effects that are under way, so that what they answer is recorded. */
+  async #settle(step: Step): Promise<void> {
+    const timer = new AbortController();
+    const patience = delay(GRACE, undefined, { signal: timer.signal }).catch(() => {});
+    await Promise.race([step.settled(), patience]);
+    timer.abort();
+  }
+
+  /** Ends a run that cannot go on here. */
+  async #fail(error: Error): Promise<RunResult> {
+    if (error instanceof Cancelled) return this.#cancel(error);
+    if (isSavepointError(error, "CLOSED")) await this.#journal.flush().catch(() => {});
+    this.#journal.close(error);
+    if (!this.#abort.signal.aborted) this.#abort.abort(error);
+    if (isSavepointError(error, "LEASE_LOST")) this.#emit({ type: "leaseLost" });
+    const code = AGENT_ERRORS.find((each) => isSavepointError(error, each));
+    if (code) {
+      const reason = error.message;
+      await releaseBranch(this.#reader, this.branch, this.#host.owner, () => ({ status: "halted", reason, code }));
+      this.#cursor.forget();
+      this.#emit({ type: "status", status: "halted", reason, question: undefined, wakeAt: undefined });
+    }
+    throw error;
+  }
+
+  /** Somebody wants it to stop. */
+  async #cancel({ reason }: Cancelled): Promise<RunResult> {
+    await this.#journal.idle().catch(() => {});
+    const found = await this.#journal.look();
+    const { number, epoch } = this.#journal.record;
+    if (found?.number !== number || found.epoch !== epoch) {
+      return this.#fail(leaseLost(this.#reader.sessionId, this.branch));
+    }
+    this.#journal.adopt(found);
+    try {
+      return await this.#halt(`cancelled: ${reason}`);
+    } catch (error) {
+      return this.#fail(error as Error);
+    }
+  }
+}
+
+interface Inbox {
+  readonly key: string;
+  readonly value: string | undefined;
+  readonly waiting: boolean;
+}
+
+function failedOver(conflict: SavepointError, key: string): boolean {
+  return ((conflict.details["keys"] as readonly string[] | undefined) ?? []).includes(key);
+}

@@ -1,0 +1,244 @@
+/**
+ * The journal of a run: what its current step has recorded, and the right to record it.
+ *
+ * Every write checks the journal's record and replaces it. A process whose lease was taken over finds another epoch there
+ * and is refused; so is one whose session was deleted, or whose work somebody wants stopped. Writes are made one after
+ * another. What is added meanwhile goes with the next one: results cost no write of their own where another follows.
+ */
+import { isSavepointError, SavepointError } from "../errors.js";
+import { isFenced } from "../model/conflicts.js";
+import { journalKey, tapeName } from "../model/keys.js";
+import { decodeJournal, encodeJournal, type JournalRecord } from "../model/run-records.js";
+import type { CommitParts } from "../model/session-commit.js";
+import { describeBranch, sessionDeleted } from "../model/session-errors.js";
+import type { SessionReader } from "../model/session-reader.js";
+import type { ItemRun } from "../store/store.js";
+import type { Entry } from "./journal-entry.js";
+import { encodeItems } from "./encoded-value.js";
+import { encodeEntries, type StoredResult } from "./journal-entry.js";
+
+/** Somebody wants the run to stop. */
+export class Cancelled extends Error {
+  constructor(readonly reason: string) {
+    super(reason);
+  }
+}
+
+/** What a write may change about the journal beside its entries. */
+export type JournalChange = Partial<Pick<JournalRecord, "failures" | "worked" | "loop" | "cancel">>;
+
+/** A step that is over. */
+export interface Boundary {
+  /** The checkpoint that the next one begins with. */
+  readonly seq: number;
+  /** Are the entries written, for whoever wants to know how it came to this? */
+  readonly keep: boolean;
+  readonly output?: { readonly value: unknown } | undefined;
+}
+
+/** What a write does to the journal. */
+export interface JournalWrite {
+  readonly parts: CommitParts;
+  readonly record: JournalRecord;
+  readonly value: string;
+  readonly results: readonly StoredResult[];
+  /** How many items the journal has when its first `added` entries are written; when all are, if it is not said. */
+  countAfter(added?: number): number;
+  /** The number of the item with the output. */
+  readonly output: number | undefined;
+}
+
+export class Journal {
+  readonly #reader: SessionReader;
+  readonly #branch: string;
+  #record: JournalRecord;
+  #value: string;
+  #pending: Entry[] = [];
+  /** Entries added so far. */
+  added = 0;
+  #turn: Promise<unknown> = Promise.resolve();
+  #flushing: Promise<void> | undefined;
+  #scheduled: NodeJS.Immediate | undefined;
+  /** The error that ended it: nothing can be written any more. */
+  #failure: Error | undefined;
+  readonly #onResults: (results: readonly StoredResult[]) => void;
+  readonly #onFailure: (error: Error) => void;
+
+  constructor(
+    reader: SessionReader,
+    branch: string,
+    record: JournalRecord,
+    told: { results: (results: readonly StoredResult[]) => void; failure: (error: Error) => void },
+  ) {
+    this.#reader = reader;
+    this.#branch = branch;
+    this.#record = record;
+    this.#value = encodeJournal(record);
+    this.#onResults = told.results;
+    this.#onFailure = told.failure;
+  }
+
+  get record(): JournalRecord {
+    return this.#record;
+  }
+
+  get hasPending(): boolean {
+    return this.#pending.length > 0;
+  }
+
+  /** Adds an entry. It is written with the next write, at the latest when the event loop has had its turn. */
+  add(entry: Entry): void {
+    this.#pending.push(entry);
+    this.added++;
+    this.#scheduled ??= setImmediate(() => {
+      this.#scheduled = undefined;
+      // Told through onFailure.
+      this.flush().catch(() => {});
+    });
+  }
+
+  /** Resolves when all that was added is durable. What is added in the same breath goes with it. */
+  async flush(): Promise<void> {
+    if (this.#failure) throw this.#failure;
+    if (this.#pending.length === 0) return this.idle();
+    this.#flushing ??= Promise.resolve().then(() => {
+      return this.exclusive(async () => {
+        this.#flushing = undefined;
+        if (this.#pending.length > 0) await this.#commit(this.write());
+      });
+    });
+    return this.#flushing;
+  }
+
+  /** Resolves when nothing is being written; rejects if nothing can be. */
+  async idle(): Promise<void> {
+    await this.#turn;
+    if (this.#failure) throw this.#failure;
+  }
+
+  /** Runs a write when those before it are done. An error that it throws ends the journal. */
+  exclusive<T>(work: () => Promise<T>): Promise<T> {
+    const mine = this.#turn.then(async () => {
+      if (this.#failure) throw this.#failure;
+      try {
+        return await work();
+      } catch (error) {
+        throw this.#fail(await this.#explain(error));
+      }
+    });
+    this.#turn = mine.catch(() => {});
+    return mine;
+  }
+
+  /** Changes the record, and writes all that was added with it. */
+  async note(change: JournalChange): Promise<void> {
+    await this.exclusive(() => this.#commit(this.write(change)));
+  }
+
+  /**
+   * What a write of all that was added looks like, with changes to the record beside it. To be called inside
+   * {@link exclusive}, and {@link written} after it.
+   */
+  write(change: JournalChange = {}, boundary?: Boundary): JournalWrite {
+    const before = this.#record;
+    const entries = boundary && !boundary.keep ? [] : this.#pending;
+    const next = before.first + before.count;
+    const { items, blobs, results, ends } = encodeEntries(entries, before.tape, next);
+    const end = next + items.length;
+    const output =
+      boundary?.output && encodeItems(boundary.output.value, this.#reader.context.registry, before.tape, end);
+    const all = output ? [...items, ...output.items] : items;
+    const record: JournalRecord = boundary
+      ? { ...before, ...change, first: next + all.length, count: 0, boundary: boundary.seq }
+      : { ...before, ...change, count: before.count + items.length };
+    const value = encodeJournal(record);
+    const key = journalKey(this.#reader.sessionId, this.#branch);
+    const run: ItemRun = { tape: tapeName(before.number, before.tape), first: next, items: all };
+    const parts: CommitParts = {
+      checks: [{ key, value: this.#value }],
+      puts: [{ key, value }],
+      items: all.length > 0 ? [run] : [],
+      blobs: new Map([...blobs, ...(output?.blobs ?? [])]),
+    };
+    const written = this.added - this.#pending.length;
+    const countAfter = (added = this.added): number => before.count + (ends[added - written - 1] ?? 0);
+    return { parts, record, value, results, countAfter, output: output?.at };
+  }
+
+  /** Notes that a write was made. */
+  written(write: JournalWrite, taken: number): void {
+    this.#record = write.record;
+    this.#value = write.value;
+    this.#pending = this.#pending.slice(taken);
+    this.#onResults(write.results);
+  }
+
+  /** How many entries the next write takes. */
+  get pendingCount(): number {
+    return this.#pending.length;
+  }
+
+  /** Nothing is written any more. */
+  close(error: Error): void {
+    this.#failure ??= error;
+    if (this.#scheduled) clearImmediate(this.#scheduled);
+    this.#scheduled = undefined;
+  }
+
+  /** Goes on with a record that somebody else has changed without taking it over. */
+  adopt(record: JournalRecord): void {
+    this.#record = record;
+    this.#value = encodeJournal(record);
+    this.#failure = undefined;
+  }
+
+  async #commit(write: JournalWrite): Promise<void> {
+    const taken = this.#pending.length;
+    const { parts } = write;
+    await this.#reader.context.store.commit({
+      checks: parts.checks ?? [],
+      puts: parts.puts ?? [],
+      items: parts.items ?? [],
+      blobs: [...(parts.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes })),
+    });
+    this.written(write, taken);
+  }
+
+  #fail(error: Error): Error {
+    this.#failure ??= error;
+    this.#onFailure(this.#failure);
+    return this.#failure;
+  }
+
+  /** Why a write was refused. */
+  async #explain(error: unknown): Promise<Error> {
+    if (!isSavepointError(error, "CONFLICT")) return error as Error;
+    const found = await this.look();
+    const { sessionId } = this.#reader;
+    if (!found || found.number !== this.#record.number) return sessionDeleted(sessionId);
+    if (found.epoch !== this.#record.epoch) return leaseLost(sessionId, this.#branch, error);
+    if (found.cancel !== undefined && this.#record.cancel === undefined) {
+      this.#record = found;
+      this.#value = encodeJournal(found);
+      return new Cancelled(found.cancel);
+    }
+    // Somebody who did not care about the lease has moved the branch.
+    return isFenced(error) ? error : leaseLost(sessionId, this.#branch, error);
+  }
+
+  /** The record as it is in the store. */
+  async look(): Promise<JournalRecord | undefined> {
+    const [record] = await this.#reader.context.store.get([journalKey(this.#reader.sessionId, this.#branch)]);
+    if (!record) return undefined;
+    if ("value" in record) return decodeJournal(record.value);
+    throw new SavepointError("DAMAGED", `The journal of a run is damaged: ${record.unreadable}.`);
+  }
+}
+
+export function leaseLost(sessionId: string, branch: string, cause?: unknown): SavepointError<"LEASE_LOST"> {
+  return new SavepointError(
+    "LEASE_LOST",
+    `${describeBranch(sessionId, branch)} is run by somebody else by now: this process did not renew its lease in time, or the session was taken over. Nothing more is written here.`,
+    { cause, details: { sessionId, branch } },
+  );
+}

@@ -1,0 +1,138 @@
+/**
+ * The leases of this process. A process has one record that says until when its leases last; whatever it runs names that
+ * record. While anything is run it is renewed, three times in the length of a lease, by a thread of its own: a step that
+ * computes for minutes must not lose its lease over it.
+ *
+ * Where no thread can open the store (it is in memory, or a handle of the caller's own; or the package was bundled into
+ * one file), the event loop renews it.
+ */
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import type { Context } from "../model/context.js";
+import { ownerKey } from "../model/keys.js";
+import { thisProcess } from "../model/process-identity.js";
+import { encodeOwner } from "../model/run-records.js";
+import type { Put } from "../store/store.js";
+
+/** What a heartbeat is sent with, from whatever thread. */
+export interface HeartbeatData {
+  /** The module that opens stores. */
+  readonly module: string;
+  readonly url: string;
+  readonly key: string;
+  readonly lease: number;
+  readonly every: number;
+  readonly process: ReturnType<typeof thisProcess>;
+}
+
+export class Leases {
+  /** Names this process, or this part of it, among those that run something. */
+  readonly owner = randomBytes(9).toString("base64url");
+  readonly #context: Context;
+  readonly #lease: number;
+  readonly #url: string | undefined;
+  #held = 0;
+  #known = false;
+  #timer: NodeJS.Timeout | undefined;
+  #worker: Worker | undefined;
+  #ready = false;
+  #beat: Promise<unknown> = Promise.resolve();
+
+  /** @param url what another thread can open the store with, if it can */
+  constructor(context: Context, lease: number, url: string | undefined) {
+    this.#context = context;
+    this.#lease = lease;
+    this.#url = url;
+  }
+
+  /** The record that a claim puts along: the lease begins anew. */
+  async renewal(): Promise<Put> {
+    const until = (await this.#context.store.now()) + this.#lease;
+    this.#known = true;
+    return { key: ownerKey(this.owner), value: encodeOwner({ until, process: thisProcess() }) };
+  }
+
+  /** From now on something is run: the lease is renewed until as many {@link release} it. */
+  hold(): void {
+    if (this.#held++ === 0) this.#start();
+  }
+
+  release(): void {
+    if (--this.#held === 0) this.#stop();
+  }
+
+  /** Nothing is run any more: others need not wait for the lease to end. */
+  async close(): Promise<void> {
+    this.#stop();
+    await this.#endWorker();
+    await this.#beat;
+    if (this.#known) await this.#context.store.commit({ deletes: [ownerKey(this.owner)] });
+  }
+
+  #start(): void {
+    if (!this.#worker && this.#url !== undefined) this.#worker = this.#startWorker(this.#url);
+    if (this.#worker) this.#worker.postMessage("start");
+    else this.#startTimer();
+  }
+
+  #stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#worker?.postMessage("stop");
+  }
+
+  #startTimer(): void {
+    if (this.#held === 0) return;
+    this.#timer ??= setInterval(() => {
+      this.#beat = this.renewal()
+        .then((put) => this.#context.store.commit({ puts: [put] }))
+        .catch((error: unknown) => this.#report(error));
+    }, this.#lease / 3).unref();
+  }
+
+  #startWorker(url: string): Worker | undefined {
+    const module = new URL("../store/open.js", import.meta.url);
+    const program = new URL("./heartbeat.mjs", import.meta.url);
+    if (!existsSync(fileURLToPath(module)) || !existsSync(fileURLToPath(program))) return undefined;
+    const [lease, key] = [this.#lease, ownerKey(this.owner)];
+    const workerData: HeartbeatData = {
+      module: module.href,
+      url,
+      key,
+      lease,
+      every: lease / 3,
+      process: thisProcess(),
+    };
+    const worker = new Worker(program, { workerData, execArgv: [] });
+    worker.unref();
+    this.#ready = false;
+    worker.once("message", () => (this.#ready = true));
+    worker.on("error", (error) => {
+      if (this.#worker !== worker) return;
+      this.#worker = undefined;
+      this.#report(error);
+      this.#startTimer();
+    });
+    return worker;
+  }
+
+  async #endWorker(): Promise<void> {
+    const worker = this.#worker;
+    this.#worker = undefined;
+    if (!worker) return;
+    // One that has not opened the store yet has nothing to let go of.
+    if (!this.#ready) return void (await worker.terminate());
+    worker.ref();
+    await new Promise<void>((resolve) => {
+      worker.once("exit", () => resolve());
+      worker.postMessage("close");
+    });
+  }
+
+  #report(error: unknown): void {
+    const message = "a lease could not be renewed; if that goes on, others will take over what runs here";
+    this.#context.events.emit("backgroundFailure", { message, error });
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * Errors as they are recorded: name, message, code and cause, and what says that they will pass. The step gets the same
+ * copy whether the effect has just failed or failed before a crash, so that it cannot tell the two apart.
+ */
+import { isTransient } from "./retry.js";
+
+export interface RecordedError {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string | number;
+  readonly status?: number;
+  readonly transient?: true;
+  readonly cause?: RecordedError;
+}
+
+const MAX_CAUSES = 8;
+
+const CLASSES: Readonly<Record<string, ErrorConstructor>> = {
+  Error,
+  EvalError,
+  RangeError,
+  ReferenceError,
+  SyntaxError,
+  TypeError,
+  URIError,
+};
+
+export function recordError(thrown: unknown, depth = 0): RecordedError {
+  if (!(thrown instanceof Error)) return { name: "Error", message: describeThrown(thrown) };
+  const { code, status, cause } = thrown as { code?: unknown; status?: unknown; cause?: unknown };
+  return {
+    name: String(thrown.name),
+    message: String(thrown.message),
+    ...((typeof code === "string" || typeof code === "number") && { code }),
+    ...(typeof status === "number" && { status }),
+    ...(isTransient(thrown) && { transient: true }),
+    ...(cause !== undefined && cause !== null && depth < MAX_CAUSES && { cause: recordError(cause, depth + 1) }),
+  };
+}
+
+/** @param stack where it was thrown, if that is known */
+export function reviveError(recorded: RecordedError, stack?: string): Error {
+  const { name, message, code, status, transient, cause } = recorded;
+  const error = new (CLASSES[name] ?? Error)(message, cause && { cause: reviveError(cause) });
+  const set = (key: string, value: unknown): void =>
+    void Object.defineProperty(error, key, { value, writable: true, configurable: true, enumerable: false });
+  if (error.name !== name) set("name", name);
+  if (code !== undefined) Object.assign(error, { code });
+  if (status !== undefined) Object.assign(error, { status });
+  if (transient) Object.assign(error, { transient });
+  set("stack", stack ?? `${name}: ${message}\n    (recorded in an earlier attempt)`);
+  return error;
+}
+
+function describeThrown(thrown: unknown): string {
+  if (typeof thrown === "string") return thrown;
+  try {
+    return JSON.stringify(thrown) ?? String(thrown);
+  } catch {
+    return String(thrown);
+  }
+}

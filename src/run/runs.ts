@@ -1,0 +1,346 @@
+/** The runs of a process: starts them, joins them, recovers those that others left, and passes on what is said to them. */
+import { SavepointError } from "../errors.js";
+import type { Context } from "../model/context.js";
+import type { Cursors } from "../model/cursors.js";
+import { checkId } from "../model/ids.js";
+import { ALL_DUE, ALL_OWNERS, journalKey, placeOfDue } from "../model/keys.js";
+import { MAIN } from "../model/records.js";
+import type { RunEvent, RunEventBody } from "../model/run-events.js";
+import { decodeJournal, decodeOwner } from "../model/run-records.js";
+import { SessionReader } from "../model/session-reader.js";
+import { scan } from "../store/scan.js";
+import type { Agent } from "./agent.js";
+import { leaveInput, recordAnswer, requestCancel } from "./answers.js";
+import { begin, inputMismatch, type Request, takeInput } from "./begin.js";
+import { decodeDue, releaseBranch } from "./claim.js";
+import { hashText } from "./encoded-value.js";
+import { Execution } from "./execution.js";
+import { createHandle, type RunHandle } from "./handle.js";
+import { Leases } from "./leases.js";
+import type { RunResult } from "./result.js";
+import { waitForChange } from "./watch.js";
+
+/** How a session is run. */
+export interface RunOptions<Input = unknown> {
+  readonly session: string;
+  readonly input: Input;
+  /** The same input under the same key is taken once, however often it is given. */
+  readonly key?: string;
+  /** @default "main" */
+  readonly branch?: string;
+  /**
+   * Begin the current step anew, and keep what its tools have answered, by the ids of their calls. For code that no longer
+   * does what it did.
+   * @default false
+   */
+  readonly restartStep?: boolean;
+  /**
+   * Go on with a session that has failed or was halted.
+   * @default false
+   */
+  readonly resume?: boolean;
+  /**
+   * Do not resolve with `waiting`: stay until it is woken or told what it asked, and go on. The session holds no lease
+   * meanwhile.
+   * @default false
+   */
+  readonly wait?: boolean;
+}
+
+/** How what was interrupted is recovered. */
+export type RecoverOptions = Pick<RunOptions, "restartStep" | "wait">;
+
+/** How often runs look whether they may go on, in milliseconds. */
+const LOOK_EVERY = 1000;
+/** Records of processes that ended are kept for a day, in case their clock was wrong. */
+const FORGET_OWNER_AFTER = 86_400_000;
+
+/** A run of this process, from before it is claimed. */
+interface Live {
+  readonly agent: string;
+  readonly input: string | undefined;
+  readonly key: string | undefined;
+  readonly started: Promise<Started>;
+  execution: Execution | undefined;
+}
+
+/** A run that is under way, or how it stands where there is nothing to do. */
+type Started =
+  | { readonly finished: Promise<RunResult>; readonly execution: Execution }
+  | { readonly result: RunResult | undefined };
+
+/** What is wanted of a session: an input to be worked on, or whatever is left to do. */
+type Wanted = Omit<RunOptions, "input"> & { readonly input: { readonly value: unknown } | undefined };
+
+export class Runs {
+  readonly #context: Context;
+  readonly #cursors: Cursors;
+  readonly #leases: Leases;
+  readonly #live = new Map<string, Live>();
+  #looking: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  /** @param url what another thread can open the store with, if it can */
+  constructor(context: Context, cursors: Cursors, lease: number, url: string | undefined) {
+    this.#context = context;
+    this.#cursors = cursors;
+    this.#leases = new Leases(context, lease, url);
+  }
+
+  async run(agent: Agent, options: RunOptions): Promise<RunResult> {
+    const wanted = { ...options, input: { value: options.input } };
+    return this.#finish(agent, wanted, await this.#start(agent, wanted));
+  }
+
+  async start(agent: Agent, options: RunOptions): Promise<RunHandle> {
+    const wanted = { ...options, input: { value: options.input } };
+    const started = await this.#start(agent, wanted);
+    return this.#handle(options.session, options.branch ?? MAIN, this.#finish(agent, wanted, started));
+  }
+
+  /** How it ends: after inputs that were left before this one, and after waiting, if that is wanted. */
+  async #finish(agent: Agent, wanted: Wanted, first: Started): Promise<RunResult> {
+    const { session, branch = MAIN } = wanted;
+    const reader = this.#reader(session);
+    for (let started = first; ; started = await this.#start(agent, wanted)) {
+      const result = "finished" in started ? await started.finished : started.result;
+      if (!result) throw new SavepointError("SESSION_NOT_FOUND", `Session ${JSON.stringify(session)} does not exist.`);
+      const another = "finished" in started && !isTurnOf(started.execution, wanted, reader);
+      if (another && result.status === "completed") continue;
+      if (!wanted.wait || result.status !== "waiting") return result;
+      await waitForChange(this.#context, reader, branch, result.wakeAt, () => this.#checkOpen());
+    }
+  }
+
+  /** Takes what is interrupted or due, and starts it. */
+  async recover(agents: readonly Agent[], options: RecoverOptions = {}): Promise<RunHandle[]> {
+    const byName = new Map(agents.map((agent) => [agent.name, agent]));
+    const handles: RunHandle[] = [];
+    const now = await this.#context.store.now();
+    await this.#forgetOwners(now);
+    for await (const record of scan(this.#context.store, ALL_DUE)) {
+      const { session, branch } = placeOfDue(record.key);
+      if (!("value" in record)) {
+        new SessionReader(this.#context, session).reportDamage(undefined, undefined, record.unreadable);
+        continue;
+      }
+      const { agent: name, due } = decodeDue(record.value);
+      const agent = byName.get(name);
+      if (!agent || due === null || due > now || this.#live.has(keyOf(session, branch))) continue;
+      const handle = await this.#recoverOne(agent, session, branch, options);
+      if (handle) handles.push(handle);
+    }
+    return handles;
+  }
+
+  async #recoverOne(
+    agent: Agent,
+    session: string,
+    branch: string,
+    options: RecoverOptions,
+  ): Promise<RunHandle | undefined> {
+    const wanted: Wanted = { session, branch, input: undefined, ...options };
+    try {
+      const started = await this.#start(agent, wanted);
+      if (!("finished" in started)) return undefined;
+      return this.#handle(session, branch, this.#finish(agent, wanted, started));
+    } catch (error) {
+      if (error instanceof SavepointError && SKIPPED.has(error.code)) return undefined;
+      throw error;
+    }
+  }
+
+  async send(session: string, input: unknown, options: { key?: string; branch?: string } = {}): Promise<boolean> {
+    const reader = this.#reader(session);
+    if (options.key !== undefined) checkId(options.key, "key");
+    return leaveInput(reader, options.branch ?? MAIN, takeInput(input, reader), options.key);
+  }
+
+  async answer(session: string, value: unknown, options: { question?: string; branch?: string } = {}): Promise<void> {
+    await recordAnswer(this.#reader(session), options.branch ?? MAIN, value, options.question);
+  }
+
+  /** @returns whether there was something to stop */
+  async cancel(session: string, reason = "cancelled", options: { branch?: string } = {}): Promise<boolean> {
+    const branch = options.branch ?? MAIN;
+    const outcome = await requestCancel(this.#reader(session), branch, reason, this.#leases.owner);
+    const live = this.#live.get(keyOf(session, branch));
+    if (outcome === "requested" && live?.execution) {
+      await this.#look();
+      await live.execution.finished.catch(() => {});
+    }
+    return outcome !== "over";
+  }
+
+  /** Takes a branch from a run whose lease is over; `ALREADY_RUNNING` if it is not. */
+  async release(reader: SessionReader, branch: string): Promise<void> {
+    const mine = this.#live.has(keyOf(reader.sessionId, branch));
+    await releaseBranch(reader, branch, mine ? undefined : this.#leases.owner, () => ({}));
+  }
+
+  /** Stops what runs here, so that others can go on with it at once. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#looking);
+    const live = [...this.#live.values()];
+    await Promise.all(live.map(({ started }) => started.catch(() => {})));
+    await Promise.all(live.flatMap(({ execution }) => (execution ? [execution.close()] : [])));
+    await this.#leases.close();
+  }
+
+  /** Joins the run of a branch, or begins one. */
+  async #start(agent: Agent, wanted: Wanted): Promise<Started> {
+    this.#checkOpen();
+    const { session, branch = MAIN, key } = wanted;
+    const reader = this.#reader(session);
+    if (key !== undefined) checkId(key, "key");
+    const input = wanted.input && takeInput(wanted.input.value, reader);
+    const live = this.#live.get(keyOf(session, branch));
+    if (live) return this.#join(live, agent, session, branch, input, key);
+    const { restartStep = false, resume = false } = wanted;
+    return this.#begin(reader, branch, agent, { input, key, restartStep, resume });
+  }
+
+  async #join(
+    live: Live,
+    agent: Agent,
+    session: string,
+    branch: string,
+    input: string | undefined,
+    key: string | undefined,
+  ): Promise<Started> {
+    if (live.agent !== agent.name) {
+      throw new SavepointError(
+        "AGENT_MISMATCH",
+        `Session ${JSON.stringify(session)} is being run by agent ${JSON.stringify(live.agent)}, not ${JSON.stringify(agent.name)}.`,
+      );
+    }
+    const started = await live.started;
+    const known = live.execution?.run.input ?? (live.input === undefined ? undefined : hashText(live.input));
+    const same = input === undefined || known === undefined || known === "" || known === hashText(input);
+    if (!same || (key !== undefined && live.key !== undefined && key !== live.key)) {
+      throw inputMismatch(session, branch);
+    }
+    return started;
+  }
+
+  #begin(reader: SessionReader, branch: string, agent: Agent, request: Request): Promise<Started> {
+    const id = keyOf(reader.sessionId, branch);
+    const host = {
+      leases: this.#leases,
+      cursor: (ofReader: SessionReader, name: string) => this.#cursors.get(ofReader, name),
+    };
+    const forget = (): void => {
+      if (this.#live.get(id) === live) this.#live.delete(id);
+      if (this.#live.size === 0) clearInterval(this.#looking);
+      if (this.#live.size === 0) this.#looking = undefined;
+    };
+    const work = async (): Promise<Started> => {
+      this.#leases.hold();
+      let finished: Promise<RunResult> | undefined;
+      try {
+        const begun = await begin(host, reader, branch, agent, request);
+        if (!("claim" in begun)) return begun;
+        live.execution = new Execution(
+          {
+            cursors: this.#cursors,
+            owner: this.#leases.owner,
+            emit: (of, name, event) => this.#emit(of.sessionId, name, event),
+          },
+          reader,
+          branch,
+          agent,
+          begun.claim,
+        );
+        const over = (): void => {
+          forget();
+          this.#leases.release();
+        };
+        const { execution } = live;
+        ({ finished } = execution);
+        finished.then(over, over);
+        return { finished, execution };
+      } finally {
+        if (!finished) {
+          forget();
+          this.#leases.release();
+        }
+      }
+    };
+    const { input, key } = request;
+    // A turn later, when it is known under its name: whoever comes meanwhile joins it.
+    const live: Live = { agent: agent.name, input, key, started: Promise.resolve().then(work), execution: undefined };
+    live.started.catch(() => {});
+    this.#live.set(id, live);
+    this.#looking ??= setInterval(() => {
+      this.#look().catch((error: unknown) => {
+        this.#context.events.emit("backgroundFailure", { message: "runs could not be looked after", error });
+      });
+    }, LOOK_EVERY).unref();
+    return live.started;
+  }
+
+  /** Has somebody taken over what runs here, or wants it stopped? */
+  async #look(): Promise<void> {
+    const running = [...this.#live].filter(([, { execution }]) => execution);
+    const keys = running.map(([id]) => {
+      const [session = "", branch = ""] = id.split("\t");
+      return journalKey(session, branch);
+    });
+    if (keys.length === 0 || this.#closed) return;
+    const records = await this.#context.store.get(keys);
+    for (const [index, [, { execution }]] of running.entries()) {
+      const record = records[index];
+      // A damaged one is told by the next write.
+      if (record && !("value" in record)) continue;
+      execution?.look(record && decodeJournal(record.value));
+    }
+  }
+
+  async #forgetOwners(now: number): Promise<void> {
+    for await (const record of scan(this.#context.store, ALL_OWNERS)) {
+      const { key } = record;
+      if (!("value" in record) || decodeOwner(record.value).until > now - FORGET_OWNER_AFTER) continue;
+      await this.#context.store.commit({ checks: [{ key, value: record.value }], deletes: [key] }).catch(() => {});
+    }
+  }
+
+  #handle(session: string, branch: string, finished: Promise<RunResult>): RunHandle {
+    return createHandle(session, branch, finished, {
+      cancel: (reason) => this.cancel(session, reason, { branch }),
+      listen: (listener: (event: RunEvent) => void) => this.#context.events.on("run", listener),
+    });
+  }
+
+  #emit(sessionId: string, branch: string, event: RunEventBody): void {
+    this.#context.events.emit("run", { ...event, sessionId, branch });
+  }
+
+  #reader(session: string): SessionReader {
+    return new SessionReader(this.#context, checkId(session, "session id"));
+  }
+
+  #checkOpen(): void {
+    if (!this.#closed) return;
+    throw new SavepointError("CLOSED", "This Savepoint is closed. Open it again with Savepoint.open().");
+  }
+}
+
+/** What recovering steps over: somebody else has it, or it is gone. */
+const SKIPPED: ReadonlySet<string> = new Set([
+  "ALREADY_RUNNING",
+  "SESSION_DELETED",
+  "AGENT_MISMATCH",
+  "BRANCH_NOT_FOUND",
+]);
+
+function keyOf(session: string, branch: string): string {
+  return `${session}\t${branch}`;
+}
+
+/** Was it this input that was worked on, and not one that was left before it? */
+function isTurnOf(execution: Execution, { input, key }: Wanted, reader: SessionReader): boolean {
+  if (!input || !execution.agent.definition.receive) return true;
+  if (key !== undefined) return execution.run.key === key;
+  return execution.run.input === "" || execution.run.input === hashText(takeInput(input.value, reader));
+}

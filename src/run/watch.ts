@@ -1,0 +1,154 @@
+/** Following a session, whoever runs it: by looking, often while something happens and less often while not. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { CheckpointInfo, Status } from "../model/checkpoint.js";
+import type { Context } from "../model/context.js";
+import { journalKey, runKey } from "../model/keys.js";
+import type { EffectKind } from "../model/run-events.js";
+import { decodeJournal, type Question } from "../model/run-records.js";
+import { readStandings } from "../model/run-status.js";
+import type { SessionReader } from "../model/session-reader.js";
+import { readEntries } from "./journal-entry.js";
+
+/** What has happened in a session, as far as it is stored. */
+export type WatchEvent =
+  | {
+      readonly type: "status";
+      readonly status: Status;
+      readonly reason: string | undefined;
+      readonly question: Question | undefined;
+      readonly wakeAt: number | undefined;
+    }
+  | { readonly type: "checkpoint"; readonly checkpoint: CheckpointInfo }
+  | {
+      readonly type: "effect";
+      readonly kind: EffectKind;
+      readonly name: string;
+      readonly callId: string | undefined;
+      readonly phase: "start" | "end";
+    };
+
+export interface WatchOptions {
+  /** @default "main" */
+  readonly branch?: string;
+  /**
+   * Go on when the work is over, for its next turn.
+   * @default false
+   */
+  readonly keepOpen?: boolean;
+  /** Ends it. */
+  readonly signal?: AbortSignal;
+}
+
+const FAST = 50;
+const SLOW = 500;
+
+/** How the session stands, then whatever changes. Ends when the work is over, or the session is deleted. */
+export async function* watchSession(
+  reader: SessionReader,
+  options: WatchOptions,
+  checkOpen: () => void,
+): AsyncGenerator<WatchEvent> {
+  const { branch = "main", keepOpen = false, signal } = options;
+  let seen = -1;
+  let told: string | undefined;
+  let journalSeen = { boundary: -1, count: 0 };
+  for (let idle = 0; !signal?.aborted; idle++) {
+    checkOpen();
+    const heads = await reader.heads(branch);
+    const { session, branch: known } = heads;
+    const { number, agent } = session?.record ?? {};
+    const head = known?.record.head;
+    if (number === undefined && told !== undefined) return;
+    if (number !== undefined && head) {
+      // What was there before is not told again.
+      if (seen < 0) seen = head.seq - 1;
+      for (const info of await checkpointsSince(reader, number, agent, seen, head.seq)) {
+        yield { type: "checkpoint", checkpoint: info };
+        idle = 0;
+      }
+      seen = Math.max(seen, head.seq);
+      const effects = await effectsSince(reader, branch, number, journalSeen);
+      journalSeen = effects.seen;
+      for (const event of effects.events) {
+        yield event;
+        idle = 0;
+      }
+      const [standing] = await readStandings(reader.context.store, reader.context.now, [
+        { sessionId: reader.sessionId, branch, heads },
+      ]);
+      if (standing) {
+        const { status, reason, run } = standing;
+        const waiting = status === "waiting" ? run : undefined;
+        const now = JSON.stringify([status, reason, waiting?.questions, waiting?.wakeAt]);
+        if (now !== told) {
+          told = now;
+          idle = 0;
+          yield { type: "status", status, reason, question: waiting?.questions[0], wakeAt: waiting?.wakeAt };
+        }
+        const over = status === "completed" || status === "failed" || status === "halted";
+        if (over && !keepOpen) return;
+      }
+    }
+    await sleep(idle < 20 ? FAST : SLOW, undefined, signal ? { signal, ref: true } : {}).catch(() => {});
+  }
+}
+
+async function checkpointsSince(
+  reader: SessionReader,
+  number: number,
+  agent: string | undefined,
+  seen: number,
+  head: number,
+): Promise<CheckpointInfo[]> {
+  if (head <= seen) return [];
+  const seqs = Array.from({ length: head - seen }, (_, index) => seen + 1 + index);
+  const rows = await reader.rows(number, seqs);
+  const whole = rows.flatMap((row) => (row && !("unreadable" in row) ? [row] : []));
+  return Promise.all(whole.map((row) => reader.describe(number, row, agent)));
+}
+
+async function effectsSince(
+  reader: SessionReader,
+  branch: string,
+  number: number,
+  seen: { boundary: number; count: number },
+): Promise<{ events: WatchEvent[]; seen: { boundary: number; count: number } }> {
+  const [record] = await reader.context.store.get([journalKey(reader.sessionId, branch)]);
+  if (!record || !("value" in record)) return { events: [], seen };
+  const { tape, first, count, boundary, number: of } = decodeJournal(record.value);
+  const from = boundary === seen.boundary ? seen.count : 0;
+  const now = { boundary, count };
+  if (of !== number || count <= from) return { events: [], seen: now };
+  // What was known before is read again: a later entry says only the number of the effect that it is about.
+  const { entries } = await readEntries(reader, number, { tape, start: first, count });
+  const { entries: known } = await readEntries(reader, number, { tape, start: first, count: from });
+  const calls = new Map(entries.flatMap((entry) => ("started" in entry ? [[entry.index, entry.started]] : [])));
+  const events = entries.slice(known.length).flatMap((entry): WatchEvent[] => {
+    const call = calls.get(entry.index);
+    if (!call || (entry.op !== "start" && entry.op !== "end")) return [];
+    const { kind, name, callId } = call;
+    return [{ type: "effect", kind, name, callId, phase: entry.op }];
+  });
+  return { events, seen: now };
+}
+
+/** Waits until a run that is put aside can be gone on with. */
+export async function waitForChange(
+  context: Context,
+  reader: SessionReader,
+  branch: string,
+  wakeAt: number | undefined,
+  checkOpen: () => void,
+): Promise<void> {
+  const key = runKey(reader.sessionId, branch);
+  const [before] = await context.store.get([key]);
+  for (;;) {
+    checkOpen();
+    const left = wakeAt === undefined ? SLOW : wakeAt - context.now();
+    if (left <= 0) return;
+    await sleep(Math.min(left, SLOW));
+    const [record] = await context.store.get([key]);
+    const [a, b] = [before, record].map((each) => (each && "value" in each ? each.value : undefined));
+    if (a !== b) return;
+  }
+}

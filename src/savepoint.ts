@@ -1,0 +1,270 @@
+/** The way in: a store, opened. */
+import { SavepointError } from "./errors.js";
+import { collectGarbage, type CollectReport } from "./model/collect.js";
+import type { Context } from "./model/context.js";
+import { Cursors } from "./model/cursors.js";
+import { type EventName, Events, type Listener, type Listeners } from "./model/events.js";
+import { findStore } from "./model/find-store.js";
+import { checkId, createIdSource } from "./model/ids.js";
+import { NumberSource } from "./model/numbers.js";
+import { Session, type SessionHost } from "./model/session.js";
+import type { SessionOptions } from "./model/session-options.js";
+import { SessionReader } from "./model/session-reader.js";
+import { Sessions } from "./model/sessions.js";
+import type { Agent } from "./run/agent.js";
+import type { RunHandle } from "./run/handle.js";
+import type { RunResult } from "./run/result.js";
+import { type RecoverOptions, type RunOptions, Runs } from "./run/runs.js";
+import { type WatchEvent, type WatchOptions, watchSession } from "./run/watch.js";
+import { type AnyStoredClass, ClassRegistry } from "./state/registry.js";
+import { type Duration, toMilliseconds } from "./store/duration.js";
+import { openStore } from "./store/open.js";
+import type { SqliteDatabase } from "./store/sqlite/driver.js";
+import type { BackgroundFailure, SqliteOptions } from "./store/sqlite/options.js";
+import type { Store } from "./store/store.js";
+
+/** How a store is opened. */
+export interface OpenOptions extends SqliteOptions {
+  /** Classes whose instances may be in states, beside those that Savepoint knows. */
+  readonly classes?: readonly AnyStoredClass[];
+  /** Listeners that are there from the start, so that nothing is missed. */
+  readonly on?: Listeners;
+  /**
+   * Memory for copies of the states of open sessions, in bytes. A session beyond it is read again when it is next saved.
+   * @default 134217728 (128 MB)
+   */
+  readonly cacheBytes?: number;
+  /**
+   * Makes ids.
+   * @default UUIDv7
+   */
+  readonly newId?: () => string;
+  /**
+   * How long a run of this process is left alone after its last sign of life. Shorter means that others take over sooner
+   * what a dead machine left; on the same machine a dead process is noticed at once.
+   * @default "30s"
+   */
+  readonly lease?: Duration;
+}
+
+/** What can be opened: a URL, a store, or a SQLite handle of the caller's own. */
+export type OpenTarget = string | Store | SqliteDatabase;
+
+/**
+ * An open store.
+ *
+ * @example
+ * const sp = await Savepoint.open("sqlite:./agents.db");
+ * const session = sp.session("support-42", { agent: "support" });
+ * await session.save({ messages: [{ role: "user", content: "Hello" }] });
+ * const { state } = await session.latest();
+ * await sp.close();
+ */
+export class Savepoint implements AsyncDisposable {
+  /** The sessions of the store. */
+  readonly sessions: Sessions;
+  readonly #context: Context;
+  readonly #host: SessionHost;
+  readonly #runs: Runs;
+  readonly #ownsStore: boolean;
+  readonly #generations = new Map<string, number>();
+  #closing: Promise<void> | undefined;
+
+  private constructor(context: Context, options: TakenOpenOptions) {
+    const cursors = new Cursors(new NumberSource(context.store), options.cacheBytes);
+    this.#context = context;
+    this.#ownsStore = options.ownsStore;
+    this.#runs = new Runs(context, cursors, options.lease, options.url);
+    this.#host = {
+      cursors,
+      generation: (sessionId) => this.#generations.get(sessionId) ?? 0,
+      checkOpen: () => void this.#open(),
+      release: (reader, branch) => this.#runs.release(reader, branch),
+    };
+    this.sessions = new Sessions(
+      () => this.#open(),
+      (sessionId) => {
+        this.#generations.set(sessionId, this.#host.generation(sessionId) + 1);
+        cursors.resetSession(sessionId);
+      },
+    );
+  }
+
+  /**
+   * Opens a store: `"sqlite:./agents.db"`, `"sqlite::memory:"` or `"memory:"`; without a URL the one in `SAVEPOINT_URL`,
+   * or the nearest `.savepoint` folder upwards, which is made in the working folder if there is none.
+   */
+  static async open(target: OpenTarget = findStore(), options: OpenOptions = {}): Promise<Savepoint> {
+    const { classes, on, cacheBytes = 128 * 2 ** 20, newId, lease = 30_000, ...storeOptions } = options;
+    const leaseTime = toMilliseconds(lease, "lease");
+    if (leaseTime < 100)
+      throw new SavepointError("INVALID_ARGUMENT", `A lease of ${leaseTime} ms is too short to be renewed.`);
+    const registry = new ClassRegistry(classes);
+    const events = new Events(on);
+    const report = (failure: BackgroundFailure): void => events.emit("backgroundFailure", failure);
+    const store = await toStore(target, { onBackgroundFailure: report, ...storeOptions });
+    const now = options.now ?? Date.now;
+    const context = { store, registry, events, now, newId: newId ?? createIdSource(now) };
+    // Another thread can open the same store, and knows the same time.
+    const shared = typeof target === "string" && store.capabilities.shared && options.now === undefined;
+    const url = shared ? target : undefined;
+    return new Savepoint(context, { cacheBytes, lease: leaseTime, url, ownsStore: store !== target });
+  }
+
+  /** Where the store is. */
+  get url(): string {
+    return this.#context.store.url;
+  }
+
+  /** A handle on a session. Nothing is read or written yet. */
+  session<State = unknown>(id: string, options: SessionOptions = {}): Session<State> {
+    const context = this.#open();
+    checkId(id, "session id");
+    if (options.agent !== undefined) checkId(options.agent, "agent id");
+    if (options.branch !== undefined) checkId(options.branch, "branch name");
+    return new Session<State>(this.#host, new SessionReader(context, id), options);
+  }
+
+  /**
+   * Runs an agent on a session, and resolves when the work is over or waits.
+   *
+   * A new session is begun with the input. One that was interrupted goes on where it was. One that this process runs
+   * already is joined. A completed one returns what it returned; if the agent has `receive`, the input is its next turn.
+   */
+  async run<Input, State, Output>(
+    agent: Agent<Input, State, Output>,
+    options: RunOptions<NoInfer<Input>>,
+  ): Promise<RunResult<State, Output>> {
+    this.#open();
+    return (await this.#runs.run(agent as Agent, options)) as RunResult<State, Output>;
+  }
+
+  /** The same, and resolves as soon as the work has begun. */
+  async start<Input, State, Output>(
+    agent: Agent<Input, State, Output>,
+    options: RunOptions<NoInfer<Input>>,
+  ): Promise<RunHandle<State, Output>> {
+    this.#open();
+    return (await this.#runs.start(agent as Agent, options)) as RunHandle<State, Output>;
+  }
+
+  /**
+   * Goes on with whatever of these agents was interrupted, has been told what it asked, is to be woken, or has an input
+   * left for it. Any number of processes may do so at once: each run is gone on with by one of them.
+   */
+  async recover(agents: readonly Agent[], options: RecoverOptions = {}): Promise<RunHandle[]> {
+    this.#open();
+    return this.#runs.recover(agents, options);
+  }
+
+  /**
+   * Leaves an input for a session. It is taken when those before it are done, by whoever runs or recovers it then.
+   *
+   * @param options.key the same input under the same key is left once
+   * @returns whether it was left, and not before
+   */
+  async send(
+    session: string,
+    input: unknown,
+    options: { readonly key?: string; readonly branch?: string } = {},
+  ): Promise<boolean> {
+    this.#open();
+    return this.#runs.send(session, input, options);
+  }
+
+  /**
+   * Answers what a session waits to be told. Nothing is run: whoever runs or recovers it next goes on with the answer.
+   *
+   * @param options.question which one, by its id, where it asks several things; the first, if it is not said
+   */
+  async answer(
+    session: string,
+    value: unknown,
+    options: { readonly question?: string; readonly branch?: string } = {},
+  ): Promise<void> {
+    this.#open();
+    await this.#runs.answer(session, value, options);
+  }
+
+  /**
+   * Stops the work on a session, whoever does it: it is halted with this reason.
+   *
+   * @returns whether there was anything to stop
+   */
+  async cancel(session: string, reason?: string, options: { readonly branch?: string } = {}): Promise<boolean> {
+    this.#open();
+    return this.#runs.cancel(session, reason, options);
+  }
+
+  /** How a session stands, then whatever changes, whoever runs it. Ends when the work is over. */
+  watch(session: string, options: WatchOptions = {}): AsyncGenerator<WatchEvent> {
+    const reader = new SessionReader(this.#open(), checkId(session, "session id"));
+    return watchSession(reader, options, () => void this.#open());
+  }
+
+  /** Frees what no checkpoint reaches any more, packs the rest and gives the space back. Safe while others save. */
+  async compact(): Promise<CollectReport> {
+    const context = this.#open();
+    const report = await collectGarbage(context, { repack: true });
+    await context.store.compact();
+    return report;
+  }
+
+  /** Bytes that the store takes where it lives. */
+  async bytes(): Promise<number> {
+    return this.#open().store.bytes();
+  }
+
+  /** Listens to an event. Returns the function that takes the listener off again. */
+  on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
+    return this.#context.events.on(name, listener);
+  }
+
+  /**
+   * Waits for what is being saved and closes the store. Anything after it is `CLOSED`. What runs here starts nothing any
+   * more and gets a moment to record what is under way; others can go on with it at once.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#runs.close();
+    await this.#host.cursors.idle();
+    if (this.#ownsStore) await this.#context.store.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #open(): Context {
+    if (!this.#closing) return this.#context;
+    throw new SavepointError("CLOSED", `This Savepoint on ${this.url} is closed. Open it again with Savepoint.open().`);
+  }
+}
+
+interface TakenOpenOptions {
+  readonly cacheBytes: number;
+  readonly lease: number;
+  /** What another thread can open the store with, if it can. */
+  readonly url: string | undefined;
+  readonly ownsStore: boolean;
+}
+
+async function toStore(target: OpenTarget, options: SqliteOptions): Promise<Store> {
+  if (typeof target === "string") return openStore(target, options);
+  const given: unknown = target;
+  if (typeof given !== "object" || given === null) throw notAStore();
+  if ("commit" in target) return target;
+  if ("prepare" in target) {
+    const { openSqliteStore } = await import("./store/sqlite/store.js");
+    return openSqliteStore(target, options);
+  }
+  throw notAStore();
+}
+
+function notAStore(): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", "Savepoint.open() takes a URL, a store, or a SQLite database handle.");
+}
