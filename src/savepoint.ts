@@ -16,6 +16,7 @@ import type { RunHandle } from "./run/handle.js";
 import type { RunResult } from "./run/result.js";
 import { type RecoverOptions, type RunOptions, Runs } from "./run/runs.js";
 import { type WatchEvent, type WatchOptions, watchSession } from "./run/watch.js";
+import { forkWithResults } from "./run/what-if.js";
 import { type AnyStoredClass, ClassRegistry } from "./state/registry.js";
 import { type Duration, toMilliseconds } from "./store/duration.js";
 import { openStore } from "./store/open.js";
@@ -80,6 +81,7 @@ export class Savepoint implements AsyncDisposable {
       generation: (sessionId) => this.#generations.get(sessionId) ?? 0,
       checkOpen: () => void this.#open(),
       release: (reader, branch) => this.#runs.release(reader, branch),
+      forkWithResults,
     };
     this.sessions = new Sessions(
       () => this.#open(),

@@ -11,7 +11,7 @@ import { unnamedBranch } from "./ids.js";
 import { loadShadow } from "./load-state.js";
 import type { BranchRecord, Row, SessionRecord } from "./records.js";
 import type { TakenOptions } from "./save-options.js";
-import { buildCommit } from "./session-commit.js";
+import { buildCommit, type CommitParts } from "./session-commit.js";
 import { sessionDeleted } from "./session-errors.js";
 import type { Known, SessionReader } from "./session-reader.js";
 
@@ -23,23 +23,29 @@ export interface BranchInfo {
   readonly head: CheckpointInfo | undefined;
 }
 
-/** Opens a branch whose head is `row` itself. Returns its name. */
+/**
+ * Opens a branch whose head is `row` itself. Returns its name.
+ *
+ * @param more what else belongs to the branch, on a tape of its own
+ */
 export async function forkAt(
   reader: SessionReader,
   number: number,
   row: Row,
   name: string | undefined,
+  more?: (branch: string, tape: number) => CommitParts,
 ): Promise<string> {
   const { parentId } = await reader.describe(number, row, undefined);
   return fork(reader, number, row, name, async (session, record) => {
     const built = buildCommit({
       sessionId: reader.sessionId,
       sessionBefore: session,
-      session: { ...session.record, nextTape: record.tape + 1 },
+      session: { ...session.record, nextTape: record.tape + (more ? 2 : 1) },
       branchBefore: undefined,
       branch: { ...record, headParentId: parentId },
       rows: [],
       builtOn: [row.seq],
+      ...(more && { more: more(record.name, record.tape + 1) }),
     });
     await reader.context.store.commit(built.commit);
     return record.name;

@@ -1,6 +1,7 @@
 /** What the user of a session handle is told. */
 import { SavepointError } from "../errors.js";
 import type { CheckpointRef } from "./checkpoint.js";
+import { pendingToolCalls } from "./message.js";
 import { describeProcess } from "./process-identity.js";
 import { MAIN } from "./records.js";
 import type { OwnerRecord } from "./run-records.js";
@@ -50,6 +51,22 @@ export function alreadyRunning(
 export function describeBranch(sessionId: string, branch: string): string {
   const session = `Session ${JSON.stringify(sessionId)}`;
   return branch === MAIN ? session : `${session}, branch ${JSON.stringify(branch)},`;
+}
+
+/** A model refuses a history in which tool calls are not answered. */
+export function checkAnswered(sessionId: string, seq: number, state: unknown): void {
+  const calls = pendingToolCalls(state);
+  if (calls.length === 0) return;
+  const ids = calls.map(({ id }) => id);
+  throw new SavepointError(
+    "UNANSWERED_TOOL_CALLS",
+    `${sessionId}#${seq} is in the middle of a step, and in the state to go on with the tool calls ${ids.map((id) => JSON.stringify(id)).join(", ")} are not answered. Answer them in it or take them out; or fork without a state, and the step goes on by itself.`,
+    { details: { sessionId, calls: ids } },
+  );
+}
+
+export function stateAndResults(): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", "A branch starts with another state, or with other results, not both.");
 }
 
 export function agentMismatch(sessionId: string, owner: string, agent: string): SavepointError {

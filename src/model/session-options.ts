@@ -27,4 +27,9 @@ export interface ForkOptions<State = unknown> extends Omit<SaveOptions, "parent"
   readonly branch?: string;
   /** A state to start the branch with, saved as its first checkpoint. Without it the branch starts at the checkpoint itself. */
   readonly state?: State;
+  /**
+   * What if tools had answered something else? Their results by the ids of their calls, in the step that led to the
+   * checkpoint. The branch starts where that step began, and `sp.run(agent, { session, branch })` goes on with them.
+   */
+  readonly results?: Readonly<Record<string, unknown>>;
 }

@@ -28,9 +28,11 @@ import {
   agentMismatch,
   BranchHeld,
   branchNotFound,
+  checkAnswered,
   checkpointNotFound,
   notTheHead,
   sessionDeleted,
+  stateAndResults,
 } from "./session-errors.js";
 import type { ForkOptions, LoadOptions, SessionOptions } from "./session-options.js";
 import { type Heads, readHeadNotes, type SessionReader } from "./session-reader.js";
@@ -43,6 +45,14 @@ export interface SessionHost {
   checkOpen(): void;
   /** Takes a branch from a run whose lease is over; `ALREADY_RUNNING` if it is not. */
   release(reader: SessionReader, branch: string): Promise<void>;
+  /** Opens a branch on which tools have answered something else. Returns its name. */
+  forkWithResults(
+    reader: SessionReader,
+    number: number,
+    row: Row,
+    name: string | undefined,
+    results: Readonly<Record<string, unknown>>,
+  ): Promise<string>;
 }
 
 /** What a handle has seen of its session: its number, if there was one, and the head of its branch. */
@@ -50,6 +60,15 @@ interface Seen {
   readonly number: number | undefined;
   readonly head: string | undefined;
   readonly seq: number;
+}
+
+/** A checkpoint that was looked for. */
+interface FoundRow {
+  readonly number: number;
+  readonly row: Row;
+  readonly agent: string | undefined;
+  /** Has it no row of its own? */
+  readonly hidden: boolean;
 }
 
 /**
@@ -206,17 +225,22 @@ export class Session<State = unknown> {
    * Opens a branch at a checkpoint and returns a handle on it. Costs one record; with `state`, a save more.
    */
   async fork(ref: CheckpointRef, options: ForkOptions<State> = {}): Promise<Session<State>> {
-    const { branch: name, state, ...saveOptions } = options;
+    const { branch: name, state, results, ...saveOptions } = options;
     const { registry } = this.#reader.context;
     if (name !== undefined) checkBranchName(name);
+    if (state !== undefined && results !== undefined) throw stateAndResults();
     const copy = state === undefined ? undefined : cloneValue(state, registry);
     const taken = takeOptions(saveOptions, registry);
     const { number, row, agent: owner } = await this.#requireRow(ref);
     this.#checkAgent(owner);
-    const branch =
-      copy === undefined
-        ? await forkAt(this.#reader, number, row, name)
-        : (await this.#forkWithState(number, row, name, copy, taken)).branch;
+    let branch: string;
+    if (copy !== undefined) {
+      if (row.run?.midStep) checkAnswered(this.id, row.seq, state);
+      // What was used and done so far counts for the new branch too.
+      const inherited = { ...(row.run?.midStep && { step: row.step }), ...(row.usage && { usage: row.usage }) };
+      branch = (await this.#forkWithState(number, row, name, copy, { ...inherited, ...taken })).branch;
+    } else if (results === undefined) branch = await forkAt(this.#reader, number, row, name);
+    else branch = await this.#host.forkWithResults(this.#reader, number, row, name, results);
     const agent = this.agent === undefined ? {} : { agent: this.agent };
     return new Session<State>(this.#host, this.#reader, { ...agent, branch });
   }
@@ -368,13 +392,14 @@ export class Session<State = unknown> {
     return heads;
   }
 
-  async #find(ref: CheckpointRef): Promise<{ number: number; row: Row; agent: string | undefined } | undefined> {
+  async #find(ref: CheckpointRef): Promise<FoundRow | undefined> {
     try {
       const { session, branch } = await this.#readHeads();
       if (!session) return undefined;
       const { number, agent } = session.record;
       const row = await this.#reader.find(number, ref, branch?.record.head);
-      return row && { number, row, agent };
+      const hidden = branch?.record.hidden === true && row?.seq === branch.record.head?.seq;
+      return row && { number, row, agent, hidden };
     } catch (error) {
       if (!isSavepointError(error, "DAMAGED")) throw error;
       const found = await this.#salvage(ref);
@@ -384,23 +409,23 @@ export class Session<State = unknown> {
   }
 
   /** Where the session's or the branch's own record is damaged, checkpoints that are named by themselves are still found. */
-  async #salvage(ref: CheckpointRef): Promise<{ number: number; row: Row; agent: undefined } | undefined> {
+  async #salvage(ref: CheckpointRef): Promise<FoundRow | undefined> {
     if (typeof ref === "object" && "step" in ref) return undefined;
     const number = await this.#reader.searchNumber();
     const row = number === undefined ? undefined : await this.#reader.find(number, ref, undefined);
-    return row && number !== undefined ? { number, row, agent: undefined } : undefined;
+    return row && number !== undefined ? { number, row, agent: undefined, hidden: false } : undefined;
   }
 
-  async #require(ref: CheckpointRef): Promise<{ number: number; row: Row; agent: string | undefined }> {
+  async #require(ref: CheckpointRef): Promise<FoundRow> {
     const found = await this.#find(ref);
     if (!found) throw checkpointNotFound(this.id, ref);
     return found;
   }
 
   /** The same, and it has a row of its own to build on. */
-  async #requireRow(ref: CheckpointRef): Promise<{ number: number; row: Row; agent: string | undefined }> {
+  async #requireRow(ref: CheckpointRef): Promise<FoundRow> {
     const found = await this.#require(ref);
-    await showHead(this.#reader, found.number, found.row);
+    if (found.hidden) await showHead(this.#reader, found.number, found.row);
     return found;
   }
 

@@ -191,7 +191,7 @@ function newRun(view: View, number: number, owner: string, taking: Taking): RunR
     reason: undefined,
     head: undefined,
     owner,
-    turn: run?.turn ?? 1,
+    turn: run?.turn ?? view.heads.branch?.record.head?.run?.turn ?? 1,
     input: run?.input ?? taking.input ?? "",
     key: run?.key ?? taking.key,
     questions: [],
