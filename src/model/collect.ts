@@ -82,18 +82,17 @@ async function collectSession(
   const counters = new Map<string, number>();
   const marks = new Marks(reader, number, blobs);
   try {
-    const names: string[] = [];
-    for await (const { record } of reader.branches()) {
-      names.push(record.name);
-      counters.set(tapeName(number, record.tape), record.nextItem);
-      // A head without a row of its own.
-      if (record.hidden && record.head) await marks.frame(record.head.skeleton.refs, record.head.tape);
-    }
-    for (const journal of await readJournals(reader, names)) {
+    // Journals before heads: what a journal has let go of by then, the head that came after it names.
+    for (const journal of await readJournals(reader)) {
       if (journal.number !== number) continue;
       const { tape, first, count } = journal;
       counters.set(tapeName(number, tape), first + count);
       await marks.frame(formatRefs([{ pieces: [{ tape, start: first, count }] }], tape), tape);
+    }
+    for await (const { record } of reader.branches()) {
+      counters.set(tapeName(number, record.tape), record.nextItem);
+      // A head without a row of its own.
+      if (record.hidden && record.head) await marks.frame(record.head.skeleton.refs, record.head.tape);
     }
     for await (const record of scan(store, rowsOf(number))) {
       if (!("value" in record)) throw new Unmarkable(record);
@@ -117,8 +116,10 @@ async function collectSession(
   return freed;
 }
 
-/** What the runs of these branches have recorded since their last boundaries. */
-async function readJournals(reader: SessionReader, branches: readonly string[]): Promise<JournalRecord[]> {
+/** What the runs of a session have recorded since their last boundaries. */
+async function readJournals(reader: SessionReader): Promise<JournalRecord[]> {
+  const branches: string[] = [];
+  for await (const { record } of reader.branches()) branches.push(record.name);
   const records = await reader.context.store.get(branches.map((branch) => journalKey(reader.sessionId, branch)));
   return records.flatMap((record) => {
     if (!record) return [];

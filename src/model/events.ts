@@ -47,6 +47,11 @@ export class Events {
     return () => void listeners.delete(listener as Listener<EventName>);
   }
 
+  /** Does anybody listen? Then it is worth saying what happens often. */
+  has(name: EventName): boolean {
+    return (this.#listeners.get(name)?.size ?? 0) > 0;
+  }
+
   /** A listener that throws does not disturb the others, nor the work it was told about. */
   emit<Name extends EventName>(name: Name, event: SavepointEvents[Name]): void {
     const listeners = this.#listeners.get(name);

@@ -1,8 +1,8 @@
 /** Runs the function behind an effect: with a time limit, again for errors that will pass, and part by part if it streams. */
 import { SavepointError } from "../errors.js";
-import { toMilliseconds } from "../store/duration.js";
-import { isTransient, pause, pauseAfter, takeRetry } from "./retry.js";
-import type { EffectContext, EffectOptions } from "./run.js";
+import { type Duration, toMilliseconds } from "../store/duration.js";
+import { isTransient, pause, pauseAfter, type RetryOptions, takeRetry } from "./retry.js";
+import type { EffectContext } from "./run.js";
 
 /** What a function returned, or threw. */
 export type Attempted = { readonly value: unknown } | { readonly error: unknown };
@@ -18,15 +18,15 @@ export interface AttemptHost {
 
 export async function attemptEffect(
   run: (context: EffectContext) => unknown,
-  idempotencyKey: string,
-  options: Pick<EffectOptions, "timeout" | "retry">,
+  key: () => string,
+  options: { readonly timeout: Duration | undefined; readonly retry: RetryOptions | undefined },
   host: AttemptHost,
 ): Promise<Attempted> {
   const retry = takeRetry(options.retry ?? { attempts: 1 });
   const timeout = options.timeout === undefined ? undefined : toMilliseconds(options.timeout, "timeout");
   for (let attempt = 1; ; attempt++) {
     try {
-      return { value: await runOnce(run, { idempotencyKey, attempt, signal: host.signal }, timeout, host) };
+      return { value: await runOnce(run, key, attempt, timeout, host) };
     } catch (error) {
       if (attempt >= retry.attempts || !isTransient(error) || host.signal.aborted) return { error };
       const delay = pauseAfter(attempt, retry, error);
@@ -39,15 +39,16 @@ export async function attemptEffect(
 
 async function runOnce(
   run: (context: EffectContext) => unknown,
-  context: EffectContext,
+  key: () => string,
+  attempt: number,
   timeout: number | undefined,
   host: AttemptHost,
 ): Promise<unknown> {
   const work = async (signal: AbortSignal): Promise<unknown> => {
-    const value = await run({ ...context, signal });
+    const value = await run(new AttemptContext(key, attempt, signal));
     return host.onPart && isStream(value) ? join(value, host.onPart) : value;
   };
-  if (timeout === undefined) return work(context.signal);
+  if (timeout === undefined) return work(host.signal);
   const limit = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const expired = new Promise<never>((_, reject) => {
@@ -58,9 +59,26 @@ async function runOnce(
     }, timeout);
   });
   try {
-    return await Promise.race([work(AbortSignal.any([context.signal, limit.signal])), expired]);
+    return await Promise.race([work(AbortSignal.any([host.signal, limit.signal])), expired]);
   } finally {
     clearTimeout(timer);
+  }
+}
+
+/** Its key is made only if somebody looks at it. */
+class AttemptContext implements EffectContext {
+  readonly #key: () => string;
+
+  constructor(
+    key: () => string,
+    readonly attempt: number,
+    readonly signal: AbortSignal,
+  ) {
+    this.#key = key;
+  }
+
+  get idempotencyKey(): string {
+    return this.#key();
   }
 }
 

@@ -55,7 +55,8 @@ export class RecordedEffects {
       } else if (entry.op === "again" && known) {
         known.unknown = false;
         known.outcome = undefined;
-        this.#ordered.splice(this.#ordered.indexOf(known), 1);
+        const place = this.#ordered.indexOf(known);
+        if (place >= 0) this.#ordered.splice(place, 1);
       } else if (entry.op === "end") {
         const effect = known ?? this.#add(entry.index, entry.started as Started, false);
         effect.unknown = false;

@@ -27,7 +27,8 @@ import { type Entry, readEntries, type StoredResult } from "./journal-entry.js";
 import type { LoopDetector } from "./loop-detector.js";
 import { type RunResult, toResult } from "./result.js";
 import { pause, pauseAfter } from "./retry.js";
-import { Step } from "./step.js";
+import { Step, type StepHost } from "./step.js";
+import { StepRun } from "./step-run.js";
 import { shouldCheckpoint } from "./strategy.js";
 
 /** Smaller results are copied into the state: referring to them would cost as much. */
@@ -76,6 +77,8 @@ export class Execution {
   readonly #claim: Claim;
   readonly #journal: Journal;
   readonly #abort = new AbortController();
+  /** Ends pauses, whatever it is that stops the run. */
+  readonly #hurry = new AbortController();
   readonly #recorded: Recorded;
   readonly #detector: LoopDetector | undefined;
   readonly #began: number;
@@ -132,6 +135,7 @@ export class Execution {
 
   #stop(error: Error): void {
     this.#stopping ??= error;
+    this.#hurry.abort();
     if (!isSavepointError(error, "CLOSED")) this.#abort.abort(error);
     this.#current?.stop(error);
   }
@@ -154,9 +158,10 @@ export class Execution {
       const usage = { tokens: this.#usage?.tokens ?? 0, cost: this.#usage?.cost ?? 0 };
       const reason = this.#overLimit(usage) ?? this.#overSteps();
       if (reason !== undefined) return await this.#halt(reason);
-      const step = this.#newStep(state, entries);
+      const host = this.#stepHost();
+      const step = new Step(host, state, entries);
       this.#current = step;
-      const end = await step.execute();
+      const end = await step.execute(() => definition.step(new StepRun(step, host)));
       this.#current = undefined;
       this.#state = step.state;
       if (end.kind === "fatal") {
@@ -184,29 +189,25 @@ export class Execution {
     }
   }
 
-  #newStep(state: unknown, entries: readonly Entry[]): Step {
+  #stepHost(): StepHost {
     const { number, createdAt, head } = this.#claim;
     const { sessionId, context } = this.#reader;
-    return new Step(
-      {
-        context,
-        definition: this.agent.definition,
-        session: sessionId,
-        branch: this.branch,
-        step: this.#steps + 1,
-        turn: this.#run.turn,
-        journal: this.#journal,
-        signal: this.#abort.signal,
-        detector: this.#detector,
-        usage: this.#usage,
-        keySeed: `${sessionId} ${createdAt} ${number} ${head.tape} ${this.branch} ${this.#boundary.seq}`,
-        overLimit: (usage) => this.#overLimit(usage),
-        checkpoint: (trigger, taken) => this.#checkpoint(trigger, taken),
-        emit: (event) => this.#emit(event),
-      },
-      state,
-      entries,
-    );
+    return {
+      context,
+      definition: this.agent.definition,
+      session: sessionId,
+      branch: this.branch,
+      step: this.#steps + 1,
+      turn: this.#run.turn,
+      journal: this.#journal,
+      signal: this.#abort.signal,
+      detector: this.#detector,
+      usage: this.#usage,
+      keySeed: `${sessionId} ${createdAt} ${number} ${head.tape} ${this.branch} ${this.#boundary.seq}`,
+      overLimit: (usage) => this.#overLimit(usage),
+      checkpoint: (trigger, taken) => this.#checkpoint(trigger, taken),
+      emit: (event) => this.#emit(event),
+    };
   }
 
   /** The state that the current step begins with, and what it has recorded. */
@@ -277,7 +278,7 @@ export class Execution {
     await this.#journal.note({ failures, worked: this.#worked() });
     const wait = pauseAfter(failures, retry, error);
     this.#emit({ type: "retry", name: `step ${this.#steps + 1}`, attempt: failures, delay: wait, reason });
-    await pause(wait, this.#abort.signal);
+    await pause(wait, this.#hurry.signal);
     return undefined;
   }
 
@@ -363,7 +364,6 @@ export class Execution {
   async #commit(saving: Saving, inbox: Inbox | undefined): Promise<CheckpointInfo> {
     const journal = this.#journal;
     const { midStep, shown, held } = saving;
-    const taken = journal.pendingCount;
     let write: ReturnType<Journal["write"]> | undefined;
     let seq = 0;
     const extension: SaveExtension = {
@@ -399,7 +399,7 @@ export class Execution {
     const info = await this.#cursor.exclusive(() =>
       this.#cursor.save({ live: this.#state }, options, this.#author(), extension),
     );
-    if (write) journal.written(write, taken);
+    if (write) journal.written(write);
     if (!midStep) this.#boundary = { seq };
     if (!midStep) this.#recorded.clear();
     if (saving.run) this.#run = { ...this.#run, ...saving.run, head: seq };

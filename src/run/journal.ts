@@ -41,6 +41,8 @@ export interface JournalWrite {
   readonly parts: CommitParts;
   readonly record: JournalRecord;
   readonly value: string;
+  /** Entries that it takes. */
+  readonly taken: number;
   readonly results: readonly StoredResult[];
   /** How many items the journal has when its first `added` entries are written; when all are, if it is not said. */
   countAfter(added?: number): number;
@@ -162,20 +164,16 @@ export class Journal {
     };
     const written = this.added - this.#pending.length;
     const countAfter = (added = this.added): number => before.count + (ends[added - written - 1] ?? 0);
-    return { parts, record, value, results, countAfter, output: output?.at };
+    const taken = this.#pending.length;
+    return { parts, record, value, taken, results, countAfter, output: output?.at };
   }
 
   /** Notes that a write was made. */
-  written(write: JournalWrite, taken: number): void {
+  written(write: JournalWrite): void {
     this.#record = write.record;
     this.#value = write.value;
-    this.#pending = this.#pending.slice(taken);
+    this.#pending = this.#pending.slice(write.taken);
     this.#onResults(write.results);
-  }
-
-  /** How many entries the next write takes. */
-  get pendingCount(): number {
-    return this.#pending.length;
   }
 
   /** Nothing is written any more. */
@@ -193,7 +191,6 @@ export class Journal {
   }
 
   async #commit(write: JournalWrite): Promise<void> {
-    const taken = this.#pending.length;
     const { parts } = write;
     await this.#reader.context.store.commit({
       checks: parts.checks ?? [],
@@ -201,7 +198,7 @@ export class Journal {
       items: parts.items ?? [],
       blobs: [...(parts.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes })),
     });
-    this.written(write, taken);
+    this.written(write);
   }
 
   #fail(error: Error): Error {

@@ -236,11 +236,11 @@ export class Runs {
       if (this.#live.size === 0) this.#looking = undefined;
     };
     const work = async (): Promise<Started> => {
-      this.#leases.hold();
       let finished: Promise<RunResult> | undefined;
       try {
         const begun = await begin(host, reader, branch, agent, request);
         if (!("claim" in begun)) return begun;
+        this.#leases.hold();
         live.execution = new Execution(
           {
             cursors: this.#cursors,
@@ -261,10 +261,7 @@ export class Runs {
         finished.then(over, over);
         return { finished, execution };
       } finally {
-        if (!finished) {
-          forget();
-          this.#leases.release();
-        }
+        if (!finished) forget();
       }
     };
     const { input, key } = request;
@@ -313,6 +310,7 @@ export class Runs {
   }
 
   #emit(sessionId: string, branch: string, event: RunEventBody): void {
+    if (!this.#context.events.has("run")) return;
     this.#context.events.emit("run", { ...event, sessionId, branch });
   }
 

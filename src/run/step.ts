@@ -1,5 +1,4 @@
 /** One attempt of a step: runs the agent's function, does its effects or gives it what was recorded of them. */
-import { createHash, randomUUID } from "node:crypto";
 import { SavepointError } from "../errors.js";
 import type { Usage } from "../model/checkpoint.js";
 import type { Context } from "../model/context.js";
@@ -9,18 +8,21 @@ import type { Question } from "../model/run-records.js";
 import { cloneValue } from "../state/clone.js";
 import { settleElement } from "../state/settle.js";
 import { shadowToValue } from "../state/value.js";
-import { type Duration, toMilliseconds } from "../store/duration.js";
+import type { Duration } from "../store/duration.js";
 import type { TakenDefinition } from "./agent.js";
 import { type Attempted, attemptEffect } from "./attempt.js";
 import { Completion } from "./completion.js";
 import { Deliveries, describeCall, isSameCall, type RecordedEffect, RecordedEffects } from "./effects.js";
+import { IdempotencyKeys } from "./idempotency.js";
 import type { Journal } from "./journal.js";
 import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./journal-entry.js";
 import type { LoopDetector } from "./loop-detector.js";
-import { addUsage, textOfReply, usageOfReply } from "./reply.js";
 import { recordError, reviveError } from "./recorded-error.js";
-import type { AskOptions, EffectContext, EffectOptions, LlmContext, LlmOptions, Reply, Run, Verdict } from "./run.js";
+import { addUsage, textOfReply } from "./reply.js";
+import type { RetryOptions } from "./retry.js";
+import type { EffectContext, UnknownPolicy, Verdict } from "./run.js";
 import { shouldCheckpoint } from "./strategy.js";
+import { Suspensions } from "./suspensions.js";
 
 /** How an attempt ended. */
 export type StepEnd =
@@ -53,13 +55,6 @@ export interface StepHost {
   emit(event: RunEventBody): void;
 }
 
-/** Something that the step waits for and that no process needs to wait for. */
-interface Suspension {
-  readonly question?: Question;
-  readonly wakeAt?: number;
-  readonly timer?: NodeJS.Timeout;
-}
-
 /** A started effect: its number, and what is known about it. */
 interface Begun {
   readonly index: number;
@@ -69,6 +64,8 @@ interface Begun {
   readonly kept: RecordedEffect | undefined;
   /** Was it written in this attempt that it begins? */
   intent: boolean;
+  /** Makes its idempotency key. */
+  readonly key: () => string;
 }
 
 /** How an effect ended. */
@@ -82,58 +79,54 @@ interface Ended {
 /** It has ended, or somebody has to say whether it had. */
 type Done = Ended | { readonly question: Question };
 
-const NEVER = new Promise<never>(() => {});
-/** Longer timers overflow. */
-const MAX_TIMER = 2 ** 31 - 1;
+/** The function behind an effect. */
+type EffectBody = (context: EffectContext) => unknown;
 
-export class Step implements Run {
+/** What was said about an effect, with its defaults. */
+export interface EffectSettings {
+  readonly onUnknown: UnknownPolicy;
+  readonly verify: ((context: EffectContext) => Verdict | Promise<Verdict>) | undefined;
+  readonly timeout: Duration | undefined;
+  readonly retry: RetryOptions | undefined;
+  /** What a model's reply has used. */
+  readonly usageOf?: (reply: unknown) => EffectUsage | undefined;
+  /** Gets the parts of a reply that comes in parts. */
+  readonly emit?: (delta: unknown) => void;
+}
+
+const NEVER = new Promise<never>(() => {});
+
+const TRIGGERS = { toolCallComplete: "toolCall", llmResponse: "llmResponse" } as const;
+
+export class Step {
   state: unknown;
   readonly #host: StepHost;
   readonly #recorded: RecordedEffects;
   readonly #deliveries: Deliveries;
+  readonly #suspensions = new Suspensions();
   readonly #usage: Required<Usage>;
-  readonly #suspended = new Map<number, Suspension>();
-  readonly #calls = new Map<string, number>();
+  readonly #keys: IdempotencyKeys;
   /** Errors that were given to the step, by the effects they came from. */
   readonly #errors = new Map<Error, { index: number; delivered: number }>();
+  readonly #settlers: (() => void)[] = [];
   #next = 0;
   #inFlight = 0;
+  /** Results that had been given when the last effect was started. */
   #lastStart = 0;
   #loop: LoopVerdict = "none";
   #waited = false;
   #completion: Completion<unknown> | undefined;
-  /** What has happened that the strategy wants a checkpoint for. */
   #due: string | undefined;
   #over = false;
   #end: (end: StepEnd) => void = () => {};
-  readonly #settlers: (() => void)[] = [];
 
   constructor(host: StepHost, state: unknown, entries: readonly Entry[]) {
     this.#host = host;
     this.state = state;
     this.#recorded = new RecordedEffects(entries);
     this.#usage = { tokens: host.usage?.tokens ?? 0, cost: host.usage?.cost ?? 0 };
+    this.#keys = new IdempotencyKeys(host.keySeed);
     this.#deliveries = new Deliveries(this.#recorded.ordered, (effect) => this.#differs(effect, undefined));
-  }
-
-  get session(): string {
-    return this.#host.session;
-  }
-
-  get branch(): string {
-    return this.#host.branch;
-  }
-
-  get step(): number {
-    return this.#host.step;
-  }
-
-  get turn(): number {
-    return this.#host.turn;
-  }
-
-  get signal(): AbortSignal {
-    return this.#host.signal;
   }
 
   get usage(): Required<Usage> {
@@ -149,23 +142,17 @@ export class Step implements Run {
     return this.#waited;
   }
 
-  /** Is something asked for that stays in the history? */
+  /** What has happened that the strategy wants a checkpoint for, and there was none since. */
   get due(): string | undefined {
     return this.#due;
   }
 
-  /** Effects that are under way. */
-  get inFlight(): number {
-    return this.#inFlight;
-  }
-
   /** Runs the agent's function until it returns, throws, or waits for what no process needs to wait for. */
-  async execute(): Promise<StepEnd> {
+  async execute(run: () => unknown): Promise<StepEnd> {
     const ended = new Promise<StepEnd>((resolve) => (this.#end = resolve));
-    const { definition } = this.#host;
     // Its own promise, so that what it throws synchronously is no different.
     void Promise.resolve()
-      .then(() => definition.step(this))
+      .then(run)
       .then(
         (returned) => this.#returned(returned),
         (error: unknown) => this.#threw(error),
@@ -173,7 +160,7 @@ export class Step implements Run {
     const end = await ended;
     this.#over = true;
     this.#deliveries.close();
-    for (const { timer } of this.#suspended.values()) clearTimeout(timer);
+    this.#suspensions.close();
     return end;
   }
 
@@ -187,111 +174,18 @@ export class Step implements Run {
     while (this.#inFlight > 0) await new Promise<void>((resolve) => this.#settlers.push(resolve));
   }
 
-  update(change: (state: unknown) => unknown): void {
-    const next = change(this.state);
-    if (next !== undefined) this.state = next;
+  emitDelta(name: string, delta: unknown): void {
+    if (!this.#over) this.#host.emit({ type: "delta", name, delta });
   }
 
-  async llm<Result>(
-    call: (context: LlmContext) => Result | Promise<Result>,
-    options: LlmOptions<Awaited<Result>> = {},
-  ): Promise<Reply<Awaited<Result>>> {
-    const { name = "llm", input } = options;
-    const { registry } = this.#host.context;
-    const args = input === undefined ? {} : { args: hashOf(JSON.stringify(cloneValue(input, registry))) };
-    const emit = (delta: unknown): void => {
-      if (!this.#over) this.#host.emit({ type: "delta", name, delta });
-    };
-    const withEmit = (context: EffectContext): Result | Promise<Result> => call({ ...context, emit });
-    const usageOf = (options.usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined;
-    const settings = { onUnknown: "retry", ...options, retry: options.retry ?? {}, usageOf, emit } as EffectSettings;
-    return this.#effect({ kind: "llm", name, ...args }, withEmit, settings) as Promise<Reply<Awaited<Result>>>;
-  }
-
-  async tool<Result>(
-    call: ToolCall,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    options: EffectOptions<Awaited<Result>> = {},
-  ): Promise<Awaited<Result>> {
-    const { id, name } = checkCall(call);
-    const args = cloneValue(call.arguments, this.#host.context.registry);
-    const settings = { onUnknown: "ask", ...options } as EffectSettings;
-    return this.#effect({ kind: "tool", name, callId: id, args }, run, settings) as Promise<Awaited<Result>>;
-  }
-
-  async effect<Result>(
-    name: string,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    options: EffectOptions<Awaited<Result>> = {},
-  ): Promise<Awaited<Result>> {
-    const settings = { onUnknown: "retry", ...options } as EffectSettings;
-    return this.#effect({ kind: "effect", name: String(name) }, run, settings) as Promise<Awaited<Result>>;
-  }
-
-  now(): number {
-    return this.#immediate("now", () => this.#host.context.now());
-  }
-
-  random(): number {
-    return this.#immediate("random", () => Math.random());
-  }
-
-  uuid(): string {
-    return this.#immediate("uuid", () => randomUUID());
-  }
-
-  async sleep(time: Duration | Date): Promise<void> {
-    const until = time instanceof Date ? time.getTime() : this.#host.context.now() + toMilliseconds(time, "sleep");
-    if (!Number.isFinite(until)) throw new SavepointError("INVALID_ARGUMENT", "run.sleep() was given no valid time.");
-    this.#waited = true;
-    const begun = this.#begin({ kind: "sleep", name: "sleep" }, until);
-    if (!begun) return NEVER;
-    const { index, recorded } = begun;
-    if (recorded?.outcome) return this.#replay(recorded) as Promise<void>;
-    if (!recorded) this.#host.journal.add({ op: "start", index, started: begun.started });
-    const wakeAt = recorded?.started.until ?? until;
-    return this.#suspend(index, { wakeAt }) as Promise<void>;
-  }
-
-  async ask<Answer>(question: string | AskOptions): Promise<Answer> {
-    const { text, data } = typeof question === "string" ? { text: question, data: undefined } : question;
-    if (typeof text !== "string" || text === "") {
-      throw new SavepointError(
-        "INVALID_ARGUMENT",
-        "run.ask() needs a text: run.ask(question) or run.ask({ text, data }).",
-      );
-    }
-    this.#waited = true;
-    const begun = this.#begin({ kind: "ask", name: text });
-    if (!begun) return NEVER;
-    const { index, recorded, started } = begun;
-    if (recorded?.outcome) return this.#replay(recorded) as Promise<Answer>;
-    if (!recorded) this.#host.journal.add({ op: "start", index, started });
-    const asked: Question = { id: `q${index}`, kind: "ask", text, ...(data !== undefined && { data }) };
-    return this.#suspend(index, { question: asked }) as Promise<Answer>;
-  }
-
-  complete<Output>(output?: Output): Completion<Output> {
-    // What cannot be stored is told where it is said.
-    cloneValue(output, this.#host.context.registry);
-    return this.#complete(new Completion<Output>("completed", output, undefined));
-  }
-
-  fail(reason: string): Completion<never> {
-    return this.#complete(new Completion<never>("failed", undefined, String(reason)));
-  }
-
-  halt(reason: string): Completion<never> {
-    return this.#complete(new Completion<never>("halted", undefined, String(reason)));
-  }
-
-  #complete<Output>(completion: Completion<Output>): Completion<Output> {
+  /** The step says how the work ends. */
+  complete<Output>(completion: Completion<Output>): Completion<Output> {
     this.#completion = completion;
     return completion;
   }
 
   /** Anything that is recorded when it is done. */
-  async #effect(call: EffectCall, run: EffectBody, settings: EffectSettings): Promise<unknown> {
+  async effect(call: EffectCall, run: EffectBody, settings: EffectSettings): Promise<unknown> {
     const begun = this.#begin(call);
     if (!begun) return NEVER;
     if (begun.recorded?.outcome) return this.#replay(begun.recorded);
@@ -305,7 +199,50 @@ export class Step implements Run {
       this.#considerSuspending();
     }
     if (!done) return NEVER;
-    return "question" in done ? this.#suspend(begun.index, done) : this.#record(begun, done);
+    return "question" in done ? this.#askFor(begun.index, done.question) : this.#record(begun, done);
+  }
+
+  /** A value that is there at once, and recorded with whatever is recorded next. */
+  immediate<T extends string | number>(kind: "now" | "random" | "uuid", make: () => T): T {
+    const begun = this.#begin({ kind, name: kind });
+    if (!begun) throw new SavepointError("CLOSED", `run.${kind}() was called after the step was over.`);
+    const { index, recorded, started } = begun;
+    if (recorded?.outcome && "value" in recorded.outcome) return recorded.outcome.value as T;
+    const value = make();
+    this.#host.journal.add({ op: "end", index, started, outcome: { value } });
+    return value;
+  }
+
+  /** Waits until a time; the one that was given first, if the step is run again. */
+  async sleep(until: number): Promise<unknown> {
+    this.#waited = true;
+    const begun = this.#begin({ kind: "sleep", name: "sleep" }, until);
+    if (!begun) return NEVER;
+    const { index, recorded, started } = begun;
+    if (recorded?.outcome) return this.#replay(recorded);
+    if (!recorded) this.#host.journal.add({ op: "start", index, started });
+    const wakeAt = started.until ?? until;
+    const left = wakeAt - this.#host.context.now();
+    return new Promise<void>((resolve) => {
+      const wake = (): void => {
+        const outcome = { value: cloneValue(undefined, this.#host.context.registry) };
+        this.#host.journal.add({ op: "end", index, outcome });
+        this.#deliveries.live(resolve);
+      };
+      if (left <= 0) return wake();
+      this.#suspensions.sleep(index, wakeAt, left, wake);
+      this.#considerSuspending();
+    });
+  }
+
+  async ask(text: string, data: unknown): Promise<unknown> {
+    this.#waited = true;
+    const begun = this.#begin({ kind: "ask", name: text });
+    if (!begun) return NEVER;
+    const { index, recorded, started } = begun;
+    if (recorded?.outcome) return this.#replay(recorded);
+    if (!recorded) this.#host.journal.add({ op: "start", index, started });
+    return this.#askFor(index, { id: `q${index}`, kind: "ask", text, ...(data !== undefined && { data }) });
   }
 
   /** Does it, or finds out whether it was done; `undefined` where the run has ended under it. */
@@ -313,7 +250,6 @@ export class Step implements Run {
     const { journal, context, signal } = this.#host;
     const { index, started, recorded, kept } = begun;
     const { onUnknown } = settings;
-    const idempotencyKey = this.#keyOf(started, index);
     const unknown = recorded?.unknown ?? kept?.unknown ?? false;
     const before = journal.added;
     if (kept || (onUnknown !== "retry" && !unknown)) {
@@ -324,13 +260,13 @@ export class Step implements Run {
     if (unknown && onUnknown === "ask") return { question: this.#whetherItHappened(begun) };
     if (unknown && onUnknown === "fail") return { outcome: { error: recordError(this.#outcomeUnknown(begun)) } };
     if (unknown && onUnknown === "verify") {
-      const verdict = await this.#verify(begun, settings, idempotencyKey);
+      const verdict = await this.#verify(begun, settings);
       if (verdict.happened) return this.#encode({ value: verdict.result }, settings);
     }
     if (!(await this.#durable(before, !recorded && !kept)) || this.#over) return undefined;
     const { kind, name, callId } = started;
     this.#host.emit({ type: "effect", kind, name, callId, phase: "start" });
-    const attempted = await attemptEffect(run, idempotencyKey, settings, {
+    const attempted = await attemptEffect(run, begun.key, settings, {
       signal,
       describe: () => describeCall(started, context.registry),
       onRetry: (attempt, error, delay) =>
@@ -354,7 +290,7 @@ export class Step implements Run {
     const error = "error" in outcome ? { error: outcome.error.message } : {};
     this.#host.emit({ type: "effect", kind, name, callId, phase: "end", ...error });
     const event = kind === "tool" ? "toolCallComplete" : kind === "llm" ? "llmResponse" : undefined;
-    if (event && shouldCheckpoint(definition.strategy, event, this.step)) this.#due = TRIGGERS[event];
+    if (event && shouldCheckpoint(definition.strategy, event, this.#host.step)) this.#due = TRIGGERS[event];
     return this.#give(begun, outcome, usage, given, (give) => this.#deliveries.live(give));
   }
 
@@ -401,6 +337,7 @@ export class Step implements Run {
   #begin(call: EffectCall, until?: number): Begun | undefined {
     if (this.#over) return undefined;
     const index = this.#next++;
+    const key = this.#keys.next(index, call.callId);
     const recorded = this.#recorded.byIndex.get(index);
     if (recorded && !isSameCall(recorded.started, call, this.#host.context.registry)) {
       this.#differs(recorded, call);
@@ -421,7 +358,7 @@ export class Step implements Run {
         return undefined;
       }
     }
-    return { index, started, recorded, kept, intent: false };
+    return { index, started, recorded, kept, intent: false, key };
   }
 
   /** What is known of a tool from before its step was begun anew. */
@@ -430,16 +367,6 @@ export class Step implements Run {
     if (callId === undefined || kept?.started.name !== name) return undefined;
     this.#recorded.kept.delete(callId);
     return kept;
-  }
-
-  #immediate<T extends string | number>(kind: "now" | "random" | "uuid", make: () => T): T {
-    const begun = this.#begin({ kind, name: kind });
-    if (!begun) throw new SavepointError("CLOSED", `run.${kind}() was called after the step was over.`);
-    const { index, recorded, started } = begun;
-    if (recorded?.outcome && "value" in recorded.outcome) return recorded.outcome.value as T;
-    const value = make();
-    this.#host.journal.add({ op: "end", index, started, outcome: { value } });
-    return value;
   }
 
   /**
@@ -464,8 +391,8 @@ export class Step implements Run {
   }
 
   /** What the world says about a tool that was interrupted. */
-  async #verify({ started }: Begun, { verify }: EffectSettings, idempotencyKey: string): Promise<Verdict> {
-    const verdict = await verify?.({ idempotencyKey, signal: this.#host.signal, attempt: 1 });
+  async #verify({ started, key }: Begun, { verify }: EffectSettings): Promise<Verdict> {
+    const verdict = await verify?.({ idempotencyKey: key(), signal: this.#host.signal, attempt: 1 });
     if (typeof verdict?.happened === "boolean") return verdict;
     throw new SavepointError(
       "INVALID_ARGUMENT",
@@ -500,47 +427,22 @@ export class Step implements Run {
     }
   }
 
-  #keyOf({ callId }: EffectCall, index: number): string {
-    const name = callId === undefined ? `#${index}` : `=${callId}`;
-    const nth = this.#calls.get(name) ?? 0;
-    this.#calls.set(name, nth + 1);
-    return hashOf(`${this.#host.keySeed} ${name} ${nth}`);
-  }
-
-  /** Waits for what no process needs to wait for. When nothing else is under way, the run is put aside. */
-  #suspend(index: number, { question, wakeAt }: { question?: Question; wakeAt?: number }): Promise<unknown> {
-    const wake = (): void => {
-      this.#suspended.delete(index);
-      const outcome = { value: cloneValue(undefined, this.#host.context.registry) };
-      this.#host.journal.add({ op: "end", index, outcome });
-      this.#deliveries.live(() => resolve(undefined));
-    };
-    let resolve: (value: unknown) => void = () => {};
-    const woken = new Promise((settle) => (resolve = settle));
-    const left = wakeAt === undefined ? Number.POSITIVE_INFINITY : wakeAt - this.#host.context.now();
-    if (left <= 0) wake();
-    else {
-      const timer = left <= MAX_TIMER ? { timer: setTimeout(wake, left) } : {};
-      this.#suspended.set(index, { ...(question && { question }), ...(wakeAt !== undefined && { wakeAt }), ...timer });
-      this.#considerSuspending();
-    }
-    return woken;
+  /** Waits for an answer. Nothing that happens here can bring it. */
+  #askFor(index: number, question: Question): Promise<never> {
+    this.#suspensions.ask(index, question);
+    this.#considerSuspending();
+    return NEVER;
   }
 
   /** Nothing under way, and the step waits for something: it can wait without us. */
   #considerSuspending(): void {
-    if (this.#suspended.size === 0 || this.#inFlight > 0 || this.#over) return;
+    if (this.#suspensions.size === 0 || this.#inFlight > 0 || this.#over) return;
     setImmediate(() => {
-      const waits = this.#suspended.size > 0 && this.#inFlight === 0 && !this.#over;
+      const waits = this.#suspensions.size > 0 && this.#inFlight === 0 && !this.#over;
       if (!waits || this.#deliveries.missing) return;
       if (!this.#deliveries.isQuiet) return this.#considerSuspending();
-      const waiting = [...this.#suspended.values()];
-      const times = waiting.flatMap(({ wakeAt }) => (wakeAt === undefined ? [] : [wakeAt]));
-      this.#finish({
-        kind: "suspended",
-        questions: waiting.flatMap(({ question }) => (question ? [question] : [])),
-        wakeAt: times.length > 0 ? Math.min(...times) : undefined,
-      });
+      const { questions, wakeAt } = this.#suspensions;
+      this.#finish({ kind: "suspended", questions, wakeAt });
     });
   }
 
@@ -593,30 +495,6 @@ export class Step implements Run {
       ),
     );
   }
-}
-
-type EffectBody = (context: EffectContext) => unknown;
-
-interface EffectSettings extends EffectOptions {
-  readonly onUnknown: NonNullable<EffectOptions["onUnknown"]>;
-  readonly usageOf?: (reply: unknown) => EffectUsage | undefined;
-  readonly emit?: (delta: unknown) => void;
-  readonly verify?: (context: EffectContext) => Verdict | Promise<Verdict>;
-}
-
-const TRIGGERS = { toolCallComplete: "toolCall", llmResponse: "llmResponse" } as const;
-
-function checkCall(call: ToolCall): ToolCall {
-  const { id, name } = (call ?? {}) as Partial<ToolCall>;
-  if (typeof id === "string" && id !== "" && typeof name === "string" && name !== "") return call;
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
-    "run.tool() needs a call: { id, name, arguments }, with texts as id and name.",
-  );
-}
-
-function hashOf(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }
 
 function stackOf(error: unknown): string | undefined {

@@ -144,12 +144,13 @@ export class Tail {
   #mayWait({ checks = [], puts = [], items = [], deletes = [], blobs = [], notBefore }: Commit): boolean {
     if (deletes.length > 0 || blobs.length > 0 || notBefore !== undefined || checks.length === 0) return false;
     if (puts.some((put) => put.ifAbsent) || !checks.every(({ key }) => this.#values.has(key))) return false;
-    const [run, ...others] = items;
-    // Two runs might overlap each other.
-    if (!run || others.length > 0) return !run;
-    if (!("first" in run) || run.first < (this.#ends.get(run.tape) ?? Number.POSITIVE_INFINITY)) return false;
+    // Two runs of one tape might overlap each other.
+    if (items.length > 1 && new Set(items.map(({ tape }) => tape)).size < items.length) return false;
     let length = 0;
-    for (const { json } of run.items) length += json.length;
+    for (const run of items) {
+      if (!("first" in run) || run.first < (this.#ends.get(run.tape) ?? Number.POSITIVE_INFINITY)) return false;
+      for (const { json } of run.items) length += json.length;
+    }
     return length <= MAX_LENGTH;
   }
 

@@ -1,0 +1,188 @@
+/** What the agent's function gets: a step, as far as it is the function's business. */
+import { createHash, randomUUID } from "node:crypto";
+import { SavepointError } from "../errors.js";
+import type { Usage } from "../model/checkpoint.js";
+import type { ToolCall } from "../model/message.js";
+import type { LoopVerdict } from "../model/run-events.js";
+import { cloneValue } from "../state/clone.js";
+import { type Duration, toMilliseconds } from "../store/duration.js";
+import { Completion } from "./completion.js";
+import type { EffectUsage } from "./journal-entry.js";
+import { usageOfReply } from "./reply.js";
+import type {
+  AskOptions,
+  EffectContext,
+  EffectOptions,
+  LlmContext,
+  LlmOptions,
+  Reply,
+  Run,
+  UnknownPolicy,
+} from "./run.js";
+import type { EffectSettings, Step, StepHost } from "./step.js";
+
+const POLICIES: readonly UnknownPolicy[] = ["ask", "retry", "verify", "fail"];
+
+export class StepRun implements Run {
+  readonly #step: Step;
+  readonly #host: StepHost;
+
+  constructor(step: Step, host: StepHost) {
+    this.#step = step;
+    this.#host = host;
+  }
+
+  get session(): string {
+    return this.#host.session;
+  }
+
+  get branch(): string {
+    return this.#host.branch;
+  }
+
+  get step(): number {
+    return this.#host.step;
+  }
+
+  get turn(): number {
+    return this.#host.turn;
+  }
+
+  get signal(): AbortSignal {
+    return this.#host.signal;
+  }
+
+  get usage(): Required<Usage> {
+    return this.#step.usage;
+  }
+
+  get loop(): LoopVerdict {
+    return this.#step.loop;
+  }
+
+  get state(): unknown {
+    return this.#step.state;
+  }
+
+  set state(state: unknown) {
+    this.#step.state = state;
+  }
+
+  update(change: (state: unknown) => unknown): void {
+    const next = change(this.state);
+    if (next !== undefined) this.state = next;
+  }
+
+  async llm<Result>(
+    call: (context: LlmContext) => Result | Promise<Result>,
+    options: LlmOptions<Awaited<Result>> = {},
+  ): Promise<Reply<Awaited<Result>>> {
+    const { name = "llm", input, usage, retry = {} } = options;
+    const { registry } = this.#host.context;
+    const args = input === undefined ? {} : { args: hashOf(JSON.stringify(cloneValue(input, registry))) };
+    const emit = (delta: unknown): void => this.#step.emitDelta(name, delta);
+    const settings: EffectSettings = {
+      ...takeSettings(options, "retry"),
+      retry,
+      usageOf: (usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined,
+      emit,
+    };
+    const body = (context: EffectContext): unknown => call(withEmit(context, emit));
+    return this.#step.effect({ kind: "llm", name, ...args }, body, settings) as Promise<Reply<Awaited<Result>>>;
+  }
+
+  async tool<Result>(
+    call: ToolCall,
+    run: (context: EffectContext) => Result | Promise<Result>,
+    options: EffectOptions<Awaited<Result>> = {},
+  ): Promise<Awaited<Result>> {
+    const { id, name } = checkCall(call);
+    const args = cloneValue(call.arguments, this.#host.context.registry);
+    const settings = takeSettings(options, "ask");
+    return this.#step.effect({ kind: "tool", name, callId: id, args }, run, settings) as Promise<Awaited<Result>>;
+  }
+
+  async effect<Result>(
+    name: string,
+    run: (context: EffectContext) => Result | Promise<Result>,
+    options: EffectOptions<Awaited<Result>> = {},
+  ): Promise<Awaited<Result>> {
+    const settings = takeSettings(options, "retry");
+    return this.#step.effect({ kind: "effect", name: String(name) }, run, settings) as Promise<Awaited<Result>>;
+  }
+
+  now(): number {
+    return this.#step.immediate("now", () => this.#host.context.now());
+  }
+
+  random(): number {
+    return this.#step.immediate("random", () => Math.random());
+  }
+
+  uuid(): string {
+    return this.#step.immediate("uuid", () => randomUUID());
+  }
+
+  async sleep(time: Duration | Date): Promise<void> {
+    const until = time instanceof Date ? time.getTime() : this.#host.context.now() + toMilliseconds(time, "sleep");
+    if (!Number.isFinite(until))
+      throw invalidCall('run.sleep() needs milliseconds, a text such as "5m", or a valid Date.');
+    await this.#step.sleep(until);
+  }
+
+  async ask<Answer>(question: string | AskOptions): Promise<Answer> {
+    const { text, data } = typeof question === "string" ? { text: question, data: undefined } : question;
+    if (typeof text !== "string" || text === "") {
+      throw invalidCall("run.ask() needs a text: run.ask(question) or run.ask({ text, data }).");
+    }
+    return this.#step.ask(text, data) as Promise<Answer>;
+  }
+
+  complete<Output>(output?: Output): Completion<Output> {
+    // What cannot be stored is told where it is said.
+    cloneValue(output, this.#host.context.registry);
+    return this.#step.complete(new Completion<Output>("completed", output, undefined));
+  }
+
+  fail(reason: string): Completion<never> {
+    return this.#step.complete(new Completion<never>("failed", undefined, String(reason)));
+  }
+
+  halt(reason: string): Completion<never> {
+    return this.#step.complete(new Completion<never>("halted", undefined, String(reason)));
+  }
+}
+
+/** The same context, and a way to tell parts of the reply. Its key is made only if somebody looks at it. */
+function withEmit(context: EffectContext, emit: (delta: unknown) => void): LlmContext {
+  return {
+    get idempotencyKey() {
+      return context.idempotencyKey;
+    },
+    signal: context.signal,
+    attempt: context.attempt,
+    emit,
+  };
+}
+
+function takeSettings<Result>(options: EffectOptions<Result>, policy: UnknownPolicy): EffectSettings {
+  const { onUnknown = policy, verify, timeout, retry } = options;
+  if (!POLICIES.includes(onUnknown)) {
+    throw invalidCall(`onUnknown: ${JSON.stringify(onUnknown)} is not known. Use ${POLICIES.join(", ")}.`);
+  }
+  return { onUnknown, verify, timeout, retry };
+}
+
+function checkCall(call: ToolCall): ToolCall {
+  const { id, name } = (call ?? {}) as Partial<ToolCall>;
+  if (typeof id === "string" && id !== "" && typeof name === "string" && name !== "") return call;
+  throw invalidCall("run.tool() needs a call: { id, name, arguments }, with texts as id and name.");
+}
+
+function invalidCall(message: string): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", message);
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("base64url");
+}
