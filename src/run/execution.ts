@@ -6,33 +6,26 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../errors.js";
-import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
-import type { CheckpointInfo, CheckpointStatus, Usage } from "../model/checkpoint.js";
+import type { BranchCursor } from "../model/branch-cursor.js";
+import type { Usage } from "../model/checkpoint.js";
 import type { Cursors } from "../model/cursors.js";
-import { dueKey, inboxKey, runKey } from "../model/keys.js";
 import { loadShadow } from "../model/load-state.js";
-import type { Row, RowRun } from "../model/records.js";
 import type { RunEventBody } from "../model/run-events.js";
-import { decodeInbox, encodeRun, type JournalRecord, type Question, type RunRecord } from "../model/run-records.js";
-import { takeOptions } from "../model/save-options.js";
-import type { CommitParts } from "../model/session-commit.js";
-import type { Heads, SessionReader } from "../model/session-reader.js";
-import { Recorded } from "../state/recorded.js";
+import type { JournalRecord, Question, RunRecord } from "../model/run-records.js";
+import type { SessionReader } from "../model/session-reader.js";
 import { shadowToValue } from "../state/value.js";
 import type { Agent } from "./agent.js";
-import { type Claim, encodeDue, releaseBranch } from "./claim.js";
+import { type Claim, releaseBranch } from "./claim.js";
 import type { Completion } from "./completion.js";
 import { Cancelled, Journal, leaseLost } from "./journal.js";
-import { type Entry, readEntries, type StoredResult } from "./journal-entry.js";
+import { type Entry, readEntries } from "./journal-entry.js";
 import type { LoopDetector } from "./loop-detector.js";
 import { type RunResult, toResult } from "./result.js";
 import { pause, pauseAfter } from "./retry.js";
+import { RunSaver, type Saving } from "./run-saver.js";
 import { Step, type StepHost } from "./step.js";
 import { StepRun } from "./step-run.js";
 import { shouldCheckpoint } from "./strategy.js";
-
-/** Smaller results are copied into the state: referring to them would cost as much. */
-const MIN_SHARED = 1024;
 
 /** How long effects that are under way get to end when the run is stopped. */
 const GRACE = 5000;
@@ -44,27 +37,6 @@ export interface ExecutionHost {
   readonly cursors: Cursors;
   readonly owner: string;
   emit(reader: SessionReader, branch: string, event: RunEventBody): void;
-}
-
-/** How a checkpoint of a run is saved. */
-interface Saving {
-  readonly status: CheckpointStatus;
-  readonly trigger: string;
-  readonly midStep: boolean;
-  readonly shown: boolean;
-  /** Is the branch kept? Otherwise it is let go of in the same commit. */
-  readonly held: boolean;
-  readonly reason?: string | undefined;
-  /** The entries that belong to a checkpoint in the middle of a step; all of them, if it is not said. */
-  readonly entries?: number;
-  readonly failures?: number;
-  /** What the session has used by then, where that is not what it had at the last boundary. */
-  readonly usage?: Usage | undefined;
-  readonly output?: { readonly value: unknown };
-  /** How the run stands, if that changes. */
-  readonly run?: Partial<RunRecord>;
-  /** When it is due, if it is not over. */
-  readonly due?: number | null;
 }
 
 export class Execution {
@@ -79,11 +51,9 @@ export class Execution {
   readonly #abort = new AbortController();
   /** Ends pauses, whatever it is that stops the run. */
   readonly #hurry = new AbortController();
-  readonly #recorded: Recorded;
+  readonly #saver: RunSaver;
   readonly #detector: LoopDetector | undefined;
   readonly #began: number;
-  #boundary: Row | { readonly seq: number };
-  #run: RunRecord;
   #steps: number;
   #usage: Usage | undefined;
   #state: unknown;
@@ -97,22 +67,20 @@ export class Execution {
     this.agent = agent;
     this.#claim = claim;
     this.#cursor = host.cursors.get(reader, branch);
-    this.#recorded = new Recorded(reader.context.registry);
     this.#detector = agent.definition.createDetector();
-    this.#boundary = claim.boundary;
-    this.#run = claim.run;
     this.#steps = claim.boundary.step;
     this.#usage = claim.boundary.usage;
     this.#began = performance.now();
     this.#journal = new Journal(reader, branch, claim.journal, {
-      results: (results) => this.#noteResults(results),
+      results: (results) => this.#saver.noteResults(results),
       failure: (error) => this.#stop(error),
     });
+    this.#saver = new RunSaver(reader, branch, agent, claim, this.#journal, this.#cursor);
     this.finished = this.#execute().finally(() => host.cursors.settle(this.#cursor));
   }
 
   get run(): RunRecord {
-    return this.#run;
+    return this.#saver.run;
   }
 
   /** Looks whether it may go on: `record` is the journal's record as it is in the store. */
@@ -151,7 +119,7 @@ export class Execution {
   async #work(): Promise<RunResult> {
     const { definition } = this.agent;
     let { state, entries } = await this.#load();
-    this.#emit({ type: "started", resumed: entries.length > 0 || this.#steps > 0, turn: this.#run.turn });
+    this.#emit({ type: "started", resumed: entries.length > 0 || this.#steps > 0, turn: this.run.turn });
     for (;;) {
       if (this.#stopping) throw this.#stopping;
       this.#state = state;
@@ -198,12 +166,12 @@ export class Execution {
       session: sessionId,
       branch: this.branch,
       step: this.#steps + 1,
-      turn: this.#run.turn,
+      turn: this.run.turn,
       journal: this.#journal,
       signal: this.#abort.signal,
       detector: this.#detector,
       usage: this.#usage,
-      keySeed: `${sessionId} ${createdAt} ${number} ${head.tape} ${this.branch} ${this.#boundary.seq}`,
+      keySeed: `${sessionId} ${createdAt} ${number} ${head.tape} ${this.branch} ${this.#journal.record.boundary}`,
       overLimit: (usage) => this.#overLimit(usage),
       checkpoint: (trigger, taken) => this.#checkpoint(trigger, taken),
       emit: (event) => this.#emit(event),
@@ -228,8 +196,8 @@ export class Execution {
     // What is saved next is compared with the head.
     this.#cursor.keep(row, shadow);
     const { entries, results } = await readEntries(this.#reader, number, { tape, start: first, count });
-    this.#recorded.clear();
-    this.#noteResults(results);
+    this.#saver.forgetResults();
+    this.#saver.noteResults(results);
     this.#detector?.load(loop);
     return { state: this.#migrate(state, row.run?.version ?? this.agent.definition.migrations.length), entries };
   }
@@ -244,10 +212,6 @@ export class Execution {
       );
     }
     return migrations.slice(version).reduce<unknown>((older, migrate) => migrate(older) ?? older, state);
-  }
-
-  #noteResults(results: readonly StoredResult[]): void {
-    for (const result of results) if (result.bytes >= MIN_SHARED) this.#recorded.add(result);
   }
 
   #overLimit(used: Required<Usage>): string | undefined {
@@ -301,7 +265,7 @@ export class Execution {
   }
 
   /** Stops in the middle of a step, or before it: what was recorded stays. */
-  async #halt(reason: string, usage = this.#usage, failures?: number): Promise<RunResult> {
+  async #halt(reason: string, usage = this.#usage ?? {}, failures?: number): Promise<RunResult> {
     await this.#save({
       status: "halted",
       trigger: "halt",
@@ -345,126 +309,16 @@ export class Execution {
   }
 
   /** Saves the state, and with it whatever the run has recorded since. */
-  async #save(saving: Saving): Promise<void> {
-    const journal = this.#journal;
-    const info = await journal.exclusive(async () => {
-      for (;;) {
-        const inbox = saving.run && saving.run.status !== "waiting" ? await this.#readInbox() : undefined;
-        try {
-          return await this.#commit(saving, inbox);
-        } catch (error) {
-          // An input was left meanwhile.
-          if (!inbox || !isSavepointError(error, "CONFLICT") || !failedOver(error, inbox.key)) throw error;
-        }
-      }
+  async #save(saving: Omit<Saving, "state" | "step" | "usage" | "worked" | "loop"> & { usage?: Usage }): Promise<void> {
+    const info = await this.#saver.save({
+      usage: this.#current?.usage ?? this.#usage ?? { tokens: 0, cost: 0 },
+      ...saving,
+      state: this.#state,
+      step: saving.midStep ? this.#steps + 1 : this.#steps,
+      worked: this.#worked(),
+      loop: this.#detector?.save() ?? "",
     });
     if (saving.shown) this.#emit({ type: "checkpoint", checkpoint: info });
-  }
-
-  async #commit(saving: Saving, inbox: Inbox | undefined): Promise<CheckpointInfo> {
-    const journal = this.#journal;
-    const { midStep, shown, held } = saving;
-    let write: ReturnType<Journal["write"]> | undefined;
-    let seq = 0;
-    const extension: SaveExtension = {
-      hidden: !shown,
-      epoch: journal.record.epoch,
-      held,
-      tapes: 0,
-      recorded: this.#recorded,
-      build: (place) => {
-        seq = place.seq;
-        const change = {
-          worked: this.#worked(),
-          loop: midStep ? journal.record.loop : (this.#detector?.save() ?? ""),
-          failures: saving.failures ?? (midStep ? journal.record.failures : 0),
-          cancel: undefined,
-        };
-        const { output } = saving;
-        write = journal.write(change, midStep ? undefined : { seq, keep: shown, output });
-        return this.#parts(saving, write, place.seq, inbox);
-      },
-    };
-    const options = takeOptions(
-      {
-        step: midStep ? this.#steps + 1 : this.#steps,
-        kind: "automatic",
-        status: saving.status,
-        trigger: saving.trigger,
-        usage: saving.usage ?? this.#current?.usage ?? this.#usage ?? { tokens: 0, cost: 0 },
-        ...(saving.reason !== undefined && { reason: saving.reason }),
-      },
-      this.#reader.context.registry,
-    );
-    const info = await this.#cursor.exclusive(() =>
-      this.#cursor.save({ live: this.#state }, options, this.#author(), extension),
-    );
-    if (write) journal.written(write);
-    if (!midStep) this.#boundary = { seq };
-    if (!midStep) this.#recorded.clear();
-    if (saving.run) this.#run = { ...this.#run, ...saving.run, head: seq };
-    return info;
-  }
-
-  /** What a checkpoint's commit has beside the checkpoint. */
-  #parts(
-    saving: Saving,
-    write: ReturnType<Journal["write"]>,
-    seq: number,
-    inbox: Inbox | undefined,
-  ): CommitParts & { readonly run: RowRun } {
-    const { midStep, shown } = saving;
-    const { sessionId } = this.#reader;
-    const before = this.#journal.record;
-    const { tape } = before;
-    const puts = [...(write.parts.puts ?? [])];
-    const checks = [...(write.parts.checks ?? [])];
-    const deletes: string[] = [];
-    const count = write.countAfter(saving.entries);
-    if (saving.run) {
-      const value = encodeRun({ ...this.#run, ...saving.run, head: seq });
-      puts.push({ key: runKey(sessionId, this.branch), value });
-      const next = inbox && inbox.waiting && this.agent.definition.receive && saving.status === "completed";
-      const due = saving.due === undefined && next ? 0 : saving.due;
-      const key = dueKey(sessionId, this.branch);
-      if (due === undefined) deletes.push(key);
-      else puts.push({ key, value: encodeDue({ agent: this.agent.name, due }) });
-      if (inbox) checks.push({ key: inbox.key, value: inbox.value });
-    }
-    const journal = shown && count > 0 ? { tape, start: before.first, count } : undefined;
-    return {
-      ...write.parts,
-      checks,
-      puts,
-      ...(deletes.length > 0 && { deletes }),
-      run: {
-        boundary: before.boundary,
-        journal,
-        midStep,
-        turn: this.#run.turn,
-        version: this.agent.definition.migrations.length,
-        output: write.output === undefined ? undefined : { tape, start: write.output, count: 1 },
-      },
-    };
-  }
-
-  #author(): Author {
-    const { epoch } = this.#journal.record;
-    return {
-      agent: this.agent.name,
-      admit: ({ branch }: Heads) => {
-        if (branch?.record.held && branch.record.epoch === epoch) return;
-        throw leaseLost(this.#reader.sessionId, this.branch);
-      },
-    };
-  }
-
-  async #readInbox(): Promise<Inbox> {
-    const key = inboxKey(this.#reader.sessionId, this.branch);
-    const [record] = await this.#reader.context.store.get([key]);
-    const value = record && "value" in record ? record.value : undefined;
-    const { first, next } = value === undefined ? { first: 0, next: 0 } : decodeInbox(value);
-    return { key, value, waiting: next > first };
   }
 
   /** Waits a little for effects that are under way, so that what they answer is recorded. */
@@ -507,14 +361,4 @@ export class Execution {
       return this.#fail(error as Error);
     }
   }
-}
-
-interface Inbox {
-  readonly key: string;
-  readonly value: string | undefined;
-  readonly waiting: boolean;
-}
-
-function failedOver(conflict: SavepointError, key: string): boolean {
-  return ((conflict.details["keys"] as readonly string[] | undefined) ?? []).includes(key);
 }

@@ -1,0 +1,211 @@
+/**
+ * The checkpoints of a run. One commit has the state, what the step has recorded, how the run stands, and its right to
+ * say so.
+ */
+import { isSavepointError, type SavepointError } from "../errors.js";
+import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
+import type { CheckpointInfo, CheckpointStatus, Usage } from "../model/checkpoint.js";
+import { dueKey, inboxKey, runKey } from "../model/keys.js";
+import type { RowRun } from "../model/records.js";
+import { decodeInbox, encodeRun, type RunRecord } from "../model/run-records.js";
+import { takeOptions } from "../model/save-options.js";
+import type { CommitParts } from "../model/session-commit.js";
+import type { Heads, SessionReader } from "../model/session-reader.js";
+import { Recorded } from "../state/recorded.js";
+import type { Agent } from "./agent.js";
+import { type Claim, encodeDue } from "./claim.js";
+import { type Journal, type JournalWrite, leaseLost } from "./journal.js";
+import type { StoredResult } from "./journal-entry.js";
+
+/** Smaller results are copied into the state: referring to them would cost as much. */
+const MIN_SHARED = 1024;
+
+/** What is saved, and how. */
+export interface Saving {
+  readonly state: unknown;
+  readonly step: number;
+  readonly status: CheckpointStatus;
+  readonly trigger: string;
+  readonly reason?: string | undefined;
+  readonly usage: Usage;
+  /** In the middle of a step, or where one ends and the next begins? */
+  readonly midStep: boolean;
+  /** Does it stay in the history? */
+  readonly shown: boolean;
+  /** Is the branch kept? Otherwise it is let go of in the same commit. */
+  readonly held: boolean;
+  /** The entries that belong to a checkpoint in the middle of a step; all of them, if it is not said. */
+  readonly entries?: number;
+  /** Milliseconds of work so far. */
+  readonly worked: number;
+  /** What the loop detector remembers when the step is over. */
+  readonly loop: string;
+  readonly failures?: number;
+  readonly output?: { readonly value: unknown };
+  /** How the run stands, if that changes. */
+  readonly run?: Partial<RunRecord>;
+  /** When it is due, if it is not over. */
+  readonly due?: number | null;
+}
+
+/** Whether inputs were left for the branch. */
+interface Inbox {
+  readonly key: string;
+  readonly value: string | undefined;
+  readonly waiting: boolean;
+}
+
+export class RunSaver {
+  /** How the run stands. */
+  run: RunRecord;
+  readonly #reader: SessionReader;
+  readonly #branch: string;
+  readonly #agent: Agent;
+  readonly #journal: Journal;
+  readonly #cursor: BranchCursor;
+  readonly #recorded: Recorded;
+  readonly #author: Author;
+
+  constructor(
+    reader: SessionReader,
+    branch: string,
+    agent: Agent,
+    claim: Claim,
+    journal: Journal,
+    cursor: BranchCursor,
+  ) {
+    this.#reader = reader;
+    this.#branch = branch;
+    this.#agent = agent;
+    this.#journal = journal;
+    this.#cursor = cursor;
+    this.#recorded = new Recorded(reader.context.registry);
+    this.run = claim.run;
+    const { epoch } = claim.journal;
+    this.#author = {
+      agent: agent.name,
+      admit: ({ branch: known }: Heads) => {
+        if (!known?.record.held || known.record.epoch !== epoch) throw leaseLost(reader.sessionId, branch);
+      },
+    };
+  }
+
+  /** Results that are stored already: a state that they become part of refers to them. */
+  noteResults(results: readonly StoredResult[]): void {
+    for (const result of results) if (result.bytes >= MIN_SHARED) this.#recorded.add(result);
+  }
+
+  forgetResults(): void {
+    this.#recorded.clear();
+  }
+
+  async save(saving: Saving): Promise<CheckpointInfo> {
+    return this.#journal.exclusive(async () => {
+      for (;;) {
+        const over = saving.run !== undefined && saving.run.status !== "waiting";
+        const inbox = over ? await this.#readInbox() : undefined;
+        try {
+          return await this.#commit(saving, inbox);
+        } catch (error) {
+          // An input was left meanwhile.
+          if (!inbox || !isSavepointError(error, "CONFLICT") || !failedOver(error, inbox.key)) throw error;
+        }
+      }
+    });
+  }
+
+  async #commit(saving: Saving, inbox: Inbox | undefined): Promise<CheckpointInfo> {
+    const journal = this.#journal;
+    const { midStep, shown, held, step, status, trigger, usage, reason } = saving;
+    const registry = this.#reader.context.registry;
+    let write: JournalWrite | undefined;
+    let seq = 0;
+    const extension: SaveExtension = {
+      hidden: !shown,
+      epoch: journal.record.epoch,
+      held,
+      tapes: 0,
+      recorded: this.#recorded,
+      build: (place) => {
+        seq = place.seq;
+        write = this.#writeJournal(saving, seq);
+        return this.#parts(saving, write, seq, inbox);
+      },
+    };
+    const options = takeOptions(
+      { step, kind: "automatic", status, trigger, usage, ...(reason !== undefined && { reason }) },
+      registry,
+    );
+    const info = await this.#cursor.exclusive(() =>
+      this.#cursor.save({ live: saving.state }, options, this.#author, extension),
+    );
+    if (write) journal.written(write);
+    if (!midStep) this.forgetResults();
+    if (saving.run) this.run = { ...this.run, ...saving.run, head: seq };
+    return info;
+  }
+
+  /** In the middle of a step the journal goes on; at its end it begins anew behind what was written. */
+  #writeJournal({ midStep, shown, output, worked, loop, failures }: Saving, seq: number): JournalWrite {
+    const { record } = this.#journal;
+    const change = { worked, failures: failures ?? (midStep ? record.failures : 0), cancel: undefined };
+    return midStep
+      ? this.#journal.write(change)
+      : this.#journal.write({ ...change, loop }, { seq, keep: shown, output });
+  }
+
+  /** What a checkpoint's commit has beside the checkpoint. */
+  #parts(
+    saving: Saving,
+    write: JournalWrite,
+    seq: number,
+    inbox: Inbox | undefined,
+  ): CommitParts & { readonly run: RowRun } {
+    const { sessionId } = this.#reader;
+    const { tape, first, boundary } = this.#journal.record;
+    const puts = [...(write.parts.puts ?? [])];
+    const checks = [...(write.parts.checks ?? [])];
+    const deletes: string[] = [];
+    if (saving.run) {
+      puts.push({ key: runKey(sessionId, this.#branch), value: encodeRun({ ...this.run, ...saving.run, head: seq }) });
+      const key = dueKey(sessionId, this.#branch);
+      const due = this.#dueAfter(saving, inbox);
+      if (due === undefined) deletes.push(key);
+      else puts.push({ key, value: encodeDue({ agent: this.#agent.name, due }) });
+    }
+    if (inbox) checks.push({ key: inbox.key, value: inbox.value });
+    const count = saving.shown ? write.countAfter(saving.entries) : 0;
+    return {
+      ...write.parts,
+      checks,
+      puts,
+      ...(deletes.length > 0 && { deletes }),
+      run: {
+        boundary,
+        journal: count > 0 ? { tape, start: first, count } : undefined,
+        midStep: saving.midStep,
+        turn: this.run.turn,
+        version: this.#agent.definition.migrations.length,
+        output: write.output === undefined ? undefined : { tape, start: write.output, count: 1 },
+      },
+    };
+  }
+
+  /** When somebody should look at it again; `undefined` where it is over. */
+  #dueAfter(saving: Saving, inbox: Inbox | undefined): number | null | undefined {
+    const next = inbox?.waiting && saving.status === "completed" && this.#agent.definition.receive !== undefined;
+    return saving.due === undefined && next ? 0 : saving.due;
+  }
+
+  async #readInbox(): Promise<Inbox> {
+    const key = inboxKey(this.#reader.sessionId, this.#branch);
+    const [record] = await this.#reader.context.store.get([key]);
+    const value = record && "value" in record ? record.value : undefined;
+    const { first, next } = value === undefined ? { first: 0, next: 0 } : decodeInbox(value);
+    return { key, value, waiting: next > first };
+  }
+}
+
+function failedOver(conflict: SavepointError, key: string): boolean {
+  return ((conflict.details["keys"] as readonly string[] | undefined) ?? []).includes(key);
+}
