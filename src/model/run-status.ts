@@ -76,5 +76,6 @@ function standing(
   }
   // Somebody else has moved the branch since: what it was moved to says how it stands.
   const status = head?.status ?? "running";
-  return { status: head?.run && status === "running" ? "interrupted" : status, reason: head?.reason, run };
+  const unfinished = status === "running" || status === "waiting" || status === "queued";
+  return { status: head?.run && unfinished ? "interrupted" : status, reason: head?.reason, run };
 }

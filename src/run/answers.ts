@@ -146,7 +146,7 @@ export async function requestCancel(
   reader: SessionReader,
   branch: string,
   reason: string,
-  self: string,
+  self: string | undefined,
 ): Promise<"requested" | "done" | "over"> {
   const { sessionId } = reader;
   for (;;) {

@@ -120,8 +120,9 @@ async function goOn(
 /** How the branch stands, and whether its run's own record is about what is there now. */
 function standing({ heads, run }: View, head: Row): { status: Row["status"]; current: boolean } {
   if (run && heads.branch?.record.held) return { status: "running", current: true };
-  const current = run !== undefined && run.head === head.seq;
-  return { status: current ? run.status : head.status, current };
+  if (run && run.head === head.seq) return { status: run.status, current: true };
+  // What it waited for there is for this branch to find out again.
+  return { status: head.status === "waiting" || head.status === "queued" ? "running" : head.status, current: false };
 }
 
 function checkInput(

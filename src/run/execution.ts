@@ -36,6 +36,8 @@ const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_TOO_OLD"] as con
 export interface ExecutionHost {
   readonly cursors: Cursors;
   readonly owner: string;
+  /** The length of a lease, in milliseconds. */
+  readonly lease: number;
   emit(reader: SessionReader, branch: string, event: RunEventBody): void;
 }
 
@@ -171,6 +173,7 @@ export class Execution {
       signal: this.#abort.signal,
       detector: this.#detector,
       usage: this.#usage,
+      patience: this.#host.lease / 2,
       keySeed: `${sessionId} ${createdAt} ${number} ${head.tape} ${this.branch} ${this.#journal.record.boundary}`,
       overLimit: (usage) => this.#overLimit(usage),
       checkpoint: (trigger, taken) => this.#checkpoint(trigger, taken),

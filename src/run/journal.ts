@@ -61,6 +61,8 @@ export class Journal {
   #turn: Promise<unknown> = Promise.resolve();
   #flushing: Promise<void> | undefined;
   #scheduled: NodeJS.Immediate | undefined;
+  /** When it was last known for certain that this process has the lease. */
+  #certainAt: number;
   /** The error that ended it: nothing can be written any more. */
   #failure: Error | undefined;
   readonly #onResults: (results: readonly StoredResult[]) => void;
@@ -76,6 +78,7 @@ export class Journal {
     this.#branch = branch;
     this.#record = record;
     this.#value = encodeJournal(record);
+    this.#certainAt = reader.context.now();
     this.#onResults = told.results;
     this.#onFailure = told.failure;
   }
@@ -118,12 +121,31 @@ export class Journal {
     if (this.#failure) throw this.#failure;
   }
 
+  /**
+   * Rejects if somebody else has taken over. Looks only where that could be: a process that was stopped for longer than
+   * `patience` must not begin anything before it knows.
+   */
+  async checkLease(patience: number): Promise<void> {
+    const now = this.#reader.context.now();
+    if (now - this.#certainAt < patience) return;
+    const found = await this.look();
+    const { number, epoch } = this.#record;
+    if (found?.number !== number || found.epoch !== epoch) {
+      throw this.#fail(leaseLost(this.#reader.sessionId, this.#branch));
+    }
+    this.#certainAt = now;
+  }
+
   /** Runs a write when those before it are done. An error that it throws ends the journal. */
   exclusive<T>(work: () => Promise<T>): Promise<T> {
     const mine = this.#turn.then(async () => {
       if (this.#failure) throw this.#failure;
+      const began = this.#reader.context.now();
       try {
-        return await work();
+        const result = await work();
+        // It was so when the write was made, and that was after it began.
+        this.#certainAt = began;
+        return result;
       } catch (error) {
         throw this.#fail(await this.#explain(error));
       }

@@ -75,15 +75,18 @@ type Wanted = Omit<RunOptions, "input"> & { readonly input: { readonly value: un
 export class Runs {
   readonly #context: Context;
   readonly #cursors: Cursors;
+  readonly #lease: number;
   readonly #leases: Leases;
   readonly #live = new Map<string, Live>();
   #looking: NodeJS.Timeout | undefined;
+  #looked: Promise<void> | undefined;
   #closed = false;
 
   /** @param url what another thread can open the store with, if it can */
   constructor(context: Context, cursors: Cursors, lease: number, url: string | undefined) {
     this.#context = context;
     this.#cursors = cursors;
+    this.#lease = lease;
     this.#leases = new Leases(context, lease, url);
   }
 
@@ -163,8 +166,10 @@ export class Runs {
   /** @returns whether there was something to stop */
   async cancel(session: string, reason = "cancelled", options: { branch?: string } = {}): Promise<boolean> {
     const branch = options.branch ?? MAIN;
-    const outcome = await requestCancel(this.#reader(session), branch, reason, this.#leases.owner);
     const live = this.#live.get(keyOf(session, branch));
+    // What runs here is stopped like what runs elsewhere; what only was left here is nobody's.
+    const self = live ? undefined : this.#leases.owner;
+    const outcome = await requestCancel(this.#reader(session), branch, reason, self);
     if (outcome === "requested" && live?.execution) {
       await this.#look();
       await live.execution.finished.catch(() => {});
@@ -245,6 +250,7 @@ export class Runs {
           {
             cursors: this.#cursors,
             owner: this.#leases.owner,
+            lease: this.#lease,
             emit: (of, name, event) => this.#emit(of.sessionId, name, event),
           },
           reader,
@@ -269,12 +275,17 @@ export class Runs {
     const live: Live = { agent: agent.name, input, key, started: Promise.resolve().then(work), execution: undefined };
     live.started.catch(() => {});
     this.#live.set(id, live);
-    this.#looking ??= setInterval(() => {
-      this.#look().catch((error: unknown) => {
-        this.#context.events.emit("backgroundFailure", { message: "runs could not be looked after", error });
-      });
-    }, LOOK_EVERY).unref();
+    this.#looking ??= setInterval(() => this.#lookAround(), LOOK_EVERY).unref();
     return live.started;
+  }
+
+  /** Looks after what runs here, unless it is still at it. */
+  #lookAround(): void {
+    const report = (error: unknown): void =>
+      this.#context.events.emit("backgroundFailure", { message: "runs could not be looked after", error });
+    this.#looked ??= this.#look()
+      .catch(report)
+      .finally(() => (this.#looked = undefined));
   }
 
   /** Has somebody taken over what runs here, or wants it stopped? */

@@ -46,6 +46,8 @@ export interface StepHost {
   readonly detector: LoopDetector | undefined;
   /** What the session had used when the step began. */
   readonly usage: Usage | undefined;
+  /** How long the lease is certain after it was last seen, in milliseconds. */
+  readonly patience: number;
   /** Makes idempotency keys different from those of every other step. */
   readonly keySeed: string;
   /** Why the run must not go on, if it must not. */
@@ -383,6 +385,7 @@ export class Step {
         await this.#host.checkpoint(trigger, before);
       } else if (journal.hasPending) await journal.flush();
       else await journal.idle();
+      await journal.checkLease(this.#host.patience);
       return true;
     } catch (error) {
       this.#fatal(error as Error);

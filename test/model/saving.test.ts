@@ -34,7 +34,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     const again = (await data.open()).session("s");
     for (const [step, info] of saved.entries()) {
       const loaded = await again.load(info.id);
-      expect(loaded).toEqual({ ...info, state: copies[step], holes: [], skipped: [] });
+      expect(loaded).toEqual({ ...info, state: copies[step], pendingToolCalls: [], holes: [], skipped: [] });
     }
     expect((await again.latest())?.state).toStrictEqual(copies[4]);
   });
@@ -158,8 +158,20 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     const again = (await data.open()).session("s");
     expect((await again.history({ limit: 1 }).all())[0]).toStrictEqual(info);
     expect(await again.head()).toStrictEqual(info);
-    expect(await again.load("my id")).toStrictEqual({ ...info, state: "state", holes: [], skipped: [] });
-    expect(await again.latest()).toStrictEqual({ ...info, state: "state", holes: [], skipped: [] });
+    expect(await again.load("my id")).toStrictEqual({
+      ...info,
+      state: "state",
+      pendingToolCalls: [],
+      holes: [],
+      skipped: [],
+    });
+    expect(await again.latest()).toStrictEqual({
+      ...info,
+      state: "state",
+      pendingToolCalls: [],
+      holes: [],
+      skipped: [],
+    });
     expect((await (await data.open()).sessions.load("s"))?.head).toStrictEqual(info);
     expect((await again.branches().all())[0]?.head).toStrictEqual(info);
   });

@@ -36,6 +36,8 @@ describe.each(STORES)("the sessions on $name", (kind) => {
       updatedAt: 1_005_000,
       status: "failed",
       reason: "OOM",
+      questions: [],
+      wakeAt: undefined,
     };
     expect(await sp.sessions.load("s")).toStrictEqual({ ...info, head });
     expect(await sp.sessions.list().all()).toStrictEqual([{ ...info, head }]);

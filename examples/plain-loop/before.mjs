@@ -1,0 +1,20 @@
+// An agent loop as many are: ask the model, do what it says, until it says that it is done. It books a trip. If the
+// process dies in the middle (run it with DIE=1), the messages are gone, and the next one books the flight again.
+import { books, model } from "./world.mjs";
+
+/** @import { Message } from "savepoint" */
+
+/** @type {Message[]} */
+const messages = [{ role: "user", content: "Book me a trip to Lisbon." }];
+for (;;) {
+  const reply = await model(messages);
+  messages.push(reply);
+  for (const call of reply.toolCalls ?? []) {
+    const result = await books[call.name]?.();
+    messages.push({ role: "tool", toolCallId: call.id, content: String(result) });
+  }
+  if (!reply.toolCalls?.length) {
+    console.log(`done: ${reply.content}`);
+    break;
+  }
+}

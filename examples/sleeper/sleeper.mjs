@@ -1,0 +1,64 @@
+// An agent that sleeps for days. No process waits: whoever calls sp.recover() when the time has come, a cron job or a
+// server that starts, wakes it. Here the days are four seconds.
+//
+//   node examples/sleeper/sleeper.mjs
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { defineAgent, Savepoint } from "savepoint";
+
+const TRIAL = 4000; // or "14d", or a Date
+
+const reminder = defineAgent({
+  name: "reminder",
+  initial: (/** @type {{ to: string }} */ { to }) => ({ to, sent: /** @type {string[]} */ ([]) }),
+  async step(run) {
+    const { to, sent } = run.state;
+    for (const text of ["your trial has begun", "your trial ends"]) {
+      const mail = { id: text, name: "mail", arguments: { to, text } };
+      sent.push(await run.tool(mail, () => say(`MAIL to ${to}: ${text}`)));
+      if (sent.length === 1) await run.sleep(TRIAL);
+    }
+    return run.complete(sent.length);
+  },
+});
+
+/** @param {string} line */
+function say(line) {
+  console.log(`  ${line}`);
+  return line;
+}
+
+const [command, url = ""] = process.argv.slice(2);
+if (command === "start") {
+  const sp = await Savepoint.open(url);
+  const { status, wakeAt = 0 } = await sp.run(reminder, { session: "ada", input: { to: "ada@example.org" } });
+  say(`${status}, to be woken in ${Math.round((wakeAt - Date.now()) / 1000)} s`);
+  await sp.close();
+} else if (command === "wake") {
+  const sp = await Savepoint.open(url);
+  const handles = await sp.recover([reminder]);
+  if (handles.length === 0) say("nothing is due");
+  for (const handle of handles) {
+    const { status, output } = await handle.result();
+    say(`${handle.session} ${status}: ${String(output)} mails`);
+  }
+  await sp.close();
+} else {
+  const folder = mkdtempSync(join(tmpdir(), "savepoint-sleeper-"));
+  const play = (/** @type {string} */ what) => {
+    console.log(`$ node sleeper.mjs ${what}`);
+    const args = [fileURLToPath(import.meta.url), what, `sqlite:${join(folder, "agents.db")}`];
+    if (spawnSync(process.execPath, args, { stdio: "inherit" }).status !== 0) process.exitCode = 1;
+  };
+  play("start");
+  play("wake");
+  console.log("… time passes, and no process is there …");
+  await pause(TRIAL);
+  play("wake");
+  play("wake");
+  rmSync(folder, { recursive: true, force: true });
+}

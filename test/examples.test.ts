@@ -1,0 +1,152 @@
+// The examples and the demo do what they say, against the built package.
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it, type TestContext } from "vitest";
+import { type Line, prove } from "../examples/demo/proof.mjs";
+
+function createFolder({ onTestFinished }: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "savepoint-examples-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Runs an example in this folder, which is also where it finds its temporary ones. */
+async function run(folder: string, example: string, args: readonly string[] = []) {
+  const path = fileURLToPath(new URL(`../examples/${example}`, import.meta.url));
+  const child = spawn(process.execPath, [path, ...args], {
+    cwd: folder,
+    env: { ...process.env, TMPDIR: folder, TEMP: folder, TMP: folder },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  let errors = "";
+  child.stdout.on("data", (data) => (output += data));
+  child.stderr.on("data", (data) => (errors += data));
+  const code = await new Promise((resolve, reject) => child.on("close", resolve).on("error", reject));
+  return { code, errors, output, lines: output.trim().split("\n") };
+}
+
+const count = (text: string, part: string): number => text.split(part).length - 1;
+
+describe.concurrent("the demo", () => {
+  it("kills its worker, repeats nothing that was recorded, and cleans up", async (test) => {
+    const folder = createFolder(test);
+    const { code, errors, output, lines } = await run(folder, "demo/demo.mjs", ["--kills", "5", "--seed", "7"]);
+    expect({ code, errors }, output).toEqual({ code: 0, errors: "" });
+    expect(lines.at(-1)).toBe("0 recorded effects repeated");
+    expect(count(output, "  KILL ")).toBe(5);
+    expect(lines.length).toBeLessThan(30);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("refuses arguments that it does not know", async (test) => {
+    const folder = createFolder(test);
+    for (const args of [["--kills", "many"], ["--what"]]) {
+      const { code, errors } = await run(folder, "demo/demo.mjs", args);
+      expect(code).toBe(2);
+      expect(errors).toContain("usage:");
+    }
+  });
+
+  it("would notice what it promises does not happen", (test) => {
+    const folder = createFolder(test);
+    mkdirSync(join(folder, "invoices"));
+    mkdirSync(join(folder, "outbox"));
+    writeFileSync(join(folder, "ledger.txt"), "order 1\n");
+    writeFileSync(join(folder, "invoices", "1.txt"), "");
+    for (const to of ["a", "b"]) writeFileSync(join(folder, "outbox", `${to}.txt`), `mail 1${to}`);
+    const begin = (effect: string, key = "k"): Line => ({ what: "begin", at: 0, effect, key });
+    const kill = (journal: string[] = [], done = 0): Line => ({ what: "kill", at: 0, journal, done });
+    const look = (effect: string, found: boolean): Line => ({ what: "look", at: 0, effect, found });
+    const [think, charge] = [begin("think 1"), begin("charge 1")];
+    const rest = ["invoice 1", "mail 1a", "mail 1b", "think 2"].map((effect) => begin(effect));
+    const order = [think, charge, ...rest];
+    const check = (evidence: Line[]) => prove(evidence, folder, 1, ["charged 1, invoiced 1, mailed 1a, mailed 1b"]);
+
+    expect(check(order)).toMatchObject({ problems: [], repeated: 0, effects: 6 });
+    // Interrupted, and done again as its policy says.
+    expect(check([begin("think 1"), kill(), ...order])).toMatchObject({ problems: [], again: 1 });
+    const looked = [think, charge, begin("invoice 1"), kill(), look("invoice 1", false), ...rest];
+    expect(check(looked)).toMatchObject({ problems: [], again: 1 });
+    // Recorded, and done again: the journal had it, a later one had begun, or its step was done.
+    expect(check([think, kill(["think 1"]), ...order]).repeated).toBe(1);
+    expect(check([think, charge, kill(["charge 1"]), think, ...rest]).repeated).toBe(1);
+    expect(check([...order, kill([], 1), begin("mail 1b")]).repeated).toBe(1);
+    // Interrupted, and done again though nobody has looked, though it was there, or with another key.
+    expect(check([think, charge, kill(), charge, ...rest]).problems).toHaveLength(1);
+    const there = [think, charge, begin("invoice 1"), kill(), look("invoice 1", true), ...rest];
+    expect(check(there).problems).toHaveLength(1);
+    expect(check([begin("think 1", "other"), kill(), ...order]).problems).toHaveLength(1);
+    // The world has something twice.
+    writeFileSync(join(folder, "ledger.txt"), "order 1\norder 1\n");
+    expect(check(order).problems).toEqual(["the ledger says order 1, order 1"]);
+  });
+});
+
+describe.concurrent("the examples", () => {
+  it("plain-loop: the loop books two flights, the durable one books one", async (test) => {
+    const folder = createFolder(test);
+    const { code, errors, output } = await run(folder, "plain-loop/after.mjs");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    const [plain = "", durable = ""] = output.split("the durable one");
+    expect(count(plain, "BOOKED a flight")).toBe(2);
+    expect(count(durable, "BOOKED a flight")).toBe(1);
+    expect(durable).toContain("completed: You fly on Monday");
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("plain-loop: the loop runs by itself", async (test) => {
+    const folder = createFolder(test);
+    const { code, output } = await run(folder, "plain-loop/before.mjs");
+    expect(code).toBe(0);
+    expect(output).toContain("done: You fly on Monday");
+  });
+
+  it("approval: asks, ends, and goes on with the answer", async (test) => {
+    const folder = createFolder(test);
+    const { code, errors, output } = await run(folder, "approval/approval.mjs");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    expect(output).toMatch(/waiting: May I pay 12 euros back\?[^]*MONEY is sent\n {2}completed: receipt 4711/);
+    expect(count(output, "the model is asked")).toBe(1);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("approval: by hand, sends no money without approval", async (test) => {
+    const folder = createFolder(test);
+    const asked = await run(folder, "approval/approval.mjs", ["refund 5"]);
+    expect(asked.output).toContain("waiting: May I pay 5 euros back?");
+    const answered = await run(folder, "approval/approval.mjs", ["--answer", "no"]);
+    expect({ code: answered.code, errors: answered.errors }).toEqual({ code: 0, errors: "" });
+    expect(answered.output).toContain("failed: it was not approved");
+    expect(answered.output).not.toContain("MONEY");
+  });
+
+  it("chat: answers each message once, as it comes", async (test) => {
+    const folder = createFolder(test);
+    const { code, errors, output } = await run(folder, "chat/chat.mjs");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    expect(output).toContain("Hello Ada, how are you?");
+    expect(output).toContain("(had that: You have told me 2 things, Ada.)");
+    expect(output).toContain("You have told me 3 things, Ada.\n  6 messages in the session");
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("sleeper: is woken when it is due, and not before", async (test) => {
+    const folder = createFolder(test);
+    const { code, errors, lines } = await run(folder, "sleeper/sleeper.mjs");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    const said = lines.filter((line) => line.startsWith("  ")).map((line) => line.trim());
+    expect(said).toEqual([
+      "MAIL to ada@example.org: your trial has begun",
+      expect.stringMatching(/^waiting, to be woken in \d s$/),
+      "nothing is due",
+      "MAIL to ada@example.org: your trial ends",
+      "ada completed: 2 mails",
+      "nothing is due",
+    ]);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+});

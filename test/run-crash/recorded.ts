@@ -1,0 +1,38 @@
+/** What a store that a dead process left has recorded. */
+import { cpSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { Savepoint } from "../../src/index.js";
+import type { Desk } from "./clerk.mjs";
+
+/**
+ * The effects whose results are recorded, as `session/branch/name`. Looks at a copy: whoever looks tidies up, and that is
+ * for the next process to do.
+ */
+export async function readRecorded(folder: string, skip: ReadonlySet<string> = new Set()): Promise<Set<string>> {
+  const copy = `${folder}-copy`;
+  cpSync(folder, copy, { recursive: true, filter: (path) => !path.endsWith("-shm") });
+  const recorded = new Set<string>();
+  try {
+    await using sp = await Savepoint.open(`sqlite:${join(copy, "store.db")}`);
+    for await (const { id } of sp.sessions.list()) {
+      if (skip.has(id)) continue;
+      for (const { name: branch } of await sp.session(id).branches().all()) {
+        for (const name of await recordedOn(sp, id, branch)) recorded.add(`${id}/${branch}/${name}`);
+      }
+    }
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+  return recorded;
+}
+
+async function recordedOn(sp: Savepoint, id: string, branch: string): Promise<string[]> {
+  const latest = await sp.session<Desk>(id, { branch }).latest();
+  const names = Object.keys(latest?.state.results ?? {});
+  for await (const event of sp.watch(id, { branch })) {
+    if (event.type === "effect" && event.phase === "end") names.push(event.callId ?? event.name);
+    // It is told last, after all that is recorded.
+    if (event.type === "status") break;
+  }
+  return names;
+}

@@ -1,0 +1,35 @@
+// The world that the agent of the crash tests acts upon: a log, written synchronously, in which everything that was done
+// can be found; and death, at a point that is named beforehand.
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** @typedef {{ point: string, passing: number }} Death */
+
+export class World {
+  /** How often each point was passed. @type {Map<string, number>} */
+  passed = new Map();
+
+  /** @param {string} folder @param {Death} [death] */
+  constructor(folder, death) {
+    this.url = `sqlite:${join(folder, "store.db")}`;
+    this.log = join(folder, "world.log");
+    this.death = death;
+  }
+
+  /** Passes a point, and dies there if that is to be. @param {string} point */
+  pass(point) {
+    const passing = (this.passed.get(point) ?? 0) + 1;
+    this.passed.set(point, passing);
+    if (point === this.death?.point && passing === this.death.passing) process.kill(process.pid, "SIGKILL");
+  }
+
+  /** @param {string} line */
+  note(line) {
+    appendFileSync(this.log, `${line}\n`);
+  }
+
+  /** Whoever looks knows whether it happened. @param {string} id */
+  happened(id) {
+    return existsSync(this.log) && readFileSync(this.log, "utf8").includes(`end ${id} `);
+  }
+}

@@ -1,0 +1,264 @@
+import { describe, expect, it } from "vitest";
+import { defineAgent, isSavepointError, type Run } from "../../src/index.js";
+import { codeOf, errorOf, interruptIn, KINDS, orHung, settle, useLab, World } from "./lab.js";
+
+type Body = (run: Run<{ list: unknown[] }>, world: World) => Promise<unknown>;
+
+function agentOf(world: World, body: Body) {
+  return defineAgent({
+    name: "a",
+    initial: (_input: string) => ({ list: [] as unknown[] }),
+    retry: { attempts: 1 },
+    step: async (run) => run.complete(await body(run, world)),
+  });
+}
+
+const pay = (run: Run<{ list: unknown[] }>, world: World, args: unknown = { amount: 7 }, id = "c1", name = "pay") =>
+  run.tool({ id, name, arguments: args }, () => world.do("pay", "paid"));
+const last = (run: Run<{ list: unknown[] }>, world: World) => run.effect("last", () => world.do("last", "end"));
+
+/** A model, a tool, and something after it. */
+const ORIGINAL: Body = async (run, world) => {
+  const reply = await run.llm(() => world.do("model", "pay"), { input: ["hello"] });
+  const paid = await pay(run, world);
+  return [reply, paid, await last(run, world)];
+};
+
+const OTHERS: [string, Body, number, string, string][] = [
+  [
+    "another tool",
+    async (run, world) => {
+      await run.llm(() => world.do("model", "pay"), { input: ["hello"] });
+      await pay(run, world, { amount: 7 }, "c1", "refund");
+    },
+    1,
+    "pay",
+    "refund",
+  ],
+  [
+    "the same tool with other arguments",
+    async (run, world) => {
+      await run.llm(() => world.do("model", "pay"), { input: ["hello"] });
+      await pay(run, world, { amount: 8 });
+    },
+    1,
+    '{"amount":7}',
+    '{"amount":8}',
+  ],
+  [
+    "another call of the same tool",
+    async (run, world) => {
+      await run.llm(() => world.do("model", "pay"), { input: ["hello"] });
+      await pay(run, world, { amount: 7 }, "c2");
+    },
+    1,
+    '"c1"',
+    '"c2"',
+  ],
+  [
+    "a model that is given something else",
+    async (run, world) => {
+      await run.llm(() => world.do("model", "pay"), { input: ["goodbye"] });
+    },
+    0,
+    "llm",
+    "llm",
+  ],
+  [
+    "another kind of effect",
+    async (run, world) => {
+      await run.effect("llm", () => world.do("model"));
+    },
+    0,
+    "run.llm()",
+    "run.effect()",
+  ],
+  [
+    "an effect more before it",
+    async (run, world) => {
+      run.now();
+      return ORIGINAL(run, world);
+    },
+    0,
+    "llm",
+    "now",
+  ],
+  [
+    "fewer effects",
+    async (run, world) => run.llm(() => world.do("model", "pay"), { input: ["hello"] }),
+    1,
+    "pay",
+    "nothing",
+  ],
+  ["nothing at all", async () => "done", 0, "llm", "nothing"],
+];
+
+const GO = { session: "s", input: "go" };
+
+describe.each(KINDS)("code that does something else, on $name", (kind) => {
+  const lab = useLab(kind);
+
+  it.each(OTHERS)("halts at %s, names both sides, and the old code goes on", async (_, other, index, was, is) => {
+    const world = new World();
+    await interruptIn(lab, await lab.open(), agentOf(world, ORIGINAL), "go", world, "last");
+    const sp = await lab.open();
+    const error = await errorOf(sp.run(agentOf(world, other), GO));
+    expect(isSavepointError(error, "NONDETERMINISM")).toBe(true);
+    expect(error.details).toMatchObject({ sessionId: "s", step: 1, index });
+    expect(error.details?.["recorded"]).toContain(was);
+    expect(error.details?.["called"]).toContain(is);
+    expect(error.message).toContain(String(error.details?.["recorded"]));
+    expect(error.message).toContain(String(error.details?.["called"]));
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "halted", reason: error.message });
+    // Nothing goes on by itself, and the code that is wrong stays wrong.
+    expect(await sp.recover([agentOf(world, other)])).toEqual([]);
+    expect(await codeOf((await lab.open()).run(agentOf(world, other), GO))).toBe("NONDETERMINISM");
+    const done = [...world.log];
+    expect(done).toEqual(["model", "pay", "last"]);
+    const result = await (await lab.open()).run(agentOf(world, ORIGINAL), GO);
+    expect(result).toMatchObject({ status: "completed", output: ["pay", "paid", "end"] });
+    expect(world.log).toEqual([...done, "last"]);
+  });
+
+  it("takes what is added after everything that was recorded", async () => {
+    const world = new World();
+    await interruptIn(lab, await lab.open(), agentOf(world, ORIGINAL), "go", world, "last");
+    const more = agentOf(world, async (run) => {
+      const before = await ORIGINAL(run, world);
+      return [before, await run.effect("more", () => world.do("more", "more"))];
+    });
+    expect((await (await lab.open()).run(more, GO)).output).toEqual([["pay", "paid", "end"], "more"]);
+  });
+
+  it("does not mind what cannot be told apart: the order of keys, and equal values", async () => {
+    const world = new World();
+    const withArgs = (args: unknown) =>
+      agentOf(world, async (run) => {
+        await pay(run, world, args);
+        return last(run, world);
+      });
+    await interruptIn(lab, await lab.open(), withArgs({ a: 1, b: [new Date(5), 7n] }), "go", world, "last");
+    const result = await (await lab.open()).run(withArgs({ a: 1, b: [new Date(5), 7n] }), GO);
+    expect(result.status).toBe("completed");
+    expect(world.count("pay")).toBe(1);
+  });
+
+  it("notices parallel effects that are not started any more, also while another one ends", async () => {
+    const world = new World();
+    const both = agentOf(world, async (run) => {
+      await Promise.all([run.effect("a", () => world.do("a")), run.effect("b", () => world.do("b"))]);
+      return last(run, world);
+    });
+    await interruptIn(lab, await lab.open(), both, "go", world, "last");
+    const one = agentOf(world, (run) => run.effect("a", () => world.do("a")));
+    expect(await orHung(codeOf((await lab.open()).run(one, GO)))).toBe("NONDETERMINISM");
+  });
+
+  // BUG 9: step.ts, #considerSuspending returns where a recorded result is missing, and nobody looks again: it hangs.
+  it.fails("notices an effect that is not started any more where the step waits for an answer", async () => {
+    const world = new World();
+    const both = agentOf(world, async (run) =>
+      Promise.all([run.ask("?"), run.effect("b", () => world.do("b")), last(run, world)]),
+    );
+    await interruptIn(lab, await lab.open(), both, "go", world, "last");
+    const one = agentOf(world, (run) => run.ask("?"));
+    expect(await orHung(codeOf((await lab.open()).run(one, GO)))).toBe("NONDETERMINISM");
+  });
+
+  it("begins the step anew with restartStep, and keeps what tools have answered by their calls", async () => {
+    const world = new World();
+    await interruptIn(lab, await lab.open(), agentOf(world, ORIGINAL), "go", world, "last");
+    const changed = agentOf(world, async (run) => {
+      // Another order, other arguments, and a call that is new.
+      const before = await run.effect("new", () => world.do("new", "new"));
+      const paid = await pay(run, world, { amount: 99 });
+      const other = await run.tool({ id: "c9", name: "other" }, () => world.do("other", "did"));
+      return [before, paid, other];
+    });
+    const sp = await lab.open();
+    expect(await codeOf(sp.run(changed, GO))).toBe("NONDETERMINISM");
+    const result = await sp.run(changed, { ...GO, restartStep: true });
+    expect(result).toMatchObject({ status: "completed", output: ["new", "paid", "did"] });
+    expect(world.log).toEqual(["model", "pay", "last", "new", "other"]);
+  });
+
+  it("keeps errors of tools too, and none of them for another tool under the same id", async () => {
+    const world = new World();
+    const fails: Body = async (run) => {
+      const code = await codeOf(
+        run.tool({ id: "c1", name: "pay" }, () => {
+          world.log.push("pay");
+          throw new RangeError("declined");
+        }),
+      );
+      await last(run, world);
+      return code;
+    };
+    await interruptIn(lab, await lab.open(), agentOf(world, fails), "go", world, "last");
+    const changed = agentOf(world, async (run) => {
+      run.now();
+      const other = await run.tool({ id: "c1", name: "refund" }, () => world.do("refund", "refunded"));
+      return [other, await fails(run, world)];
+    });
+    const result = await (await lab.open()).run(changed, { ...GO, restartStep: true });
+    expect(result.output).toEqual(["refunded", "other: RangeError: declined"]);
+    expect(world.count("pay")).toBe(1);
+  });
+
+  it("keeps with restartStep that nobody knows whether a tool happened", async () => {
+    const world = new World();
+    const original = agentOf(world, async (run) => {
+      await run.effect("before", () => world.do("before"));
+      return pay(run, world);
+    });
+    await interruptIn(lab, await lab.open(), original, "go", world, "pay");
+    const changed = agentOf(world, async (run) => pay(run, world, { amount: 8 }));
+    const sp = await lab.open();
+    const asked = await sp.run(changed, { ...GO, restartStep: true });
+    expect(asked).toMatchObject({ status: "waiting", question: { kind: "unknown", call: { name: "pay" } } });
+    expect(world.count("pay")).toBe(1);
+    // Begun anew once more, it is still not known.
+    const again = await (await lab.open()).run(changed, { ...GO, restartStep: true });
+    expect(again).toMatchObject({ status: "waiting", question: { kind: "unknown" } });
+    await sp.answer("s", { happened: true, result: "it had" });
+    expect(await orHung(sp.run(changed, GO))).toMatchObject({ status: "completed", output: "it had" });
+    expect(world.count("pay")).toBe(1);
+  });
+
+  it("survives an interruption after the step was begun anew", async () => {
+    const world = new World();
+    await interruptIn(lab, await lab.open(), agentOf(world, ORIGINAL), "go", world, "last");
+    const changed = agentOf(world, async (run) => {
+      const first = await run.effect("new", () => world.do("new", "new"));
+      const paid = await pay(run, world);
+      return [first, paid, await last(run, world)];
+    });
+    const second = await lab.open();
+    const reached = world.hangIn("last");
+    await second.start(changed, { ...GO, restartStep: true });
+    await reached;
+    await settle();
+    lab.crash();
+    const result = await orHung((await lab.open()).run(changed, GO));
+    expect(result).toMatchObject({ status: "completed", output: ["new", "paid", "end"] });
+    expect([world.count("pay"), world.count("new")]).toEqual([1, 1]);
+  });
+
+  it("changes nothing about steps that are done", async () => {
+    const world = new World();
+    const steps = (name: string) =>
+      defineAgent({
+        name: "a",
+        initial: (_input: string) => ({ list: [] as unknown[] }),
+        async step(run) {
+          run.state.list.push(await run.effect(name, () => world.do(`step ${run.step}`, `${name} ${run.step}`)));
+          if (run.step === 3) return run.complete(run.state.list);
+          return undefined;
+        },
+      });
+    await interruptIn(lab, await lab.open(), steps("old"), "go", world, "step 3");
+    const sp = await lab.open();
+    // Nothing of the third step was recorded, so that other code may do it.
+    expect((await sp.run(steps("new"), GO)).output).toEqual(["old 1", "old 2", "new 3"]);
+  });
+});

@@ -1,0 +1,316 @@
+import { describe, expect, it } from "vitest";
+import { defineAgent } from "../../src/index.js";
+import { ALL_KINDS, codeOf, createGate, type Gate, interruptIn, settle, useLab, World } from "./lab.js";
+
+/** Answers each input, and remembers all of them. */
+function chat(world = new World(), gate?: Gate) {
+  return defineAgent({
+    name: "chat",
+    initial: (input: string) => ({ heard: [input], said: [] as string[] }),
+    receive(state, input) {
+      world.log.push(`receive ${input}`);
+      state.heard.push(input);
+    },
+    async step(run) {
+      await gate?.promise;
+      const last = run.state.heard.at(-1) as string;
+      const reply = await run.llm(() => world.do(`model ${last}`, `re: ${last}`));
+      run.state.said.push(reply);
+      return run.complete(`${run.turn}: ${reply}`);
+    },
+  });
+}
+
+const GO = { session: "s", input: "go" };
+
+describe.each(ALL_KINDS)("turns on $name", (kind) => {
+  const lab = useLab(kind);
+
+  it("continues a completed session with the next input", async () => {
+    const sp = await lab.open();
+    expect((await sp.run(chat(), { session: "s", input: "a" })).output).toBe("1: re: a");
+    expect((await sp.run(chat(), { session: "s", input: "b" })).output).toBe("2: re: b");
+    const third = await (await lab.open()).run(chat(), { session: "s", input: "b" });
+    expect(third).toMatchObject({ output: "3: re: b", steps: 3 });
+    expect(third.state).toEqual({ heard: ["a", "b", "b"], said: ["re: a", "re: b", "re: b"] });
+  });
+
+  it("takes the state that receive returns, or the one that it changed", async () => {
+    const agent = defineAgent({
+      name: "a",
+      initial: (input: number) => ({ sum: input }),
+      receive: (state, input: number) => Promise.resolve({ sum: state.sum * 10 + input }),
+      step: (run) => run.complete(run.state.sum),
+    });
+    const sp = await lab.open();
+    await sp.run(agent, { session: "s", input: 1 });
+    await sp.run(agent, { session: "s", input: 2 });
+    expect((await sp.run(agent, { session: "s", input: 3 })).output).toBe(123);
+  });
+
+  it("changes nothing if receive throws, and can be tried again", async () => {
+    let broken = true;
+    const agent = defineAgent({
+      name: "a",
+      initial: (input: string) => ({ heard: [input] }),
+      receive(state, input) {
+        state.heard.push(input);
+        if (broken) throw new RangeError("not now");
+      },
+      step: (run) => run.complete(run.state.heard.length),
+    });
+    const sp = await lab.open();
+    await sp.run(agent, { session: "s", input: "a" });
+    await expect(sp.run(agent, { session: "s", input: "b" })).rejects.toThrow(RangeError);
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "completed" });
+    expect((await sp.session("s").latest())?.state).toEqual({ heard: ["a"] });
+    broken = false;
+    expect((await sp.run(agent, { session: "s", input: "b" })).output).toBe(2);
+  });
+
+  it("takes an input under a key once: the same turn, and older ones, return what they returned", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    const inputs = ["a", "b", "c"];
+    const outputs: unknown[] = [];
+    for (const input of inputs)
+      outputs.push((await sp.run(chat(world), { session: "s", input, key: `k-${input}` })).output);
+    const done = [...world.log];
+    const other = await lab.open();
+    for (const [index, input] of inputs.entries()) {
+      const again = await other.run(chat(world), { session: "s", input, key: `k-${input}` });
+      expect(again.output).toBe(outputs[index]);
+      expect(again.state.heard).toEqual(inputs.slice(0, index + 1));
+    }
+    expect(world.log).toEqual(done);
+    // The key counts, not the input.
+    expect((await other.run(chat(world), { session: "s", input: "a", key: "new" })).output).toBe("4: re: a");
+  });
+
+  it("goes on with an interrupted turn under its key", async () => {
+    const world = new World();
+    const first = await lab.open();
+    await first.run(chat(world), { session: "s", input: "a", key: "1" });
+    const reached = world.hangIn("model b");
+    await first.start(chat(world), { session: "s", input: "b", key: "2" });
+    await reached;
+    await settle();
+    lab.crash();
+    const sp = await lab.open();
+    // An older turn is known all the same.
+    expect((await sp.run(chat(world), { session: "s", input: "a", key: "1" })).output).toBe("1: re: a");
+    expect(await codeOf(sp.run(chat(world), { session: "s", input: "c", key: "3" }))).toBe("INPUT_MISMATCH");
+    expect((await sp.run(chat(world), { session: "s", input: "b", key: "2" })).output).toBe("2: re: b");
+    expect(world.count("receive b")).toBe(1);
+  });
+
+  it("leaves inputs with send, and recover takes them in their order", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    await sp.run(chat(world), { session: "s", input: "a" });
+    const other = await lab.open();
+    for (const input of ["b", "c", "d"]) expect(await other.send("s", input)).toBe(true);
+    expect(world.log).toEqual(["model a"]);
+    for (const [index, input] of ["b", "c", "d"].entries()) {
+      const handles = await (await lab.open()).recover([chat(world)]);
+      expect(handles).toHaveLength(1);
+      expect(await handles[0]?.result()).toMatchObject({ output: `${index + 2}: re: ${input}` });
+    }
+    expect(await sp.recover([chat(world)])).toEqual([]);
+  });
+
+  it("takes what was left before the input of a run, and then that", async () => {
+    const sp = await lab.open();
+    await sp.run(chat(), { session: "s", input: "a" });
+    await sp.send("s", "b");
+    await sp.send("s", "c");
+    const result = await sp.run(chat(), { session: "s", input: "d" });
+    expect(result.output).toBe("4: re: d");
+    expect(result.state.heard).toEqual(["a", "b", "c", "d"]);
+  });
+
+  it("takes an equal input after one that was left", async () => {
+    const sp = await lab.open();
+    await sp.run(chat(), { session: "s", input: "a" });
+    await sp.send("s", "b");
+    const result = await sp.run(chat(), { session: "s", input: "b", key: "mine" });
+    expect(result.state.heard).toEqual(["a", "b", "b"]);
+  });
+
+  it("leaves an input under a key once, also after it was taken", async () => {
+    const sp = await lab.open();
+    await sp.run(chat(), { session: "s", input: "a", key: "first" });
+    expect(await sp.send("s", "a", { key: "first" })).toBe(false);
+    expect(await sp.send("s", "b", { key: "k" })).toBe(true);
+    expect(await (await lab.open()).send("s", "b", { key: "k" })).toBe(false);
+    // Running it under its key takes it once, and gives its result ever after.
+    expect((await sp.run(chat(), { session: "s", input: "b", key: "k" })).output).toBe("2: re: b");
+    expect(await sp.send("s", "b", { key: "k" })).toBe(false);
+    const again = await sp.run(chat(), { session: "s", input: "b", key: "k" });
+    expect(again.output).toBe("2: re: b");
+    expect(again.state.heard).toEqual(["a", "b"]);
+  });
+
+  it("leaves an input while it runs: it is taken when that turn is over", async () => {
+    const gate = createGate();
+    const world = new World();
+    const sp = await lab.open();
+    const running = sp.run(chat(world, gate), { session: "s", input: "a" });
+    await settle();
+    expect(await (await lab.open()).send("s", "b")).toBe(true);
+    expect(await sp.send("s", "c")).toBe(true);
+    expect(await sp.recover([chat(world)])).toEqual([]);
+    gate.open();
+    expect((await running).output).toBe("1: re: a");
+    const outputs: unknown[] = [];
+    for (let handles = await sp.recover([chat(world)]); handles.length > 0; handles = await sp.recover([chat(world)])) {
+      for (const handle of handles) outputs.push((await handle.result()).output);
+    }
+    expect(outputs).toEqual(["2: re: b", "3: re: c"]);
+  });
+
+  it("leaves an input for one that was interrupted: that is gone on with first", async () => {
+    const world = new World();
+    await interruptIn(lab, await lab.open(), chat(world), "a", world, "model a");
+    const sp = await lab.open();
+    await sp.send("s", "b");
+    const [first] = await sp.recover([chat(world)]);
+    expect((await first?.result())?.output).toBe("1: re: a");
+    const [second] = await sp.recover([chat(world)]);
+    expect((await second?.result())?.output).toBe("2: re: b");
+  });
+
+  it("loses no input and takes none twice when many are left from many processes", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    await sp.run(chat(world), { session: "s", input: "start" });
+    const inputs = Array.from({ length: 12 }, (_, index) => `i${index}`);
+    const senders = [sp, await lab.open(), await lab.open()];
+    await Promise.all(inputs.map((input, index) => (senders[index % 3] ?? sp).send("s", input)));
+    for (let handles = await sp.recover([chat(world)]); handles.length > 0; handles = await sp.recover([chat(world)])) {
+      await handles[0]?.result();
+    }
+    const latest = await sp.session<{ heard: string[] }>("s").latest();
+    const heard = latest?.state.heard ?? [];
+    expect([...heard].sort()).toEqual(["start", ...inputs].sort());
+  });
+
+  it("refuses an input that nobody would take", async () => {
+    const sp = await lab.open();
+    expect(await codeOf(sp.send("nobody", "x"))).toBe("SESSION_NOT_FOUND");
+    await sp.session("by hand").save({});
+    expect(await codeOf(sp.send("by hand", "x"))).toBe("SESSION_NOT_FOUND");
+    await sp.run(chat(), { session: "s", input: "a" });
+    expect(await codeOf(sp.send("s", () => 1))).toBe("INVALID_STATE");
+    expect(await sp.recover([chat()])).toEqual([]);
+  });
+
+  it("does not take what was left for a session that was deleted", async () => {
+    const sp = await lab.open();
+    await sp.run(chat(), { session: "s", input: "a", key: "k" });
+    await sp.send("s", "old");
+    await sp.sessions.delete("s");
+    expect(await sp.recover([chat()])).toEqual([]);
+    const again = await sp.run(chat(), { session: "s", input: "a", key: "k" });
+    expect(again.state.heard).toEqual(["a"]);
+    const next = await sp.run(chat(), { session: "s", input: "b" });
+    expect(next.state.heard).toEqual(["a", "b"]);
+  });
+
+  it("keeps every turn's result in the history", async () => {
+    const sp = await lab.open();
+    for (const input of ["a", "b", "c"]) await sp.run(chat(), { session: "s", input });
+    const history = await sp.session("s").history().all();
+    expect(history.map(({ status }) => status)).toEqual([
+      "completed",
+      "running",
+      "completed",
+      "running",
+      "completed",
+      "running",
+    ]);
+    expect(history.filter(({ trigger }) => trigger === "input")).toHaveLength(2);
+  });
+
+  it("does not take a further input where a session has failed or was halted", async () => {
+    const agent = defineAgent({
+      name: "a",
+      initial: (input: string) => ({ heard: [input] }),
+      receive: (state, input) => void state.heard.push(input),
+      step: (run) => run.halt("enough"),
+    });
+    const sp = await lab.open();
+    const first = await sp.run(agent, { session: "s", input: "a" });
+    expect(await sp.run(agent, { session: "s", input: "a" })).toEqual(first);
+    expect(await codeOf(sp.run(agent, { session: "s", input: "b" }))).toBe("INPUT_MISMATCH");
+    await sp.send("s", "b");
+    expect(await sp.recover([agent])).toEqual([]);
+    expect((await sp.session("s").latest())?.state).toEqual({ heard: ["a"] });
+  });
+
+  // BUG 12: begin.ts, save(): the cursor of this process is not refreshed, so `admit` refuses 100 times, then BUSY.
+  it.fails("takes the turns of two processes in turn, and each input once", async () => {
+    let received = 0;
+    const agent = defineAgent({
+      name: "a",
+      initial: (input: string) => [input],
+      receive(state, input) {
+        received++;
+        state.push(input);
+      },
+      step: (run) => run.complete([...run.state]),
+    });
+    const [a, b] = [await lab.open(), await lab.open()];
+    const codes: unknown[] = [];
+    for (const [index, sp] of [a, b, a, b, a, a, b, b].entries()) {
+      codes.push(await codeOf(sp.run(agent, { session: "s", input: `${index}` })));
+    }
+    expect([new Set(codes), received]).toEqual([new Set(["none"]), 7]);
+  });
+
+  // BUG 12: begin.ts, save(): the cursor of this process is not refreshed, so `admit` refuses 100 times, then BUSY.
+  it.fails("takes a turn on a state that another process has saved by hand", async () => {
+    const [a, b] = [await lab.open(), await lab.open()];
+    await a.run(chat(), { session: "s", input: "1" });
+    await b.session("s").save({ heard: ["by hand"], said: [] }, { status: "completed" });
+    const result = await a.run(chat(), { session: "s", input: "2" });
+    expect(result.state.heard).toEqual(["by hand", "2"]);
+  });
+
+  // BUG 13: runs.ts, #recoverOne rethrows what `receive` throws: one bad input keeps all other sessions from being recovered.
+  it.fails("recovers other sessions beside one whose input cannot be received", async () => {
+    const world = new World();
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({ heard: [] as string[] }),
+      receive(state, input) {
+        if (input === "poison") throw new Error("poisoned");
+        state.heard.push(input);
+      },
+      async step(run) {
+        await run.effect("work", () => world.do("work"));
+        return run.complete("done");
+      },
+    });
+    const sp = await lab.open();
+    await sp.run(agent, { session: "a", input: "go" });
+    await sp.send("a", "poison");
+    await interruptIn(lab, sp, agent, "go", world, "work", "b");
+    const other = await lab.open();
+    const handles = await other.recover([agent]);
+    expect(handles.map(({ session }) => session)).toEqual(["b"]);
+  });
+
+  // BUG 14: answers.ts, leaveInput does not look whether there is such a branch; nobody will ever take it.
+  it.fails("refuses an input for a branch that does not exist", async () => {
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({}),
+      receive: (_state, _input) => {},
+      step: (run) => run.complete("done"),
+    });
+    const sp = await lab.open();
+    await sp.run(agent, GO);
+    expect(await codeOf(sp.send("s", "x", { branch: "nope" }))).toBe("BRANCH_NOT_FOUND");
+  });
+});

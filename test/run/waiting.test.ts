@@ -1,0 +1,388 @@
+import { describe, expect, it } from "vitest";
+import { defineAgent, Savepoint, type Store } from "../../src/index.js";
+import { ALL_KINDS, codeOf, createGate, interruptIn, orHung, settle, until, useLab, World } from "./lab.js";
+
+const HOUR = 3_600_000;
+
+function sleeper(world: World) {
+  return defineAgent({
+    name: "sleeper",
+    initial: (_input: string) => ({ woke: 0 }),
+    async step(run) {
+      await run.effect("before", () => world.do("before"));
+      await run.sleep("1h");
+      await run.effect("after", () => world.do("after"));
+      return run.complete("rested");
+    },
+  });
+}
+
+function asker(world: World) {
+  return defineAgent({
+    name: "asker",
+    initial: (_input: string) => ({ answer: undefined as unknown }),
+    async step(run) {
+      await run.effect("before", () => world.do("before"));
+      run.state.answer = await run.ask({ text: "May I?", data: { amount: 7 } });
+      await run.effect("after", () => world.do("after"));
+      return run.complete(run.state.answer);
+    },
+  });
+}
+
+const GO = { session: "s", input: "go" };
+
+describe.each(ALL_KINDS)("waiting on $name", (kind) => {
+  const lab = useLab(kind);
+
+  it("sleeps without a process, and goes on when the time has come", async () => {
+    const world = new World();
+    const begun = lab.now();
+    const sp = await lab.open();
+    const result = await sp.run(sleeper(world), GO);
+    expect(result).toMatchObject({ status: "waiting", wakeAt: begun + HOUR, questions: [], question: undefined });
+    const info = { status: "waiting", reason: "asleep", wakeAt: begun + HOUR, questions: [] };
+    expect(await sp.sessions.load("s")).toMatchObject(info);
+    expect(await sp.sessions.list({ status: "waiting" }).all()).toMatchObject([info]);
+    await sp.close();
+    const other = await lab.open();
+    lab.advance(HOUR - 1);
+    expect(await other.recover([sleeper(world)])).toEqual([]);
+    expect(await other.run(sleeper(world), GO)).toMatchObject({ status: "waiting", wakeAt: begun + HOUR });
+    lab.advance(1);
+    const [handle] = await other.recover([sleeper(world)]);
+    expect(await handle?.result()).toMatchObject({ status: "completed", output: "rested" });
+    expect(world.log).toEqual(["before", "after"]);
+    expect(await other.recover([sleeper(world)])).toEqual([]);
+    expect(await other.sessions.load("s")).toMatchObject({ status: "completed", wakeAt: undefined });
+  });
+
+  it("sleeps until a date, also one that is past, and longer than timers can", async () => {
+    const agent = (when: Date | "100d") =>
+      defineAgent({
+        name: "a",
+        initial: (_input: string) => ({}),
+        async step(run) {
+          await run.sleep(when);
+          return run.complete("awake");
+        },
+      });
+    const sp = await lab.open();
+    expect(await sp.run(agent(new Date(lab.now() - 5)), { session: "past", input: "" })).toMatchObject({
+      output: "awake",
+    });
+    const later = new Date(lab.now() + HOUR);
+    expect(await sp.run(agent(later), { session: "later", input: "" })).toMatchObject({ wakeAt: later.getTime() });
+    const far = await sp.run(agent("100d"), { session: "far", input: "" });
+    expect(far).toMatchObject({ status: "waiting", wakeAt: lab.now() + 100 * 24 * HOUR });
+    lab.advance(100 * 24 * HOUR);
+    expect(await sp.recover([agent(later)])).toHaveLength(2);
+  });
+
+  it("does not sleep longer because it was interrupted or run again", async () => {
+    const world = new World();
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({}),
+      async step(run) {
+        await run.sleep("1h");
+        await run.effect("after", () => world.do("after"));
+        await run.sleep("1h");
+        return run.complete(run.now());
+      },
+    });
+    const begun = lab.now();
+    const sp = await lab.open();
+    await sp.run(agent, GO);
+    lab.advance(HOUR);
+    const reached = world.hangIn("after");
+    await sp.start(agent, GO);
+    await reached;
+    await settle();
+    lab.crash();
+    const other = await lab.open();
+    const asleep = await other.run(agent, GO);
+    expect(asleep).toMatchObject({ status: "waiting", wakeAt: lab.now() + HOUR });
+    lab.advance(HOUR);
+    expect((await other.run(agent, GO)).output).toBe(lab.now());
+    expect(lab.now() - begun).toBeLessThan(2 * HOUR + 60_000);
+  });
+
+  it("refuses times that are none", async () => {
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({}),
+      async step(run) {
+        const codes = [];
+        for (const time of [new Date(NaN), "soon", -5, NaN]) codes.push(await codeOf(run.sleep(time as never)));
+        return run.complete(codes);
+      },
+    });
+    const { output } = await (await lab.open()).run(agent, GO);
+    expect(new Set(output)).toEqual(new Set(["INVALID_ARGUMENT"]));
+  });
+
+  it("asks, and goes on with the answer in another process, days later", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    const result = await sp.run(asker(world), GO);
+    expect(result).toMatchObject({ status: "waiting", wakeAt: undefined });
+    expect(result.question).toMatchObject({ kind: "ask", text: "May I?", data: { amount: 7 } });
+    expect(result.questions).toEqual([result.question]);
+    const info = { status: "waiting", reason: "May I?", questions: result.questions, wakeAt: undefined };
+    expect(await sp.sessions.load("s")).toMatchObject(info);
+    expect(await sp.sessions.list().all()).toMatchObject([info]);
+    expect(await sp.session("s").head()).toMatchObject({ status: "waiting", reason: "May I?", trigger: "ask" });
+    await sp.close();
+    lab.advance(72 * HOUR);
+    const teller = await lab.open();
+    expect(await teller.recover([asker(world)])).toEqual([]);
+    await teller.answer("s", { yes: [1, new Date(5)] });
+    // Nothing more than that: whoever runs it next goes on.
+    expect(world.log).toEqual(["before"]);
+    expect(await teller.sessions.load("s")).toMatchObject({ status: "queued", questions: [], reason: undefined });
+    const [handle] = await (await lab.open()).recover([asker(world)]);
+    expect(await handle?.result()).toMatchObject({ status: "completed", output: { yes: [1, new Date(5)] } });
+    expect(world.log).toEqual(["before", "after"]);
+  });
+
+  it.each([undefined, null, false, "", { happened: false }, "x".repeat(100_000), new Uint8Array(5000)])(
+    "takes %o as an answer",
+    async (answer) => {
+      const sp = await lab.open();
+      await sp.run(asker(new World()), GO);
+      await sp.answer("s", answer);
+      const { output } = await sp.run(asker(new World()), GO);
+      expect(output).toStrictEqual(answer);
+      expect((await (await lab.open()).run(asker(new World()), GO)).output).toStrictEqual(answer);
+    },
+  );
+
+  it("refuses an answer that cannot be stored, and goes on waiting", async () => {
+    const sp = await lab.open();
+    await sp.run(asker(new World()), GO);
+    expect(await codeOf(sp.answer("s", () => 1))).toBe("INVALID_STATE");
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "waiting" });
+    await sp.answer("s", 1);
+    expect((await sp.run(asker(new World()), GO)).output).toBe(1);
+  });
+
+  it("takes one of several answers that come at once", async () => {
+    const sp = await lab.open();
+    await sp.run(asker(new World()), GO);
+    const tellers = [sp, await lab.open(), await lab.open()];
+    const codes = await Promise.all(tellers.map((teller, index) => codeOf(teller.answer("s", index))));
+    expect([...codes].sort()).toEqual(["NOT_WAITING", "NOT_WAITING", "none"]);
+    expect((await sp.run(asker(new World()), GO)).output).toBe(codes.indexOf("none"));
+  });
+
+  it("has the answer after an interruption", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    await sp.run(asker(world), GO);
+    await sp.answer("s", "yes");
+    await interruptIn(lab, sp, asker(world), "go", world, "after");
+    expect((await (await lab.open()).run(asker(world), GO)).output).toBe("yes");
+    expect(world.log).toEqual(["before", "after", "after"]);
+  });
+
+  // BUG 2: encodeRun writes questions with plain JSON.stringify.
+  it.fails("keeps what was given along with a question, whatever it is", async () => {
+    const data = { big: 10n, when: new Date(5) };
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({}),
+      async step(run) {
+        return run.complete(await run.ask({ text: "?", data }));
+      },
+    });
+    const sp = await lab.open();
+    const result = await sp.run(agent, GO);
+    expect(result.question?.data).toStrictEqual(data);
+    expect((await (await lab.open()).sessions.load("s"))?.questions[0]?.data).toStrictEqual(data);
+  });
+
+  it("refuses questions without a text", async () => {
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({}),
+      async step(run) {
+        return run.complete([await codeOf(run.ask("")), await codeOf(run.ask({ text: 5 } as never))]);
+      },
+    });
+    expect((await (await lab.open()).run(agent, GO)).output).toEqual(["INVALID_ARGUMENT", "INVALID_ARGUMENT"]);
+  });
+
+  it("goes on with a fork of a checkpoint that waits: it asks again, and can be answered", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    await sp.run(asker(world), GO);
+    const session = sp.session("s");
+    await session.fork((await session.head())?.id as string, { branch: "fork" });
+    const asked = await sp.run(asker(world), { ...GO, branch: "fork" });
+    expect(asked).toMatchObject({ status: "waiting", question: { text: "May I?" } });
+    await sp.answer("s", "in the fork", { branch: "fork" });
+    expect((await sp.run(asker(world), { ...GO, branch: "fork" })).output).toBe("in the fork");
+    await sp.answer("s", "in main");
+    expect((await sp.run(asker(world), GO)).output).toBe("in main");
+    // What was recorded before the fork is not done again in it.
+    expect(world.count("before")).toBe(1);
+  });
+
+  it("asks again after it was rewound to the checkpoint that waits", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    await sp.run(asker(world), GO);
+    const session = sp.session("s");
+    const waiting = await session.head();
+    await sp.answer("s", "first");
+    expect((await sp.run(asker(world), GO)).output).toBe("first");
+    await session.head();
+    await session.rewind(waiting?.id as string);
+    expect(await sp.run(asker(world), GO)).toMatchObject({ status: "waiting", question: { text: "May I?" } });
+    await sp.answer("s", "second");
+    expect((await sp.run(asker(world), GO)).output).toBe("second");
+    expect(world.count("before")).toBe(1);
+  });
+
+  it("holds no lease while it waits: anybody may save, rewind or go on", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    await sp.run(asker(world), GO);
+    const other = await lab.open();
+    const session = other.session<{ answer: unknown }>("s");
+    const before = await session.latest();
+    expect(before?.state).toEqual({ answer: undefined });
+    await session.save({ answer: "by hand" });
+    expect(await codeOf(other.answer("s", 1))).toBe("NOT_WAITING");
+    // The step begins anew from what was saved.
+    expect(await other.run(asker(world), GO)).toMatchObject({ status: "waiting", state: { answer: "by hand" } });
+    expect(world.count("before")).toBe(2);
+  });
+
+  it("asks while a tool still runs, and waits when that has ended and is recorded", async () => {
+    const world = new World();
+    const gate = createGate<string>();
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({}),
+      async step(run) {
+        const [tool, answer] = await Promise.all([
+          run.tool({ id: "1", name: "t" }, () => (world.log.push("tool"), gate.promise)),
+          run.ask<string>("beside it?"),
+        ]);
+        return run.complete([tool, answer]);
+      },
+    });
+    const sp = await lab.open();
+    const running = sp.run(agent, GO);
+    await until(() => world.log.length === 1);
+    expect(await orHung(running, 30)).toBe("hung");
+    gate.open("tooled");
+    expect(await running).toMatchObject({ status: "waiting", question: { text: "beside it?" } });
+    await sp.answer("s", "told");
+    expect((await (await lab.open()).run(agent, GO)).output).toEqual(["tooled", "told"]);
+    expect(world.log).toEqual(["tool"]);
+  });
+
+  it("waits for an answer or a time, whichever is first", async () => {
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({}),
+      async step(run) {
+        const first = await Promise.race([run.ask<string>("in time?"), run.sleep("1h").then(() => "too late")]);
+        return run.complete(first);
+      },
+    });
+    const sp = await lab.open();
+    const asked = await sp.run(agent, { session: "answered", input: "" });
+    expect(asked).toMatchObject({ status: "waiting", wakeAt: lab.now() + HOUR, question: { text: "in time?" } });
+    await sp.run(agent, { session: "late", input: "" });
+    await sp.answer("answered", "yes");
+    const [answered] = await sp.recover([agent]);
+    expect(await answered?.result()).toMatchObject({ status: "completed", output: "yes" });
+    lab.advance(HOUR);
+    const [late] = await sp.recover([agent]);
+    expect(await late?.result()).toMatchObject({ status: "completed", output: "too late" });
+  });
+
+  it("stays until it is told, with wait", async () => {
+    const world = new World();
+    const sp = await lab.open();
+    const running = sp.run(asker(world), { ...GO, wait: true });
+    await until(async () => (await sp.sessions.load("s"))?.status === "waiting");
+    await (await lab.open()).answer("s", "at last");
+    expect(await orHung(running, 5000)).toMatchObject({ status: "completed", output: "at last" });
+  });
+
+  it("stays until it is woken, with wait", async () => {
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({}),
+      async step(run) {
+        await run.sleep(60);
+        return run.complete("awake");
+      },
+    });
+    const sp = await lab.open();
+    const running = sp.run(agent, { ...GO, wait: true });
+    await until(async () => (await sp.sessions.load("s"))?.status === "waiting");
+    lab.advance(60);
+    expect(await orHung(running, 5000)).toMatchObject({ status: "completed", output: "awake" });
+  });
+
+  // BUG 5: watch.ts, waitForChange: what it compares with is read after the result, so that an answer in between is missed.
+  it.fails("notices an answer that comes before it has begun to wait", async () => {
+    const plain = await lab.open();
+    const store = lab.store();
+    let told = false;
+    // Somebody answers between the run's last write and the first look of whoever waits.
+    const slow = new Proxy(store, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== "function") return value;
+        if (name !== "get") return value.bind(target) as unknown;
+        return async (keys: readonly string[]) => {
+          if (!told && keys.length === 1 && (await plain.sessions.load("s"))?.status === "waiting") {
+            told = true;
+            await plain.answer("s", "quick");
+          }
+          return target.get(keys);
+        };
+      },
+    }) as Store;
+    const sp = await Savepoint.open(slow, { now: lab.now });
+    const result = await orHung(sp.run(asker(new World()), { ...GO, wait: true }), 1200);
+    expect(told).toBe(true);
+    expect(result).toMatchObject({ status: "completed", output: "quick" });
+  });
+
+  // BUG 6: readResult says `row.step`, which is one more than the steps that are done where the row is in mid-step.
+  it.fails("says the same of a session that waits whoever asks", async () => {
+    const sp = await lab.open();
+    const result = await sp.run(asker(new World()), GO);
+    expect(await (await lab.open()).run(asker(new World()), GO)).toEqual(result);
+  });
+
+  // BUG 15: runs.ts, #finish begins a session anew that was deleted while it waited (and meets BUG 12 then).
+  it.fails("ends with wait when the session is deleted, and begins nothing anew", async () => {
+    const world = new World();
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => {
+        world.log.push("initial");
+        return {};
+      },
+      async step(run) {
+        return run.complete(await run.ask("?"));
+      },
+    });
+    const sp = await lab.open();
+    const running = sp.run(agent, { ...GO, wait: true });
+    running.catch(() => {});
+    await until(async () => (await sp.sessions.load("s"))?.status === "waiting");
+    await (await lab.open()).sessions.delete("s");
+    const result = await orHung(codeOf(running), 1500);
+    expect([world.log, result, await sp.sessions.load("s")]).toEqual([["initial"], "SESSION_DELETED", undefined]);
+  });
+});
