@@ -7,6 +7,7 @@
 
 /** What went wrong, for programs. `docs/errors.md` says for each code what to do. */
 export type SavepointErrorCode =
+  | "AGENT_FAILED"
   | "AGENT_MISMATCH"
   | "AGENT_TOO_OLD"
   | "ALREADY_RUNNING"

@@ -154,9 +154,12 @@ export class Savepoint implements AsyncDisposable {
    * Goes on with whatever of these agents was interrupted, has been told what it asked, is to be woken, or has an input
    * left for it. Any number of processes may do so at once: each run is gone on with by one of them.
    */
-  async recover(agents: readonly Agent[], options: RecoverOptions = {}): Promise<RunHandle[]> {
+  async recover<State, Output>(
+    agents: readonly Agent<never, State, Output>[],
+    options: RecoverOptions = {},
+  ): Promise<RunHandle<State, Output>[]> {
     this.#open();
-    return this.#runs.recover(agents, options);
+    return (await this.#runs.recover(agents, options)) as RunHandle<State, Output>[];
   }
 
   /**

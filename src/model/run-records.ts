@@ -6,6 +6,8 @@
  * whose lease was taken over. It names the session's number too, so that a session that was deleted and begun again
  * cannot be mistaken for what it was.
  */
+import type { ClassRegistry } from "../state/registry.js";
+import { decodeText, encodeText } from "../state/text-value.js";
 import type { CheckpointStatus } from "./checkpoint.js";
 import type { ToolCall } from "./message.js";
 
@@ -58,6 +60,8 @@ export interface JournalRecord {
   readonly count: number;
   /** The checkpoint that the step began with. */
   readonly boundary: number;
+  /** The head of the branch that it belongs to: where there is another one, somebody else has moved the branch. */
+  readonly head: number;
   /** Steps that failed since the last one that did not. */
   readonly failures: number;
   /** Milliseconds of work so far, as of the last boundary. */
@@ -100,19 +104,22 @@ export interface LeftInput {
   readonly input: string;
 }
 
-export function encodeRun(record: RunRecord): string {
-  return JSON.stringify(record);
+/** Questions may have anything in them that a state may: they are a text of their own. */
+export function encodeRun(record: RunRecord, registry: ClassRegistry): string {
+  const { questions, ...fields } = record;
+  return JSON.stringify({ ...fields, ...(questions.length > 0 && { questions: encodeText(questions, registry) }) });
 }
 
-export function decodeRun(value: string): RunRecord {
-  const fields = JSON.parse(value) as RunRecord;
+export function decodeRun(value: string, registry: ClassRegistry): RunRecord {
+  const { questions, ...fields } = JSON.parse(value) as Omit<RunRecord, "questions"> & { questions?: string };
   const { reason, head, key, wakeAt, code, ...rest } = fields;
-  return { ...rest, reason, head, key, wakeAt, code };
+  const asked = questions === undefined ? [] : (decodeText(questions, registry) as Question[]);
+  return { ...rest, reason, head, key, wakeAt, code, questions: asked };
 }
 
 export function encodeJournal(record: JournalRecord): string {
-  const { number, epoch, tape, first, count, boundary, failures, worked, loop, cancel } = record;
-  const fields: unknown[] = [number, epoch, tape, first, count, boundary];
+  const { number, epoch, tape, first, count, boundary, head, failures, worked, loop, cancel } = record;
+  const fields: unknown[] = [number, epoch, tape, first, count, boundary, head];
   if (failures || worked || loop || cancel !== undefined) fields.push(failures, Math.round(worked));
   if (loop || cancel !== undefined) fields.push(loop);
   if (cancel !== undefined) fields.push(cancel);
@@ -120,10 +127,10 @@ export function encodeJournal(record: JournalRecord): string {
 }
 
 export function decodeJournal(value: string): JournalRecord {
-  const [number, epoch, tape, first, count, boundary, failures = 0, worked = 0, loop = "", cancel] = JSON.parse(
+  const [number, epoch, tape, first, count, boundary, head, failures = 0, worked = 0, loop = "", cancel] = JSON.parse(
     value,
-  ) as [number, number, number, number, number, number, number?, number?, string?, string?];
-  return { number, epoch, tape, first, count, boundary, failures, worked, loop, cancel };
+  ) as [number, number, number, number, number, number, number, number?, number?, string?, string?];
+  return { number, epoch, tape, first, count, boundary, head, failures, worked, loop, cancel };
 }
 
 export const encodeOwner = (record: OwnerRecord): string => JSON.stringify(record);

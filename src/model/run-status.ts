@@ -1,8 +1,9 @@
 /** How sessions stand: what their runs say, and whether those who run them are still there. */
 import { SavepointError } from "../errors.js";
+import type { ClassRegistry } from "../state/registry.js";
 import type { FoundRecord } from "../store/scan.js";
-import type { Store } from "../store/store.js";
 import type { Status } from "./checkpoint.js";
+import type { Context } from "./context.js";
 import { ownerKey, runKey } from "./keys.js";
 import { isCertainlyDead } from "./process-identity.js";
 import { decodeOwner, decodeRun, type OwnerRecord, type RunRecord } from "./run-records.js";
@@ -23,23 +24,20 @@ export interface StandingOf {
 }
 
 /** How these branches stand, one for one, read together. */
-export async function readStandings(
-  store: Store,
-  clock: () => number,
-  branches: readonly StandingOf[],
-): Promise<Standing[]> {
+export async function readStandings(context: Context, branches: readonly StandingOf[]): Promise<Standing[]> {
+  const { store, registry } = context;
   if (branches.length === 0) return [];
   const found = await store.get(branches.map(({ sessionId, branch }) => runKey(sessionId, branch)));
-  const runs = branches.map(({ heads }, index) => runOf(found[index], heads));
+  const runs = branches.map(({ heads }, index) => runOf(found[index], heads, registry));
   const held = [...new Set(branches.flatMap(({ heads }, at) => (heads.branch?.record.held && runs[at]?.owner) || []))];
   const owners = new Map<string, OwnerRecord | undefined>();
   const records = held.length > 0 ? await store.get(held.map(ownerKey)) : [];
   for (const [index, owner] of held.entries()) owners.set(owner, readOwner(records[index]));
-  return branches.map(({ heads }, index) => standing(heads, runs[index], owners, clock()));
+  return branches.map(({ heads }, index) => standing(heads, runs[index], owners, context.now()));
 }
 
 /** The run of a branch, if it is that of this very session. */
-export function runOf(record: FoundRecord | undefined, heads: Heads): RunRecord | undefined {
+export function runOf(record: FoundRecord | undefined, heads: Heads, registry: ClassRegistry): RunRecord | undefined {
   if (!record) return undefined;
   if (!("value" in record)) {
     throw new SavepointError(
@@ -47,7 +45,7 @@ export function runOf(record: FoundRecord | undefined, heads: Heads): RunRecord 
       `What is known about a run is damaged: ${record.unreadable}. Its checkpoints are not.`,
     );
   }
-  const run = decodeRun(record.value);
+  const run = decodeRun(record.value, registry);
   return run.number === heads.session?.record.number ? run : undefined;
 }
 

@@ -290,6 +290,9 @@ export class Session<State = unknown> {
   /** Removes all checkpoints and branches. The session lives on, and numbers its checkpoints onwards. Returns how many. */
   async clear(): Promise<number> {
     const cursor = this.#cursor();
+    for await (const { record } of this.#reader.branches()) {
+      if (record.held) await this.#host.release(this.#reader, record.name);
+    }
     return this.#write(cursor, async () => {
       const removed = await clearSession(this.#reader, (heads) => this.#bind(heads));
       this.#host.cursors.resetSession(this.id);

@@ -66,7 +66,7 @@ export class Sessions {
     const reader = new SessionReader(context, checkId(id, "session id"));
     const heads = await reader.heads(MAIN);
     const [notes] = await readHeadNotes(context.store, [heads]);
-    const [standing] = await readStandings(context.store, context.now, [{ sessionId: id, branch: MAIN, heads }]);
+    const [standing] = await readStandings(context, [{ sessionId: id, branch: MAIN, heads }]);
     return toSessionInfo(reader, heads, notes, standing);
   }
 
@@ -99,7 +99,7 @@ export class Sessions {
         branch: MAIN,
         heads: heads ?? { session: undefined, branch: undefined },
       }));
-      const standings = await readStandings(context.store, context.now, branches);
+      const standings = await readStandings(context, branches);
       for (const [index, heads] of found.entries()) {
         const info = heads && toSessionInfo(readers[index] as SessionReader, heads, notes[index], standings[index]);
         if (info && wanted(info)) yield info;

@@ -11,12 +11,11 @@ import {
   type Question,
   type RunRecord,
 } from "../model/run-records.js";
-import { describeBranch } from "../model/session-errors.js";
+import { branchNotFound, describeBranch } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
-import { cloneValue } from "../state/clone.js";
-import { settleElement } from "../state/settle.js";
 import type { Commit, Put } from "../store/store.js";
 import { encodeDue, readView, releaseBranch } from "./claim.js";
+import { settleValue } from "./encoded-value.js";
 import { encodeEntries, type Entry } from "./journal-entry.js";
 
 /** Records an answer. The run is not gone on with: whoever runs it next finds it. */
@@ -41,7 +40,7 @@ export async function recordAnswer(
     const commit: Commit = {
       checks: view.checks,
       puts: [
-        { key: runKey(sessionId, branch), value: encodeRun(answered) },
+        { key: runKey(sessionId, branch), value: encodeRun(answered, reader.context.registry) },
         {
           key: journalKey(sessionId, branch),
           value: encodeJournal({ ...journal, count: journal.count + items.length }),
@@ -61,7 +60,7 @@ function toEntry(question: Question, value: unknown, reader: SessionReader): Ent
   const encode = (result: unknown): Entry => ({
     op: "end",
     index,
-    outcome: { value: settleElement(cloneValue(result, registry)) },
+    outcome: { value: settleValue(result, registry) },
   });
   if (question.kind === "ask") return encode(value);
   const { happened, result } = (value ?? {}) as { happened?: unknown; result?: unknown };
@@ -105,6 +104,7 @@ export async function leaveInput(
     const number = heads.session?.record.number;
     const agent = run?.agent ?? heads.session?.record.agent;
     if (number === undefined || agent === undefined) throw nobodyThere(sessionId, number !== undefined);
+    if (!heads.branch) throw branchNotFound(sessionId, branch);
     const keys = [inboxKey(sessionId, branch), turnKey(sessionId, branch, key ?? ""), dueKey(sessionId, branch)];
     const [counters, turn, due] = await store.get(keys);
     const sameSession = turn && "value" in turn && (JSON.parse(turn.value) as [number])[0] === number;
@@ -177,7 +177,7 @@ export async function requestCancel(
     };
     const commit: Commit = {
       checks: view.checks,
-      puts: [{ key: runKey(sessionId, branch), value: encodeRun(halted) }],
+      puts: [{ key: runKey(sessionId, branch), value: encodeRun(halted, reader.context.registry) }],
       deletes: [dueKey(sessionId, branch)],
     };
     if (await tryCommit(reader, commit)) return "done";

@@ -16,11 +16,13 @@ import type { CommitParts } from "../model/session-commit.js";
 import { agentMismatch, branchNotFound, describeBranch } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import { takeOptions } from "../model/save-options.js";
+import { decodeText, encodeText } from "../state/text-value.js";
 import { shadowToValue } from "../state/value.js";
 import type { Check, Put } from "../store/store.js";
 import type { Agent } from "./agent.js";
 import { type Claim, encodeDue, mayTake, readView, takeBranch, type View } from "./claim.js";
-import { decodeText, encodeText, hashText } from "./encoded-value.js";
+import { callInitial, callReceive, migrateState } from "./agent-code.js";
+import { hashText } from "./encoded-value.js";
 import type { Leases } from "./leases.js";
 import { readResult, type RunResult } from "./result.js";
 
@@ -95,7 +97,8 @@ async function goOn(
   const ended = status === "completed" || status === "failed" || status === "halted";
   if (earlier !== undefined && (ended || earlier < (view.run?.turn ?? 0))) {
     const row = await rowOfTurn(reader, number, head, earlier);
-    if (row) return { result: await readResult(reader, number, row, { status: endOf(row), reason: row.reason }) };
+    if (row)
+      return { result: await readResult(reader, number, branch, row, { status: endOf(row), reason: row.reason }) };
   }
   const { receive } = agent.definition;
   if (status === "completed" && receive) {
@@ -104,11 +107,13 @@ async function goOn(
     if (next) return tryTo(() => takeTurn(host, reader, branch, agent, view, head, next));
   }
   if (status === "completed" || (ended && !request.resume && view.run?.code === undefined)) {
-    return { result: await readResult(reader, number, head, { status, reason: view.run?.reason ?? head.reason }) };
+    return {
+      result: await readResult(reader, number, branch, head, { status, reason: view.run?.reason ?? head.reason }),
+    };
   }
   const { questions = [], wakeAt } = view.run ?? {};
   if (status === "waiting" && (wakeAt === undefined || wakeAt > view.now)) {
-    return { result: await readResult(reader, number, head, { status, questions, wakeAt }) };
+    return { result: await readResult(reader, number, branch, head, { status, questions, wakeAt }) };
   }
   const { input, key, restartStep } = request;
   const hash = input === undefined ? undefined : hashText(input);
@@ -207,7 +212,7 @@ async function start(
   { key }: Request,
   input: string,
 ): Promise<Begun> {
-  const state = await agent.definition.initial(await decodeText(input, reader.context.registry));
+  const state = await callInitial(agent, decodeText(input, reader.context.registry));
   return save(host, reader, branch, agent, view, state, { input, key }, 1, "start");
 }
 
@@ -224,8 +229,10 @@ async function takeTurn(
   const { registry } = reader.context;
   const number = view.heads.session?.record.number as number;
   const before = shadowToValue(await loadShadow(reader, number, head), registry);
-  const received = await agent.definition.receive?.(before, await decodeText(next.input, registry));
-  return save(host, reader, branch, agent, view, received ?? before, next, (view.run?.turn ?? 0) + 1, "input");
+  const version = head.run?.version ?? agent.definition.migrations.length;
+  const current = await migrateState(agent, reader.sessionId, before, version);
+  const state = await callReceive(agent, current, decodeText(next.input, registry));
+  return save(host, reader, branch, agent, view, state, next, (view.run?.turn ?? 0) + 1, "input");
 }
 
 /** Saves the state that the work begins with, and takes the branch in the same commit. */
@@ -272,7 +279,7 @@ async function save(
       };
       claimed = { number, run, journal };
       const puts: Put[] = [
-        { key: runKey(sessionId, branch), value: encodeRun(run) },
+        { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
         { key: dueKey(sessionId, branch), value: encodeDue({ agent: agent.name, due: 0 }) },
         renewal,
@@ -310,12 +317,15 @@ async function save(
   };
   const cursor = host.cursor(reader, branch);
   const row = await cursor.exclusive(async () => {
+    // Others may have worked on it since this process last did.
+    author.admit(await cursor.refresh());
     await cursor.save({ live: state }, options, author, extension);
     return cursor.head as Row;
   });
   const { session } = await reader.heads(branch);
   const createdAt = session?.record.createdAt ?? view.now;
-  return { claim: { ...(claimed as NonNullable<typeof claimed>), createdAt, boundary: row, head: row } };
+  const { tape } = row;
+  return { claim: { ...(claimed as NonNullable<typeof claimed>), createdAt, tape, boundary: row, head: row } };
 }
 
 function newJournal(
@@ -325,6 +335,7 @@ function newJournal(
   const first = journal ? journal.first + journal.count : 0;
   return {
     ...now,
+    head: now.boundary,
     tape: journal?.tape ?? now.tape,
     first,
     count: 0,

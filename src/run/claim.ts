@@ -5,7 +5,17 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { BranchCursor } from "../model/branch-cursor.js";
 import type { Heads, Known, SessionReader } from "../model/session-reader.js";
-import { branchKey, dueKey, inboxKey, journalKey, ownerKey, runKey, sessionKey, tapeName } from "../model/keys.js";
+import {
+  branchKey,
+  dueKey,
+  inboxKey,
+  journalKey,
+  ownerKey,
+  runKey,
+  sessionKey,
+  tapeName,
+  turnKey,
+} from "../model/keys.js";
 import { isCertainlyDead } from "../model/process-identity.js";
 import type { Row } from "../model/records.js";
 import {
@@ -56,7 +66,7 @@ export async function readView(reader: SessionReader, branch: string): Promise<V
   ];
   const [session, head, runRecord, journalRecord, inboxRecord] = await store.get(keys);
   const heads = reader.toHeads(session, head);
-  const run = runOf(runRecord, heads);
+  const run = runOf(runRecord, heads, reader.context.registry);
   const number = heads.session?.record.number;
   const journal = readValue(journalRecord, decodeJournal);
   const inbox = readValue(inboxRecord, decodeInbox);
@@ -114,6 +124,8 @@ export function mayTake(reader: SessionReader, branch: string, view: View, self:
 export interface Claim {
   readonly number: number;
   readonly createdAt: number;
+  /** The branch's own tape. */
+  readonly tape: number;
   readonly run: RunRecord;
   readonly journal: JournalRecord;
   /** The checkpoint that the current step began with. */
@@ -160,10 +172,13 @@ export async function takeBranch(
     more: {
       ...parts,
       puts: [
-        { key: runKey(sessionId, branch), value: encodeRun(run) },
+        { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
         { key: dueKey(sessionId, branch), value: encodeDue({ agent: taking.agent, due: 0 }) },
         await leases.renewal(),
+        ...(view.run === undefined && taking.key !== undefined
+          ? [{ key: turnKey(sessionId, branch, taking.key), value: JSON.stringify([number, run.turn]) }]
+          : []),
       ],
       items:
         resumed.items.frames.length > 0 ? [{ tape: tapeName(number, tape), first, items: resumed.items.frames }] : [],
@@ -179,7 +194,7 @@ export async function takeBranch(
     if (isSavepointError(error, "CONFLICT")) return undefined;
     throw error;
   }
-  return { number, createdAt: session.record.createdAt, run, journal, boundary, head };
+  return { number, createdAt: session.record.createdAt, tape: built.branch.record.tape, run, journal, boundary, head };
 }
 
 function newRun(view: View, number: number, owner: string, taking: Taking): RunRecord {
@@ -230,6 +245,7 @@ async function resumePoint(
     first: 0,
     count: 0,
     boundary: head.seq,
+    head: head.seq,
     failures: 0,
     worked: 0,
     loop: "",
@@ -238,7 +254,7 @@ async function resumePoint(
   const base = known ?? fresh;
   const end = base.first + base.count;
   const boundary = head.run?.midStep ? head.run.boundary : head.seq;
-  const goesOn = known?.boundary === boundary && (!head.run?.midStep || isWithin(head.run.journal, known));
+  const goesOn = known?.head === head.seq;
   const nothing = { tape: base.tape, first: end, frames: [], blobs: new Map<string, Uint8Array>() };
   if (goesOn && !restartStep) return { journal: known, newTape: false, items: nothing };
   // The branch was moved, or is a new one: its head says what belongs to it.
@@ -254,14 +270,18 @@ async function resumePoint(
     ? encodeEntries(keepTools(entries), base.tape, end)
     : { items: frames.map((frame) => moveEntry(frame, recorded?.tape ?? 0, base.tape)), blobs: nothing.blobs };
   return {
-    journal: { ...base, first: end, count: items.length, boundary, failures: 0, loop: goesOn ? base.loop : "" },
+    journal: {
+      ...base,
+      first: end,
+      count: items.length,
+      boundary: goesOn ? base.boundary : boundary,
+      head: head.seq,
+      failures: 0,
+      loop: goesOn ? base.loop : "",
+    },
     newTape: known === undefined,
     items: { ...nothing, frames: items, blobs },
   };
-}
-
-function isWithin(piece: { tape: number; start: number; count: number } | undefined, journal: JournalRecord): boolean {
-  return piece === undefined || (piece.tape === journal.tape && piece.start === journal.first);
 }
 
 /** An entry on another tape; the parts that belong to it stay where they are. */
@@ -310,7 +330,10 @@ export async function releaseBranch(
     }
     if (run) {
       const head = known.record.head?.seq;
-      puts.push({ key: runKey(sessionId, branch), value: encodeRun({ ...run, head, ...change(run) }) });
+      puts.push({
+        key: runKey(sessionId, branch),
+        value: encodeRun({ ...run, head, ...change(run) }, reader.context.registry),
+      });
     }
     const built = buildCommit({
       sessionId,

@@ -108,10 +108,18 @@ function show(value: unknown): string {
 /** How long a result that has come waits for one that came before it and that the step has not asked for again. */
 const PATIENCE = 5000;
 
+/** Who is told about deliveries. */
+export interface DeliveryListener {
+  /** The step does not ask for what it had asked for before. */
+  stuck(effect: RecordedEffect): void;
+  /** It has been given what there is, and had its turn. */
+  quiet(): void;
+}
+
 /** Gives the step its results, one at a time. */
 export class Deliveries {
   readonly #recorded: readonly RecordedEffect[];
-  readonly #onStuck: (effect: RecordedEffect) => void;
+  readonly #told: DeliveryListener;
   #next = 0;
   readonly #live: (() => void)[] = [];
   #resting = false;
@@ -119,10 +127,9 @@ export class Deliveries {
   /** Results given so far. */
   count = 0;
 
-  /** @param onStuck told when the step does not ask for what it had asked for before */
-  constructor(recorded: readonly RecordedEffect[], onStuck: (effect: RecordedEffect) => void) {
+  constructor(recorded: readonly RecordedEffect[], told: DeliveryListener) {
     this.#recorded = recorded;
-    this.#onStuck = onStuck;
+    this.#told = told;
   }
 
   /** The recorded result that comes next and was not given yet. */
@@ -147,6 +154,12 @@ export class Deliveries {
     this.#pump();
   }
 
+  /** Something waits for what the step has not asked for: if it does not, it does something else than it did. */
+  losePatience(): void {
+    const { missing } = this;
+    if (missing) this.#patience ??= setTimeout(() => this.#told.stuck(missing), PATIENCE);
+  }
+
   close(): void {
     clearTimeout(this.#patience);
     this.#live.length = 0;
@@ -158,7 +171,7 @@ export class Deliveries {
     const { missing } = this;
     const give = missing ? missing.waiting : this.#live.shift();
     if (!give) {
-      if (missing && this.#live.length > 0) this.#patience ??= setTimeout(() => this.#onStuck(missing), PATIENCE);
+      if (missing && this.#live.length > 0) this.losePatience();
       return;
     }
     if (missing) this.#next++;
@@ -170,6 +183,7 @@ export class Deliveries {
     setImmediate(() => {
       this.#resting = false;
       this.#pump();
+      if (this.isQuiet) this.#told.quiet();
     });
   }
 }

@@ -1,12 +1,17 @@
-/** Values outside a state: inputs, outputs, answers. */
+/** Values outside a state: inputs, outputs, results. */
 import { createHash } from "node:crypto";
 import { cloneValue } from "../state/clone.js";
-import { decodeState } from "../state/decode.js";
 import { encodeShadow, type Frame } from "../state/encode.js";
+import { ITEM } from "../state/limits.js";
 import type { ClassRegistry } from "../state/registry.js";
-import { settleElement } from "../state/settle.js";
-import { BlobNode, type Shadow } from "../state/shadow.js";
-import { shadowToValue } from "../state/value.js";
+import { settleChild, settleElement } from "../state/settle.js";
+import type { Shadow } from "../state/shadow.js";
+
+/** A value in the form in which it is stored; a long text in parts, so that a state can refer to them. */
+export function settleValue(value: unknown, registry: ClassRegistry): Shadow {
+  const copy = cloneValue(value, registry);
+  return typeof copy === "string" ? settleChild(copy, ITEM) : settleElement(copy);
+}
 
 /** A value as items of a tape: the last of them is the value, those before it are parts of it. */
 export function encodeItems(
@@ -15,24 +20,8 @@ export function encodeItems(
   tape: number,
   next: number,
 ): { items: readonly Frame[]; blobs: ReadonlyMap<string, Uint8Array>; at: number } {
-  const { skeleton, items, blobs } = encodeShadow(settleElement(cloneValue(value, registry)), tape, next);
+  const { skeleton, items, blobs } = encodeShadow(settleValue(value, registry), tape, next);
   return { items: [...items, skeleton], blobs, at: next + items.length };
-}
-
-/** A value as one text, bytes and all. */
-export function encodeText(value: unknown, registry: ClassRegistry): string {
-  return JSON.stringify(cloneValue(value, registry), (_, part: unknown) =>
-    part instanceof BlobNode
-      ? { $: [part.buffer ? "buffer" : "bytes", Buffer.from(part.content).toString("base64")] }
-      : part,
-  );
-}
-
-/** Reads what {@link encodeText} wrote. */
-export async function decodeText(text: string, registry: ClassRegistry): Promise<unknown> {
-  const nothing = { items: async () => [], blob: async () => ({ unreadable: "a text has no blobs" }) };
-  const shadow: Shadow = await decodeState({ json: text, refs: "" }, 0, nothing);
-  return shadowToValue(shadow, registry);
 }
 
 /** Tells inputs apart. */

@@ -15,6 +15,7 @@ import type { JournalRecord, Question, RunRecord } from "../model/run-records.js
 import type { SessionReader } from "../model/session-reader.js";
 import { shadowToValue } from "../state/value.js";
 import type { Agent } from "./agent.js";
+import { migrateState } from "./agent-code.js";
 import { type Claim, releaseBranch } from "./claim.js";
 import type { Completion } from "./completion.js";
 import { Cancelled, Journal, leaseLost } from "./journal.js";
@@ -31,7 +32,7 @@ import { shouldCheckpoint } from "./strategy.js";
 const GRACE = 5000;
 
 /** Errors of the agent's own making: the run is halted, and tried again when it is run again. */
-const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_TOO_OLD"] as const;
+const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_FAILED", "AGENT_TOO_OLD"] as const;
 
 export interface ExecutionHost {
   readonly cursors: Cursors;
@@ -57,7 +58,9 @@ export class Execution {
   readonly #detector: LoopDetector | undefined;
   readonly #began: number;
   #steps: number;
+  /** What the session had used at the last boundary, and by now. */
   #usage: Usage | undefined;
+  #used: Usage | undefined;
   #state: unknown;
   #current: Step | undefined;
   #stopping: Error | undefined;
@@ -134,6 +137,7 @@ export class Execution {
       const end = await step.execute(() => definition.step(new StepRun(step, host)));
       this.#current = undefined;
       this.#state = step.state;
+      this.#used = step.usage;
       if (end.kind === "fatal") {
         await this.#settle(step);
         throw end.error;
@@ -160,7 +164,7 @@ export class Execution {
   }
 
   #stepHost(): StepHost {
-    const { number, createdAt, head } = this.#claim;
+    const { number, createdAt, tape } = this.#claim;
     const { sessionId, context } = this.#reader;
     return {
       context,
@@ -174,7 +178,7 @@ export class Execution {
       detector: this.#detector,
       usage: this.#usage,
       patience: this.#host.lease / 2,
-      keySeed: `${sessionId} ${createdAt} ${number} ${head.tape} ${this.branch} ${this.#journal.record.boundary}`,
+      keySeed: `${sessionId} ${createdAt} ${number} ${tape} ${this.#journal.record.boundary}`,
       overLimit: (usage) => this.#overLimit(usage),
       checkpoint: (trigger, taken) => this.#checkpoint(trigger, taken),
       emit: (event) => this.#emit(event),
@@ -202,19 +206,8 @@ export class Execution {
     this.#saver.forgetResults();
     this.#saver.noteResults(results);
     this.#detector?.load(loop);
-    return { state: this.#migrate(state, row.run?.version ?? this.agent.definition.migrations.length), entries };
-  }
-
-  /** Brings a state of an earlier version of the agent up to date. */
-  #migrate(state: unknown, version: number): unknown {
-    const { migrations, name } = this.agent.definition;
-    if (version > migrations.length) {
-      throw new SavepointError(
-        "AGENT_TOO_OLD",
-        `Session ${JSON.stringify(this.#reader.sessionId)} was saved by version ${version} of agent ${JSON.stringify(name)}; this is version ${migrations.length}. Run it with the newer one.`,
-      );
-    }
-    return migrations.slice(version).reduce<unknown>((older, migrate) => migrate(older) ?? older, state);
+    const version = row.run?.version ?? this.agent.definition.migrations.length;
+    return { state: await migrateState(this.agent, this.#reader.sessionId, state, version), entries };
   }
 
   #overLimit(used: Required<Usage>): string | undefined {
@@ -308,6 +301,7 @@ export class Execution {
   /** A checkpoint in the middle of a step, with everything that is to be recorded. */
   async #checkpoint(trigger: string, entries: number): Promise<void> {
     this.#state = this.#current?.state ?? this.#state;
+    if (this.#saver.hasCheckpoint(entries)) return this.#journal.flush();
     await this.#save({ status: "running", trigger, midStep: true, shown: true, held: true, entries });
   }
 
@@ -359,7 +353,7 @@ export class Execution {
     }
     this.#journal.adopt(found);
     try {
-      return await this.#halt(`cancelled: ${reason}`);
+      return await this.#halt(`cancelled: ${reason}`, this.#used ?? this.#usage);
     } catch (error) {
       return this.#fail(error as Error);
     }

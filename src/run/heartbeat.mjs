@@ -1,27 +1,36 @@
-/** The thread that renews the lease of its process, however busy that is. It is told when to start and when to stop. */
+/**
+ * The thread that renews the lease of its process, however busy that is. It is told when to start, to stop and to end. The
+ * store is opened when it is first needed: most runs are over before.
+ */
 import { parentPort, workerData } from "node:worker_threads";
 
 /** @import { HeartbeatData } from "./leases.js" */
 /** @import { Store } from "../store/store.js" */
 
 const { module, url, key, lease, every, process: owner } = /** @type {HeartbeatData} */ (workerData);
-const { openStore } = await import(module);
-// If the power fails, nobody is left who could need the lease.
-/** @type {Store} */
-const store = await openStore(url, { durability: "process" });
+/** @type {Store | undefined} */
+let store;
 /** @type {NodeJS.Timeout | undefined} */
 let timer;
 let beat = Promise.resolve();
 
 async function renew() {
-  const until = (await store.now()) + lease;
-  await store.commit({ puts: [{ key, value: JSON.stringify({ until, process: owner }) }] });
+  // If the power fails, nobody is left who could need the lease.
+  store ??= await (await import(module)).openStore(url, { durability: "process" });
+  const until = (await /** @type {Store} */ (store).now()) + lease;
+  await store?.commit({ puts: [{ key, value: JSON.stringify({ until, process: owner }) }] });
+}
+
+async function end() {
+  await beat;
+  await store?.close();
+  parentPort?.close();
 }
 
 parentPort?.on("message", (/** @type {"start" | "stop" | "close"} */ told) => {
   clearInterval(timer);
-  // A beat that fails ends the thread, and the main one goes on with it.
-  if (told === "start") timer = setInterval(() => void (beat = renew()), every);
-  else if (told === "close") void beat.then(() => store.close()).then(() => parentPort?.close());
+  // One after another. A beat that fails ends the thread, and the main one goes on with it.
+  if (told === "start") timer = setInterval(() => void (beat = beat.then(renew)), every);
+  else if (told === "close") void end();
 });
 parentPort?.postMessage("ready");

@@ -15,7 +15,7 @@ import type { SessionReader } from "../model/session-reader.js";
 import type { ItemRun } from "../store/store.js";
 import type { Entry } from "./journal-entry.js";
 import { encodeItems } from "./encoded-value.js";
-import { encodeEntries, type StoredResult } from "./journal-entry.js";
+import { type EncodedEntries, encodeEntries, type StoredResult } from "./journal-entry.js";
 
 /** Somebody wants the run to stop. */
 export class Cancelled extends Error {
@@ -25,15 +25,15 @@ export class Cancelled extends Error {
 }
 
 /** What a write may change about the journal beside its entries. */
-export type JournalChange = Partial<Pick<JournalRecord, "failures" | "worked" | "loop" | "cancel">>;
+export type JournalChange = Partial<Pick<JournalRecord, "head" | "failures" | "worked" | "loop" | "cancel">>;
 
-/** A step that is over. */
-export interface Boundary {
-  /** The checkpoint that the next one begins with. */
-  readonly seq: number;
-  /** Are the entries written, for whoever wants to know how it came to this? */
-  readonly keep: boolean;
-  readonly output?: { readonly value: unknown } | undefined;
+/** Entries, encoded where they will be. */
+export interface PreparedEntries extends EncodedEntries {
+  /** How many they are. */
+  readonly taken: number;
+  /** How many were written before them. */
+  readonly written: number;
+  readonly output: ReturnType<typeof encodeItems> | undefined;
 }
 
 /** What a write does to the journal. */
@@ -91,6 +91,11 @@ export class Journal {
     return this.#pending.length > 0;
   }
 
+  /** Entries that wait to be written. */
+  get pendingCount(): number {
+    return this.#pending.length;
+  }
+
   /** Adds an entry. It is written with the next write, at the latest when the event loop has had its turn. */
   add(entry: Entry): void {
     this.#pending.push(entry);
@@ -109,7 +114,7 @@ export class Journal {
     this.#flushing ??= Promise.resolve().then(() => {
       return this.exclusive(async () => {
         this.#flushing = undefined;
-        if (this.#pending.length > 0) await this.#commit(this.write());
+        if (this.#pending.length > 0) await this.#commit(this.write(this.prepare()));
       });
     });
     return this.#flushing;
@@ -156,25 +161,41 @@ export class Journal {
 
   /** Changes the record, and writes all that was added with it. */
   async note(change: JournalChange): Promise<void> {
-    await this.exclusive(() => this.#commit(this.write(change)));
+    await this.exclusive(() => this.#commit(this.write(this.prepare(), change)));
   }
 
   /**
-   * What a write of all that was added looks like, with changes to the record beside it. To be called inside
-   * {@link exclusive}, and {@link written} after it.
+   * Encodes all that was added, once: where it will be is known, and parts that have their places are not written again.
+   * To be called inside {@link exclusive}.
+   *
+   * @param output written behind it
    */
-  write(change: JournalChange = {}, boundary?: Boundary): JournalWrite {
+  prepare(keep = true, output?: { readonly value: unknown }): PreparedEntries {
+    const { tape, first, count } = this.#record;
+    const next = first + count;
+    const encoded = encodeEntries(keep ? this.#pending : [], tape, next);
+    const end = next + encoded.items.length;
+    return {
+      ...encoded,
+      taken: this.#pending.length,
+      written: this.added - this.#pending.length,
+      output: output && encodeItems(output.value, this.#reader.context.registry, tape, end),
+    };
+  }
+
+  /** What a write of what was prepared looks like, with changes to the record beside it; {@link written} comes after it. */
+  write(
+    { items, blobs, results, ends, taken, written, output }: PreparedEntries,
+    change: JournalChange = {},
+    boundary?: number,
+  ): JournalWrite {
     const before = this.#record;
-    const entries = boundary && !boundary.keep ? [] : this.#pending;
     const next = before.first + before.count;
-    const { items, blobs, results, ends } = encodeEntries(entries, before.tape, next);
-    const end = next + items.length;
-    const output =
-      boundary?.output && encodeItems(boundary.output.value, this.#reader.context.registry, before.tape, end);
     const all = output ? [...items, ...output.items] : items;
-    const record: JournalRecord = boundary
-      ? { ...before, ...change, first: next + all.length, count: 0, boundary: boundary.seq }
-      : { ...before, ...change, count: before.count + items.length };
+    const record: JournalRecord =
+      boundary !== undefined
+        ? { ...before, ...change, first: next + all.length, count: 0, boundary, head: boundary }
+        : { ...before, ...change, count: before.count + items.length };
     const value = encodeJournal(record);
     const key = journalKey(this.#reader.sessionId, this.#branch);
     const run: ItemRun = { tape: tapeName(before.number, before.tape), first: next, items: all };
@@ -184,9 +205,7 @@ export class Journal {
       items: all.length > 0 ? [run] : [],
       blobs: new Map([...blobs, ...(output?.blobs ?? [])]),
     };
-    const written = this.added - this.#pending.length;
-    const countAfter = (added = this.added): number => before.count + (ends[added - written - 1] ?? 0);
-    const taken = this.#pending.length;
+    const countAfter = (added = written + taken): number => before.count + (ends[added - written - 1] ?? 0);
     return { parts, record, value, taken, results, countAfter, output: output?.at };
   }
 
@@ -195,7 +214,6 @@ export class Journal {
     this.#record = write.record;
     this.#value = write.value;
     this.#pending = this.#pending.slice(write.taken);
-    this.#onResults(write.results);
   }
 
   /** Nothing is written any more. */
@@ -221,6 +239,7 @@ export class Journal {
       blobs: [...(parts.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes })),
     });
     this.written(write);
+    this.#onResults(write.results);
   }
 
   #fail(error: Error): Error {

@@ -73,8 +73,9 @@ export class Leases {
 
   #start(): void {
     if (!this.#worker && this.#url !== undefined) this.#worker = this.#startWorker(this.#url);
-    if (this.#worker) this.#worker.postMessage("start");
-    else this.#startTimer();
+    this.#worker?.postMessage("start");
+    // Until the thread is there, or if it does not come.
+    if (!this.#ready) this.#startTimer();
   }
 
   #stop(): void {
@@ -108,10 +109,15 @@ export class Leases {
     const worker = new Worker(program, { workerData, execArgv: [] });
     worker.unref();
     this.#ready = false;
-    worker.once("message", () => (this.#ready = true));
+    worker.once("message", () => {
+      this.#ready = true;
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    });
     worker.on("error", (error) => {
       if (this.#worker !== worker) return;
       this.#worker = undefined;
+      this.#ready = false;
       this.#report(error);
       this.#startTimer();
     });
@@ -122,8 +128,7 @@ export class Leases {
     const worker = this.#worker;
     this.#worker = undefined;
     if (!worker) return;
-    // One that has not opened the store yet has nothing to let go of.
-    if (!this.#ready) return void (await worker.terminate());
+    // It is not terminated: SQLite must not be torn down while it is being opened.
     worker.ref();
     await new Promise<void>((resolve) => {
       worker.once("exit", () => resolve());

@@ -2,6 +2,7 @@
  * Errors as they are recorded: name, message, code and cause, and what says that they will pass. The step gets the same
  * copy whether the effect has just failed or failed before a crash, so that it cannot tell the two apart.
  */
+import { SavepointError, type SavepointErrorCode } from "../errors.js";
 import { isTransient } from "./retry.js";
 
 export interface RecordedError {
@@ -41,11 +42,15 @@ export function recordError(thrown: unknown, depth = 0): RecordedError {
 /** @param stack where it was thrown, if that is known */
 export function reviveError(recorded: RecordedError, stack?: string): Error {
   const { name, message, code, status, transient, cause } = recorded;
-  const error = new (CLASSES[name] ?? Error)(message, cause && { cause: reviveError(cause) });
+  const options = cause && { cause: reviveError(cause) };
+  const error =
+    name === "SavepointError"
+      ? new SavepointError(code as SavepointErrorCode, message, options)
+      : new (CLASSES[name] ?? Error)(message, options);
   const set = (key: string, value: unknown): void =>
     void Object.defineProperty(error, key, { value, writable: true, configurable: true, enumerable: false });
   if (error.name !== name) set("name", name);
-  if (code !== undefined) Object.assign(error, { code });
+  if (code !== undefined && !("code" in error)) Object.assign(error, { code });
   if (status !== undefined) Object.assign(error, { status });
   if (transient) Object.assign(error, { transient });
   set("stack", stack ?? `${name}: ${message}\n    (recorded in an earlier attempt)`);

@@ -81,13 +81,15 @@ export function toResult(session: string, branch: string, state: unknown, fields
 export async function readResult(
   reader: SessionReader,
   number: number,
+  branch: string,
   row: Row,
   fields: Omit<ResultFields, "usage" | "steps" | "output">,
 ): Promise<RunResult> {
   const { registry } = reader.context;
   const state = shadowToValue(await loadShadow(reader, number, row), registry);
   const output = fields.status === "completed" ? await readOutput(reader, number, row) : undefined;
-  return toResult(reader.sessionId, row.branch, state, { ...fields, output, usage: row.usage, steps: row.step });
+  const steps = row.run?.midStep ? row.step - 1 : row.step;
+  return toResult(reader.sessionId, branch, state, { ...fields, output, usage: row.usage, steps });
 }
 
 async function readOutput(reader: SessionReader, number: number, row: Row): Promise<unknown> {

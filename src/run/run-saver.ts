@@ -14,11 +14,8 @@ import type { Heads, SessionReader } from "../model/session-reader.js";
 import { Recorded } from "../state/recorded.js";
 import type { Agent } from "./agent.js";
 import { type Claim, encodeDue } from "./claim.js";
-import { type Journal, type JournalWrite, leaseLost } from "./journal.js";
+import { type Journal, type JournalWrite, leaseLost, type PreparedEntries } from "./journal.js";
 import type { StoredResult } from "./journal-entry.js";
-
-/** Smaller results are copied into the state: referring to them would cost as much. */
-const MIN_SHARED = 1024;
 
 /** What is saved, and how. */
 export interface Saving {
@@ -92,7 +89,15 @@ export class RunSaver {
 
   /** Results that are stored already: a state that they become part of refers to them. */
   noteResults(results: readonly StoredResult[]): void {
-    for (const result of results) if (result.bytes >= MIN_SHARED) this.#recorded.add(result);
+    for (const result of results) this.#recorded.add(result);
+  }
+
+  /** Is there a checkpoint already of the moment when so many entries had been added? */
+  hasCheckpoint(added: number): boolean {
+    const { record } = this.#journal;
+    const { run, seq } = this.#cursor.head ?? {};
+    const here = seq === record.head && run?.midStep === true && run.journal?.count === record.count;
+    return here && added <= this.#journal.added - this.#journal.pendingCount;
   }
 
   forgetResults(): void {
@@ -101,11 +106,14 @@ export class RunSaver {
 
   async save(saving: Saving): Promise<CheckpointInfo> {
     return this.#journal.exclusive(async () => {
+      const entries = this.#journal.prepare(saving.midStep || saving.shown, saving.output);
+      // What is written along with the state can be referred to as well.
+      this.noteResults(entries.results);
       for (;;) {
         const over = saving.run !== undefined && saving.run.status !== "waiting";
         const inbox = over ? await this.#readInbox() : undefined;
         try {
-          return await this.#commit(saving, inbox);
+          return await this.#commit(saving, entries, inbox);
         } catch (error) {
           // An input was left meanwhile.
           if (!inbox || !isSavepointError(error, "CONFLICT") || !failedOver(error, inbox.key)) throw error;
@@ -114,7 +122,7 @@ export class RunSaver {
     });
   }
 
-  async #commit(saving: Saving, inbox: Inbox | undefined): Promise<CheckpointInfo> {
+  async #commit(saving: Saving, entries: PreparedEntries, inbox: Inbox | undefined): Promise<CheckpointInfo> {
     const journal = this.#journal;
     const { midStep, shown, held, step, status, trigger, usage, reason } = saving;
     const registry = this.#reader.context.registry;
@@ -128,7 +136,7 @@ export class RunSaver {
       recorded: this.#recorded,
       build: (place) => {
         seq = place.seq;
-        write = this.#writeJournal(saving, seq);
+        write = this.#writeJournal(saving, entries, seq);
         return this.#parts(saving, write, seq, inbox);
       },
     };
@@ -146,12 +154,12 @@ export class RunSaver {
   }
 
   /** In the middle of a step the journal goes on; at its end it begins anew behind what was written. */
-  #writeJournal({ midStep, shown, output, worked, loop, failures }: Saving, seq: number): JournalWrite {
+  #writeJournal({ midStep, worked, loop, failures }: Saving, entries: PreparedEntries, seq: number): JournalWrite {
     const { record } = this.#journal;
     const change = { worked, failures: failures ?? (midStep ? record.failures : 0), cancel: undefined };
     return midStep
-      ? this.#journal.write(change)
-      : this.#journal.write({ ...change, loop }, { seq, keep: shown, output });
+      ? this.#journal.write(entries, { ...change, head: seq })
+      : this.#journal.write(entries, { ...change, loop }, seq);
   }
 
   /** What a checkpoint's commit has beside the checkpoint. */
@@ -167,7 +175,10 @@ export class RunSaver {
     const checks = [...(write.parts.checks ?? [])];
     const deletes: string[] = [];
     if (saving.run) {
-      puts.push({ key: runKey(sessionId, this.#branch), value: encodeRun({ ...this.run, ...saving.run, head: seq }) });
+      puts.push({
+        key: runKey(sessionId, this.#branch),
+        value: encodeRun({ ...this.run, ...saving.run, head: seq }, this.#reader.context.registry),
+      });
       const key = dueKey(sessionId, this.#branch);
       const due = this.#dueAfter(saving, inbox);
       if (due === undefined) deletes.push(key);

@@ -8,6 +8,8 @@ import { MAIN } from "../model/records.js";
 import type { RunEvent, RunEventBody } from "../model/run-events.js";
 import { decodeJournal, decodeOwner } from "../model/run-records.js";
 import { SessionReader } from "../model/session-reader.js";
+import { cloneValue } from "../state/clone.js";
+import { shadowToValue } from "../state/value.js";
 import { scan } from "../store/scan.js";
 import type { Agent } from "./agent.js";
 import { leaveInput, recordAnswer, requestCancel } from "./answers.js";
@@ -23,7 +25,8 @@ import { waitForChange } from "./watch.js";
 /** How a session is run. */
 export interface RunOptions<Input = unknown> {
   readonly session: string;
-  readonly input: Input;
+  /** What to work on. A session that is there can be gone on with without saying it again. */
+  readonly input?: Input;
   /** The same input under the same key is taken once, however often it is given. */
   readonly key?: string;
   /** @default "main" */
@@ -45,6 +48,8 @@ export interface RunOptions<Input = unknown> {
    * @default false
    */
   readonly wait?: boolean;
+  /** Told what happens in the run, from its beginning. */
+  readonly onEvent?: (event: RunEvent) => void;
 }
 
 /** How what was interrupted is recovered. */
@@ -79,7 +84,7 @@ export class Runs {
   readonly #leases: Leases;
   readonly #live = new Map<string, Live>();
   #looking: NodeJS.Timeout | undefined;
-  #looked: Promise<void> | undefined;
+  #isLooking = false;
   #closed = false;
 
   /** @param url what another thread can open the store with, if it can */
@@ -91,14 +96,34 @@ export class Runs {
   }
 
   async run(agent: Agent, options: RunOptions): Promise<RunResult> {
-    const wanted = { ...options, input: { value: options.input } };
-    return this.#finish(agent, wanted, await this.#start(agent, wanted));
+    const wanted = toWanted(options);
+    const unlisten = this.#listen(wanted);
+    try {
+      return await this.#finish(agent, wanted, await this.#start(agent, wanted));
+    } finally {
+      unlisten();
+    }
   }
 
   async start(agent: Agent, options: RunOptions): Promise<RunHandle> {
-    const wanted = { ...options, input: { value: options.input } };
-    const started = await this.#start(agent, wanted);
-    return this.#handle(options.session, options.branch ?? MAIN, this.#finish(agent, wanted, started));
+    const wanted = toWanted(options);
+    const unlisten = this.#listen(wanted);
+    try {
+      const started = await this.#start(agent, wanted);
+      const finished = this.#finish(agent, wanted, started).finally(unlisten);
+      return this.#handle(wanted.session, wanted.branch ?? MAIN, finished);
+    } catch (error) {
+      unlisten();
+      throw error;
+    }
+  }
+
+  /** Tells whoever wants to know what happens in a run. Returns the function that ends that. */
+  #listen({ session, branch = MAIN, onEvent }: Wanted): () => void {
+    if (!onEvent) return () => {};
+    return this.#context.events.on("run", (event) => {
+      if (event.sessionId === session && event.branch === branch) onEvent(event);
+    });
   }
 
   /** How it ends: after inputs that were left before this one, and after waiting, if that is wanted. */
@@ -107,7 +132,7 @@ export class Runs {
     const reader = this.#reader(session);
     for (let started = first; ; started = await this.#start(agent, wanted)) {
       const result = "finished" in started ? await started.finished : started.result;
-      if (!result) throw new SavepointError("SESSION_NOT_FOUND", `Session ${JSON.stringify(session)} does not exist.`);
+      if (!result) throw nothingThere(session);
       const another = "finished" in started && !isTurnOf(started.execution, wanted, reader);
       if (another && result.status === "completed") continue;
       if (!wanted.wait || result.status !== "waiting") return result;
@@ -148,8 +173,13 @@ export class Runs {
       if (!("finished" in started)) return undefined;
       return this.#handle(session, branch, this.#finish(agent, wanted, started));
     } catch (error) {
-      if (error instanceof SavepointError && SKIPPED.has(error.code)) return undefined;
-      throw error;
+      if (!(error instanceof SavepointError) || STORE_ERRORS.has(error.code)) throw error;
+      // The others are to go on all the same.
+      if (!SKIPPED.has(error.code)) {
+        const message = `session ${JSON.stringify(session)} could not be recovered`;
+        this.#context.events.emit("backgroundFailure", { message, error });
+      }
+      return undefined;
     }
   }
 
@@ -226,7 +256,15 @@ export class Runs {
     if (!same || (key !== undefined && live.key !== undefined && key !== live.key)) {
       throw inputMismatch(session, branch);
     }
-    return started;
+    if (!("finished" in started)) return started;
+    // Each caller gets a state of its own.
+    const finished = started.finished.then((result) => ({ ...result, state: this.#copy(result.state) }));
+    return { ...started, finished };
+  }
+
+  #copy(state: unknown): unknown {
+    const { registry } = this.#context;
+    return shadowToValue(cloneValue(state, registry), registry);
   }
 
   #begin(reader: SessionReader, branch: string, agent: Agent, request: Request): Promise<Started> {
@@ -283,9 +321,11 @@ export class Runs {
   #lookAround(): void {
     const report = (error: unknown): void =>
       this.#context.events.emit("backgroundFailure", { message: "runs could not be looked after", error });
-    this.#looked ??= this.#look()
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    void this.#look()
       .catch(report)
-      .finally(() => (this.#looked = undefined));
+      .finally(() => (this.#isLooking = false));
   }
 
   /** Has somebody taken over what runs here, or wants it stopped? */
@@ -343,8 +383,23 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "BRANCH_NOT_FOUND",
 ]);
 
+/** Errors that the next session would meet as well. */
+const STORE_ERRORS: ReadonlySet<string> = new Set(["BUSY", "CLOSED", "IO_FAILED", "STORE_FAILED"]);
+
 function keyOf(session: string, branch: string): string {
   return `${session}\t${branch}`;
+}
+
+/** Whether there is an input is for the caller to say: `undefined` is one as well. */
+function toWanted(options: RunOptions): Wanted {
+  return { ...options, input: "input" in options ? { value: options.input } : undefined };
+}
+
+function nothingThere(session: string): SavepointError {
+  return new SavepointError(
+    "SESSION_NOT_FOUND",
+    `Session ${JSON.stringify(session)} does not exist. Give sp.run() an input to begin it with.`,
+  );
 }
 
 /** Was it this input that was worked on, and not one that was left before it? */

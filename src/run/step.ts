@@ -3,16 +3,16 @@ import { SavepointError } from "../errors.js";
 import type { Usage } from "../model/checkpoint.js";
 import type { Context } from "../model/context.js";
 import type { ToolCall } from "../model/message.js";
-import type { LoopVerdict, RunEventBody } from "../model/run-events.js";
+import type { EffectKind, LoopVerdict, RunEventBody } from "../model/run-events.js";
 import type { Question } from "../model/run-records.js";
 import { cloneValue } from "../state/clone.js";
-import { settleElement } from "../state/settle.js";
 import { shadowToValue } from "../state/value.js";
 import type { Duration } from "../store/duration.js";
 import type { TakenDefinition } from "./agent.js";
 import { type Attempted, attemptEffect } from "./attempt.js";
 import { Completion } from "./completion.js";
 import { Deliveries, describeCall, isSameCall, type RecordedEffect, RecordedEffects } from "./effects.js";
+import { settleValue } from "./encoded-value.js";
 import { IdempotencyKeys } from "./idempotency.js";
 import type { Journal } from "./journal.js";
 import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./journal-entry.js";
@@ -128,7 +128,10 @@ export class Step {
     this.#recorded = new RecordedEffects(entries);
     this.#usage = { tokens: host.usage?.tokens ?? 0, cost: host.usage?.cost ?? 0 };
     this.#keys = new IdempotencyKeys(host.keySeed);
-    this.#deliveries = new Deliveries(this.#recorded.ordered, (effect) => this.#differs(effect, undefined));
+    this.#deliveries = new Deliveries(this.#recorded.ordered, {
+      stuck: (effect) => this.#differs(effect, undefined),
+      quiet: () => this.#considerSuspending(),
+    });
   }
 
   get usage(): Required<Usage> {
@@ -254,6 +257,7 @@ export class Step {
     const { onUnknown } = settings;
     const unknown = recorded?.unknown ?? kept?.unknown ?? false;
     const before = journal.added;
+    const describe = (): string => describeCall(started, context.registry);
     if (kept || (onUnknown !== "retry" && !unknown)) {
       // An intent that is written already, and that nobody has taken back, need not be written again.
       journal.add({ op: "start", index, started });
@@ -263,27 +267,27 @@ export class Step {
     if (unknown && onUnknown === "fail") return { outcome: { error: recordError(this.#outcomeUnknown(begun)) } };
     if (unknown && onUnknown === "verify") {
       const verdict = await this.#verify(begun, settings);
-      if (verdict.happened) return this.#encode({ value: verdict.result }, settings);
+      if (verdict.happened) return this.#encode({ value: verdict.result }, settings, describe);
     }
     if (!(await this.#durable(before, !recorded && !kept)) || this.#over) return undefined;
     const { kind, name, callId } = started;
     this.#host.emit({ type: "effect", kind, name, callId, phase: "start" });
     const attempted = await attemptEffect(run, begun.key, settings, {
       signal,
-      describe: () => describeCall(started, context.registry),
+      describe,
       onRetry: (attempt, error, delay) =>
         this.#host.emit({ type: "retry", name, attempt, delay, reason: String(error) }),
       onPart: settings.emit,
     });
     // It was told to stop, and did: whether it happened is as unknown as after a crash.
     if (signal.aborted && "error" in attempted) return undefined;
-    return this.#encode(attempted, settings);
+    return this.#encode(attempted, settings, describe);
   }
 
   /** Writes down how it went, and gives it to the step when its turn has come. */
   #record(begun: Begun, { outcome, given, usage }: Ended): Promise<unknown> {
     const { index, started, recorded, intent } = begun;
-    const { journal, definition } = this.#host;
+    const { journal } = this.#host;
     // Who it was is written once, with its intent if it has one.
     const who = recorded || intent ? {} : { started };
     journal.add({ op: "end", index, ...who, outcome, ...(usage && { usage }) });
@@ -291,8 +295,6 @@ export class Step {
     const { kind, name, callId } = started;
     const error = "error" in outcome ? { error: outcome.error.message } : {};
     this.#host.emit({ type: "effect", kind, name, callId, phase: "end", ...error });
-    const event = kind === "tool" ? "toolCallComplete" : kind === "llm" ? "llmResponse" : undefined;
-    if (event && shouldCheckpoint(definition.strategy, event, this.#host.step)) this.#due = TRIGGERS[event];
     return this.#give(begun, outcome, usage, given, (give) => this.#deliveries.live(give));
   }
 
@@ -312,6 +314,7 @@ export class Step {
     return new Promise((resolve, reject) => {
       deliver(() => {
         addUsage(this.#usage, usage);
+        this.#noteDue(started.kind);
         if ("error" in outcome) {
           const error = reviveError(outcome.error, given && "error" in given ? stackOf(given.error) : undefined);
           this.#errors.set(error, { index, delivered: this.#deliveries.count });
@@ -324,6 +327,13 @@ export class Step {
         resolve(value);
       });
     });
+  }
+
+  /** Is this what the strategy wants a checkpoint for? */
+  #noteDue(kind: EffectKind): void {
+    const event = kind === "tool" ? "toolCallComplete" : kind === "llm" ? "llmResponse" : undefined;
+    const { definition, step } = this.#host;
+    if (event && shouldCheckpoint(definition.strategy, event, step)) this.#due = TRIGGERS[event];
   }
 
   /** Looks whether the model goes round in circles. */
@@ -395,12 +405,22 @@ export class Step {
 
   /** What the world says about a tool that was interrupted. */
   async #verify({ started, key }: Begun, { verify }: EffectSettings): Promise<Verdict> {
-    const verdict = await verify?.({ idempotencyKey: key(), signal: this.#host.signal, attempt: 1 });
+    const verdict = verify && (await this.#asked(verify, key));
     if (typeof verdict?.happened === "boolean") return verdict;
     throw new SavepointError(
       "INVALID_ARGUMENT",
       `${JSON.stringify(started.name)} has onUnknown: "verify": that needs a function verify, which returns { happened: true, result } or { happened: false }.`,
     );
+  }
+
+  /** Asks the world, again for a while if it does not answer. */
+  async #asked(verify: NonNullable<EffectSettings["verify"]>, key: () => string): Promise<Verdict> {
+    const { signal } = this.#host;
+    const settings = { timeout: undefined, retry: {} };
+    const host = { signal, describe: () => "verify()", onRetry: () => {}, onPart: undefined };
+    const asked = await attemptEffect(verify, key, settings, host);
+    if ("error" in asked) throw asked.error;
+    return asked.value as Verdict;
   }
 
   #whetherItHappened({ index, started }: Begun): Question {
@@ -419,14 +439,17 @@ export class Step {
   }
 
   /** A result in the form in which it is recorded. One that cannot be stored is recorded as the error that says so. */
-  #encode(attempted: Attempted, settings: EffectSettings): Ended {
+  #encode(attempted: Attempted, settings: EffectSettings, describe: () => string): Ended {
     if ("error" in attempted) return { outcome: { error: recordError(attempted.error) }, given: attempted };
     try {
       const usage = settings.usageOf?.(attempted.value);
-      const value = settleElement(cloneValue(attempted.value, this.#host.context.registry));
+      const value = settleValue(attempted.value, this.#host.context.registry);
       return { outcome: { value }, given: attempted, ...(usage && { usage }) };
     } catch (error) {
-      return { outcome: { error: recordError(error) }, given: { error } };
+      // Never left unknown: it has happened, whatever came of it.
+      const message = `What ${describe()} returned cannot be stored, and this is recorded in its place. ${(error as Error).message}`;
+      const refused = new SavepointError("INVALID_STATE", message, { cause: error });
+      return { outcome: { error: recordError(refused) }, given: { error: refused } };
     }
   }
 
@@ -442,8 +465,9 @@ export class Step {
     if (this.#suspensions.size === 0 || this.#inFlight > 0 || this.#over) return;
     setImmediate(() => {
       const waits = this.#suspensions.size > 0 && this.#inFlight === 0 && !this.#over;
-      if (!waits || this.#deliveries.missing) return;
-      if (!this.#deliveries.isQuiet) return this.#considerSuspending();
+      if (!waits || !this.#deliveries.isQuiet) return;
+      // It has not asked for all that was recorded: give it time to.
+      if (this.#deliveries.missing) return this.#deliveries.losePatience();
       const { questions, wakeAt } = this.#suspensions;
       this.#finish({ kind: "suspended", questions, wakeAt });
     });

@@ -4,8 +4,9 @@ import type { CheckpointInfo, Status } from "../model/checkpoint.js";
 import type { Context } from "../model/context.js";
 import { journalKey, runKey } from "../model/keys.js";
 import type { EffectKind } from "../model/run-events.js";
-import { decodeJournal, type Question } from "../model/run-records.js";
+import { decodeJournal, decodeRun, type Question } from "../model/run-records.js";
 import { readStandings } from "../model/run-status.js";
+import { sessionDeleted } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import { readEntries } from "./journal-entry.js";
 
@@ -62,7 +63,7 @@ export async function* watchSession(
     if (number !== undefined && head) {
       // What was there before is not told again.
       if (seen < 0) seen = head.seq - 1;
-      for (const info of await checkpointsSince(reader, number, agent, seen, head.seq)) {
+      for (const info of await checkpointsSince(reader, branch, number, agent, seen, head.seq)) {
         yield { type: "checkpoint", checkpoint: info };
         idle = 0;
       }
@@ -73,9 +74,7 @@ export async function* watchSession(
         yield event;
         idle = 0;
       }
-      const [standing] = await readStandings(reader.context.store, reader.context.now, [
-        { sessionId: reader.sessionId, branch, heads },
-      ]);
+      const [standing] = await readStandings(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
       if (standing) {
         const { status, reason, run } = standing;
         const waiting = status === "waiting" ? run : undefined;
@@ -95,6 +94,7 @@ export async function* watchSession(
 
 async function checkpointsSince(
   reader: SessionReader,
+  branch: string,
   number: number,
   agent: string | undefined,
   seen: number,
@@ -103,7 +103,7 @@ async function checkpointsSince(
   if (head <= seen) return [];
   const seqs = Array.from({ length: head - seen }, (_, index) => seen + 1 + index);
   const rows = await reader.rows(number, seqs);
-  const whole = rows.flatMap((row) => (row && !("unreadable" in row) ? [row] : []));
+  const whole = rows.flatMap((row) => (row && !("unreadable" in row) && row.branch === branch ? [row] : []));
   return Promise.all(whole.map((row) => reader.describe(number, row, agent)));
 }
 
@@ -132,7 +132,7 @@ async function effectsSince(
   return { events, seen: now };
 }
 
-/** Waits until a run that is put aside can be gone on with. */
+/** Waits until a run that is put aside can be gone on with. `SESSION_DELETED` if it never will be. */
 export async function waitForChange(
   context: Context,
   reader: SessionReader,
@@ -140,15 +140,13 @@ export async function waitForChange(
   wakeAt: number | undefined,
   checkOpen: () => void,
 ): Promise<void> {
-  const key = runKey(reader.sessionId, branch);
-  const [before] = await context.store.get([key]);
   for (;;) {
     checkOpen();
+    const [record] = await context.store.get([runKey(reader.sessionId, branch)]);
+    if (!record) throw sessionDeleted(reader.sessionId);
+    if (!("value" in record) || decodeRun(record.value, context.registry).status !== "waiting") return;
     const left = wakeAt === undefined ? SLOW : wakeAt - context.now();
     if (left <= 0) return;
     await sleep(Math.min(left, SLOW));
-    const [record] = await context.store.get([key]);
-    const [a, b] = [before, record].map((each) => (each && "value" in each ? each.value : undefined));
-    if (a !== b) return;
   }
 }

@@ -6,8 +6,8 @@ import type { Row } from "../model/records.js";
 import { encodeJournal } from "../model/run-records.js";
 import { describeBranch } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
-import { cloneValue } from "../state/clone.js";
-import { settleElement } from "../state/settle.js";
+import type { Shadow } from "../state/shadow.js";
+import { settleValue } from "./encoded-value.js";
 import { RecordedEffects } from "./effects.js";
 import { encodeEntries, type Entry, readEntries } from "./journal-entry.js";
 
@@ -47,6 +47,7 @@ export async function forkWithResults(
       first: 0,
       count: items.length,
       boundary: boundary.seq,
+      head: boundary.seq,
       failures: 0,
       worked: 0,
       loop: "",
@@ -79,8 +80,8 @@ function replaceResults(
   }
   const isReplaced = (callId: string | undefined): boolean => callId !== undefined && Object.hasOwn(results, callId);
   const firstOrder = Math.min(...answered.flatMap(({ started, order }) => (isReplaced(started.callId) ? [order] : [])));
-  const outcomeOf = (callId: string): { value: ReturnType<typeof settleElement> } => ({
-    value: settleElement(cloneValue(results[callId], registry)),
+  const outcomeOf = (callId: string): { value: Shadow } => ({
+    value: settleValue(results[callId], registry),
   });
   const byIndex = new Map(effects.map((effect) => [effect.index, effect]));
   return entries.flatMap((entry): Entry[] => {

@@ -1,19 +1,24 @@
 /**
- * Values that are stored as items already, because a run has recorded them. A state that such a value is added to refers
- * to its item instead of writing a second copy.
+ * Values that are stored as items already, because a run has recorded them. A state that such a value becomes part of
+ * refers to its items instead of writing a second copy.
  */
 import type { Piece } from "./refs.js";
 import type { ClassRegistry } from "./registry.js";
-import { isSame } from "./same.js";
-import type { Shadow } from "./shadow.js";
+import { isPlainObject, isSame } from "./same.js";
+import { estimateSize, isStoredNode, setKey, type Shadow, tagOf, ValueNode } from "./shadow.js";
 import { signatureOf } from "./signature.js";
 
-/** A value that is one item. */
+/** A value that is one item, or the parts of one. */
 export interface StoredValue {
   readonly shadow: Shadow;
   readonly piece: Piece;
   readonly bytes: number;
 }
+
+/** Smaller values are copied: referring to them would cost as much. */
+const MIN_SIZE = 1024;
+/** How deep in what is new a recorded value is looked for: a tool's result is mostly in a message. */
+const MAX_DEPTH = 4;
 
 export class Recorded {
   readonly #registry: ClassRegistry;
@@ -25,6 +30,7 @@ export class Recorded {
 
   /** @param stored its shadow becomes part of the state that takes it */
   add(stored: StoredValue): void {
+    if (stored.bytes < MIN_SIZE) return;
     const signature = signatureOf(stored.shadow);
     const others = this.#bySignature.get(signature);
     if (others) others.push(stored);
@@ -39,7 +45,34 @@ export class Recorded {
     return at < 0 ? undefined : candidates.splice(at, 1)[0];
   }
 
+  /** A new part of a state, `copy` of `value`, in which what is recorded is referred to. It is changed in place. */
+  refer(copy: Shadow, value: unknown, depth = 0): Shadow {
+    if (this.#bySignature.size === 0 || depth > MAX_DEPTH || estimateSize(copy) < MIN_SIZE) return copy;
+    const stored = this.take(value);
+    if (stored) return toNode(stored);
+    if (Array.isArray(copy) && Array.isArray(value)) {
+      for (let index = 0; index < copy.length; index++) {
+        copy[index] = this.refer(copy[index] as Shadow, value[index], depth + 1);
+      }
+    } else if (isPlainObject(copy) && isPlainObject(value as Shadow) && !tagOf(copy)) {
+      for (const key of Object.keys(copy)) {
+        const part = copy[key] as Shadow;
+        setKey(copy, key, this.refer(part, (value as Record<string, unknown>)[key], depth + 1));
+      }
+    }
+    return copy;
+  }
+
   clear(): void {
     this.#bySignature.clear();
   }
+}
+
+/** What stands for it inside a frame. */
+function toNode({ shadow, piece, bytes }: StoredValue): Shadow {
+  if (isStoredNode(shadow)) return shadow;
+  const node = new ValueNode(shadow);
+  node.piece = piece;
+  node.bytes = bytes;
+  return node;
 }

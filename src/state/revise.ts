@@ -99,13 +99,19 @@ class Revision {
         return this.frame(shadow, value as Record<string, unknown>, limits, path, frozen);
       }
     }
-    return settleChild(cloneValue(value, this.registry, path, depthOf(path)), limits);
+    return settleChild(this.fresh(value, path), limits);
+  }
+
+  /** A part that was not there before. */
+  fresh(value: unknown, path: Path | undefined): Shadow {
+    const copy = cloneValue(value, this.registry, path, depthOf(path));
+    return this.recorded ? this.recorded.refer(copy, value) : copy;
   }
 
   /** An element of a list: its nested lists are worth keeping, a small one is simply written again. */
   element(shadow: Shadow | undefined, value: unknown, path: Path, frozen: unknown): Shadow {
     if (shadow !== undefined && hasNodes(shadow)) return this.child(shadow, value, ITEM, path, frozen);
-    return settleElement(cloneValue(value, this.registry, path, depthOf(path)));
+    return settleElement(this.fresh(value, path));
   }
 
   frame(
@@ -125,7 +131,7 @@ class Revision {
       const ours = Object.hasOwn(shadow, key) ? shadow[key] : undefined;
       const next =
         ours === undefined
-          ? settleChild(cloneValue(value[key], this.registry, at, depthOf(at)), limits)
+          ? settleChild(this.fresh(value[key], at), limits)
           : this.child(ours, value[key], limits, at, (frozen as Record<string, unknown> | undefined)?.[key]);
       setKey(framed, key, next);
       changed ||= next !== ours || key !== before[index];

@@ -45,7 +45,12 @@ describe.each([
         await live(store, clock, life);
         await store.close();
       }),
-      { numRuns: Number(process.env["RUNS"] ?? runs), seed, timeout: 4000, endOnFailure: process.env["NOSHRINK"] !== undefined },
+      {
+        numRuns: Number(process.env["RUNS"] ?? runs),
+        seed,
+        timeout: 4000,
+        endOnFailure: process.env["NOSHRINK"] !== undefined,
+      },
     );
   });
 });
@@ -85,7 +90,7 @@ async function live(store: Store, clock: Clock, { program, strategy, blows, comp
     const awake = zombies.splice(0).filter((zombie) => zombie.victim.wake());
     const outcome = await Promise.race([ending, victim.fallen.then(() => "fallen")]);
     for (const zombie of awake)
-      expect(["LEASE_LOST", "waiting", "completed", "CONFLICT"]).toContain(await zombie.ending);
+      expect(["LEASE_LOST", "ALREADY_RUNNING", "waiting", "completed"]).toContain(await zombie.ending);
     if (outcome === "fallen") {
       zombies.push({ victim, ending });
       clock.pass(LEASE + 1);

@@ -215,8 +215,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(world.count("tool")).toBe(1);
   });
 
-  // BUG 4: reviveError makes a plain Error of a recorded SavepointError, also in the first attempt: it cannot be narrowed.
-  it.fails("throws errors of Savepoint's own as such: isSavepointError tells them", async () => {
+  it("throws errors of Savepoint's own as such: isSavepointError tells them", async () => {
     const agent = once((run) => codeOf(run.effect("slow", () => new Promise(() => {}), { timeout: 5 })));
     expect((await (await lab.open()).run(agent, GO)).output).toBe("TIMEOUT");
   });
@@ -491,18 +490,15 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(await measure("a list that is stored as items", true, true)).toBeLessThan(20_000);
   });
 
-  // BUG 8: not where the result and the checkpoint are one commit, which is what happens in a step that does not dawdle.
-  it.fails("writes a large result once, also where the checkpoint goes with it", async () => {
+  it("writes a large result once, also where the checkpoint goes with it", async () => {
     expect(await measure("a list that is stored as items", false, false)).toBeLessThan(20_000);
   });
 
-  // BUG 8: only lists that are stored as items look at what was recorded.
-  it.fails("writes a large result once, also as the first element of a list", async () => {
+  it("writes a large result once, also as the first element of a list", async () => {
     expect(await measure("an empty list", false, true)).toBeLessThan(20_000);
   });
 
-  // BUG 8
-  it.fails("writes a large result once, also as a property", async () => {
+  it("writes a large result once, also as a property", async () => {
     expect(await measure("a property", false, true)).toBeLessThan(20_000);
   });
 

@@ -367,8 +367,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
     ).toBe("closed");
   });
 
-  // BUG 16: session.clear() takes everything away under a live run, which is then told that the session was deleted.
-  it.fails("refuses to clear a session that runs", async () => {
+  it("refuses to clear a session that runs", async () => {
     const gate = createGate();
     const agent = defineAgent({
       name: "a",
@@ -387,8 +386,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect([code, result]).toEqual(["ALREADY_RUNNING", "none"]);
   });
 
-  // BUG 17: execution.ts, #cancel halts with the usage of the last boundary.
-  it.fails("counts what a cancelled step had used", async () => {
+  it("counts what a cancelled step had used", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "a",

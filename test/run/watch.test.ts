@@ -137,8 +137,7 @@ describe.each(KINDS)("watching on $name", (kind) => {
     expect(told()).toEqual(["running", "interrupted", "halted"]);
   });
 
-  // BUG 11: watch.ts, checkpointsSince reads all seqs of the session, whatever their branch.
-  it.fails("tells nothing of other branches", async () => {
+  it("tells nothing of other branches", async () => {
     const { agent, gate } = worker(new World());
     const sp = await lab.open();
     const handle = await sp.start(agent, GO);

@@ -1,0 +1,43 @@
+/** Calling the parts of an agent that are not its step: what they throw is told with whose it is. */
+import { SavepointError } from "../errors.js";
+import type { Agent } from "./agent.js";
+
+/** The state to begin with. */
+export async function callInitial(agent: Agent, input: unknown): Promise<unknown> {
+  return call(agent, "initial", () => agent.definition.initial(input));
+}
+
+/** The state with a further input in it. */
+export async function callReceive(agent: Agent, state: unknown, input: unknown): Promise<unknown> {
+  const received = await call(agent, "receive", () => agent.definition.receive?.(state, input));
+  return received ?? state;
+}
+
+/** A state of an earlier version of the agent, brought up to date. */
+export async function migrateState(agent: Agent, sessionId: string, state: unknown, version: number): Promise<unknown> {
+  const { migrations, name } = agent.definition;
+  if (version > migrations.length) {
+    throw new SavepointError(
+      "AGENT_TOO_OLD",
+      `Session ${JSON.stringify(sessionId)} was saved by version ${version} of agent ${JSON.stringify(name)}; this is version ${migrations.length}. Run it with the newer one.`,
+    );
+  }
+  let current = state;
+  for (const migrate of migrations.slice(version)) {
+    current = (await call(agent, "a migration", () => migrate(current))) ?? current;
+  }
+  return current;
+}
+
+async function call(agent: Agent, what: string, run: () => unknown): Promise<unknown> {
+  try {
+    return await run();
+  } catch (cause) {
+    const why = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+    throw new SavepointError(
+      "AGENT_FAILED",
+      `Agent ${JSON.stringify(agent.name)} cannot go on: ${what} has thrown ${why}`,
+      { cause },
+    );
+  }
+}

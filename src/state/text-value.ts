@@ -1,0 +1,18 @@
+/** Values outside a state (inputs, questions, answers) as one text, bytes and all. */
+import { cloneValue } from "./clone.js";
+import type { ClassRegistry } from "./registry.js";
+import { BlobNode, type Shadow } from "./shadow.js";
+import { shadowToValue } from "./value.js";
+
+export function encodeText(value: unknown, registry: ClassRegistry): string {
+  return JSON.stringify(cloneValue(value, registry), (_, part: unknown) =>
+    part instanceof BlobNode
+      ? { $: [part.buffer ? "buffer" : "bytes", Buffer.from(part.content).toString("base64")] }
+      : part,
+  );
+}
+
+/** Reads what {@link encodeText} wrote. */
+export function decodeText(text: string, registry: ClassRegistry): unknown {
+  return shadowToValue(JSON.parse(text) as Shadow, registry);
+}
