@@ -12,7 +12,7 @@ import { World } from "./world.mjs";
 export async function workForever(folder, generation, last = false) {
   const world = new World(folder);
   const clerk = createClerk(world);
-  const sp = await openStore(world, { thread: true });
+  const sp = await openStore(world);
   writeSync(1, `${JSON.stringify({ begun: generation })}\n`);
   await recoverAll(sp, clerk);
   for (let n = 0; !last; n++) {

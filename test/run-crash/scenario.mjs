@@ -26,12 +26,10 @@ const FORK = "what-if";
 /**
  * Opens the store with every point of its writes on the way to death.
  *
- * @param {World} world @param {{ thread: boolean }} options renew leases in a thread, as is usual? It takes a while to start
+ * @param {World} world
  */
-export function openStore(world, { thread }) {
+export function openStore(world) {
   return Savepoint.open(world.url, {
-    // A clock of the caller's own is not known to other threads.
-    ...(!thread && { now: () => Date.now() }),
     probe: (point) => world.pass(point),
     on: {
       damage: ({ reason }) => world.note(`damage ${reason}`),
@@ -67,7 +65,7 @@ export async function recoverAll(sp, clerk) {
 export async function playScenario(folder, by, death) {
   const world = new World(folder, death);
   const clerk = createClerk(world);
-  const sp = await openStore(world, { thread: false });
+  const sp = await openStore(world);
   /** @param {string} order @param {string} branch @returns {Promise<Done>} */
   const runToEnd = async (order, branch) => {
     for (;;) {
