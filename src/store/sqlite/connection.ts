@@ -40,6 +40,8 @@ export class Connection {
   #waitsForLock = false;
   #turn: Promise<unknown> = Promise.resolve();
   readonly #sync: WalSync | undefined;
+  /** Pages of the WAL, if there may be little room behind them. */
+  #pages: number | undefined;
 
   /** @param sync makes commits durable, where SQLite itself does not wait for the disk */
   constructor(database: SqliteDatabase, url: string, owned: boolean, options: SqliteOptions, sync?: WalSync) {
@@ -94,6 +96,11 @@ export class Connection {
       this.#poison = error;
       throw this.#poisoned();
     }
+  }
+
+  /** Has the next transaction make room in the WAL, which has so many pages. */
+  wantRoom(pages: number): void {
+    if (this.#sync) this.#pages = pages;
   }
 
   /** How many pages there are in the WAL, and how many of them have been copied into the database. */
@@ -216,6 +223,7 @@ export class Connection {
 
   #finish<T>(work: () => T): T {
     try {
+      if (this.#pages !== undefined) this.#makeRoom(this.#pages);
       const result = work();
       this.run("COMMIT");
       this.onWrite();
@@ -225,6 +233,15 @@ export class Connection {
       this.#rollBack();
       this.onRollback();
       throw error;
+    }
+  }
+
+  #makeRoom(pages: number): void {
+    this.#pages = undefined;
+    try {
+      this.#sync?.makeRoom(pages);
+    } catch {
+      // The disk may be full. If there is no room for the transaction itself, that is told.
     }
   }
 

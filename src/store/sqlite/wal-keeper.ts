@@ -44,7 +44,9 @@ export class WalKeeper {
 
   /** Notes that a transaction was written. */
   noteWrite(): void {
-    if (this.#work || this.#gaveUp || ++this.#writes % EVERY !== 0) return;
+    if (++this.#writes % EVERY !== 0) return;
+    this.#connection.wantRoom(this.#connection.walPages().log);
+    if (this.#work || this.#gaveUp) return;
     this.#work = this.#look()
       .catch((error: unknown) => this.#giveUp(error))
       .finally(() => (this.#work = undefined));

@@ -8,7 +8,7 @@
  * Handing the wait to another thread costs about as much as a fast disk takes. So a commit that is alone waits for a disk
  * that has been fast right here, and only until it is slow once.
  */
-import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from "node:fs";
+import { closeSync, fdatasync, fdatasyncSync, fstatSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { SyncFile } from "./options.js";
 
@@ -16,6 +16,13 @@ import type { SyncFile } from "./options.js";
 const FAST = 1;
 /** How often in a row it must have been fast before it is. */
 const STREAK = 8;
+
+/** Bytes of a page in the WAL, and before the first one. */
+const FRAME = 4096 + 24;
+const HEADER = 32;
+/** Pages for which there should be room. */
+const LITTLE = 64;
+const ROOM = Buffer.alloc(128 * FRAME);
 
 export class WalSync {
   readonly #file: number;
@@ -49,6 +56,19 @@ export class WalSync {
     return new Promise<void>((resolve, reject) => {
       this.#sync(this.#file, (error) => (error ? reject(error) : resolve()));
     });
+  }
+
+  /**
+   * Makes room in the WAL behind its last page, if there is little left: syncing a file that grows costs the disk about
+   * twice as much, because its length has to be written as well. To be called inside a write transaction: nobody else
+   * can write there then, and only what is behind the end of the file is written.
+   *
+   * @param pages that it has
+   */
+  makeRoom(pages: number): void {
+    const { size } = fstatSync(this.#file);
+    // Zeros are no frames: whoever recovers the WAL stops at them.
+    if (pages > 0 && size < HEADER + (pages + LITTLE) * FRAME) writeSync(this.#file, ROOM, 0, ROOM.length, size);
   }
 
   async close(): Promise<void> {
