@@ -248,6 +248,7 @@ async function save(
   trigger: string,
 ): Promise<Begun> {
   const { sessionId, context } = reader;
+  const at = context.now();
   const { heads } = view;
   const before = heads.branch?.record;
   const parts = mayTake(reader, branch, view, host.leases.owner);
@@ -325,7 +326,7 @@ async function save(
   const { session } = await reader.heads(branch);
   const createdAt = session?.record.createdAt ?? view.now;
   const { tape } = row;
-  return { claim: { ...(claimed as NonNullable<typeof claimed>), createdAt, tape, boundary: row, head: row } };
+  return { claim: { ...(claimed as NonNullable<typeof claimed>), at, createdAt, tape, boundary: row, head: row } };
 }
 
 function newJournal(

@@ -123,6 +123,8 @@ export function mayTake(reader: SessionReader, branch: string, view: View, self:
 /** A branch that is this process's to write, and where its work stands. */
 export interface Claim {
   readonly number: number;
+  /** When it was still to be taken. */
+  readonly at: number;
   readonly createdAt: number;
   /** The branch's own tape. */
   readonly tape: number;
@@ -151,6 +153,7 @@ export async function takeBranch(
   cursor: BranchCursor,
   taking: Taking,
 ): Promise<Claim | undefined> {
+  const at = reader.context.now();
   const { sessionId } = reader;
   const { session, branch: known } = view.heads as { session: NonNullable<Heads["session"]>; branch: Heads["branch"] };
   const head = known?.record.head as Row;
@@ -194,7 +197,16 @@ export async function takeBranch(
     if (isSavepointError(error, "CONFLICT")) return undefined;
     throw error;
   }
-  return { number, createdAt: session.record.createdAt, tape: built.branch.record.tape, run, journal, boundary, head };
+  return {
+    at,
+    number,
+    createdAt: session.record.createdAt,
+    tape: built.branch.record.tape,
+    run,
+    journal,
+    boundary,
+    head,
+  };
 }
 
 function newRun(view: View, number: number, owner: string, taking: Taking): RunRecord {

@@ -76,7 +76,7 @@ export class Execution {
     this.#steps = claim.boundary.step;
     this.#usage = claim.boundary.usage;
     this.#began = performance.now();
-    this.#journal = new Journal(reader, branch, claim.journal, {
+    this.#journal = new Journal(reader, branch, claim.journal, claim.at, {
       results: (results) => this.#saver.noteResults(results),
       failure: (error) => this.#stop(error),
     });

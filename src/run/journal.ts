@@ -63,6 +63,8 @@ export class Journal {
   #scheduled: NodeJS.Immediate | undefined;
   /** When it was last known for certain that this process has the lease. */
   #certainAt: number;
+  /** When the write that is being made began. */
+  #began: number;
   /** The error that ended it: nothing can be written any more. */
   #failure: Error | undefined;
   readonly #onResults: (results: readonly StoredResult[]) => void;
@@ -72,13 +74,14 @@ export class Journal {
     reader: SessionReader,
     branch: string,
     record: JournalRecord,
+    claimedAt: number,
     told: { results: (results: readonly StoredResult[]) => void; failure: (error: Error) => void },
   ) {
     this.#reader = reader;
     this.#branch = branch;
     this.#record = record;
     this.#value = encodeJournal(record);
-    this.#certainAt = reader.context.now();
+    this.#certainAt = this.#began = claimedAt;
     this.#onResults = told.results;
     this.#onFailure = told.failure;
   }
@@ -145,12 +148,9 @@ export class Journal {
   exclusive<T>(work: () => Promise<T>): Promise<T> {
     const mine = this.#turn.then(async () => {
       if (this.#failure) throw this.#failure;
-      const began = this.#reader.context.now();
+      this.#began = this.#reader.context.now();
       try {
-        const result = await work();
-        // It was so when the write was made, and that was after it began.
-        this.#certainAt = began;
-        return result;
+        return await work();
       } catch (error) {
         throw this.#fail(await this.#explain(error));
       }
@@ -213,6 +213,8 @@ export class Journal {
   written(write: JournalWrite): void {
     this.#record = write.record;
     this.#value = write.value;
+    // It was so when the write was made, and that was after it began.
+    this.#certainAt = this.#began;
     this.#pending = this.#pending.slice(write.taken);
   }
 

@@ -93,12 +93,13 @@ async function live(store: Store, clock: Clock, { program, strategy, blows, comp
       expect(["LEASE_LOST", "ALREADY_RUNNING", "waiting", "completed"]).toContain(await zombie.ending);
     if (outcome === "fallen") {
       zombies.push({ victim, ending });
+      if (compacts) await compact(store, clock);
       clock.pass(LEASE + 1);
     } else if (outcome !== "ALREADY_RUNNING") {
       expect(["waiting", "completed", "LEASE_LOST"]).toContain(outcome);
       // Who dies now has done its work; the rest is done by somebody else.
+      if (compacts) await compact(store, clock);
       const other = await Savepoint.open(store, { now: clock.now, lease: LEASE });
-      if (compacts) await other.compact();
       if (outcome === "waiting") await attend(other, world, clock, result as unknown as RunResult);
       await other.close();
       await Promise.race([sp.close(), victim.fallen]);
@@ -120,6 +121,13 @@ async function live(store: Store, clock: Clock, { program, strategy, blows, comp
     fork,
     expected,
   );
+}
+
+/** Frees what nothing reaches, in the middle of whatever is going on. */
+async function compact(store: Store, clock: Clock): Promise<void> {
+  const sp = await Savepoint.open(store, { now: clock.now, lease: LEASE });
+  await sp.compact();
+  await sp.close();
 }
 
 /** Does for a run that waits what it waits for. */
