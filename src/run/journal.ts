@@ -99,14 +99,17 @@ export class Journal {
     return this.#pending.length;
   }
 
-  /** Adds an entry. It is written with the next write, at the latest when the event loop has had its turn. */
+  /** Adds an entry. It is written with the next write, at the latest when the event loop has had two turns. */
   add(entry: Entry): void {
     this.#pending.push(entry);
     this.added++;
+    // The step gets a result one turn after the one before it, and a turn to go on from there.
     this.#scheduled ??= setImmediate(() => {
-      this.#scheduled = undefined;
-      // Told through onFailure.
-      this.flush().catch(() => {});
+      this.#scheduled = setImmediate(() => {
+        this.#scheduled = undefined;
+        // Told through onFailure.
+        this.flush().catch(() => {});
+      });
     });
   }
 
@@ -216,11 +219,16 @@ export class Journal {
     // It was so when the write was made, and that was after it began.
     this.#certainAt = this.#began;
     this.#pending = this.#pending.slice(write.taken);
+    if (this.#pending.length === 0) this.#unschedule();
   }
 
   /** Nothing is written any more. */
   close(error: Error): void {
     this.#failure ??= error;
+    this.#unschedule();
+  }
+
+  #unschedule(): void {
     if (this.#scheduled) clearImmediate(this.#scheduled);
     this.#scheduled = undefined;
   }

@@ -1,0 +1,88 @@
+import { describe, expect, it } from "vitest";
+import { defineAgent, type Run, Savepoint } from "../../src/index.js";
+import { openMemoryStore } from "../../src/store/memory.js";
+import type { Commit, Store } from "../../src/store/store.js";
+
+const STEPS = 10;
+
+/** How many commits a step costs on average, without those that begin and end the run. */
+async function commitsOf(body: (run: Run<{ done: number }>) => Promise<unknown>): Promise<number> {
+  const store = openMemoryStore();
+  let commits = 0;
+  const counted: Store = new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      if (name !== "commit") return value.bind(target) as unknown;
+      return (commit: Commit) => {
+        commits++;
+        return target.commit(commit);
+      };
+    },
+  });
+  const count = async (steps: number): Promise<number> => {
+    const agent = defineAgent({
+      name: "a",
+      loop: false,
+      initial: (_input: number) => ({ done: 0 }),
+      async step(run) {
+        if (run.state.done === steps) return run.complete();
+        await body(run);
+        run.state.done++;
+        return undefined;
+      },
+    });
+    const sp = await Savepoint.open(counted);
+    commits = 0;
+    await sp.run(agent, { session: `s${steps}`, input: 1 });
+    return commits;
+  };
+  await count(1);
+  return ((await count(STEPS)) - (await count(0))) / STEPS;
+}
+
+const call = (id: string): { id: string; name: string } => ({ id, name: "tool" });
+
+describe("a step costs", () => {
+  it("one commit with a model call: the reply is saved with the state", async () => {
+    expect(await commitsOf((run) => run.llm(() => "reply"))).toBe(1);
+  });
+
+  it("one commit with a tool that may be repeated", async () => {
+    expect(await commitsOf((run) => run.tool(call("c"), () => "result", { onUnknown: "retry" }))).toBe(1);
+  });
+
+  it("two commits with a tool that may not: its intent, and its result with the state", async () => {
+    expect(await commitsOf((run) => run.tool(call("c"), () => "result"))).toBe(2);
+  });
+
+  it("two commits with a model call and a tool: the reply goes with the intent", async () => {
+    const body = async (run: Run<{ done: number }>): Promise<unknown> => {
+      await run.llm(() => "reply");
+      return run.tool(call("c"), () => "result");
+    };
+    expect(await commitsOf(body)).toBe(2);
+  });
+
+  it("one commit more for each tool in a row: a result goes with the next intent", async () => {
+    const body = async (run: Run<{ done: number }>): Promise<void> => {
+      for (const id of ["a", "b", "c"]) await run.tool(call(id), () => "result");
+    };
+    expect(await commitsOf(body)).toBe(4);
+  });
+
+  it("two commits with parallel tools that end together: all intents go in one", async () => {
+    const body = (run: Run<{ done: number }>): Promise<unknown> =>
+      Promise.all(["a", "b", "c"].map((id) => run.tool(call(id), () => "result")));
+    expect(await commitsOf(body)).toBeLessThanOrEqual(3);
+  });
+
+  it("nothing for the time, a random number and an id", async () => {
+    const body = async (run: Run<{ done: number }>): Promise<void> => {
+      for (let times = 0; times < 5; times++) [run.now(), run.random(), run.uuid()].join();
+      await run.llm(() => "reply");
+    };
+    // What they gave is durable before the model is asked.
+    expect(await commitsOf(body)).toBe(2);
+  });
+});
