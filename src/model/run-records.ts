@@ -62,6 +62,8 @@ export interface JournalRecord {
   readonly boundary: number;
   /** The head of the branch that it belongs to: where there is another one, somebody else has moved the branch. */
   readonly head: number;
+  /** The checkpoint that work on this step began from: another one than its boundary after going back into its middle. */
+  readonly origin: number;
   /** Steps that failed since the last one that did not. */
   readonly failures: number;
   /** Milliseconds of work so far, as of the last boundary. */
@@ -118,8 +120,8 @@ export function decodeRun(value: string, registry: ClassRegistry): RunRecord {
 }
 
 export function encodeJournal(record: JournalRecord): string {
-  const { number, epoch, tape, first, count, boundary, head, failures, worked, loop, cancel } = record;
-  const fields: unknown[] = [number, epoch, tape, first, count, boundary, head];
+  const { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancel } = record;
+  const fields: unknown[] = [number, epoch, tape, first, count, boundary, head, origin];
   if (failures || worked || loop || cancel !== undefined) fields.push(failures, Math.round(worked));
   if (loop || cancel !== undefined) fields.push(loop);
   if (cancel !== undefined) fields.push(cancel);
@@ -127,10 +129,22 @@ export function encodeJournal(record: JournalRecord): string {
 }
 
 export function decodeJournal(value: string): JournalRecord {
-  const [number, epoch, tape, first, count, boundary, head, failures = 0, worked = 0, loop = "", cancel] = JSON.parse(
-    value,
-  ) as [number, number, number, number, number, number, number, number?, number?, string?, string?];
-  return { number, epoch, tape, first, count, boundary, head, failures, worked, loop, cancel };
+  const [number, epoch, tape, first, count, boundary, head, origin, failures = 0, worked = 0, loop = "", cancel] =
+    JSON.parse(value) as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+      number?,
+      number?,
+      string?,
+      string?,
+    ];
+  return { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancel };
 }
 
 export const encodeOwner = (record: OwnerRecord): string => JSON.stringify(record);

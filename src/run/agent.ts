@@ -119,6 +119,7 @@ export function defineAgent<Input, State, Result>(
 function takeLimits(name: string, limits: Limits): TakenDefinition["limits"] {
   const { time, ...counts } = limits;
   for (const [key, value] of Object.entries(counts)) {
+    if (!["steps", "tokens", "cost"].includes(key)) throw invalidAgent(name, `there is no limit "${key}"`);
     if (value !== undefined && !(typeof value === "number" && value > 0)) {
       throw invalidAgent(name, `its limit "${key}" is ${String(value)}, not a number above 0`);
     }

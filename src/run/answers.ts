@@ -29,6 +29,7 @@ export async function recordAnswer(
   for (;;) {
     const view = await readView(reader, branch);
     const { run, journal, heads } = view;
+    if (!heads.session) throw nobodyThere(sessionId, false);
     const head = heads.branch?.record.head;
     const open = run && run.head === head?.seq && !heads.branch?.record.held ? run.questions : [];
     const question = questionId === undefined ? open[0] : open.find(({ id }) => id === questionId);
@@ -137,7 +138,7 @@ function nobodyThere(sessionId: string, exists: boolean): SavepointError {
   const why = exists ? "has no agent" : "does not exist";
   return new SavepointError(
     "SESSION_NOT_FOUND",
-    `Session ${JSON.stringify(sessionId)} ${why}, so nobody would take the input. Begin it with sp.run().`,
+    `Session ${JSON.stringify(sessionId)} ${why}, so there is nobody to tell. Begin it with sp.run().`,
   );
 }
 

@@ -1,6 +1,6 @@
 /** Runs the function behind an effect: with a time limit, again for errors that will pass, and part by part if it streams. */
 import { SavepointError } from "../errors.js";
-import { type Duration, toMilliseconds } from "../store/duration.js";
+import { type Duration, MAX_TIMER, toMilliseconds } from "../store/duration.js";
 import { isTransient, pause, pauseAfter, type RetryOptions, takeRetry } from "./retry.js";
 import type { EffectContext } from "./run.js";
 
@@ -52,11 +52,14 @@ async function runOnce(
   const limit = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const expired = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const error = new SavepointError("TIMEOUT", `${host.describe()} took longer than ${timeout} ms.`);
-      reject(error);
-      limit.abort(error);
-    }, timeout);
+    timer = setTimeout(
+      () => {
+        const error = new SavepointError("TIMEOUT", `${host.describe()} took longer than ${timeout} ms.`);
+        reject(error);
+        limit.abort(error);
+      },
+      Math.min(timeout, MAX_TIMER),
+    );
   });
   try {
     return await Promise.race([work(AbortSignal.any([host.signal, limit.signal])), expired]);

@@ -95,15 +95,20 @@ async function goOn(
   const { status, current } = standing(view, head);
   checkInput(reader, branch, view, request, current, earlier);
   const ended = status === "completed" || status === "failed" || status === "halted";
-  if (earlier !== undefined && (ended || earlier < (view.run?.turn ?? 0))) {
+  const over = status === "completed" || (ended && !request.resume);
+  const turn = view.run?.turn ?? 0;
+  if (earlier !== undefined && (earlier < turn || (earlier === turn && over))) {
     const row = await rowOfTurn(reader, number, head, earlier);
+    if (!row) throw turnForgotten(reader.sessionId, branch, request.key ?? "");
     if (row)
       return { result: await readResult(reader, number, branch, row, { status: endOf(row), reason: row.reason }) };
   }
   const { receive } = agent.definition;
   if (status === "completed" && receive) {
     const left = await oldestInput(reader, branch, view);
-    const next = left ?? (request.input === undefined ? undefined : { input: request.input, key: request.key });
+    // One that was left, or taken, before is not taken now.
+    const { input, key } = request;
+    const next = left ?? (input === undefined || earlier !== undefined ? undefined : { input, key });
     if (next) return tryTo(() => takeTurn(host, reader, branch, agent, view, head, next));
   }
   if (status === "completed" || (ended && !request.resume && view.run?.code === undefined)) {
@@ -152,6 +157,13 @@ export function inputMismatch(sessionId: string, branch: string): SavepointError
   );
 }
 
+function turnForgotten(sessionId: string, branch: string, key: string): SavepointError {
+  return new SavepointError(
+    "CHECKPOINT_NOT_FOUND",
+    `${describeBranch(sessionId, branch)} took an input under the key ${JSON.stringify(key)} before, and the checkpoint that it ended with is not there any more. Give another input another key.`,
+  );
+}
+
 /** The turn that began with this key, if one did. */
 async function findTurn(
   reader: SessionReader,
@@ -173,7 +185,7 @@ async function rowOfTurn(reader: SessionReader, number: number, head: Row, turn:
     if ("unreadable" in row) continue;
     const ended = row.status === "completed" || row.status === "failed" || row.status === "halted";
     if (row.run?.turn === turn && ended) return row;
-    if ((row.run?.turn ?? 0) < turn) return undefined;
+    if (row.run && row.run.turn < turn) return undefined;
   }
   return undefined;
 }
@@ -337,6 +349,7 @@ function newJournal(
   return {
     ...now,
     head: now.boundary,
+    origin: now.boundary,
     tape: journal?.tape ?? now.tape,
     first,
     count: 0,

@@ -258,6 +258,7 @@ async function resumePoint(
     count: 0,
     boundary: head.seq,
     head: head.seq,
+    origin: head.seq,
     failures: 0,
     worked: 0,
     loop: "",
@@ -288,6 +289,7 @@ async function resumePoint(
       count: items.length,
       boundary: goesOn ? base.boundary : boundary,
       head: head.seq,
+      origin: goesOn ? base.origin : head.seq,
       failures: 0,
       loop: goesOn ? base.loop : "",
     },
@@ -305,7 +307,7 @@ function moveEntry(frame: Frame, from: number, to: number): Frame {
 /** What tools have answered, or whether they were begun, for a step that is begun anew. */
 function keepTools(entries: readonly Entry[]): Entry[] {
   const { byIndex, kept } = new RecordedEffects(entries);
-  const tools = [...kept.values(), ...byIndex.values()].filter(
+  const tools = [...kept, ...byIndex.values()].filter(
     ({ started, outcome, unknown }) => started.kind === "tool" && (outcome !== undefined || unknown),
   );
   return tools.map(({ started, outcome }, index) => ({ op: "kept", index, started, ...(outcome && { outcome }) }));
@@ -321,12 +323,17 @@ async function findBoundary(reader: SessionReader, number: number, seq: number, 
   );
 }
 
-/** Lets go of a branch without a checkpoint; takes it from whoever had it, if that one is gone. */
+/**
+ * Lets go of a branch without a checkpoint; takes it from whoever had it, if that one is gone.
+ *
+ * @param due given: it is not over, and others are to go on with it
+ */
 export async function releaseBranch(
   reader: SessionReader,
   branch: string,
   self: string | undefined,
   change: (run: RunRecord) => Partial<RunRecord>,
+  due?: Due,
 ): Promise<void> {
   const { sessionId } = reader;
   for (;;) {
@@ -347,6 +354,7 @@ export async function releaseBranch(
         value: encodeRun({ ...run, head, ...change(run) }, reader.context.registry),
       });
     }
+    if (due) puts.push({ key: dueKey(sessionId, branch), value: encodeDue(due) });
     const built = buildCommit({
       sessionId,
       sessionBefore: session,
@@ -354,7 +362,7 @@ export async function releaseBranch(
       branchBefore: known,
       branch: { ...known.record, epoch, held: false },
       rows: [],
-      more: { ...parts, puts, deletes: [dueKey(sessionId, branch)] },
+      more: { ...parts, puts, ...(!due && { deletes: [dueKey(sessionId, branch)] }) },
     });
     try {
       await reader.context.store.commit(built.commit);

@@ -7,6 +7,7 @@
  * is run again, and gets what was recorded in the same order, does the same thing again, whatever ran in parallel.
  */
 import { isSame } from "../state/same.js";
+import { setImmediate as turn } from "node:timers/promises";
 import type { ClassRegistry } from "../state/registry.js";
 import { shadowToValue } from "../state/value.js";
 import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./journal-entry.js";
@@ -25,27 +26,21 @@ export interface RecordedEffect {
 }
 
 /** Effects whose results the step gets at once: they wait for nothing. */
-const IMMEDIATE = new Set(["now", "random", "uuid"]);
+export const IMMEDIATE: ReadonlySet<string> = new Set(["now", "random", "uuid"]);
 
 /** What the entries of a journal say about the effects of a step. */
 export class RecordedEffects {
   readonly byIndex = new Map<number, RecordedEffect>();
   /** Results of tools that are kept by the ids of their calls, when a step begins anew. */
-  readonly kept = new Map<string, RecordedEffect>();
+  readonly #kept = new Map<string, RecordedEffect[]>();
   readonly #ordered: RecordedEffect[] = [];
 
   constructor(entries: readonly Entry[]) {
     for (const entry of entries) {
       if (entry.op === "kept") {
         const { index, started, outcome } = entry;
-        this.kept.set(started.callId ?? "", {
-          index,
-          started,
-          unknown: !outcome,
-          outcome,
-          usage: undefined,
-          order: -1,
-        });
+        const kept = { index, started, unknown: !outcome, outcome, usage: undefined, order: -1 };
+        this.#kept.set(nameOf(started), [...(this.#kept.get(nameOf(started)) ?? []), kept]);
         continue;
       }
       const known = this.byIndex.get(entry.index);
@@ -72,9 +67,14 @@ export class RecordedEffects {
     return this.#ordered;
   }
 
-  /** Is every effect known to have ended? */
-  get isSettled(): boolean {
-    return [...this.byIndex.values()].every((effect) => effect.outcome !== undefined);
+  /** All that are kept, in order. */
+  get kept(): RecordedEffect[] {
+    return [...this.#kept.values()].flat();
+  }
+
+  /** What is kept of a call: the first of those with its name and id goes to the first that asks. */
+  takeKept(call: EffectCall): RecordedEffect | undefined {
+    return call.callId === undefined ? undefined : this.#kept.get(nameOf(call))?.shift();
   }
 
   #add(index: number, started: Started, unknown: boolean): RecordedEffect {
@@ -82,6 +82,10 @@ export class RecordedEffects {
     this.byIndex.set(index, effect);
     return effect;
   }
+}
+
+function nameOf({ name, callId = "" }: EffectCall): string {
+  return JSON.stringify([name, callId]);
 }
 
 /** Is it the same call? */
@@ -123,6 +127,8 @@ export class Deliveries {
   #next = 0;
   readonly #live: (() => void)[] = [];
   #resting = false;
+  /** Recorded results that were asked for and not given yet. */
+  #asked = 0;
   #patience: NodeJS.Timeout | undefined;
   /** Results given so far. */
   count = 0;
@@ -145,6 +151,7 @@ export class Deliveries {
   /** The step has asked for something that was recorded. */
   recorded(effect: RecordedEffect, give: () => void): void {
     effect.waiting = give;
+    this.#asked++;
     this.#pump();
   }
 
@@ -152,6 +159,11 @@ export class Deliveries {
   live(give: () => void): void {
     this.#live.push(give);
     this.#pump();
+  }
+
+  /** Resolves when the step has been given all that it has asked for. */
+  async drained(): Promise<void> {
+    while (!this.isQuiet || this.missing?.waiting) await turn();
   }
 
   /** Something waits for what the step has not asked for: if it does not, it does something else than it did. */
@@ -171,10 +183,13 @@ export class Deliveries {
     const { missing } = this;
     const give = missing ? missing.waiting : this.#live.shift();
     if (!give) {
-      if (missing && this.#live.length > 0) this.losePatience();
+      if (missing && this.#live.length + this.#asked > 0) this.losePatience();
       return;
     }
-    if (missing) this.#next++;
+    if (missing) {
+      this.#next++;
+      this.#asked--;
+    }
     clearTimeout(this.#patience);
     this.#patience = undefined;
     this.count++;

@@ -12,21 +12,27 @@ import type { Cursors } from "../model/cursors.js";
 import { loadShadow } from "../model/load-state.js";
 import type { RunEventBody } from "../model/run-events.js";
 import type { JournalRecord, Question, RunRecord } from "../model/run-records.js";
+import { sessionDeleted } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import { shadowToValue } from "../state/value.js";
 import type { Agent } from "./agent.js";
 import { migrateState } from "./agent-code.js";
 import { type Claim, releaseBranch } from "./claim.js";
 import type { Completion } from "./completion.js";
+import { inside } from "./inside.js";
 import { Cancelled, Journal, leaseLost } from "./journal.js";
 import { type Entry, readEntries } from "./journal-entry.js";
 import type { LoopDetector } from "./loop-detector.js";
+import { describeThrown } from "./recorded-error.js";
 import { type RunResult, toResult } from "./result.js";
 import { pause, pauseAfter } from "./retry.js";
 import { RunSaver, type Saving } from "./run-saver.js";
 import { Step, type StepHost } from "./step.js";
 import { StepRun } from "./step-run.js";
 import { shouldCheckpoint } from "./strategy.js";
+
+/** Reasons are for people. */
+const MAX_REASON = 2000;
 
 /** How long effects that are under way get to end when the run is stopped. */
 const GRACE = 5000;
@@ -64,6 +70,9 @@ export class Execution {
   #state: unknown;
   #current: Step | undefined;
   #stopping: Error | undefined;
+  #wakeUp: () => void = () => {};
+  /** Resolves when it is to stop. */
+  readonly #stopped = new Promise<void>((resolve) => (this.#wakeUp = resolve));
 
   constructor(host: ExecutionHost, reader: SessionReader, branch: string, agent: Agent, claim: Claim) {
     this.#host = host;
@@ -91,7 +100,8 @@ export class Execution {
   /** Looks whether it may go on: `record` is the journal's record as it is in the store. */
   look(record: JournalRecord | undefined): void {
     const { number, epoch } = this.#journal.record;
-    if (record?.number !== number || record.epoch !== epoch) this.#stop(leaseLost(this.#reader.sessionId, this.branch));
+    if (record?.number !== number) this.#stop(sessionDeleted(this.#reader.sessionId));
+    else if (record.epoch !== epoch) this.#stop(leaseLost(this.#reader.sessionId, this.branch));
     else if (record.cancel !== undefined) this.#stop(new Cancelled(record.cancel));
   }
 
@@ -109,6 +119,7 @@ export class Execution {
   #stop(error: Error): void {
     this.#stopping ??= error;
     this.#hurry.abort();
+    this.#wakeUp();
     if (!isSavepointError(error, "CLOSED")) this.#abort.abort(error);
     this.#current?.stop(error);
   }
@@ -134,15 +145,14 @@ export class Execution {
       const host = this.#stepHost();
       const step = new Step(host, state, entries);
       this.#current = step;
-      const end = await step.execute(() => definition.step(new StepRun(step, host)));
-      this.#current = undefined;
+      const place = { session: this.#reader.sessionId, branch: this.branch };
+      const end = await step.execute(() => inside.run(place, () => definition.step(new StepRun(step, host))));
       this.#state = step.state;
       this.#used = step.usage;
-      if (end.kind === "fatal") {
-        await this.#settle(step);
-        throw end.error;
-      }
-      await step.settled();
+      if (end.kind === "fatal") return await this.#stopIn(step, end.error);
+      await Promise.race([step.settled(), this.#stopped]);
+      if (this.#stopping) return await this.#stopIn(step, this.#stopping);
+      this.#current = undefined;
       if (end.kind === "halted") return await this.#halt(end.reason, step.usage);
       if (end.kind === "suspended") return await this.#wait(end.questions, end.wakeAt, step.usage);
       if (end.kind === "threw") {
@@ -178,7 +188,7 @@ export class Execution {
       detector: this.#detector,
       usage: this.#usage,
       patience: this.#host.lease / 2,
-      keySeed: `${sessionId} ${createdAt} ${number} ${tape} ${this.#journal.record.boundary}`,
+      keySeed: `${sessionId} ${createdAt} ${number} ${tape} ${this.#journal.record.origin}`,
       overLimit: (usage) => this.#overLimit(usage),
       checkpoint: (trigger, taken) => this.#checkpoint(trigger, taken),
       emit: (event) => this.#emit(event),
@@ -232,7 +242,7 @@ export class Execution {
   async #failed(error: unknown, index: number | undefined): Promise<string | undefined> {
     const { retry } = this.agent.definition;
     const failures = this.#journal.record.failures + 1;
-    const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    const reason = describeThrown(error).slice(0, MAX_REASON);
     if (index !== undefined) this.#journal.add({ op: "again", index });
     if (failures >= retry.attempts) return `${failures} attempts in a row have failed, the last one with ${reason}`;
     await this.#journal.note({ failures, worked: this.#worked() });
@@ -299,10 +309,16 @@ export class Execution {
   }
 
   /** A checkpoint in the middle of a step, with everything that is to be recorded. */
-  async #checkpoint(trigger: string, entries: number): Promise<void> {
+  async #checkpoint(trigger: string, entries: number): Promise<boolean> {
     this.#state = this.#current?.state ?? this.#state;
-    if (this.#saver.hasCheckpoint(entries)) return this.#journal.flush();
+    // What begins now may be written already: then the moment before it is past.
+    const isPast = entries < this.#journal.added - this.#journal.pendingCount;
+    if (isPast || this.#saver.hasCheckpoint(entries)) {
+      await this.#journal.flush();
+      return !isPast;
+    }
     await this.#save({ status: "running", trigger, midStep: true, shown: true, held: true, entries });
+    return true;
   }
 
   /** Saves the state, and with it whatever the run has recorded since. */
@@ -318,6 +334,12 @@ export class Execution {
     if (saving.shown) this.#emit({ type: "checkpoint", checkpoint: info });
   }
 
+  async #stopIn(step: Step, error: Error): Promise<never> {
+    this.#current = undefined;
+    await this.#settle(step);
+    throw error;
+  }
+
   /** Waits a little for effects that are under way, so that what they answer is recorded. */
   async #settle(step: Step): Promise<void> {
     const timer = new AbortController();
@@ -329,18 +351,27 @@ export class Execution {
   /** Ends a run that cannot go on here. */
   async #fail(error: Error): Promise<RunResult> {
     if (error instanceof Cancelled) return this.#cancel(error);
-    if (isSavepointError(error, "CLOSED")) await this.#journal.flush().catch(() => {});
+    // What is known is recorded, whatever it is that ends the run; unless that is the journal itself.
+    await this.#journal.flush().catch(() => {});
     this.#journal.close(error);
     if (!this.#abort.signal.aborted) this.#abort.abort(error);
     if (isSavepointError(error, "LEASE_LOST")) this.#emit({ type: "leaseLost" });
     const code = AGENT_ERRORS.find((each) => isSavepointError(error, each));
     if (code) {
       const reason = error.message;
-      await releaseBranch(this.#reader, this.branch, this.#host.owner, () => ({ status: "halted", reason, code }));
-      this.#cursor.forget();
+      await this.#letGo({ status: "halted", reason, code });
       this.#emit({ type: "status", status: "halted", reason, question: undefined, wakeAt: undefined });
     }
+    // The store has failed, perhaps only for a moment: others may have more luck.
+    else if (!isSavepointError(error, "LEASE_LOST") && !isSavepointError(error, "CLOSED")) await this.#letGo(undefined);
     throw error;
+  }
+
+  /** Lets go of the branch, if it can: that it cannot is nothing against why it wants to. */
+  async #letGo(change: Partial<RunRecord> | undefined): Promise<void> {
+    const due = change ? undefined : { agent: this.agent.name, due: 0 };
+    await releaseBranch(this.#reader, this.branch, this.#host.owner, () => change ?? {}, due).catch(() => {});
+    this.#cursor.forget();
   }
 
   /** Somebody wants it to stop. */

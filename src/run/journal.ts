@@ -33,6 +33,8 @@ export interface PreparedEntries extends EncodedEntries {
   readonly taken: number;
   /** How many were written before them. */
   readonly written: number;
+  /** Those of their results that were not given out before. */
+  readonly fresh: readonly StoredResult[];
   readonly output: ReturnType<typeof encodeItems> | undefined;
 }
 
@@ -43,12 +45,14 @@ export interface JournalWrite {
   readonly value: string;
   /** Entries that it takes. */
   readonly taken: number;
-  readonly results: readonly StoredResult[];
+  readonly fresh: readonly StoredResult[];
   /** How many items the journal has when its first `added` entries are written; when all are, if it is not said. */
   countAfter(added?: number): number;
   /** The number of the item with the output. */
   readonly output: number | undefined;
 }
+
+const NOTHING: EncodedEntries = { items: [], blobs: new Map(), results: [], ends: [] };
 
 export class Journal {
   readonly #reader: SessionReader;
@@ -56,6 +60,8 @@ export class Journal {
   #record: JournalRecord;
   #value: string;
   #pending: Entry[] = [];
+  /** The first of them, as far as they are encoded. */
+  #encoded: EncodedEntries = NOTHING;
   /** Entries added so far. */
   added = 0;
   #turn: Promise<unknown> = Promise.resolve();
@@ -118,10 +124,11 @@ export class Journal {
     if (this.#failure) throw this.#failure;
     if (this.#pending.length === 0) return this.idle();
     this.#flushing ??= Promise.resolve().then(() => {
-      return this.exclusive(async () => {
+      const flushed = this.exclusive(async () => {
         this.#flushing = undefined;
         if (this.#pending.length > 0) await this.#commit(this.write(this.prepare()));
       });
+      return flushed.finally(() => (this.#flushing = undefined));
     });
     return this.#flushing;
   }
@@ -141,9 +148,8 @@ export class Journal {
     if (now - this.#certainAt < patience) return;
     const found = await this.look();
     const { number, epoch } = this.#record;
-    if (found?.number !== number || found.epoch !== epoch) {
-      throw this.#fail(leaseLost(this.#reader.sessionId, this.#branch));
-    }
+    if (found?.number !== number) throw this.#fail(sessionDeleted(this.#reader.sessionId));
+    if (found.epoch !== epoch) throw this.#fail(leaseLost(this.#reader.sessionId, this.#branch));
     this.#certainAt = now;
   }
 
@@ -155,6 +161,8 @@ export class Journal {
       try {
         return await work();
       } catch (error) {
+        // Nothing was written, and nothing is wrong with the store.
+        if (isSavepointError(error, "INVALID_STATE")) throw error;
         throw this.#fail(await this.#explain(error));
       }
     });
@@ -176,19 +184,34 @@ export class Journal {
   prepare(keep = true, output?: { readonly value: unknown }): PreparedEntries {
     const { tape, first, count } = this.#record;
     const next = first + count;
-    const encoded = encodeEntries(keep ? this.#pending : [], tape, next);
-    const end = next + encoded.items.length;
+    const { all, fresh } = keep ? this.#encodePending(tape, next) : { all: NOTHING, fresh: NOTHING.results };
+    const end = next + all.items.length;
     return {
-      ...encoded,
+      ...all,
+      fresh,
       taken: this.#pending.length,
       written: this.added - this.#pending.length,
       output: output && encodeItems(output.value, this.#reader.context.registry, tape, end),
     };
   }
 
+  /** Encodes what is not encoded yet. What is has its place, even if writing it has failed before. */
+  #encodePending(tape: number, next: number): { all: EncodedEntries; fresh: readonly StoredResult[] } {
+    const before = this.#encoded;
+    const added = this.#pending.slice(before.ends.length);
+    const more = encodeEntries(added, tape, next + before.items.length);
+    this.#encoded = {
+      items: [...before.items, ...more.items],
+      blobs: new Map([...before.blobs, ...more.blobs]),
+      results: [...before.results, ...more.results],
+      ends: [...before.ends, ...more.ends.map((end) => before.items.length + end)],
+    };
+    return { all: this.#encoded, fresh: more.results };
+  }
+
   /** What a write of what was prepared looks like, with changes to the record beside it; {@link written} comes after it. */
   write(
-    { items, blobs, results, ends, taken, written, output }: PreparedEntries,
+    { items, blobs, fresh, ends, taken, written, output }: PreparedEntries,
     change: JournalChange = {},
     boundary?: number,
   ): JournalWrite {
@@ -197,7 +220,7 @@ export class Journal {
     const all = output ? [...items, ...output.items] : items;
     const record: JournalRecord =
       boundary !== undefined
-        ? { ...before, ...change, first: next + all.length, count: 0, boundary, head: boundary }
+        ? { ...before, ...change, first: next + all.length, count: 0, boundary, head: boundary, origin: boundary }
         : { ...before, ...change, count: before.count + items.length };
     const value = encodeJournal(record);
     const key = journalKey(this.#reader.sessionId, this.#branch);
@@ -209,7 +232,7 @@ export class Journal {
       blobs: new Map([...blobs, ...(output?.blobs ?? [])]),
     };
     const countAfter = (added = written + taken): number => before.count + (ends[added - written - 1] ?? 0);
-    return { parts, record, value, taken, results, countAfter, output: output?.at };
+    return { parts, record, value, taken, fresh, countAfter, output: output?.at };
   }
 
   /** Notes that a write was made. */
@@ -219,6 +242,7 @@ export class Journal {
     // It was so when the write was made, and that was after it began.
     this.#certainAt = this.#began;
     this.#pending = this.#pending.slice(write.taken);
+    this.#encoded = NOTHING;
     if (this.#pending.length === 0) this.#unschedule();
   }
 
@@ -249,7 +273,7 @@ export class Journal {
       blobs: [...(parts.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes })),
     });
     this.written(write);
-    this.#onResults(write.results);
+    this.#onResults(write.fresh);
   }
 
   #fail(error: Error): Error {

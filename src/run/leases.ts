@@ -14,6 +14,7 @@ import type { Context } from "../model/context.js";
 import { ownerKey } from "../model/keys.js";
 import { thisProcess } from "../model/process-identity.js";
 import { encodeOwner } from "../model/run-records.js";
+import { MAX_TIMER } from "../store/duration.js";
 import type { Put } from "../store/store.js";
 
 /** What a heartbeat is sent with, from whatever thread. */
@@ -32,6 +33,7 @@ export class Leases {
   readonly owner = randomBytes(9).toString("base64url");
   readonly #context: Context;
   readonly #lease: number;
+  readonly #every: number;
   readonly #url: string | undefined;
   #held = 0;
   #known = false;
@@ -44,6 +46,7 @@ export class Leases {
   constructor(context: Context, lease: number, url: string | undefined) {
     this.#context = context;
     this.#lease = lease;
+    this.#every = Math.min(lease / 3, MAX_TIMER);
     this.#url = url;
   }
 
@@ -90,7 +93,7 @@ export class Leases {
       this.#beat = this.renewal()
         .then((put) => this.#context.store.commit({ puts: [put] }))
         .catch((error: unknown) => this.#report(error));
-    }, this.#lease / 3).unref();
+    }, this.#every).unref();
   }
 
   #startWorker(url: string): Worker | undefined {
@@ -103,7 +106,7 @@ export class Leases {
       url,
       key,
       lease,
-      every: lease / 3,
+      every: this.#every,
       process: thisProcess(),
     };
     const worker = new Worker(program, { workerData, execArgv: [] });

@@ -26,7 +26,16 @@ const CLASSES: Readonly<Record<string, ErrorConstructor>> = {
   URIError,
 };
 
-export function recordError(thrown: unknown, depth = 0): RecordedError {
+export function recordError(thrown: unknown): RecordedError {
+  try {
+    return record(thrown, 0);
+  } catch {
+    // Whatever was thrown does not let itself be looked at.
+    return { name: "Error", message: "something was thrown that cannot be looked at" };
+  }
+}
+
+function record(thrown: unknown, depth: number): RecordedError {
   if (!(thrown instanceof Error)) return { name: "Error", message: describeThrown(thrown) };
   const { code, status, cause } = thrown as { code?: unknown; status?: unknown; cause?: unknown };
   return {
@@ -35,7 +44,7 @@ export function recordError(thrown: unknown, depth = 0): RecordedError {
     ...((typeof code === "string" || typeof code === "number") && { code }),
     ...(typeof status === "number" && { status }),
     ...(isTransient(thrown) && { transient: true }),
-    ...(cause !== undefined && cause !== null && depth < MAX_CAUSES && { cause: recordError(cause, depth + 1) }),
+    ...(cause !== undefined && cause !== null && depth < MAX_CAUSES && { cause: record(cause, depth + 1) }),
   };
 }
 
@@ -57,11 +66,13 @@ export function reviveError(recorded: RecordedError, stack?: string): Error {
   return error;
 }
 
-function describeThrown(thrown: unknown): string {
-  if (typeof thrown === "string") return thrown;
+/** Whatever was thrown, for people. */
+export function describeThrown(thrown: unknown): string {
   try {
+    if (typeof thrown === "string") return thrown;
+    if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`;
     return JSON.stringify(thrown) ?? String(thrown);
   } catch {
-    return String(thrown);
+    return "something that cannot be described";
   }
 }

@@ -25,6 +25,18 @@ export function usageOfReply(reply: unknown): EffectUsage | undefined {
   return { ...(tokens !== undefined && { tokens }), ...(cost !== undefined && { cost }) };
 }
 
+/** What can be counted of what somebody says was used. */
+export function takeUsage(usage: Usage | undefined): EffectUsage | undefined {
+  const [tokens, cost] = [countable(usage?.tokens), countable(usage?.cost)];
+  if (tokens === undefined && cost === undefined) return undefined;
+  return { ...(tokens !== undefined && { tokens }), ...(cost !== undefined && { cost }) };
+}
+
+function countable(value: unknown): number | undefined {
+  const number = amount(value);
+  return number === undefined ? undefined : Math.max(0, number);
+}
+
 export function addUsage(sum: { -readonly [Key in keyof Usage]-?: number }, usage: EffectUsage | undefined): void {
   sum.tokens += usage?.tokens ?? 0;
   sum.cost += usage?.cost ?? 0;

@@ -1,7 +1,7 @@
 /** Trying again: for errors that say they will pass, with pauses that grow and are never quite the same. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../errors.js";
-import { type Duration, toMilliseconds } from "../store/duration.js";
+import { type Duration, MAX_TIMER, toMilliseconds } from "../store/duration.js";
 
 export interface RetryOptions {
   /**
@@ -45,6 +45,10 @@ export function takeRetry(options: RetryOptions = {}): Retry {
   if (!Number.isSafeInteger(attempts) || attempts < 1) {
     throw new SavepointError("INVALID_ARGUMENT", `retry.attempts is ${attempts}. Give a whole number from 1 on.`);
   }
+  for (const [name, value] of Object.entries({ factor, jitter })) {
+    if (Number.isFinite(value) && value >= 0) continue;
+    throw new SavepointError("INVALID_ARGUMENT", `retry.${name} is ${String(value)}. Give a number from 0 on.`);
+  }
   return {
     attempts,
     delay: toMilliseconds(delay, "retry.delay"),
@@ -64,12 +68,13 @@ export function pauseAfter(failures: number, { delay, factor, maxDelay, jitter }
 /** Waits, or stops waiting when the signal says so. */
 export async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   try {
-    await sleep(milliseconds, undefined, { signal });
+    await sleep(Math.min(milliseconds, MAX_TIMER), undefined, { signal });
   } catch (error) {
     if (!signal.aborted) throw error;
   }
 }
 
+const MAX_CAUSES = 8;
 const TRANSIENT_CODES = new Set([
   "EAI_AGAIN",
   "ECONNABORTED",
@@ -93,13 +98,22 @@ const TRANSIENT_STATUS = new Set([408, 409, 425, 429, 500, 502, 503, 504, 529]);
  * network that means so. Nothing is read out of its message.
  */
 export function isTransient(error: unknown): boolean {
-  if (typeof error !== "object" || error === null) return false;
+  try {
+    return saysItWillPass(error, 0);
+  } catch {
+    // What cannot be looked at says nothing.
+    return false;
+  }
+}
+
+function saysItWillPass(error: unknown, depth: number): boolean {
+  if (typeof error !== "object" || error === null || depth > MAX_CAUSES) return false;
   const { transient, retryable, isRetryable, status, statusCode, code, cause } = error as Record<string, unknown>;
   for (const said of [transient, retryable, isRetryable]) if (typeof said === "boolean") return said;
   const http = status ?? statusCode;
   if (typeof http === "number") return TRANSIENT_STATUS.has(http);
   if (typeof code === "string" && TRANSIENT_CODES.has(code)) return true;
-  return cause !== undefined && cause !== error && isTransient(cause);
+  return cause !== undefined && saysItWillPass(cause, depth + 1);
 }
 
 /** How long the other side asked to be left alone, in milliseconds. */

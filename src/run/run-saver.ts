@@ -108,13 +108,15 @@ export class RunSaver {
     return this.#journal.exclusive(async () => {
       const entries = this.#journal.prepare(saving.midStep || saving.shown, saving.output);
       // What is written along with the state can be referred to as well.
-      this.noteResults(entries.results);
+      this.noteResults(entries.fresh);
       for (;;) {
         const over = saving.run !== undefined && saving.run.status !== "waiting";
         const inbox = over ? await this.#readInbox() : undefined;
         try {
           return await this.#commit(saving, entries, inbox);
         } catch (error) {
+          // What the state has taken is gone with it, and the rest is not where it was thought to be.
+          this.forgetResults();
           // An input was left meanwhile.
           if (!inbox || !isSavepointError(error, "CONFLICT") || !failedOver(error, inbox.key)) throw error;
         }

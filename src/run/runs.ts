@@ -1,4 +1,5 @@
 /** The runs of a process: starts them, joins them, recovers those that others left, and passes on what is said to them. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../errors.js";
 import type { Context } from "../model/context.js";
 import type { Cursors } from "../model/cursors.js";
@@ -7,6 +8,7 @@ import { ALL_DUE, ALL_OWNERS, journalKey, placeOfDue } from "../model/keys.js";
 import { MAIN } from "../model/records.js";
 import type { RunEvent, RunEventBody } from "../model/run-events.js";
 import { decodeJournal, decodeOwner } from "../model/run-records.js";
+import { describeBranch } from "../model/session-errors.js";
 import { SessionReader } from "../model/session-reader.js";
 import { cloneValue } from "../state/clone.js";
 import { shadowToValue } from "../state/value.js";
@@ -16,6 +18,7 @@ import { leaveInput, recordAnswer, requestCancel } from "./answers.js";
 import { begin, inputMismatch, type Request, takeInput } from "./begin.js";
 import { decodeDue, releaseBranch } from "./claim.js";
 import { hashText } from "./encoded-value.js";
+import { inside } from "./inside.js";
 import { Execution } from "./execution.js";
 import { createHandle, type RunHandle } from "./handle.js";
 import { Leases } from "./leases.js";
@@ -55,6 +58,8 @@ export interface RunOptions<Input = unknown> {
 /** How what was interrupted is recovered. */
 export type RecoverOptions = Pick<RunOptions, "restartStep" | "wait">;
 
+/** How long runs that are about to begin are waited for when the store is closed, in milliseconds. */
+const GRACE = 1000;
 /** How often runs look whether they may go on, in milliseconds. */
 const LOOK_EVERY = 1000;
 /** Records of processes that ended are kept for a day, in case their clock was wrong. */
@@ -130,7 +135,9 @@ export class Runs {
   async #finish(agent: Agent, wanted: Wanted, first: Started): Promise<RunResult> {
     const { session, branch = MAIN } = wanted;
     const reader = this.#reader(session);
-    for (let started = first; ; started = await this.#start(agent, wanted)) {
+    // Begun anew, or taken up again, once.
+    const again = { ...wanted, restartStep: false, resume: false };
+    for (let started = first; ; started = await this.#start(agent, again)) {
       const result = "finished" in started ? await started.finished : started.result;
       if (!result) throw nothingThere(session);
       const another = "finished" in started && !isTurnOf(started.execution, wanted, reader);
@@ -142,7 +149,9 @@ export class Runs {
 
   /** Takes what is interrupted or due, and starts it. */
   async recover(agents: readonly Agent[], options: RecoverOptions = {}): Promise<RunHandle[]> {
-    const byName = new Map(agents.map((agent) => [agent.name, agent]));
+    if (!Array.isArray(agents))
+      throw new SavepointError("INVALID_ARGUMENT", "sp.recover() needs a list: sp.recover([agent]).");
+    const byName = new Map(agents.map((agent: Agent) => [checkAgent(agent).name, agent]));
     const handles: RunHandle[] = [];
     const now = await this.#context.store.now();
     await this.#forgetOwners(now);
@@ -197,6 +206,7 @@ export class Runs {
   async cancel(session: string, reason = "cancelled", options: { branch?: string } = {}): Promise<boolean> {
     const branch = options.branch ?? MAIN;
     const live = this.#live.get(keyOf(session, branch));
+    if (live) await Promise.race([live.started.catch(() => {}), sleep(GRACE, undefined, { ref: false })]);
     // What runs here is stopped like what runs elsewhere; what only was left here is nobody's.
     const self = live ? undefined : this.#leases.owner;
     const outcome = await requestCancel(this.#reader(session), branch, reason, self);
@@ -218,7 +228,9 @@ export class Runs {
     this.#closed = true;
     clearInterval(this.#looking);
     const live = [...this.#live.values()];
-    await Promise.all(live.map(({ started }) => started.catch(() => {})));
+    // Who is still thinking about how to begin has not begun.
+    const begun = Promise.all(live.map(({ started }) => started.catch(() => {})));
+    await Promise.race([begun, sleep(GRACE, undefined, { ref: false })]);
     await Promise.all(live.flatMap(({ execution }) => (execution ? [execution.close()] : [])));
     await this.#leases.close();
   }
@@ -226,7 +238,10 @@ export class Runs {
   /** Joins the run of a branch, or begins one. */
   async #start(agent: Agent, wanted: Wanted): Promise<Started> {
     this.#checkOpen();
+    checkAgent(agent);
     const { session, branch = MAIN, key } = wanted;
+    const from = inside.getStore();
+    if (from?.session === session && from.branch === branch) throw inItsOwnStep(session, branch);
     const reader = this.#reader(session);
     if (key !== undefined) checkId(key, "key");
     const input = wanted.input && takeInput(wanted.input.value, reader);
@@ -392,7 +407,23 @@ function keyOf(session: string, branch: string): string {
 
 /** Whether there is an input is for the caller to say: `undefined` is one as well. */
 function toWanted(options: RunOptions): Wanted {
+  const given: unknown = options;
+  if (typeof given !== "object" || given === null) {
+    throw new SavepointError("INVALID_ARGUMENT", "sp.run() needs options: sp.run(agent, { session, input }).");
+  }
   return { ...options, input: "input" in options ? { value: options.input } : undefined };
+}
+
+function checkAgent(agent: Agent): Agent {
+  if ((agent as Agent | null | undefined)?.definition) return agent;
+  throw new SavepointError("INVALID_ARGUMENT", "That is no agent. Make one with defineAgent({ name, initial, step }).");
+}
+
+function inItsOwnStep(session: string, branch: string): SavepointError {
+  return new SavepointError(
+    "ALREADY_RUNNING",
+    `${describeBranch(session, branch)} cannot be run from within its own step: it would wait for itself. Use another session.`,
+  );
 }
 
 function nothingThere(session: string): SavepointError {

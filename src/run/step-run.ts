@@ -8,7 +8,9 @@ import { cloneValue } from "../state/clone.js";
 import { type Duration, toMilliseconds } from "../store/duration.js";
 import { Completion } from "./completion.js";
 import type { EffectUsage } from "./journal-entry.js";
+import { describeThrown } from "./recorded-error.js";
 import { usageOfReply } from "./reply.js";
+import { takeRetry } from "./retry.js";
 import type {
   AskOptions,
   EffectContext,
@@ -21,6 +23,7 @@ import type {
 } from "./run.js";
 import type { EffectSettings, Step, StepHost } from "./step.js";
 
+const MAX_REASON = 2000;
 const POLICIES: readonly UnknownPolicy[] = ["ask", "retry", "verify", "fail"];
 
 export class StepRun implements Run {
@@ -73,42 +76,60 @@ export class StepRun implements Run {
     if (next !== undefined) this.state = next;
   }
 
-  async llm<Result>(
+  llm<Result>(
     call: (context: LlmContext) => Result | Promise<Result>,
     options: LlmOptions<Awaited<Result>> = {},
   ): Promise<Reply<Awaited<Result>>> {
-    const { name = "llm", input, usage, retry = {} } = options;
-    const { registry } = this.#host.context;
-    const args = input === undefined ? {} : { args: hashOf(JSON.stringify(cloneValue(input, registry))) };
-    const emit = (delta: unknown): void => this.#step.emitDelta(name, delta);
-    const settings: EffectSettings = {
-      ...takeSettings(options, "retry"),
-      retry,
-      usageOf: (usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined,
-      emit,
-    };
-    const body = (context: EffectContext): unknown => call(withEmit(context, emit));
-    return this.#step.effect({ kind: "llm", name, ...args }, body, settings) as Promise<Reply<Awaited<Result>>>;
+    return this.#try(() => {
+      checkFunction(call, "llm");
+      const { name = "llm", input, usage, retry = {} } = options;
+      const { registry } = this.#host.context;
+      const args = input === undefined ? {} : { args: hashOf(JSON.stringify(cloneValue(input, registry))) };
+      const emit = (delta: unknown): void => this.#step.emitDelta(name, delta);
+      const settings: EffectSettings = {
+        ...takeSettings(options, "retry"),
+        retry,
+        usageOf: (usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined,
+        emit,
+      };
+      const body = (context: EffectContext): unknown => call(withEmit(context, emit));
+      return this.#step.effect({ kind: "llm", name, ...args }, body, settings) as Promise<Reply<Awaited<Result>>>;
+    });
   }
 
-  async tool<Result>(
+  tool<Result>(
     call: ToolCall,
     run: (context: EffectContext) => Result | Promise<Result>,
     options: EffectOptions<Awaited<Result>> = {},
   ): Promise<Awaited<Result>> {
-    const { id, name } = checkCall(call);
-    const args = cloneValue(call.arguments, this.#host.context.registry);
-    const settings = takeSettings(options, "ask");
-    return this.#step.effect({ kind: "tool", name, callId: id, args }, run, settings) as Promise<Awaited<Result>>;
+    return this.#try(() => {
+      const { id, name } = checkCall(call);
+      checkFunction(run, "tool");
+      const args = cloneValue(call.arguments, this.#host.context.registry);
+      const settings = takeSettings(options, "ask");
+      return this.#step.effect({ kind: "tool", name, callId: id, args }, run, settings) as Promise<Awaited<Result>>;
+    });
   }
 
-  async effect<Result>(
+  effect<Result>(
     name: string,
     run: (context: EffectContext) => Result | Promise<Result>,
     options: EffectOptions<Awaited<Result>> = {},
   ): Promise<Awaited<Result>> {
-    const settings = takeSettings(options, "retry");
-    return this.#step.effect({ kind: "effect", name: String(name) }, run, settings) as Promise<Awaited<Result>>;
+    return this.#try(() => {
+      checkFunction(run, "effect");
+      const settings = takeSettings(options, "retry");
+      return this.#step.effect({ kind: "effect", name: String(name) }, run, settings) as Promise<Awaited<Result>>;
+    });
+  }
+
+  /** What is wrong with a call is told by its promise, like all that goes wrong in it. */
+  #try<T>(begin: () => Promise<T>): Promise<T> {
+    try {
+      return begin();
+    } catch (error) {
+      return Promise.reject(error as Error);
+    }
   }
 
   now(): number {
@@ -145,12 +166,17 @@ export class StepRun implements Run {
   }
 
   fail(reason: string): Completion<never> {
-    return this.#step.complete(new Completion<never>("failed", undefined, String(reason)));
+    return this.#step.complete(new Completion<never>("failed", undefined, toReason(reason, "it failed")));
   }
 
   halt(reason: string): Completion<never> {
-    return this.#step.complete(new Completion<never>("halted", undefined, String(reason)));
+    return this.#step.complete(new Completion<never>("halted", undefined, toReason(reason, "it was halted")));
   }
+}
+
+/** A reason is for people, and stored with the checkpoint: it is a text that is not too long. */
+function toReason(reason: unknown, usual: string): string {
+  return reason === undefined ? usual : describeThrown(reason).slice(0, MAX_REASON);
 }
 
 /** The same context, and a way to tell parts of the reply. Its key is made only if somebody looks at it. */
@@ -170,6 +196,12 @@ function takeSettings<Result>(options: EffectOptions<Result>, policy: UnknownPol
   if (!POLICIES.includes(onUnknown)) {
     throw invalidCall(`onUnknown: ${JSON.stringify(onUnknown)} is not known. Use ${POLICIES.join(", ")}.`);
   }
+  if (onUnknown === "verify" && typeof verify !== "function") {
+    throw invalidCall(`onUnknown: "verify" needs a function verify, which finds out whether it happened.`);
+  }
+  // Told before anything is written, not when it is too late.
+  if (timeout !== undefined) toMilliseconds(timeout, "timeout");
+  if (retry !== undefined) takeRetry(retry);
   return { onUnknown, verify, timeout, retry };
 }
 
@@ -177,6 +209,10 @@ function checkCall(call: ToolCall): ToolCall {
   const { id, name } = (call ?? {}) as Partial<ToolCall>;
   if (typeof id === "string" && id !== "" && typeof name === "string" && name !== "") return call;
   throw invalidCall("run.tool() needs a call: { id, name, arguments }, with texts as id and name.");
+}
+
+function checkFunction(run: unknown, name: string): void {
+  if (typeof run !== "function") throw invalidCall(`run.${name}() needs a function that does it.`);
 }
 
 function invalidCall(message: string): SavepointError {

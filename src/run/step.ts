@@ -11,14 +11,15 @@ import type { Duration } from "../store/duration.js";
 import type { TakenDefinition } from "./agent.js";
 import { type Attempted, attemptEffect } from "./attempt.js";
 import { Completion } from "./completion.js";
-import { Deliveries, describeCall, isSameCall, type RecordedEffect, RecordedEffects } from "./effects.js";
+import { Deliveries, describeCall, IMMEDIATE, isSameCall, type RecordedEffect, RecordedEffects } from "./effects.js";
 import { settleValue } from "./encoded-value.js";
+import { inside } from "./inside.js";
 import { IdempotencyKeys } from "./idempotency.js";
 import type { Journal } from "./journal.js";
 import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./journal-entry.js";
 import type { LoopDetector } from "./loop-detector.js";
-import { recordError, reviveError } from "./recorded-error.js";
-import { addUsage, textOfReply } from "./reply.js";
+import { describeThrown, recordError, reviveError } from "./recorded-error.js";
+import { addUsage, takeUsage, textOfReply } from "./reply.js";
 import type { RetryOptions } from "./retry.js";
 import type { EffectContext, UnknownPolicy, Verdict } from "./run.js";
 import { shouldCheckpoint } from "./strategy.js";
@@ -52,8 +53,8 @@ export interface StepHost {
   readonly keySeed: string;
   /** Why the run must not go on, if it must not. */
   overLimit(usage: Required<Usage>): string | undefined;
-  /** Takes a checkpoint in the middle of the step, with everything that is to be recorded. */
-  checkpoint(trigger: string, entries: number): Promise<void>;
+  /** Records everything, and takes a checkpoint of the moment when so many entries were added; `false` if that is past. */
+  checkpoint(trigger: string, entries: number): Promise<boolean>;
   emit(event: RunEventBody): void;
 }
 
@@ -119,6 +120,8 @@ export class Step {
   #waited = false;
   #completion: Completion<unknown> | undefined;
   #due: string | undefined;
+  /** Has the agent's function returned, or thrown? */
+  #isDone = false;
   #over = false;
   #end: (end: StepEnd) => void = () => {};
 
@@ -190,7 +193,14 @@ export class Step {
   }
 
   /** Anything that is recorded when it is done. */
-  async effect(call: EffectCall, run: EffectBody, settings: EffectSettings): Promise<unknown> {
+  effect(call: EffectCall, run: EffectBody, settings: EffectSettings): Promise<unknown> {
+    const done = this.#effect(call, run, settings);
+    // An error that nobody waits for is recorded and told by an event; it must not end the process, again and again.
+    done.catch(() => {});
+    return done;
+  }
+
+  async #effect(call: EffectCall, run: EffectBody, settings: EffectSettings): Promise<unknown> {
     const begun = this.#begin(call);
     if (!begun) return NEVER;
     if (begun.recorded?.outcome) return this.#replay(begun.recorded);
@@ -267,12 +277,15 @@ export class Step {
     if (unknown && onUnknown === "fail") return { outcome: { error: recordError(this.#outcomeUnknown(begun)) } };
     if (unknown && onUnknown === "verify") {
       const verdict = await this.#verify(begun, settings);
+      if (!verdict) return undefined;
       if (verdict.happened) return this.#encode({ value: verdict.result }, settings, describe);
     }
     if (!(await this.#durable(before, !recorded && !kept)) || this.#over) return undefined;
     const { kind, name, callId } = started;
     this.#host.emit({ type: "effect", kind, name, callId, phase: "start" });
-    const attempted = await attemptEffect(run, begun.key, settings, {
+    const nested = (context: EffectContext): unknown =>
+      inside.run({ ...inside.getStore(), effect: name }, () => run(context));
+    const attempted = await attemptEffect(nested, begun.key, settings, {
       signal,
       describe,
       onRetry: (attempt, error, delay) =>
@@ -348,6 +361,8 @@ export class Step {
   /** Numbers what the step starts, and checks that it is what it was; `undefined` if the step is over. */
   #begin(call: EffectCall, until?: number): Begun | undefined {
     if (this.#over) return undefined;
+    const { effect } = inside.getStore() ?? {};
+    if (effect !== undefined) throw nestedEffect(call, effect);
     const index = this.#next++;
     const key = this.#keys.next(index, call.callId);
     const recorded = this.#recorded.byIndex.get(index);
@@ -355,14 +370,15 @@ export class Step {
       this.#differs(recorded, call);
       return undefined;
     }
-    const kept = recorded ? undefined : this.#takeKept(call);
+    const known = this.#recorded.takeKept(call);
+    const kept = recorded ? undefined : known;
     const started: Started = recorded?.started ?? {
       ...call,
       at: kept?.started.at ?? this.#host.context.now(),
       delivered: this.#deliveries.count,
       ...(until !== undefined && { until }),
     };
-    this.#lastStart = Math.max(this.#lastStart, this.#deliveries.count);
+    if (!IMMEDIATE.has(call.kind)) this.#lastStart = Math.max(this.#lastStart, this.#deliveries.count);
     if (!recorded && call.kind === "llm") {
       const reason = this.#host.overLimit(this.#usage);
       if (reason !== undefined) {
@@ -371,14 +387,6 @@ export class Step {
       }
     }
     return { index, started, recorded, kept, intent: false, key };
-  }
-
-  /** What is known of a tool from before its step was begun anew. */
-  #takeKept({ callId, name }: EffectCall): RecordedEffect | undefined {
-    const kept = callId === undefined ? undefined : this.#recorded.kept.get(callId);
-    if (callId === undefined || kept?.started.name !== name) return undefined;
-    this.#recorded.kept.delete(callId);
-    return kept;
   }
 
   /**
@@ -392,7 +400,7 @@ export class Step {
       const trigger = this.#due;
       if (trigger !== undefined && live && this.#inFlight === 1) {
         this.#due = undefined;
-        await this.#host.checkpoint(trigger, before);
+        if (!(await this.#host.checkpoint(trigger, before))) this.#due = trigger;
       } else if (journal.hasPending) await journal.flush();
       else await journal.idle();
       await journal.checkLease(this.#host.patience);
@@ -403,24 +411,19 @@ export class Step {
     }
   }
 
-  /** What the world says about a tool that was interrupted. */
-  async #verify({ started, key }: Begun, { verify }: EffectSettings): Promise<Verdict> {
-    const verdict = verify && (await this.#asked(verify, key));
+  /**
+   * What the world says about a tool that was interrupted. If it says nothing, the attempt has failed: the step must not
+   * go on as if the tool had.
+   */
+  async #verify({ started, key }: Begun, { verify }: EffectSettings): Promise<Verdict | undefined> {
+    const host = { signal: this.#host.signal, describe: () => "verify()", onRetry: () => {}, onPart: undefined };
+    const asked = verify && (await attemptEffect(verify, key, { timeout: undefined, retry: {} }, host));
+    const verdict = asked && "value" in asked ? (asked.value as Verdict | undefined) : undefined;
     if (typeof verdict?.happened === "boolean") return verdict;
-    throw new SavepointError(
-      "INVALID_ARGUMENT",
-      `${JSON.stringify(started.name)} has onUnknown: "verify": that needs a function verify, which returns { happened: true, result } or { happened: false }.`,
-    );
-  }
-
-  /** Asks the world, again for a while if it does not answer. */
-  async #asked(verify: NonNullable<EffectSettings["verify"]>, key: () => string): Promise<Verdict> {
-    const { signal } = this.#host;
-    const settings = { timeout: undefined, retry: {} };
-    const host = { signal, describe: () => "verify()", onRetry: () => {}, onPart: undefined };
-    const asked = await attemptEffect(verify, key, settings, host);
-    if ("error" in asked) throw asked.error;
-    return asked.value as Verdict;
+    const advice = "verify() must return { happened: true, result } or { happened: false }.";
+    const wrong = new SavepointError("INVALID_ARGUMENT", `${JSON.stringify(started.name)}: ${advice}`);
+    this.#finish({ kind: "threw", error: asked && "error" in asked ? asked.error : wrong, index: undefined });
+    return undefined;
   }
 
   #whetherItHappened({ index, started }: Begun): Question {
@@ -442,14 +445,25 @@ export class Step {
   #encode(attempted: Attempted, settings: EffectSettings, describe: () => string): Ended {
     if ("error" in attempted) return { outcome: { error: recordError(attempted.error) }, given: attempted };
     try {
-      const usage = settings.usageOf?.(attempted.value);
       const value = settleValue(attempted.value, this.#host.context.registry);
+      const usage = this.#usageOf(attempted.value, settings);
       return { outcome: { value }, given: attempted, ...(usage && { usage }) };
     } catch (error) {
       // Never left unknown: it has happened, whatever came of it.
       const message = `What ${describe()} returned cannot be stored, and this is recorded in its place. ${(error as Error).message}`;
       const refused = new SavepointError("INVALID_STATE", message, { cause: error });
       return { outcome: { error: recordError(refused) }, given: { error: refused } };
+    }
+  }
+
+  /** What a reply has used. It is recorded all the same if nobody can tell. */
+  #usageOf(reply: unknown, { usageOf }: EffectSettings): EffectUsage | undefined {
+    try {
+      return usageOf && takeUsage(usageOf(reply));
+    } catch (error) {
+      const message = "the function that tells what a reply has used has failed; it counts as nothing";
+      this.#host.context.events.emit("backgroundFailure", { message, error });
+      return undefined;
     }
   }
 
@@ -462,9 +476,9 @@ export class Step {
 
   /** Nothing under way, and the step waits for something: it can wait without us. */
   #considerSuspending(): void {
-    if (this.#suspensions.size === 0 || this.#inFlight > 0 || this.#over) return;
+    if (this.#suspensions.size === 0 || this.#inFlight > 0 || this.#over || this.#isDone) return;
     setImmediate(() => {
-      const waits = this.#suspensions.size > 0 && this.#inFlight === 0 && !this.#over;
+      const waits = this.#suspensions.size > 0 && this.#inFlight === 0 && !this.#over && !this.#isDone;
       if (!waits || !this.#deliveries.isQuiet) return;
       // It has not asked for all that was recorded: give it time to.
       if (this.#deliveries.missing) return this.#deliveries.losePatience();
@@ -474,15 +488,24 @@ export class Step {
   }
 
   async #returned(returned: unknown): Promise<void> {
+    this.#isDone = true;
     await this.settled();
-    const unasked = this.#deliveries.missing ?? this.#unasked();
+    await this.#deliveries.drained();
+    const unasked = this.#unasked();
     if (unasked && !this.#over) return this.#differs(unasked, undefined);
     const completion = returned instanceof Completion ? returned : this.#completion;
+    if (returned !== undefined && !(returned instanceof Completion)) {
+      const message = `A step returned ${describeThrown(returned).slice(0, 100)}. Return run.complete(output), run.fail(reason), run.halt(reason), or nothing to be called again.`;
+      const error = new SavepointError("INVALID_ARGUMENT", message);
+      return this.#finish({ kind: "threw", error, index: undefined });
+    }
     this.#finish({ kind: "returned", completion });
   }
 
   async #threw(error: unknown): Promise<void> {
+    this.#isDone = true;
     await this.settled();
+    await this.#deliveries.drained();
     const from = error instanceof Error ? this.#errors.get(error) : undefined;
     // What was started after it was given may depend on it.
     const last = from && this.#lastStart < from.delivered;
@@ -522,6 +545,13 @@ export class Step {
       ),
     );
   }
+}
+
+function nestedEffect({ kind }: EffectCall, effect: string): SavepointError {
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    `run.${kind}() was called inside the function of ${JSON.stringify(effect)}. What an effect does is recorded as one: call run.${kind}() before or after it, in the step itself.`,
+  );
 }
 
 function stackOf(error: unknown): string | undefined {

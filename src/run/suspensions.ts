@@ -1,4 +1,5 @@
 /** What a step waits for that no process needs to wait for: a time, or an answer. */
+import { MAX_TIMER } from "../store/duration.js";
 import type { Question } from "../model/run-records.js";
 
 interface Suspension {
@@ -6,9 +7,6 @@ interface Suspension {
   readonly wakeAt: number | undefined;
   readonly timer: NodeJS.Timeout | undefined;
 }
-
-/** Longer timers overflow. A run that sleeps for longer is put aside before. */
-const MAX_TIMER = 2 ** 31 - 1;
 
 export class Suspensions {
   readonly #waiting = new Map<number, Suspension>();

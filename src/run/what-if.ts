@@ -1,7 +1,7 @@
 /** What if a tool had answered something else? A branch on which it did. */
 import { SavepointError } from "../errors.js";
 import { forkAt } from "../model/branches.js";
-import { journalKey, tapeName } from "../model/keys.js";
+import { journalKey, rowKey, tapeName } from "../model/keys.js";
 import type { Row } from "../model/records.js";
 import { encodeJournal } from "../model/run-records.js";
 import { describeBranch } from "../model/session-errors.js";
@@ -30,7 +30,7 @@ export async function forkWithResults(
   const { sessionId } = reader;
   const recorded = row.run?.journal;
   const { entries } = recorded ? await readEntries(reader, number, recorded) : { entries: [] };
-  const replaced = replaceResults(reader, row, entries, results);
+  replaceResults(reader, row, entries, results);
   const boundary = row.run && (await reader.row(number, row.run.boundary));
   if (!boundary || "unreadable" in boundary) {
     throw new SavepointError(
@@ -39,7 +39,8 @@ export async function forkWithResults(
     );
   }
   return forkAt(reader, number, boundary, name, (branch, tape) => {
-    const { items, blobs } = encodeEntries(replaced, tape, 0);
+    // Anew in every attempt: what is encoded has its place.
+    const { items, blobs } = encodeEntries(replaceResults(reader, row, entries, results), tape, 0);
     const journal = encodeJournal({
       number,
       epoch: 0,
@@ -48,12 +49,14 @@ export async function forkWithResults(
       count: items.length,
       boundary: boundary.seq,
       head: boundary.seq,
+      origin: boundary.seq,
       failures: 0,
       worked: 0,
       loop: "",
       cancel: undefined,
     });
     return {
+      checks: [{ key: rowKey(number, row.seq), exists: true }],
       puts: [{ key: journalKey(sessionId, branch), value: journal }],
       items: items.length > 0 ? [{ tape: tapeName(number, tape), first: 0, items }] : [],
       blobs,

@@ -125,9 +125,8 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     }
   });
 
-  it("halts where verify is missing, throws or says nothing, and does nothing again", async () => {
-    const broken: (EffectOptions<string>["verify"] | undefined)[] = [
-      undefined,
+  it("halts where verify throws or says nothing, and does nothing again", async () => {
+    const broken: NonNullable<EffectOptions<string>["verify"]>[] = [
       () => {
         throw new Error("bank is down");
       },
@@ -135,7 +134,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     ];
     for (const [index, verify] of broken.entries()) {
       const world = new World();
-      const options: EffectOptions<string> = { onUnknown: "verify", ...(verify && { verify }) };
+      const options: EffectOptions<string> = { onUnknown: "verify", verify };
       const session = `broken-${index}`;
       await interruptIn(lab, await lab.open(), shop(world, options), "go", world, "charge", session);
       const result = await (await lab.open()).run(shop(world, options), { session, input: "go" });
@@ -217,7 +216,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
   it("refuses an answer that nobody waits for", async () => {
     const world = new World();
     const sp = await lab.open();
-    expect(await codeOf(sp.answer("s", 1))).toBe("NOT_WAITING");
+    expect(await codeOf(sp.answer("s", 1))).toBe("SESSION_NOT_FOUND");
     await sp.run(shop(world), { session: "s", input: "go" });
     expect(await codeOf(sp.answer("s", 1))).toBe("NOT_WAITING");
     await sp.session("by hand").save({});
