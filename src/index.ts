@@ -51,7 +51,7 @@ export type {
   UnknownPolicy,
   Verdict,
 } from "./run/run.js";
-export type { RecoverOptions, RunOptions } from "./run/runs.js";
+export type { RecoverOptions, RunOptions } from "./run/run-options.js";
 export { type CheckpointEvent, shouldCheckpoint, type Strategy } from "./run/strategy.js";
 export type { WatchEvent, WatchOptions } from "./run/watch.js";
 export { applyChanges, type Change } from "./state/change.js";

@@ -27,8 +27,9 @@ import { describeThrown } from "./recorded-error.js";
 import { type RunResult, toResult } from "./result.js";
 import { pause, pauseAfter } from "./retry.js";
 import { RunSaver, type Saving } from "./run-saver.js";
-import { Step, type StepHost } from "./step.js";
+import { Step } from "./step.js";
 import { StepRun } from "./step-run.js";
+import type { StepHost } from "./step-types.js";
 import { shouldCheckpoint } from "./strategy.js";
 
 /** Reasons are for people. */

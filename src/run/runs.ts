@@ -8,7 +8,6 @@ import { ALL_DUE, ALL_OWNERS, journalKey, placeOfDue } from "../model/keys.js";
 import { MAIN } from "../model/records.js";
 import type { RunEvent, RunEventBody } from "../model/run-events.js";
 import { decodeJournal, decodeOwner } from "../model/run-records.js";
-import { describeBranch } from "../model/session-errors.js";
 import { SessionReader } from "../model/session-reader.js";
 import { cloneValue } from "../state/clone.js";
 import { shadowToValue } from "../state/value.js";
@@ -22,41 +21,17 @@ import { inside } from "./inside.js";
 import { Execution } from "./execution.js";
 import { createHandle, type RunHandle } from "./handle.js";
 import { Leases } from "./leases.js";
+import {
+  checkAgent,
+  inItsOwnStep,
+  nothingThere,
+  type RecoverOptions,
+  type RunOptions,
+  toWanted,
+  type Wanted,
+} from "./run-options.js";
 import type { RunResult } from "./result.js";
 import { waitForChange } from "./watch.js";
-
-/** How a session is run. */
-export interface RunOptions<Input = unknown> {
-  readonly session: string;
-  /** What to work on. A session that is there can be gone on with without saying it again. */
-  readonly input?: Input;
-  /** The same input under the same key is taken once, however often it is given. */
-  readonly key?: string;
-  /** @default "main" */
-  readonly branch?: string;
-  /**
-   * Begin the current step anew, and keep what its tools have answered, by the ids of their calls. For code that no longer
-   * does what it did.
-   * @default false
-   */
-  readonly restartStep?: boolean;
-  /**
-   * Go on with a session that has failed or was halted.
-   * @default false
-   */
-  readonly resume?: boolean;
-  /**
-   * Do not resolve with `waiting`: stay until it is woken or told what it asked, and go on. The session holds no lease
-   * meanwhile.
-   * @default false
-   */
-  readonly wait?: boolean;
-  /** Told what happens in the run, from its beginning. */
-  readonly onEvent?: (event: RunEvent) => void;
-}
-
-/** How what was interrupted is recovered. */
-export type RecoverOptions = Pick<RunOptions, "restartStep" | "wait">;
 
 /** How long runs that are about to begin are waited for when the store is closed, in milliseconds. */
 const GRACE = 1000;
@@ -78,9 +53,6 @@ interface Live {
 type Started =
   | { readonly finished: Promise<RunResult>; readonly execution: Execution }
   | { readonly result: RunResult | undefined };
-
-/** What is wanted of a session: an input to be worked on, or whatever is left to do. */
-type Wanted = Omit<RunOptions, "input"> & { readonly input: { readonly value: unknown } | undefined };
 
 export class Runs {
   readonly #context: Context;
@@ -403,34 +375,6 @@ const STORE_ERRORS: ReadonlySet<string> = new Set(["BUSY", "CLOSED", "IO_FAILED"
 
 function keyOf(session: string, branch: string): string {
   return `${session}\t${branch}`;
-}
-
-/** Whether there is an input is for the caller to say: `undefined` is one as well. */
-function toWanted(options: RunOptions): Wanted {
-  const given: unknown = options;
-  if (typeof given !== "object" || given === null) {
-    throw new SavepointError("INVALID_ARGUMENT", "sp.run() needs options: sp.run(agent, { session, input }).");
-  }
-  return { ...options, input: "input" in options ? { value: options.input } : undefined };
-}
-
-function checkAgent(agent: Agent): Agent {
-  if ((agent as Agent | null | undefined)?.definition) return agent;
-  throw new SavepointError("INVALID_ARGUMENT", "That is no agent. Make one with defineAgent({ name, initial, step }).");
-}
-
-function inItsOwnStep(session: string, branch: string): SavepointError {
-  return new SavepointError(
-    "ALREADY_RUNNING",
-    `${describeBranch(session, branch)} cannot be run from within its own step: it would wait for itself. Use another session.`,
-  );
-}
-
-function nothingThere(session: string): SavepointError {
-  return new SavepointError(
-    "SESSION_NOT_FOUND",
-    `Session ${JSON.stringify(session)} does not exist. Give sp.run() an input to begin it with.`,
-  );
 }
 
 /** Was it this input that was worked on, and not one that was left before it? */

@@ -21,7 +21,8 @@ import type {
   Run,
   UnknownPolicy,
 } from "./run.js";
-import type { EffectSettings, Step, StepHost } from "./step.js";
+import type { Step } from "./step.js";
+import type { EffectSettings, StepHost } from "./step-types.js";
 
 const MAX_REASON = 2000;
 const POLICIES: readonly UnknownPolicy[] = ["ask", "retry", "verify", "fail"];

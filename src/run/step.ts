@@ -1,101 +1,24 @@
 /** One attempt of a step: runs the agent's function, does its effects or gives it what was recorded of them. */
 import { SavepointError } from "../errors.js";
 import type { Usage } from "../model/checkpoint.js";
-import type { Context } from "../model/context.js";
-import type { ToolCall } from "../model/message.js";
-import type { EffectKind, LoopVerdict, RunEventBody } from "../model/run-events.js";
+import type { EffectKind, LoopVerdict } from "../model/run-events.js";
 import type { Question } from "../model/run-records.js";
 import { cloneValue } from "../state/clone.js";
 import { shadowToValue } from "../state/value.js";
-import type { Duration } from "../store/duration.js";
-import type { TakenDefinition } from "./agent.js";
 import { type Attempted, attemptEffect } from "./attempt.js";
 import { Completion } from "./completion.js";
 import { Deliveries, describeCall, IMMEDIATE, isSameCall, type RecordedEffect, RecordedEffects } from "./effects.js";
 import { settleValue } from "./encoded-value.js";
-import { inside } from "./inside.js";
 import { IdempotencyKeys } from "./idempotency.js";
-import type { Journal } from "./journal.js";
+import { inside } from "./inside.js";
 import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./journal-entry.js";
-import type { LoopDetector } from "./loop-detector.js";
 import { describeThrown, recordError, reviveError } from "./recorded-error.js";
 import { addUsage, takeUsage, textOfReply } from "./reply.js";
-import type { RetryOptions } from "./retry.js";
-import type { EffectContext, UnknownPolicy, Verdict } from "./run.js";
+import type { EffectContext, Verdict } from "./run.js";
+import { nestedEffect, nondeterminism, outcomeUnknown, whetherItHappened } from "./step-errors.js";
+import type { Begun, Done, EffectBody, Ended, EffectSettings, StepEnd, StepHost } from "./step-types.js";
 import { shouldCheckpoint } from "./strategy.js";
 import { Suspensions } from "./suspensions.js";
-
-/** How an attempt ended. */
-export type StepEnd =
-  | { readonly kind: "returned"; readonly completion: Completion<unknown> | undefined }
-  /** @property index the effect whose error it is, where nothing was started after it */
-  | { readonly kind: "threw"; readonly error: unknown; readonly index: number | undefined }
-  | { readonly kind: "suspended"; readonly questions: readonly Question[]; readonly wakeAt: number | undefined }
-  | { readonly kind: "halted"; readonly reason: string }
-  | { readonly kind: "fatal"; readonly error: Error };
-
-/** What a step needs of the run it belongs to. */
-export interface StepHost {
-  readonly context: Context;
-  readonly definition: TakenDefinition;
-  readonly session: string;
-  readonly branch: string;
-  readonly step: number;
-  readonly turn: number;
-  readonly journal: Journal;
-  readonly signal: AbortSignal;
-  readonly detector: LoopDetector | undefined;
-  /** What the session had used when the step began. */
-  readonly usage: Usage | undefined;
-  /** How long the lease is certain after it was last seen, in milliseconds. */
-  readonly patience: number;
-  /** Makes idempotency keys different from those of every other step. */
-  readonly keySeed: string;
-  /** Why the run must not go on, if it must not. */
-  overLimit(usage: Required<Usage>): string | undefined;
-  /** Records everything, and takes a checkpoint of the moment when so many entries were added; `false` if that is past. */
-  checkpoint(trigger: string, entries: number): Promise<boolean>;
-  emit(event: RunEventBody): void;
-}
-
-/** A started effect: its number, and what is known about it. */
-interface Begun {
-  readonly index: number;
-  readonly started: Started;
-  readonly recorded: RecordedEffect | undefined;
-  /** What is known of it from before the step was begun anew. */
-  readonly kept: RecordedEffect | undefined;
-  /** Was it written in this attempt that it begins? */
-  intent: boolean;
-  /** Makes its idempotency key. */
-  readonly key: () => string;
-}
-
-/** How an effect ended. */
-interface Ended {
-  readonly outcome: Outcome;
-  /** What its function returned or threw, in this very attempt. */
-  readonly given?: Attempted;
-  readonly usage?: EffectUsage;
-}
-
-/** It has ended, or somebody has to say whether it had. */
-type Done = Ended | { readonly question: Question };
-
-/** The function behind an effect. */
-type EffectBody = (context: EffectContext) => unknown;
-
-/** What was said about an effect, with its defaults. */
-export interface EffectSettings {
-  readonly onUnknown: UnknownPolicy;
-  readonly verify: ((context: EffectContext) => Verdict | Promise<Verdict>) | undefined;
-  readonly timeout: Duration | undefined;
-  readonly retry: RetryOptions | undefined;
-  /** What a model's reply has used. */
-  readonly usageOf?: (reply: unknown) => EffectUsage | undefined;
-  /** Gets the parts of a reply that comes in parts. */
-  readonly emit?: (delta: unknown) => void;
-}
 
 const NEVER = new Promise<never>(() => {});
 
@@ -273,8 +196,8 @@ export class Step {
       journal.add({ op: "start", index, started });
       begun.intent = true;
     }
-    if (unknown && onUnknown === "ask") return { question: this.#whetherItHappened(begun) };
-    if (unknown && onUnknown === "fail") return { outcome: { error: recordError(this.#outcomeUnknown(begun)) } };
+    if (unknown && onUnknown === "ask") return { question: whetherItHappened(begun, context.registry) };
+    if (unknown && onUnknown === "fail") return { outcome: { error: recordError(outcomeUnknown(started)) } };
     if (unknown && onUnknown === "verify") {
       const verdict = await this.#verify(begun, settings);
       if (!verdict) return undefined;
@@ -426,21 +349,6 @@ export class Step {
     return undefined;
   }
 
-  #whetherItHappened({ index, started }: Begun): Question {
-    const { name, at, callId = "", args } = started;
-    const given = args === undefined ? undefined : shadowToValue(args, this.#host.context.registry);
-    const call: ToolCall = { id: callId, name, ...(given !== undefined && { arguments: given }) };
-    const text = `${JSON.stringify(name)} was started at ${new Date(at).toISOString()} and interrupted before its result was recorded. Did it happen? Answer { happened: true, result } or { happened: false }.`;
-    return { id: `q${index}`, kind: "unknown", text, call, startedAt: at };
-  }
-
-  #outcomeUnknown({ started }: Begun): SavepointError {
-    return new SavepointError(
-      "OUTCOME_UNKNOWN",
-      `${JSON.stringify(started.name)} was interrupted, and nobody knows whether it happened.`,
-    );
-  }
-
   /** A result in the form in which it is recorded. One that cannot be stored is recorded as the error that says so. */
   #encode(attempted: Attempted, settings: EffectSettings, describe: () => string): Ended {
     if ("error" in attempted) return { outcome: { error: recordError(attempted.error) }, given: attempted };
@@ -533,25 +441,9 @@ export class Step {
 
   /** The code does something else than it did. */
   #differs(recorded: RecordedEffect, called: EffectCall | undefined): void {
-    const { registry } = this.#host.context;
-    const before = describeCall(recorded.started, registry);
-    const now = called ? describeCall(called, registry) : "nothing of the kind";
-    const { session, step } = this.#host;
-    this.#fatal(
-      new SavepointError(
-        "NONDETERMINISM",
-        `Step ${step} of session ${JSON.stringify(session)} does not do what it did before it was interrupted: its effect number ${recorded.index + 1} was ${before}, and is ${now}. Nothing was lost. Run it with the code it was started with; or with { restartStep: true }, which begins the step anew and keeps what its tools have answered.`,
-        { details: { sessionId: session, step, index: recorded.index, recorded: before, called: now } },
-      ),
-    );
+    const { session, step, context } = this.#host;
+    this.#fatal(nondeterminism(session, step, recorded, called, context.registry));
   }
-}
-
-function nestedEffect({ kind }: EffectCall, effect: string): SavepointError {
-  return new SavepointError(
-    "INVALID_ARGUMENT",
-    `run.${kind}() was called inside the function of ${JSON.stringify(effect)}. What an effect does is recorded as one: call run.${kind}() before or after it, in the step itself.`,
-  );
 }
 
 function stackOf(error: unknown): string | undefined {
