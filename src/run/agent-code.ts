@@ -1,6 +1,7 @@
 /** Calling the parts of an agent that are not its step: what they throw is told with whose it is. */
 import { SavepointError } from "../errors.js";
 import type { Agent } from "./agent.js";
+import { describeThrown } from "./recorded-error.js";
 
 /** The state to begin with. */
 export async function callInitial(agent: Agent, input: unknown): Promise<unknown> {
@@ -33,7 +34,7 @@ async function call(agent: Agent, what: string, run: () => unknown): Promise<unk
   try {
     return await run();
   } catch (cause) {
-    const why = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+    const why = describeThrown(cause);
     throw new SavepointError(
       "AGENT_FAILED",
       `Agent ${JSON.stringify(agent.name)} cannot go on: ${what} has thrown ${why}`,

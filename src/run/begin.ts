@@ -117,7 +117,7 @@ async function goOn(
     };
   }
   const { questions = [], wakeAt } = view.run ?? {};
-  if (status === "waiting" && (wakeAt === undefined || wakeAt > view.now)) {
+  if (status === "waiting" && !request.restartStep && (wakeAt === undefined || wakeAt > view.now)) {
     return { result: await readResult(reader, number, branch, head, { status, questions, wakeAt }) };
   }
   const { input, key, restartStep } = request;

@@ -66,6 +66,15 @@ export function reviveError(recorded: RecordedError, stack?: string): Error {
   return error;
 }
 
+/** Is it an Error? What does not let itself be asked is none. */
+export function isError(thrown: unknown): thrown is Error {
+  try {
+    return thrown instanceof Error;
+  } catch {
+    return false;
+  }
+}
+
 /** Whatever was thrown, for people. */
 export function describeThrown(thrown: unknown): string {
   try {

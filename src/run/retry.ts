@@ -119,6 +119,11 @@ function saysItWillPass(error: unknown, depth: number): boolean {
 /** How long the other side asked to be left alone, in milliseconds. */
 function retryAfterOf(error: unknown): number | undefined {
   if (typeof error !== "object" || error === null) return undefined;
-  const { retryAfter } = error as Record<string, unknown>;
-  return typeof retryAfter === "number" && retryAfter >= 0 ? retryAfter : undefined;
+  try {
+    const { retryAfter } = error as Record<string, unknown>;
+    return typeof retryAfter === "number" && retryAfter >= 0 ? retryAfter : undefined;
+  } catch {
+    // What cannot be looked at says nothing.
+    return undefined;
+  }
 }

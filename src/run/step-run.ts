@@ -129,7 +129,10 @@ export class StepRun implements Run {
     try {
       return begin();
     } catch (error) {
-      return Promise.reject(error as Error);
+      const refused = Promise.reject<T>(error as Error);
+      // Like an effect that fails and that nobody waits for.
+      refused.catch(() => {});
+      return refused;
     }
   }
 

@@ -12,7 +12,7 @@ import { settleValue } from "./encoded-value.js";
 import { IdempotencyKeys } from "./idempotency.js";
 import { inside } from "./inside.js";
 import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./journal-entry.js";
-import { describeThrown, recordError, reviveError } from "./recorded-error.js";
+import { describeThrown, isError, recordError, reviveError } from "./recorded-error.js";
 import { addUsage, takeUsage, textOfReply } from "./reply.js";
 import type { EffectContext, Verdict } from "./run.js";
 import { nestedEffect, nondeterminism, outcomeUnknown, whetherItHappened } from "./step-errors.js";
@@ -212,7 +212,7 @@ export class Step {
       signal,
       describe,
       onRetry: (attempt, error, delay) =>
-        this.#host.emit({ type: "retry", name, attempt, delay, reason: String(error) }),
+        this.#host.emit({ type: "retry", name, attempt, delay, reason: describeThrown(error) }),
       onPart: settings.emit,
     });
     // It was told to stop, and did: whether it happened is as unknown as after a crash.
@@ -414,7 +414,7 @@ export class Step {
     this.#isDone = true;
     await this.settled();
     await this.#deliveries.drained();
-    const from = error instanceof Error ? this.#errors.get(error) : undefined;
+    const from = isError(error) ? this.#errors.get(error) : undefined;
     // What was started after it was given may depend on it.
     const last = from && this.#lastStart < from.delivered;
     this.#finish({ kind: "threw", error, index: last ? from.index : undefined });
@@ -447,5 +447,5 @@ export class Step {
 }
 
 function stackOf(error: unknown): string | undefined {
-  return error instanceof Error ? error.stack : undefined;
+  return isError(error) ? error.stack : undefined;
 }
