@@ -50,7 +50,7 @@ async function killAndRecover(folder: string, seed: number): Promise<{ sessions:
     await sleep(random(LONGEST * 1000) / 1000);
     await victim.kill();
     expect(await ended).toEqual({ killed: "SIGKILL", stderr: "" });
-    ledger.noteKill(await readRecorded(folder, completed));
+    ledger.noteKill(await readRecorded(folder));
     await answerAll(folder, completed);
   }
   await victims.close();

@@ -1,5 +1,6 @@
 /** What a store that a dead process left has recorded. */
-import { cpSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { Savepoint } from "../../src/index.js";
 import type { Desk } from "./clerk.mjs";
@@ -8,14 +9,15 @@ import type { Desk } from "./clerk.mjs";
  * The effects whose results are recorded, as `session/branch/name`. Looks at a copy: whoever looks tidies up, and that is
  * for the next process to do.
  */
-export async function readRecorded(folder: string, skip: ReadonlySet<string> = new Set()): Promise<Set<string>> {
+export async function readRecorded(folder: string): Promise<Set<string>> {
   const copy = `${folder}-copy`;
-  cpSync(folder, copy, { recursive: true, filter: (path) => !path.endsWith("-shm") });
+  // In a process of its own: a connection that this one has dropped may tidy up too, whenever it is collected.
+  execFileSync("cp", ["-r", folder, copy]);
+  rmSync(join(copy, "store.db-shm"), { force: true });
   const recorded = new Set<string>();
   try {
     await using sp = await Savepoint.open(`sqlite:${join(copy, "store.db")}`);
     for await (const { id } of sp.sessions.list()) {
-      if (skip.has(id)) continue;
       for (const { name: branch } of await sp.session(id).branches().all()) {
         for (const name of await recordedOn(sp, id, branch)) recorded.add(`${id}/${branch}/${name}`);
       }
