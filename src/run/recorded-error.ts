@@ -75,6 +75,15 @@ export function isError(thrown: unknown): thrown is Error {
   }
 }
 
+/** Where it was thrown, if it says so. */
+export function stackOf(thrown: unknown): string | undefined {
+  try {
+    return isError(thrown) ? thrown.stack : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whatever was thrown, for people. */
 export function describeThrown(thrown: unknown): string {
   try {

@@ -12,7 +12,7 @@ import { settleValue } from "./encoded-value.js";
 import { IdempotencyKeys } from "./idempotency.js";
 import { inside } from "./inside.js";
 import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./journal-entry.js";
-import { describeThrown, isError, recordError, reviveError } from "./recorded-error.js";
+import { describeThrown, isError, recordError, reviveError, stackOf } from "./recorded-error.js";
 import { addUsage, takeUsage, textOfReply } from "./reply.js";
 import type { EffectContext, Verdict } from "./run.js";
 import { nestedEffect, nondeterminism, outcomeUnknown, whetherItHappened } from "./step-errors.js";
@@ -444,8 +444,4 @@ export class Step {
     const { session, step, context } = this.#host;
     this.#fatal(nondeterminism(session, step, recorded, called, context.registry));
   }
-}
-
-function stackOf(error: unknown): string | undefined {
-  return isError(error) ? error.stack : undefined;
 }
