@@ -1,30 +1,14 @@
 /** Beginning to work on a branch: with a first input, a further one, or where it was left. */
 import { isSavepointError, SavepointError } from "../errors.js";
-import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
-import { loadShadow } from "../model/load-state.js";
-import { dueKey, inboxKey, inputKey, journalKey, runKey, turnKey } from "../model/keys.js";
-import { MAIN, type Row, type RowRun } from "../model/records.js";
-import {
-  decodeLeft,
-  encodeInbox,
-  encodeJournal,
-  encodeRun,
-  type JournalRecord,
-  type RunRecord,
-} from "../model/run-records.js";
-import type { CommitParts } from "../model/session-commit.js";
+import { turnKey } from "../model/keys.js";
+import { MAIN, type Row } from "../model/records.js";
 import { agentMismatch, branchNotFound, describeBranch } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
-import { takeOptions } from "../model/save-options.js";
-import { decodeText, encodeText } from "../state/text-value.js";
-import { shadowToValue } from "../state/value.js";
-import type { Check, Put } from "../store/store.js";
-import type { Agent } from "./agent.js";
-import { type Claim, encodeDue, mayTake, readView, takeBranch, type View } from "./claim.js";
-import { callInitial, callReceive, migrateState } from "./agent-code.js";
+import { encodeText } from "../state/text-value.js";
+import { type Claim, readView, takeBranch, type View } from "./claim.js";
 import { hashText } from "./encoded-value.js";
-import type { Leases } from "./leases.js";
 import { readResult, type RunResult } from "./result.js";
+import { oldestInput, start, takeTurn, type Work } from "./turn.js";
 
 /** What somebody wants of a branch. */
 export interface Request {
@@ -39,19 +23,9 @@ export interface Request {
 /** Work that is this process's to do; or how the work stands, where there is nothing to do. */
 export type Begun = { readonly claim: Claim } | { readonly result: RunResult | undefined };
 
-export interface BeginHost {
-  readonly leases: Leases;
-  cursor(reader: SessionReader, branch: string): BranchCursor;
-}
-
 /** Takes the branch and says where to go on; or says how it stands, if there is nothing to do. */
-export async function begin(
-  host: BeginHost,
-  reader: SessionReader,
-  branch: string,
-  agent: Agent,
-  request: Request,
-): Promise<Begun> {
+export async function begin(work: Work, request: Request): Promise<Begun> {
+  const { agent, reader, branch } = work;
   for (let tries = 1; ; tries++) {
     const view = await readView(reader, branch);
     const { session, branch: known } = view.heads;
@@ -62,9 +36,9 @@ export async function begin(
     if (!head) {
       if (branch !== MAIN) throw branchNotFound(reader.sessionId, branch);
       if (request.input === undefined) return { result: undefined };
-      begun = await tryTo(() => start(host, reader, branch, agent, view, request, request.input as string));
+      begun = await tryTo(() => start(work, view, request.input as string, request.key));
     } else {
-      begun = await goOn(host, reader, branch, agent, view, head, request);
+      begun = await goOn(work, view, head, request);
     }
     if (begun) return begun;
     if (tries === MAX_TRIES) throw neverTaken(reader.sessionId, branch);
@@ -81,37 +55,29 @@ function neverTaken(sessionId: string, branch: string): SavepointError {
   );
 }
 
-async function goOn(
-  host: BeginHost,
-  reader: SessionReader,
-  branch: string,
-  agent: Agent,
-  view: View,
-  head: Row,
-  request: Request,
-): Promise<Begun | undefined> {
+async function goOn(work: Work, view: View, head: Row, request: Request): Promise<Begun | undefined> {
+  const { agent, reader, branch, leases, cursor } = work;
   const number = view.heads.session?.record.number as number;
   const earlier = request.key === undefined ? undefined : await findTurn(reader, branch, request.key, number);
   const { status, current } = standing(view, head);
   checkInput(reader, branch, view, request, current, earlier);
   const ended = status === "completed" || status === "failed" || status === "halted";
-  const over = status === "completed" || (ended && !request.resume);
+  const over = status === "completed" || (ended && !request.resume && view.run?.code === undefined);
   const turn = view.run?.turn ?? 0;
   if (earlier !== undefined && (earlier < turn || (earlier === turn && over))) {
     const row = await rowOfTurn(reader, number, head, earlier);
     if (!row) throw turnForgotten(reader.sessionId, branch, request.key ?? "");
-    if (row)
-      return { result: await readResult(reader, number, branch, row, { status: endOf(row), reason: row.reason }) };
+    return { result: await readResult(reader, number, branch, row, { status: endOf(row), reason: row.reason }) };
   }
   const { receive } = agent.definition;
   if (status === "completed" && receive) {
-    const left = await oldestInput(reader, branch, view);
+    const left = await oldestInput(work, view);
     // One that was left, or taken, before is not taken now.
     const { input, key } = request;
     const next = left ?? (input === undefined || earlier !== undefined ? undefined : { input, key });
-    if (next) return tryTo(() => takeTurn(host, reader, branch, agent, view, head, next));
+    if (next) return tryTo(() => takeTurn(work, view, head, next));
   }
-  if (status === "completed" || (ended && !request.resume && view.run?.code === undefined)) {
+  if (over) {
     return {
       result: await readResult(reader, number, branch, head, { status, reason: view.run?.reason ?? head.reason }),
     };
@@ -123,7 +89,7 @@ async function goOn(
   const { input, key, restartStep } = request;
   const hash = input === undefined ? undefined : hashText(input);
   const taking = { agent: agent.name, input: hash, key, restartStep };
-  const claim = await takeBranch(reader, branch, view, host.leases, host.cursor(reader, branch), taking);
+  const claim = await takeBranch(reader, branch, view, leases, cursor, taking);
   return claim && { claim };
 }
 
@@ -194,192 +160,10 @@ function endOf(row: Row): "completed" | "failed" | "halted" {
   return row.status === "failed" || row.status === "halted" ? row.status : "completed";
 }
 
-/** An input that is taken. */
-interface NextInput {
-  readonly input: string;
-  readonly key: string | undefined;
-  /** Its number, where it was left for the branch. */
-  readonly number?: number;
-}
-
-async function oldestInput(reader: SessionReader, branch: string, { inbox }: View): Promise<NextInput | undefined> {
-  if (!inbox || inbox.first >= inbox.next) return undefined;
-  const [record] = await reader.context.store.get([inputKey(reader.sessionId, branch, inbox.first)]);
-  if (!record || !("value" in record)) {
-    throw new SavepointError(
-      "DAMAGED",
-      `An input that was left for session ${JSON.stringify(reader.sessionId)} is ${record ? `damaged: ${record.unreadable}` : "missing"}.`,
-    );
-  }
-  return { ...decodeLeft(record.value), number: inbox.first };
-}
-
-/** Begins a session. */
-async function start(
-  host: BeginHost,
-  reader: SessionReader,
-  branch: string,
-  agent: Agent,
-  view: View,
-  { key }: Request,
-  input: string,
-): Promise<Begun> {
-  const state = await callInitial(agent, decodeText(input, reader.context.registry));
-  return save(host, reader, branch, agent, view, state, { input, key }, 1, "start");
-}
-
-/** Takes a further input into the state of a session that is done with those before it. */
-async function takeTurn(
-  host: BeginHost,
-  reader: SessionReader,
-  branch: string,
-  agent: Agent,
-  view: View,
-  head: Row,
-  next: NextInput,
-): Promise<Begun> {
-  const { registry } = reader.context;
-  const number = view.heads.session?.record.number as number;
-  const before = shadowToValue(await loadShadow(reader, number, head), registry);
-  const version = head.run?.version ?? agent.definition.migrations.length;
-  const current = await migrateState(agent, reader.sessionId, before, version);
-  const state = await callReceive(agent, current, decodeText(next.input, registry));
-  return save(host, reader, branch, agent, view, state, next, (view.run?.turn ?? 0) + 1, "input");
-}
-
-/** Saves the state that the work begins with, and takes the branch in the same commit. */
-async function save(
-  host: BeginHost,
-  reader: SessionReader,
-  branch: string,
-  agent: Agent,
-  view: View,
-  state: unknown,
-  next: NextInput,
-  turn: number,
-  trigger: string,
-): Promise<Begun> {
-  const { sessionId, context } = reader;
-  const at = context.now();
-  const { heads } = view;
-  const before = heads.branch?.record;
-  const parts = mayTake(reader, branch, view, host.leases.owner);
-  const epoch = (before?.epoch ?? 0) + 1;
-  const renewal = await host.leases.renewal();
-  const version = agent.definition.migrations.length;
-  let claimed: Pick<Claim, "number" | "run" | "journal"> | undefined;
-  const extension: SaveExtension = {
-    hidden: false,
-    epoch,
-    held: true,
-    tapes: view.journal ? 0 : 1,
-    build: ({ number, seq, tape }): CommitParts & { run: RowRun } => {
-      const journal = newJournal(view, { number, epoch, tape, boundary: seq });
-      const run: RunRecord = {
-        number,
-        agent: agent.name,
-        status: "running",
-        reason: undefined,
-        head: undefined,
-        owner: host.leases.owner,
-        turn,
-        input: hashText(next.input),
-        key: next.key,
-        questions: [],
-        wakeAt: undefined,
-        startedAt: view.run?.startedAt ?? view.now,
-        code: undefined,
-      };
-      claimed = { number, run, journal };
-      const puts: Put[] = [
-        { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
-        { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
-        { key: dueKey(sessionId, branch), value: encodeDue({ agent: agent.name, due: 0 }) },
-        renewal,
-      ];
-      if (next.key !== undefined) {
-        puts.push({ key: turnKey(sessionId, branch, next.key), value: JSON.stringify([number, turn]) });
-      }
-      const taken = takeFromInbox(sessionId, branch, view, next);
-      const rowRun: RowRun = { boundary: seq, journal: undefined, midStep: false, turn, version, output: undefined };
-      return {
-        ...parts,
-        checks: [...(parts.checks ?? []), ...taken.checks],
-        puts: [...puts, ...taken.puts],
-        ...(taken.deletes.length > 0 && { deletes: taken.deletes }),
-        run: rowRun,
-      };
-    },
-  };
-  const options = takeOptions(
-    {
-      kind: "automatic",
-      trigger,
-      step: before?.head?.step ?? 0,
-      usage: before?.head?.usage ?? { tokens: 0, cost: 0 },
-    },
-    context.registry,
-  );
-  const author: Author = {
-    agent: agent.name,
-    admit: (now) => {
-      const same =
-        now.branch?.value === heads.branch?.value && now.session?.record.number === heads.session?.record.number;
-      if (!same) throw new SavepointError("CONFLICT", "Another process was faster.");
-    },
-  };
-  const cursor = host.cursor(reader, branch);
-  const row = await cursor.exclusive(async () => {
-    // Others may have worked on it since this process last did.
-    author.admit(await cursor.refresh());
-    await cursor.save({ live: state }, options, author, extension);
-    return cursor.head as Row;
-  });
-  const { session } = await reader.heads(branch);
-  const createdAt = session?.record.createdAt ?? view.now;
-  const { tape } = row;
-  return { claim: { ...(claimed as NonNullable<typeof claimed>), at, createdAt, tape, boundary: row, head: row } };
-}
-
-function newJournal(
-  { journal }: View,
-  now: Pick<JournalRecord, "number" | "epoch" | "tape" | "boundary">,
-): JournalRecord {
-  const first = journal ? journal.first + journal.count : 0;
-  return {
-    ...now,
-    head: now.boundary,
-    origin: now.boundary,
-    tape: journal?.tape ?? now.tape,
-    first,
-    count: 0,
-    failures: 0,
-    worked: journal?.worked ?? 0,
-    loop: "",
-    cancel: undefined,
-  };
-}
-
-function takeFromInbox(
-  sessionId: string,
-  branch: string,
-  { inbox, inboxCheck }: View,
-  { number }: NextInput,
-): { checks: readonly Check[]; puts: Put[]; deletes: string[] } {
-  // What is left meanwhile comes after this one, and counts on it.
-  const checks = [inboxCheck];
-  if (number === undefined || !inbox) return { checks, puts: [], deletes: [] };
-  return {
-    checks,
-    puts: [{ key: inboxKey(sessionId, branch), value: encodeInbox({ first: number + 1, next: inbox.next }) }],
-    deletes: [inputKey(sessionId, branch, number)],
-  };
-}
-
 /** `undefined` where somebody else was faster: then it has to be looked at again. */
-async function tryTo(work: () => Promise<Begun>): Promise<Begun | undefined> {
+async function tryTo(take: () => Promise<Claim>): Promise<Begun | undefined> {
   try {
-    return await work();
+    return { claim: await take() };
   } catch (error) {
     if (isSavepointError(error, "CONFLICT")) return undefined;
     throw error;

@@ -256,10 +256,6 @@ export class Runs {
 
   #begin(reader: SessionReader, branch: string, agent: Agent, request: Request): Promise<Started> {
     const id = keyOf(reader.sessionId, branch);
-    const host = {
-      leases: this.#leases,
-      cursor: (ofReader: SessionReader, name: string) => this.#cursors.get(ofReader, name),
-    };
     const forget = (): void => {
       if (this.#live.get(id) === live) this.#live.delete(id);
       if (this.#live.size === 0) clearInterval(this.#looking);
@@ -268,7 +264,10 @@ export class Runs {
     const work = async (): Promise<Started> => {
       let finished: Promise<RunResult> | undefined;
       try {
-        const begun = await begin(host, reader, branch, agent, request);
+        const begun = await begin(
+          { agent, reader, branch, leases: this.#leases, cursor: this.#cursors.get(reader, branch) },
+          request,
+        );
         if (!("claim" in begun)) return begun;
         this.#leases.hold();
         live.execution = new Execution(

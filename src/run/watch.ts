@@ -1,32 +1,17 @@
 /** Following a session, whoever runs it: by looking, often while something happens and less often while not. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { CheckpointInfo, Status } from "../model/checkpoint.js";
+import type { CheckpointInfo } from "../model/checkpoint.js";
 import type { Context } from "../model/context.js";
 import { journalKey, runKey } from "../model/keys.js";
-import type { EffectKind } from "../model/run-events.js";
-import { decodeJournal, decodeRun, type Question } from "../model/run-records.js";
+import type { RunEventBody } from "../model/run-events.js";
+import { decodeJournal, decodeRun } from "../model/run-records.js";
 import { readStandings } from "../model/run-status.js";
 import { sessionDeleted } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import { readEntries } from "./journal-entry.js";
 
 /** What has happened in a session, as far as it is stored. */
-export type WatchEvent =
-  | {
-      readonly type: "status";
-      readonly status: Status;
-      readonly reason: string | undefined;
-      readonly question: Question | undefined;
-      readonly wakeAt: number | undefined;
-    }
-  | { readonly type: "checkpoint"; readonly checkpoint: CheckpointInfo }
-  | {
-      readonly type: "effect";
-      readonly kind: EffectKind;
-      readonly name: string;
-      readonly callId: string | undefined;
-      readonly phase: "start" | "end";
-    };
+export type WatchEvent = Extract<RunEventBody, { readonly type: "status" | "checkpoint" | "effect" }>;
 
 export interface WatchOptions {
   /** @default "main" */

@@ -1,0 +1,198 @@
+/** Taking an input: the first of a session, or a further one. The state with it and the right to work on it are one commit. */
+import { SavepointError } from "../errors.js";
+import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
+import { dueKey, inboxKey, inputKey, journalKey, runKey, turnKey } from "../model/keys.js";
+import { loadShadow } from "../model/load-state.js";
+import type { Row, RowRun } from "../model/records.js";
+import {
+  decodeLeft,
+  encodeInbox,
+  encodeJournal,
+  encodeRun,
+  type JournalRecord,
+  type RunRecord,
+} from "../model/run-records.js";
+import { takeOptions } from "../model/save-options.js";
+import type { CommitParts } from "../model/session-commit.js";
+import type { SessionReader } from "../model/session-reader.js";
+import { decodeText } from "../state/text-value.js";
+import { shadowToValue } from "../state/value.js";
+import type { Check, Put } from "../store/store.js";
+import type { Agent } from "./agent.js";
+import { callInitial, callReceive, migrateState } from "./agent-code.js";
+import { type Claim, encodeDue, mayTake, type View } from "./claim.js";
+import { hashText } from "./encoded-value.js";
+import type { Leases } from "./leases.js";
+
+/** What is to be worked on, and by whom. */
+export interface Work {
+  readonly agent: Agent;
+  readonly reader: SessionReader;
+  readonly branch: string;
+  readonly leases: Leases;
+  readonly cursor: BranchCursor;
+}
+
+/** An input that is taken. */
+export interface NextInput {
+  readonly input: string;
+  readonly key: string | undefined;
+  /** Its number, where it was left for the branch. */
+  readonly number?: number;
+}
+
+export async function oldestInput({ reader, branch }: Work, { inbox }: View): Promise<NextInput | undefined> {
+  if (!inbox || inbox.first >= inbox.next) return undefined;
+  const [record] = await reader.context.store.get([inputKey(reader.sessionId, branch, inbox.first)]);
+  if (!record || !("value" in record)) {
+    throw new SavepointError(
+      "DAMAGED",
+      `An input that was left for session ${JSON.stringify(reader.sessionId)} is ${record ? `damaged: ${record.unreadable}` : "missing"}.`,
+    );
+  }
+  return { ...decodeLeft(record.value), number: inbox.first };
+}
+
+/** Begins a session. */
+export async function start(work: Work, view: View, input: string, key: string | undefined): Promise<Claim> {
+  const state = await callInitial(work.agent, decodeText(input, work.reader.context.registry));
+  return save(work, view, state, { input, key }, 1, "start");
+}
+
+/** Takes a further input into the state of a session that is done with those before it. */
+export async function takeTurn(work: Work, view: View, head: Row, next: NextInput): Promise<Claim> {
+  const { agent, reader } = work;
+  const { registry } = reader.context;
+  const number = view.heads.session?.record.number as number;
+  const before = shadowToValue(await loadShadow(reader, number, head), registry);
+  const version = head.run?.version ?? agent.definition.migrations.length;
+  const current = await migrateState(agent, reader.sessionId, before, version);
+  const state = await callReceive(agent, current, decodeText(next.input, registry));
+  return save(work, view, state, next, (view.run?.turn ?? 0) + 1, "input");
+}
+
+/** Saves the state that the work begins with, and takes the branch in the same commit. */
+async function save(
+  work: Work,
+  view: View,
+  state: unknown,
+  next: NextInput,
+  turn: number,
+  trigger: string,
+): Promise<Claim> {
+  const { agent, reader, branch, leases, cursor } = work;
+  const { sessionId, context } = reader;
+  const at = context.now();
+  const { heads } = view;
+  const before = heads.branch?.record;
+  const parts = mayTake(reader, branch, view, leases.owner);
+  const epoch = (before?.epoch ?? 0) + 1;
+  const renewal = await leases.renewal();
+  const version = agent.definition.migrations.length;
+  let claimed: Pick<Claim, "number" | "run" | "journal"> | undefined;
+  const extension: SaveExtension = {
+    hidden: false,
+    epoch,
+    held: true,
+    tapes: view.journal ? 0 : 1,
+    build: ({ number, seq, tape }): CommitParts & { run: RowRun } => {
+      const journal = newJournal(view, { number, epoch, tape, boundary: seq });
+      const run: RunRecord = {
+        number,
+        agent: agent.name,
+        status: "running",
+        reason: undefined,
+        head: undefined,
+        owner: leases.owner,
+        turn,
+        input: hashText(next.input),
+        key: next.key,
+        questions: [],
+        wakeAt: undefined,
+        startedAt: view.run?.startedAt ?? view.now,
+        code: undefined,
+      };
+      claimed = { number, run, journal };
+      const puts: Put[] = [
+        { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
+        { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
+        { key: dueKey(sessionId, branch), value: encodeDue({ agent: agent.name, due: 0 }) },
+        renewal,
+      ];
+      if (next.key !== undefined) {
+        puts.push({ key: turnKey(sessionId, branch, next.key), value: JSON.stringify([number, turn]) });
+      }
+      const taken = takeFromInbox(sessionId, branch, view, next);
+      const rowRun: RowRun = { boundary: seq, journal: undefined, midStep: false, turn, version, output: undefined };
+      return {
+        ...parts,
+        checks: [...(parts.checks ?? []), ...taken.checks],
+        puts: [...puts, ...taken.puts],
+        ...(taken.deletes.length > 0 && { deletes: taken.deletes }),
+        run: rowRun,
+      };
+    },
+  };
+  const options = takeOptions(
+    {
+      kind: "automatic",
+      trigger,
+      step: before?.head?.step ?? 0,
+      usage: before?.head?.usage ?? { tokens: 0, cost: 0 },
+    },
+    context.registry,
+  );
+  const author: Author = {
+    agent: agent.name,
+    admit: (now) => {
+      const same =
+        now.branch?.value === heads.branch?.value && now.session?.record.number === heads.session?.record.number;
+      if (!same) throw new SavepointError("CONFLICT", "Another process was faster.");
+    },
+  };
+  const row = await cursor.exclusive(async () => {
+    // Others may have worked on it since this process last did.
+    author.admit(await cursor.refresh());
+    await cursor.save({ live: state }, options, author, extension);
+    return cursor.head as Row;
+  });
+  const { session } = await reader.heads(branch);
+  const createdAt = session?.record.createdAt ?? view.now;
+  const { tape } = row;
+  return { ...(claimed as NonNullable<typeof claimed>), at, createdAt, tape, boundary: row, head: row };
+}
+
+function newJournal(
+  { journal }: View,
+  now: Pick<JournalRecord, "number" | "epoch" | "tape" | "boundary">,
+): JournalRecord {
+  const first = journal ? journal.first + journal.count : 0;
+  return {
+    ...now,
+    head: now.boundary,
+    origin: now.boundary,
+    tape: journal?.tape ?? now.tape,
+    first,
+    count: 0,
+    failures: 0,
+    worked: journal?.worked ?? 0,
+    loop: "",
+    cancel: undefined,
+  };
+}
+
+function takeFromInbox(
+  sessionId: string,
+  branch: string,
+  { inbox, inboxCheck }: View,
+  { number }: NextInput,
+): { checks: readonly Check[]; puts: Put[]; deletes: string[] } {
+  // What is left meanwhile comes after this one, and counts on it.
+  const checks = [inboxCheck];
+  if (number === undefined || !inbox) return { checks, puts: [], deletes: [] };
+  return {
+    checks,
+    puts: [{ key: inboxKey(sessionId, branch), value: encodeInbox({ first: number + 1, next: inbox.next }) }],
+    deletes: [inputKey(sessionId, branch, number)],
+  };
+}
