@@ -15,7 +15,7 @@ import { branchNotFound, describeBranch } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import type { Commit, Put } from "../store/store.js";
 import { encodeDue, readView, releaseBranch } from "./claim.js";
-import { settleValue } from "./encoded-value.js";
+import { encodeNamed, settleValue } from "./encoded-value.js";
 import { encodeEntries, type Entry } from "./journal-entry.js";
 
 /** Records an answer. The run is not gone on with: whoever runs it next finds it. */
@@ -61,7 +61,7 @@ function toEntry(question: Question, value: unknown, reader: SessionReader): Ent
   const encode = (result: unknown): Entry => ({
     op: "end",
     index,
-    outcome: { value: settleValue(result, registry) },
+    outcome: { value: encodeNamed("The answer", () => settleValue(result, registry)) },
   });
   if (question.kind === "ask") return encode(value);
   const { happened, result } = (value ?? {}) as { happened?: unknown; result?: unknown };

@@ -6,7 +6,7 @@ import { agentMismatch, branchNotFound, describeBranch } from "../model/session-
 import type { SessionReader } from "../model/session-reader.js";
 import { encodeText } from "../state/text-value.js";
 import { type Claim, readView, takeBranch, type View } from "./claim.js";
-import { hashText } from "./encoded-value.js";
+import { encodeNamed, hashText } from "./encoded-value.js";
 import { readResult, type RunResult } from "./result.js";
 import { oldestInput, start, takeTurn, type Work } from "./turn.js";
 
@@ -172,5 +172,5 @@ async function tryTo(take: () => Promise<Claim>): Promise<Begun | undefined> {
 
 /** An input as it is kept and compared. */
 export function takeInput(input: unknown, reader: SessionReader): string {
-  return encodeText(input, reader.context.registry);
+  return encodeNamed("The input", () => encodeText(input, reader.context.registry));
 }

@@ -1,11 +1,23 @@
 /** Values outside a state: inputs, outputs, results. */
 import { createHash } from "node:crypto";
+import { isSavepointError, SavepointError } from "../errors.js";
 import { cloneValue } from "../state/clone.js";
 import { encodeShadow, type Frame } from "../state/encode.js";
 import { ITEM } from "../state/limits.js";
 import type { ClassRegistry } from "../state/registry.js";
 import { settleChild, settleElement } from "../state/settle.js";
 import type { Shadow } from "../state/shadow.js";
+
+/** Encodes something that is no state: if it cannot be stored, the error says what it is. */
+export function encodeNamed<T>(what: string, encode: () => T): T {
+  try {
+    return encode();
+  } catch (error) {
+    if (!isSavepointError(error, "INVALID_STATE")) throw error;
+    const message = error.message.replace("The state cannot be stored", `${what} cannot be stored`);
+    throw new SavepointError("INVALID_STATE", message, { cause: error, details: error.details });
+  }
+}
 
 /** A value in the form in which it is stored; a long text in parts, so that a state can refer to them. */
 export function settleValue(value: unknown, registry: ClassRegistry): Shadow {

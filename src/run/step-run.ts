@@ -5,8 +5,10 @@ import type { Usage } from "../model/checkpoint.js";
 import type { ToolCall } from "../model/message.js";
 import type { LoopVerdict } from "../model/run-events.js";
 import { cloneValue } from "../state/clone.js";
+import type { Shadow } from "../state/shadow.js";
 import { type Duration, toMilliseconds } from "../store/duration.js";
 import { Completion } from "./completion.js";
+import { encodeNamed } from "./encoded-value.js";
 import type { EffectUsage } from "./journal-entry.js";
 import { describeThrown } from "./recorded-error.js";
 import { usageOfReply } from "./reply.js";
@@ -106,7 +108,7 @@ export class StepRun implements Run {
     return this.#try(() => {
       const { id, name } = checkCall(call);
       checkFunction(run, "tool");
-      const args = cloneValue(call.arguments, this.#host.context.registry);
+      const args = this.#encode(`What the tool ${JSON.stringify(name)} is given`, call.arguments);
       const settings = takeSettings(options, "ask");
       return this.#step.effect({ kind: "tool", name, callId: id, args }, run, settings) as Promise<Awaited<Result>>;
     });
@@ -136,6 +138,10 @@ export class StepRun implements Run {
     }
   }
 
+  #encode(what: string, value: unknown): Shadow {
+    return encodeNamed(what, () => cloneValue(value, this.#host.context.registry));
+  }
+
   now(): number {
     return this.#step.immediate("now", () => this.#host.context.now());
   }
@@ -160,12 +166,13 @@ export class StepRun implements Run {
     if (typeof text !== "string" || text === "") {
       throw invalidCall("run.ask() needs a text: run.ask(question) or run.ask({ text, data }).");
     }
+    this.#encode("What is given along with the question", data);
     return this.#step.ask(text, data) as Promise<Answer>;
   }
 
   complete<Output>(output?: Output): Completion<Output> {
     // What cannot be stored is told where it is said.
-    cloneValue(output, this.#host.context.registry);
+    this.#encode("The output", output);
     return this.#step.complete(new Completion<Output>("completed", output, undefined));
   }
 
