@@ -203,7 +203,8 @@ function copyRow(
   };
 }
 
-function moveFrame(frame: Frame, from: number, to: number): Frame {
+/** A frame on another tape: its refs written as that one sees them. */
+export function moveFrame(frame: Frame, from: number, to: number): Frame {
   return from === to ? frame : { json: frame.json, refs: formatRefs(parseRefs(frame.refs, from), to) };
 }
 

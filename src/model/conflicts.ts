@@ -40,6 +40,11 @@ export function isFenced(conflict: SavepointError): boolean {
   return failedKeys(conflict).some((key) => key.startsWith("r\t"));
 }
 
+/** Was it this record that a commit failed over? */
+export function isFailedOver(conflict: SavepointError, key: string): boolean {
+  return failedKeys(conflict).includes(key);
+}
+
 function failedKeys(conflict: SavepointError): readonly string[] {
   return (conflict.details["keys"] as readonly string[] | undefined) ?? [];
 }

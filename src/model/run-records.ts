@@ -74,6 +74,24 @@ export interface JournalRecord {
   readonly cancel: string | undefined;
 }
 
+/** The journal of a branch that has recorded nothing, and whose work begins from a checkpoint. */
+export function emptyJournal(number: number, tape: number, from: number): JournalRecord {
+  return {
+    number,
+    epoch: 0,
+    tape,
+    first: 0,
+    count: 0,
+    boundary: from,
+    head: from,
+    origin: from,
+    failures: 0,
+    worked: 0,
+    loop: "",
+    cancel: undefined,
+  };
+}
+
 /** A process that runs something. */
 export interface OwnerRecord {
   /** When its leases end, by the store's clock. */

@@ -81,6 +81,11 @@ export function buildCommit(change: SessionChange): BuiltCommit {
   return { commit, session, branch };
 }
 
+/** Parts of a commit as one of their own. */
+export function toCommit({ blobs = new Map<string, Uint8Array>(), ...parts }: CommitParts): Commit {
+  return { ...parts, blobs: [...blobs].map(([hash, bytes]) => ({ hash, bytes })) };
+}
+
 function putsOfRow(row: Row, number: number): Put[] {
   return [
     { key: rowKey(number, row.seq), value: encodeRow(row), refs: row.skeleton.refs },

@@ -12,6 +12,7 @@ import {
   type RunRecord,
 } from "../model/run-records.js";
 import { branchNotFound, describeBranch } from "../model/session-errors.js";
+import { toCommit } from "../model/session-commit.js";
 import type { SessionReader } from "../model/session-reader.js";
 import type { Commit, Put } from "../store/store.js";
 import { encodeDue, readView, releaseBranch } from "./claim.js";
@@ -38,7 +39,7 @@ export async function recordAnswer(
     const { items, blobs } = encodeEntries([entry], journal.tape, journal.first + journal.count);
     const questions = open.filter((other) => other !== question);
     const answered: RunRecord = { ...run, status: "queued", reason: undefined, questions };
-    const commit: Commit = {
+    const commit = toCommit({
       checks: view.checks,
       puts: [
         { key: runKey(sessionId, branch), value: encodeRun(answered, reader.context.registry) },
@@ -49,8 +50,8 @@ export async function recordAnswer(
         { key: dueKey(sessionId, branch), value: encodeDue({ agent: run.agent, due: 0 }) },
       ],
       items: [{ tape: tapeName(journal.number, journal.tape), first: journal.first + journal.count, items }],
-      blobs: [...blobs].map(([hash, bytes]) => ({ hash, bytes })),
-    };
+      blobs,
+    });
     if (await tryCommit(reader, commit)) return;
   }
 }

@@ -4,6 +4,7 @@
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { BranchCursor } from "../model/branch-cursor.js";
+import { moveFrame } from "../model/branches.js";
 import type { Heads, Known, SessionReader } from "../model/session-reader.js";
 import {
   branchKey,
@@ -22,6 +23,7 @@ import {
   decodeInbox,
   decodeJournal,
   encodeJournal,
+  emptyJournal,
   encodeRun,
   type InboxRecord,
   type JournalRecord,
@@ -32,7 +34,6 @@ import { isAlive, readOwner, runOf } from "../model/run-status.js";
 import { buildCommit, type CommitParts } from "../model/session-commit.js";
 import { alreadyRunning } from "../model/session-errors.js";
 import type { Frame } from "../state/encode.js";
-import { formatRefs, parseRefs } from "../state/refs.js";
 import type { FoundRecord } from "../store/scan.js";
 import type { Check } from "../store/store.js";
 import { encodeEntries, type Entry, readEntries } from "./journal-entry.js";
@@ -132,7 +133,6 @@ export interface Claim {
   readonly journal: JournalRecord;
   /** The checkpoint that the current step began with. */
   readonly boundary: Row;
-  readonly head: Row;
 }
 
 /** What to change about a run that is taken. */
@@ -163,7 +163,14 @@ export async function takeBranch(
   const resumed = await resumePoint(reader, number, view, head, taking.restartStep, session.record.nextTape);
   const boundary = await findBoundary(reader, number, resumed.journal.boundary, head);
   const journal: JournalRecord = { ...resumed.journal, epoch, cancel: undefined };
-  const run = newRun(view, number, leases.owner, taking);
+  const run = runningRun(view, {
+    number,
+    agent: taking.agent,
+    owner: leases.owner,
+    turn: view.run?.turn ?? head.run?.turn ?? 1,
+    input: view.run?.input ?? taking.input ?? "",
+    key: view.run?.key ?? taking.key,
+  });
   const { tape, first } = resumed.items;
   const built = buildCommit({
     sessionId,
@@ -205,25 +212,22 @@ export async function takeBranch(
     run,
     journal,
     boundary,
-    head,
   };
 }
 
-function newRun(view: View, number: number, owner: string, taking: Taking): RunRecord {
-  const { run } = view;
+/** A run that goes on, or begins: nothing is asked, and nothing is wrong. */
+export function runningRun(
+  view: View,
+  fields: Pick<RunRecord, "number" | "agent" | "owner" | "turn" | "input" | "key">,
+): RunRecord {
   return {
-    number,
-    agent: taking.agent,
+    ...fields,
     status: "running",
     reason: undefined,
     head: undefined,
-    owner,
-    turn: run?.turn ?? view.heads.branch?.record.head?.run?.turn ?? 1,
-    input: run?.input ?? taking.input ?? "",
-    key: run?.key ?? taking.key,
     questions: [],
     wakeAt: undefined,
-    startedAt: run?.startedAt ?? view.now,
+    startedAt: view.run?.startedAt ?? view.now,
     code: undefined,
   };
 }
@@ -250,21 +254,7 @@ async function resumePoint(
   nextTape: number,
 ): Promise<ResumePoint> {
   const known = view.journal;
-  const fresh: JournalRecord = {
-    number,
-    epoch: 0,
-    tape: nextTape,
-    first: 0,
-    count: 0,
-    boundary: head.seq,
-    head: head.seq,
-    origin: head.seq,
-    failures: 0,
-    worked: 0,
-    loop: "",
-    cancel: undefined,
-  };
-  const base = known ?? fresh;
+  const base = known ?? emptyJournal(number, nextTape, head.seq);
   const end = base.first + base.count;
   const boundary = head.run?.midStep ? head.run.boundary : head.seq;
   const goesOn = known?.head === head.seq;
@@ -300,8 +290,7 @@ async function resumePoint(
 
 /** An entry on another tape; the parts that belong to it stay where they are. */
 function moveEntry(frame: Frame, from: number, to: number): Frame {
-  const json = frame.json.replace(/^\{"m":\d+/, '{"m":0');
-  return { json, refs: from === to ? frame.refs : formatRefs(parseRefs(frame.refs, from), to) };
+  return moveFrame({ json: frame.json.replace(/^\{"m":\d+/, '{"m":0'), refs: frame.refs }, from, to);
 }
 
 /** What tools have answered, or whether they were begun, for a step that is begun anew. */

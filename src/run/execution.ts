@@ -12,7 +12,6 @@ import type { Cursors } from "../model/cursors.js";
 import { loadShadow } from "../model/load-state.js";
 import type { RunEventBody } from "../model/run-events.js";
 import type { JournalRecord, Question, RunRecord } from "../model/run-records.js";
-import { sessionDeleted } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import { shadowToValue } from "../state/value.js";
 import type { Agent } from "./agent.js";
@@ -23,7 +22,7 @@ import { inside } from "./inside.js";
 import { Cancelled, Journal, leaseLost } from "./journal.js";
 import { type Entry, readEntries } from "./journal-entry.js";
 import type { LoopDetector } from "./loop-detector.js";
-import { describeThrown } from "./recorded-error.js";
+import { toReason } from "./recorded-error.js";
 import { type RunResult, toResult } from "./result.js";
 import { pause, pauseAfter } from "./retry.js";
 import { RunSaver, type Saving } from "./run-saver.js";
@@ -31,9 +30,6 @@ import { Step } from "./step.js";
 import { StepRun } from "./step-run.js";
 import type { StepHost } from "./step-types.js";
 import { shouldCheckpoint } from "./strategy.js";
-
-/** Reasons are for people. */
-const MAX_REASON = 2000;
 
 /** How long effects that are under way get to end when the run is stopped. */
 const GRACE = 5000;
@@ -100,10 +96,9 @@ export class Execution {
 
   /** Looks whether it may go on: `record` is the journal's record as it is in the store. */
   look(record: JournalRecord | undefined): void {
-    const { number, epoch } = this.#journal.record;
-    if (record?.number !== number) this.#stop(sessionDeleted(this.#reader.sessionId));
-    else if (record.epoch !== epoch) this.#stop(leaseLost(this.#reader.sessionId, this.branch));
-    else if (record.cancel !== undefined) this.#stop(new Cancelled(record.cancel));
+    const lost = this.#journal.lost(record);
+    if (lost) this.#stop(lost);
+    else if (record?.cancel !== undefined) this.#stop(new Cancelled(record.cancel));
   }
 
   /** Starts nothing any more, waits for what is under way, and leaves the rest to whoever goes on with it. */
@@ -243,7 +238,7 @@ export class Execution {
   async #failed(error: unknown, index: number | undefined): Promise<string | undefined> {
     const { retry } = this.agent.definition;
     const failures = this.#journal.record.failures + 1;
-    const reason = describeThrown(error).slice(0, MAX_REASON);
+    const reason = toReason(error);
     if (index !== undefined) this.#journal.add({ op: "again", index });
     if (failures >= retry.attempts) return `${failures} attempts in a row have failed, the last one with ${reason}`;
     await this.#journal.note({ failures, worked: this.#worked() });
@@ -379,10 +374,8 @@ export class Execution {
   async #cancel({ reason }: Cancelled): Promise<RunResult> {
     await this.#journal.idle().catch(() => {});
     const found = await this.#journal.look();
-    const { number, epoch } = this.#journal.record;
-    if (found?.number !== number || found.epoch !== epoch) {
-      return this.#fail(leaseLost(this.#reader.sessionId, this.branch));
-    }
+    const lost = this.#journal.lost(found);
+    if (lost || !found) return this.#fail(lost ?? leaseLost(this.#reader.sessionId, this.branch));
     this.#journal.adopt(found);
     try {
       return await this.#halt(`cancelled: ${reason}`, this.#used ?? this.#usage);

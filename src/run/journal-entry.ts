@@ -6,7 +6,6 @@
  * and ends (`end`); where nothing needs to be known before it runs, `end` says both. What a person has said, or a failed
  * step wants tried again, are entries too.
  */
-import type { Context } from "../model/context.js";
 import type { EffectKind } from "../model/run-events.js";
 import type { SessionReader } from "../model/session-reader.js";
 import { SavepointError } from "../errors.js";
@@ -15,7 +14,6 @@ import { encodeShadow, type Frame } from "../state/encode.js";
 import { parseFrame } from "../state/frame.js";
 import type { Piece } from "../state/refs.js";
 import { estimateSize, hasNodes, type Shadow, type ShadowObject, ValueNode } from "../state/shadow.js";
-import { shadowToValue } from "../state/value.js";
 import type { RecordedError } from "./recorded-error.js";
 
 /** What an effect is, for checking that the code asks for the same thing again. */
@@ -129,11 +127,6 @@ export async function readEntries(reader: SessionReader, number: number, piece: 
     return entry;
   });
   return { entries, results, frames };
-}
-
-/** The value of an outcome, as the caller's own. */
-export function valueOf(shadow: Shadow, { registry }: Context): unknown {
-  return shadowToValue(shadow, registry);
 }
 
 function damagedJournal(reader: SessionReader, why: string, cause?: unknown): SavepointError {

@@ -9,13 +9,12 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import { isFenced } from "../model/conflicts.js";
 import { journalKey, tapeName } from "../model/keys.js";
 import { decodeJournal, encodeJournal, type JournalRecord } from "../model/run-records.js";
-import type { CommitParts } from "../model/session-commit.js";
+import { type CommitParts, toCommit } from "../model/session-commit.js";
 import { describeBranch, sessionDeleted } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import type { ItemRun } from "../store/store.js";
-import type { Entry } from "./journal-entry.js";
 import { encodeItems } from "./encoded-value.js";
-import { type EncodedEntries, encodeEntries, type StoredResult } from "./journal-entry.js";
+import { type EncodedEntries, encodeEntries, type Entry, type StoredResult } from "./journal-entry.js";
 
 /** Somebody wants the run to stop. */
 export class Cancelled extends Error {
@@ -146,11 +145,16 @@ export class Journal {
   async checkLease(patience: number): Promise<void> {
     const now = this.#reader.context.now();
     if (now - this.#certainAt < patience) return;
-    const found = await this.look();
-    const { number, epoch } = this.#record;
-    if (found?.number !== number) throw this.#fail(sessionDeleted(this.#reader.sessionId));
-    if (found.epoch !== epoch) throw this.#fail(leaseLost(this.#reader.sessionId, this.#branch));
+    const lost = this.lost(await this.look());
+    if (lost) throw this.#fail(lost);
     this.#certainAt = now;
+  }
+
+  /** Why nothing may be written any more, where the journal's record in the store is this one. */
+  lost(found: JournalRecord | undefined): SavepointError | undefined {
+    const { number, epoch } = this.#record;
+    if (found?.number !== number) return sessionDeleted(this.#reader.sessionId);
+    return found.epoch === epoch ? undefined : leaseLost(this.#reader.sessionId, this.#branch);
   }
 
   /** Runs a write when those before it are done. An error that it throws ends the journal. */
@@ -163,7 +167,8 @@ export class Journal {
       } catch (error) {
         // Nothing was written, and nothing is wrong with the store.
         if (isSavepointError(error, "INVALID_STATE")) throw error;
-        throw this.#fail(await this.#explain(error));
+        // If nobody can say why it was refused, that it was is what there is to say.
+        throw this.#fail(await this.#explain(error).catch(() => error as Error));
       }
     });
     this.#turn = mine.catch(() => {});
@@ -265,13 +270,7 @@ export class Journal {
   }
 
   async #commit(write: JournalWrite): Promise<void> {
-    const { parts } = write;
-    await this.#reader.context.store.commit({
-      checks: parts.checks ?? [],
-      puts: parts.puts ?? [],
-      items: parts.items ?? [],
-      blobs: [...(parts.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes })),
-    });
+    await this.#reader.context.store.commit(toCommit(write.parts));
     this.written(write);
     this.#onResults(write.fresh);
   }
@@ -286,16 +285,11 @@ export class Journal {
   async #explain(error: unknown): Promise<Error> {
     if (!isSavepointError(error, "CONFLICT")) return error as Error;
     const found = await this.look();
-    const { sessionId } = this.#reader;
-    if (!found || found.number !== this.#record.number) return sessionDeleted(sessionId);
-    if (found.epoch !== this.#record.epoch) return leaseLost(sessionId, this.#branch, error);
-    if (found.cancel !== undefined && this.#record.cancel === undefined) {
-      this.#record = found;
-      this.#value = encodeJournal(found);
-      return new Cancelled(found.cancel);
-    }
+    const lost = this.lost(found);
+    if (lost) return lost;
+    if (found?.cancel !== undefined && this.#record.cancel === undefined) return new Cancelled(found.cancel);
     // Somebody who did not care about the lease has moved the branch.
-    return isFenced(error) ? error : leaseLost(sessionId, this.#branch, error);
+    return isFenced(error) ? error : leaseLost(this.#reader.sessionId, this.#branch, error);
   }
 
   /** The record as it is in the store. */

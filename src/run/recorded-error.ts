@@ -84,6 +84,13 @@ export function stackOf(thrown: unknown): string | undefined {
   }
 }
 
+const MAX_REASON = 2000;
+
+/** Why something ended, for people: stored with the checkpoint, so it is not too long. */
+export function toReason(given: unknown): string {
+  return describeThrown(given).slice(0, MAX_REASON);
+}
+
 /** Whatever was thrown, for people. */
 export function describeThrown(thrown: unknown): string {
   try {

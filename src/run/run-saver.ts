@@ -2,9 +2,10 @@
  * The checkpoints of a run. One commit has the state, what the step has recorded, how the run stands, and its right to
  * say so.
  */
-import { isSavepointError, type SavepointError } from "../errors.js";
+import { isSavepointError } from "../errors.js";
 import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
 import type { CheckpointInfo, CheckpointStatus, Usage } from "../model/checkpoint.js";
+import { isFailedOver } from "../model/conflicts.js";
 import { dueKey, inboxKey, runKey } from "../model/keys.js";
 import type { RowRun } from "../model/records.js";
 import { decodeInbox, encodeRun, type RunRecord } from "../model/run-records.js";
@@ -118,7 +119,7 @@ export class RunSaver {
           // What the state has taken is gone with it, and the rest is not where it was thought to be.
           this.forgetResults();
           // An input was left meanwhile.
-          if (!inbox || !isSavepointError(error, "CONFLICT") || !failedOver(error, inbox.key)) throw error;
+          if (!inbox || !isSavepointError(error, "CONFLICT") || !isFailedOver(error, inbox.key)) throw error;
         }
       }
     });
@@ -213,12 +214,13 @@ export class RunSaver {
   async #readInbox(): Promise<Inbox> {
     const key = inboxKey(this.#reader.sessionId, this.#branch);
     const [record] = await this.#reader.context.store.get([key]);
-    const value = record && "value" in record ? record.value : undefined;
+    if (record && !("value" in record)) {
+      // It is not for a run that is done to fail over it. Whoever goes on with the session is told again.
+      this.#reader.reportDamage(undefined, undefined, record.unreadable);
+      return { key, value: undefined, waiting: true };
+    }
+    const value = record?.value;
     const { first, next } = value === undefined ? { first: 0, next: 0 } : decodeInbox(value);
     return { key, value, waiting: next > first };
   }
-}
-
-function failedOver(conflict: SavepointError, key: string): boolean {
-  return ((conflict.details["keys"] as readonly string[] | undefined) ?? []).includes(key);
 }

@@ -61,9 +61,6 @@ export interface LlmOptions<Result = unknown> extends EffectOptions<Result> {
   readonly usage?: (reply: Result) => Usage | undefined;
 }
 
-/** A reply as it comes, part by part: what it returns is the reply, or else its parts put together. */
-export type ReplyStream<Part, Result> = AsyncIterable<Part> | AsyncGenerator<Part, Result>;
-
 /** A question to a person. */
 export interface AskOptions {
   readonly text: string;

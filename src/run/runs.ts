@@ -1,6 +1,6 @@
 /** The runs of a process: starts them, joins them, recovers those that others left, and passes on what is said to them. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { SavepointError } from "../errors.js";
+import { isSavepointError, SavepointError } from "../errors.js";
 import type { Context } from "../model/context.js";
 import type { Cursors } from "../model/cursors.js";
 import { checkId } from "../model/ids.js";
@@ -335,7 +335,12 @@ export class Runs {
     for await (const record of scan(this.#context.store, ALL_OWNERS)) {
       const { key } = record;
       if (!("value" in record) || decodeOwner(record.value).until > now - FORGET_OWNER_AFTER) continue;
-      await this.#context.store.commit({ checks: [{ key, value: record.value }], deletes: [key] }).catch(() => {});
+      try {
+        await this.#context.store.commit({ checks: [{ key, value: record.value }], deletes: [key] });
+      } catch (error) {
+        // It lives after all, or another process was faster.
+        if (!isSavepointError(error, "CONFLICT")) throw error;
+      }
     }
   }
 

@@ -10,7 +10,7 @@ import { type Duration, toMilliseconds } from "../store/duration.js";
 import { Completion } from "./completion.js";
 import { encodeNamed } from "./encoded-value.js";
 import type { EffectUsage } from "./journal-entry.js";
-import { describeThrown } from "./recorded-error.js";
+import { toReason } from "./recorded-error.js";
 import { usageOfReply } from "./reply.js";
 import { takeRetry } from "./retry.js";
 import type {
@@ -26,7 +26,6 @@ import type {
 import type { Step } from "./step.js";
 import type { EffectSettings, StepHost } from "./step-types.js";
 
-const MAX_REASON = 2000;
 const POLICIES: readonly UnknownPolicy[] = ["ask", "retry", "verify", "fail"];
 
 export class StepRun implements Run {
@@ -177,17 +176,12 @@ export class StepRun implements Run {
   }
 
   fail(reason: string): Completion<never> {
-    return this.#step.complete(new Completion<never>("failed", undefined, toReason(reason, "it failed")));
+    return this.#step.complete(new Completion<never>("failed", undefined, toReason(reason ?? "it failed")));
   }
 
   halt(reason: string): Completion<never> {
-    return this.#step.complete(new Completion<never>("halted", undefined, toReason(reason, "it was halted")));
+    return this.#step.complete(new Completion<never>("halted", undefined, toReason(reason ?? "it was halted")));
   }
-}
-
-/** A reason is for people, and stored with the checkpoint: it is a text that is not too long. */
-function toReason(reason: unknown, usual: string): string {
-  return reason === undefined ? usual : describeThrown(reason).slice(0, MAX_REASON);
 }
 
 /** The same context, and a way to tell parts of the reply. Its key is made only if somebody looks at it. */

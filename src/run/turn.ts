@@ -4,14 +4,7 @@ import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor
 import { dueKey, inboxKey, inputKey, journalKey, runKey, turnKey } from "../model/keys.js";
 import { loadShadow } from "../model/load-state.js";
 import type { Row, RowRun } from "../model/records.js";
-import {
-  decodeLeft,
-  encodeInbox,
-  encodeJournal,
-  encodeRun,
-  type JournalRecord,
-  type RunRecord,
-} from "../model/run-records.js";
+import { decodeLeft, encodeInbox, encodeJournal, emptyJournal, encodeRun } from "../model/run-records.js";
 import { takeOptions } from "../model/save-options.js";
 import type { CommitParts } from "../model/session-commit.js";
 import type { SessionReader } from "../model/session-reader.js";
@@ -20,7 +13,7 @@ import { shadowToValue } from "../state/value.js";
 import type { Check, Put } from "../store/store.js";
 import type { Agent } from "./agent.js";
 import { callInitial, callReceive, migrateState } from "./agent-code.js";
-import { type Claim, encodeDue, mayTake, type View } from "./claim.js";
+import { type Claim, encodeDue, mayTake, runningRun, type View } from "./claim.js";
 import { hashText } from "./encoded-value.js";
 import type { Leases } from "./leases.js";
 
@@ -96,22 +89,10 @@ async function save(
     held: true,
     tapes: view.journal ? 0 : 1,
     build: ({ number, seq, tape }): CommitParts & { run: RowRun } => {
-      const journal = newJournal(view, { number, epoch, tape, boundary: seq });
-      const run: RunRecord = {
-        number,
-        agent: agent.name,
-        status: "running",
-        reason: undefined,
-        head: undefined,
-        owner: leases.owner,
-        turn,
-        input: hashText(next.input),
-        key: next.key,
-        questions: [],
-        wakeAt: undefined,
-        startedAt: view.run?.startedAt ?? view.now,
-        code: undefined,
-      };
+      const { tape: known = tape, first = 0, count = 0, worked = 0 } = view.journal ?? {};
+      const journal = { ...emptyJournal(number, known, seq), epoch, first: first + count, worked };
+      const input = hashText(next.input);
+      const run = runningRun(view, { number, agent: agent.name, owner: leases.owner, turn, input, key: next.key });
       claimed = { number, run, journal };
       const puts: Put[] = [
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
@@ -156,29 +137,10 @@ async function save(
     await cursor.save({ live: state }, options, author, extension);
     return cursor.head as Row;
   });
-  const { session } = await reader.heads(branch);
-  const createdAt = session?.record.createdAt ?? view.now;
+  // A session that begins here was made with its first checkpoint.
+  const createdAt = heads.session?.record.createdAt ?? row.createdAt;
   const { tape } = row;
-  return { ...(claimed as NonNullable<typeof claimed>), at, createdAt, tape, boundary: row, head: row };
-}
-
-function newJournal(
-  { journal }: View,
-  now: Pick<JournalRecord, "number" | "epoch" | "tape" | "boundary">,
-): JournalRecord {
-  const first = journal ? journal.first + journal.count : 0;
-  return {
-    ...now,
-    head: now.boundary,
-    origin: now.boundary,
-    tape: journal?.tape ?? now.tape,
-    first,
-    count: 0,
-    failures: 0,
-    worked: journal?.worked ?? 0,
-    loop: "",
-    cancel: undefined,
-  };
+  return { ...(claimed as NonNullable<typeof claimed>), at, createdAt, tape, boundary: row };
 }
 
 function takeFromInbox(

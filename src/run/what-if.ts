@@ -3,7 +3,7 @@ import { SavepointError } from "../errors.js";
 import { forkAt } from "../model/branches.js";
 import { journalKey, rowKey, tapeName } from "../model/keys.js";
 import type { Row } from "../model/records.js";
-import { encodeJournal } from "../model/run-records.js";
+import { emptyJournal, encodeJournal } from "../model/run-records.js";
 import { describeBranch } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import type { Shadow } from "../state/shadow.js";
@@ -41,20 +41,7 @@ export async function forkWithResults(
   return forkAt(reader, number, boundary, name, (branch, tape) => {
     // Anew in every attempt: what is encoded has its place.
     const { items, blobs } = encodeEntries(replaceResults(reader, row, entries, results), tape, 0);
-    const journal = encodeJournal({
-      number,
-      epoch: 0,
-      tape,
-      first: 0,
-      count: items.length,
-      boundary: boundary.seq,
-      head: boundary.seq,
-      origin: boundary.seq,
-      failures: 0,
-      worked: 0,
-      loop: "",
-      cancel: undefined,
-    });
+    const journal = encodeJournal({ ...emptyJournal(number, tape, boundary.seq), count: items.length });
     return {
       checks: [{ key: rowKey(number, row.seq), exists: true }],
       puts: [{ key: journalKey(sessionId, branch), value: journal }],
