@@ -13,6 +13,7 @@ import { takeOptions } from "../model/save-options.js";
 import type { CommitParts } from "../model/session-commit.js";
 import type { Heads, SessionReader } from "../model/session-reader.js";
 import { Recorded } from "../state/recorded.js";
+import type { Check } from "../store/store.js";
 import type { Agent } from "./agent.js";
 import { type Claim, encodeDue } from "./claim.js";
 import { type Journal, type JournalWrite, leaseLost, type PreparedEntries } from "./journal.js";
@@ -49,7 +50,8 @@ export interface Saving {
 /** Whether inputs were left for the branch. */
 interface Inbox {
   readonly key: string;
-  readonly value: string | undefined;
+  /** That nothing was left since. A record that cannot be read cannot be checked. */
+  readonly checks: readonly Check[];
   readonly waiting: boolean;
 }
 
@@ -187,7 +189,7 @@ export class RunSaver {
       if (due === undefined) deletes.push(key);
       else puts.push({ key, value: encodeDue({ agent: this.#agent.name, due }) });
     }
-    if (inbox) checks.push({ key: inbox.key, value: inbox.value });
+    checks.push(...(inbox?.checks ?? []));
     const count = saving.shown ? write.countAfter(saving.entries) : 0;
     return {
       ...write.parts,
@@ -217,10 +219,10 @@ export class RunSaver {
     if (record && !("value" in record)) {
       // It is not for a run that is done to fail over it. Whoever goes on with the session is told again.
       this.#reader.reportDamage(undefined, undefined, record.unreadable);
-      return { key, value: undefined, waiting: true };
+      return { key, checks: [], waiting: true };
     }
     const value = record?.value;
     const { first, next } = value === undefined ? { first: 0, next: 0 } : decodeInbox(value);
-    return { key, value, waiting: next > first };
+    return { key, checks: [{ key, value }], waiting: next > first };
   }
 }

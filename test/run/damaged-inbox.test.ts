@@ -1,0 +1,40 @@
+import { expect, it } from "vitest";
+import { defineAgent, Savepoint } from "../../src/index.js";
+import { dueKey, inboxKey } from "../../src/model/keys.js";
+import { openMemoryStore } from "../../src/store/memory.js";
+import type { Store } from "../../src/store/store.js";
+
+it("a run that is done does not forget inputs that it cannot read", async () => {
+  const store = openMemoryStore();
+  const inbox = inboxKey("s", "main");
+  let isDamaged = false;
+  const get: Store["get"] = async (keys) =>
+    (await store.get(keys)).map((record) =>
+      isDamaged && record?.key === inbox ? { key: inbox, unreadable: "it is damaged" } : record,
+    );
+  const damaged = new Proxy(store, {
+    get(target, name) {
+      if (name === "get") return get;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+  const agent = defineAgent({
+    name: "a",
+    initial: (_input: string) => ({}),
+    receive: () => {},
+    async step(run) {
+      await run.effect("leave", async () => {
+        await sp.send("s", "later");
+        isDamaged = true;
+      });
+      return run.complete("done");
+    },
+  });
+  const damage: string[] = [];
+  const sp = await Savepoint.open(damaged, { on: { damage: ({ reason }) => void damage.push(reason) } });
+  expect(await sp.run(agent, { session: "s", input: "now" })).toMatchObject({ status: "completed", output: "done" });
+  expect(damage).toEqual(["it is damaged"]);
+  // Somebody has to look at it again.
+  expect((await store.get([dueKey("s", "main")]))[0]).toBeDefined();
+});
