@@ -9,6 +9,7 @@
 export type SavepointErrorCode =
   | "AGENT_FAILED"
   | "AGENT_MISMATCH"
+  | "AGENT_NOT_FOUND"
   | "AGENT_TOO_OLD"
   | "ALREADY_RUNNING"
   | "BRANCH_EXISTS"
@@ -17,6 +18,7 @@ export type SavepointErrorCode =
   | "CHECKPOINT_NOT_FOUND"
   | "CLOSED"
   | "CONFLICT"
+  | "CONVERSATION_NOT_FOUND"
   | "DAMAGED"
   | "INPUT_MISMATCH"
   | "INVALID_ARGUMENT"

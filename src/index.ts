@@ -5,32 +5,74 @@ export {
   type SavepointErrorDetails,
   type SavepointErrorOptions,
 } from "./errors.js";
+export type { CreateCheckpointOptions, RestorePlan } from "./model/agent-checkpoints.js";
+export { Agents, type SaveAgentOptions } from "./model/agents.js";
+export {
+  type AutoCheckpointOptions,
+  AutoCheckpoints,
+  type AutoTarget,
+  type PolicyTarget,
+} from "./model/auto-checkpoints.js";
 export type { BranchInfo } from "./model/branches.js";
 export type {
+  AgentCheckpoint,
+  AgentCheckpointInfo,
   Checkpoint,
   CheckpointInfo,
   CheckpointKind,
   CheckpointRef,
   CheckpointStatus,
   SaveOptions,
-  SkippedCheckpoint,
   Status,
   Usage,
 } from "./model/checkpoint.js";
+export {
+  type AnyCheckpointInfo,
+  type CheckpointListOptions,
+  Checkpoints,
+  type RestoreReport,
+} from "./model/checkpoints.js";
 export type { CollectReport } from "./model/collect.js";
+export type {
+  Conversation,
+  ConversationEntry,
+  ConversationInfo,
+  ConversationListOptions,
+  ConversationOptions,
+  LoadConversationOptions,
+} from "./model/conversation.js";
+export { type ConversationChange, Conversations, type WholeConversation } from "./model/conversations.js";
 export type {
   BackgroundFailureEvent,
   DamageEvent,
   EventName,
+  IndexingEvent,
   Listener,
   Listeners,
   SavepointEvents,
 } from "./model/events.js";
 export type { HistoryOptions } from "./model/history.js";
 export type { Listing } from "./model/listing.js";
-export { type Message, message, pendingToolCalls, type Role, type ToolCall } from "./model/message.js";
+export {
+  type Attachment,
+  type AttachmentType,
+  type Message,
+  message,
+  type MessageFields,
+  pendingToolCalls,
+  type Role,
+  type ToolCall,
+  type ToolCallStatus,
+} from "./model/message.js";
+export { describeMessage, type MessageDescription } from "./model/message-text.js";
+export type { AgentMigrations, Migration } from "./model/migrations.js";
+export type { AutoPolicy } from "./model/records.js";
 export type { EffectKind, LoopVerdict, RunEvent, RunEventOf, RunEventType } from "./model/run-events.js";
 export type { Question } from "./model/run-records.js";
+export type { AgentFields, AgentToSave, SavedAgent, SavedAgentInfo } from "./model/saved-agent.js";
+export type { ConversationHit, SearchHit, SearchOptions } from "./model/search.js";
+export type { Stats } from "./model/stats.js";
+export type { SkippedCheckpoint } from "./model/skipped-checkpoint.js";
 export { type OpenOptions, type OpenTarget, Savepoint } from "./savepoint.js";
 export { Session } from "./model/session.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./model/session-options.js";
@@ -61,3 +103,4 @@ export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./store/sqlit
 export type { Durability } from "./store/sqlite/options.js";
 export type { Duration } from "./store/duration.js";
 export type * from "./store/store.js";
+export type * from "./store/text-index.js";

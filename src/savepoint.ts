@@ -1,16 +1,25 @@
 /** The way in: a store, opened. */
 import { SavepointError } from "./errors.js";
+import { AgentCheckpoints } from "./model/agent-checkpoints.js";
+import { Agents } from "./model/agents.js";
+import { AutoCheckpoints } from "./model/auto-checkpoints.js";
+import { Checkpoints } from "./model/checkpoints.js";
 import { collectGarbage, type CollectReport } from "./model/collect.js";
 import type { Context } from "./model/context.js";
+import { ConversationWriter } from "./model/conversation-writer.js";
+import { Conversations } from "./model/conversations.js";
 import { Cursors } from "./model/cursors.js";
 import { type EventName, Events, type Listener, type Listeners } from "./model/events.js";
 import { findStore } from "./model/find-store.js";
 import { checkId, createIdSource } from "./model/ids.js";
+import { type AgentMigrations, Migrations } from "./model/migrations.js";
 import { NumberSource } from "./model/numbers.js";
+import { Search, type SearchHit, type SearchOptions } from "./model/search.js";
 import { Session, type SessionHost } from "./model/session.js";
 import type { SessionOptions } from "./model/session-options.js";
 import { SessionReader } from "./model/session-reader.js";
 import { Sessions } from "./model/sessions.js";
+import { readStats, type Stats } from "./model/stats.js";
 import type { Agent } from "./run/agent.js";
 import type { RunHandle } from "./run/handle.js";
 import type { RunResult } from "./run/result.js";
@@ -47,6 +56,10 @@ export interface OpenOptions extends SqliteOptions {
    * @default "30s"
    */
   readonly lease?: Duration;
+  /**
+   * Migrations of agents, by their ids: functions that bring states of earlier versions up to date when they are loaded.
+   */
+  readonly migrations?: Readonly<Record<string, AgentMigrations>>;
 }
 
 /** What can be opened: a URL, a store, or a SQLite handle of the caller's own. */
@@ -65,32 +78,72 @@ export type OpenTarget = string | Store | SqliteDatabase;
 export class Savepoint implements AsyncDisposable {
   /** The sessions of the store. */
   readonly sessions: Sessions;
+  /** The agents of the store: who acts, and their own durable states. */
+  readonly agents: Agents;
+  /** The conversations of the store, and searching them. */
+  readonly conversations: Conversations;
+  /** All checkpoints: those of whole agents, and those of sessions. */
+  readonly checkpoints: Checkpoints;
+  /** Checkpoints that are taken by themselves. */
+  readonly autoCheckpoints: AutoCheckpoints;
   readonly #context: Context;
   readonly #host: SessionHost;
   readonly #runs: Runs;
+  readonly #search: Search;
   readonly #ownsStore: boolean;
   readonly #generations = new Map<string, number>();
   #closing: Promise<void> | undefined;
 
   private constructor(context: Context, options: TakenOpenOptions) {
-    const cursors = new Cursors(new NumberSource(context.store), options.cacheBytes);
+    const numbers = new NumberSource(context.store);
+    const cursors = new Cursors(numbers, options.cacheBytes);
+    const { migrations } = options;
     this.#context = context;
     this.#ownsStore = options.ownsStore;
     this.#runs = new Runs(context, cursors, options.lease, options.url);
     this.#host = {
       cursors,
+      migrations,
       generation: (sessionId) => this.#generations.get(sessionId) ?? 0,
       checkOpen: () => void this.#open(),
       release: (reader, branch) => this.#runs.release(reader, branch),
       forkWithResults,
     };
-    this.sessions = new Sessions(
-      () => this.#open(),
-      (sessionId) => {
-        this.#generations.set(sessionId, this.#host.generation(sessionId) + 1);
-        cursors.resetSession(sessionId);
+    const open = (): Context => this.#open();
+    const forget = (sessionId: string): void => {
+      this.#generations.set(sessionId, this.#host.generation(sessionId) + 1);
+      cursors.resetSession(sessionId);
+    };
+    const reset = (sessionId: string): void => cursors.resetSession(sessionId);
+    const writer = new ConversationWriter(context, numbers);
+    const agents = new AgentCheckpoints(context, cursors, numbers, migrations);
+    this.#search = new Search(context);
+    this.sessions = new Sessions(open, forget);
+    this.checkpoints = new Checkpoints({
+      open,
+      agents,
+      session: (id, branch) => this.session(id, { branch }),
+      reset,
+      forgetConversations: () => writer.forget(),
+    });
+    this.autoCheckpoints = new AutoCheckpoints({ open, numbers, agents, checkpoints: this.checkpoints, reset });
+    this.agents = new Agents({
+      open,
+      cursors,
+      migrations,
+      beforeMigration: (agent) => this.autoCheckpoints.beforeOperation(agent, "migrate"),
+      forget: (sessions) => {
+        for (const sessionId of sessions) forget(sessionId);
+        writer.forget();
       },
-    );
+    });
+    this.conversations = new Conversations({
+      open,
+      writer,
+      search: this.#search,
+      checkpoints: agents,
+      beforeDelete: (agent) => this.autoCheckpoints.beforeOperation(agent, "delete"),
+    });
   }
 
   /**
@@ -98,11 +151,12 @@ export class Savepoint implements AsyncDisposable {
    * or the nearest `.savepoint` folder upwards, which is made in the working folder if there is none.
    */
   static async open(target: OpenTarget = findStore(), options: OpenOptions = {}): Promise<Savepoint> {
-    const { classes, on, cacheBytes = 128 * 2 ** 20, newId, lease = 30_000, ...storeOptions } = options;
+    const { classes, on, cacheBytes = 128 * 2 ** 20, newId, lease = 30_000, migrations, ...storeOptions } = options;
     const leaseTime = toMilliseconds(lease, "lease");
     if (leaseTime < 100)
       throw new SavepointError("INVALID_ARGUMENT", `A lease of ${leaseTime} ms is too short to be renewed.`);
     const registry = new ClassRegistry(classes);
+    const declared = new Migrations(migrations);
     const events = new Events(on);
     const report = (failure: BackgroundFailure): void => events.emit("backgroundFailure", failure);
     const store = await toStore(target, { onBackgroundFailure: report, ...storeOptions });
@@ -111,7 +165,13 @@ export class Savepoint implements AsyncDisposable {
     // Another thread can open the same store, and knows the same time.
     const shared = typeof target === "string" && store.capabilities.shared && options.now === undefined;
     const url = shared ? target : undefined;
-    return new Savepoint(context, { cacheBytes, lease: leaseTime, url, ownsStore: store !== target });
+    return new Savepoint(context, {
+      cacheBytes,
+      lease: leaseTime,
+      url,
+      ownsStore: store !== target,
+      migrations: declared,
+    });
   }
 
   /** Where the store is. */
@@ -208,6 +268,21 @@ export class Savepoint implements AsyncDisposable {
     return watchSession(reader, options, () => void this.#open());
   }
 
+  /**
+   * Finds what was said in conversations, and in the newest states of sessions whose messages are recognised: any part of
+   * a text, in any case, taken literally. One hit per conversation or session, the best first.
+   */
+  async search(text: string, options: SearchOptions = {}): Promise<SearchHit[]> {
+    this.#open();
+    return this.#search.all(text, options);
+  }
+
+  /** How much there is in the store, or of one agent. Reads no states. */
+  async stats(options: { readonly agent?: string } = {}): Promise<Stats> {
+    const context = this.#open();
+    return readStats(context, options.agent === undefined ? undefined : checkId(options.agent, "agent id"));
+  }
+
   /** Frees what no checkpoint reaches any more, packs the rest and gives the space back. Safe while others save. */
   async compact(): Promise<CollectReport> {
     const context = this.#open();
@@ -236,6 +311,7 @@ export class Savepoint implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
+    await this.autoCheckpoints.stop();
     await this.#runs.close();
     await this.#host.cursors.idle();
     if (this.#ownsStore) await this.#context.store.close();
@@ -257,6 +333,7 @@ interface TakenOpenOptions {
   /** What another thread can open the store with, if it can. */
   readonly url: string | undefined;
   readonly ownsStore: boolean;
+  readonly migrations: Migrations;
 }
 
 async function toStore(target: OpenTarget, options: SqliteOptions): Promise<Store> {

@@ -13,7 +13,7 @@ import { isSame } from "../state/same.js";
 import type { Shadow } from "../state/shadow.js";
 import { freezeState, shadowToValue } from "../state/value.js";
 import type { CheckpointInfo } from "./checkpoint.js";
-import { branchMoved, idTaken, isFenced, isIdTaken, isRowGone, tapeTaken } from "./conflicts.js";
+import { branchMoved, idTaken, isBeside, isIdTaken, isRowGone, tapeTaken } from "./conflicts.js";
 import type { Place } from "./ids.js";
 import { rowKey } from "./keys.js";
 import { loadShadow } from "./load-state.js";
@@ -23,6 +23,7 @@ import type { BranchRecord, Row, RowRun, SessionRecord } from "./records.js";
 import { type Candidate, changeShadow, replaceState, type SaveChange } from "./save-change.js";
 import { saysTheSame, type TakenOptions } from "./save-options.js";
 import { buildCommit, type BuiltCommit, type CommitParts } from "./session-commit.js";
+import { describeBranch } from "./session-errors.js";
 import type { Heads, Known, SessionReader } from "./session-reader.js";
 
 /** Who saves. */
@@ -33,7 +34,7 @@ export interface Author {
   admit(heads: Heads): void;
 }
 
-/** What a run adds to a save. */
+/** What a run, or a checkpoint of a whole agent, adds to a save. */
 export interface SaveExtension {
   /** Keep it out of the history: it is the head until the next checkpoint takes its place. */
   readonly hidden: boolean;
@@ -45,7 +46,7 @@ export interface SaveExtension {
   /** Results that the state may refer to instead of being a second copy of them. */
   readonly recorded?: Recorded;
   /** The rest of the commit, told where the checkpoint will be. */
-  build(place: Place & { readonly tape: number }): CommitParts & { readonly run: RowRun };
+  build(place: Place & { readonly tape: number }): CommitParts & { readonly run?: RowRun };
 }
 
 /** What the cursors of one session share: its record, as the last commit of this process left it. */
@@ -161,6 +162,11 @@ export class BranchCursor {
     this.sessionNumber = built.session.record.number;
   }
 
+  /** How many automatic checkpoints its session keeps, as far as is known; `undefined` where that was not said. */
+  get maxAutomatic(): number | undefined {
+    return this.#shared.known?.record.policy?.max;
+  }
+
   /** The newest checkpoint, as far as is known. */
   get head(): Row | undefined {
     return this.#branch?.record.head;
@@ -200,7 +206,12 @@ export class BranchCursor {
   }
 
   /** Saves what `change` gives for the head's state, which it gets deep-frozen. */
-  async update(change: (state: unknown) => unknown, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
+  async update(
+    change: (state: unknown) => unknown,
+    options: TakenOptions,
+    author: Author,
+    extension?: SaveExtension,
+  ): Promise<CheckpointInfo> {
     const { registry } = this.#reader.context;
     await this.#prepare(author, true);
     let before = this.#frozen;
@@ -226,13 +237,13 @@ export class BranchCursor {
       const same = heads.branch?.record.head?.id === head && heads.session?.record.number === number;
       if (!same) throw branchMoved(this.#reader.sessionId, this.branchName, heads);
     };
-    const info = await this.save({ live: next }, options, { agent: author.agent, admit });
+    const info = await this.save({ live: next }, options, { agent: author.agent, admit }, extension);
     if (pure) this.#frozen = next;
     return info;
   }
 
   get #name(): string {
-    return `Session ${JSON.stringify(this.#reader.sessionId)}, branch ${JSON.stringify(this.branchName)},`;
+    return describeBranch(this.#reader.sessionId, this.branchName);
   }
 
   /** Knows the records and the shadow of the head. Does not wait for anything where it knows them already. */
@@ -307,7 +318,7 @@ export class BranchCursor {
         if (!isSavepointError(error, "CONFLICT")) throw error;
         const saved = await this.#findSaved(shadow, options);
         if (saved) return saved;
-        if (planned || isIdTaken(error) || isFenced(error)) throw error;
+        if (planned || isIdTaken(error) || isBeside(error)) throw error;
         // The branch moved under us: if the author may build on its new head, that is what comes next.
         change = change.again(shadow);
       }
@@ -344,6 +355,8 @@ export class BranchCursor {
         createdAt: now,
         nextSeq: 0,
         nextTape: 1,
+        checkpoints: 0,
+        policy: undefined,
       };
       const branch: BranchRecord = branchBefore?.record ??
         planned ?? {
@@ -420,7 +433,7 @@ export class BranchCursor {
     const moved = branch?.value !== branchBefore?.value || (session?.record.number ?? base.number) !== base.number;
     const gone = (!session && sessionBefore !== undefined) || isRowGone(conflict);
     const tapeTaken = planned !== undefined && session?.record.nextTape !== planned.tape;
-    if (moved || gone || isIdTaken(conflict) || isFenced(conflict) || tapeTaken) throw conflict;
+    if (moved || gone || isIdTaken(conflict) || isBeside(conflict) || tapeTaken) throw conflict;
     if (session?.value !== sessionBefore?.value || tries < MAX_TRIES) return session;
     throw new SavepointError("DAMAGED", `${this.#name} cannot go on: its records disagree with what is stored.`, {
       cause: conflict,

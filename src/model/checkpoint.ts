@@ -1,6 +1,9 @@
 /** What a checkpoint is, to callers. */
 import type { Hole } from "../state/decode.js";
+import type { ConversationInfo } from "./conversation.js";
 import type { ToolCall } from "./message.js";
+import type { SavedAgent } from "./saved-agent.js";
+import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
 
 /** Why a checkpoint was taken. */
 export type CheckpointKind = "automatic" | "manual" | "preOperation" | "recovery";
@@ -46,6 +49,8 @@ export interface CheckpointInfo {
   readonly metadata: Readonly<Record<string, unknown>>;
   /** Pinned ones are never pruned. */
   readonly pinned: boolean;
+  /** How many migrations of its agent's the state has been through. */
+  readonly version: number;
   /** Bytes of the whole state, as one JSON text. */
   readonly stateBytes: number;
   /** Bytes that saving it added to the store. */
@@ -63,11 +68,18 @@ export interface Checkpoint<State = unknown> extends CheckpointInfo {
   readonly skipped: readonly SkippedCheckpoint[];
 }
 
-/** A damaged checkpoint that was stepped over. */
-export interface SkippedCheckpoint {
-  readonly id: string | undefined;
-  readonly seq: number;
-  readonly reason: string;
+/** A checkpoint of a whole agent, without what it holds. Its `metadata` is what was said when it was taken. */
+export interface AgentCheckpointInfo extends Omit<CheckpointInfo, "sessionId" | "agent"> {
+  /** It belongs to no session. */
+  readonly sessionId: undefined;
+  readonly agent: string;
+}
+
+/** A checkpoint of a whole agent: the agent as it was, and its conversations without their messages. */
+export interface AgentCheckpoint extends AgentCheckpointInfo {
+  readonly state: SavedAgent<unknown>;
+  /** `sp.conversations.load(id, { at: checkpoint.id })` gives their messages as they were. */
+  readonly conversations: readonly ConversationInfo[];
 }
 
 /** What can be said about a checkpoint when it is saved. */

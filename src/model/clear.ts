@@ -1,9 +1,9 @@
 /** Removing all checkpoints of a session, and removing sessions. */
 import { isSavepointError } from "../errors.js";
 import { scan } from "../store/scan.js";
-import type { Store } from "../store/store.js";
 import type { Context } from "./context.js";
 import {
+  agentSessionKey,
   ALL_DEAD,
   branchesOf,
   branchKey,
@@ -21,7 +21,7 @@ import {
   tapeName,
   tapesOf,
 } from "./keys.js";
-import { type BranchRecord, decodeSession, encodeBranch, MAIN, type Row } from "./records.js";
+import { type BranchRecord, decodeSession, encodeBranch, encodeSession, MAIN, type Row } from "./records.js";
 import type { Heads, Known } from "./session-reader.js";
 import { SessionReader } from "./session-reader.js";
 
@@ -58,14 +58,23 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
           ...idKeys(rows, number),
           ...branches.map(key),
         ],
-        puts: main
-          ? [
-              {
-                key: branchKey(reader.sessionId, MAIN),
-                value: encodeBranch({ ...main, held: false, hidden: false, head: undefined, headParentId: undefined }),
-              },
-            ]
-          : [],
+        puts: [
+          { key: sessionKey(reader.sessionId), value: encodeSession({ ...heads.session.record, checkpoints: 0 }) },
+          ...(main
+            ? [
+                {
+                  key: branchKey(reader.sessionId, MAIN),
+                  value: encodeBranch({
+                    ...main,
+                    held: false,
+                    hidden: false,
+                    head: undefined,
+                    headParentId: undefined,
+                  }),
+                },
+              ]
+            : []),
+        ],
       });
     } catch (error) {
       // Somebody saved meanwhile: that checkpoint is to go as well.
@@ -92,7 +101,8 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
     if (!record) return false;
     // A damaged record can be deleted too; its number is then found the long way.
     const whole = "value" in record ? record : undefined;
-    const number = whole ? decodeSession(whole.value).number : await reader.searchNumber();
+    const session = whole && decodeSession(whole.value);
+    const number = session ? session.number : await reader.searchNumber();
     const remains = number === undefined ? [] : [{ key: deadKey(number), value: "" }];
     try {
       await store.commit({
@@ -103,6 +113,7 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
           runsOf(reader.sessionId),
           dueOf(reader.sessionId),
           ...(number === undefined ? [] : [numberKey(number)]),
+          ...(session?.agent === undefined ? [] : [agentSessionKey(session.agent, session.number)]),
         ],
         puts: remains,
       });
@@ -111,24 +122,26 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
       throw error;
     }
     forget();
-    if (number !== undefined) await freeRemains(store, reader, number);
+    if (number !== undefined) await freeRemains(reader.context, number);
     return true;
   }
 }
 
 /** Frees what deleted sessions left behind, also those of processes that died over it. Returns their number. */
 export async function freeAllRemains(context: Context): Promise<number> {
-  const reader = new SessionReader(context, "");
   let freed = 0;
   for await (const record of scan(context.store, ALL_DEAD)) {
     const [number] = decodeNumbers(record.key.slice(1), 1).numbers;
-    await freeRemains(context.store, reader, number as number);
+    await freeRemains(context, number as number);
     freed++;
   }
   return freed;
 }
 
-async function freeRemains(store: Store, reader: SessionReader, number: number): Promise<void> {
+/** Frees all that is named after a number: rows and tapes. */
+export async function freeRemains(context: Context, number: number): Promise<void> {
+  const { store } = context;
+  const reader = new SessionReader(context, "");
   for (;;) {
     const page = await store.list(rowsOf(number), { limit: 500 });
     if (page.length === 0) break;

@@ -9,13 +9,13 @@
  * Where anything that may point at something cannot be read, nothing is freed.
  */
 import { isSavepointError } from "../errors.js";
-import type { Unreadable } from "../state/decode.js";
 import { formatRefs, parseRefs } from "../state/refs.js";
 import { scan } from "../store/scan.js";
 import { freeAllRemains } from "./clear.js";
+import { agentsWithConversations, collectConversations, Unmarkable } from "./collect-conversations.js";
 import type { Context } from "./context.js";
 import { Intervals } from "./intervals.js";
-import { ALL_NUMBERS, decodeNumbers, journalKey, rowsOf, tapeName, tapesOf } from "./keys.js";
+import { agentLine, ALL_NUMBERS, decodeNumbers, journalKey, rowsOf, tapeName, tapesOf } from "./keys.js";
 import { decodeRow } from "./records.js";
 import { decodeJournal, type JournalRecord } from "./run-records.js";
 import { SessionReader } from "./session-reader.js";
@@ -48,8 +48,32 @@ export async function collectGarbage(context: Context, options: { readonly repac
       freed.bytes += result.bytes;
     } else complete = false;
   }
+  for (const agent of await agentsWithConversations(context)) {
+    const result = await collectAgent(context, agent, blobs, options.repack);
+    if (result) {
+      freed.items += result.items;
+      freed.bytes += result.bytes;
+    } else complete = false;
+  }
   const dropped = complete ? await dropBlobs(context, blobs, unusedSince) : { items: 0, bytes: 0 };
   return { sessions, items: freed.items, blobs: dropped.items, bytes: freed.bytes + dropped.bytes };
+}
+
+/** `undefined` where something could not be read; then nothing was freed. */
+async function collectAgent(
+  context: Context,
+  agent: string,
+  blobs: Set<string>,
+  repack: boolean,
+): Promise<{ items: number; bytes: number } | undefined> {
+  try {
+    return await collectConversations(context, agent, blobs, repack);
+  } catch (error) {
+    if (!(error instanceof Unmarkable) && !isSavepointError(error, "DAMAGED")) throw error;
+    const reason = `nothing was freed of its conversations: ${error.message}`;
+    new SessionReader(context, agentLine(agent)).reportDamage(undefined, undefined, reason);
+    return undefined;
+  }
 }
 
 interface ListedSession {
@@ -126,12 +150,6 @@ async function readJournals(reader: SessionReader): Promise<JournalRecord[]> {
     if (!("value" in record)) throw new Unmarkable(record);
     return [decodeJournal(record.value)];
   });
-}
-
-class Unmarkable extends Error {
-  constructor(readonly damage: Unreadable) {
-    super(damage.unreadable);
-  }
 }
 
 /** What is reachable so far. */

@@ -40,6 +40,11 @@ export function isFenced(conflict: SavepointError): boolean {
   return failedKeys(conflict).some((key) => key.startsWith("r\t"));
 }
 
+/** Was it something that whoever saves has looked at beside the session itself? Saving it again would fail again. */
+export function isBeside(conflict: SavepointError): boolean {
+  return isFenced(conflict) || failedKeys(conflict).some((key) => key.startsWith("c\t"));
+}
+
 /** Was it this record that a commit failed over? */
 export function isFailedOver(conflict: SavepointError, key: string): boolean {
   return failedKeys(conflict).includes(key);

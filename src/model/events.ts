@@ -4,7 +4,10 @@ import type { RunEvent } from "./run-events.js";
 
 /** Something stored cannot be read. */
 export interface DamageEvent {
-  readonly sessionId: string;
+  /** The session that it belongs to; `undefined` where it is an agent or a conversation. */
+  readonly sessionId: string | undefined;
+  readonly agent?: string;
+  readonly conversationId?: string;
   /** The checkpoint that was being read; `undefined` where the damage is in the session's own records. */
   readonly checkpointId: string | undefined;
   readonly seq: number | undefined;
@@ -14,12 +17,21 @@ export interface DamageEvent {
 /** Something failed while nobody waited for it. */
 export type BackgroundFailureEvent = BackgroundFailure;
 
+/** What was saved is made searchable. */
+export interface IndexingEvent {
+  /** Messages that were indexed so far. */
+  readonly messages: number;
+  readonly done: boolean;
+}
+
 /** The events, by name. */
 export interface SavepointEvents {
   /** Something stored cannot be read. Whole data is still returned where there is some. */
   readonly damage: DamageEvent;
   /** Packing items, or keeping the store's files small, has failed; or a commit is damaged beyond knowing what it was. */
   readonly backgroundFailure: BackgroundFailureEvent;
+  /** A search waits until what was saved since the last one is indexed: told as it goes on, and when it is done. */
+  readonly indexing: IndexingEvent;
   /** Something has happened in a run of this process. */
   readonly run: RunEvent;
 }

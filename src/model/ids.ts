@@ -1,5 +1,5 @@
 /** Ids and names that callers choose, and those that Savepoint makes. */
-import { randomFillSync } from "node:crypto";
+import { createHash, randomFillSync } from "node:crypto";
 import { SavepointError } from "../errors.js";
 
 const MAX_BYTES = 1024;
@@ -59,12 +59,26 @@ export function createIdSource(now: () => number): (place: Place) => string {
     last = clock >= last || last - clock > MAX_SET_BACK ? clock : last;
     const fits = number < MAX_NUMBER && seq < MAX_SEQ;
     const place = fits ? number * MAX_SEQ + seq : Math.floor((random() / 2 ** 32) * PLACES);
-    const low = place % 2 ** 30;
-    const time = hex(last, 12);
-    const high = hex(Math.floor(place / 2 ** 30), 3);
-    const middle = hex(0x8000 + (low >>> 16), 4);
-    return `${time.slice(0, 8)}-${time.slice(8)}-7${high}-${middle}-${hex(low & 0xffff, 4)}${hex(random(), 8)}`;
+    return toId(last, place, random());
   };
+}
+
+/**
+ * The id of the message at a place: always the same, so that it need not be stored.
+ *
+ * @param place the number of its conversation, and that of its item
+ */
+export function idOfMessage(time: number, { number, seq }: Place): string {
+  const hash = createHash("sha256").update(`${number}.${seq}.${time}`).digest();
+  return toId(Math.max(0, Math.floor(time) || 0), (number * MAX_SEQ + seq) % PLACES, hash.readUInt32BE(0));
+}
+
+function toId(time: number, place: number, last: number): string {
+  const low = place % 2 ** 30;
+  const clock = hex(time, 12);
+  const high = hex(Math.floor(place / 2 ** 30), 3);
+  const middle = hex(0x8000 + (low >>> 16), 4);
+  return `${clock.slice(0, 8)}-${clock.slice(8)}-7${high}-${middle}-${hex(low & 0xffff, 4)}${hex(last, 8)}`;
 }
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;

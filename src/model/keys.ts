@@ -1,9 +1,12 @@
 /**
  * Where everything is: the keys of a store's records, and the names of its tapes.
  *
- * A session has a number of its own, never given twice: rows and tapes are named after it, so that what belonged to a
- * deleted session can never be mistaken for that of a new one with the same id. Numbers are written in base 36 behind
- * their own length, which keeps them short and in order. A tab ends whatever a caller chose; ids have none.
+ * Sessions and conversations have numbers of their own, never given twice: rows and tapes are named after them, so that
+ * what belonged to a deleted one can never be mistaken for that of a new one with the same id. Numbers are written in base
+ * 36 behind their own length, which keeps them short and in order. A tab ends whatever a caller chose; ids have none.
+ *
+ * An agent is stored as a session whose id nobody can choose, because it begins with a control character: its saves are
+ * heads without rows, and the checkpoints of the whole agent are its rows.
  *
  * | key                         | value                                            |
  * |-----------------------------|--------------------------------------------------|
@@ -21,12 +24,29 @@
  * | `r⇥<session>⇥<branch>⇥t<key>` | where the turn with that key began             |
  * | `q⇥<session>⇥<branch>`      | a run that is not over, and when it is due       |
  * | `h<owner>`                  | who runs something: where it lives, and until when its leases last |
- * | `x<number>`                 | a deleted session whose remains are to be freed  |
+ * | `j⇥<agent>⇥<number>`        | the id of a session of that agent                |
+ * | `c⇥<conversation>`          | the conversation: number, agent, title, tags, where its messages are |
+ * | `c⇥<conversation>⇥n<number>` | how many items its tape has: appending checks that it is there |
+ * | `c⇥<conversation>⇥l<number>` | when its last message came                      |
+ * | `c⇥<conversation>⇥t<number>` | its title, where that is taken from a message   |
+ * | `k<number>`                 | the id of the conversation with that number      |
+ * | `k⇥<agent>⇥<number>`        | the same, of one agent; and whether it is archived |
+ * | `y⇥<agent>⇥<number>`        | a deleted conversation that checkpoints of the agent may still need |
+ * | `x<number>`                 | a deleted session or conversation whose remains are to be freed |
  * | `z<number><seq>`            | a checkpoint's row: last, where a tree grows best |
  */
 import { type KeyRange, prefixRange } from "../store/store.js";
 
 export const NEXT_NUMBER = "#";
+
+const AGENT_LINE = "\u0001";
+/** The session that an agent is stored as. */
+export const agentLine = (agent: string): string => AGENT_LINE + agent;
+/** The agent whose line a session is; `undefined` for a session that is one. */
+export const agentOfLine = (session: string): string | undefined =>
+  session.startsWith(AGENT_LINE) ? session.slice(AGENT_LINE.length) : undefined;
+/** The records of all agents, and of nothing else. */
+export const ALL_AGENTS: KeyRange = prefixRange(`s\t${AGENT_LINE}`);
 
 export const sessionKey = (session: string): string => `s\t${session}`;
 export const branchKey = (session: string, branch: string): string => `s\t${session}\t${branch}`;
@@ -54,6 +74,34 @@ export const placeOfDue = (key: string): { session: string; branch: string } => 
 export const ownerKey = (owner: string): string => `h${owner}`;
 export const ALL_OWNERS: KeyRange = prefixRange("h");
 
+export const agentSessionKey = (agent: string, number: number): string => `j\t${agent}\t${encodeNumber(number)}`;
+export const sessionsOfAgent = (agent: string): KeyRange => prefixRange(`j\t${agent}\t`);
+
+export const conversationKey = (id: string): string => `c\t${id}`;
+/** A part of what is known about the conversation with an id, as long as it has this number. */
+const conversationPart = (id: string, part: string, number: number): string =>
+  `c\t${id}\t${part}${encodeNumber(number)}`;
+export const messageCounterKey = (id: string, number: number): string => conversationPart(id, "n", number);
+export const lastMessageKey = (id: string, number: number): string => conversationPart(id, "l", number);
+export const firstTitleKey = (id: string, number: number): string => conversationPart(id, "t", number);
+export const partsOfConversation = (id: string): KeyRange => prefixRange(`c\t${id}\t`);
+export const ALL_CONVERSATIONS: KeyRange = prefixRange("c\t");
+/** The conversation that a key of {@link ALL_CONVERSATIONS} belongs to. */
+export const conversationOfKey = (key: string): string => key.split("\t")[1] as string;
+export const conversationNumberKey = (number: number): string => `k${encodeNumber(number)}`;
+/** From the first digit to behind the last letter that a number may begin with: not the tab of {@link conversationsOf}. */
+export const ALL_CONVERSATION_NUMBERS: KeyRange = { from: "k0", to: "l" };
+export const agentConversationKey = (agent: string | undefined, number: number): string =>
+  `k\t${agent ?? ""}\t${encodeNumber(number)}`;
+export const conversationsOf = (agent: string | undefined): KeyRange => prefixRange(`k\t${agent ?? ""}\t`);
+export const goneConversationKey = (agent: string, number: number): string => `y\t${agent}\t${encodeNumber(number)}`;
+export const goneConversationsOf = (agent: string): KeyRange => prefixRange(`y\t${agent}\t`);
+/** The number at the end of a key whose parts are separated by tabs. */
+export const lastNumberOf = (key: string): number =>
+  decodeNumbers(key.slice(key.lastIndexOf("\t") + 1), 1).numbers[0] as number;
+/** The tape of a conversation's messages. */
+export const messageTape = (number: number): string => tapeName(number, 0);
+
 export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;
 /** Rows with a seq from `from` (included) to `to` (excluded). */
 export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
@@ -62,7 +110,9 @@ export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
 };
 /** The seq in the key of a row. */
 export const seqOf = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
-export const idKey = (id: string, number: number): string => `i${packId(id)}\t${encodeNumber(number)}`;
+/** Where the records begin that say where checkpoints with this id are. */
+export const idPrefix = (id: string): string => `i${packId(id)}\t`;
+export const idKey = (id: string, number: number): string => `${idPrefix(id)}${encodeNumber(number)}`;
 
 export const noteKey = (number: number, seq: number, name: string): string =>
   `a${encodeNumber(number)}${encodeNumber(seq)}${name}`;

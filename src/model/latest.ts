@@ -2,9 +2,11 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Shadow } from "../state/shadow.js";
 import type { BranchCursor } from "./branch-cursor.js";
-import type { CheckpointInfo, SkippedCheckpoint } from "./checkpoint.js";
+import type { CheckpointInfo } from "./checkpoint.js";
+import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
 import { loadShadow } from "./load-state.js";
 import { MAIN, type Row } from "./records.js";
+import { describeSession } from "./session-errors.js";
 import type { Heads, SessionReader } from "./session-reader.js";
 
 export interface Found {
@@ -62,7 +64,7 @@ async function walkBack(reader: SessionReader, cursor: BranchCursor, start: Star
   }
   throw new SavepointError(
     "DAMAGED",
-    `No checkpoint of session ${JSON.stringify(reader.sessionId)} is whole: ${skipped[0]?.reason ?? ""} Load one with { partial: true } to see what is left.`,
+    `No checkpoint of ${describeSession(reader.sessionId)} is whole: ${skipped[0]?.reason ?? ""} Load one with { partial: true } to see what is left.`,
     { details: { skipped } },
   );
 }

@@ -15,3 +15,13 @@ export function createListing<T>(walk: () => AsyncIterable<T>): Listing<T> {
     },
   };
 }
+
+/** At most so many entries. */
+export async function* take<T>(entries: AsyncIterable<T>, limit: number): AsyncGenerator<T> {
+  let left = limit;
+  if (left <= 0) return;
+  for await (const entry of entries) {
+    yield entry;
+    if (--left <= 0) return;
+  }
+}

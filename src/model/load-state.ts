@@ -3,6 +3,7 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import { decodeState, type Hole } from "../state/decode.js";
 import type { Shadow } from "../state/shadow.js";
 import type { Row } from "./records.js";
+import { describeSession } from "./session-errors.js";
 import type { SessionReader } from "./session-reader.js";
 
 /**
@@ -32,7 +33,7 @@ export async function loadShadow(reader: SessionReader, number: number, row: Row
     if (!isSavepointError(error, "DAMAGED")) throw error;
     throw new SavepointError(
       "DAMAGED",
-      `Checkpoint ${reader.sessionId}#${row.seq} (${row.id}) is damaged. ${error.message} Load another one, or this one with { partial: true }.`,
+      `Checkpoint #${row.seq} of ${describeSession(reader.sessionId)} (${row.id}) is damaged. ${error.message} Load another one, or this one with { partial: true }.`,
       { cause: error, details: { ...error.details, checkpointId: row.id } },
     );
   }

@@ -46,6 +46,7 @@ const row: fc.Arbitrary<Row> = record({
   stateBytes: count,
   storedBytes: count,
   skeleton: record({ json: fc.json(), refs: fc.constantFrom("", "0+1", "3:0+1;#ab") }),
+  version: count,
   inRun: maybe(
     record({
       back: count,
@@ -53,7 +54,6 @@ const row: fc.Arbitrary<Row> = record({
       journal: maybe(record({ start: count, count: fc.integer({ min: 1, max: 99 }) })),
       midStep: fc.boolean(),
       turn: count,
-      version: count,
       output: maybe(count),
     }),
   ),
@@ -65,7 +65,6 @@ const row: fc.Arbitrary<Row> = record({
     journal: inRun.journal && { tape: inRun.tape, ...inRun.journal },
     midStep: inRun.midStep,
     turn: inRun.turn,
-    version: inRun.version,
     output: inRun.output === undefined ? undefined : { tape: inRun.tape, start: inRun.output, count: 1 },
   };
   return { ...rest, ...place, parent, grandparent: hasGrandparent ? parent - toGrandparent : undefined, run } as Row;
@@ -109,6 +108,8 @@ describe("the texts of records", () => {
       createdAt: count,
       nextSeq: count,
       nextTape: count,
+      checkpoints: count,
+      policy: fc.constant(undefined),
     });
     fc.assert(
       fc.property(session, (each) => {
@@ -141,6 +142,7 @@ describe("the texts of records", () => {
       stateBytes: 5_000_000,
       storedBytes: 1200,
       skeleton: { json: `{"messages":{"$":["array",0]}}`, refs: "0+5000" },
+      version: 0,
       run: undefined,
     };
     expect(encodeRow(plain).length).toBeLessThan(120);

@@ -25,6 +25,21 @@ export interface SessionRecord {
   readonly createdAt: number;
   readonly nextSeq: number;
   readonly nextTape: number;
+  /** How many checkpoints it has; kept by {@link buildCommit}. */
+  readonly checkpoints: number;
+  /** When it saves by itself, where that was said. */
+  readonly policy: AutoPolicy | undefined;
+}
+
+/** When checkpoints are taken by themselves, and how many of those are kept. */
+export interface AutoPolicy {
+  /** Milliseconds between two of them. */
+  readonly interval: number;
+  /** How many checkpoints of the kinds `automatic` and `preOperation` are kept. */
+  readonly max: number;
+  /** Is one taken before what cannot be undone otherwise? */
+  readonly beforeOperations: boolean;
+  readonly enabled: boolean;
 }
 
 /** A branch: its tape, its head, and the number that the next item on its tape gets. */
@@ -74,6 +89,8 @@ export interface Row {
   readonly stateBytes: number;
   readonly storedBytes: number;
   readonly skeleton: Frame;
+  /** How many migrations its state has been through. */
+  readonly version: number;
   /** Set where a run has saved it. */
   readonly run: RowRun | undefined;
 }
@@ -88,20 +105,28 @@ export interface RowRun {
   readonly midStep: boolean;
   /** How many inputs the session had been given. */
   readonly turn: number;
-  /** The version of the agent's states. */
-  readonly version: number;
   /** The item with the output, where the turn ended here. */
   readonly output: Piece | undefined;
 }
 
 export function encodeSession(record: SessionRecord): string {
-  const { number, agent, createdAt, nextSeq, nextTape } = record;
-  return JSON.stringify({ n: number, a: agent, t: createdAt, q: nextSeq, p: nextTape });
+  const { number, agent, createdAt, nextSeq, nextTape, checkpoints, policy } = record;
+  return JSON.stringify({ n: number, a: agent, t: createdAt, q: nextSeq, p: nextTape, c: checkpoints, o: policy });
 }
 
 export function decodeSession(value: string): SessionRecord {
-  const { n, a, t, q, p } = JSON.parse(value) as { n: number; a?: string; t: number; q: number; p: number };
-  return { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p };
+  const { n, a, t, q, p, c, o } = JSON.parse(value) as StoredSession;
+  return { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p, checkpoints: c, policy: o };
+}
+
+interface StoredSession {
+  n: number;
+  a?: string;
+  t: number;
+  q: number;
+  p: number;
+  c: number;
+  o?: AutoPolicy;
 }
 
 interface StoredBranch {
@@ -171,15 +196,16 @@ interface StoredRow {
   x?: 1;
   z: number;
   w: number;
+  /** version */
+  v?: number;
   /** run */
   j?: StoredRowRun;
 }
 
-/** Distance to the boundary, turn, version, mid-step; tape, first and count of the journal; the item of the output. */
+/** Distance to the boundary, turn, mid-step; tape, first and count of the journal; the item of the output. */
 type StoredRowRun = [
   distance: number,
   turn: number,
-  version: number,
   midStep: 0 | 1,
   tape?: number,
   first?: number,
@@ -218,6 +244,7 @@ function rowToText(row: Row): string {
   if (row.pinned) stored.x = 1;
   stored.z = row.stateBytes;
   stored.w = row.storedBytes;
+  if (row.version !== 0) stored.v = row.version;
   if (row.run) stored.j = encodeRowRun(row.seq, row.run);
   return `${JSON.stringify(stored)}\n${row.skeleton.json}`;
 }
@@ -252,13 +279,14 @@ export function decodeRow(seq: number, value: string, refs: string): Row {
     stateBytes: stored.z,
     storedBytes: stored.w,
     skeleton: { json: value.slice(end + 1), refs },
+    version: stored.v ?? 0,
     run: stored.j && decodeRowRun(seq, stored.j),
   };
 }
 
 function encodeRowRun(seq: number, run: RowRun): StoredRowRun {
-  const { boundary, journal, midStep, turn, version, output } = run;
-  const stored: StoredRowRun = [seq - boundary, turn, version, midStep ? 1 : 0];
+  const { boundary, journal, midStep, turn, output } = run;
+  const stored: StoredRowRun = [seq - boundary, turn, midStep ? 1 : 0];
   const tape = journal?.tape ?? output?.tape;
   if (tape !== undefined) stored.push(tape, journal?.start ?? 0, journal?.count ?? 0);
   if (output) stored.push(output.start);
@@ -266,13 +294,12 @@ function encodeRowRun(seq: number, run: RowRun): StoredRowRun {
 }
 
 function decodeRowRun(seq: number, stored: StoredRowRun): RowRun {
-  const [distance, turn, version, midStep, tape = 0, start = 0, count = 0, output] = stored;
+  const [distance, turn, midStep, tape = 0, start = 0, count = 0, output] = stored;
   return {
     boundary: seq - distance,
     journal: count > 0 ? { tape, start, count } : undefined,
     midStep: midStep === 1,
     turn,
-    version,
     output: output === undefined ? undefined : { tape, start: output, count: 1 },
   };
 }

@@ -10,7 +10,11 @@ import { checkId } from "./ids.js";
 import { encodeMetadata, type Row } from "./records.js";
 
 /** Options of a save that nobody else can change; the metadata as it is stored. */
-export type TakenOptions = Omit<SaveOptions, "metadata"> & { readonly metadata: Shadow | undefined };
+export type TakenOptions = Omit<SaveOptions, "metadata"> & {
+  readonly metadata: Shadow | undefined;
+  /** How many migrations the state has been through; as many as the head's, if it is not said. */
+  readonly version?: number;
+};
 
 const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "preOperation", "recovery"];
 const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "completed", "failed", "halted"];

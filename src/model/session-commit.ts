@@ -2,7 +2,7 @@
 import type { Frame } from "../state/encode.js";
 import type { Check, Commit, ItemRun, KeyRange, Put } from "../store/store.js";
 import { saysItsPlace } from "./ids.js";
-import { branchKey, idKey, labelKey, numberKey, rowKey, sessionKey, tapeName } from "./keys.js";
+import { agentSessionKey, branchKey, idKey, labelKey, numberKey, rowKey, sessionKey, tapeName } from "./keys.js";
 import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
 import type { Known } from "./session-reader.js";
 
@@ -43,8 +43,9 @@ export interface BuiltCommit {
 
 export function buildCommit(change: SessionChange): BuiltCommit {
   const { sessionId, sessionBefore, branchBefore, rows, more = {} } = change;
-  const { number } = change.session;
-  const session = { record: change.session, value: encodeSession(change.session) };
+  const { number, agent } = change.session;
+  const counted = { ...change.session, checkpoints: (sessionBefore?.record.checkpoints ?? 0) + rows.length };
+  const session = { record: counted, value: encodeSession(counted) };
   const branch = { record: change.branch, value: encodeBranch(change.branch) };
   const ofSession = sessionKey(sessionId);
   const ofBranch = branchKey(sessionId, change.branch.name);
@@ -62,6 +63,9 @@ export function buildCommit(change: SessionChange): BuiltCommit {
     { key: ofSession, value: session.value },
     { key: ofBranch, value: branch.value },
     ...(sessionBefore ? [] : [{ key: numberKey(number), value: sessionId }]),
+    ...(agent === undefined || sessionBefore?.record.agent !== undefined
+      ? []
+      : [{ key: agentSessionKey(agent, number), value: sessionId }]),
     ...rows.flatMap((row) => putsOfRow(row, number)),
     ...indexed.map((row) => ({ key: idKey(row.id, number), value: String(row.seq) })),
     ...(more.puts ?? []),

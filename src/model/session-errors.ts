@@ -1,6 +1,7 @@
 /** What the user of a session handle is told. */
 import { SavepointError } from "../errors.js";
 import type { CheckpointRef } from "./checkpoint.js";
+import { agentOfLine } from "./keys.js";
 import { pendingToolCalls } from "./message.js";
 import { describeProcess } from "./process-identity.js";
 import { MAIN } from "./records.js";
@@ -49,8 +50,14 @@ export function alreadyRunning(
 }
 
 export function describeBranch(sessionId: string, branch: string): string {
-  const session = `Session ${JSON.stringify(sessionId)}`;
+  const session = describeSession(sessionId);
   return branch === MAIN ? session : `${session}, branch ${JSON.stringify(branch)},`;
+}
+
+/** A session, or the agent that is stored as one. */
+export function describeSession(sessionId: string): string {
+  const agent = agentOfLine(sessionId);
+  return agent === undefined ? `Session ${JSON.stringify(sessionId)}` : `Agent ${JSON.stringify(agent)}`;
 }
 
 /** A model refuses a history in which tool calls are not answered. */

@@ -10,6 +10,7 @@ import type { CheckpointInfo, CheckpointRef } from "./checkpoint.js";
 import type { Context } from "./context.js";
 import { placeOfId } from "./ids.js";
 import {
+  agentOfLine,
   ALL_NUMBERS,
   branchesOf,
   branchKey,
@@ -34,6 +35,7 @@ import {
   type Row,
   type SessionRecord,
 } from "./records.js";
+import { describeSession } from "./session-errors.js";
 
 /** A record and the text it was read from, which a commit checks. */
 export interface Known<T> {
@@ -197,6 +199,7 @@ export class SessionReader {
       usage: row.usage,
       metadata: decodeMetadata(row.metadata, this.context.registry),
       pinned: pin === undefined ? row.pinned : pin === "1",
+      version: row.version,
       stateBytes: row.stateBytes,
       storedBytes: row.storedBytes,
     };
@@ -231,7 +234,9 @@ export class SessionReader {
   }
 
   reportDamage(checkpointId: string | undefined, seq: number | undefined, reason: string): void {
-    this.context.events.emit("damage", { sessionId: this.sessionId, checkpointId, seq, reason });
+    const agent = agentOfLine(this.sessionId);
+    const of = agent === undefined ? { sessionId: this.sessionId } : { sessionId: undefined, agent };
+    this.context.events.emit("damage", { ...of, checkpointId, seq, reason });
   }
 
   async #pageBefore(number: number, seq: number, limit: number): Promise<Map<number, Row | Unreadable>> {
@@ -270,7 +275,7 @@ export class SessionReader {
     this.reportDamage(undefined, seq, row.unreadable);
     throw new SavepointError(
       "DAMAGED",
-      `Checkpoint ${this.sessionId}#${seq} is damaged: ${row.unreadable}. Load another checkpoint.`,
+      `Checkpoint #${seq} of ${describeSession(this.sessionId)} is damaged: ${row.unreadable}. Load another checkpoint.`,
     );
   }
 
@@ -280,7 +285,7 @@ export class SessionReader {
     this.reportDamage(undefined, undefined, record.unreadable);
     throw new SavepointError(
       "DAMAGED",
-      `Session ${JSON.stringify(this.sessionId)} is damaged: ${record.unreadable}. Its checkpoints may still be loaded by id.`,
+      `${describeSession(this.sessionId)} is damaged: ${record.unreadable}. Its checkpoints may still be loaded by id.`,
     );
   }
 }

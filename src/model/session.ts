@@ -1,6 +1,6 @@
 /** One line of work of an agent: its checkpoints, and what can be done with them. */
 import { isSavepointError } from "../errors.js";
-import { appendToShadow } from "../state/append.js";
+import { appendToShadow, appendToValue } from "../state/append.js";
 import type { Change } from "../state/change.js";
 import { cloneValue } from "../state/clone.js";
 import type { Hole } from "../state/decode.js";
@@ -10,7 +10,8 @@ import type { Shadow } from "../state/shadow.js";
 import { shadowToValue } from "../state/value.js";
 import type { Author, BranchCursor } from "./branch-cursor.js";
 import { type BranchInfo, forkAt, forkWithState, rewindBranch, showHead } from "./branches.js";
-import type { Checkpoint, CheckpointInfo, CheckpointRef, SaveOptions, SkippedCheckpoint } from "./checkpoint.js";
+import type { Checkpoint, CheckpointInfo, CheckpointRef, SaveOptions } from "./checkpoint.js";
+import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
 import { clearSession } from "./clear.js";
 import { branchMoved } from "./conflicts.js";
 import type { Cursors } from "./cursors.js";
@@ -20,8 +21,10 @@ import { findWhole } from "./latest.js";
 import { createListing, type Listing } from "./listing.js";
 import { loadShadow } from "./load-state.js";
 import { pendingToolCalls } from "./message.js";
+import type { Migrations } from "./migrations.js";
 import { attachLabel, attachPin } from "./notes.js";
 import { MAIN, type Row } from "./records.js";
+import { pruneAutomatic } from "./remove-checkpoints.js";
 import { saveOnHead } from "./save-on-head.js";
 import { type TakenOptions, takeOptions } from "./save-options.js";
 import {
@@ -36,10 +39,12 @@ import {
 } from "./session-errors.js";
 import type { ForkOptions, LoadOptions, SessionOptions } from "./session-options.js";
 import { type Heads, readHeadNotes, type SessionReader } from "./session-reader.js";
+import { migrateLoaded, type Versions, versionOver } from "./session-versions.js";
 
 /** What a handle needs of the Savepoint it came from. */
 export interface SessionHost {
   readonly cursors: Cursors;
+  readonly migrations: Migrations;
   /** Rises when the session is deleted by this process. */
   generation(sessionId: string): number;
   checkOpen(): void;
@@ -111,13 +116,15 @@ export class Session<State = unknown> {
     const { registry } = this.#reader.context;
     const { parent } = options;
     const taken = takeOptions(options, registry);
-    if (parent === undefined && cursor.isReady && !cursor.isHeld) {
-      return this.#write(cursor, async () => this.#noted(await cursor.save({ live: state }, taken, this.#author)));
+    const versioned = !this.#host.migrations.isEmpty;
+    if (parent === undefined && !versioned && cursor.isReady && !cursor.isHeld) {
+      return this.#make(cursor, async () => this.#noted(await cursor.save({ live: state }, taken, this.#author)));
     }
     const copy = cloneValue(state, registry);
-    return this.#write(cursor, async () => {
-      if (parent !== undefined) return this.#saveAfter(cursor, parent, copy, taken);
-      return this.#noted(await cursor.save({ copy }, taken, this.#author));
+    return this.#make(cursor, async () => {
+      const said = versioned ? { ...taken, ...versionOver(await cursor.refresh(), this.#versions()) } : taken;
+      if (parent !== undefined) return this.#saveAfter(cursor, parent, copy, said);
+      return this.#noted(await cursor.save({ copy }, said, this.#author));
     });
   }
 
@@ -137,7 +144,11 @@ export class Session<State = unknown> {
     const cursor = this.#cursor();
     const change = (shadow: Shadow): Shadow => appendToShadow(shadow, keys, copies, registry);
     const taken = takeOptions(options, registry);
-    return this.#write(cursor, async () => this.#noted(await cursor.saveChange(change, taken, this.#author)));
+    return this.#make(cursor, async () => {
+      const addTo = (state: unknown): unknown => appendToValue(state, keys, copies);
+      const outdated = await this.#saveMigrated(cursor, addTo, taken);
+      return this.#noted(outdated ?? (await cursor.saveChange(change, taken, this.#author)));
+    });
   }
 
   /**
@@ -154,7 +165,10 @@ export class Session<State = unknown> {
     const cursor = this.#cursor();
     const apply = change as (state: unknown) => unknown;
     const taken = takeOptions(options, this.#reader.context.registry);
-    return this.#write(cursor, async () => this.#noted(await cursor.update(apply, taken, this.#author)));
+    return this.#make(cursor, async () => {
+      const outdated = await this.#saveMigrated(cursor, apply, taken);
+      return this.#noted(outdated ?? (await cursor.update(apply, taken, this.#author)));
+    });
   }
 
   /**
@@ -167,8 +181,7 @@ export class Session<State = unknown> {
     const cursor = this.#cursor();
     return this.#write(cursor, async () => {
       const found = await findWhole(this.#reader, cursor, (heads) => this.#see(heads));
-      if (!found) return undefined;
-      return this.#checkpoint(found.info, found.shadow, [], found.skipped);
+      return found && this.#checkpoint(found.info, found.shadow, [], found.skipped);
     });
   }
 
@@ -195,7 +208,7 @@ export class Session<State = unknown> {
     try {
       const shadow = await loadShadow(this.#reader, number, row, options.partial ? holes : undefined);
       const info = await this.#reader.describe(number, row, agent);
-      return this.#checkpoint(info, shadow, holes, []);
+      return await this.#checkpoint(info, shadow, holes, []);
     } catch (error) {
       if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
       if (isSavepointError(error, "DAMAGED")) this.#reader.reportDamage(row.id, row.seq, error.message);
@@ -252,7 +265,7 @@ export class Session<State = unknown> {
   async rewind(ref: CheckpointRef): Promise<CheckpointInfo> {
     const { number, row } = await this.#requireRow(ref);
     const cursor = this.#cursor();
-    return this.#write(cursor, async () =>
+    return this.#make(cursor, async () =>
       this.#noted(await rewindBranch(this.#reader, cursor, number, row, this.#author)),
     );
   }
@@ -305,6 +318,22 @@ export class Session<State = unknown> {
     this.#host.checkOpen();
     if (this.#generation !== this.#host.generation(this.id)) throw sessionDeleted(this.id);
     return this.#host.cursors.get(this.#reader, this.branch);
+  }
+
+  /** Removes automatic checkpoints, where the one that was just made is one too many. */
+  async #obeyLimit(cursor: BranchCursor, made: CheckpointInfo): Promise<CheckpointInfo> {
+    const max = cursor.maxAutomatic;
+    const counts = made.kind === "automatic" || made.kind === "preOperation" || made.kind === "recovery";
+    if (max !== undefined && counts && (await pruneAutomatic(this.#reader, max))) {
+      await cursor.exclusive(() => cursor.refresh());
+    }
+    return made;
+  }
+
+  /** Runs work that makes a checkpoint on the cursor. */
+  async #make(cursor: BranchCursor, work: () => Promise<CheckpointInfo>): Promise<CheckpointInfo> {
+    const made = await this.#write(cursor, work);
+    return cursor.maxAutomatic === undefined ? made : this.#obeyLimit(cursor, made);
   }
 
   /** Runs work on the cursor, alone; a second time if a run that is over had the branch. */
@@ -432,13 +461,39 @@ export class Session<State = unknown> {
     return found;
   }
 
-  #checkpoint(
+  async #checkpoint(
     info: CheckpointInfo,
     shadow: Shadow,
     holes: readonly Hole[],
     skipped: readonly SkippedCheckpoint[],
-  ): Checkpoint<State> {
-    const state = shadowToValue(shadow, this.#reader.context.registry) as State;
+  ): Promise<Checkpoint<State>> {
+    const stored = shadowToValue(shadow, this.#reader.context.registry);
+    const state = (await migrateLoaded(this.#versions(), info.agent, info.version, stored)) as State;
     return { ...info, state, pendingToolCalls: pendingToolCalls(state), holes, skipped };
+  }
+
+  #versions(): Versions {
+    return { sessionId: this.id, agent: this.agent, migrations: this.#host.migrations };
+  }
+
+  /** Saves what `change` makes of a head of an earlier version; `undefined` where the head is none. */
+  async #saveMigrated(
+    cursor: BranchCursor,
+    change: (state: unknown) => unknown,
+    options: TakenOptions,
+  ): Promise<CheckpointInfo | undefined> {
+    if (this.#host.migrations.isEmpty) return undefined;
+    const heads = await cursor.refresh();
+    const said = versionOver(heads, this.#versions());
+    const head = heads.branch?.record.head;
+    if (!head || !heads.session || said.version === undefined || said.version === head.version) return undefined;
+    const stored = await loadShadow(this.#reader, heads.session.record.number, head);
+    const value = shadowToValue(stored, this.#reader.context.registry);
+    const before = await migrateLoaded(this.#versions(), heads.session.record.agent, head.version, value);
+    const admit = (now: Heads): void => {
+      this.#author.admit(now);
+      if (now.branch?.record.head?.id !== head.id) throw branchMoved(this.id, this.branch, now);
+    };
+    return cursor.save({ live: change(before) }, { ...options, ...said }, { agent: this.agent, admit });
   }
 }

@@ -4,8 +4,8 @@ import type { CheckpointInfo, Status } from "./checkpoint.js";
 import { deleteSession } from "./clear.js";
 import type { Context } from "./context.js";
 import { checkId } from "./ids.js";
-import { ALL_NUMBERS } from "./keys.js";
-import { createListing, type Listing } from "./listing.js";
+import { agentOfLine, ALL_NUMBERS } from "./keys.js";
+import { createListing, type Listing, take } from "./listing.js";
 import { MAIN } from "./records.js";
 import type { Question } from "./run-records.js";
 import { readStandings, type Standing } from "./run-status.js";
@@ -84,7 +84,9 @@ export class Sessions {
     const context = this.#context();
     for await (const page of scanPages(context.store, ALL_NUMBERS, true)) {
       const readers = page.flatMap((record) => {
-        if ("value" in record) return [new SessionReader(context, record.value)];
+        if ("value" in record) {
+          return agentOfLine(record.value) === undefined ? [new SessionReader(context, record.value)] : [];
+        }
         new SessionReader(context, "").reportDamage(
           undefined,
           undefined,
@@ -128,13 +130,4 @@ function toSessionInfo(
     wakeAt: standing?.status === "waiting" ? standing.run?.wakeAt : undefined,
     head: head && reader.toInfo(head, agent, headParentId, notes),
   };
-}
-
-async function* take<T>(entries: AsyncIterable<T>, limit: number): AsyncGenerator<T> {
-  let left = limit;
-  if (left <= 0) return;
-  for await (const entry of entries) {
-    yield entry;
-    if (--left <= 0) return;
-  }
 }

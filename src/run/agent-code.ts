@@ -1,5 +1,7 @@
 /** Calling the parts of an agent that are not its step: what they throw is told with whose it is. */
 import { SavepointError } from "../errors.js";
+import { migrateState as migrate } from "../model/migrations.js";
+import { describeSession } from "../model/session-errors.js";
 import type { Agent } from "./agent.js";
 import { describeThrown } from "./recorded-error.js";
 
@@ -16,18 +18,7 @@ export async function callReceive(agent: Agent, state: unknown, input: unknown):
 
 /** A state of an earlier version of the agent, brought up to date. */
 export async function migrateState(agent: Agent, sessionId: string, state: unknown, version: number): Promise<unknown> {
-  const { migrations, name } = agent.definition;
-  if (version > migrations.length) {
-    throw new SavepointError(
-      "AGENT_TOO_OLD",
-      `Session ${JSON.stringify(sessionId)} was saved by version ${version} of agent ${JSON.stringify(name)}; this is version ${migrations.length}. Run it with the newer one.`,
-    );
-  }
-  let current = state;
-  for (const migrate of migrations.slice(version)) {
-    current = (await call(agent, "a migration", () => migrate(current))) ?? current;
-  }
-  return current;
+  return migrate(describeSession(sessionId), agent.definition.migrations, version, state);
 }
 
 async function call(agent: Agent, what: string, run: () => unknown): Promise<unknown> {

@@ -212,8 +212,7 @@ export class Execution {
     this.#saver.forgetResults();
     this.#saver.noteResults(results);
     this.#detector?.load(loop);
-    const version = row.run?.version ?? this.agent.definition.migrations.length;
-    return { state: await migrateState(this.agent, this.#reader.sessionId, state, version), entries };
+    return { state: await migrateState(this.agent, this.#reader.sessionId, state, row.version), entries };
   }
 
   #overLimit(used: Required<Usage>): string | undefined {

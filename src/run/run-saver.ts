@@ -9,6 +9,7 @@ import { isFailedOver } from "../model/conflicts.js";
 import { dueKey, inboxKey, runKey } from "../model/keys.js";
 import type { RowRun } from "../model/records.js";
 import { decodeInbox, encodeRun, type RunRecord } from "../model/run-records.js";
+import { pruneAutomatic } from "../model/remove-checkpoints.js";
 import { takeOptions } from "../model/save-options.js";
 import type { CommitParts } from "../model/session-commit.js";
 import type { Heads, SessionReader } from "../model/session-reader.js";
@@ -149,12 +150,17 @@ export class RunSaver {
       { step, kind: "automatic", status, trigger, usage, ...(reason !== undefined && { reason }) },
       registry,
     );
+    const versioned = { ...options, version: this.#agent.definition.migrations.length };
     const info = await this.#cursor.exclusive(() =>
-      this.#cursor.save({ live: saving.state }, options, this.#author, extension),
+      this.#cursor.save({ live: saving.state }, versioned, this.#author, extension),
     );
     if (write) journal.written(write);
     if (!midStep) this.forgetResults();
     if (saving.run) this.run = { ...this.run, ...saving.run, head: seq };
+    const max = this.#cursor.maxAutomatic;
+    if (max !== undefined && (await pruneAutomatic(this.#reader, max))) {
+      await this.#cursor.exclusive(() => this.#cursor.refresh());
+    }
     return info;
   }
 
@@ -201,7 +207,6 @@ export class RunSaver {
         journal: count > 0 ? { tape, start: first, count } : undefined,
         midStep: saving.midStep,
         turn: this.run.turn,
-        version: this.#agent.definition.migrations.length,
         output: write.output === undefined ? undefined : { tape, start: write.output, count: 1 },
       },
     };

@@ -58,8 +58,7 @@ export async function takeTurn(work: Work, view: View, head: Row, next: NextInpu
   const { registry } = reader.context;
   const number = view.heads.session?.record.number as number;
   const before = shadowToValue(await loadShadow(reader, number, head), registry);
-  const version = head.run?.version ?? agent.definition.migrations.length;
-  const current = await migrateState(agent, reader.sessionId, before, version);
+  const current = await migrateState(agent, reader.sessionId, before, head.version);
   const state = await callReceive(agent, current, decodeText(next.input, registry));
   return save(work, view, state, next, (view.run?.turn ?? 0) + 1, "input");
 }
@@ -81,7 +80,6 @@ async function save(
   const parts = mayTake(reader, branch, view, leases.owner);
   const epoch = (before?.epoch ?? 0) + 1;
   const renewal = await leases.renewal();
-  const version = agent.definition.migrations.length;
   let claimed: Pick<Claim, "number" | "run" | "journal"> | undefined;
   const extension: SaveExtension = {
     hidden: false,
@@ -104,7 +102,7 @@ async function save(
         puts.push({ key: turnKey(sessionId, branch, next.key), value: JSON.stringify([number, turn]) });
       }
       const taken = takeFromInbox(sessionId, branch, view, next);
-      const rowRun: RowRun = { boundary: seq, journal: undefined, midStep: false, turn, version, output: undefined };
+      const rowRun: RowRun = { boundary: seq, journal: undefined, midStep: false, turn, output: undefined };
       return {
         ...parts,
         checks: [...(parts.checks ?? []), ...taken.checks],
@@ -114,7 +112,7 @@ async function save(
       };
     },
   };
-  const options = takeOptions(
+  const taken = takeOptions(
     {
       kind: "automatic",
       trigger,
@@ -123,6 +121,7 @@ async function save(
     },
     context.registry,
   );
+  const options = { ...taken, version: agent.definition.migrations.length };
   const author: Author = {
     agent: agent.name,
     admit: (now) => {

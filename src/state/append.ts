@@ -16,7 +16,11 @@ export function appendToShadow(
 ): Shadow {
   if (appendInPlace(shadow, keys, values, registry, undefined)) return shadow;
   // A small array stands inline in its frame: the frame is small as well, and simply compared anew.
-  const state = shadowToValue(shadow, registry);
+  return reviseShadow(shadow, appendToValue(shadowToValue(shadow, registry), keys, values), registry);
+}
+
+/** The state with `values` added to the array at `keys`; it is changed in place. */
+export function appendToValue(state: unknown, keys: readonly string[], values: readonly unknown[]): unknown {
   const array = keys.reduce<unknown>(
     (value, key) =>
       value instanceof Map ? value.get(key) : (value as Record<string, unknown> | null | undefined)?.[key],
@@ -29,7 +33,7 @@ export function appendToShadow(
     );
   }
   for (const value of values) array.push(value);
-  return reviseShadow(shadow, state, registry);
+  return state;
 }
 
 /** Walks down to the list and back, marking the items that contain it as changed; `false` where it is no stored list. */

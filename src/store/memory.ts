@@ -5,6 +5,7 @@
 import { storeClosed } from "./closed.js";
 import { commitConflict } from "./conflict.js";
 import { readCounter } from "./counter.js";
+import { compareKeys, covers } from "./key-range.js";
 import type {
   Check,
   Commit,
@@ -15,9 +16,12 @@ import type {
   ItemSpan,
   KeyRange,
   Store,
+  StoredRanges,
   StoredRecord,
   Unreadable,
 } from "./store.js";
+
+export { compareKeys };
 
 /** Opens an empty store in memory. */
 export function openMemoryStore(options: { readonly now?: () => number } = {}): Store {
@@ -119,9 +123,7 @@ class MemoryStore implements Store {
 
   async tapes(range: KeyRange): Promise<string[]> {
     this.#check();
-    return [...this.#tapes.keys()]
-      .filter((tape) => compareKeys(tape, range.from) >= 0 && compareKeys(tape, range.to) < 0)
-      .sort(compareKeys);
+    return [...this.#tapes.keys()].filter((tape) => covers(range, tape)).sort(compareKeys);
   }
 
   async retain(
@@ -180,6 +182,23 @@ class MemoryStore implements Store {
     return bytes;
   }
 
+  async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
+    this.#check();
+    let bytes = 0;
+    for (const range of records) {
+      for (const { key, value, refs } of this.#records.values()) {
+        if (covers(range, key)) bytes += key.length + value.length + refs.length;
+      }
+    }
+    for (const range of tapes) {
+      for (const [tape, items] of this.#tapes) {
+        if (!covers(range, tape)) continue;
+        for (const { json, refs } of items.values()) bytes += json.length + refs.length;
+      }
+    }
+    return bytes;
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
   }
@@ -215,7 +234,7 @@ class MemoryStore implements Store {
 
   /** What a record will hold after the deletes and puts of a commit: counters are read after them. */
   #valueAfter({ deletes = [], puts = [] }: Commit, key: string): string | undefined {
-    let value = deletes.some((target) => covers(target, key)) ? undefined : this.#records.get(key)?.value;
+    let value = deletes.some((target) => isTarget(target, key)) ? undefined : this.#records.get(key)?.value;
     for (const put of puts) if (put.key === key && !(put.ifAbsent && value !== undefined)) value = put.value;
     return value;
   }
@@ -230,25 +249,8 @@ class MemoryStore implements Store {
   }
 }
 
-function covers(target: string | KeyRange, key: string): boolean {
-  if (typeof target === "string") return target === key;
-  return compareKeys(key, target.from) >= 0 && compareKeys(key, target.to) < 0;
-}
-
-/** The order of UTF-8 bytes, which is that of code points and not of JavaScript's strings. */
-export function compareKeys(a: string, b: string): number {
-  const length = Math.min(a.length, b.length);
-  for (let index = 0; index < length; index++) {
-    const x = a.charCodeAt(index);
-    const y = b.charCodeAt(index);
-    if (x !== y) return codeUnitRank(x) - codeUnitRank(y);
-  }
-  return a.length - b.length;
-}
-
-/** Surrogates stand for code points above all that one unit can hold. */
-function codeUnitRank(unit: number): number {
-  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
+function isTarget(target: string | KeyRange, key: string): boolean {
+  return typeof target === "string" ? target === key : covers(target, key);
 }
 
 function lowerBound(keys: readonly string[], key: string): number {

@@ -1,6 +1,8 @@
 /** Walking a range of records, page by page. */
 import type { KeyRange, Store, StoredRecord, UnreadableRecord } from "./store.js";
 
+type Listed = Pick<Store, "list">;
+
 /** The first page is small, because many walks end early; the others are not. */
 const FIRST_PAGE = 16;
 const PAGE = 256;
@@ -8,7 +10,7 @@ const PAGE = 256;
 export type FoundRecord = StoredRecord | UnreadableRecord;
 
 /** The records of a range, in pages. */
-export async function* scanPages(store: Store, range: KeyRange, reverse = false): AsyncGenerator<FoundRecord[]> {
+export async function* scanPages(store: Listed, range: KeyRange, reverse = false): AsyncGenerator<FoundRecord[]> {
   let { from, to } = range;
   for (let limit = FIRST_PAGE; ; limit = PAGE) {
     const page = await store.list({ from, to }, { limit, reverse });
@@ -22,6 +24,6 @@ export async function* scanPages(store: Store, range: KeyRange, reverse = false)
 }
 
 /** The records of a range. */
-export async function* scan(store: Store, range: KeyRange, reverse = false): AsyncGenerator<FoundRecord> {
+export async function* scan(store: Listed, range: KeyRange, reverse = false): AsyncGenerator<FoundRecord> {
   for await (const page of scanPages(store, range, reverse)) yield* page;
 }

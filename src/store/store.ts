@@ -15,8 +15,10 @@
  */
 import type { Unreadable } from "../state/decode.js";
 import type { Frame } from "../state/encode.js";
+import type { KeyRange } from "./key-range.js";
+import type { TextIndex } from "./text-index.js";
 
-export type { Frame, Unreadable };
+export type { Frame, KeyRange, Unreadable };
 
 /** A text under a key, with the line of references that garbage collection reads. */
 export interface StoredRecord {
@@ -29,12 +31,6 @@ export interface StoredRecord {
 /** A record that is there and cannot be read. */
 export interface UnreadableRecord extends Unreadable {
   readonly key: string;
-}
-
-/** Keys from `from` (included) to `to` (excluded), in the order of their UTF-8 bytes. */
-export interface KeyRange {
-  readonly from: string;
-  readonly to: string;
 }
 
 /** Items of one tape, by number. */
@@ -119,6 +115,12 @@ export interface ItemRefs {
   readonly refs: string;
 }
 
+/** Records by their keys, and items by the names of their tapes. */
+export interface StoredRanges {
+  readonly records: readonly KeyRange[];
+  readonly tapes: readonly KeyRange[];
+}
+
 /** What was freed. */
 export interface Freed {
   readonly items: number;
@@ -192,6 +194,18 @@ export interface Store extends AsyncDisposable {
 
   /** Bytes that the store takes where it lives. */
   bytes(): Promise<number>;
+
+  /**
+   * Bytes of the records and items in these ranges, as they are stored. Blobs are not counted: they belong to no range.
+   * Reads no bodies.
+   */
+  bytesOf(ranges: StoredRanges): Promise<number>;
+
+  /**
+   * Finds documents by what they contain. A store that has none of its own leaves it out; then one in memory is used,
+   * which is made anew by every process.
+   */
+  readonly texts?: TextIndex;
 
   /** Waits for what was committed and lets go of everything. Calling it again does nothing. */
   close(): Promise<void>;

@@ -2,6 +2,7 @@
 import type { StoreHarness, TestRunner } from "./harness.js";
 import { atomicitySpec } from "./specs/atomicity.js";
 import { blobSpec } from "./specs/blobs.js";
+import { bytesSpec } from "./specs/bytes.js";
 import { closeSpec } from "./specs/close.js";
 import { compactSpec } from "./specs/compact.js";
 import { concurrencySpec } from "./specs/concurrency.js";
@@ -17,6 +18,9 @@ import { recordSpec } from "./specs/records.js";
 import { refSpec } from "./specs/refs.js";
 import { reopenSpec } from "./specs/reopen.js";
 import { retainSpec } from "./specs/retain.js";
+import { textChangesSpec } from "./specs/text-changes.js";
+import { textSharingSpec } from "./specs/text-sharing.js";
+import { textSpec } from "./specs/texts.js";
 import { Suite } from "./suite.js";
 
 export interface ConformanceOptions {
@@ -52,6 +56,10 @@ export function storeConformance(harness: StoreHarness, runner: TestRunner, opti
   concurrencySpec(suite);
   retainSpec(suite);
   compactSpec(suite);
+  bytesSpec(suite);
+  textChangesSpec(suite, (store) => store.texts);
+  textSpec(suite, seed, (store) => store.texts);
+  textSharingSpec(suite);
   closeSpec(suite);
   reopenSpec(suite);
   queueSpec(suite);

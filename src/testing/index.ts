@@ -9,3 +9,5 @@ export type {
   TestRunner,
 } from "./harness.js";
 export type * from "../store/store.js";
+export { DOCUMENTS } from "../store/text-index.js";
+export type * from "../store/text-index.js";

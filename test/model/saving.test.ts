@@ -146,6 +146,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     const info = await sp.session("s").save("state", options);
     expect(info).toStrictEqual({
       ...options,
+      version: 0,
       sessionId: "s",
       agent: "tester",
       branch: "main",

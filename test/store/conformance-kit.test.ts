@@ -6,6 +6,8 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { type ConformanceOptions, storeConformance, type StoreHarness, type TestRunner } from "savepoint/testing";
 import { openMemoryStore, openSqliteStore, type Store } from "../../src/store/index.js";
+import { openScanTextIndex } from "../../src/store/scan-text-index.js";
+import type { TextIndex } from "../../src/store/text-index.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
 interface Test {
@@ -43,21 +45,30 @@ async function firstFailure(tests: readonly Test[], group: string): Promise<unkn
 
 type Fault = (store: Store) => Partial<Store>;
 
+/** An index with a fault. */
+function textFault(store: Store, fault: (texts: TextIndex) => Partial<TextIndex>): Partial<Store> {
+  const texts = openScanTextIndex(store);
+  return { texts: withFault(texts, fault(texts)) };
+}
+
 /** Stores in memory with a fault. */
 function harnessOf(fault: Fault): StoreHarness {
   return {
     async setup() {
       const store = openMemoryStore();
-      const broken = { ...fault(store) };
-      const faulty = new Proxy(store, {
-        get(target, name) {
-          const member: unknown = Reflect.get(name in broken ? broken : target, name);
-          return typeof member === "function" ? (member.bind(target) as unknown) : member;
-        },
-      });
-      return { store: faulty, teardown: async () => {} };
+      return { store: withFault(store, fault(store)), teardown: async () => {} };
     },
   };
+}
+
+/** The same thing with some members replaced. */
+function withFault<T extends object>(whole: T, broken: Partial<T>): T {
+  return new Proxy(whole, {
+    get(target, name) {
+      const member: unknown = Reflect.get(name in broken ? broken : target, name);
+      return typeof member === "function" ? (member.bind(target) as unknown) : member;
+    },
+  });
 }
 
 describe("the conformance kit", () => {
@@ -162,6 +173,32 @@ describe("the conformance kit", () => {
     "loses something when it compacts": [
       "compact",
       (store) => ({ compact: async () => void (await store.commit({ deletes: ["k/7"] })) }),
+    ],
+    "counts everything for every range": ["bytes of ranges", (store) => ({ bytesOf: () => store.bytes() })],
+    "does not notice what is gone": [
+      "changes of records",
+      (store) =>
+        textFault(store, (texts) => ({
+          changes: async (ranges, limit) => (await texts.changes(ranges, limit)).filter(({ sum }) => sum !== undefined),
+        })),
+    ],
+    "updates sources whatever they were": [
+      "texts",
+      (store) =>
+        textFault(store, (texts) => ({
+          async update({ sources, marks }) {
+            const before = await texts.sources(sources.map(({ name }) => name));
+            const forced = sources.map((source, index) => ({ ...source, before: before[index] }));
+            return texts.update({ sources: forced, marks });
+          },
+        })),
+    ],
+    "finds only words": [
+      "texts",
+      (store) =>
+        textFault(store, (texts) => ({
+          find: async (text, options) => (/^\w/u.test(text) ? texts.find(text, options) : []),
+        })),
     ],
     "stays open": ["close", () => ({ close: async () => {} })],
     "promises to be durable": ["capabilities", () => ({ capabilities: { durable: true, shared: false } })],

@@ -215,6 +215,20 @@ describe("what cannot be folded just now", () => {
     expect(during).toMatchObject({ get: [{ value: "9" }, { value: '{"é":9}' }, undefined] });
   });
 
+  it("is counted about as it will be", async () => {
+    const store = await open();
+    await walk(store, 0, 10);
+    const ranges = { records: [{ from: "row/", to: "row0" }], tapes: [{ from: "a", to: "b" }] };
+    database.exec("BEGIN IMMEDIATE");
+    const during = await store.bytesOf(ranges);
+    expect(waiting()).toBe(9);
+    database.exec("COMMIT");
+    const folded = await store.bytesOf(ranges);
+    expect(waiting()).toBe(0);
+    expect(during).toBeGreaterThan(folded / 2);
+    expect(during).toBeLessThan(folded * 2);
+  });
+
   it("is read all the same, after a sync has failed", async () => {
     let fails = false;
     const broken = new Error("the disk is broken");

@@ -35,6 +35,7 @@ const CODES_BY_TEXT: Readonly<Record<string, number>> = {
   "attempt to write a readonly database": READ_ONLY,
   "disk I/O error": IO,
   "database disk image is malformed": CORRUPT,
+  "fts5: corrupt": CORRUPT,
   "database or disk is full": FULL,
   "unable to open database file": CANNOT_OPEN,
   "file is not a database": NOT_A_DATABASE,

@@ -21,6 +21,7 @@ import type {
   ItemSpan,
   KeyRange,
   Store,
+  StoredRanges,
   StoredRecord,
   Unreadable,
   UnreadableRecord,
@@ -36,6 +37,7 @@ import { readSpan, RunCache, runArguments, runsOf } from "./run-reader.js";
 import { migrate } from "./schema.js";
 import { Sealer } from "./sealer.js";
 import { type Names, Tail } from "./tail.js";
+import { SqliteTextIndex } from "./text-index.js";
 import { Waiting } from "./waiting.js";
 import { WalKeeper } from "./wal-keeper.js";
 import { WalSync } from "./wal-sync.js";
@@ -78,6 +80,13 @@ function openFile(database: SqliteDatabase, module: string, url: string, path: s
   });
 }
 
+const RECORD_BYTES = `SELECT coalesce(sum(
+    length(CAST(key AS BLOB)) + length(CAST(refs AS BLOB)) + length(CAST(value AS BLOB))), 0) AS bytes
+  FROM savepoint_record WHERE key >= ? AND key < ?`;
+// The length of a body is in the head of its row: none of the pages that the body itself is on are read.
+const RUN_BYTES = `SELECT coalesce(sum(length(head) + length(body)), 0) AS bytes
+  FROM savepoint_run WHERE tape >= ? AND tape < ?`;
+
 /** The file of a store that has one of its own. */
 interface StoreFile {
   readonly path: string;
@@ -112,6 +121,7 @@ async function prepareDatabase(
 class SqliteStore implements Store {
   readonly url: string;
   readonly capabilities: Store["capabilities"];
+  readonly texts: SqliteTextIndex;
   readonly #connection: Connection;
   readonly #file: StoreFile | undefined;
   readonly #clock: () => number;
@@ -132,6 +142,7 @@ class SqliteStore implements Store {
     // Through a handle of the caller's own others may write as well, and nobody would notice.
     this.#tail = new Tail(connection, this.#sealer, options, connection.owned);
     connection.onRollback = () => this.#tail.forget();
+    this.texts = new SqliteTextIndex(connection, this.#tail, this, () => this.#checkOpen());
     const report = backgroundReport(options);
     const writer = new Writer(connection, this.#sealer, this.#tail, options);
     this.#commits = new GroupCommit(async (commits) => {
@@ -303,6 +314,22 @@ class SqliteStore implements Store {
         0,
       );
     });
+  }
+
+  async bytesOf(ranges: StoredRanges): Promise<number> {
+    const sum = (sql: string, range: KeyRange): number =>
+      this.#connection.row<{ bytes: number }>(sql, range.from, range.to)?.bytes ?? 0;
+    return this.#read(
+      undefined,
+      () =>
+        this.#connection.snapshot(() => {
+          let bytes = 0;
+          for (const range of ranges.records) bytes += sum(RECORD_BYTES, range);
+          for (const range of ranges.tapes) bytes += sum(RUN_BYTES, range);
+          return bytes;
+        }),
+      (found, waiting) => waiting.bytesOf(ranges, found),
+    );
   }
 
   close(): Promise<void> {

@@ -2,7 +2,8 @@
  * What waits in the tail, laid over what is found in the tables: for reads at a time when the tail cannot be folded,
  * because another process writes, the disk is full, or an earlier write has failed.
  */
-import type { Frame, ItemRefs, ItemSpan, KeyRange, StoredRecord, Unreadable, UnreadableRecord } from "../store.js";
+import { compareKeys, covers, type KeyRange } from "../key-range.js";
+import type { Frame, ItemRefs, ItemSpan, StoredRanges, StoredRecord, Unreadable, UnreadableRecord } from "../store.js";
 import type { WaitingRow } from "./tail.js";
 
 type FoundRecord = StoredRecord | UnreadableRecord;
@@ -33,12 +34,12 @@ export class Waiting {
   }
 
   /** The first `limit` records of both: those of the table beyond its own first ones come behind all of these. */
-  list({ from, to }: KeyRange, limit: number, reverse: boolean, found: readonly FoundRecord[]): FoundRecord[] {
+  list(range: KeyRange, limit: number, reverse: boolean, found: readonly FoundRecord[]): FoundRecord[] {
     const all = new Map(found.map((record) => [record.key, record]));
     for (const [key, record] of this.#records) {
-      if (compare(key, from) >= 0 && compare(key, to) < 0) all.set(key, record);
+      if (covers(range, key)) all.set(key, record);
     }
-    const sorted = [...all.values()].sort((a, b) => compare(a.key, b.key));
+    const sorted = [...all.values()].sort((a, b) => compareKeys(a.key, b.key));
     return (reverse ? sorted.reverse() : sorted).slice(0, limit);
   }
 
@@ -60,13 +61,22 @@ export class Waiting {
     return [...found, ...waiting].sort((a, b) => a.item - b.item);
   }
 
-  tapes({ from, to }: KeyRange, found: readonly string[]): string[] {
-    const waiting = [...this.#tapes.keys()].filter((tape) => compare(tape, from) >= 0 && compare(tape, to) < 0);
-    return [...new Set([...found, ...waiting])].sort(compare);
+  tapes(range: KeyRange, found: readonly string[]): string[] {
+    const waiting = [...this.#tapes.keys()].filter((tape) => covers(range, tape));
+    return [...new Set([...found, ...waiting])].sort(compareKeys);
   }
-}
 
-/** In the order of their UTF-8 bytes, as the tables have them. */
-function compare(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  /** About as many as there will be: what is replaced counts until it is, and nothing is compressed yet. */
+  bytesOf({ records, tapes }: StoredRanges, found: number): number {
+    let bytes = found;
+    for (const [key, record] of this.#records) {
+      if (!("value" in record) || !records.some((range) => covers(range, key))) continue;
+      bytes += Buffer.byteLength(key) + Buffer.byteLength(record.value) + Buffer.byteLength(record.refs);
+    }
+    for (const [tape, items] of this.#tapes) {
+      if (!tapes.some((range) => covers(range, tape))) continue;
+      for (const { json, refs } of items.values()) bytes += Buffer.byteLength(json) + Buffer.byteLength(refs);
+    }
+    return bytes;
+  }
 }

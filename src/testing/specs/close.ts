@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
 import type { Store } from "../../store/store.js";
+import type { TextIndex } from "../../store/text-index.js";
 import { rejectsWith, valueOf } from "../assertions.js";
 import { EVERYTHING, frame, frames } from "../samples.js";
 import type { Suite } from "../suite.js";
@@ -89,5 +90,18 @@ function uses(store: Store): Record<string, () => Promise<unknown>> {
     dropBlobs: () => store.dropBlobs([], { unusedSince: 0 }),
     compact: () => store.compact(),
     bytes: () => store.bytes(),
+    bytesOf: () => store.bytesOf({ records: [], tapes: [] }),
+    ...(store.texts ? textUses(store.texts) : {}),
+  };
+}
+
+function textUses(texts: TextIndex): Record<string, () => Promise<unknown>> {
+  return {
+    changes: () => texts.changes([EVERYTHING], 1),
+    sources: () => texts.sources(["s"]),
+    sourcesById: () => texts.sourcesById([1]),
+    update: () => texts.update({ sources: [], marks: [] }),
+    find: () => texts.find("text", { below: 1, limit: 1 }),
+    clear: () => texts.clear(),
   };
 }

@@ -1,0 +1,183 @@
+/** All checkpoints of a store: those of sessions, and those of whole agents. */
+import { SavepointError } from "../errors.js";
+import type { AgentCheckpoints, CreateCheckpointOptions, RestorePlan } from "./agent-checkpoints.js";
+import type { AgentCheckpoint, AgentCheckpointInfo, Checkpoint, CheckpointInfo, CheckpointKind } from "./checkpoint.js";
+import { type FoundCheckpoint, findCheckpoint } from "./find-checkpoint.js";
+import type { Context } from "./context.js";
+import { type CheckpointFilter, walkCheckpoints } from "./list-checkpoints.js";
+import { createListing, type Listing, take } from "./listing.js";
+import { type BranchRecord, MAIN, type Row } from "./records.js";
+import { pruneAutomatic, removeCheckpoints, stillNeeded } from "./remove-checkpoints.js";
+import type { Session } from "./session.js";
+
+/** What the checkpoints need of the Savepoint they belong to. */
+export interface CheckpointHost {
+  /** @throws CLOSED */
+  open(): Context;
+  readonly agents: AgentCheckpoints;
+  session(id: string, branch: string): Session;
+  /** Told that the records of a session were changed by other means than a save. */
+  reset(sessionId: string): void;
+  /** Told that conversations were changed by other means than the writer's. */
+  forgetConversations(): void;
+}
+
+export type AnyCheckpointInfo = CheckpointInfo | AgentCheckpointInfo;
+
+/** What going back to a checkpoint has changed. */
+export interface RestoreReport extends RestorePlan {
+  /** The checkpoint that is the newest now: of kind `recovery`, and like the one that was gone back to. */
+  readonly checkpoint: AnyCheckpointInfo;
+  /** What was there before: restoring this one undoes it. */
+  readonly before: AnyCheckpointInfo;
+}
+
+export interface CheckpointListOptions extends CheckpointFilter {
+  /** At most this many. */
+  readonly limit?: number;
+  readonly kind?: CheckpointKind;
+}
+
+/**
+ * All checkpoints of a store.
+ *
+ * @example
+ * const checkpoint = await sp.checkpoints.create({ agent: "support", label: "before the storm" });
+ * const { before } = await sp.checkpoints.restore(checkpoint.id);
+ * await sp.checkpoints.restore(before.id); // undone
+ */
+export class Checkpoints {
+  readonly #host: CheckpointHost;
+
+  /** Use `sp.checkpoints`. */
+  constructor(host: CheckpointHost) {
+    this.#host = host;
+  }
+
+  /**
+   * Takes a checkpoint of a whole agent: the agent and all its conversations, at one moment. Sessions have checkpoints of
+   * their own. Costs a short text per conversation that has changed since the last one; messages are not copied.
+   */
+  async create(options: CreateCheckpointOptions): Promise<AgentCheckpointInfo> {
+    this.#host.open();
+    const created = await this.#host.agents.create(options);
+    await this.#prune(options.agent);
+    return created;
+  }
+
+  /** A checkpoint of a session or of an agent, by its id or `session#seq`; `undefined` if there is none. */
+  async load(id: string): Promise<Checkpoint | AgentCheckpoint | undefined> {
+    const found = await this.#find(id);
+    if (!found) return undefined;
+    if (found.agent !== undefined) return this.#host.agents.load(found.agent, found.number, found.row);
+    return this.#host.session(found.reader.sessionId, MAIN).load(found.row.id);
+  }
+
+  /** The newest of those that {@link list} gives. */
+  async latest(filter: CheckpointListOptions = {}): Promise<Checkpoint | AgentCheckpoint | undefined> {
+    for await (const info of this.list(filter)) {
+      const loaded = await this.load(info.id);
+      if (loaded) return loaded;
+    }
+    return undefined;
+  }
+
+  /** Checkpoints of sessions and agents without their states, newest first. */
+  list(options: CheckpointListOptions = {}): Listing<AnyCheckpointInfo> {
+    const { limit = Number.POSITIVE_INFINITY, kind, ...filter } = options;
+    const context = (): Context => this.#host.open();
+    return createListing(() => take(ofKind(walkCheckpoints(context(), filter), kind), limit));
+  }
+
+  /**
+   * Goes back to a checkpoint of an agent: it and its conversations are as they were then, newer conversations are
+   * removed. One transaction; what was there is kept as a checkpoint first. Sessions are not touched. For a checkpoint
+   * of a session it is what `rewind` is on its branch.
+   *
+   * @param options.dryRun only say what would change
+   */
+  async restore(id: string, options: { readonly dryRun: true }): Promise<RestorePlan>;
+  async restore(id: string, options?: { readonly dryRun?: false }): Promise<RestoreReport>;
+  async restore(id: string, options: { readonly dryRun?: boolean } = {}): Promise<RestorePlan | RestoreReport> {
+    const found = await this.#find(id);
+    if (!found) throw notFound(id);
+    if (found.agent === undefined) return this.#rewind(found, options.dryRun ?? false);
+    const { agent, number, row } = found;
+    if (options.dryRun) return this.#host.agents.plan(agent, number, row);
+    const { plan, checkpoint, before, stale } = await this.#host.agents.restore(agent, number, row);
+    this.#host.forgetConversations();
+    for (const each of stale) await this.delete(each);
+    await this.#prune(agent);
+    return { ...plan, checkpoint, before };
+  }
+
+  /** Deletes one checkpoint. Returns whether there was one; `CONFLICT` where something needs it. */
+  async delete(id: string): Promise<boolean> {
+    const found = await this.#find(id);
+    if (!found) return false;
+    const { reader, row } = found;
+    const removed = await removeCheckpoints(reader, (checkpoints) => {
+      const own = checkpoints.rows.filter(({ seq }) => seq === row.seq);
+      const heads = checkpoints.branches.filter(({ record }) => record.head?.seq === row.seq);
+      const [head] = heads;
+      const why = checkpoints.needed.get(row.seq);
+      if (!head || heads.length > 1 || head.record.from === row.seq) {
+        if (why !== undefined) throw stillNeeded(reader.sessionId, row, why);
+        return { rows: own };
+      }
+      if (head.record.held) throw stillNeeded(reader.sessionId, row, "its session is being run");
+      if (head.record.hidden) throw stillNeeded(reader.sessionId, row, "it is where its session goes on from");
+      return { rows: own, branches: [withoutHead(head.record, checkpoints.rows, found.agent !== undefined)] };
+    });
+    this.#host.reset(reader.sessionId);
+    return removed.length > 0;
+  }
+
+  /** Removes the automatic checkpoints of an agent that are too many for its policy. */
+  async #prune(agent: string): Promise<void> {
+    const reader = this.#host.agents.reader(agent);
+    const { policy } = (await reader.session())?.record ?? {};
+    if (policy && (await pruneAutomatic(reader, policy.max))) this.#host.reset(reader.sessionId);
+  }
+
+  /** Going back to a checkpoint of a session. */
+  async #rewind({ reader, number, row }: FoundCheckpoint, dryRun: boolean): Promise<RestorePlan | RestoreReport> {
+    const session = this.#host.session(reader.sessionId, row.branch);
+    const head = await session.head();
+    const changes = head ? await session.diff(head.id, row.id) : [];
+    const none = { restored: [], recreated: [], removed: [] };
+    const plan: RestorePlan = { agent: undefined, sessionId: reader.sessionId, changes, ...none };
+    if (dryRun) return plan;
+    const checkpoint = await session.rewind(row.id);
+    // The commit that goes back writes what was there right before it.
+    const kept = await reader.row(number, checkpoint.seq - 1);
+    if (!kept || "unreadable" in kept) throw notFound(`${reader.sessionId}#${checkpoint.seq - 1}`);
+    return { ...plan, checkpoint, before: await reader.describe(number, kept, checkpoint.agent) };
+  }
+
+  async #find(id: string): Promise<FoundCheckpoint | undefined> {
+    return findCheckpoint(this.#host.open(), id);
+  }
+}
+
+/** A branch that goes on from the checkpoint before its head. An agent stays as it is: only its checkpoint goes. */
+function withoutHead(branch: BranchRecord, rows: readonly Row[], ofAgent: boolean): BranchRecord {
+  if (ofAgent) return { ...branch, hidden: true };
+  const parent = rows.find(({ seq }) => seq === branch.head?.parent);
+  return { ...branch, head: parent, headParentId: rows.find(({ seq }) => seq === parent?.parent)?.id };
+}
+
+async function* ofKind(
+  checkpoints: AsyncIterable<AnyCheckpointInfo>,
+  kind: CheckpointKind | undefined,
+): AsyncGenerator<AnyCheckpointInfo> {
+  for await (const info of checkpoints) if (kind === undefined || info.kind === kind) yield info;
+}
+
+function notFound(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
+  return new SavepointError(
+    "CHECKPOINT_NOT_FOUND",
+    `There is no checkpoint ${JSON.stringify(id)}. sp.checkpoints.list() names those there are.`,
+    { details: { checkpointId: id } },
+  );
+}

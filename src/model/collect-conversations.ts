@@ -1,0 +1,158 @@
+/**
+ * Garbage collection of conversations: frees messages that neither their conversation nor a checkpoint of its agent has.
+ *
+ * Safe while any process writes: conversations are read before the checkpoints and after them. What is cut off a
+ * conversation is in a checkpoint first if anybody wants it back, and what comes back comes from a checkpoint; so whatever
+ * is needed was seen in one of the three. What is appended meanwhile is numbered above what was read, and not looked at.
+ */
+import { isSavepointError } from "../errors.js";
+import type { Unreadable } from "../state/decode.js";
+import { parseRefs, type Piece } from "../state/refs.js";
+import { shadowToValue } from "../state/value.js";
+import { scan } from "../store/scan.js";
+import { type KeyRange, prefixRange } from "../store/store.js";
+import type { LineState } from "./agent-line.js";
+import type { Context } from "./context.js";
+import { decodeEntry, piecesOfEntry } from "./conversation-entry.js";
+import { readConversations } from "./conversation-reader.js";
+import { piecesOf } from "./conversation-records.js";
+import { listedConversation } from "./conversation-writer.js";
+import { Intervals } from "./intervals.js";
+import {
+  agentLine,
+  conversationsOf,
+  goneConversationKey,
+  goneConversationsOf,
+  lastNumberOf,
+  messageTape,
+} from "./keys.js";
+import { loadShadow } from "./load-state.js";
+import { SessionReader } from "./session-reader.js";
+
+/** Something that may point at messages cannot be read: nothing may be freed. */
+export class Unmarkable extends Error {
+  constructor(readonly damage: Unreadable) {
+    super(damage.unreadable);
+  }
+}
+
+/** The agents that have, or had, conversations; `""` for those that belong to none. */
+export async function agentsWithConversations(context: Context): Promise<string[]> {
+  const agents = new Set<string>();
+  for (const range of [prefixRange("k\t"), prefixRange("y\t")]) {
+    for await (const agent of agentsIn(context, range)) agents.add(agent);
+  }
+  return [...agents];
+}
+
+/** One look per agent: what is between is stepped over. */
+async function* agentsIn({ store }: Context, range: KeyRange): AsyncGenerator<string> {
+  for (let { from } = range; ;) {
+    const [first] = await store.list({ from, to: range.to }, { limit: 1 });
+    if (!first) return;
+    const [kind, agent = ""] = first.key.split("\t");
+    yield agent;
+    from = prefixRange(`${kind}\t${agent}\t`).to;
+  }
+}
+
+/**
+ * Frees what nothing has of the conversations of one agent.
+ *
+ * @param blobs gets the hashes of all bytes that messages have
+ * @throws Unmarkable where something cannot be read; then nothing was freed
+ */
+export async function collectConversations(
+  context: Context,
+  agent: string,
+  blobs: Set<string>,
+  repack: boolean,
+): Promise<{ items: number; bytes: number }> {
+  const { store } = context;
+  const live = new Map<number, Intervals>();
+  const mark = (pieces: readonly Piece[]): void => {
+    for (const { tape, start, count } of pieces) {
+      const intervals = live.get(tape) ?? new Intervals();
+      live.set(tape, intervals);
+      intervals.add(start, count);
+    }
+  };
+  const counters = await markConversations(context, agent, mark);
+  const gone: number[] = [];
+  for await (const { key } of scan(store, goneConversationsOf(agent))) gone.push(lastNumberOf(key));
+  await markCheckpoints(context, agent, mark);
+  await markConversations(context, agent, mark);
+  for (const [number, intervals] of live) await markBlobs(context, number, intervals, blobs);
+
+  const freed = { items: 0, bytes: 0 };
+  const free = async (number: number, below: number): Promise<void> => {
+    const spans = live.get(number)?.spans() ?? [];
+    const result = await store.retain(messageTape(number), spans, { below, repack });
+    freed.items += result.items;
+    freed.bytes += result.bytes;
+  };
+  for (const [number, items] of counters) await free(number, items);
+  for (const number of gone) {
+    await free(number, Number.MAX_SAFE_INTEGER);
+    if (!live.has(number)) await store.commit({ deletes: [goneConversationKey(agent, number)] });
+  }
+  return freed;
+}
+
+/** Marks the messages of all conversations of an agent; returns how many items their tapes had, by number. */
+async function markConversations(
+  context: Context,
+  agent: string,
+  mark: (pieces: readonly Piece[]) => void,
+): Promise<Map<number, number>> {
+  const ids: string[] = [];
+  for await (const record of scan(context.store, conversationsOf(agent))) {
+    if (!("value" in record)) throw new Unmarkable(record);
+    ids.push(listedConversation(record.value).id);
+  }
+  const counters = new Map<number, number>();
+  for (const conversation of await readConversations(context, ids)) {
+    if (!conversation) continue;
+    if ("unreadable" in conversation) throw new Unmarkable(conversation);
+    mark(piecesOf(conversation.record, conversation.items));
+    counters.set(conversation.record.number, conversation.items);
+  }
+  return counters;
+}
+
+/** Marks what the checkpoints of an agent have of its conversations. */
+async function markCheckpoints(
+  context: Context,
+  agent: string,
+  mark: (pieces: readonly Piece[]) => void,
+): Promise<void> {
+  const reader = new SessionReader(context, agentLine(agent));
+  const number = (await reader.session())?.record.number;
+  if (number === undefined) return;
+  const seen = new Set<string>();
+  for await (const row of reader.allRows(number, false)) {
+    if ("unreadable" in row) throw new Unmarkable(row);
+    const shadow = await loadShadow(reader, number, row).catch((error: unknown) => {
+      // Deleted meanwhile: what it had, nobody needs for its sake.
+      if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
+      throw error;
+    });
+    if (shadow === undefined) continue;
+    const { conversations } = shadowToValue(shadow, context.registry) as LineState;
+    for (const entry of Object.values(conversations)) {
+      // Most conversations are the same in most checkpoints.
+      if (!seen.has(entry)) mark(piecesOfEntry(decodeEntry(entry, agent)));
+      seen.add(entry);
+    }
+  }
+}
+
+async function markBlobs({ store }: Context, number: number, intervals: Intervals, blobs: Set<string>): Promise<void> {
+  for (const span of intervals.spans()) {
+    const found = await store.itemRefs({ tape: messageTape(number), ...span });
+    if ("unreadable" in found) throw new Unmarkable(found);
+    for (const { refs } of found) {
+      for (const ref of parseRefs(refs, 0)) if ("blob" in ref) blobs.add(ref.blob);
+    }
+  }
+}

@@ -1,0 +1,388 @@
+/**
+ * Writes conversations. Appending is one commit that knows nothing of what is there already: the store numbers the new
+ * messages, so that any number of writers lose nothing. Everything else replaces the conversation's record, after a look.
+ */
+import { isSavepointError, SavepointError } from "../errors.js";
+import type { Piece } from "../state/refs.js";
+import type { Commit, Put } from "../store/store.js";
+import { freeRemains } from "./clear.js";
+import { isFailedOver } from "./conflicts.js";
+import type { Context } from "./context.js";
+import type { ConversationEntry, ConversationOptions } from "./conversation.js";
+import { readConversation, type StoredConversation } from "./conversation-reader.js";
+import {
+  type ConversationRecord,
+  encodeConversation,
+  joinPieces,
+  piecesOf,
+  splitPieces,
+} from "./conversation-records.js";
+import { checkId } from "./ids.js";
+import {
+  agentConversationKey,
+  conversationKey,
+  conversationNumberKey,
+  deadKey,
+  firstTitleKey,
+  goneConversationKey,
+  lastMessageKey,
+  messageCounterKey,
+  messageTape,
+  partsOfConversation,
+  sessionKey,
+  agentLine,
+} from "./keys.js";
+import { describeEntry, encodeMessages, type EncodedMessages } from "./message-item.js";
+import type { NumberSource } from "./numbers.js";
+import { encodeMetadata } from "./records.js";
+import { toTitle } from "./title.js";
+
+/** Conversations whose numbers are remembered, so that appending to them takes no look. */
+const MAX_KNOWN = 10_000;
+/** Ranges of a conversation that was edited often; with more, its messages are written anew. */
+const MAX_PIECES = 256;
+
+/** What a conversation is to be, checked and copied. */
+export interface TakenConversation {
+  readonly id: string | undefined;
+  readonly agent: string | undefined;
+  readonly record: Pick<ConversationRecord, "title" | "tags" | "archived" | "metadata">;
+}
+
+export class ConversationWriter {
+  readonly #context: Context;
+  readonly #numbers: NumberSource;
+  /** By id: the number, and whether it has a title. */
+  readonly #known = new Map<string, { readonly number: number; titled: boolean }>();
+
+  constructor(context: Context, numbers: NumberSource) {
+    this.#context = context;
+    this.#numbers = numbers;
+  }
+
+  /** Makes a conversation. @throws CONFLICT if there is one with that id */
+  async create(taken: TakenConversation, messages: readonly unknown[]): Promise<string> {
+    const { registry, store } = this.#context;
+    const now = this.#context.now();
+    const encoded = encodeMessages(messages, now, registry);
+    const number = await this.#numbers.next();
+    const id = taken.id ?? this.#context.newId({ number, seq: 0 });
+    const { agent } = taken;
+    const record: ConversationRecord = { ...taken.record, number, agent, createdAt: now, base: [], from: 0 };
+    const entries = describeAll(messages, now, number, 0);
+    try {
+      await store.commit({
+        checks: [{ key: conversationKey(id), value: undefined }],
+        puts: [
+          ...recordPuts(id, record),
+          { key: conversationNumberKey(number), value: id },
+          { key: messageCounterKey(id, number), value: String(messages.length) },
+          ...messagePuts(id, number, entries),
+        ],
+        ...itemsOf(number, 0, encoded),
+      });
+    } catch (error) {
+      if (isSavepointError(error, "CONFLICT")) throw conversationExists(id, error);
+      throw error;
+    }
+    this.#remember(id, number, record.title !== undefined || titleOf(entries) !== undefined);
+    return id;
+  }
+
+  /** Adds messages at the end. They stand side by side, and in order. */
+  async append(id: string, messages: readonly unknown[]): Promise<ConversationEntry<unknown>[]> {
+    const now = this.#context.now();
+    const encoded = encodeMessages(messages, now, this.#context.registry);
+    // What they say is told from the copies: the objects are the caller's own.
+    const described = describeAll(messages, now, 0, 0);
+    for (;;) {
+      const known = this.#known.get(id) ?? (await this.#look(id));
+      const { number } = known;
+      if (messages.length === 0) return [];
+      const title = known.titled ? undefined : titleOf(described);
+      try {
+        const { firsts } = await this.#context.store.commit({
+          checks: [{ key: messageCounterKey(id, number), exists: true }],
+          puts: [
+            lastMessagePut(id, number, described),
+            ...(title === undefined ? [] : [{ ...titlePut(id, number, title), ifAbsent: true }]),
+          ],
+          items: [{ tape: messageTape(number), counter: messageCounterKey(id, number), items: encoded.frames }],
+          blobs: blobsOf(encoded),
+        });
+        if (title !== undefined) known.titled = true;
+        const first = firsts[0] as number;
+        return described.map(({ message }, index) => describeEntry(message, now, { number, seq: first + index }));
+      } catch (error) {
+        // It was deleted, and perhaps made again.
+        this.#known.delete(id);
+        if (!isSavepointError(error, "CONFLICT") || !isFailedOver(error, messageCounterKey(id, number))) throw error;
+      }
+    }
+  }
+
+  /** Puts these messages in the place of those that are there; messages that are there already are not written again. */
+  async replace(stored: StoredConversation, taken: TakenConversation, messages: readonly unknown[]): Promise<boolean> {
+    const { id, record, items } = stored;
+    const { number } = record;
+    const now = this.#context.now();
+    const encoded = encodeMessages(messages, now, this.#context.registry);
+    const places = await this.#placesOf(piecesOf(record, items));
+    const pieces: Piece[] = [];
+    const added: number[] = [];
+    for (const [index, frame] of encoded.frames.entries()) {
+      const place = places.get(contentOf(frame))?.shift();
+      if (!place) added.push(index);
+      pieces.push(place ?? { tape: number, start: items + added.length - 1, count: 1 });
+    }
+    const joined = joinPieces(pieces);
+    const anew = joined.length > MAX_PIECES;
+    const written = anew ? encoded.frames.map((_, index) => index) : added;
+    const end = items + written.length;
+    const all = anew ? [{ tape: number, start: items, count: messages.length }] : joined;
+    // A title that comes back as its first message gave it was not given by anybody.
+    const given = taken.record.title === stored.firstTitle ? undefined : taken.record.title;
+    const next = { ...record, ...taken.record, title: given, ...splitPieces(all, number, end) };
+    const entries = describeAll(messages, now, number, 0);
+    const title = titleOf(entries);
+    const done = await this.#commitChange(stored, {
+      puts: [
+        ...recordPuts(id, next),
+        { key: messageCounterKey(id, number), value: String(end) },
+        ...messagePuts(id, number, entries),
+      ],
+      deletes: [
+        ...(entries.length === 0 ? [lastMessageKey(id, number)] : []),
+        ...(title === undefined ? [firstTitleKey(id, number)] : []),
+      ],
+      ...itemsOf(number, items, { ...encoded, frames: written.map((index) => encoded.frames[index] as never) }),
+    });
+    if (done) this.#known.delete(id);
+    return done;
+  }
+
+  /** Changes what is said about a conversation. */
+  async change(id: string, change: (record: ConversationRecord) => ConversationRecord): Promise<void> {
+    for (;;) {
+      const stored = await this.#require(id);
+      const record = change(stored.record);
+      try {
+        await this.#context.store.commit({
+          checks: [{ key: conversationKey(id), value: stored.value }],
+          puts: recordPuts(id, record),
+        });
+        return;
+      } catch (error) {
+        if (!isSavepointError(error, "CONFLICT")) throw error;
+      }
+    }
+  }
+
+  /** Returns whether there was one. Its messages stay for as long as checkpoints of its agent need them. */
+  async delete(id: string): Promise<boolean> {
+    for (;;) {
+      const stored = await readConversation(this.#context, id);
+      if (!stored) return false;
+      const line = sessionKey(agentLine(stored.record.agent ?? ""));
+      const [agent] = await this.#context.store.get([line]);
+      const { deletes, puts } = removal(id, stored.record, agent !== undefined);
+      try {
+        await this.#context.store.commit({
+          checks: [
+            { key: conversationKey(id), value: stored.value },
+            // If it has an agent by now, that may have a checkpoint as well.
+            agent ? { key: line, exists: true } : { key: line, value: undefined },
+          ],
+          deletes,
+          puts,
+        });
+        this.#known.delete(id);
+        if (!agent) await freeRemains(this.#context, stored.record.number);
+        return true;
+      } catch (error) {
+        if (!isSavepointError(error, "CONFLICT")) throw error;
+      }
+    }
+  }
+
+  /** Forgets what it knows: conversations were changed by other means. */
+  forget(): void {
+    this.#known.clear();
+  }
+
+  /** Where messages with the same content are. */
+  async #placesOf(pieces: readonly Piece[]): Promise<Map<string, Piece[]>> {
+    const spans = pieces.map(({ tape, start, count }) => ({ tape: messageTape(tape), start, count }));
+    const frames = await this.#context.store.items(spans);
+    const places = new Map<string, Piece[]>();
+    let next = 0;
+    for (const { tape, start, count } of pieces) {
+      for (let item = start; item < start + count; item++) {
+        const frame = frames[next++];
+        // One that cannot be read is written anew.
+        if (!frame || "unreadable" in frame) continue;
+        const content = contentOf(frame);
+        const known = places.get(content) ?? [];
+        places.set(content, known);
+        known.push({ tape, start: item, count: 1 });
+      }
+    }
+    return places;
+  }
+
+  /** `false` where it was changed since it was read, or a message has come. */
+  async #commitChange({ id, record, value, items }: StoredConversation, commit: Commit): Promise<boolean> {
+    try {
+      await this.#context.store.commit({
+        ...commit,
+        checks: [
+          { key: conversationKey(id), value },
+          { key: messageCounterKey(id, record.number), value: String(items) },
+        ],
+      });
+      return true;
+    } catch (error) {
+      if (isSavepointError(error, "CONFLICT")) return false;
+      throw error;
+    }
+  }
+
+  async #look(id: string): Promise<{ readonly number: number; titled: boolean }> {
+    const { record, firstTitle } = await this.#require(id);
+    return this.#remember(id, record.number, (record.title ?? firstTitle) !== undefined);
+  }
+
+  #remember(id: string, number: number, titled: boolean): { readonly number: number; titled: boolean } {
+    if (this.#known.size >= MAX_KNOWN) this.#known.clear();
+    const known = { number, titled };
+    this.#known.set(id, known);
+    return known;
+  }
+
+  async #require(id: string): Promise<StoredConversation> {
+    const stored = await readConversation(this.#context, id);
+    if (!stored) throw conversationNotFound(id);
+    return stored;
+  }
+}
+
+/** What a caller says about a conversation. */
+export function takeConversation(options: ConversationOptions<unknown>, context: Context): TakenConversation {
+  const { id, agent, title, tags = [], archived = false, metadata } = options;
+  if (id !== undefined) checkId(id, "conversation id");
+  if (agent !== undefined) checkId(agent, "agent id");
+  return {
+    id,
+    agent,
+    record: {
+      title: takeTitle(title),
+      tags: takeTags(tags),
+      archived: Boolean(archived),
+      metadata: encodeMetadata(metadata, context.registry),
+    },
+  };
+}
+
+export function takeTitle(title: string | undefined): string | undefined {
+  if (title === undefined || typeof title === "string") return title === undefined ? undefined : toTitle(title);
+  throw new SavepointError("INVALID_ARGUMENT", `A title is a text, not of type ${typeof title}.`);
+}
+
+export function takeTags(tags: readonly string[]): string[] {
+  if (!Array.isArray(tags)) throw new SavepointError("INVALID_ARGUMENT", "Tags are given as an array of texts.");
+  return [...new Set(tags.map((tag: string) => checkId(tag, "tag")))];
+}
+
+/** What removes a conversation. Its messages are freed when nothing needs them any more. */
+export function removal(
+  id: string,
+  { agent, number }: ConversationRecord,
+  hasCheckpoints: boolean,
+): { deletes: NonNullable<Commit["deletes"]>; puts: Put[] } {
+  const rest = agent !== undefined && hasCheckpoints ? goneConversationKey(agent, number) : deadKey(number);
+  return {
+    deletes: [
+      conversationKey(id),
+      partsOfConversation(id),
+      conversationNumberKey(number),
+      agentConversationKey(agent, number),
+    ],
+    puts: [{ key: rest, value: "" }],
+  };
+}
+
+/** The records that say what a conversation is. */
+export function recordPuts(id: string, record: ConversationRecord): Put[] {
+  const { number, agent, archived } = record;
+  return [
+    { key: conversationKey(id), value: encodeConversation(record) },
+    { key: agentConversationKey(agent, number), value: archived ? `${id}\t` : id },
+  ];
+}
+
+/** The conversation in a record of the list of an agent, and whether it is archived. */
+export function listedConversation(value: string): { readonly id: string; readonly archived: boolean } {
+  return value.endsWith("\t") ? { id: value.slice(0, -1), archived: true } : { id: value, archived: false };
+}
+
+export function titlePut(id: string, number: number, title: string): Put {
+  return { key: firstTitleKey(id, number), value: JSON.stringify(title) };
+}
+
+export function conversationNotFound(id: string): SavepointError<"CONVERSATION_NOT_FOUND"> {
+  return new SavepointError(
+    "CONVERSATION_NOT_FOUND",
+    `There is no conversation ${JSON.stringify(id)}. Make one with sp.conversations.create().`,
+    { details: { conversationId: id } },
+  );
+}
+
+function conversationExists(id: string, cause: unknown): SavepointError<"CONFLICT"> {
+  return new SavepointError(
+    "CONFLICT",
+    `There is a conversation ${JSON.stringify(id)} already. Append to it, or replace it with save().`,
+    { cause, details: { conversationId: id } },
+  );
+}
+
+/** What a message says, without when it came. */
+function contentOf({ json, refs }: { json: string; refs: string }): string {
+  return `${refs}\n${json.slice(json.indexOf(",") + 1)}`;
+}
+
+function describeAll(
+  messages: readonly unknown[],
+  time: number,
+  number: number,
+  first: number,
+): ConversationEntry<unknown>[] {
+  return messages.map((message, index) => describeEntry(message, time, { number, seq: first + index }));
+}
+
+function titleOf(entries: readonly ConversationEntry<unknown>[]): string | undefined {
+  for (const { role, text } of entries) {
+    const title = role === "user" ? toTitle(text) : undefined;
+    if (title !== undefined) return title;
+  }
+  return undefined;
+}
+
+function messagePuts(id: string, number: number, entries: readonly ConversationEntry<unknown>[]): Put[] {
+  const title = titleOf(entries);
+  return [
+    ...(entries.length === 0 ? [] : [lastMessagePut(id, number, entries)]),
+    ...(title === undefined ? [] : [titlePut(id, number, title)]),
+  ];
+}
+
+function lastMessagePut(id: string, number: number, entries: readonly ConversationEntry<unknown>[]): Put {
+  return { key: lastMessageKey(id, number), value: String(entries.at(-1)?.timestamp) };
+}
+
+function itemsOf(number: number, first: number, encoded: EncodedMessages): Pick<Commit, "items" | "blobs"> {
+  return { items: [{ tape: messageTape(number), first, items: encoded.frames }], blobs: blobsOf(encoded) };
+}
+
+function blobsOf({ blobs }: EncodedMessages): { hash: string; bytes: Uint8Array }[] {
+  return [...blobs].map(([hash, bytes]) => ({ hash, bytes }));
+}

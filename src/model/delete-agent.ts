@@ -1,0 +1,119 @@
+/** Deleting an agent with all that is its. */
+import { isSavepointError } from "../errors.js";
+import { scan } from "../store/scan.js";
+import type { Check, KeyRange, Put } from "../store/store.js";
+import { freeRemains } from "./clear.js";
+import type { Context } from "./context.js";
+import { readConversations } from "./conversation-reader.js";
+import { listedConversation } from "./conversation-writer.js";
+import {
+  agentConversationKey,
+  agentLine,
+  agentSessionKey,
+  branchesOf,
+  conversationKey,
+  conversationNumberKey,
+  conversationsOf,
+  deadKey,
+  dueOf,
+  goneConversationsOf,
+  lastNumberOf,
+  numberKey,
+  partsOfConversation,
+  runsOf,
+  sessionKey,
+  sessionsOfAgent,
+} from "./keys.js";
+import { decodeSession } from "./records.js";
+
+/**
+ * One commit makes all of it unreachable; what it leaves behind is freed afterwards, and by the next collection should
+ * this process die before that.
+ *
+ * @param forget told the ids of the sessions as soon as they are gone
+ * @returns whether there was anything
+ */
+export async function deleteAgent(
+  context: Context,
+  agent: string,
+  forget: (sessions: readonly string[]) => void,
+): Promise<boolean> {
+  for (;;) {
+    const plan = await planDeletion(context, agent);
+    if (plan.numbers.length === 0) return false;
+    try {
+      await context.store.commit({ checks: plan.checks, deletes: plan.deletes, puts: plan.puts });
+    } catch (error) {
+      // Somebody has saved meanwhile: that is to go as well.
+      if (isSavepointError(error, "CONFLICT")) continue;
+      throw error;
+    }
+    forget(plan.sessions);
+    for (const number of plan.numbers) await freeRemains(context, number);
+    return true;
+  }
+}
+
+interface Deletion {
+  readonly checks: Check[];
+  readonly deletes: (string | KeyRange)[];
+  readonly puts: Put[];
+  readonly sessions: string[];
+  /** Of everything that leaves something behind. */
+  readonly numbers: number[];
+}
+
+async function planDeletion(context: Context, agent: string): Promise<Deletion> {
+  const plan: Deletion = { checks: [], deletes: [], puts: [], sessions: [], numbers: [] };
+  await planSessions(context, agent, plan);
+  await planConversations(context, agent, plan);
+  for await (const { key } of scan(context.store, goneConversationsOf(agent))) plan.numbers.push(lastNumberOf(key));
+  plan.deletes.push(goneConversationsOf(agent));
+  for (const number of plan.numbers) plan.puts.push({ key: deadKey(number), value: "" });
+  return plan;
+}
+
+/** The agent's own line, and its sessions. */
+async function planSessions({ store }: Context, agent: string, plan: Deletion): Promise<void> {
+  const ids = [agentLine(agent)];
+  for await (const record of scan(store, sessionsOfAgent(agent))) {
+    if ("value" in record) ids.push(record.value);
+    plan.deletes.push(record.key);
+  }
+  const records = await store.get(ids.map(sessionKey));
+  for (const [index, record] of records.entries()) {
+    const session = ids[index] as string;
+    if (!record) continue;
+    const known = "value" in record ? decodeSession(record.value) : undefined;
+    // It may have been deleted, and begun again by another agent.
+    if (known && index > 0 && known.agent !== agent) continue;
+    plan.checks.push("value" in record ? { key: record.key, value: record.value } : { key: record.key, exists: true });
+    plan.deletes.push(record.key, branchesOf(session), runsOf(session), dueOf(session));
+    plan.sessions.push(session);
+    if (!known) continue;
+    plan.deletes.push(numberKey(known.number), agentSessionKey(agent, known.number));
+    plan.numbers.push(known.number);
+  }
+}
+
+async function planConversations(context: Context, agent: string, plan: Deletion): Promise<void> {
+  const listed: { id: string; number: number }[] = [];
+  for await (const record of scan(context.store, conversationsOf(agent))) {
+    plan.deletes.push(record.key);
+    if ("value" in record) listed.push({ id: listedConversation(record.value).id, number: lastNumberOf(record.key) });
+  }
+  const found = await readConversations(
+    context,
+    listed.map(({ id }) => id),
+  );
+  for (const [index, { id, number }] of listed.entries()) {
+    const conversation = found[index];
+    if (!conversation) continue;
+    const key = conversationKey(id);
+    const damaged = "unreadable" in conversation;
+    if (!damaged && conversation.record.number !== number) continue;
+    plan.checks.push(damaged ? { key, exists: true } : { key, value: conversation.value });
+    plan.deletes.push(key, partsOfConversation(id), conversationNumberKey(number), agentConversationKey(agent, number));
+    plan.numbers.push(number);
+  }
+}

@@ -1,0 +1,46 @@
+/** Finding a checkpoint by its id alone, whatever it is a checkpoint of. */
+import { prefixRange } from "../store/store.js";
+import type { Context } from "./context.js";
+import { placeOfId } from "./ids.js";
+import { agentOfLine, idPrefix, lastNumberOf, numberKey, sessionKey } from "./keys.js";
+import { decodeSession, MAIN, type Row } from "./records.js";
+import { SessionReader } from "./session-reader.js";
+
+export interface FoundCheckpoint {
+  readonly reader: SessionReader;
+  readonly number: number;
+  readonly row: Row;
+  /** The agent that it is a checkpoint of, if it is none of a session. */
+  readonly agent: string | undefined;
+}
+
+/** By id, or as `session#seq`. */
+export async function findCheckpoint(context: Context, id: string): Promise<FoundCheckpoint | undefined> {
+  const number = placeOfId(id)?.number;
+  const placed = number === undefined ? undefined : await findIn(context, number, id);
+  if (placed) return placed;
+  // An id that a caller chose is known by a record, whose key ends with the number of its session.
+  for (const { key } of await context.store.list(prefixRange(idPrefix(id)), { limit: 16 })) {
+    const found = await findIn(context, lastNumberOf(key), id);
+    if (found) return found;
+  }
+  const mark = id.lastIndexOf("#");
+  const named = mark > 0 ? await numberOf(context, id.slice(0, mark)) : undefined;
+  return named === undefined ? undefined : findIn(context, named, id);
+}
+
+async function findIn(context: Context, number: number, id: string): Promise<FoundCheckpoint | undefined> {
+  const [record] = await context.store.get([numberKey(number)]);
+  if (!record || !("value" in record)) return undefined;
+  const reader = new SessionReader(context, record.value);
+  const agent = agentOfLine(record.value);
+  // The head of an agent's line is the agent itself; only rows are checkpoints of it.
+  const head = agent === undefined ? (await reader.heads(MAIN)).branch?.record.head : undefined;
+  const row = await reader.find(number, id, head);
+  return row && { reader, number, row, agent };
+}
+
+async function numberOf({ store }: Context, session: string): Promise<number | undefined> {
+  const [record] = await store.get([sessionKey(session)]);
+  return record && "value" in record ? decodeSession(record.value).number : undefined;
+}

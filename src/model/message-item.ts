@@ -1,0 +1,72 @@
+/** A message as it is stored: one item, the time it came and the message itself. Large bytes in it are blobs. */
+import { isSavepointError, SavepointError } from "../errors.js";
+import { cloneValue } from "../state/clone.js";
+import { decodeState, type StateReader, type Unreadable } from "../state/decode.js";
+import { encodeShadow, type Frame } from "../state/encode.js";
+import type { ClassRegistry } from "../state/registry.js";
+import type { Shadow } from "../state/shadow.js";
+import { shadowToValue } from "../state/value.js";
+import type { ConversationEntry } from "./conversation.js";
+import { idOfMessage, type Place } from "./ids.js";
+import { describeMessage } from "./message-text.js";
+
+export interface EncodedMessages {
+  readonly frames: readonly Frame[];
+  readonly blobs: ReadonlyMap<string, Uint8Array>;
+}
+
+/** Nothing is kept of the objects that are given. What cannot be stored is refused with the path to it. */
+export function encodeMessages(messages: readonly unknown[], time: number, registry: ClassRegistry): EncodedMessages {
+  const blobs = new Map<string, Uint8Array>();
+  const frames = messages.map((message, index) => {
+    if (typeof message !== "object" || message === null) throw notAMessage(message, index);
+    const copy = cloneValue(message, registry, { parent: undefined, key: index });
+    // A tape is named only by ranges, and there are none: bytes are all that leaves an inline shadow.
+    const encoded = encodeShadow([time, copy], 0, 0);
+    for (const [hash, bytes] of encoded.blobs) blobs.set(hash, bytes);
+    return encoded.skeleton;
+  });
+  return { frames, blobs };
+}
+
+/** The message in an item, with what is known of it. Its bytes are not read: see {@link decodeWithBytes}. */
+export function decodeMessage(frame: Frame, place: Place, registry: ClassRegistry): ConversationEntry<unknown> {
+  return toEntry(JSON.parse(frame.json) as Shadow, place, registry);
+}
+
+/** The same for a message with bytes; or why they cannot be read. */
+export async function decodeWithBytes(
+  frame: Frame,
+  place: Place,
+  registry: ClassRegistry,
+  reader: Pick<StateReader, "blob">,
+): Promise<ConversationEntry<unknown> | Unreadable> {
+  try {
+    const stored = await decodeState(frame, 0, { blob: (hash) => reader.blob(hash), items: noItems });
+    return toEntry(stored, place, registry);
+  } catch (error) {
+    if (isSavepointError(error, "DAMAGED")) return { unreadable: error.message };
+    throw error;
+  }
+}
+
+function toEntry(stored: Shadow, place: Place, registry: ClassRegistry): ConversationEntry<unknown> {
+  const [time, message] = shadowToValue(stored, registry) as [number, unknown];
+  return describeEntry(message, time, place);
+}
+
+export function describeEntry<M>(message: M, time: number, place: Place): ConversationEntry<M> {
+  const { id, timestamp = time, role, text = "" } = describeMessage(message) ?? {};
+  return { id: id ?? idOfMessage(time, place), timestamp, role, text, message };
+}
+
+function noItems(): Promise<never> {
+  throw new SavepointError("DAMAGED", "A message refers to items, which messages do not have.");
+}
+
+function notAMessage(message: unknown, index: number): SavepointError {
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    `Message ${index} is ${message === null ? "null" : `of type ${typeof message}`}, not an object. Make messages with message.user() and its siblings, or give those of your SDK.`,
+  );
+}

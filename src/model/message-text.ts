@@ -1,0 +1,300 @@
+/**
+ * What a message says, whatever SDK it is from.
+ *
+ * Conversations and states keep messages in the form that their SDK gave them. For search and display this derives the
+ * little that all forms have in common: who says it, what, and when. It only reads, never throws, and costs next to
+ * nothing for the common `{ role, content: "…" }`.
+ */
+import { types } from "node:util";
+import type { Role } from "./message.js";
+import { addCall, addFile, type Fields, isFields, isResultPart, isTextPart, Lines } from "./message-parts.js";
+
+/** What a message says, whatever SDK's form it has. */
+export interface MessageDescription {
+  readonly role: Role;
+  /**
+   * What people read and search: the texts of all its parts, one per line. A tool call is `name(arguments as JSON)`, the
+   * result of one is its text or JSON, and a file is its name or its web address.
+   */
+  readonly text: string;
+  /** Its own id, where it has one. */
+  readonly id: string | undefined;
+  /** When it was written (milliseconds since 1970), where it says so. */
+  readonly timestamp: number | undefined;
+}
+
+/** A message in its place. */
+export interface FoundMessage {
+  /** Where it is in its array. */
+  readonly index: number;
+  /** The JSON pointer to it in the state. */
+  readonly path: string;
+  readonly message: unknown;
+}
+
+/**
+ * Describes a message in the form of Savepoint, OpenAI (chat completions, responses, agents), Anthropic, the AI SDK,
+ * LangChain or Google.
+ *
+ * @returns `undefined` for what is no message. It never throws, whatever it is given, unless a getter or proxy in it does.
+ */
+export function describeMessage(value: unknown): MessageDescription | undefined {
+  const form = formOf(value);
+  if (form === undefined) return undefined;
+  const { role, body } = form;
+  return {
+    role,
+    text: form.isItem ? textOfItem(body) : textOfBody(body),
+    id: typeof body["id"] === "string" && body["id"] !== "" ? body["id"] : undefined,
+    timestamp: timestampOf(body) ?? (body === value ? undefined : timestampOf(value as Fields)),
+  };
+}
+
+/**
+ * The messages in a state: in the first of its `messages`, `history`, `chat_history`, `chatHistory` and `conversation`
+ * that holds any (as an array, or as `{ messages: [...] }`), or in the state itself if it is an array. Elements that are
+ * no messages are left out.
+ */
+export function findMessages(state: unknown): FoundMessage[] {
+  if (!isFields(state)) return [];
+  if (Array.isArray(state)) return messagesIn(state, "");
+  for (const key of MESSAGE_KEYS) {
+    const held = state[key];
+    const nested = isFields(held) && !Array.isArray(held);
+    const found = messagesIn(nested ? held["messages"] : held, nested ? `/${key}/messages` : `/${key}`);
+    if (found.length > 0) return found;
+  }
+  return [];
+}
+
+const MESSAGE_KEYS = ["messages", "history", "chat_history", "chatHistory", "conversation"];
+
+function messagesIn(list: unknown, path: string): FoundMessage[] {
+  const found: FoundMessage[] = [];
+  if (!Array.isArray(list)) return found;
+  for (const [index, message] of (list as unknown[]).entries()) {
+    if (formOf(message) !== undefined) found.push({ index, path: `${path}/${index}`, message });
+  }
+  return found;
+}
+
+/** What is known of a message before its text is. */
+interface Form {
+  readonly role: Role;
+  /** The object that has its content. */
+  readonly body: Fields;
+  /** It has no content, but is itself what elsewhere is a part: items of the Responses API. */
+  readonly isItem: boolean;
+}
+
+function formOf(value: unknown): Form | undefined {
+  if (!isFields(value)) return undefined;
+  const role = roleOf(value["role"]);
+  return role === undefined ? (langChainForm(value) ?? itemForm(value)) : bodyForm(role, value);
+}
+
+/** Names of roles in small letters, and those that LangChain calls types. */
+const ROLES: ReadonlyMap<unknown, Role> = new Map<unknown, Role>([
+  ["user", "user"],
+  ["assistant", "assistant"],
+  ["tool", "tool"],
+  ["system", "system"],
+  ["human", "user"],
+  ["ai", "assistant"],
+  ["model", "assistant"],
+  ["developer", "system"],
+  ["function", "tool"],
+  ["toolresult", "tool"],
+  ["tool_result", "tool"],
+]);
+
+function roleOf(name: unknown): Role | undefined {
+  const role = ROLES.get(name);
+  if (role !== undefined || typeof name !== "string" || name.length > 20) return role;
+  return ROLES.get(name.toLowerCase());
+}
+
+function bodyForm(role: Role, body: Fields): Form | undefined {
+  if (!hasContent(body)) return undefined;
+  return { role: role === "user" && hasOnlyResults(body) ? "tool" : role, body, isItem: false };
+}
+
+function hasContent(body: Fields): boolean {
+  const content = contentOf(body);
+  if (typeof content === "string" || Array.isArray(content) || Array.isArray(body["parts"])) return true;
+  if (isFields(content)) return typeof content["type"] === "string" || typeof content["text"] === "string";
+  return callsOf(body).length > 0 || typeof body["refusal"] === "string" || isFields(body["audio"]);
+}
+
+function contentOf(body: Fields): unknown {
+  return body["content"] ?? body["content_blocks"];
+}
+
+/** Anthropic and Google have the results of tools sent by the user. */
+function hasOnlyResults(body: Fields): boolean {
+  const parts = body["content"] ?? body["parts"];
+  return Array.isArray(parts) && parts.length > 0 && parts.every(isResultPart);
+}
+
+/** The type of a LangChain message whose role is a field of its own. */
+const OWN_ROLE: ReadonlySet<unknown> = new Set(["generic", "chat"]);
+
+function langChainForm(value: Fields): Form | undefined {
+  const { type, body } = langChainParts(value);
+  if (typeof type !== "string" || !isFields(body)) return undefined;
+  // A role that is not known, as that of another agent, is one that the model is spoken to in.
+  const role = OWN_ROLE.has(type) ? (roleOf(body["role"]) ?? "user") : roleOf(type);
+  return role === undefined ? undefined : bodyForm(role, body);
+}
+
+/** The serialised form, the stored one, an instance, or the flat one that LangGraph's server speaks. */
+function langChainParts(value: Fields): { readonly type: unknown; readonly body: unknown } {
+  const { type, data, kwargs, id } = value;
+  if (type === "constructor" && Array.isArray(id)) return { type: typeOfClass(id.at(-1)), body: kwargs };
+  if (typeof type === "string" && isFields(data)) return { type, body: data };
+  return { type: typeOfInstance(value) ?? type, body: value };
+}
+
+function typeOfClass(name: unknown): string | undefined {
+  return typeof name === "string" ? /^(\w{1,20})Message(?:Chunk)?$/.exec(name)?.[1]?.toLowerCase() : undefined;
+}
+
+function typeOfInstance(value: Fields): unknown {
+  const getType = value["getType"] ?? value["_getType"];
+  if (typeof getType !== "function") return undefined;
+  try {
+    return getType.call(value) as unknown;
+  } catch {
+    // Something else has a method of this name: then it is no message.
+    return undefined;
+  }
+}
+
+const ITEM_ROLES: ReadonlyMap<unknown, Role> = new Map<unknown, Role>([
+  ["reasoning", "assistant"],
+  ["function_call", "assistant"],
+  ["custom_tool_call", "assistant"],
+  ["mcp_call", "assistant"],
+  ["hosted_tool_call", "assistant"],
+  ["web_search_call", "assistant"],
+  ["file_search_call", "assistant"],
+  ["code_interpreter_call", "assistant"],
+  ["computer_call", "assistant"],
+  ["local_shell_call", "assistant"],
+  ["shell_call", "assistant"],
+  ["apply_patch_call", "assistant"],
+  ["tool_search_call", "assistant"],
+  ["function_call_output", "tool"],
+  ["function_call_result", "tool"],
+  ["custom_tool_call_output", "tool"],
+  ["computer_call_output", "tool"],
+  ["local_shell_call_output", "tool"],
+  ["shell_call_output", "tool"],
+  ["apply_patch_call_output", "tool"],
+]);
+
+function itemForm(value: Fields): Form | undefined {
+  const role = ITEM_ROLES.get(value["type"]);
+  if (role === undefined) return undefined;
+  const isReasoning = Array.isArray(value["summary"]) || Array.isArray(value["content"]);
+  const isCall = [value["call_id"], value["callId"], value["id"]].some((id) => typeof id === "string");
+  return isReasoning || isCall ? { role, body: value, isItem: true } : undefined;
+}
+
+function textOfItem(item: Fields): string {
+  const lines = new Lines();
+  lines.addParts(item);
+  return lines.toString();
+}
+
+function textOfBody(body: Fields): string {
+  const { content } = body;
+  if (typeof content === "string" && isBare(body)) return content;
+  const lines = new Lines();
+  const more = isFields(body["additional_kwargs"]) ? body["additional_kwargs"] : body;
+  const said = partsOf(body);
+  lines.add(body["reasoning_content"] ?? body["reasoning"] ?? more["reasoning_content"]);
+  for (const parts of said) lines.addParts(parts);
+  lines.add(body["refusal"] ?? more["refusal"]);
+  if (isFields(body["audio"])) lines.add(body["audio"]["transcript"]);
+  if (!said.some(hasCalls)) for (const call of callsOf(body)) addCall(lines, call);
+  for (const file of filesOf(body)) addFile(lines, file);
+  return lines.toString();
+}
+
+/** Does it have nothing to say but its content? */
+function isBare(body: Fields): boolean {
+  return (
+    body["toolCalls"] === undefined &&
+    body["tool_calls"] === undefined &&
+    body["function_call"] === undefined &&
+    body["parts"] === undefined &&
+    body["attachments"] === undefined &&
+    body["experimental_attachments"] === undefined &&
+    body["additional_kwargs"] === undefined &&
+    body["reasoning_content"] === undefined &&
+    body["reasoning"] === undefined &&
+    body["refusal"] === undefined &&
+    body["audio"] === undefined
+  );
+}
+
+/** `content` and `parts`. Where parts have texts, a content that is a text repeats them. */
+function partsOf(body: Fields): unknown[] {
+  const content = contentOf(body);
+  const { parts } = body;
+  if (!Array.isArray(parts)) return [content];
+  return typeof content === "string" && parts.some(isTextPart) ? [parts] : [content, parts];
+}
+
+/** LangChain repeats the calls of its content in a field of their own. */
+function hasCalls(parts: unknown): boolean {
+  return Array.isArray(parts) && parts.some(isCallPart);
+}
+
+const CALL_TYPES: ReadonlySet<unknown> = new Set(["tool_use", "tool_call", "tool-call", "toolCall", "functionCall"]);
+
+function isCallPart(part: unknown): boolean {
+  return isFields(part) && (CALL_TYPES.has(part["type"]) || isFields(part["functionCall"]));
+}
+
+/** Its tool calls, from the first field that has any. */
+function callsOf(body: Fields): readonly unknown[] {
+  const more = isFields(body["additional_kwargs"]) ? body["additional_kwargs"] : body;
+  for (const calls of [body["toolCalls"], body["tool_calls"], more["tool_calls"]]) {
+    if (Array.isArray(calls) && calls.length > 0) return calls;
+  }
+  const single = body["function_call"] ?? more["function_call"];
+  return isFields(single) ? [single] : [];
+}
+
+function filesOf(body: Fields): readonly unknown[] {
+  const files = body["attachments"] ?? body["experimental_attachments"];
+  return Array.isArray(files) ? files : [];
+}
+
+const LAST_MOMENT = 8.64e15;
+/** Smaller numbers are seconds: as milliseconds they would be before March 1973. */
+const SECONDS_BELOW = 1e11;
+
+function timestampOf(fields: Fields): number | undefined {
+  const { metadata } = fields;
+  // The AI SDK has no field for it, and advises to use the metadata.
+  return momentOf(writtenOf(fields) ?? (isFields(metadata) ? writtenOf(metadata) : undefined));
+}
+
+function writtenOf(fields: Fields): unknown {
+  return fields["timestamp"] ?? fields["createdAt"] ?? fields["created_at"] ?? fields["date"];
+}
+
+function momentOf(written: unknown): number | undefined {
+  if (written === undefined) return undefined;
+  if (typeof written === "number") return inRange(Math.abs(written) < SECONDS_BELOW ? written * 1000 : written);
+  if (typeof written === "string") return /^\d{4}-\d\d-\d\d/.test(written) ? inRange(Date.parse(written)) : undefined;
+  return types.isDate(written) ? inRange(written.getTime()) : undefined;
+}
+
+/** `undefined` for what is no moment, such as `NaN`. */
+function inRange(moment: number): number | undefined {
+  return Math.abs(moment) <= LAST_MOMENT ? Math.round(moment) : undefined;
+}

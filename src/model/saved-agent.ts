@@ -1,0 +1,104 @@
+/** What an agent is that is saved: who acts, and its own durable state. */
+import { SavepointError } from "../errors.js";
+import { cloneValue } from "../state/clone.js";
+import type { ClassRegistry } from "../state/registry.js";
+import { shadowToValue } from "../state/value.js";
+import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
+import { checkId } from "./ids.js";
+
+/** An agent without its state: what listings give. */
+export interface SavedAgentInfo {
+  readonly id: string;
+  readonly name: string;
+  readonly type: string | undefined;
+  readonly capabilities: readonly string[];
+  readonly metadata: Readonly<Record<string, unknown>>;
+  /** Milliseconds since 1970. */
+  readonly createdAt: number;
+  readonly modifiedAt: number;
+  /** 1 for the first save; one more with every other. */
+  readonly version: number;
+}
+
+/** An agent with its state, which is plain, mutable and the caller's own. */
+export interface SavedAgent<State = Record<string, unknown>> extends SavedAgentInfo {
+  readonly systemPrompt: string | undefined;
+  readonly config: Record<string, unknown>;
+  readonly state: State;
+  /** Its conversations that are not archived, by id, oldest first. */
+  readonly activeConversations: readonly string[];
+  /** Newer versions that had to be stepped over because they are damaged. */
+  readonly skipped: readonly SkippedCheckpoint[];
+}
+
+/** What can be said about an agent. */
+export interface AgentFields<State = unknown> {
+  readonly name: string;
+  readonly type?: string | undefined;
+  readonly systemPrompt?: string | undefined;
+  readonly capabilities?: readonly string[];
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** Its own durable state: any plain data. Only what changed is written. */
+  readonly state?: State;
+  /** Any plain data; read with every listing, so keep it small. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** An agent to save. What `load` gave can be given back: what Savepoint itself keeps is not looked at. */
+export interface AgentToSave<State = unknown>
+  extends
+    AgentFields<State>,
+    Partial<Pick<SavedAgent, "version" | "createdAt" | "modifiedAt" | "activeConversations" | "skipped">> {
+  readonly id: string;
+}
+
+/** Fields with everything filled in, and nothing of the caller's own in them. */
+export interface TakenAgent {
+  readonly name: string;
+  readonly type: string | undefined;
+  readonly systemPrompt: string | undefined;
+  readonly capabilities: readonly string[];
+  readonly config: Record<string, unknown>;
+  readonly state: unknown;
+  readonly metadata: Record<string, unknown>;
+}
+
+const FIELDS = new Set(["name", "type", "systemPrompt", "capabilities", "config", "state", "metadata"]);
+const KEPT = new Set(["id", "version", "createdAt", "modifiedAt", "activeConversations", "skipped"]);
+
+export function takeAgent(id: string, fields: AgentFields, registry: ClassRegistry): TakenAgent {
+  checkId(id, "agent id");
+  for (const key of Object.keys(fields)) {
+    if (!FIELDS.has(key) && !KEPT.has(key)) throw invalidField(id, `there is no field ${JSON.stringify(key)}`);
+  }
+  const { name, type, systemPrompt, capabilities = [], config = {}, state = {}, metadata = {} } = fields;
+  for (const [key, text] of Object.entries({ name, type, systemPrompt })) {
+    const wanted = typeof text === "string" || (text === undefined && key !== "name");
+    if (!wanted) throw invalidField(id, `its ${key} is ${text === undefined ? "missing" : `of type ${typeof text}`}`);
+  }
+  if (!Array.isArray(capabilities) || !capabilities.every((each) => typeof each === "string")) {
+    throw invalidField(id, "its capabilities are not an array of texts");
+  }
+  const copy = <T>(value: T): T => shadowToValue(cloneValue(value, registry), registry) as T;
+  return {
+    name,
+    type,
+    systemPrompt,
+    capabilities: [...(capabilities as string[])],
+    config: copy({ ...config }),
+    state: copy(state),
+    metadata: copy({ ...metadata }),
+  };
+}
+
+export function agentNotFound(id: string): SavepointError<"AGENT_NOT_FOUND"> {
+  return new SavepointError(
+    "AGENT_NOT_FOUND",
+    `There is no agent ${JSON.stringify(id)}. Save it first with sp.agents.save(); sp.agents.list() names those there are.`,
+    { details: { agent: id } },
+  );
+}
+
+function invalidField(id: string, why: string): SavepointError<"INVALID_ARGUMENT"> {
+  return new SavepointError("INVALID_ARGUMENT", `Agent ${JSON.stringify(id)} cannot be saved: ${why}.`);
+}

@@ -1,0 +1,27 @@
+/** Ranges of keys, and their order. */
+
+/** Keys from `from` (included) to `to` (excluded), in the order of their UTF-8 bytes. */
+export interface KeyRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+export function covers({ from, to }: KeyRange, key: string): boolean {
+  return compareKeys(key, from) >= 0 && compareKeys(key, to) < 0;
+}
+
+/** The order of UTF-8 bytes, which is that of code points and not of JavaScript's strings. */
+export function compareKeys(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let index = 0; index < length; index++) {
+    const x = a.charCodeAt(index);
+    const y = b.charCodeAt(index);
+    if (x !== y) return codeUnitRank(x) - codeUnitRank(y);
+  }
+  return a.length - b.length;
+}
+
+/** Surrogates stand for code points above all that one unit can hold. */
+function codeUnitRank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
+}

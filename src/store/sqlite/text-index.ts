@@ -1,0 +1,72 @@
+/**
+ * The search index of a SQLite store: in tables, which are made when it is first used. Where SQLite has no full-text index
+ * (a handle of the caller's own), or the tables are damaged beyond being made anew, it is in memory.
+ */
+import { isSavepointError } from "../../errors.js";
+import { openScanTextIndex } from "../scan-text-index.js";
+import type { KeyRange, Store } from "../store.js";
+import type { Mark, TextIndex, TextSource, TextUpdate } from "../text-index.js";
+import type { Connection } from "./connection.js";
+import type { Tail } from "./tail.js";
+import { isWithoutFullText } from "./text-schema.js";
+import { TextTables } from "./text-tables.js";
+
+export class SqliteTextIndex implements TextIndex {
+  readonly #tables: TextTables;
+  readonly #store: Pick<Store, "list">;
+  readonly #checkOpen: () => void;
+  #prepared: Promise<void> | undefined;
+  /** What is used in place of the tables, where they cannot be used. */
+  #inMemory: TextIndex | undefined;
+
+  /** @param checkOpen throws when the store was closed */
+  constructor(connection: Connection, tail: Tail, store: Pick<Store, "list">, checkOpen: () => void) {
+    this.#tables = new TextTables(connection, tail);
+    this.#store = store;
+    this.#checkOpen = checkOpen;
+  }
+
+  async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
+    return (await this.#index()).changes(ranges, limit);
+  }
+
+  async sources(names: readonly string[]): Promise<(TextSource | undefined)[]> {
+    return (await this.#index()).sources(names);
+  }
+
+  async sourcesById(ids: readonly number[]): Promise<(TextSource | undefined)[]> {
+    return (await this.#index()).sourcesById(ids);
+  }
+
+  async update(update: TextUpdate): Promise<boolean> {
+    return (await this.#index()).update(update);
+  }
+
+  async find(text: string, options: { readonly below: number; readonly limit: number }): Promise<number[]> {
+    return (await this.#index()).find(text, options);
+  }
+
+  async clear(): Promise<void> {
+    this.#checkOpen();
+    if (this.#inMemory) return this.#inMemory.clear();
+    try {
+      await this.#tables.clear();
+    } catch (error) {
+      if (!isWithoutFullText(error) && !isSavepointError(error, "DAMAGED")) throw error;
+      this.#inMemory ??= openScanTextIndex(this.#store);
+    }
+  }
+
+  async #index(): Promise<TextIndex> {
+    this.#checkOpen();
+    if (this.#inMemory) return this.#inMemory;
+    try {
+      await (this.#prepared ??= this.#tables.prepare());
+      return this.#tables;
+    } catch (error) {
+      this.#prepared = undefined;
+      if (!isWithoutFullText(error)) throw error;
+      return (this.#inMemory ??= openScanTextIndex(this.#store));
+    }
+  }
+}

@@ -1,0 +1,73 @@
+/**
+ * What the full-text index is given and asked: texts as trigrams, which are three characters in a row.
+ *
+ * A document contains a text only if it has every trigram of it; the reverse is for the caller to look at. Documents end
+ * with two characters more than they have, so that each of theirs begins a trigram, and one or two can be found as well.
+ */
+
+const CHARACTERS = 3;
+const ENDING = "\u0002\u0002";
+/** The highest code point there is: no trigram comes behind those that end with it. */
+const HIGHEST = "\u{10ffff}";
+/** More of them find hardly less, and take longer. */
+const MAX_TRIGRAMS = 24;
+
+/** Drivers cut texts at NUL, and the index reads all of these as U+FFFD: as well as the halves of surrogate pairs. */
+const UNKEPT = /[\0\ufffe\uffff]|\p{Surrogate}/gu;
+/** Half a pair at either end of a text may be found inside of a whole one. */
+const HALF_AT_END = /^[\udc00-\udfff]|[\ud800-\udbff]$/g;
+
+/** A document as it is put into the index. */
+export function documentText(text: string): string {
+  return kept(text) + ENDING;
+}
+
+/** How to look for a text. */
+export type TextQuery =
+  /** Documents that match this expression. */
+  | { readonly match: string }
+  /** Documents that have a trigram from `first` to `last`, both included. */
+  | { readonly first: string; readonly last: string }
+  /** Every document. */
+  | "all";
+
+export function queryOf(text: string): TextQuery {
+  const characters = Array.from(kept(text.replace(HALF_AT_END, "")));
+  if (characters.length === 0) return "all";
+  if (characters.length >= CHARACTERS) return { match: allOf(spread(trigramsOf(characters))) };
+  const first = characters.join("");
+  return { first, last: first + HIGHEST.repeat(CHARACTERS - characters.length) };
+}
+
+/** Matches documents that have any of these trigrams. */
+export function anyOf(trigrams: readonly string[]): string {
+  return trigrams.map(quoted).join(" OR ");
+}
+
+function allOf(trigrams: readonly string[]): string {
+  return trigrams.map(quoted).join(" AND ");
+}
+
+function trigramsOf(characters: readonly string[]): string[] {
+  const trigrams = new Set<string>();
+  for (let end = CHARACTERS; end <= characters.length; end++) {
+    trigrams.add(characters.slice(end - CHARACTERS, end).join(""));
+  }
+  return [...trigrams];
+}
+
+/** Some of these, from all over the text. */
+function spread(trigrams: readonly string[]): readonly string[] {
+  if (trigrams.length <= MAX_TRIGRAMS) return trigrams;
+  const step = (trigrams.length - 1) / (MAX_TRIGRAMS - 1);
+  return Array.from({ length: MAX_TRIGRAMS }, (_, index) => trigrams[Math.round(index * step)] as string);
+}
+
+function kept(text: string): string {
+  return text.replace(UNKEPT, "\ufffd");
+}
+
+/** In quotes, nothing is an operator. */
+function quoted(trigram: string): string {
+  return `"${trigram.replaceAll('"', '""')}"`;
+}

@@ -1,0 +1,219 @@
+/**
+ * The search index in tables beside those of the store: the same file, the same transactions.
+ *
+ * What it writes is committed as a whole, with its marks, but nobody waits for the disk: it can be derived again. Damage is
+ * reported as its own, and does not keep the store from being written.
+ */
+import { SavepointError } from "../../errors.js";
+import type { KeyRange } from "../key-range.js";
+import {
+  DOCUMENTS,
+  isSameSource,
+  type Mark,
+  type SourceUpdate,
+  type TextIndex,
+  type TextSource,
+  type TextUpdate,
+} from "../text-index.js";
+import type { Connection } from "./connection.js";
+import { sqliteFailure } from "./failure.js";
+import type { Tail } from "./tail.js";
+import { anyOf, documentText, queryOf } from "./text-query.js";
+import {
+  createTextTables,
+  hasTextTables,
+  isWithoutFullText,
+  recreateTextTables,
+  tryTextTables,
+} from "./text-schema.js";
+
+/** A short text that begins more different trigrams than this is so common that looking at all documents is no slower. */
+const MAX_TERMS = 64;
+
+// No store writes another sum, and a larger number is more than a driver can give.
+const SUM = "CASE WHEN r.sum BETWEEN 0 AND 4294967295 THEN r.sum ELSE -1 END";
+const CHANGES = `
+  SELECT r.key AS key, ${SUM} AS sum FROM savepoint_record r LEFT JOIN savepoint_text_mark m ON m.key = r.key
+  WHERE r.key >= ?1 AND r.key < ?2 AND m.sum IS NOT ${SUM}
+  UNION ALL
+  SELECT m.key, NULL FROM savepoint_text_mark m
+  WHERE m.key >= ?1 AND m.key < ?2 AND NOT EXISTS (SELECT 1 FROM savepoint_record r WHERE r.key = m.key)
+  LIMIT ?3`;
+const SOURCES = "SELECT id, name, count, note FROM savepoint_text_source";
+const TERMS = "SELECT term FROM savepoint_text_term WHERE term BETWEEN ? AND ? LIMIT ?";
+// Some drivers bind every number as a float, and the index would not know where to begin.
+const PAGE = "rowid < CAST(? AS INTEGER) ORDER BY rowid DESC LIMIT ?";
+const ALL = `SELECT rowid AS number FROM savepoint_text WHERE ${PAGE}`;
+const MATCHING = `SELECT rowid AS number FROM savepoint_text WHERE savepoint_text MATCH ? AND ${PAGE}`;
+const ADD = "INSERT INTO savepoint_text (rowid, text) VALUES (?, ?)";
+const MARK = `INSERT OR REPLACE INTO savepoint_text_mark (key, sum)
+  SELECT value ->> 0, value ->> 1 FROM json_each(?)`;
+const UNMARK = "DELETE FROM savepoint_text_mark WHERE key IN (SELECT value FROM json_each(?))";
+
+/** A record that has changed; without a sum, it is gone. */
+interface MarkRow {
+  readonly key: string;
+  readonly sum: number | null;
+}
+
+export class TextTables implements TextIndex {
+  readonly #connection: Connection;
+  readonly #tail: Tail;
+  /** When `changes` last had nothing to say, and of what. */
+  #settled: string | undefined;
+
+  constructor(connection: Connection, tail: Tail) {
+    this.#connection = connection;
+    this.#tail = tail;
+  }
+
+  /** Makes sure that there are tables, and that they can be used. */
+  async prepare(): Promise<void> {
+    if (!this.#read(() => hasTextTables(this.#connection))) await this.#write(() => createTextTables(this.#connection));
+    this.#read(() => tryTextTables(this.#connection));
+  }
+
+  async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
+    if (this.#read(() => this.#moment(ranges)) === this.#settled) return [];
+    if (this.#read(() => this.#tail.isEmpty)) return this.#look(ranges, limit);
+    // In one go: what is written to the tail behind the fold would not be seen.
+    return this.#connection.transaction("Searching", () => {
+      this.#tail.fold();
+      return this.#look(ranges, limit);
+    });
+  }
+
+  async sources(names: readonly string[]): Promise<(TextSource | undefined)[]> {
+    const sql = `${SOURCES} WHERE name IN (SELECT value FROM json_each(?))`;
+    const byName = new Map(this.#sources(sql, names).map((source) => [source.name, source]));
+    return names.map((name) => byName.get(name));
+  }
+
+  async sourcesById(ids: readonly number[]): Promise<(TextSource | undefined)[]> {
+    const sql = `${SOURCES} WHERE id IN (SELECT value FROM json_each(?))`;
+    const byId = new Map(this.#sources(sql, ids).map((source) => [source.id, source]));
+    return ids.map((id) => byId.get(id));
+  }
+
+  async update({ sources, marks }: TextUpdate): Promise<boolean> {
+    return this.#write(() => {
+      if (!sources.every((source) => this.#isAsBefore(source))) return false;
+      const documents = sources.flatMap((source) => this.#writeSource(source));
+      const [noted, gone] = [
+        marks.filter(({ sum }) => sum !== undefined),
+        marks.filter(({ sum }) => sum === undefined),
+      ];
+      // After all sources: a statement that may run a trigger has what is gathered in memory written out.
+      for (const [number, text] of documents) this.#connection.run(ADD, number, text);
+      if (noted.length > 0) this.#connection.run(MARK, JSON.stringify(noted.map(({ key, sum }) => [key, sum])));
+      if (gone.length > 0) this.#connection.run(UNMARK, JSON.stringify(gone.map(({ key }) => key)));
+      return true;
+    });
+  }
+
+  async find(text: string, { below, limit }: { below: number; limit: number }): Promise<number[]> {
+    return this.#read(() => {
+      const query = queryOf(text);
+      if (query === "all") return this.#numbers(ALL, below, limit);
+      if ("match" in query) return this.#numbers(MATCHING, query.match, below, limit);
+      const rows = this.#connection.rows<{ term: string }>(TERMS, query.first, query.last, MAX_TERMS + 1);
+      if (rows.length === 0) return [];
+      if (rows.length > MAX_TERMS) return this.#numbers(ALL, below, limit);
+      return this.#numbers(MATCHING, anyOf(rows.map(({ term }) => term)), below, limit);
+    });
+  }
+
+  async clear(): Promise<void> {
+    await this.#write(() => recreateTextTables(this.#connection));
+  }
+
+  /** Another one whenever anything was written, by anybody: one number counts what others did, the other what we did. */
+  #moment(ranges: readonly KeyRange[]): string {
+    const others = this.#connection.row<{ data_version: number }>("PRAGMA data_version")?.data_version;
+    const own = this.#connection.row<{ changes: number }>("SELECT total_changes() AS changes")?.changes;
+    return JSON.stringify([others, own, ranges]);
+  }
+
+  #look(ranges: readonly KeyRange[], limit: number): Mark[] {
+    return this.#read(() => {
+      const moment = this.#moment(ranges);
+      const marks: Mark[] = [];
+      for (const { from, to } of ranges) {
+        const left = Math.max(0, limit - marks.length);
+        for (const { key, sum } of this.#connection.rows<MarkRow>(CHANGES, from, to, left)) {
+          marks.push({ key, sum: sum ?? undefined });
+        }
+      }
+      if (marks.length === 0 && limit > 0) this.#settled = moment;
+      return marks;
+    });
+  }
+
+  #sources(sql: string, wanted: readonly (string | number)[]): TextSource[] {
+    const rows = this.#read(() => this.#connection.rows<TextSource>(sql, JSON.stringify(wanted)));
+    return rows.map(({ id, name, count, note }) => ({ id, name, count, note }));
+  }
+
+  #isAsBefore({ name, before }: SourceUpdate): boolean {
+    return isSameSource(this.#connection.row<TextSource>(`${SOURCES} WHERE name = ?`, name), before);
+  }
+
+  /** Writes a source and removes those of its documents that must go; returns those that are to be added. */
+  #writeSource({ name, before, from, texts, note }: SourceUpdate): [number: number, text: string][] {
+    if (note === undefined) {
+      // The documents go with it, as they do where the count falls: see the triggers.
+      this.#connection.run("DELETE FROM savepoint_text_source WHERE name = ?", name);
+      return [];
+    }
+    const count = from + texts.length;
+    let id = before?.id;
+    if (id === undefined) {
+      const insert = "INSERT INTO savepoint_text_source (name, count, note) VALUES (?, ?, ?) RETURNING id";
+      id = (this.#connection.row<{ id: number }>(insert, name, count, note) as { id: number }).id;
+    } else {
+      this.#connection.run("UPDATE savepoint_text_source SET count = ? WHERE id = ? AND count > ?", from, id, from);
+      this.#connection.run("UPDATE savepoint_text_source SET count = ?, note = ? WHERE id = ?", count, note, id);
+    }
+    const first = id * DOCUMENTS + from;
+    return texts.map((text, index) => [first + index, documentText(text)]);
+  }
+
+  #numbers(sql: string, ...values: (string | number)[]): number[] {
+    return this.#connection.rows<{ number: number }>(sql, ...values).map(({ number }) => number);
+  }
+
+  #read<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  async #write<T>(work: () => T): Promise<T> {
+    this.#settled = undefined;
+    return this.#connection.transaction("Searching", () =>
+      // Failures become errors in here: damage would otherwise be taken for damage of the store, which is written no more.
+      this.#read(() => {
+        const result = work();
+        // Has the full-text table write what it has gathered; it would do that in COMMIT, and fail there.
+        this.#connection.run("SAVEPOINT texts");
+        this.#connection.run("RELEASE texts");
+        return result;
+      }),
+    );
+  }
+
+  #failure(error: unknown): SavepointError {
+    const { url } = this.#connection;
+    const failure = sqliteFailure(error, url, "Searching");
+    // The statements are always the same: one that SQLite refuses tells of tables that are not what they were made.
+    const isDamaged = failure.code === "DAMAGED" || failure.code === "STORE_FAILED";
+    if (!isDamaged || isWithoutFullText(error)) return failure;
+    return new SavepointError(
+      "DAMAGED",
+      `The search index of ${url} is damaged. Nothing that was saved is lost by it; it has to be cleared and made anew.`,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,94 @@
+/** How much of the store a range takes. How things are packed is the store's business, so no test asks for exact numbers. */
+import assert from "node:assert/strict";
+import type { Frame, KeyRange, Store } from "../../store/store.js";
+import { bytesOf, EVERYTHING, frame, hashOf } from "../samples.js";
+import type { Suite } from "../suite.js";
+
+const A: KeyRange = { from: "a/", to: "a0" };
+const B: KeyRange = { from: "b/", to: "b0" };
+const ALL = { records: [EVERYTHING], tapes: [EVERYTHING] };
+
+export function bytesSpec(suite: Suite): void {
+  suite.describe("bytes of ranges", () => {
+    suite.test("nothing takes nothing", async ({ store }) => {
+      assert.equal(await store.bytesOf(ALL), 0);
+      await store.commit({
+        puts: [{ key: "a/1", value: "x" }],
+        items: [{ tape: "a/1", first: 0, items: [frame("x")] }],
+      });
+      assert.equal(await store.bytesOf({ records: [], tapes: [] }), 0);
+      assert.equal(await store.bytesOf({ records: [B], tapes: [B] }), 0);
+      assert.equal(await store.bytesOf({ records: [{ from: "b", to: "a" }], tapes: [{ from: "b", to: "a" }] }), 0);
+    });
+
+    suite.test("records and items take about what they are long, each in their ranges", async ({ store }) => {
+      await store.commit({
+        puts: [
+          { key: "a/1", value: noise(40_000, 1), refs: noise(1_000, 2) },
+          { key: "b/1", value: noise(10_000, 3) },
+        ],
+        items: [
+          { tape: "a/2", first: 0, items: [noiseFrame(20_000, 4), noiseFrame(20_000, 5)] },
+          { tape: "b/2", first: 7, items: [noiseFrame(5_000, 6)] },
+        ],
+      });
+      await assertAbout(store, { records: [A], tapes: [] }, 41_000);
+      await assertAbout(store, { records: [B], tapes: [] }, 10_000);
+      await assertAbout(store, { records: [], tapes: [A] }, 40_000);
+      await assertAbout(store, { records: [], tapes: [B] }, 5_000);
+      await assertAbout(store, { records: [A, B], tapes: [B, A] }, 96_000);
+      assert.ok((await store.bytesOf(ALL)) >= (await store.bytesOf({ records: [A, B], tapes: [A, B] })));
+    });
+
+    suite.test("blobs are not counted", async ({ store }) => {
+      const bytes = bytesOf(50_000);
+      await store.commit({ blobs: [{ hash: hashOf(bytes), bytes }] });
+      assert.equal(await store.bytesOf(ALL), 0);
+    });
+
+    suite.test("saves, one after another, are counted as soon as they are there", async ({ store }) => {
+      await store.commit({ puts: [{ key: "a/head", value: "0" }] });
+      for (let n = 0; n < 20; n++) {
+        await store.commit({
+          checks: [{ key: "a/head", value: String(n) }],
+          puts: [{ key: "a/head", value: String(n + 1) }],
+          items: [{ tape: "a/t", first: n, items: [noiseFrame(1_000, n)] }],
+        });
+      }
+      await assertAbout(store, { records: [], tapes: [A] }, 20_000);
+      await store.compact();
+      await assertAbout(store, { records: [], tapes: [A] }, 20_000);
+    });
+
+    suite.test("what is gone takes nothing", async ({ store }) => {
+      await store.commit({
+        puts: [{ key: "a/1", value: noise(10_000, 1) }],
+        items: [{ tape: "a/1", first: 0, items: [noiseFrame(10_000, 2)] }],
+      });
+      await store.commit({ deletes: [A] });
+      await assertAbout(store, ALL, 10_000);
+      await store.retain("a/1", [], { below: 1 });
+      assert.equal(await store.bytesOf(ALL), 0);
+    });
+
+    suite.testShared("what another handle has written is counted", async ({ store }, second) => {
+      await second.commit({ puts: [{ key: "a/1", value: noise(10_000, 1) }] });
+      await assertAbout(store, { records: [A], tapes: [] }, 10_000);
+    });
+  });
+}
+
+/** Between half and twice as much: there may be checksums, and some compress. */
+async function assertAbout(store: Store, ranges: Parameters<Store["bytesOf"]>[0], expected: number): Promise<void> {
+  const bytes = await store.bytesOf(ranges);
+  assert.ok(bytes >= expected / 2 && bytes <= expected * 2, `About ${expected} bytes, not ${bytes}.`);
+}
+
+/** A text that cannot be made much shorter. */
+function noise(length: number, seed: number): string {
+  return Buffer.from(bytesOf(length, seed)).toString("base64").slice(0, length);
+}
+
+function noiseFrame(length: number, seed: number): Frame {
+  return frame(noise(length, seed));
+}

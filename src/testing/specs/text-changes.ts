@@ -1,0 +1,125 @@
+/** Which records have changed since they were noted. */
+import assert from "node:assert/strict";
+import type { Mark } from "../../store/text-index.js";
+import { EVERYTHING } from "../samples.js";
+import type { Suite } from "../suite.js";
+import { note, onlyChange, type OpenTexts, textTest } from "../text-samples.js";
+
+export function textChangesSpec(suite: Suite, open: OpenTexts): void {
+  const test = textTest(suite, open);
+
+  suite.describe("changes of records", () => {
+    test("a record is new until it is noted, then when it was changed, then when it is gone", async (texts, {
+      store,
+    }) => {
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+      await store.commit({ puts: [{ key: "a", value: "1" }] });
+      const created = await onlyChange(texts);
+      assert.equal(created.key, "a");
+      assert.equal(typeof created.sum, "number");
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), [created], "It has not been noted.");
+      await note(texts, [created]);
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+
+      await store.commit({ puts: [{ key: "a", value: "2" }] });
+      const changed = await onlyChange(texts);
+      assert.notEqual(changed.sum, created.sum);
+      await note(texts, [changed]);
+      await store.commit({ puts: [{ key: "a", value: "2", refs: "0+1" }] });
+      await note(texts, [await onlyChange(texts)]);
+
+      await store.commit({ deletes: ["a"] });
+      const gone = await onlyChange(texts);
+      assert.deepEqual(gone, { key: "a", sum: undefined });
+      await note(texts, [gone]);
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+    });
+
+    test("saves, one after another, are seen each time", async (texts, { store }) => {
+      await store.commit({ puts: [{ key: "head", value: "0" }] });
+      for (let n = 0; n < 20; n++) {
+        const found = await onlyChange(texts);
+        await note(texts, [found]);
+        assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+        await store.commit({
+          checks: [{ key: "head", value: String(n) }],
+          puts: [{ key: "head", value: String(n + 1) }],
+        });
+      }
+    });
+
+    test("what is saved while it looks is seen then, or the next time", async (texts, { store }) => {
+      await store.commit({ puts: [{ key: "head", value: "0" }] });
+      for (let n = 0; n < 20; n++) {
+        const save = store.commit({
+          checks: [{ key: "head", value: String(n) }],
+          puts: [{ key: "head", value: String(n + 1) }],
+        });
+        await note(texts, await texts.changes([EVERYTHING], 10));
+        await texts.changes([EVERYTHING], 10);
+        await save;
+        await note(texts, await texts.changes([EVERYTHING], 10));
+        const [record] = await store.get(["head"]);
+        assert.ok(record && "value" in record && record.value === String(n + 1));
+        assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+      }
+    });
+
+    test("what was noted as something else than it is has changed", async (texts, { store }) => {
+      await store.commit({ puts: [{ key: "a", value: "1" }] });
+      const { key, sum } = await onlyChange(texts);
+      await store.commit({ puts: [{ key: "a", value: "2" }] });
+      await note(texts, [{ key, sum }]);
+      assert.notEqual((await onlyChange(texts)).sum, sum);
+    });
+
+    test("ranges are looked at one by one, and no more are given than asked for", async (texts, { store }) => {
+      const keys = ["a/1", "a/2", "b/1", "c/1", "c/é", "c/\u{10000}"];
+      await store.commit({ puts: keys.map((key) => ({ key, value: key })) });
+      const [a, c] = [
+        { from: "a/", to: "a0" },
+        { from: "c/", to: "c0" },
+      ];
+      assert.deepEqual(keysOf(await texts.changes([a, c], 10)), ["a/1", "a/2", "c/1", "c/é", "c/\u{10000}"]);
+      assert.deepEqual(keysOf(await texts.changes([c], 10)), ["c/1", "c/é", "c/\u{10000}"]);
+      assert.deepEqual(await texts.changes([], 10), []);
+      assert.deepEqual(await texts.changes([a, c], 0), []);
+      const seen: string[] = [];
+      for (;;) {
+        const found = await texts.changes([a, c], 2);
+        assert.ok(found.length <= 2);
+        if (found.length === 0) break;
+        seen.push(...keysOf(found));
+        await note(texts, found);
+      }
+      assert.deepEqual(seen.sort(), keys.filter((key) => key !== "b/1").sort());
+      assert.deepEqual(keysOf(await texts.changes([EVERYTHING], 10)), ["b/1"], "Other ranges are other questions.");
+      await store.commit({ deletes: [EVERYTHING] });
+      assert.equal((await texts.changes([a, c], 3)).length, 3);
+      assert.equal((await texts.changes([a, c], 10)).length, 5);
+    });
+
+    suite.testDamage("a damaged record is noted once", async ({ store, damage }) => {
+      await store.commit({ puts: [{ key: "a", value: "some text" }] });
+      await damage({ kind: "record", key: "a" }, "flip");
+      const texts = open(store);
+      if (!texts) return;
+      await note(texts, [await onlyChange(texts)]);
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+    });
+
+    suite.testShared("what another handle writes is seen", async ({ store }, second) => {
+      const texts = open(store);
+      if (!texts) return;
+      for (let n = 0; n < 3; n++) {
+        await second.commit({ puts: [{ key: "a", value: String(n) }] });
+        await note(texts, [await onlyChange(texts)]);
+        assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+      }
+    });
+  });
+}
+
+function keysOf(marks: readonly Mark[]): string[] {
+  return marks.map(({ key }) => key);
+}

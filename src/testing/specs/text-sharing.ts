@@ -1,0 +1,54 @@
+/** An index that a durable store keeps: it is there when the store is opened again, and several handles may use it. */
+import assert from "node:assert/strict";
+import { EVERYTHING } from "../samples.js";
+import type { Suite } from "../suite.js";
+import { add, assertFound, note, onlyChange, sourceOf, TOP } from "../text-samples.js";
+
+export function textSharingSpec(suite: Suite): void {
+  if (!suite.isReopenable) return;
+  suite.describe("texts that are kept", () => {
+    suite.testDurable("they are there when the store is opened again", async ({ store, reopen }) => {
+      if (!store.texts) return;
+      await store.commit({ puts: [{ key: "k", value: "1" }] });
+      await note(store.texts, [await onlyChange(store.texts)]);
+      await add(store.texts, "s", ["some text", "another text"]);
+      await store.close();
+      const { texts } = await reopen();
+      assert.ok(texts);
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
+      await assertFound(texts, { text: ["s/0", "s/1"], another: ["s/1"] });
+    });
+
+    suite.testShared("of two handles that update a source at once, one does", async ({ store }, second) => {
+      if (!store.texts || !second.texts) return;
+      await add(store.texts, "s", ["zero"]);
+      for (let n = 1; n < 10; n++) {
+        const before = await sourceOf(store.texts, "s");
+        assert.deepEqual(await sourceOf(second.texts, "s"), before);
+        const update = { name: "s", before, from: n, texts: [`number ${n}`], note: String(n) };
+        const updates: Promise<boolean>[] = [store.texts, second.texts].map((texts) =>
+          texts.update({ sources: [update], marks: [] }),
+        );
+        assert.equal((await Promise.all(updates)).filter(Boolean).length, 1);
+      }
+      assert.equal((await store.texts.find("number", { below: TOP, limit: 100 })).length, 9);
+      assert.equal((await second.texts.find("number", { below: TOP, limit: 100 })).length, 9);
+    });
+
+    suite.testShared(
+      "a handle that was sure of everything hears that another has forgotten it",
+      async ({ store }, second) => {
+        if (!store.texts || !second.texts) return;
+        await store.commit({ puts: [{ key: "k", value: "1" }] });
+        await note(store.texts, [await onlyChange(store.texts)]);
+        await add(store.texts, "s", ["some text"]);
+        assert.deepEqual(await store.texts.changes([EVERYTHING], 10), []);
+        await second.texts.clear();
+        assert.equal((await onlyChange(store.texts)).key, "k");
+        assert.deepEqual(await store.texts.find("text", { below: TOP, limit: 10 }), []);
+        await add(store.texts, "s", ["some text"]);
+        await assertFound(second.texts, { text: ["s/0"] });
+      },
+    );
+  });
+}
