@@ -13,7 +13,7 @@ import { type KeyRange, prefixRange } from "../store/store.js";
 import type { Mark, TextIndex, TextSource } from "../store/text-index.js";
 import type { Context } from "./context.js";
 import { readConversations, readMessages, type StoredConversation } from "./conversation-reader.js";
-import { countPieces, formatPieces, piecesOf, slicePieces } from "./conversation-records.js";
+import { type ConversationRecord, countPieces, formatPieces, piecesOf, slicePieces } from "./conversation-records.js";
 import { fold } from "./fold.js";
 import { agentOfLine, ALL_CONVERSATIONS, conversationKey, conversationOfKey } from "./keys.js";
 import { IndexWriter, MAX_DOCUMENTS } from "./search-writer.js";
@@ -23,13 +23,18 @@ import { readSessionMessages } from "./session-messages.js";
 export type Scope = "conversations" | "all";
 
 /** Records that are looked at together. */
-const PAGE = 512;
+const PAGE = 8192;
 
 const SESSIONS: KeyRange = prefixRange("s\t");
 
 /** The documents of a conversation's messages, and the one that is its title. */
 export const messagesSource = (id: string): string => conversationKey(id);
 export const titleSource = (id: string): string => `${conversationKey(id)}\ttitle`;
+
+/** What a conversation consists of: as long as that stays the same, it is only added to. */
+export function noteOf({ number, base, from }: ConversationRecord): string {
+  return `${number} ${formatPieces(base, number)} ${from}`;
+}
 
 export class SearchIndex {
   readonly texts: TextIndex;
@@ -57,7 +62,7 @@ export class SearchIndex {
       await this.#index(changes, writer);
       await writer.flush();
     }
-    writer.finish();
+    await writer.finish();
   }
 
   async #index(changes: readonly Mark[], writer: IndexWriter): Promise<void> {
@@ -98,11 +103,9 @@ export class SearchIndex {
       if (source) await writer.add({ name, before: source, from: 0, texts: [], note: undefined });
       return true;
     }
-    const { number, base, from: tail } = stored.record;
     const pieces = piecesOf(stored.record, stored.items);
     const count = countPieces(pieces);
-    // As long as these stay the same, the conversation is only added to.
-    const note = `${number} ${formatPieces(base, number)} ${tail}`;
+    const note = noteOf(stored.record);
     let before = source;
     for (let from = source?.note === note ? source.count : 0; from < count || before?.note !== note;) {
       const to = Math.min(count, from + MAX_DOCUMENTS);

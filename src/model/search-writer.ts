@@ -6,6 +6,8 @@ import type { Events } from "./events.js";
 /** Messages, and characters of them, that are written in one transaction: others have to wait for it. */
 export const MAX_DOCUMENTS = 400;
 const MAX_LENGTH = 200_000;
+/** When so many messages were added at once, it is worth putting the index in order. */
+const MANY = 5000;
 /** Another process was faster each time; more often than that, something else is wrong. */
 const MAX_FAILURES = 100;
 
@@ -53,8 +55,9 @@ export class IndexWriter {
     return true;
   }
 
-  /** Tells that all is written, if there was anything. */
-  finish(): void {
+  /** To be called when all is written: puts the index in order if that was much, and tells it. */
+  async finish(): Promise<void> {
+    if (this.#messages >= MANY) await this.#texts.tidy?.();
     if (this.#messages > 0) this.#events.emit("indexing", { messages: this.#messages, done: true });
   }
 }

@@ -3,15 +3,15 @@
  * from where it is stored, so that what is found is there, and is what was looked for.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
+import type { Piece } from "../state/refs.js";
 import { DOCUMENTS, type TextSource } from "../store/text-index.js";
 import type { Context } from "./context.js";
-import type { ConversationEntry, ConversationInfo } from "./conversation.js";
-import { readable, readMessages, type StoredConversation, toConversationInfo } from "./conversation-reader.js";
-import { piecesOf, slicePieces } from "./conversation-records.js";
+import { readMessages } from "./conversation-reader.js";
+import { type ConversationRecord, countPieces, decodeConversation, slicePieces } from "./conversation-records.js";
 import { fold, isWholeWord, snippetOf } from "./fold.js";
-import { conversationOfKey } from "./keys.js";
+import { conversationKey, conversationOfKey, firstTitleKey, lastMessageKey } from "./keys.js";
 import type { Role } from "./message.js";
-import { type Scope, SearchIndex, titleSource } from "./search-index.js";
+import { noteOf, type Scope, SearchIndex, titleSource } from "./search-index.js";
 import { readSessionMessages } from "./session-messages.js";
 import { SessionReader } from "./session-reader.js";
 
@@ -28,7 +28,7 @@ export interface SearchOptions {
   readonly since?: number | Date;
   /**
    * At most this many hits.
-   * @default 20
+   * @default 10
    */
   readonly limit?: number;
 }
@@ -63,8 +63,8 @@ export interface SearchHit {
 }
 
 /** Documents that are asked for at once: few at first, because most searches are content with those. */
-const FIRST_PAGE = 64;
-const PAGE = 1024;
+const FIRST_PAGE = 32;
+const PAGE = 512;
 
 /** A hit, and how good it is. */
 interface Ranked {
@@ -79,6 +79,32 @@ interface Query extends SearchOptions {
   readonly folded: string;
   readonly from: number;
   readonly limit: number;
+}
+
+/** A conversation in which there may be a hit. */
+interface FoundConversation {
+  readonly id: string;
+  readonly record: ConversationRecord;
+}
+
+/** What a message says; or a title, which has no id, no role and no time. */
+interface Saying {
+  readonly id: string | undefined;
+  readonly role: Role | undefined;
+  readonly timestamp: number | undefined;
+  readonly text: string;
+}
+
+/** Where something was found in a conversation. */
+interface FoundSaying extends Omit<Saying, "id"> {
+  readonly conversation: FoundConversation;
+  readonly messageId: string | undefined;
+  readonly snippet: string;
+}
+
+interface NamedConversation {
+  readonly title: string | undefined;
+  readonly lastMessageAt: number;
 }
 
 /** Where a document is. */
@@ -150,58 +176,128 @@ export class Search {
     });
   }
 
+  /** Looks at places until there are enough hits, as many conversations at once as hits are missing. */
   async #addHits(places: readonly Place[], query: Query, scope: Scope, hits: Map<string, Ranked>): Promise<void> {
-    const wanted = places.filter(({ source }) => !hits.has(ownerOf(source.name)));
-    const ids = new Set(
-      wanted.filter(({ source }) => isConversation(source.name)).map(({ source }) => idOf(source.name)),
-    );
-    const conversations = new Map<string, StoredConversation>();
-    for (const stored of await readable(this.#context, [...ids])) conversations.set(stored.id, stored);
-    for (const place of wanted) {
-      const { name } = place.source;
-      const owner = ownerOf(name);
-      if (hits.size >= query.limit) return;
+    const byOwner = new Map<string, Place[]>();
+    for (const place of places) {
+      const owner = ownerOf(place.source.name);
       if (hits.has(owner)) continue;
-      const stored = conversations.get(idOf(name));
-      if (isConversation(name)) {
-        const hit = stored && (await this.#conversationHit(stored, place, query));
-        if (hit) hits.set(owner, hit);
-      } else if (scope === "all") {
-        const hit = await this.#sessionHit(place, query).catch((error: unknown) => {
-          // It is told by its event; others may have a hit.
-          if (isSavepointError(error, "DAMAGED")) return undefined;
-          throw error;
-        });
-        if (hit) hits.set(owner, hit);
+      const known = byOwner.get(owner);
+      if (known) known.push(place);
+      else byOwner.set(owner, [place]);
+    }
+    const owners = [...byOwner.keys()];
+    for (let next = 0; next < owners.length && hits.size < query.limit;) {
+      const some = owners.slice(next, (next += query.limit - hits.size));
+      const ofConversations = some.filter(isConversation);
+      const conversations = await this.#conversationsOf(ofConversations.map(idOf), query);
+      // Most often the first place of each is a hit; the others are read where it is not.
+      const first = new Map(some.map((owner) => [owner, (byOwner.get(owner) as Place[]).slice(0, 1)]));
+      await this.#addConversations(conversations, first, query, hits);
+      const rest = new Map(some.map((owner) => [owner, (byOwner.get(owner) as Place[]).slice(1)]));
+      await this.#addConversations(conversations, rest, query, hits);
+      if (scope === "conversations") continue;
+      for (const owner of some) {
+        if (!isConversation(owner)) await this.#addSession(owner, byOwner.get(owner) as Place[], query, hits);
       }
     }
   }
 
-  async #conversationHit(
-    stored: StoredConversation,
-    { source, ordinal }: Place,
-    query: Query,
-  ): Promise<Ranked | undefined> {
-    const info = toConversationInfo(stored, this.#context);
-    const { agent, tags = [], archived, role, from } = query;
-    if (agent !== undefined && info.agent !== agent) return undefined;
-    if (archived !== undefined && info.archived !== archived) return undefined;
-    if (!tags.every((tag) => info.tags.includes(tag))) return undefined;
-    const ofTitle = source.name === titleSource(stored.id);
-    const entry = ofTitle ? titleEntry(info) : await this.#entry(stored, ordinal);
-    if (!entry || (role !== undefined && entry.role !== role) || entry.timestamp < from) return undefined;
-    const snippet = snippetOf(entry.text, query.folded);
-    if (snippet === undefined) return undefined;
-    const { id, agent: owner, title } = info;
-    const found = { messageId: entry.id, role: entry.role, timestamp: entry.timestamp, snippet };
-    const hit = { source: "conversation" as const, id, agent: owner, path: undefined, branch: undefined, ...found };
-    return { hit, title, wholeWord: isWholeWord(entry.text, query.folded) };
+  /** Those that are wanted, by their keys. */
+  async #conversationsOf(ids: readonly string[], query: Query): Promise<Map<string, FoundConversation>> {
+    const { agent, tags = [], archived } = query;
+    const found = new Map<string, FoundConversation>();
+    const records = await this.#context.store.get(ids.map(conversationKey));
+    for (const [index, stored] of records.entries()) {
+      if (!stored || !("value" in stored)) continue;
+      const record = decodeConversation(stored.value);
+      if (agent !== undefined && record.agent !== agent) continue;
+      if (archived !== undefined && record.archived !== archived) continue;
+      if (tags.every((tag) => record.tags.includes(tag))) found.set(stored.key, { id: ids[index] as string, record });
+    }
+    return found;
   }
 
-  async #entry(stored: StoredConversation, index: number): Promise<ConversationEntry<unknown> | undefined> {
-    const pieces = slicePieces(piecesOf(stored.record, stored.items), index, index + 1);
-    const [entry] = await readMessages(this.#context, pieces);
-    return entry && !("unreadable" in entry) ? entry : undefined;
+  /** Adds those of the conversations in which one of these places is a hit. */
+  async #addConversations(
+    conversations: ReadonlyMap<string, FoundConversation>,
+    places: ReadonlyMap<string, readonly Place[]>,
+    query: Query,
+    hits: Map<string, Ranked>,
+  ): Promise<void> {
+    const wanted = [...places].flatMap(([owner, ofOwner]) => {
+      const conversation = conversations.get(owner);
+      return conversation && !hits.has(owner) ? ofOwner.map((place) => ({ owner, conversation, place })) : [];
+    });
+    const entries = await this.#entries(wanted);
+    const found = new Map<string, FoundSaying>();
+    for (const [index, { owner, conversation }] of wanted.entries()) {
+      const said = entries[index];
+      if (!said || found.has(owner) || hits.size + found.size >= query.limit) continue;
+      const { id, role, timestamp, text } = said;
+      if ((query.role !== undefined && role !== query.role) || (timestamp ?? query.from) < query.from) continue;
+      const snippet = snippetOf(text, query.folded);
+      if (snippet !== undefined) found.set(owner, { conversation, messageId: id, role, timestamp, text, snippet });
+    }
+    const names = await this.#namesOf([...found.values()]);
+    for (const [index, [owner, saying]] of [...found].entries()) {
+      const { title, lastMessageAt } = names[index] as NamedConversation;
+      const { conversation, messageId, role, timestamp = lastMessageAt, text, snippet } = saying;
+      if (timestamp < query.from) continue;
+      const { id, record } = conversation;
+      const place = { source: "conversation" as const, id, agent: record.agent, path: undefined, branch: undefined };
+      const hit = { ...place, messageId, role, timestamp, snippet };
+      hits.set(owner, { hit, title, wholeWord: isWholeWord(text, query.folded) });
+    }
+  }
+
+  /** What the conversations of these hits are called, and when their last messages came. */
+  async #namesOf(found: readonly FoundSaying[]): Promise<NamedConversation[]> {
+    const keys = found.flatMap(({ conversation: { id, record } }) => [
+      firstTitleKey(id, record.number),
+      lastMessageKey(id, record.number),
+    ]);
+    const records = keys.length === 0 ? [] : await this.#context.store.get(keys);
+    return found.map(({ conversation: { record } }, index) => {
+      const [title, last] = [records[2 * index], records[2 * index + 1]];
+      const firstTitle = title && "value" in title ? (JSON.parse(title.value) as string) : undefined;
+      return {
+        title: record.title ?? firstTitle,
+        lastMessageAt: last && "value" in last ? Number(last.value) : record.createdAt,
+      };
+    });
+  }
+
+  /** What is said at these places, one for one, read at once; `undefined` where something else is there by now. */
+  async #entries(
+    wanted: readonly { readonly conversation: FoundConversation; readonly place: Place }[],
+  ): Promise<(Saying | undefined)[]> {
+    const pieces = wanted.map(({ conversation, place }) => pieceAt(conversation, place));
+    const read = await readMessages(
+      this.#context,
+      pieces.flatMap((piece) => piece ?? []),
+    );
+    let next = 0;
+    return pieces.map((piece, index) => {
+      const { conversation, place } = wanted[index] as (typeof wanted)[0];
+      if (place.source.name === titleSource(conversation.id)) return titleOf(place.source);
+      const entry = piece && read[next++];
+      return entry && !("unreadable" in entry) ? entry : undefined;
+    });
+  }
+
+  async #addSession(owner: string, places: readonly Place[], query: Query, hits: Map<string, Ranked>): Promise<void> {
+    for (const place of places) {
+      if (hits.size >= query.limit) return;
+      const hit = await this.#sessionHit(place, query).catch((error: unknown) => {
+        // It is told by its event; others may have a hit.
+        if (isSavepointError(error, "DAMAGED")) return undefined;
+        throw error;
+      });
+      if (!hit) continue;
+      hits.set(owner, hit);
+      return;
+    }
   }
 
   async #sessionHit({ source, ordinal }: Place, query: Query): Promise<Ranked | undefined> {
@@ -233,21 +329,23 @@ export class Search {
   }
 }
 
-/** The title as something that was said when the last message came. */
-function titleEntry({ title = "", lastMessageAt }: ConversationInfo): {
-  id: undefined;
-  role: undefined;
-  text: string;
-  timestamp: number;
-} {
-  return { id: undefined, role: undefined, text: title, timestamp: lastMessageAt };
+/** Where the message of a document is; `undefined` for a title, and where the conversation has been cut since. */
+function pieceAt({ record }: FoundConversation, { source, ordinal }: Place): Piece | undefined {
+  if (source.note !== noteOf(record)) return undefined;
+  const base = countPieces(record.base);
+  if (ordinal < base) return slicePieces(record.base, ordinal, ordinal + 1)[0];
+  return { tape: record.number, start: record.from + ordinal - base, count: 1 };
+}
+
+function titleOf({ note }: TextSource): Saying {
+  return { id: undefined, role: undefined, timestamp: undefined, text: note };
 }
 
 function takeQuery(text: string, options: SearchOptions): Query {
   if (typeof text !== "string") {
     throw new SavepointError("INVALID_ARGUMENT", `What is searched for is a text, not of type ${typeof text}.`);
   }
-  const { since, limit = 20 } = options;
+  const { since, limit = 10 } = options;
   const from = since === undefined ? Number.NEGATIVE_INFINITY : Number(since);
   if (Number.isNaN(from))
     throw new SavepointError("INVALID_ARGUMENT", "`since` is no time. Give milliseconds or a Date.");
@@ -264,9 +362,7 @@ function isConversation(name: string): boolean {
   return name.startsWith("c\t");
 }
 
-function idOf(name: string): string {
-  return conversationOfKey(name);
-}
+const idOf = conversationOfKey;
 
 /** What has one hit at most: a conversation with its title, or a session with its branches. */
 function ownerOf(name: string): string {

@@ -8,7 +8,7 @@
 import type { KeyRange } from "./key-range.js";
 
 /** Documents of one source are numbered from `source.id * DOCUMENTS` on, in order; it has no more than that. */
-export const DOCUMENTS = 2 ** 24;
+export const DOCUMENTS = 2 ** 20;
 
 /** A record as it was looked at; `sum` stands for its content, and is missing where the record is. */
 export interface Mark {
@@ -70,6 +70,9 @@ export interface TextIndex {
    * literally and in its own case, and possibly some that do not. Fewer than `limit` means that there are no more.
    */
   find(text: string, options: { readonly below: number; readonly limit: number }): Promise<number[]>;
+
+  /** Puts the index in order when much was added to it, so that finding is fast. */
+  tidy?(): Promise<void>;
 
   /** Forgets everything. */
   clear(): Promise<void>;

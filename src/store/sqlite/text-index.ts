@@ -46,6 +46,10 @@ export class SqliteTextIndex implements TextIndex {
     return (await this.#index()).find(text, options);
   }
 
+  async tidy(): Promise<void> {
+    await (await this.#index()).tidy?.();
+  }
+
   async clear(): Promise<void> {
     this.#checkOpen();
     if (this.#inMemory) return this.#inMemory.clear();

@@ -10,7 +10,7 @@ const ENDING = "\u0002\u0002";
 /** The highest code point there is: no trigram comes behind those that end with it. */
 const HIGHEST = "\u{10ffff}";
 /** More of them find hardly less, and take longer. */
-const MAX_TRIGRAMS = 24;
+const MAX_TRIGRAMS = 8;
 
 /** Drivers cut texts at NUL, and the index reads all of these as U+FFFD: as well as the halves of surrogate pairs. */
 const UNKEPT = /[\0\ufffe\uffff]|\p{Surrogate}/gu;

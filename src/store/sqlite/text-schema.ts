@@ -9,6 +9,16 @@
 import { DOCUMENTS } from "../text-index.js";
 import type { Connection } from "./connection.js";
 
+/**
+ * Documents are rows of the full-text table by their distance to this number: it is read twice as fast in the order of
+ * its rows as against it, and the highest documents are wanted first.
+ */
+export const TOP = 2 ** 50;
+
+/** The rows of a source's documents from the one numbered `from` to before the one numbered `to`. */
+const rowsOfDocuments = (from: string, to: string): string =>
+  `rowid > ${TOP} - OLD.id * ${DOCUMENTS} - ${to} AND rowid <= ${TOP} - OLD.id * ${DOCUMENTS} - ${from}`;
+
 const CREATE: readonly string[] = [
   "CREATE TABLE IF NOT EXISTS savepoint_text_mark (key TEXT PRIMARY KEY, sum INTEGER NOT NULL) WITHOUT ROWID",
   // Ids are not given again: whoever has read a source that was removed meanwhile must not take another for it.
@@ -24,12 +34,10 @@ const CREATE: readonly string[] = [
   "CREATE VIRTUAL TABLE IF NOT EXISTS savepoint_text_term USING fts5vocab('savepoint_text', 'row')",
   `CREATE TRIGGER IF NOT EXISTS savepoint_text_shorten AFTER UPDATE OF count ON savepoint_text_source
   WHEN NEW.count < OLD.count BEGIN
-    DELETE FROM savepoint_text
-    WHERE rowid >= OLD.id * ${DOCUMENTS} + NEW.count AND rowid < OLD.id * ${DOCUMENTS} + OLD.count;
+    DELETE FROM savepoint_text WHERE ${rowsOfDocuments("NEW.count", "OLD.count")};
   END`,
   `CREATE TRIGGER IF NOT EXISTS savepoint_text_remove AFTER DELETE ON savepoint_text_source BEGIN
-    DELETE FROM savepoint_text
-    WHERE rowid >= OLD.id * ${DOCUMENTS} AND rowid < OLD.id * ${DOCUMENTS} + OLD.count;
+    DELETE FROM savepoint_text WHERE ${rowsOfDocuments("0", "OLD.count")};
   END`,
 ];
 

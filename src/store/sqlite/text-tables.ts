@@ -24,11 +24,14 @@ import {
   hasTextTables,
   isWithoutFullText,
   recreateTextTables,
+  TOP,
   tryTextTables,
 } from "./text-schema.js";
 
 /** A short text that begins more different trigrams than this is so common that looking at all documents is no slower. */
 const MAX_TERMS = 64;
+/** Pages that are put in order in one transaction. */
+const TIDY_PAGES = 200;
 
 // No store writes another sum, and a larger number is more than a driver can give.
 const SUM = "CASE WHEN r.sum BETWEEN 0 AND 4294967295 THEN r.sum ELSE -1 END";
@@ -42,9 +45,10 @@ const CHANGES = `
 const SOURCES = "SELECT id, name, count, note FROM savepoint_text_source";
 const TERMS = "SELECT term FROM savepoint_text_term WHERE term BETWEEN ? AND ? LIMIT ?";
 // Some drivers bind every number as a float, and the index would not know where to begin.
-const PAGE = "rowid < CAST(? AS INTEGER) ORDER BY rowid DESC LIMIT ?";
-const ALL = `SELECT rowid AS number FROM savepoint_text WHERE ${PAGE}`;
-const MATCHING = `SELECT rowid AS number FROM savepoint_text WHERE savepoint_text MATCH ? AND ${PAGE}`;
+const PAGE = `rowid > ${TOP} - CAST(? AS INTEGER) ORDER BY rowid LIMIT ?`;
+const ALL = `SELECT ${TOP} - rowid AS number FROM savepoint_text WHERE ${PAGE}`;
+const MATCHING = `SELECT ${TOP} - rowid AS number FROM savepoint_text WHERE savepoint_text MATCH ? AND ${PAGE}`;
+const MERGE = "INSERT INTO savepoint_text (savepoint_text, rank) VALUES ('merge', ?)";
 const ADD = "INSERT INTO savepoint_text (rowid, text) VALUES (?, ?)";
 const MARK = `INSERT OR REPLACE INTO savepoint_text_mark (key, sum)
   SELECT value ->> 0, value ->> 1 FROM json_each(?)`;
@@ -103,8 +107,10 @@ export class TextTables implements TextIndex {
         marks.filter(({ sum }) => sum !== undefined),
         marks.filter(({ sum }) => sum === undefined),
       ];
-      // After all sources: a statement that may run a trigger has what is gathered in memory written out.
-      for (const [number, text] of documents) this.#connection.run(ADD, number, text);
+      // After all sources: a statement that may run a trigger has what is gathered in memory written out. So has a row
+      // that comes before the last one.
+      documents.sort(([a], [b]) => b - a);
+      for (const [number, text] of documents) this.#connection.run(ADD, TOP - number, text);
       if (noted.length > 0) this.#connection.run(MARK, JSON.stringify(noted.map(({ key, sum }) => [key, sum])));
       if (gone.length > 0) this.#connection.run(UNMARK, JSON.stringify(gone.map(({ key }) => key)));
       return true;
@@ -123,6 +129,18 @@ export class TextTables implements TextIndex {
     });
   }
 
+  async tidy(): Promise<void> {
+    // First all parts of the index are told to become one; then that is done, a little at a time.
+    for (let pages = -TIDY_PAGES; ; pages = TIDY_PAGES) {
+      const changed = await this.#write(() => {
+        const before = this.#changes();
+        this.#connection.run(MERGE, pages);
+        return this.#changes() - before;
+      });
+      if (changed < 2) return;
+    }
+  }
+
   async clear(): Promise<void> {
     await this.#write(() => recreateTextTables(this.#connection));
   }
@@ -130,8 +148,12 @@ export class TextTables implements TextIndex {
   /** Another one whenever anything was written, by anybody: one number counts what others did, the other what we did. */
   #moment(ranges: readonly KeyRange[]): string {
     const others = this.#connection.row<{ data_version: number }>("PRAGMA data_version")?.data_version;
-    const own = this.#connection.row<{ changes: number }>("SELECT total_changes() AS changes")?.changes;
-    return JSON.stringify([others, own, ranges]);
+    return JSON.stringify([others, this.#changes(), ranges]);
+  }
+
+  /** How many rows this connection has changed so far. */
+  #changes(): number {
+    return this.#connection.row<{ changes: number }>("SELECT total_changes() AS changes")?.changes ?? 0;
   }
 
   #look(ranges: readonly KeyRange[], limit: number): Mark[] {

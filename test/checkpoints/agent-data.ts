@@ -1,0 +1,62 @@
+/** What tests of whole-agent checkpoints need: an agent with conversations, and all there is of one, as one value. */
+import { type AgentToSave, type Conversation, message, type OpenOptions, type Savepoint } from "../../src/index.js";
+
+export const AGENT = "agent-1";
+
+/** Files of tests need not outlive a power cut. */
+export const FAST: OpenOptions = { durability: "process" };
+
+export async function saveAgent(sp: Savepoint, counter: number, more: Partial<AgentToSave> = {}): Promise<void> {
+  await sp.agents.save({ id: AGENT, name: "Test", state: { counter }, ...more });
+}
+
+export async function talk(sp: Savepoint, id: string, ...texts: string[]): Promise<void> {
+  await sp.conversations.append(
+    id,
+    texts.map((text) => message.user(text)),
+  );
+}
+
+/** Makes a conversation of the agent. */
+export async function begin(sp: Savepoint, id: string, ...texts: string[]): Promise<void> {
+  await sp.conversations.create({ id, agent: AGENT, messages: texts.map((text) => message.user(text)) });
+}
+
+export async function texts(sp: Savepoint, id: string, at?: string): Promise<string[] | undefined> {
+  const loaded = await sp.conversations.load(id, at === undefined ? {} : { at });
+  return loaded?.messages.map(({ content }) => content);
+}
+
+/** All there is of an agent and its conversations, but what going back must not bring back: version and time of change. */
+export interface Everything {
+  readonly agent: Record<string, unknown> | undefined;
+  readonly conversations: Record<string, Conversation>;
+}
+
+export async function everythingOf(sp: Savepoint, agent = AGENT): Promise<Everything> {
+  const conversations: Record<string, Conversation> = {};
+  for await (const { id } of sp.conversations.list({ agent })) {
+    const loaded = await sp.conversations.load(id);
+    if (loaded) conversations[id] = loaded;
+  }
+  const loaded = await sp.agents.load(agent);
+  if (!loaded) return { agent: undefined, conversations };
+  const { version: _version, modifiedAt: _modifiedAt, activeConversations, ...rest } = loaded;
+  return { agent: { ...rest, active: activeConversations.toSorted() }, conversations };
+}
+
+/** The ids of checkpoints, as a listing gives them. */
+export async function idsIn(listing: AsyncIterable<{ readonly id: string }>): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const { id } of listing) ids.push(id);
+  return ids;
+}
+
+/** A clock that fails when it is asked too often: what never ends, ends. */
+export function patientClock(questions = 5_000): () => number {
+  let asked = 0;
+  return () => {
+    if (++asked > questions) throw new Error("It went on and on.");
+    return Date.now();
+  };
+}
