@@ -5,7 +5,7 @@ export {
   type SavepointErrorDetails,
   type SavepointErrorOptions,
 } from "./errors.js";
-export type { CreateCheckpointOptions, RestorePlan } from "./model/agent-checkpoints.js";
+export type { CreateCheckpointOptions } from "./model/agent-checkpoints.js";
 export { Agents, type SaveAgentOptions } from "./model/agents.js";
 export {
   type AutoCheckpointOptions,
@@ -69,6 +69,7 @@ export type { AgentMigrations, Migration } from "./model/migrations.js";
 export type { AutoPolicy } from "./model/records.js";
 export type { EffectKind, LoopVerdict, RunEvent, RunEventOf, RunEventType } from "./model/run-events.js";
 export type { Question } from "./model/run-records.js";
+export type { RestoredConversation, RestorePlan } from "./model/restore.js";
 export type { AgentFields, AgentToSave, SavedAgent, SavedAgentInfo } from "./model/saved-agent.js";
 export type { ConversationHit, SearchHit, SearchOptions } from "./model/search.js";
 export type { Stats } from "./model/stats.js";

@@ -14,6 +14,7 @@ import { findStore } from "./model/find-store.js";
 import { checkId, createIdSource } from "./model/ids.js";
 import { type AgentMigrations, Migrations } from "./model/migrations.js";
 import { NumberSource } from "./model/numbers.js";
+import { Restore } from "./model/restore.js";
 import { Search, type SearchHit, type SearchOptions } from "./model/search.js";
 import { Session, type SessionHost } from "./model/session.js";
 import type { SessionOptions } from "./model/session-options.js";
@@ -116,17 +117,25 @@ export class Savepoint implements AsyncDisposable {
     };
     const reset = (sessionId: string): void => cursors.resetSession(sessionId);
     const writer = new ConversationWriter(context, numbers);
-    const agents = new AgentCheckpoints(context, cursors, numbers, migrations);
+    const agents = new AgentCheckpoints(context, cursors, migrations);
     this.#search = new Search(context);
     this.sessions = new Sessions(open, forget);
     this.checkpoints = new Checkpoints({
       open,
       agents,
+      restore: (agent) => new Restore(agents.line(agent), cursors, numbers),
       session: (id, branch) => this.session(id, { branch }),
       reset,
-      forgetConversations: () => writer.forget(),
     });
-    this.autoCheckpoints = new AutoCheckpoints({ open, numbers, agents, checkpoints: this.checkpoints, reset });
+    this.autoCheckpoints = new AutoCheckpoints({
+      open,
+      events: context.events,
+      numbers,
+      agents,
+      checkpoints: this.checkpoints,
+      session: (id, branch) => this.session(id, { branch }),
+      reset,
+    });
     this.agents = new Agents({
       open,
       cursors,

@@ -13,7 +13,7 @@ import type { Context } from "./context.js";
 import type { Cursors } from "./cursors.js";
 import { agentLine } from "./keys.js";
 import { findWhole } from "./latest.js";
-import { migrateIfDeclared, type MigrationPlan } from "./migrations.js";
+import { migrateIfDeclared, type MigrationPlan, tooOld } from "./migrations.js";
 import { decodeMetadata, MAIN, type Row } from "./records.js";
 import { type TakenOptions, takeOptions } from "./save-options.js";
 import type { SavedAgentInfo, TakenAgent } from "./saved-agent.js";
@@ -41,12 +41,14 @@ export interface LineMetadata {
   readonly own: Record<string, unknown>;
 }
 
-/** An agent as it was read. */
+/** An agent as it is stored: its state may be of an earlier version. */
 export interface FoundAgent {
   readonly info: SavedAgentInfo;
   readonly metadata: LineMetadata;
   readonly state: LineState;
   readonly row: Row;
+  /** The newest version, by its id: another one than the row's, if that is damaged. */
+  readonly headId: string | undefined;
   /** The highest version that it has had. */
   readonly version: number;
   readonly skipped: readonly SkippedCheckpoint[];
@@ -78,14 +80,24 @@ export class AgentLine {
     this.#plan = plan;
   }
 
-  /** How many migrations the state of this agent has been through when it is saved. */
+  /** How many migrations the state of this agent has been through when it is saved. Refuses what is too new. */
   schemaAfter(before: number): number {
-    return Math.max(before, this.#plan.agent.length);
+    const known = this.#plan.agent.length;
+    if (known > 0 && before > known) throw tooOld(describeSession(this.reader.sessionId), before, known);
+    return Math.max(before, known);
   }
 
-  /** The newest whole version of the agent, its state brought up to date; `undefined` if it was never saved. */
+  /** The newest whole version of the agent; `undefined` if it was never saved. */
   async load(): Promise<FoundAgent | undefined> {
-    return this.#exclusive((cursor) => this.#find(cursor));
+    return this.#retry(() => this.#exclusive((cursor) => this.#find(cursor)));
+  }
+
+  /** The same agent with its state brought up to date. */
+  async migrate(found: FoundAgent): Promise<FoundAgent> {
+    const { schema } = found.metadata.agent;
+    const whose = describeSession(this.reader.sessionId);
+    const state = await migrateIfDeclared(whose, this.#plan.agent, schema, found.state.state);
+    return { ...found, state: { ...found.state, state } };
   }
 
   async #find(cursor: BranchCursor): Promise<FoundAgent | undefined> {
@@ -96,39 +108,38 @@ export class AgentLine {
     const { info, shadow, skipped } = found;
     const row = head?.seq === info.seq ? head : await this.#row(info);
     const metadata = toLineMetadata(row, this.reader);
-    const stored = shadowToValue(shadow, registry) as LineState;
-    const { schema } = metadata.agent;
-    const migrated = await migrateIfDeclared(
-      describeSession(agentLine(this.id)),
-      this.#plan.agent,
-      schema,
-      stored.state,
-    );
-    const state = { ...stored, state: migrated };
+    const state = shadowToValue(shadow, registry) as LineState;
     const version = Math.max(metadata.agent.version, head ? toLineMetadata(head, this.reader).agent.version : 0);
-    return { info: toAgentInfo(this.id, row, metadata), metadata, state, row, version, skipped };
+    return { info: toAgentInfo(this.id, row, metadata), metadata, state, row, headId: head?.id, version, skipped };
   }
 
   /**
    * Saves what `make` makes of the agent as it is. It is asked again if somebody else saves it meanwhile.
    *
-   * @param make gets `undefined` where the agent was never saved
+   * @param make gets `undefined` where the agent was never saved; and the highest version that it has had
    * @param overwrite is it all the same what was there? Then it may be damaged, and counts as never saved
    */
   async save(
-    make: (found: FoundAgent | undefined) => Promise<LineChange> | LineChange,
+    make: (found: FoundAgent | undefined, version: number) => Promise<LineChange> | LineChange,
     overwrite = false,
   ): Promise<CheckpointInfo> {
+    return this.#retry(() =>
+      this.#exclusive(async (cursor) => {
+        const found = await this.#find(cursor).catch((error: unknown) => {
+          if (overwrite && isSavepointError(error, "DAMAGED") && cursor.head) return undefined;
+          throw error;
+        });
+        const { head } = cursor;
+        const version = found?.version ?? (head ? toLineMetadata(head, this.reader).agent.version : 0);
+        return this.#commit(cursor, head?.id, found, await make(found, version));
+      }),
+    );
+  }
+
+  async #retry<T>(attempt: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#exclusive(async (cursor) => {
-          const found = await this.#find(cursor).catch((error: unknown) => {
-            if (overwrite && isSavepointError(error, "DAMAGED") && cursor.head) return undefined;
-            throw error;
-          });
-          const head = cursor.head?.id;
-          return this.#commit(cursor, head, found, await make(found));
-        });
+        return await attempt();
       } catch (error) {
         if (!(error instanceof LineMoved) || tries === MAX_TRIES) throw error;
       }

@@ -79,9 +79,9 @@ export class Agents {
     checkId(id, "agent id");
     // The caller's own objects may change before they are saved.
     const fixed = typeof change === "function" ? undefined : takeAgent(id, { name: "", ...change }, registry);
-    const make = (found: FoundAgent | undefined): TakenAgent => {
+    const make = async (found: FoundAgent | undefined): Promise<TakenAgent> => {
       if (!found) throw agentNotFound(id);
-      const current = toAgent(found, []);
+      const current = toAgent(await this.#line(id).migrate(found), []);
       const fields =
         typeof change === "function" ? change(current as SavedAgent<State>) : pick(fixed as TakenAgent, change);
       if (typeof fields !== "object" || fields === null || fields instanceof Promise) throw notFields(id);
@@ -92,8 +92,10 @@ export class Agents {
 
   /** An agent with its state; `undefined` if there is none. */
   async load<State = Record<string, unknown>>(id: string): Promise<SavedAgent<State> | undefined> {
-    const found = await this.#line(checkId(id, "agent id")).load();
-    return found && (toAgent(found, await this.#activeConversations(id)) as SavedAgent<State>);
+    const line = this.#line(checkId(id, "agent id"));
+    const found = await line.load();
+    if (!found) return undefined;
+    return toAgent(await line.migrate(found), await this.#activeConversations(id)) as SavedAgent<State>;
   }
 
   /** The agents without their states, in the order of their ids. */
@@ -113,7 +115,7 @@ export class Agents {
 
   async #write(
     id: string,
-    make: (found: FoundAgent | undefined) => TakenAgent,
+    make: (found: FoundAgent | undefined) => Promise<TakenAgent> | TakenAgent,
     { expectedVersion }: SaveAgentOptions,
     overwrite: boolean,
   ): Promise<SavedAgentInfo> {
@@ -121,11 +123,10 @@ export class Agents {
     const line = this.#line(id);
     await this.#beforeMigration(line);
     let saved: SavedAgentInfo | undefined;
-    const info = await line.save((found): LineChange => {
-      const version = found?.version ?? 0;
+    const info = await line.save(async (found, version): Promise<LineChange> => {
       if (expectedVersion !== undefined && expectedVersion !== version)
         throw otherVersion(id, version, expectedVersion);
-      const taken = make(found);
+      const taken = await make(found);
       const { name, type, capabilities, metadata } = taken;
       const createdAt = found?.info.createdAt ?? now();
       const agent = { name, type, capabilities, metadata, createdAt, version: version + 1 };

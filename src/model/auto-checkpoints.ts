@@ -8,10 +8,11 @@ import { type Duration, MAX_TIMER, toMilliseconds } from "../store/duration.js";
 import type { AgentCheckpoints } from "./agent-checkpoints.js";
 import type { Checkpoints } from "./checkpoints.js";
 import type { Context } from "./context.js";
+import type { Events } from "./events.js";
 import { checkId } from "./ids.js";
 import { agentLine, numberKey, sessionKey } from "./keys.js";
 import type { NumberSource } from "./numbers.js";
-import { type AutoPolicy, encodeSession, type SessionRecord } from "./records.js";
+import { type AutoPolicy, encodeSession, newSession } from "./records.js";
 import { agentNotFound } from "./saved-agent.js";
 import type { Session } from "./session.js";
 import { SessionReader } from "./session-reader.js";
@@ -30,8 +31,8 @@ export interface AutoCheckpointOptions {
    */
   readonly max?: number;
   /**
-   * Take one before a conversation is deleted, checkpoints are pruned, or the agent's state is migrated. (Before going
-   * back one is always taken.)
+   * Take one before a conversation is deleted, or the agent's state is saved in a newer form. (Before going back one is
+   * always taken.)
    * @default true
    */
   readonly beforeOperations?: boolean;
@@ -53,9 +54,11 @@ const DEFAULTS: AutoPolicy = { interval: 300_000, max: 10, beforeOperations: tru
 export interface AutoCheckpointHost {
   /** @throws CLOSED */
   open(): Context;
+  readonly events: Events;
   readonly numbers: NumberSource;
   readonly agents: AgentCheckpoints;
   readonly checkpoints: Checkpoints;
+  session(id: string, branch: string): Session;
   reset(sessionId: string): void;
 }
 
@@ -89,10 +92,12 @@ export class AutoCheckpoints {
 
   /** Wants nothing any more. Returns whether something was wanted. */
   async remove(target: PolicyTarget): Promise<boolean> {
-    const reader = this.#reader(target);
-    if (!(await reader.session())?.record.policy) return false;
-    await this.#write(reader, target, () => undefined);
-    return true;
+    let removed = false;
+    await this.#write(this.#reader(target), target, (before) => {
+      removed = before !== undefined;
+      return undefined;
+    });
+    return removed;
   }
 
   /**
@@ -114,7 +119,8 @@ export class AutoCheckpoints {
       const { interval } = (await this.load(policyTarget)) ?? (await this.set(policyTarget));
       timer.schedule(interval);
     } catch (error) {
-      this.#timers.delete(name);
+      // By now it may have been stopped, and another one started.
+      if (this.#timers.get(name) === timer) this.#timers.delete(name);
       throw error;
     }
   }
@@ -147,7 +153,8 @@ export class AutoCheckpoints {
       }
     } else {
       const session = target.session as Session;
-      const latest = await session.latest();
+      // Looked at through another handle: this one must go on refusing to save over what it has not seen.
+      const latest = await this.#host.session(session.id, session.branch).latest();
       const state = target.state();
       if ((!latest || !isDeepStrictEqual(latest.state, state)) && !timer.stopped) {
         await session.save(state, { trigger: "interval", ...said });
@@ -160,7 +167,7 @@ export class AutoCheckpoints {
     const whose =
       "agent" in target ? `agent ${JSON.stringify(target.agent)}` : `session ${JSON.stringify(target.session)}`;
     const message = `an automatic checkpoint of ${whose} could not be taken; it is tried again`;
-    this.#host.open().events.emit("backgroundFailure", { message, error });
+    this.#host.events.emit("backgroundFailure", { message, error });
   }
 
   async #write(
@@ -171,9 +178,10 @@ export class AutoCheckpoints {
     const { store } = reader.context;
     for (;;) {
       const before = await reader.session();
-      if (!before && "agent" in target) throw agentNotFound(target.agent);
-      const base = before?.record ?? (await this.#newSession());
       const policy = change(before?.record.policy);
+      if (policy === before?.record.policy) return policy;
+      if (!before && "agent" in target) throw agentNotFound(target.agent);
+      const base = before?.record ?? newSession(await this.#host.numbers.next(), this.#host.open().now());
       const key = sessionKey(reader.sessionId);
       try {
         await store.commit({
@@ -189,13 +197,6 @@ export class AutoCheckpoints {
         if (!isSavepointError(error, "CONFLICT")) throw error;
       }
     }
-  }
-
-  /** A session may be told about before anything is saved in it. */
-  async #newSession(): Promise<SessionRecord> {
-    const number = await this.#host.numbers.next();
-    const createdAt = this.#host.open().now();
-    return { number, agent: undefined, createdAt, nextSeq: 0, nextTape: 1, checkpoints: 0, policy: undefined };
   }
 
   #reader(target: PolicyTarget): SessionReader {

@@ -19,7 +19,7 @@ import { rowKey } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import { newRow } from "./new-row.js";
 import type { NumberSource } from "./numbers.js";
-import type { BranchRecord, Row, RowRun, SessionRecord } from "./records.js";
+import { type BranchRecord, newSession, type Row, type RowRun, type SessionRecord } from "./records.js";
 import { type Candidate, changeShadow, replaceState, type SaveChange } from "./save-change.js";
 import { saysTheSame, type TakenOptions } from "./save-options.js";
 import { buildCommit, type BuiltCommit, type CommitParts } from "./session-commit.js";
@@ -220,14 +220,7 @@ export class BranchCursor {
       if (freezeState(before, registry)) this.#frozen = before;
     }
     const pureBefore = this.#frozen;
-    const next = change(before);
-    if (next === undefined || types.isPromise(next)) {
-      const wrong = next === undefined ? "nothing" : "a promise";
-      throw new SavepointError(
-        "INVALID_ARGUMENT",
-        `The function given to update() returned ${wrong}. Return the next state at once; wait for what it needs before you call update().`,
-      );
-    }
+    const next = checkUpdated(change(before));
     const pure = freezeState(next, registry, pureBefore);
     const head = this.#branch?.record.head?.id;
     const number = this.sessionNumber;
@@ -349,15 +342,7 @@ export class BranchCursor {
       // Another fork of this process may have taken the tape since it was planned, and told us its session.
       if (planned && sessionBefore && sessionBefore.record.nextTape !== planned.tape) throw tapeTaken(this.branchName);
       const now = context.now();
-      const base: SessionRecord = sessionBefore?.record ?? {
-        number,
-        agent: undefined,
-        createdAt: now,
-        nextSeq: 0,
-        nextTape: 1,
-        checkpoints: 0,
-        policy: undefined,
-      };
+      const base = sessionBefore?.record ?? newSession(number, now);
       const branch: BranchRecord = branchBefore?.record ??
         planned ?? {
           name: this.branchName,
@@ -459,6 +444,16 @@ export class BranchCursor {
       `Checkpoint ${JSON.stringify(options.id)} exists already, with other content. Save it under another id.`,
     );
   }
+}
+
+/** What the function given to `update` has returned, if that is a state. */
+export function checkUpdated(next: unknown): unknown {
+  if (next !== undefined && !types.isPromise(next)) return next;
+  const wrong = next === undefined ? "nothing" : "a promise";
+  throw new SavepointError(
+    "INVALID_ARGUMENT",
+    `The function given to update() returned ${wrong}. Return the next state at once; wait for what it needs before you call update().`,
+  );
 }
 
 /** What a commit was built on. */

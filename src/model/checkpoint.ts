@@ -49,8 +49,8 @@ export interface CheckpointInfo {
   readonly metadata: Readonly<Record<string, unknown>>;
   /** Pinned ones are never pruned. */
   readonly pinned: boolean;
-  /** How many migrations of its agent's the state has been through. */
-  readonly version: number;
+  /** How many migrations of its agent's the state has been through, where whoever saved it has declared any. */
+  readonly version: number | undefined;
   /** Bytes of the whole state, as one JSON text. */
   readonly stateBytes: number;
   /** Bytes that saving it added to the store. */

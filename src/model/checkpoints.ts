@@ -1,6 +1,6 @@
 /** All checkpoints of a store: those of sessions, and those of whole agents. */
 import { SavepointError } from "../errors.js";
-import type { AgentCheckpoints, CreateCheckpointOptions, RestorePlan } from "./agent-checkpoints.js";
+import type { AgentCheckpoints, CreateCheckpointOptions } from "./agent-checkpoints.js";
 import type { AgentCheckpoint, AgentCheckpointInfo, Checkpoint, CheckpointInfo, CheckpointKind } from "./checkpoint.js";
 import { type FoundCheckpoint, findCheckpoint } from "./find-checkpoint.js";
 import type { Context } from "./context.js";
@@ -8,6 +8,7 @@ import { type CheckpointFilter, walkCheckpoints } from "./list-checkpoints.js";
 import { createListing, type Listing, take } from "./listing.js";
 import { type BranchRecord, MAIN, type Row } from "./records.js";
 import { pruneAutomatic, removeCheckpoints, stillNeeded } from "./remove-checkpoints.js";
+import type { Restore, RestorePlan } from "./restore.js";
 import type { Session } from "./session.js";
 
 /** What the checkpoints need of the Savepoint they belong to. */
@@ -15,11 +16,10 @@ export interface CheckpointHost {
   /** @throws CLOSED */
   open(): Context;
   readonly agents: AgentCheckpoints;
+  restore(agent: string): Restore;
   session(id: string, branch: string): Session;
   /** Told that the records of a session were changed by other means than a save. */
   reset(sessionId: string): void;
-  /** Told that conversations were changed by other means than the writer's. */
-  forgetConversations(): void;
 }
 
 export type AnyCheckpointInfo = CheckpointInfo | AgentCheckpointInfo;
@@ -103,10 +103,8 @@ export class Checkpoints {
     if (!found) throw notFound(id);
     if (found.agent === undefined) return this.#rewind(found, options.dryRun ?? false);
     const { agent, number, row } = found;
-    if (options.dryRun) return this.#host.agents.plan(agent, number, row);
-    const { plan, checkpoint, before, stale } = await this.#host.agents.restore(agent, number, row);
-    this.#host.forgetConversations();
-    for (const each of stale) await this.delete(each);
+    if (options.dryRun) return this.#host.restore(agent).plan(number, row);
+    const { plan, checkpoint, before } = await this.#host.restore(agent).restore(number, row);
     await this.#prune(agent);
     return { ...plan, checkpoint, before };
   }
@@ -127,6 +125,10 @@ export class Checkpoints {
       }
       if (head.record.held) throw stillNeeded(reader.sessionId, row, "its session is being run");
       if (head.record.hidden) throw stillNeeded(reader.sessionId, row, "it is where its session goes on from");
+      const parent = head.record.head?.parent;
+      if (found.agent === undefined && parent !== undefined && !checkpoints.rows.some(({ seq }) => seq === parent)) {
+        throw stillNeeded(reader.sessionId, row, "the one before it cannot be read, and the session would seem empty");
+      }
       return { rows: own, branches: [withoutHead(head.record, checkpoints.rows, found.agent !== undefined)] };
     });
     this.#host.reset(reader.sessionId);
@@ -135,7 +137,7 @@ export class Checkpoints {
 
   /** Removes the automatic checkpoints of an agent that are too many for its policy. */
   async #prune(agent: string): Promise<void> {
-    const reader = this.#host.agents.reader(agent);
+    const { reader } = this.#host.agents.line(agent);
     const { policy } = (await reader.session())?.record ?? {};
     if (policy && (await pruneAutomatic(reader, policy.max))) this.#host.reset(reader.sessionId);
   }

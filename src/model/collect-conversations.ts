@@ -1,13 +1,14 @@
 /**
  * Garbage collection of conversations: frees messages that neither their conversation nor a checkpoint of its agent has.
  *
- * Safe while any process writes: conversations are read before the checkpoints and after them. What is cut off a
- * conversation is in a checkpoint first if anybody wants it back, and what comes back comes from a checkpoint; so whatever
- * is needed was seen in one of the three. What is appended meanwhile is numbered above what was read, and not looked at.
+ * Safe while any process writes. What comes back to a conversation comes from a checkpoint, with a new checkpoint in the
+ * same commit; so checkpoints and conversations are marked until no checkpoint has come meanwhile, and then whoever needs
+ * a message now has been seen. What is appended is numbered above what was read first, and not looked at.
  */
 import { isSavepointError } from "../errors.js";
 import type { Unreadable } from "../state/decode.js";
 import { parseRefs, type Piece } from "../state/refs.js";
+import type { Shadow } from "../state/shadow.js";
 import { shadowToValue } from "../state/value.js";
 import { scan } from "../store/scan.js";
 import { type KeyRange, prefixRange } from "../store/store.js";
@@ -20,6 +21,8 @@ import { listedConversation } from "./conversation-writer.js";
 import { Intervals } from "./intervals.js";
 import {
   agentLine,
+  ALL_AGENT_CONVERSATIONS,
+  ALL_GONE_CONVERSATIONS,
   conversationsOf,
   goneConversationKey,
   goneConversationsOf,
@@ -39,7 +42,7 @@ export class Unmarkable extends Error {
 /** The agents that have, or had, conversations; `""` for those that belong to none. */
 export async function agentsWithConversations(context: Context): Promise<string[]> {
   const agents = new Set<string>();
-  for (const range of [prefixRange("k\t"), prefixRange("y\t")]) {
+  for (const range of [ALL_AGENT_CONVERSATIONS, ALL_GONE_CONVERSATIONS]) {
     for await (const agent of agentsIn(context, range)) agents.add(agent);
   }
   return [...agents];
@@ -80,8 +83,11 @@ export async function collectConversations(
   const counters = await markConversations(context, agent, mark);
   const gone: number[] = [];
   for await (const { key } of scan(store, goneConversationsOf(agent))) gone.push(lastNumberOf(key));
-  await markCheckpoints(context, agent, mark);
-  await markConversations(context, agent, mark);
+  const checkpoints = new CheckpointMarks(context, agent, mark);
+  do {
+    await checkpoints.markNew();
+    await markConversations(context, agent, mark);
+  } while (await checkpoints.hasNew());
   for (const [number, intervals] of live) await markBlobs(context, number, intervals, blobs);
 
   const freed = { items: 0, bytes: 0 };
@@ -120,29 +126,50 @@ async function markConversations(
   return counters;
 }
 
-/** Marks what the checkpoints of an agent have of its conversations. */
-async function markCheckpoints(
-  context: Context,
-  agent: string,
-  mark: (pieces: readonly Piece[]) => void,
-): Promise<void> {
-  const reader = new SessionReader(context, agentLine(agent));
-  const number = (await reader.session())?.record.number;
-  if (number === undefined) return;
-  const seen = new Set<string>();
-  for await (const row of reader.allRows(number, false)) {
-    if ("unreadable" in row) throw new Unmarkable(row);
-    const shadow = await loadShadow(reader, number, row).catch((error: unknown) => {
-      // Deleted meanwhile: what it had, nobody needs for its sake.
-      if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
-      throw error;
-    });
-    if (shadow === undefined) continue;
-    const { conversations } = shadowToValue(shadow, context.registry) as LineState;
+/** Marks what the checkpoints of an agent have of its conversations, as they come. */
+class CheckpointMarks {
+  readonly #reader: SessionReader;
+  readonly #agent: string;
+  readonly #mark: (pieces: readonly Piece[]) => void;
+  /** Most conversations are the same in most checkpoints. */
+  readonly #seen = new Set<string>();
+  #number: number | undefined;
+  #nextSeq = 0;
+
+  constructor(context: Context, agent: string, mark: (pieces: readonly Piece[]) => void) {
+    this.#reader = new SessionReader(context, agentLine(agent));
+    this.#agent = agent;
+    this.#mark = mark;
+  }
+
+  async hasNew(): Promise<boolean> {
+    const { number, nextSeq = 0 } = (await this.#reader.session())?.record ?? {};
+    return number !== this.#number || nextSeq !== this.#nextSeq;
+  }
+
+  /** Marks those that have come since it was last asked. */
+  async markNew(): Promise<void> {
+    const { number, nextSeq = 0 } = (await this.#reader.session())?.record ?? {};
+    const from = number === this.#number ? this.#nextSeq : 0;
+    this.#number = number;
+    this.#nextSeq = nextSeq;
+    if (number === undefined) return;
+    for await (const row of this.#reader.allRows(number, false, from)) {
+      if ("unreadable" in row) throw new Unmarkable(row);
+      const shadow = await loadShadow(this.#reader, number, row).catch((error: unknown) => {
+        // Deleted meanwhile: what it had, nobody needs for its sake.
+        if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
+        throw error;
+      });
+      if (shadow !== undefined) this.#markRow(shadow);
+    }
+  }
+
+  #markRow(shadow: Shadow): void {
+    const { conversations } = shadowToValue(shadow, this.#reader.context.registry) as LineState;
     for (const entry of Object.values(conversations)) {
-      // Most conversations are the same in most checkpoints.
-      if (!seen.has(entry)) mark(piecesOfEntry(decodeEntry(entry, agent)));
-      seen.add(entry);
+      if (!this.#seen.has(entry)) this.#mark(piecesOfEntry(decodeEntry(entry, this.#agent)));
+      this.#seen.add(entry);
     }
   }
 }

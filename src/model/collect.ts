@@ -1,5 +1,6 @@
 /**
- * Garbage collection: frees the items and blobs that no checkpoint reaches. It reads rows and refs, never states.
+ * Garbage collection: frees the items and blobs that no checkpoint reaches. It reads rows and refs, never the states of
+ * sessions; conversations are collected by collect-conversations.ts.
  *
  * It is safe while any process saves, because of three orders. Tapes are listed before branches, and a tape's first items
  * come with its branch's record: a listed tape without a branch has no writer any more. Item counters are read before

@@ -6,7 +6,12 @@ import type { Piece } from "../state/refs.js";
 import { scan } from "../store/scan.js";
 import type { Context } from "./context.js";
 import type { ConversationInfo } from "./conversation.js";
-import { readConversations, type StoredConversation, toConversationInfo } from "./conversation-reader.js";
+import {
+  type DamagedConversation,
+  readConversations,
+  type StoredConversation,
+  toConversationInfo,
+} from "./conversation-reader.js";
 import { type ConversationRecord, decodeConversation, encodeConversation, piecesOf } from "./conversation-records.js";
 import { listedConversation } from "./conversation-writer.js";
 import { SavepointError } from "../errors.js";
@@ -20,9 +25,12 @@ export interface EnteredConversation {
   readonly firstTitle: string | undefined;
 }
 
-/** Its record with all its ranges and without its agent, when its last message came, and its first title. */
+/**
+ * Its record with all its ranges, when its last message came, and its first title. Without its agent and its number: one
+ * that was deleted and has come back under another number is the same.
+ */
 export function encodeEntry({ record, items, lastMessageAt, firstTitle }: StoredConversation): string {
-  const whole = { ...record, agent: undefined, base: piecesOf(record, items), from: 0 };
+  const whole = { ...record, number: 0, agent: undefined, base: piecesOf(record, items), from: 0 };
   const title = firstTitle === undefined ? "" : JSON.stringify(firstTitle);
   return `${encodeConversation(whole)}\n${lastMessageAt}\n${title}`;
 }
@@ -46,24 +54,62 @@ export function toEnteredInfo(id: string, entered: EnteredConversation, context:
   return toConversationInfo({ id, record, value: "", items: 0, lastMessageAt, firstTitle }, context);
 }
 
-/** All conversations of an agent as they are at one moment. One that cannot be read is `DAMAGED`: it would be missing. */
-export async function readAgentConversations(context: Context, agent: string): Promise<StoredConversation[]> {
-  const ids: string[] = [];
-  for await (const record of scan(context.store, conversationsOf(agent))) {
-    if ("value" in record) ids.push(listedConversation(record.value).id);
-    else throw unreadableConversation(agent, record.unreadable);
-  }
-  const found = await readConversations(context, ids);
-  return found.flatMap((conversation) => {
-    if (conversation && "unreadable" in conversation) throw unreadableConversation(agent, conversation.unreadable);
-    return conversation?.record.agent === agent ? [conversation] : [];
-  });
+/** The conversations of an agent. */
+export interface AgentConversations {
+  readonly whole: readonly StoredConversation[];
+  readonly damaged: readonly DamagedConversation[];
 }
 
-function unreadableConversation(agent: string, reason: string): SavepointError<"DAMAGED"> {
+/** Conversations come and go all the time; more often than that, something else is wrong. */
+const MAX_TRIES = 50;
+
+/** All conversations of an agent as they are at one moment. */
+export async function readAgentConversations(context: Context, agent: string): Promise<AgentConversations> {
+  let list = await readList(context, agent);
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    const found = await readConversations(
+      context,
+      list.map(({ id }) => id),
+    );
+    // If the list is the same before and after, it is that of the moment when they were read.
+    const again = await readList(context, agent);
+    if (JSON.stringify(again) === JSON.stringify(list)) return sortOut(found, agent);
+    list = again;
+  }
+  throw new SavepointError(
+    "BUSY",
+    `The conversations of agent ${JSON.stringify(agent)} could not be read at one moment: others were made or deleted each of ${MAX_TRIES} times. Try again.`,
+  );
+}
+
+async function readList({ store }: Context, agent: string): Promise<{ key: string; id: string }[]> {
+  const list: { key: string; id: string }[] = [];
+  for await (const record of scan(store, conversationsOf(agent))) {
+    if (!("value" in record)) throw unreadableConversation(agent, record.unreadable);
+    list.push({ key: record.key, id: listedConversation(record.value).id });
+  }
+  return list;
+}
+
+function sortOut(
+  found: readonly (StoredConversation | DamagedConversation | undefined)[],
+  agent: string,
+): AgentConversations {
+  const whole: StoredConversation[] = [];
+  const damaged: DamagedConversation[] = [];
+  for (const conversation of found) {
+    if (!conversation) continue;
+    if ("unreadable" in conversation) damaged.push(conversation);
+    else if (conversation.record.agent === agent) whole.push(conversation);
+  }
+  return { whole, damaged };
+}
+
+/** What a checkpoint of an agent cannot be taken over: it would be incomplete. */
+export function unreadableConversation(agent: string, reason: string): SavepointError<"DAMAGED"> {
   return new SavepointError(
     "DAMAGED",
-    `A conversation of agent ${JSON.stringify(agent)} cannot be read: ${reason}. Without it a checkpoint would be incomplete; delete the conversation, or repair the store.`,
+    `A conversation of agent ${JSON.stringify(agent)} cannot be read: ${reason}. Without it a checkpoint would be incomplete: restore one that has it, or delete it.`,
     { details: { agent } },
   );
 }

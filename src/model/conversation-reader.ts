@@ -186,10 +186,10 @@ export function reportDamage({ events }: Context, conversationId: string, reason
   events.emit("damage", { sessionId: undefined, conversationId, checkpointId: undefined, seq: undefined, reason });
 }
 
-function damagedConversation({ id, unreadable }: DamagedConversation): SavepointError<"DAMAGED"> {
+export function damagedConversation({ id, unreadable }: DamagedConversation): SavepointError<"DAMAGED"> {
   return new SavepointError(
     "DAMAGED",
-    `Conversation ${JSON.stringify(id)} is damaged: ${unreadable}. Restore a checkpoint of its agent, or a backup.`,
+    `Conversation ${JSON.stringify(id)} is damaged: ${unreadable}. Restore a checkpoint of its agent, or delete it.`,
     { details: { conversationId: id } },
   );
 }

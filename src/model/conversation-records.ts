@@ -25,7 +25,7 @@ export interface ConversationRecord {
   readonly from: number;
 }
 
-interface StoredConversation {
+interface StoredFields {
   n: number;
   a?: string | undefined;
   t: number;
@@ -39,7 +39,7 @@ interface StoredConversation {
 
 export function encodeConversation(record: ConversationRecord): string {
   const { number, agent, createdAt, title, tags, archived, metadata, base, from } = record;
-  const stored: StoredConversation = {
+  const stored: StoredFields = {
     n: number,
     a: agent,
     t: createdAt,
@@ -54,7 +54,7 @@ export function encodeConversation(record: ConversationRecord): string {
 }
 
 export function decodeConversation(value: string): ConversationRecord {
-  const { n, a, t, i, g = [], x, m, b = "", f = 0 } = JSON.parse(value) as StoredConversation;
+  const { n, a, t, i, g = [], x, m, b = "", f = 0 } = JSON.parse(value) as StoredFields;
   return {
     number: n,
     agent: a,

@@ -4,12 +4,18 @@
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Piece } from "../state/refs.js";
-import type { Commit, Put } from "../store/store.js";
+import { scan } from "../store/scan.js";
+import type { Check, Commit, Frame, Put } from "../store/store.js";
 import { freeRemains } from "./clear.js";
 import { isFailedOver } from "./conflicts.js";
 import type { Context } from "./context.js";
 import type { ConversationEntry, ConversationOptions } from "./conversation.js";
-import { readConversation, type StoredConversation } from "./conversation-reader.js";
+import {
+  damagedConversation,
+  readConversation,
+  readConversations,
+  type StoredConversation,
+} from "./conversation-reader.js";
 import {
   type ConversationRecord,
   encodeConversation,
@@ -20,12 +26,15 @@ import {
 import { checkId } from "./ids.js";
 import {
   agentConversationKey,
+  agentOfListed,
+  ALL_AGENT_CONVERSATIONS,
   conversationKey,
   conversationNumberKey,
   deadKey,
   firstTitleKey,
   goneConversationKey,
   lastMessageKey,
+  lastNumberOf,
   messageCounterKey,
   messageTape,
   partsOfConversation,
@@ -52,8 +61,8 @@ export interface TakenConversation {
 export class ConversationWriter {
   readonly #context: Context;
   readonly #numbers: NumberSource;
-  /** By id: the number, and whether it has a title. */
-  readonly #known = new Map<string, { readonly number: number; titled: boolean }>();
+  /** Their numbers, by id. */
+  readonly #known = new Map<string, number>();
 
   constructor(context: Context, numbers: NumberSource) {
     this.#context = context;
@@ -64,19 +73,20 @@ export class ConversationWriter {
   async create(taken: TakenConversation, messages: readonly unknown[]): Promise<string> {
     const { registry, store } = this.#context;
     const now = this.#context.now();
+    // All that is taken from the messages is taken now: the objects are the caller's own.
     const encoded = encodeMessages(messages, now, registry);
+    const entries = describeAll(messages, () => now);
     const number = await this.#numbers.next();
     const id = taken.id ?? this.#context.newId({ number, seq: 0 });
     const { agent } = taken;
     const record: ConversationRecord = { ...taken.record, number, agent, createdAt: now, base: [], from: 0 };
-    const entries = describeAll(messages, now, number, 0);
     try {
       await store.commit({
         checks: [{ key: conversationKey(id), value: undefined }],
         puts: [
           ...recordPuts(id, record),
           { key: conversationNumberKey(number), value: id },
-          { key: messageCounterKey(id, number), value: String(messages.length) },
+          { key: messageCounterKey(id, number), value: String(entries.length) },
           ...messagePuts(id, number, entries),
         ],
         ...itemsOf(number, 0, encoded),
@@ -85,7 +95,7 @@ export class ConversationWriter {
       if (isSavepointError(error, "CONFLICT")) throw conversationExists(id, error);
       throw error;
     }
-    this.#remember(id, number, record.title !== undefined || titleOf(entries) !== undefined);
+    this.#remember(id, number);
     return id;
   }
 
@@ -93,13 +103,11 @@ export class ConversationWriter {
   async append(id: string, messages: readonly unknown[]): Promise<ConversationEntry<unknown>[]> {
     const now = this.#context.now();
     const encoded = encodeMessages(messages, now, this.#context.registry);
-    // What they say is told from the copies: the objects are the caller's own.
-    const described = describeAll(messages, now, 0, 0);
+    const described = describeAll(messages, () => now);
+    const title = titleOf(described);
     for (;;) {
-      const known = this.#known.get(id) ?? (await this.#look(id));
-      const { number } = known;
-      if (messages.length === 0) return [];
-      const title = known.titled ? undefined : titleOf(described);
+      const number = this.#known.get(id) ?? this.#remember(id, (await this.#require(id)).record.number);
+      if (described.length === 0) return [];
       try {
         const { firsts } = await this.#context.store.commit({
           checks: [{ key: messageCounterKey(id, number), exists: true }],
@@ -110,7 +118,6 @@ export class ConversationWriter {
           items: [{ tape: messageTape(number), counter: messageCounterKey(id, number), items: encoded.frames }],
           blobs: blobsOf(encoded),
         });
-        if (title !== undefined) known.titled = true;
         const first = firsts[0] as number;
         return described.map(({ message }, index) => describeEntry(message, now, { number, seq: first + index }));
       } catch (error) {
@@ -121,7 +128,12 @@ export class ConversationWriter {
     }
   }
 
-  /** Puts these messages in the place of those that are there; messages that are there already are not written again. */
+  /**
+   * Puts messages in the place of those that are there; messages that are there already are not written again.
+   *
+   * @param messages nobody else's
+   * @returns `false` where the conversation was changed since it was read
+   */
   async replace(stored: StoredConversation, taken: TakenConversation, messages: readonly unknown[]): Promise<boolean> {
     const { id, record, items } = stored;
     const { number } = record;
@@ -129,21 +141,23 @@ export class ConversationWriter {
     const encoded = encodeMessages(messages, now, this.#context.registry);
     const places = await this.#placesOf(piecesOf(record, items));
     const pieces: Piece[] = [];
-    const added: number[] = [];
-    for (const [index, frame] of encoded.frames.entries()) {
+    const times: number[] = [];
+    const added: Frame[] = [];
+    for (const frame of encoded.frames) {
       const place = places.get(contentOf(frame))?.shift();
-      if (!place) added.push(index);
-      pieces.push(place ?? { tape: number, start: items + added.length - 1, count: 1 });
+      if (!place) added.push(frame);
+      pieces.push(place?.piece ?? { tape: number, start: items + added.length - 1, count: 1 });
+      times.push(place?.time ?? now);
     }
     const joined = joinPieces(pieces);
     const anew = joined.length > MAX_PIECES;
-    const written = anew ? encoded.frames.map((_, index) => index) : added;
+    const written = anew ? encoded.frames : added;
     const end = items + written.length;
-    const all = anew ? [{ tape: number, start: items, count: messages.length }] : joined;
+    const all = anew ? [{ tape: number, start: items, count: written.length }] : joined;
     // A title that comes back as its first message gave it was not given by anybody.
     const given = taken.record.title === stored.firstTitle ? undefined : taken.record.title;
     const next = { ...record, ...taken.record, title: given, ...splitPieces(all, number, end) };
-    const entries = describeAll(messages, now, number, 0);
+    const entries = describeAll(messages, (index) => (anew ? now : (times[index] as number)));
     const title = titleOf(entries);
     const done = await this.#commitChange(stored, {
       puts: [
@@ -155,7 +169,7 @@ export class ConversationWriter {
         ...(entries.length === 0 ? [lastMessageKey(id, number)] : []),
         ...(title === undefined ? [firstTitleKey(id, number)] : []),
       ],
-      ...itemsOf(number, items, { ...encoded, frames: written.map((index) => encoded.frames[index] as never) }),
+      ...itemsOf(number, items, { ...encoded, frames: written }),
     });
     if (done) this.#known.delete(id);
     return done;
@@ -181,15 +195,15 @@ export class ConversationWriter {
   /** Returns whether there was one. Its messages stay for as long as checkpoints of its agent need them. */
   async delete(id: string): Promise<boolean> {
     for (;;) {
-      const stored = await readConversation(this.#context, id);
-      if (!stored) return false;
-      const line = sessionKey(agentLine(stored.record.agent ?? ""));
+      const found = await findRemovable(this.#context, id);
+      if (!found) return false;
+      const line = sessionKey(agentLine(found.agent ?? ""));
       const [agent] = await this.#context.store.get([line]);
-      const { deletes, puts } = removal(id, stored.record, agent !== undefined);
+      const { deletes, puts } = removal(id, found, agent !== undefined);
       try {
         await this.#context.store.commit({
           checks: [
-            { key: conversationKey(id), value: stored.value },
+            found.check,
             // If it has an agent by now, that may have a checkpoint as well.
             agent ? { key: line, exists: true } : { key: line, value: undefined },
           ],
@@ -197,7 +211,7 @@ export class ConversationWriter {
           puts,
         });
         this.#known.delete(id);
-        if (!agent) await freeRemains(this.#context, stored.record.number);
+        if (!agent) await freeRemains(this.#context, found.number);
         return true;
       } catch (error) {
         if (!isSavepointError(error, "CONFLICT")) throw error;
@@ -210,11 +224,11 @@ export class ConversationWriter {
     this.#known.clear();
   }
 
-  /** Where messages with the same content are. */
-  async #placesOf(pieces: readonly Piece[]): Promise<Map<string, Piece[]>> {
+  /** Where messages with the same content are, and when they came. */
+  async #placesOf(pieces: readonly Piece[]): Promise<Map<string, { piece: Piece; time: number }[]>> {
     const spans = pieces.map(({ tape, start, count }) => ({ tape: messageTape(tape), start, count }));
     const frames = await this.#context.store.items(spans);
-    const places = new Map<string, Piece[]>();
+    const places = new Map<string, { piece: Piece; time: number }[]>();
     let next = 0;
     for (const { tape, start, count } of pieces) {
       for (let item = start; item < start + count; item++) {
@@ -224,7 +238,7 @@ export class ConversationWriter {
         const content = contentOf(frame);
         const known = places.get(content) ?? [];
         places.set(content, known);
-        known.push({ tape, start: item, count: 1 });
+        known.push({ piece: { tape, start: item, count: 1 }, time: timeOf(frame) });
       }
     }
     return places;
@@ -247,16 +261,10 @@ export class ConversationWriter {
     }
   }
 
-  async #look(id: string): Promise<{ readonly number: number; titled: boolean }> {
-    const { record, firstTitle } = await this.#require(id);
-    return this.#remember(id, record.number, (record.title ?? firstTitle) !== undefined);
-  }
-
-  #remember(id: string, number: number, titled: boolean): { readonly number: number; titled: boolean } {
+  #remember(id: string, number: number): number {
     if (this.#known.size >= MAX_KNOWN) this.#known.clear();
-    const known = { number, titled };
-    this.#known.set(id, known);
-    return known;
+    this.#known.set(id, number);
+    return number;
   }
 
   async #require(id: string): Promise<StoredConversation> {
@@ -284,7 +292,8 @@ export function takeConversation(options: ConversationOptions<unknown>, context:
 }
 
 export function takeTitle(title: string | undefined): string | undefined {
-  if (title === undefined || typeof title === "string") return title === undefined ? undefined : toTitle(title);
+  if (title === undefined) return undefined;
+  if (typeof title === "string") return toTitle(title);
   throw new SavepointError("INVALID_ARGUMENT", `A title is a text, not of type ${typeof title}.`);
 }
 
@@ -293,10 +302,34 @@ export function takeTags(tags: readonly string[]): string[] {
   return [...new Set(tags.map((tag: string) => checkId(tag, "tag")))];
 }
 
+/** A conversation that is there, whole or damaged: what it takes to remove it. */
+export interface RemovableConversation {
+  readonly agent: string | undefined;
+  readonly number: number;
+  readonly check: Check;
+}
+
+/** The conversation with an id. A damaged one says nothing of itself, and is looked for in the lists. */
+async function findRemovable(context: Context, id: string): Promise<RemovableConversation | undefined> {
+  const [stored] = await readConversations(context, [id]);
+  const key = conversationKey(id);
+  if (!stored) return undefined;
+  if (!("unreadable" in stored)) {
+    const { agent, number } = stored.record;
+    return { agent, number, check: { key, value: stored.value } };
+  }
+  for await (const record of scan(context.store, ALL_AGENT_CONVERSATIONS)) {
+    if (!("value" in record) || listedConversation(record.value).id !== id) continue;
+    const agent = agentOfListed(record.key);
+    return { agent, number: lastNumberOf(record.key), check: { key, exists: true } };
+  }
+  throw damagedConversation(stored);
+}
+
 /** What removes a conversation. Its messages are freed when nothing needs them any more. */
 export function removal(
   id: string,
-  { agent, number }: ConversationRecord,
+  { agent, number }: Pick<ConversationRecord, "agent" | "number">,
   hasCheckpoints: boolean,
 ): { deletes: NonNullable<Commit["deletes"]>; puts: Put[] } {
   const rest = agent !== undefined && hasCheckpoints ? goneConversationKey(agent, number) : deadKey(number);
@@ -346,17 +379,20 @@ function conversationExists(id: string, cause: unknown): SavepointError<"CONFLIC
 }
 
 /** What a message says, without when it came. */
-function contentOf({ json, refs }: { json: string; refs: string }): string {
+function contentOf({ json, refs }: Frame): string {
   return `${refs}\n${json.slice(json.indexOf(",") + 1)}`;
 }
 
+function timeOf({ json }: Frame): number {
+  return Number(json.slice(1, json.indexOf(",")));
+}
+
+/** What they say, whatever their places are. */
 function describeAll(
   messages: readonly unknown[],
-  time: number,
-  number: number,
-  first: number,
+  timeOfMessage: (index: number) => number,
 ): ConversationEntry<unknown>[] {
-  return messages.map((message, index) => describeEntry(message, time, { number, seq: first + index }));
+  return messages.map((message, index) => describeEntry(message, timeOfMessage(index), { number: 0, seq: 0 }));
 }
 
 function titleOf(entries: readonly ConversationEntry<unknown>[]): string | undefined {

@@ -1,5 +1,7 @@
 /** The conversations of a store. */
-import { SavepointError } from "../errors.js";
+import { isSavepointError, SavepointError } from "../errors.js";
+import { cloneValue } from "../state/clone.js";
+import { shadowToValue } from "../state/value.js";
 import { type FoundRecord, scanPages } from "../store/scan.js";
 import type { KeyRange } from "../store/store.js";
 import type { AgentCheckpoints } from "./agent-checkpoints.js";
@@ -18,6 +20,7 @@ import {
   loadMessages,
   readable,
   readConversation,
+  readConversations,
   toConversationInfo,
 } from "./conversation-reader.js";
 import {
@@ -25,9 +28,11 @@ import {
   type ConversationWriter,
   listedConversation,
   takeConversation,
+  type TakenConversation,
   takeTags,
   takeTitle,
 } from "./conversation-writer.js";
+import { countPieces, piecesOf } from "./conversation-records.js";
 import { findCheckpoint } from "./find-checkpoint.js";
 import { checkId } from "./ids.js";
 import { ALL_CONVERSATION_NUMBERS, conversationsOf } from "./keys.js";
@@ -76,26 +81,40 @@ export class Conversations {
   async create(options: ConversationOptions<unknown> = {}): Promise<ConversationInfo> {
     const context = this.#host.open();
     const taken = takeConversation(options, context);
+    if (options.messages !== undefined && !Array.isArray(options.messages))
+      throw notAnArray("create({ messages: [...] })");
     const id = await this.#host.writer.create(taken, options.messages ?? []);
     return this.#info(id);
   }
 
   /**
    * Saves a whole conversation: makes it if there is none with that id, and otherwise puts these messages in the place of
-   * those that are there. Only messages that are new are written. What `load` gave can be given back.
+   * those that are there, also of those that others have appended since you loaded it; `expectedMessages` refuses that.
+   * Only messages that are new are written. What `load` gave can be given back.
+   *
+   * @param options.expectedMessages how many messages it must have, as it was loaded; with any other number it is `CONFLICT`
    */
-  async save(conversation: WholeConversation): Promise<ConversationInfo> {
+  async save(
+    conversation: WholeConversation,
+    options: { readonly expectedMessages?: number } = {},
+  ): Promise<ConversationInfo> {
     const context = this.#host.open();
     const taken = takeConversation(conversation, context);
     // To leave them out by mistake would throw them all away.
     if (!Array.isArray(conversation.messages)) throw notAnArray("save({ id, messages: [...] })");
-    const messages: unknown[] = [...conversation.messages];
+    // The objects are the caller's own, and may change before they are saved.
+    const messages = conversation.messages.map((message: unknown) =>
+      shadowToValue(cloneValue(message, context.registry), context.registry),
+    );
     const { id } = conversation;
+    const { expectedMessages } = options;
     for (;;) {
       const stored = await readConversation(context, checkId(id, "conversation id"));
+      const count = stored ? countPieces(piecesOf(stored.record, stored.items)) : 0;
+      if (expectedMessages !== undefined && count !== expectedMessages) throw otherCount(id, count, expectedMessages);
       if (!stored) {
-        await this.#host.writer.create(taken, messages);
-        return this.#info(id);
+        if (await this.#tryToCreate(taken, messages)) return this.#info(id);
+        continue;
       }
       const { agent } = stored.record;
       if (taken.agent !== undefined && taken.agent !== agent) throw wrongAgent(id, agent, taken.agent);
@@ -168,8 +187,9 @@ export class Conversations {
   /** Deletes a conversation. Checkpoints of its agent still have it. Returns whether there was one. */
   async delete(id: string): Promise<boolean> {
     const context = this.#host.open();
-    const stored = await readConversation(context, checkId(id, "conversation id"));
-    if (stored?.record.agent !== undefined) await this.#host.beforeDelete(stored.record.agent);
+    const [stored] = await readConversations(context, [checkId(id, "conversation id")]);
+    const agent = stored && !("unreadable" in stored) ? stored.record.agent : undefined;
+    if (agent !== undefined) await this.#host.beforeDelete(agent);
     return this.#host.writer.delete(id);
   }
 
@@ -180,6 +200,17 @@ export class Conversations {
   async search(text: string, options: SearchOptions = {}): Promise<ConversationHit[]> {
     this.#host.open();
     return this.#host.search.conversations(text, options);
+  }
+
+  /** `false` where somebody else has made it first. */
+  async #tryToCreate(taken: TakenConversation, messages: readonly unknown[]): Promise<boolean> {
+    try {
+      await this.#host.writer.create(taken, messages);
+      return true;
+    } catch (error) {
+      if (isSavepointError(error, "CONFLICT")) return false;
+      throw error;
+    }
   }
 
   /** A conversation as a checkpoint of its agent has it. */
@@ -220,6 +251,14 @@ function notOfAnAgent(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
   return new SavepointError(
     "CHECKPOINT_NOT_FOUND",
     `There is no checkpoint ${JSON.stringify(id)} of an agent. sp.checkpoints.list({ of: "agent" }) names those there are.`,
+  );
+}
+
+function otherCount(id: string, count: number, expected: number): SavepointError<"CONFLICT"> {
+  return new SavepointError(
+    "CONFLICT",
+    `Conversation ${JSON.stringify(id)} was expected to have ${expected} messages, and has ${count}. Load it and try again.`,
+    { details: { conversationId: id, messages: count, expectedMessages: expected } },
   );
 }
 

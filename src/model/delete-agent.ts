@@ -1,13 +1,12 @@
 /** Deleting an agent with all that is its. */
 import { isSavepointError } from "../errors.js";
-import { scan } from "../store/scan.js";
+import { type FoundRecord, scan } from "../store/scan.js";
 import type { Check, KeyRange, Put } from "../store/store.js";
 import { freeRemains } from "./clear.js";
 import type { Context } from "./context.js";
 import { readConversations } from "./conversation-reader.js";
-import { listedConversation } from "./conversation-writer.js";
+import { listedConversation, removal } from "./conversation-writer.js";
 import {
-  agentConversationKey,
   agentLine,
   agentSessionKey,
   branchesOf,
@@ -19,12 +18,12 @@ import {
   goneConversationsOf,
   lastNumberOf,
   numberKey,
-  partsOfConversation,
   runsOf,
   sessionKey,
   sessionsOfAgent,
 } from "./keys.js";
 import { decodeSession } from "./records.js";
+import { SessionReader } from "./session-reader.js";
 
 /**
  * One commit makes all of it unreachable; what it leaves behind is freed afterwards, and by the next collection should
@@ -40,7 +39,7 @@ export async function deleteAgent(
 ): Promise<boolean> {
   for (;;) {
     const plan = await planDeletion(context, agent);
-    if (plan.numbers.length === 0) return false;
+    if (plan.checks.length === 0 && plan.numbers.length === 0) return false;
     try {
       await context.store.commit({ checks: plan.checks, deletes: plan.deletes, puts: plan.puts });
     } catch (error) {
@@ -74,11 +73,13 @@ async function planDeletion(context: Context, agent: string): Promise<Deletion> 
 }
 
 /** The agent's own line, and its sessions. */
-async function planSessions({ store }: Context, agent: string, plan: Deletion): Promise<void> {
+async function planSessions(context: Context, agent: string, plan: Deletion): Promise<void> {
+  const { store } = context;
   const ids = [agentLine(agent)];
   for await (const record of scan(store, sessionsOfAgent(agent))) {
-    if ("value" in record) ids.push(record.value);
     plan.deletes.push(record.key);
+    const id = await valueOr(context, record, numberKey(lastNumberOf(record.key)));
+    if (id !== undefined) ids.push(id);
   }
   const records = await store.get(ids.map(sessionKey));
   for (const [index, record] of records.entries()) {
@@ -90,9 +91,10 @@ async function planSessions({ store }: Context, agent: string, plan: Deletion): 
     plan.checks.push("value" in record ? { key: record.key, value: record.value } : { key: record.key, exists: true });
     plan.deletes.push(record.key, branchesOf(session), runsOf(session), dueOf(session));
     plan.sessions.push(session);
-    if (!known) continue;
-    plan.deletes.push(numberKey(known.number), agentSessionKey(agent, known.number));
-    plan.numbers.push(known.number);
+    const number = known ? known.number : await new SessionReader(context, session).searchNumber();
+    if (number === undefined) continue;
+    plan.deletes.push(numberKey(number), agentSessionKey(agent, number));
+    plan.numbers.push(number);
   }
 }
 
@@ -100,7 +102,9 @@ async function planConversations(context: Context, agent: string, plan: Deletion
   const listed: { id: string; number: number }[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
     plan.deletes.push(record.key);
-    if ("value" in record) listed.push({ id: listedConversation(record.value).id, number: lastNumberOf(record.key) });
+    const number = lastNumberOf(record.key);
+    const value = await valueOr(context, record, conversationNumberKey(number));
+    if (value !== undefined) listed.push({ id: listedConversation(value).id, number });
   }
   const found = await readConversations(
     context,
@@ -113,7 +117,14 @@ async function planConversations(context: Context, agent: string, plan: Deletion
     const damaged = "unreadable" in conversation;
     if (!damaged && conversation.record.number !== number) continue;
     plan.checks.push(damaged ? { key, exists: true } : { key, value: conversation.value });
-    plan.deletes.push(key, partsOfConversation(id), conversationNumberKey(number), agentConversationKey(agent, number));
+    plan.deletes.push(...removal(id, { agent, number }, false).deletes);
     plan.numbers.push(number);
   }
+}
+
+/** What a record of a list says; where it is damaged, the record under the other key says the same. */
+async function valueOr({ store }: Context, record: FoundRecord, otherKey: string): Promise<string | undefined> {
+  if ("value" in record) return record.value;
+  const [other] = await store.get([otherKey]);
+  return other && "value" in other ? other.value : undefined;
 }

@@ -94,6 +94,13 @@ export const ALL_CONVERSATION_NUMBERS: KeyRange = { from: "k0", to: "l" };
 export const agentConversationKey = (agent: string | undefined, number: number): string =>
   `k\t${agent ?? ""}\t${encodeNumber(number)}`;
 export const conversationsOf = (agent: string | undefined): KeyRange => prefixRange(`k\t${agent ?? ""}\t`);
+/** The lists of all agents, and of conversations that belong to none. */
+export const ALL_AGENT_CONVERSATIONS: KeyRange = prefixRange("k\t");
+/** The agent in whose list a conversation is, if it is one's. */
+export const agentOfListed = (key: string): string | undefined => key.split("\t")[1] || undefined;
+export const ALL_GONE_CONVERSATIONS: KeyRange = prefixRange("y\t");
+/** Sessions and branches, and the agents that are stored as such. */
+export const ALL_SESSIONS: KeyRange = prefixRange("s\t");
 export const goneConversationKey = (agent: string, number: number): string => `y\t${agent}\t${encodeNumber(number)}`;
 export const goneConversationsOf = (agent: string): KeyRange => prefixRange(`y\t${agent}\t`);
 /** The number at the end of a key whose parts are separated by tabs. */

@@ -1,12 +1,13 @@
 /** Listing checkpoints across sessions and agents, newest first. Reads rows, never states. */
 import { scan } from "../store/scan.js";
+import type { KeyRange } from "../store/store.js";
 import { toAgentCheckpointInfo } from "./agent-checkpoints.js";
 import type { AgentCheckpointInfo, CheckpointInfo } from "./checkpoint.js";
 import type { Context } from "./context.js";
 import { type HistoryOptions, walkHistory } from "./history.js";
 import { checkId } from "./ids.js";
-import { agentLine, agentOfLine, ALL_NUMBERS, sessionsOfAgent } from "./keys.js";
-import { MAIN } from "./records.js";
+import { agentLine, agentOfLine, ALL_SESSIONS, branchesOf, sessionsOfAgent } from "./keys.js";
+import { decodeBranch, MAIN } from "./records.js";
 import { SessionReader } from "./session-reader.js";
 
 /** Which checkpoints are wanted. */
@@ -28,20 +29,29 @@ const NEWEST_FIRST: HistoryOptions = { allBranches: true };
 
 /** Within a session or an agent by seq; among them by the clock, which is all that they have in common. */
 export async function* walkCheckpoints(context: Context, filter: CheckpointFilter): AsyncGenerator<AnyInfo> {
+  const waiting: Candidate[] = [];
+  for await (const candidate of candidates(context, filter)) waiting.push(candidate);
+  waiting.sort((a, b) => a.newest - b.newest);
   const lines: Line[] = [];
-  for await (const sessionId of sessionIds(context, filter)) {
-    const line = await Line.begin(new SessionReader(context, sessionId));
-    if (line) lines.push(line);
-  }
-  lines.sort(byTime);
-  for (let newest = lines.pop(); newest; newest = lines.pop()) {
+  for (;;) {
+    // Whatever may have something newer than what would come next is looked at first; the rest is left alone.
+    for (let next = waiting.at(-1); next && next.newest >= (lines.at(-1)?.next.createdAt ?? 0); next = waiting.at(-1)) {
+      waiting.pop();
+      const line = await Line.begin(new SessionReader(context, next.sessionId));
+      if (line) insert(lines, line);
+    }
+    const newest = lines.pop();
+    if (!newest) return;
     yield newest.next;
-    if (!(await newest.advance())) continue;
-    // Back into its place: most often near the end, where the newest are.
-    let at = lines.length;
-    while (at > 0 && byTime(lines[at - 1] as Line, newest) > 0) at--;
-    lines.splice(at, 0, newest);
+    if (await newest.advance()) insert(lines, newest);
   }
+}
+
+/** Puts a line in its place: most often near the end, where the newest are. */
+function insert(lines: Line[], line: Line): void {
+  let at = lines.length;
+  while (at > 0 && (lines[at - 1] as Line).next.createdAt > line.next.createdAt) at--;
+  lines.splice(at, 0, line);
 }
 
 /** The checkpoints of one session or agent, and which comes next. */
@@ -64,10 +74,6 @@ class Line {
   }
 }
 
-function byTime(a: Line, b: Line): number {
-  return a.next.createdAt - b.next.createdAt;
-}
-
 async function* infosOf(reader: SessionReader): AsyncGenerator<AnyInfo> {
   const agent = agentOfLine(reader.sessionId);
   for await (const info of walkHistory(reader, NEWEST_FIRST, () => reader.heads(MAIN))) {
@@ -76,15 +82,44 @@ async function* infosOf(reader: SessionReader): AsyncGenerator<AnyInfo> {
   }
 }
 
-async function* sessionIds(context: Context, { agent, session, of }: CheckpointFilter): AsyncGenerator<string> {
+/** A session, or the line of an agent, and when its newest checkpoint was taken. */
+interface Candidate {
+  readonly sessionId: string;
+  readonly newest: number;
+}
+
+async function* candidates(context: Context, { agent, session, of }: CheckpointFilter): AsyncGenerator<Candidate> {
   const wanted = (id: string): boolean => of === undefined || (of === "agent") === (agentOfLine(id) !== undefined);
-  if (session !== undefined) {
-    if (wanted(checkId(session, "session id"))) yield session;
+  if (session === undefined && agent === undefined) {
+    yield* candidatesIn(context, ALL_SESSIONS, wanted);
     return;
   }
-  const range = agent === undefined ? ALL_NUMBERS : sessionsOfAgent(checkId(agent, "agent id"));
-  if (agent !== undefined && wanted(agentLine(agent))) yield agentLine(agent);
-  for await (const record of scan(context.store, range, true)) {
-    if ("value" in record && wanted(record.value)) yield record.value;
+  if (session !== undefined) {
+    yield* candidatesIn(context, branchesOf(checkId(session, "session id")), wanted);
+    return;
   }
+  const ids = [agentLine(checkId(agent as string, "agent id"))];
+  for await (const record of scan(context.store, sessionsOfAgent(agent as string))) {
+    if ("value" in record) ids.push(record.value);
+  }
+  for (const id of ids) if (wanted(id)) yield* candidatesIn(context, branchesOf(id), wanted);
+}
+
+/** Those whose branches are in a range, which has all branches of each. */
+async function* candidatesIn(
+  { store }: Context,
+  range: KeyRange,
+  wanted: (id: string) => boolean,
+): AsyncGenerator<Candidate> {
+  let last: Candidate | undefined;
+  for await (const record of scan(store, range)) {
+    const [, sessionId = "", branch] = record.key.split("\t");
+    if (branch === undefined || !wanted(sessionId)) continue;
+    // What a damaged one has is found when it is looked at.
+    const time = "value" in record ? decodeBranch(record.value).head?.createdAt : Number.POSITIVE_INFINITY;
+    if (last && last.sessionId !== sessionId) yield last;
+    const newest = Math.max(time ?? 0, last?.sessionId === sessionId ? last.newest : 0);
+    last = { sessionId, newest };
+  }
+  if (last) yield last;
 }

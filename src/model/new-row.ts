@@ -47,7 +47,7 @@ export function newRow(
     stateBytes,
     storedBytes: storedBytes + ROW_OVERHEAD,
     skeleton,
-    version: options.version ?? branch.head?.version ?? 0,
+    version: options.version ?? branch.head?.version,
     run,
   };
 }

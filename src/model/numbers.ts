@@ -1,4 +1,4 @@
-/** Numbers for sessions: small, and never given twice, by any process. */
+/** Numbers for sessions and conversations: small, and never given twice, by any process. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Store } from "../store/store.js";
 import { NEXT_NUMBER } from "./keys.js";
@@ -46,6 +46,6 @@ export class NumberSource {
 }
 
 function damagedCounter(reason: string): SavepointError {
-  const advice = "Sessions that are there go on; new ones need a backup of the store.";
-  return new SavepointError("DAMAGED", `No session can be begun: ${reason}. ${advice}`);
+  const advice = "Those that are there go on; new ones need a backup of the store.";
+  return new SavepointError("DAMAGED", `No session or conversation can be begun: ${reason}. ${advice}`);
 }

@@ -89,8 +89,8 @@ export interface Row {
   readonly stateBytes: number;
   readonly storedBytes: number;
   readonly skeleton: Frame;
-  /** How many migrations its state has been through. */
-  readonly version: number;
+  /** How many migrations its state has been through, where whoever saved it knew. */
+  readonly version: number | undefined;
   /** Set where a run has saved it. */
   readonly run: RowRun | undefined;
 }
@@ -109,6 +109,11 @@ export interface RowRun {
   readonly output: Piece | undefined;
 }
 
+/** A session in which nothing is saved yet. */
+export function newSession(number: number, createdAt: number): SessionRecord {
+  return { number, agent: undefined, createdAt, nextSeq: 0, nextTape: 1, checkpoints: 0, policy: undefined };
+}
+
 export function encodeSession(record: SessionRecord): string {
   const { number, agent, createdAt, nextSeq, nextTape, checkpoints, policy } = record;
   return JSON.stringify({ n: number, a: agent, t: createdAt, q: nextSeq, p: nextTape, c: checkpoints, o: policy });
@@ -116,7 +121,7 @@ export function encodeSession(record: SessionRecord): string {
 
 export function decodeSession(value: string): SessionRecord {
   const { n, a, t, q, p, c, o } = JSON.parse(value) as StoredSession;
-  return { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p, checkpoints: c, policy: o };
+  return { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p, checkpoints: c ?? 0, policy: o };
 }
 
 interface StoredSession {
@@ -125,7 +130,7 @@ interface StoredSession {
   t: number;
   q: number;
   p: number;
-  c: number;
+  c?: number;
   o?: AutoPolicy;
 }
 
@@ -244,7 +249,7 @@ function rowToText(row: Row): string {
   if (row.pinned) stored.x = 1;
   stored.z = row.stateBytes;
   stored.w = row.storedBytes;
-  if (row.version !== 0) stored.v = row.version;
+  if (row.version !== undefined) stored.v = row.version;
   if (row.run) stored.j = encodeRowRun(row.seq, row.run);
   return `${JSON.stringify(stored)}\n${row.skeleton.json}`;
 }
@@ -279,7 +284,7 @@ export function decodeRow(seq: number, value: string, refs: string): Row {
     stateBytes: stored.z,
     storedBytes: stored.w,
     skeleton: { json: value.slice(end + 1), refs },
-    version: stored.v ?? 0,
+    version: stored.v,
     run: stored.j && decodeRowRun(seq, stored.j),
   };
 }

@@ -4,14 +4,14 @@
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Commit, Put } from "../store/store.js";
-import { branchKey, idKey, journalKey, labelKey, notesOf, rowKey, sessionKey } from "./keys.js";
+import { branchKey, idKey, journalKey, labelKey, noteKey, notesOf, rowKey, sessionKey } from "./keys.js";
 import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
 import { decodeJournal } from "./run-records.js";
 import { describeSession } from "./session-errors.js";
 import type { Known, Notes, SessionReader } from "./session-reader.js";
 
 /** All that is known of the checkpoints of a session. */
-export interface Checkpoints {
+export interface KnownCheckpoints {
   readonly session: Known<SessionRecord>;
   readonly branches: readonly Known<BranchRecord>[];
   /** In the order of their seqs; those that cannot be read are not among them. */
@@ -37,7 +37,7 @@ const MAX_TRIES = 50;
  */
 export async function removeCheckpoints(
   reader: SessionReader,
-  choose: (checkpoints: Checkpoints) => Removal,
+  choose: (checkpoints: KnownCheckpoints) => Removal,
 ): Promise<readonly Row[]> {
   for (let tries = 1; ; tries++) {
     const checkpoints = await readCheckpoints(reader);
@@ -61,6 +61,8 @@ export async function removeCheckpoints(
  */
 export async function pruneAutomatic(reader: SessionReader, max: number): Promise<boolean> {
   try {
+    // There cannot be too many of them.
+    if (((await reader.session())?.record.checkpoints ?? 0) <= max) return false;
     const removed = await removeCheckpoints(reader, (all) => ({ rows: beyondLimit(all, max) }));
     return removed.length > 0;
   } catch (error) {
@@ -71,9 +73,13 @@ export async function pruneAutomatic(reader: SessionReader, max: number): Promis
   }
 }
 
-function beyondLimit({ rows, notes, needed }: Checkpoints, max: number): Row[] {
-  const automatic = rows.filter(({ kind }) => kind === "automatic" || kind === "preOperation");
-  const removable = automatic.filter((row) => !needed.has(row.seq) && !isPinned(row, notes.get(row.seq)));
+function beyondLimit({ rows, notes, needed }: KnownCheckpoints, max: number): Row[] {
+  const automatic = rows.filter(
+    (row) => (row.kind === "automatic" || row.kind === "preOperation") && !isPinned(row, notes.get(row.seq)),
+  );
+  // What was there before the last thing that was undone, or done, is the way back from it.
+  const wayBack = automatic.filter(({ kind }) => kind === "preOperation").at(-1);
+  const removable = automatic.filter((row) => !needed.has(row.seq) && row !== wayBack);
   return removable.slice(0, Math.max(0, automatic.length - max));
 }
 
@@ -82,7 +88,7 @@ function isPinned(row: Row, notes: Notes | undefined): boolean {
   return pin === undefined ? row.pinned : pin === "1";
 }
 
-async function readCheckpoints(reader: SessionReader): Promise<Checkpoints | undefined> {
+async function readCheckpoints(reader: SessionReader): Promise<KnownCheckpoints | undefined> {
   const session = await reader.session();
   if (!session) return undefined;
   const { number } = session.record;
@@ -109,6 +115,7 @@ async function findNeeded(
   const keys = branches.map(({ record }) => journalKey(reader.sessionId, record.name));
   for (const journal of await reader.context.store.get(keys)) {
     if (journal && "value" in journal) need(decodeJournal(journal.value).boundary, "an unfinished step begins with it");
+    else if (journal) for (const { seq } of rows) need(seq, "a run's record is damaged, and may begin with it");
   }
   for (const { record } of branches) {
     need(record.from, `branch ${JSON.stringify(record.name)} starts from it`);
@@ -117,22 +124,27 @@ async function findNeeded(
   return needed;
 }
 
-function toCommit(reader: SessionReader, checkpoints: Checkpoints, removal: Removal): Commit {
+function toCommit(reader: SessionReader, checkpoints: KnownCheckpoints, removal: Removal): Commit {
   const { session, notes } = checkpoints;
   const { sessionId } = reader;
   const { number } = session.record;
-  const relinked = relink(checkpoints.rows, removal.rows);
   const changed = new Map((removal.branches ?? []).map((branch) => [branch.name, branch]));
-  const puts: Put[] = [...relinked.values()].map((row) => ({
-    key: rowKey(number, row.seq),
-    value: encodeRow(row),
-    refs: row.skeleton.refs,
+  const branches = checkpoints.branches.map(({ record, value }) => ({
+    ...(changed.get(record.name) ?? record),
+    value,
   }));
-  for (const { record, value } of checkpoints.branches) {
-    const branch = changed.get(record.name) ?? record;
-    const head = branch.head && relink([...checkpoints.rows, branch.head], removal.rows).get(branch.head.seq);
-    const parent = head && checkpoints.rows.find(({ seq }) => seq === head.parent);
-    const next = encodeBranch(head ? { ...branch, head, headParentId: parent?.id } : branch);
+  const rows = new Map(checkpoints.rows.map((row) => [row.seq, row]));
+  // A head may have no row of its own.
+  for (const { head } of branches) if (head && !rows.has(head.seq)) rows.set(head.seq, head);
+  const relinked = relink(rows, removal.rows);
+  const stored = new Set(checkpoints.rows.map(({ seq }) => seq));
+  const puts: Put[] = [...relinked.values()]
+    .filter(({ seq }) => stored.has(seq))
+    .map((row) => ({ key: rowKey(number, row.seq), value: encodeRow(row), refs: row.skeleton.refs }));
+  for (const { value, ...branch } of branches) {
+    const head = branch.head && relinked.get(branch.head.seq);
+    const parentId = head?.parent === undefined ? undefined : rows.get(head.parent)?.id;
+    const next = encodeBranch(head ? { ...branch, head, headParentId: parentId } : branch);
     if (next !== value) puts.push({ key: branchKey(sessionId, branch.name), value: next });
   }
   const left = Math.max(0, session.record.checkpoints - removal.rows.length);
@@ -141,6 +153,10 @@ function toCommit(reader: SessionReader, checkpoints: Checkpoints, removal: Remo
     checks: [
       { key: sessionKey(sessionId), value: session.value },
       ...checkpoints.branches.map(({ record, value }) => ({ key: branchKey(sessionId, record.name), value })),
+      // One that somebody has pinned or labelled meanwhile is another matter.
+      ...removal.rows.flatMap(({ seq }) =>
+        ["pin", "label"].map((name) => ({ key: noteKey(number, seq, name), value: notes.get(seq)?.get(name) })),
+      ),
     ],
     deletes: removal.rows.flatMap((row) => {
       const label = notes.get(row.seq)?.get("label") ?? row.label;
@@ -156,25 +172,18 @@ function toCommit(reader: SessionReader, checkpoints: Checkpoints, removal: Remo
 }
 
 /** Those of the rows that stay whose parent or grandparent goes, with the next ones that stay in their place. */
-function relink(rows: readonly Row[], removed: readonly Row[]): Map<number, Row> {
+function relink(rows: ReadonlyMap<number, Row>, removed: readonly Row[]): Map<number, Row> {
   const gone = new Map(removed.map((row) => [row.seq, row]));
-  const all = new Map(rows.map((row) => [row.seq, row]));
   const staying = (seq: number | undefined): number | undefined => {
     let at = seq;
-    for (
-      let row = at === undefined ? undefined : gone.get(at);
-      row;
-      row = at === undefined ? undefined : gone.get(at)
-    ) {
-      at = row.parent;
-    }
+    while (at !== undefined && gone.has(at)) at = gone.get(at)?.parent;
     return at;
   };
   const relinked = new Map<number, Row>();
-  for (const row of all.values()) {
+  for (const row of rows.values()) {
     if (gone.has(row.seq)) continue;
     const parent = staying(row.parent);
-    const known = parent === undefined ? undefined : all.get(parent);
+    const known = parent === undefined ? undefined : rows.get(parent);
     // What is before a row that cannot be read, only the row itself can say.
     const grandparent = staying(known ? known.parent : parent === row.parent ? row.grandparent : undefined);
     if (parent !== row.parent || grandparent !== row.grandparent)

@@ -9,13 +9,13 @@
 import { createHash } from "node:crypto";
 import { isSavepointError } from "../errors.js";
 import { openScanTextIndex } from "../store/scan-text-index.js";
-import { type KeyRange, prefixRange } from "../store/store.js";
+import type { KeyRange } from "../store/store.js";
 import type { Mark, TextIndex, TextSource } from "../store/text-index.js";
 import type { Context } from "./context.js";
 import { readConversations, readMessages, type StoredConversation } from "./conversation-reader.js";
 import { type ConversationRecord, countPieces, formatPieces, piecesOf, slicePieces } from "./conversation-records.js";
 import { fold } from "./fold.js";
-import { agentOfLine, ALL_CONVERSATIONS, conversationKey, conversationOfKey } from "./keys.js";
+import { agentOfLine, ALL_CONVERSATIONS, ALL_SESSIONS, conversationKey, conversationOfKey } from "./keys.js";
 import { IndexWriter, MAX_DOCUMENTS } from "./search-writer.js";
 import { readSessionMessages } from "./session-messages.js";
 
@@ -24,8 +24,6 @@ export type Scope = "conversations" | "all";
 
 /** Records that are looked at together. */
 const PAGE = 8192;
-
-const SESSIONS: KeyRange = prefixRange("s\t");
 
 /** The documents of a conversation's messages, and the one that is its title. */
 export const messagesSource = (id: string): string => conversationKey(id);
@@ -48,7 +46,7 @@ export class SearchIndex {
 
   /** Resolves when all that was saved before is indexed. */
   catchUp(scope: Scope): Promise<void> {
-    const ranges = scope === "all" ? [ALL_CONVERSATIONS, SESSIONS] : [ALL_CONVERSATIONS];
+    const ranges = scope === "all" ? [ALL_CONVERSATIONS, ALL_SESSIONS] : [ALL_CONVERSATIONS];
     const mine = this.#turn.then(() => this.#catchUp(ranges));
     this.#turn = mine.catch(() => {});
     return mine;
@@ -84,10 +82,9 @@ export class SearchIndex {
       const stored = found[index];
       const whole = stored && !("unreadable" in stored) ? stored : undefined;
       const title = sources[ids.length + index];
-      const done = await this.#indexMessages(id, whole, sources[index], writer);
-      if (!done) continue;
-      await this.#indexTitle(id, whole && (whole.record.title ?? whole.firstTitle), title, writer);
-      await writer.note(changed.get(id) ?? []);
+      // First, so that messages are found before the title that is taken from one of them.
+      this.#indexTitle(id, whole, title, writer);
+      if (await this.#indexMessages(id, whole, sources[index], writer)) await writer.note(changed.get(id) ?? []);
     }
   }
 
@@ -100,7 +97,7 @@ export class SearchIndex {
   ): Promise<boolean> {
     const name = messagesSource(id);
     if (!stored) {
-      if (source) await writer.add({ name, before: source, from: 0, texts: [], note: undefined });
+      if (source) writer.add({ name, before: source, from: 0, texts: [], note: undefined });
       return true;
     }
     const pieces = piecesOf(stored.record, stored.items);
@@ -111,7 +108,7 @@ export class SearchIndex {
       const to = Math.min(count, from + MAX_DOCUMENTS);
       const entries = await readMessages(this.#context, slicePieces(pieces, from, to));
       const texts = entries.map((entry) => ("unreadable" in entry ? "" : fold(entry.text)));
-      await writer.add({ name, before, from, texts, note });
+      writer.add({ name, before, from, texts, note });
       from = to;
       if (from >= count) break;
       if (!(await writer.flush())) return false;
@@ -120,15 +117,16 @@ export class SearchIndex {
     return true;
   }
 
-  async #indexTitle(
+  #indexTitle(
     id: string,
-    title: string | undefined,
+    stored: StoredConversation | undefined,
     before: TextSource | undefined,
     writer: IndexWriter,
-  ): Promise<void> {
+  ): void {
+    const title = stored ? (stored.record.title ?? stored.firstTitle ?? "") : undefined;
     if (title === before?.note) return;
-    const texts = title === undefined ? [] : [fold(title)];
-    await writer.add({ name: titleSource(id), before, from: 0, texts, note: title });
+    const texts = title ? [fold(title)] : [];
+    writer.add({ name: titleSource(id), before, from: 0, texts, note: title });
   }
 
   /** What the newest state of a branch says. */
@@ -141,9 +139,9 @@ export class SearchIndex {
         const from = before && before.note === hashTexts(texts, before.count) ? before.count : 0;
         const note = hashTexts(texts, texts.length);
         if (!before || from < texts.length || before.count > texts.length) {
-          await writer.add({ name: mark.key, before, from, texts: texts.slice(from), note });
+          writer.add({ name: mark.key, before, from, texts: texts.slice(from), note });
         }
-      } else if (before) await writer.add({ name: mark.key, before, from: 0, texts: [], note: undefined });
+      } else if (before) writer.add({ name: mark.key, before, from: 0, texts: [], note: undefined });
     }
     await writer.note([mark]);
   }

@@ -26,7 +26,7 @@ export class IndexWriter {
     this.#events = events;
   }
 
-  async add(update: SourceUpdate): Promise<void> {
+  add(update: SourceUpdate): void {
     this.#sources.push(update);
     this.#documents += update.texts.length;
     for (const text of update.texts) this.#length += text.length;

@@ -128,9 +128,13 @@ export class SessionReader {
     }
   }
 
-  /** All rows of the session in the order of their seqs, or against it. */
-  async *allRows(number: number, reverse: boolean): AsyncGenerator<Row | (Unreadable & { readonly seq: number })> {
-    for await (const record of scan(this.context.store, rowsOf(number), reverse)) {
+  /** All rows of the session from a seq on, in the order of their seqs, or against it. */
+  async *allRows(
+    number: number,
+    reverse: boolean,
+    from = 0,
+  ): AsyncGenerator<Row | (Unreadable & { readonly seq: number })> {
+    for await (const record of scan(this.context.store, rowsOf(number, from), reverse)) {
       const row = this.#row(record);
       yield "unreadable" in row ? { ...row, seq: seqOf(record.key) } : row;
     }

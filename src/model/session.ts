@@ -7,8 +7,8 @@ import type { Hole } from "../state/decode.js";
 import { diffStates } from "../state/diff.js";
 import { parsePointer } from "../state/pointer.js";
 import type { Shadow } from "../state/shadow.js";
-import { shadowToValue } from "../state/value.js";
-import type { Author, BranchCursor } from "./branch-cursor.js";
+import { freezeState, shadowToValue } from "../state/value.js";
+import { type Author, type BranchCursor, checkUpdated } from "./branch-cursor.js";
 import { type BranchInfo, forkAt, forkWithState, rewindBranch, showHead } from "./branches.js";
 import type { Checkpoint, CheckpointInfo, CheckpointRef, SaveOptions } from "./checkpoint.js";
 import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
@@ -39,7 +39,7 @@ import {
 } from "./session-errors.js";
 import type { ForkOptions, LoadOptions, SessionOptions } from "./session-options.js";
 import { type Heads, readHeadNotes, type SessionReader } from "./session-reader.js";
-import { migrateLoaded, type Versions, versionOver } from "./session-versions.js";
+import { declaredVersion, migrateLoaded, type Versions, versionOver } from "./session-versions.js";
 
 /** What a handle needs of the Savepoint it came from. */
 export interface SessionHost {
@@ -166,7 +166,11 @@ export class Session<State = unknown> {
     const apply = change as (state: unknown) => unknown;
     const taken = takeOptions(options, this.#reader.context.registry);
     return this.#make(cursor, async () => {
-      const outdated = await this.#saveMigrated(cursor, apply, taken);
+      const update = (before: unknown): unknown => {
+        freezeState(before, this.#reader.context.registry);
+        return checkUpdated(apply(before));
+      };
+      const outdated = await this.#saveMigrated(cursor, update, taken);
       return this.#noted(outdated ?? (await cursor.update(apply, taken, this.#author)));
     });
   }
@@ -250,7 +254,11 @@ export class Session<State = unknown> {
     if (copy !== undefined) {
       if (row.run?.midStep) checkAnswered(this.id, row.seq, state);
       // What was used and done so far counts for the new branch too.
-      const inherited = { ...(row.run?.midStep && { step: row.step }), ...(row.usage && { usage: row.usage }) };
+      const inherited = {
+        ...(row.run?.midStep && { step: row.step }),
+        ...(row.usage && { usage: row.usage }),
+        ...declaredVersion(this.#versions(), owner),
+      };
       branch = (await this.#forkWithState(number, row, name, copy, { ...inherited, ...taken })).branch;
     } else if (results === undefined) branch = await forkAt(this.#reader, number, row, name);
     else branch = await this.#host.forkWithResults(this.#reader, number, row, name, results);
@@ -486,7 +494,9 @@ export class Session<State = unknown> {
     const heads = await cursor.refresh();
     const said = versionOver(heads, this.#versions());
     const head = heads.branch?.record.head;
-    if (!head || !heads.session || said.version === undefined || said.version === head.version) return undefined;
+    if (!head || !heads.session || said.version === undefined || said.version === (head.version ?? 0)) {
+      return undefined;
+    }
     const stored = await loadShadow(this.#reader, heads.session.record.number, head);
     const value = shadowToValue(stored, this.#reader.context.registry);
     const before = await migrateLoaded(this.#versions(), heads.session.record.agent, head.version, value);

@@ -1,6 +1,6 @@
 /** How much there is in a store, from counters and indexes: no state and no message is read. */
 import { type FoundRecord, scanPages } from "../store/scan.js";
-import { type KeyRange, prefixRange } from "../store/store.js";
+import type { KeyRange } from "../store/store.js";
 import type { Context } from "./context.js";
 import { readable } from "./conversation-reader.js";
 import { countPieces, piecesOf } from "./conversation-records.js";
@@ -11,10 +11,10 @@ import {
   ALL_CONVERSATION_NUMBERS,
   ALL_NUMBERS,
   branchesOf,
-  conversationKey,
   conversationsOf,
   lastNumberOf,
   notesOf,
+  partsOfConversation,
   rowsOf,
   sessionKey,
   sessionsOfAgent,
@@ -97,7 +97,7 @@ async function countConversations(context: Context, ids: readonly string[], coun
   count.conversations += ids.length;
   for (const { id, record, items } of await readable(context, ids)) {
     count.messages += countPieces(piecesOf(record, items));
-    count.records.push(prefixRange(`${conversationKey(id)}\t`));
+    count.records.push(partsOfConversation(id));
   }
 }
 

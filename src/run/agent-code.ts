@@ -16,9 +16,19 @@ export async function callReceive(agent: Agent, state: unknown, input: unknown):
   return received ?? state;
 }
 
-/** A state of an earlier version of the agent, brought up to date. */
-export async function migrateState(agent: Agent, sessionId: string, state: unknown, version: number): Promise<unknown> {
-  return migrate(describeSession(sessionId), agent.definition.migrations, version, state);
+/**
+ * A state of an earlier version of the agent, brought up to date.
+ *
+ * @param version where it is not known, somebody has saved the state by hand: as it is to be now
+ */
+export async function migrateState(
+  agent: Agent,
+  sessionId: string,
+  state: unknown,
+  version: number | undefined,
+): Promise<unknown> {
+  const { migrations } = agent.definition;
+  return migrate(describeSession(sessionId), migrations, version ?? migrations.length, state);
 }
 
 async function call(agent: Agent, what: string, run: () => unknown): Promise<unknown> {

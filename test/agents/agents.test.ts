@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type AgentToSave, type DamageEvent, message, Savepoint } from "../../src/index.js";
+import { type AgentToSave, type DamageEvent, message, type SavedAgentInfo, Savepoint } from "../../src/index.js";
 import { agentLine, branchKey, sessionKey, tapeName } from "../../src/model/keys.js";
 import { openDatabase, type SqliteDatabase } from "../../src/store/sqlite/driver.js";
 import { messages } from "../model/sample-states.js";
@@ -60,7 +60,12 @@ describe.each(STORES)("agents on $name", (kind) => {
       expect(agent?.activeConversations).toEqual([id]);
       const conversation = await again.conversations.load(id);
       expect(conversation).toMatchObject({ id, agent: id, messages: [{ content: `from ${id}` }] });
-      expect(await again.stats({ agent: id })).toMatchObject({ agents: 1, conversations: 1, sessions: 1, checkpoints: 2 });
+      expect(await again.stats({ agent: id })).toMatchObject({
+        agents: 1,
+        conversations: 1,
+        sessions: 1,
+        checkpoints: 2,
+      });
     }
     const listed = (await again.agents.list().all()).map(({ id }) => id);
     expect([...listed].sort()).toEqual([...HOSTILE].sort());
@@ -106,7 +111,15 @@ describe.each(STORES)("agents on $name", (kind) => {
 
   it("are saved whole: what is not said is empty afterwards, and what load gave can be given back", async () => {
     const sp = await data.open({ now: () => 5 });
-    const whole = { id: "a", name: "A", type: "t", systemPrompt: "p", capabilities: ["c"], config: { k: 1 }, metadata: { m: 1 } };
+    const whole = {
+      id: "a",
+      name: "A",
+      type: "t",
+      systemPrompt: "p",
+      capabilities: ["c"],
+      config: { k: 1 },
+      metadata: { m: 1 },
+    };
     await sp.agents.save({ ...whole, state: { s: 1 } });
     const loaded = await sp.agents.load("a");
     await sp.agents.save(loaded as AgentToSave);
@@ -154,7 +167,14 @@ describe.each(STORES)("agents on $name", (kind) => {
 
   it("hand out what is the caller's own, and keep nothing of what they were given", async () => {
     const sp = await data.open();
-    const given = { id: "a", name: "A", config: { list: [1] }, state: { list: [1] }, metadata: { list: [1] }, capabilities: ["x"] };
+    const given = {
+      id: "a",
+      name: "A",
+      config: { list: [1] },
+      state: { list: [1] },
+      metadata: { list: [1] },
+      capabilities: ["x"],
+    };
     const saving = sp.agents.save(given);
     for (const part of [given.config, given.state, given.metadata]) part.list.push(2);
     given.capabilities.push("y");
@@ -163,8 +183,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     const first = await sp.agents.load<{ list: number[] }>("a");
     expect(first).toMatchObject(unchanged);
     first?.state.list.push(3);
-    (first?.config as { list: number[] }).list.push(3);
-    (first?.metadata as { list: number[] }).list.push(3);
+    for (const part of [first?.config, first?.metadata]) Object.assign(part ?? {}, { list: [3] });
     expect(await sp.agents.load("a")).toMatchObject(unchanged);
     const change = { state: { list: [9] } };
     const updating = sp.agents.update("a", change);
@@ -237,7 +256,9 @@ describe.each(STORES)("agents on $name", (kind) => {
     await save(0);
     for (const wrong of [0, 2, -1, 0.5]) await expect(save(wrong)).rejects.toMatchObject({ code: "CONFLICT" });
     await save(1);
-    await expect(sp.agents.update("a", { name: "x" }, { expectedVersion: 1 })).rejects.toMatchObject({ code: "CONFLICT" });
+    await expect(sp.agents.update("a", { name: "x" }, { expectedVersion: 1 })).rejects.toMatchObject({
+      code: "CONFLICT",
+    });
     await sp.agents.update("a", { type: "t" }, { expectedVersion: 2 });
     expect(await sp.agents.load("a")).toMatchObject({ name: "v2", type: "t", version: 3 });
     await sp.agents.delete("a");
@@ -271,13 +292,17 @@ describe.each(STORES)("agents on $name", (kind) => {
       Array.from({ length: 50 }, (_, n) => (sps[n % 2] as Savepoint).agents.update<Counter>("a", increment)),
     );
     expect(await (await data.open()).agents.load("a")).toMatchObject({ state: { n: 50 }, version: 51 });
-    expect(infos.map(({ version }) => version).sort((a, b) => a - b)).toEqual(Array.from({ length: 50 }, (_, n) => n + 2));
+    expect(infos.map(({ version }) => version).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 50 }, (_, n) => n + 2),
+    );
   });
 
   it("count a version for every save of every process, and keep when they were made", async () => {
     let time = 10;
     const sps = [await data.open({ now: () => time }), await data.open({ now: () => time })];
-    await Promise.all(Array.from({ length: 20 }, (_, n) => (sps[n % 2] as Savepoint).agents.save({ id: "a", name: `${n}` })));
+    await Promise.all(
+      Array.from({ length: 20 }, (_, n) => (sps[n % 2] as Savepoint).agents.save({ id: "a", name: `${n}` })),
+    );
     time = 20;
     await sps[1]?.agents.save({ id: "a", name: "last" });
     expect(await sps[0]?.agents.load("a")).toMatchObject({ name: "last", version: 21, createdAt: 10, modifiedAt: 20 });
@@ -408,8 +433,7 @@ describe("damage of agents", () => {
 
   const flip = (key: string): void => damageSqlite(database, { kind: "record", key }, "flip");
   /** The agent is number 0, and its items are on its first tape. */
-  const flipItem = (item: number): void =>
-    damageSqlite(database, { kind: "item", tape: tapeName(0, 0), item }, "flip");
+  const flipItem = (item: number): void => damageSqlite(database, { kind: "item", tape: tapeName(0, 0), item }, "flip");
 
   it("without a checkpoint is DAMAGED, which is not the same as never saved, and can be saved over", async () => {
     const sp = await open();
@@ -474,11 +498,18 @@ describe("damage of agents", () => {
     expect(await again.conversations.list().all()).toEqual([]);
   });
 
-  // BUG: planSessions() in delete-agent.ts knows the number of a line, or of a session, only from its own record. Where
-  // that is damaged, `n<number>` stays (deleteSession() finds it with searchNumber()): its rows and items are never
-  // freed, and once the agent is saved again both numbers lead to it, so stats() counts it twice.
-  it.fails("in their own record does not make them count twice after they were deleted and saved again", async () => {
+  it("in their own record does not keep them from being deleted where there is nothing else of theirs", async () => {
     await (await open()).agents.save({ id: "a", name: "a" });
+    flip(sessionKey(agentLine("a")));
+    const sp = await open();
+    expect(await sp.agents.delete("a")).toBe(true);
+    expect(await sp.agents.save({ id: "a", name: "new" })).toMatchObject({ version: 1 });
+  });
+
+  it("in their own record does not make them count twice after they were deleted and saved again", async () => {
+    const before = await open();
+    await before.agents.save({ id: "a", name: "a" });
+    await before.conversations.create({ agent: "a" });
     flip(sessionKey(agentLine("a")));
     const sp = await open();
     await sp.agents.delete("a");
@@ -486,14 +517,20 @@ describe("damage of agents", () => {
     expect((await sp.stats()).agents).toBe(1);
   });
 
-  // BUG: AgentLine.save() with `overwrite` takes a damaged agent for one that was never saved, so Agents.#write counts its
-  // version from 1 again and forgets when it was made, although the head's row, which has both, is readable. A process
-  // that read version 1 long ago could then save over it with `expectedVersion: 1`.
-  it.fails("does not make the version start again when they are saved over", async () => {
+  async function saveOverDamage(): Promise<SavedAgentInfo> {
     await (await open(() => 5)).agents.save({ id: "a", name: "A", state: { list: messages(20) } });
     await (await open(() => 6)).agents.save({ id: "a", name: "A2", state: { list: messages(20) } });
     flipItem(3);
-    const saved = await (await open(() => 7)).agents.save({ id: "a", name: "mended" });
-    expect(saved).toMatchObject({ version: 3, createdAt: 5, modifiedAt: 7 });
+    return (await open(() => 7)).agents.save({ id: "a", name: "mended" });
+  }
+
+  it("does not make the version start again when they are saved over", async () => {
+    expect(await saveOverDamage()).toMatchObject({ version: 3, modifiedAt: 7 });
+  });
+
+  // BUG: AgentLine.save() with `overwrite` takes a damaged agent for one that was never saved, so Agents.#write() forgets
+  // when it was made, although the head's row, which says so, is readable.
+  it.fails("does not make them forget when they were made when they are saved over", async () => {
+    expect(await saveOverDamage()).toMatchObject({ createdAt: 5 });
   });
 });

@@ -8,8 +8,20 @@ const NATIVE: readonly [string, readonly object[]][] = [
     "OpenAI chat completions",
     [
       { role: "developer", content: "Be brief.", name: "ops" },
-      { role: "user", content: [{ type: "text", text: "What is it?" }, { type: "image_url", image_url: { url: "https://x.org/a.png", detail: "low" } }] },
-      { role: "assistant", content: null, refusal: null, tool_calls: [{ id: "call_1", type: "function", function: { name: "look", arguments: '{ "at" : 1 }' } }], annotations: [] },
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "What is it?" },
+          { type: "image_url", image_url: { url: "https://x.org/a.png", detail: "low" } },
+        ],
+      },
+      {
+        role: "assistant",
+        content: null,
+        refusal: null,
+        tool_calls: [{ id: "call_1", type: "function", function: { name: "look", arguments: '{ "at" : 1 }' } }],
+        annotations: [],
+      },
       { tool_call_id: "call_1", role: "tool", content: "" },
     ],
   ],
@@ -25,27 +37,73 @@ const NATIVE: readonly [string, readonly object[]][] = [
     "Anthropic",
     [
       { role: "user", content: [{ type: "text", text: "Hi", cache_control: { type: "ephemeral" } }] },
-      { role: "assistant", content: [{ type: "thinking", thinking: "…", signature: "EuYB==" }, { type: "tool_use", id: "toolu_1", name: "get", input: { z: 1, a: { m: null } } }] },
-      { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_1", is_error: false, content: [{ type: "text", text: "15°" }] }] },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "…", signature: "EuYB==" },
+          { type: "tool_use", id: "toolu_1", name: "get", input: { z: 1, a: { m: null } } },
+        ],
+      },
+      {
+        role: "user",
+        content: [
+          { type: "tool_result", tool_use_id: "toolu_1", is_error: false, content: [{ type: "text", text: "15°" }] },
+        ],
+      },
     ],
   ],
   [
     "AI SDK",
     [
       { id: "1", role: "user", parts: [{ type: "text", text: "Hi" }], metadata: { createdAt: 1_700_000_000_000 } },
-      { id: "2", role: "assistant", parts: [{ type: "step-start" }, { type: "tool-weather", toolCallId: "c", state: "output-available", input: { city: "Bern" }, output: { t: 15.5 } }, { type: "data-x", data: { a: [] } }] },
+      {
+        id: "2",
+        role: "assistant",
+        parts: [
+          { type: "step-start" },
+          {
+            type: "tool-weather",
+            toolCallId: "c",
+            state: "output-available",
+            input: { city: "Bern" },
+            output: { t: 15.5 },
+          },
+          { type: "data-x", data: { a: [] } },
+        ],
+      },
     ],
   ],
   [
     "LangChain",
     [
-      { lc: 1, type: "constructor", id: ["langchain_core", "messages", "HumanMessage"], kwargs: { content: "Hi", additional_kwargs: {}, response_metadata: {} } },
-      { type: "ai", data: { content: "", tool_calls: [{ name: "f", args: {}, id: "c", type: "tool_call" }], usage_metadata: { input_tokens: 1 } } },
+      {
+        lc: 1,
+        type: "constructor",
+        id: ["langchain_core", "messages", "HumanMessage"],
+        kwargs: { content: "Hi", additional_kwargs: {}, response_metadata: {} },
+      },
+      {
+        type: "ai",
+        data: {
+          content: "",
+          tool_calls: [{ name: "f", args: {}, id: "c", type: "tool_call" }],
+          usage_metadata: { input_tokens: 1 },
+        },
+      },
       { type: "tool", data: { content: "x", tool_call_id: "c", status: "success" } },
     ],
   ],
-  ["Google", [{ parts: [{ text: "Hi" }, { inlineData: { mimeType: "image/png", data: "iVBORw0=" } }], role: "user" }, { parts: [{ functionCall: { name: "f", args: { b: 1, a: 2 } } }], role: "model" }]],
-  ["nobody in particular", [{ anything: [1, [2, [3]]], "": 0, $: ["date", 5], "10": "ten", "9": "nine", ["__proto__"]: "own" }, [], {}]],
+  [
+    "Google",
+    [
+      { parts: [{ text: "Hi" }, { inlineData: { mimeType: "image/png", data: "iVBORw0=" } }], role: "user" },
+      { parts: [{ functionCall: { name: "f", args: { b: 1, a: 2 } } }], role: "model" },
+    ],
+  ],
+  [
+    "nobody in particular",
+    [{ anything: [1, [2, [3]]], "": 0, $: ["date", 5], "10": "ten", "9": "nine", ["__proto__"]: "own" }, [], {}],
+  ],
 ];
 
 describe.each(STORES)("messages on $name", (kind) => {
@@ -79,7 +137,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     const loaded = await (await data.open()).conversations.load<typeof odd>(id);
     expect(loaded?.messages).toStrictEqual([odd]);
     expect(Object.is(loaded?.messages[0]?.list[2], -0)).toBe(true);
-    expect("none" in (loaded?.messages[0] as object)).toBe(true);
+    expect(Object.keys(loaded?.messages[0] ?? {})).toEqual(Object.keys(odd));
   });
 
   it("that cannot be stored are refused with INVALID_STATE, and nothing of their append is saved", async () => {
@@ -109,19 +167,22 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect(await again.conversations.append(id, [message.user("goes on")])).toHaveLength(1);
   });
 
-  it.each([[null], ["text"], [7], [undefined], [true]])("such as %o, which are no objects, are refused", async (bad) => {
-    const sp = await data.open();
-    const { id } = await sp.conversations.create();
-    for (const attempt of [
-      () => sp.conversations.append(id, [message.user("good"), bad]),
-      () => sp.conversations.save({ id, messages: [bad] }),
-      () => sp.conversations.create({ id: "new", messages: [bad] }),
-    ]) {
-      await expect(attempt()).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
-    }
-    expect((await sp.conversations.load(id))?.messages).toEqual([]);
-    expect(await sp.conversations.load("new")).toBeUndefined();
-  });
+  it.each([[null], ["text"], [7], [undefined], [true]])(
+    "such as %o, which are no objects, are refused",
+    async (bad) => {
+      const sp = await data.open();
+      const { id } = await sp.conversations.create();
+      for (const attempt of [
+        () => sp.conversations.append(id, [message.user("good"), bad]),
+        () => sp.conversations.save({ id, messages: [bad] }),
+        () => sp.conversations.create({ id: "new", messages: [bad] }),
+      ]) {
+        await expect(attempt()).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+      }
+      expect((await sp.conversations.load(id))?.messages).toEqual([]);
+      expect(await sp.conversations.load("new")).toBeUndefined();
+    },
+  );
 
   it("are given as an array, or refused", async () => {
     const sp = await data.open();
@@ -141,16 +202,21 @@ describe.each(STORES)("messages on $name", (kind) => {
     (given[1] as { content: string }).content = "after";
     await creating;
     const more = [message.user("before")];
-    const [appending, saving] = [sp.conversations.append("a", more), sp.conversations.save({ id: "b", messages: more })];
+    const appending = sp.conversations.append("a", more);
     (more[0] as { content: string }).content = "after";
     more.push(message.user("pushed"));
-    const entries = await appending;
+    expect(await appending).toHaveLength(1);
+    const contents = (await sp.conversations.load("a"))?.messages.map(({ content }) => content);
+    expect(contents).toEqual(["before", "before too", "before"]);
+  });
+
+  it("are read at once by save as well", async () => {
+    const sp = await data.open();
+    const given = [message.user("before")];
+    const saving = sp.conversations.save({ id: "a", messages: given });
+    (given[0] as { content: string }).content = "after";
     await saving;
-    const contents = async (id: string): Promise<string[] | undefined> =>
-      (await sp.conversations.load(id))?.messages.map(({ content }) => content);
-    expect(await contents("a")).toEqual(["before", "before too", "before"]);
-    expect(await contents("b")).toEqual(["before"]);
-    expect(entries).toHaveLength(1);
+    expect((await sp.conversations.load("a"))?.messages).toEqual([message.user("before")]);
   });
 
   // BUG: append() describes the caller's own objects a second time, after the commit (conversation-writer.ts, the last
@@ -171,11 +237,16 @@ describe.each(STORES)("messages on $name", (kind) => {
     time = 2_000;
     const appended = await sp.conversations.append(id, [
       message.user("second"),
-      message.user("second"),
+      message.user("third"),
       message.user("own", { id: "mine", timestamp: 1_600_000_000_123 }),
     ]);
     expect(appended[2]).toMatchObject({ id: "mine", timestamp: 1_600_000_000_123 });
-    expect(appended[0]).toMatchObject({ timestamp: 2_000, role: "user", text: "second", message: message.user("second") });
+    expect(appended[0]).toMatchObject({
+      timestamp: 2_000,
+      role: "user",
+      text: "second",
+      message: message.user("second"),
+    });
     const loaded = await (await data.open()).conversations.load(id);
     expect(loaded?.entries.slice(1)).toEqual(appended);
     expect(new Set(loaded?.entries.map((entry) => entry.id)).size).toBe(4);
@@ -200,6 +271,32 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect(Buffer.compare(loaded?.messages[0]?.attachments?.[0]?.content as Uint8Array, content)).toBe(0);
   });
 
+  // BUG: the same. What is stored is right: with that mended, this passes.
+  it.fails("with bytes keep them through compaction, for as long as anybody has them, and are found", async () => {
+    const content = Uint8Array.from({ length: 5000 }, (_, n) => (n * 7919) >> 5);
+    const sp = await data.open();
+    const messages = [message.user("look here", { attachments: [{ type: "file", name: "f.bin", content }] })];
+    for (const id of ["a", "b"]) await sp.conversations.create({ id, messages });
+    await sp.agents.save({ id: "agent", name: "A" });
+    await sp.conversations.create({ id: "c", agent: "agent", messages });
+    await sp.session("s").save({ messages });
+    const { id: checkpoint } = await sp.checkpoints.create({ agent: "agent" });
+    for (const id of ["a", "c"]) await sp.conversations.delete(id);
+    await sp.compact();
+    const again = await data.open();
+    expect((await again.conversations.load("b"))?.messages).toStrictEqual(messages);
+    expect((await again.session("s").latest())?.state).toStrictEqual({ messages });
+    expect((await again.conversations.load("c", { at: checkpoint }))?.messages).toStrictEqual(messages);
+    expect((await again.conversations.search("LOOK")).map((hit) => hit.conversationId)).toEqual(["b"]);
+    // Given back as it was, nothing is written: the message is the same one.
+    const loaded = await again.conversations.load("b");
+    await again.conversations.save({ id: "b", messages: loaded?.messages ?? [] });
+    expect((await again.conversations.load("b"))?.entries).toEqual(loaded?.entries);
+    await again.checkpoints.restore(checkpoint);
+    await again.compact();
+    expect((await again.conversations.load("c"))?.messages).toStrictEqual(messages);
+  });
+
   it("with the same megabyte attached twenty times take little more than with one", async () => {
     // Nothing that could be compressed.
     let seed = 1;
@@ -210,7 +307,10 @@ describe.each(STORES)("messages on $name", (kind) => {
     const { id } = await sp.conversations.create({ messages: [attach(0)] });
     const one = await sp.bytes();
     expect(one).toBeGreaterThan(2 ** 20);
-    await sp.conversations.append(id, Array.from({ length: 9 }, (_, n) => attach(n)));
+    await sp.conversations.append(
+      id,
+      Array.from({ length: 9 }, (_, n) => attach(n)),
+    );
     for (let n = 0; n < 10; n++) await sp.conversations.create({ messages: [attach(n)] });
     await sp.compact();
     expect(await sp.bytes()).toBeLessThan(1.5 * one);
@@ -218,12 +318,16 @@ describe.each(STORES)("messages on $name", (kind) => {
 
   it("are only as much as is added: the hundredth costs what the first does", async () => {
     const sp = await data.open();
-    const text = (n: number): string => Array.from({ length: 200 }, (_, k) => ((n * 200 + k) * 7919).toString(36)).join(" ");
+    const text = (n: number): string =>
+      Array.from({ length: 200 }, (_, k) => ((n * 200 + k) * 7919).toString(36)).join(" ");
     const grown: number[] = [];
     const { id } = await sp.conversations.create();
     for (let n = 0; n < 4; n++) {
       const before = (await sp.stats()).bytes;
-      await sp.conversations.append(id, Array.from({ length: 50 }, (_, k) => message.user(text(n * 50 + k))));
+      await sp.conversations.append(
+        id,
+        Array.from({ length: 50 }, (_, k) => message.user(text(n * 50 + k))),
+      );
       await sp.compact();
       grown.push((await sp.stats()).bytes - before);
     }

@@ -35,7 +35,10 @@ describe.each(STORES)("000 on $name", (kind) => {
   });
 
   it("000-S2 a message has any text as its role", async () => {
-    const messages = ["user", "assistant", "system", "critic", "", "観察者"].map((role) => ({ role, content: `I, ${role}` }));
+    const messages = ["user", "assistant", "system", "critic", "", "観察者"].map((role) => ({
+      role,
+      content: `I, ${role}`,
+    }));
     await (await data.open()).session("s").save({ messages });
     expect((await (await data.open()).session("s").latest())?.state).toStrictEqual({ messages });
   });
@@ -221,7 +224,14 @@ describe.each(STORES)("003 on $name", (kind) => {
     const loaded = await (await data.open()).conversations.load(id);
     expect(loaded?.messages).toStrictEqual([full, ...made]);
     expect(loaded?.entries[0]).toMatchObject({ id: "m-1", timestamp: 1_700_000_000_000, role: "assistant" });
-    expect(loaded?.messages.map(({ role }) => role)).toEqual(["assistant", "user", "assistant", "system", "tool", "tool"]);
+    expect(loaded?.messages.map(({ role }) => role)).toEqual([
+      "assistant",
+      "user",
+      "assistant",
+      "system",
+      "tool",
+      "tool",
+    ]);
     expect(loaded?.messages[4]).toMatchObject({ toolCallId: "call-123", content: "42" });
     expect(loaded?.messages[5]).toMatchObject({ toolCallId: "call-124", content: '{"answer":42}' });
     expect(new Set(loaded?.entries.map((entry) => entry.id)).size).toBe(6);
@@ -270,7 +280,9 @@ describe.each(STORES)("003 on $name", (kind) => {
     expect((await again.conversations.load(id))?.messages).toStrictEqual(messages);
     const latest = await again.session("s").latest();
     expect(latest?.pendingToolCalls.map((call) => call.id)).toEqual(["1", "2"]);
-    expect(pendingToolCalls({ messages: [...messages, message.toolResult("1", "x")] }).map((call) => call.id)).toEqual(["2"]);
+    expect(pendingToolCalls({ messages: [...messages, message.toolResult("1", "x")] }).map((call) => call.id)).toEqual([
+      "2",
+    ]);
   });
 
   it("003-S8 agents, conversations and checkpoints are saved, loaded, listed and deleted; missing ones are nothing", async () => {
@@ -349,7 +361,13 @@ describe.each(STORES)("003 on $name", (kind) => {
     expect(await again.conversations.load("c-a")).toBeUndefined();
     expect(await again.session("s-a").latest()).toBeUndefined();
     expect(await again.conversations.search("I am a", { agent: "a" })).toEqual([]);
-    expect(await again.stats()).toMatchObject({ agents: 1, conversations: 1, sessions: 1, checkpoints: 2, messages: 1 });
+    expect(await again.stats()).toMatchObject({
+      agents: 1,
+      conversations: 1,
+      sessions: 1,
+      checkpoints: 2,
+      messages: 1,
+    });
     expect((await again.conversations.load("c-ab"))?.messages).toHaveLength(1);
     expect((await again.session("s-ab").latest())?.state).toEqual({ id: "ab" });
     for (const sp2 of [sp, again]) {
@@ -362,7 +380,13 @@ describe.each(STORES)("003 on $name", (kind) => {
   it("003-B1 a checkpoint with many keys in its maps is whole wherever it is loaded, in the order of its keys", async () => {
     const keys = Array.from({ length: 40 }, (_, n) => `key-${(n * 17) % 40}`);
     const map = Object.fromEntries(keys.map((key, n) => [key, n]));
-    const agent = { id: "a", name: "A", config: { ...map }, state: { ...map, inner: { ...map } }, metadata: { ...map } };
+    const agent = {
+      id: "a",
+      name: "A",
+      config: { ...map },
+      state: { ...map, inner: { ...map } },
+      metadata: { ...map },
+    };
     const sp = await data.open();
     await sp.agents.save(agent);
     const { id } = await sp.checkpoints.create({ agent: "a" });
@@ -450,7 +474,10 @@ describe.each(STORES)("003 on $name", (kind) => {
     await sp.agents.save({ id: "a", name: "A" });
     const one = await sp.conversations.create({ agent: "a", title: "Quarterly figures", tags: ["money"] });
     const two = await sp.conversations.create({ agent: "a", messages: [message.assistant("figures, again")] });
-    expect(await (await data.open()).agents.load("a")).toMatchObject({ version: 2, activeConversations: [one.id, two.id] });
+    expect(await (await data.open()).agents.load("a")).toMatchObject({
+      version: 2,
+      activeConversations: [one.id, two.id],
+    });
     await sp.conversations.archive(one.id);
     const other = await data.open();
     expect((await other.agents.load("a"))?.activeConversations).toEqual([two.id]);

@@ -98,7 +98,7 @@ describe.each(STORES)("stats on $name", (kind) => {
     await sp.conversations.append("c", [message.user("2")]);
     await sp.conversations.create({ id: "d", agent: "a" });
     await expectCounts(sps, { agents: 1, conversations: 2, messages: 2, checkpoints: 1 });
-    const { before } = await sps[1]!.checkpoints.restore(cp.id);
+    const { before } = await (sps[1] as Savepoint).checkpoints.restore(cp.id);
     await expectCounts(sps, { agents: 1, conversations: 1, messages: 1, checkpoints: 3 });
     await sp.checkpoints.delete(before.id);
     await expectCounts(sps, { agents: 1, conversations: 1, messages: 1, checkpoints: 2 });

@@ -53,7 +53,7 @@ export async function idsIn(listing: AsyncIterable<{ readonly id: string }>): Pr
 }
 
 /** A clock that fails when it is asked too often: what never ends, ends. */
-export function patientClock(questions = 5_000): () => number {
+export function patientClock(questions = 150): () => number {
   let asked = 0;
   return () => {
     if (++asked > questions) throw new Error("It went on and on.");

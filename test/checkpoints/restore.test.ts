@@ -60,12 +60,10 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     const sp = await data.open(FAST);
     await sp.conversations.create({ id: "of another", agent: "agent-2", messages: [message.user("x")] });
     await sp.conversations.create({ id: "of none", messages: [message.user("y")] });
-    let then: Awaited<ReturnType<typeof everythingOf>> | undefined;
     const id = await makeAndChange(sp);
-    then = undefined;
     const version = (await sp.agents.load(AGENT))?.version ?? 0;
     const report = await sp.checkpoints.restore(id);
-    then = await everythingOf(sp);
+    const then = await everythingOf(sp);
     expect(then.agent).toMatchObject({
       name: "Then",
       type: "gpt-4",

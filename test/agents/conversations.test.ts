@@ -1,0 +1,831 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Conversation, type DamageEvent, type Message, message, Savepoint } from "../../src/index.js";
+import {
+  conversationKey,
+  firstTitleKey,
+  lastMessageKey,
+  messageCounterKey,
+  messageTape,
+} from "../../src/model/keys.js";
+import { openDatabase, type SqliteDatabase } from "../../src/store/sqlite/driver.js";
+import { STORES, useData } from "../model/stores.js";
+import { damageSqlite } from "../store/sqlite-damage.js";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+
+const said = (texts: readonly string[]): Message[] => texts.map((text) => message.user(text));
+const numbered = (count: number, from = 0): Message[] =>
+  said(Array.from({ length: count }, (_, n) => `message ${from + n}`));
+const textsOf = (conversation: Conversation | undefined): string[] | undefined =>
+  conversation?.messages.map(({ content }) => content);
+
+describe.each(STORES)("conversations on $name", (kind) => {
+  const data = useData(kind);
+
+  describe("that are appended to", () => {
+    it("by several processes at once keep all, in the order of each and side by side", async () => {
+      const sps = [await data.open(), await data.open(), await data.open(), await data.open()];
+      await sps[0]?.conversations.create({ id: "c" });
+      const appends = 250;
+      const results = await Promise.all(
+        sps.flatMap(({ conversations }, writer) =>
+          Array.from({ length: appends }, (_, n) =>
+            conversations.append("c", said([`${writer} ${n} a`, `${writer} ${n} b`, `${writer} ${n} c`])),
+          ),
+        ),
+      );
+      const loaded = await (await data.open()).conversations.load("c");
+      const texts = textsOf(loaded) as string[];
+      expect(texts).toHaveLength(4 * appends * 3);
+      const expected = sps.flatMap((_, writer) =>
+        Array.from({ length: appends }, (__, n) => ["a", "b", "c"].map((part) => `${writer} ${n} ${part}`)).flat(),
+      );
+      expect([...texts].sort()).toEqual(expected.sort());
+      for (let at = 0; at < texts.length; at += 3) {
+        const [writer, n] = (texts[at] as string).split(" ");
+        expect(texts.slice(at, at + 3)).toEqual(["a", "b", "c"].map((part) => `${writer} ${n} ${part}`));
+      }
+      const ids = new Map(loaded?.entries.map((entry) => [entry.id, entry]));
+      expect(ids.size).toBe(texts.length);
+      for (const entry of results.flat()) expect(ids.get(entry.id)).toEqual(entry);
+    });
+
+    it("one after the other keep the order of the calls", async () => {
+      const { conversations } = await data.open();
+      await conversations.create({ id: "c" });
+      await Promise.all(numbered(100).map((each) => conversations.append("c", [each])));
+      expect((await conversations.load("c"))?.messages).toEqual(numbered(100));
+    });
+
+    it("when they are not there are CONVERSATION_NOT_FOUND, for whoever knew them too", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      await expect(one.conversations.append("c", said(["x"]))).rejects.toMatchObject({
+        code: "CONVERSATION_NOT_FOUND",
+      });
+      await expect(one.conversations.append("c", [])).rejects.toMatchObject({ code: "CONVERSATION_NOT_FOUND" });
+      await one.conversations.create({ id: "c" });
+      await two.conversations.append("c", said(["1"]));
+      await one.conversations.delete("c");
+      for (const { conversations } of [one, two]) {
+        await expect(conversations.append("c", said(["x"]))).rejects.toMatchObject({ code: "CONVERSATION_NOT_FOUND" });
+        await expect(conversations.rename("c", "x")).rejects.toMatchObject({ code: "CONVERSATION_NOT_FOUND" });
+        await expect(conversations.tag("c", [])).rejects.toMatchObject({ code: "CONVERSATION_NOT_FOUND" });
+        await expect(conversations.archive("c")).rejects.toMatchObject({ code: "CONVERSATION_NOT_FOUND" });
+      }
+      expect(await two.stats()).toMatchObject({ conversations: 0, messages: 0 });
+    });
+
+    it("after they were deleted and made again get the new messages only", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      await one.conversations.create({ id: "c", agent: "a", messages: numbered(5) });
+      await two.conversations.append("c", said(["old"]));
+      await one.conversations.delete("c");
+      const created = await one.conversations.create({ id: "c", agent: "b", tags: ["new"] });
+      const [entry] = await two.conversations.append("c", said(["new"]));
+      const loaded = await two.conversations.load("c");
+      expect(loaded).toMatchObject({ agent: "b", tags: ["new"], createdAt: created.createdAt, title: "new" });
+      expect(loaded?.messages).toEqual(said(["new"]));
+      expect(loaded?.entries).toEqual([entry]);
+      expect(await two.conversations.list({ agent: "a" }).all()).toEqual([]);
+    });
+
+    it("while they are deleted and made again lose nothing that was answered for the one that is there", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      await one.conversations.create({ id: "c" });
+      const work: Promise<unknown>[] = [];
+      for (let n = 0; n < 40; n++) {
+        work.push(two.conversations.append("c", said([`${n}`, `${n}`])).catch(() => undefined));
+        if (n % 10 === 5) {
+          work.push(
+            one.conversations.delete("c").then(() => one.conversations.create({ id: "c" }).catch(() => undefined)),
+          );
+        }
+      }
+      await Promise.all(work);
+      const after = (await two.conversations.append("c", said(["last"])))[0];
+      const loaded = await one.conversations.load("c");
+      expect(loaded?.entries.at(-1)).toEqual(after);
+      const texts = textsOf(loaded)?.slice(0, -1) as string[];
+      for (let at = 0; at < texts.length; at += 2) expect(texts[at]).toBe(texts[at + 1]);
+      expect(loaded?.messageCount).toBe(texts.length + 1);
+      expect(await one.stats()).toMatchObject({ conversations: 1, messages: texts.length + 1 });
+    });
+
+    // BUG: Writer.append() returns [] for no messages before anything was checked, if it once knew the conversation.
+    it.fails("with nothing are CONVERSATION_NOT_FOUND too when another process has deleted them", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      await one.conversations.create({ id: "c" });
+      await two.conversations.append("c", said(["1"]));
+      await one.conversations.delete("c");
+      await expect(two.conversations.append("c", [])).rejects.toMatchObject({ code: "CONVERSATION_NOT_FOUND" });
+    });
+  });
+
+  describe("that are made", () => {
+    it("under an id that is taken are a CONFLICT, and change nothing", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      await one.conversations.create({ id: "c", title: "first", messages: numbered(2) });
+      await expect(two.conversations.create({ id: "c", messages: numbered(1) })).rejects.toMatchObject({
+        code: "CONFLICT",
+      });
+      expect(await two.conversations.load("c")).toMatchObject({ title: "first", messageCount: 2 });
+      expect(await two.stats()).toMatchObject({ conversations: 1, messages: 2 });
+    });
+
+    it("by several at once under the same id are made by exactly one", async () => {
+      const sps = [await data.open(), await data.open(), await data.open()];
+      const results = await Promise.allSettled(
+        Array.from({ length: 9 }, (_, n) =>
+          (sps[n % 3] as Savepoint).conversations.create({ id: "c", messages: said([`${n}`, `${n}`]) }),
+        ),
+      );
+      const won = results.findIndex(({ status }) => status === "fulfilled");
+      expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+      expect(textsOf(await sps[0]?.conversations.load("c"))).toEqual([`${won}`, `${won}`]);
+      expect(await sps[1]?.stats()).toMatchObject({ conversations: 1, messages: 2 });
+    });
+
+    it("with wrong titles or tags are refused", async () => {
+      const { conversations } = await data.open();
+      for (const wrong of [{ title: 7 }, { title: null }, { tags: "x" }, { tags: { 0: "x" } }] as never[]) {
+        await expect(conversations.create(wrong)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+      }
+      await expect(conversations.create({ metadata: { f: () => 1 } })).rejects.toMatchObject({ code: "INVALID_STATE" });
+      expect(await conversations.list().all()).toEqual([]);
+    });
+  });
+
+  describe("that are saved whole", () => {
+    it("are made, given back, and take on whatever is said", async () => {
+      let time = 1;
+      const sp = await data.open({ now: () => time });
+      await sp.conversations.save({ id: "c", agent: "a", messages: numbered(3), tags: ["t"], metadata: { m: [1] } });
+      const loaded = (await sp.conversations.load("c")) as Conversation;
+      expect(loaded).toMatchObject({ agent: "a", title: "message 0", tags: ["t"], metadata: { m: [1] }, createdAt: 1 });
+      await sp.conversations.save(loaded);
+      expect(await (await data.open()).conversations.load("c")).toEqual(loaded);
+      time = 2;
+      await sp.conversations.save({ id: "c", messages: numbered(1), archived: true });
+      expect(await (await data.open()).conversations.load("c")).toMatchObject({
+        agent: "a",
+        tags: [],
+        archived: true,
+        metadata: {},
+        createdAt: 1,
+        messageCount: 1,
+      });
+      await expect(sp.conversations.save({ id: "c", agent: "b", messages: [] })).rejects.toMatchObject({
+        code: "AGENT_MISMATCH",
+      });
+      expect((await sp.conversations.load("c"))?.messageCount).toBe(1);
+    });
+
+    const edits: [string, (all: Message[]) => Message[]][] = [
+      ["nothing changed", (all) => all],
+      ["one edited", (all) => all.map((each, n) => (n === 4 ? message.user("edited") : each))],
+      ["the first cut", (all) => all.slice(3)],
+      ["the last cut", (all) => all.slice(0, -3)],
+      ["the middle cut", (all) => [...all.slice(0, 3), ...all.slice(7)]],
+      ["some put in between", (all) => [...all.slice(0, 5), ...said(["x", "y"]), ...all.slice(5)]],
+      ["all turned round", (all) => [...all].reverse()],
+      ["equal ones side by side", (all) => all.flatMap((each) => [each, each, each])],
+      ["all equal", () => said(Array.from({ length: 7 }, () => "same"))],
+      ["none left", () => []],
+      ["all new", () => numbered(4, 100)],
+      ["a summary in front", (all) => [message.system("so far"), ...all.slice(-2)]],
+    ];
+
+    it.each(edits)("with %s are what was given, for everybody, before and after compaction", async (_, edit) => {
+      const [one, two] = [await data.open(), await data.open()];
+      await one.conversations.create({ id: "c", messages: numbered(6) });
+      await two.conversations.append("c", numbered(4, 6));
+      const edited = edit(numbered(10));
+      const info = await one.conversations.save({ id: "c", messages: edited });
+      expect(info.messageCount).toBe(edited.length);
+      expect((await two.conversations.load("c"))?.messages).toEqual(edited);
+      await two.conversations.append("c", said(["after"]));
+      const all = [...edited, message.user("after")];
+      await one.compact();
+      expect((await (await data.open()).conversations.load("c"))?.messages).toEqual(all);
+      await two.conversations.save({ id: "c", messages: edit(all) });
+      await two.compact();
+      expect((await one.conversations.load("c"))?.messages).toEqual(edit(all));
+    });
+
+    it("in more ranges than are kept are written anew, and stay the same", async () => {
+      const sp = await data.open();
+      await sp.conversations.create({ id: "c", messages: numbered(700) });
+      // Every other one, backwards: no two are side by side.
+      let kept = numbered(700)
+        .filter((_, n) => n % 2 === 0)
+        .reverse();
+      for (let round = 0; round < 3; round++) {
+        await sp.conversations.save({ id: "c", messages: kept });
+        expect((await (await data.open()).conversations.load("c"))?.messages).toEqual(kept);
+        await sp.conversations.append("c", said([`round ${round}`]));
+        kept = [...kept, message.user(`round ${round}`)].reverse();
+      }
+      await sp.compact();
+      await sp.conversations.save({ id: "c", messages: kept });
+      expect((await sp.conversations.load("c"))?.messages).toEqual(kept);
+    });
+
+    it("write only what is new", async () => {
+      const sp = await data.open();
+      const noise = (n: number): string =>
+        Array.from({ length: 100 }, (_, k) => ((n * 100 + k) * 7919).toString(36)).join("");
+      const long = said(Array.from({ length: 300 }, (_, n) => noise(n)));
+      await sp.conversations.create({ id: "c", agent: "a", messages: long });
+      const before = (await sp.stats({ agent: "a" })).bytes;
+      for (let n = 0; n < 10; n++) {
+        long.splice(n * 20, 1, message.user(`edited ${n}`));
+        await sp.conversations.save({ id: "c", messages: long });
+      }
+      expect((await sp.stats({ agent: "a" })).bytes).toBeLessThan(1.3 * before);
+      expect((await sp.conversations.load("c"))?.messages).toEqual(long);
+    });
+
+    it("while others append are either before or after them, as a whole", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      await one.conversations.create({ id: "c" });
+      const work: Promise<unknown>[] = [];
+      for (let n = 0; n < 60; n++) work.push(two.conversations.append("c", said([`a${n}`, `b${n}`])));
+      for (let n = 0; n < 5; n++) work.push(one.conversations.save({ id: "c", messages: said([`saved ${n}`]) }));
+      await Promise.all(work);
+      const [first, ...rest] = textsOf(await (await data.open()).conversations.load("c")) as string[];
+      expect(first).toMatch(/^saved /);
+      const numbers = rest.filter((text) => text.startsWith("a")).map((text) => Number(text.slice(1)));
+      expect(rest).toEqual(numbers.flatMap((n) => [`a${n}`, `b${n}`]));
+      expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
+    });
+
+    it("by two at once that both make it are both saved", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      await Promise.all([
+        one.conversations.save({ id: "c", messages: said(["1"]) }),
+        two.conversations.save({ id: "c", messages: said(["2"]) }),
+      ]);
+      expect((await one.conversations.load("c"))?.messageCount).toBe(1);
+      expect(await two.stats()).toMatchObject({ conversations: 1, messages: 1 });
+    });
+
+    it("with the messages that were there keep when the last one came", async () => {
+      let time = 1_000;
+      const { conversations } = await data.open({ now: () => time });
+      await conversations.create({ id: "c", messages: numbered(3) });
+      time = 2_000;
+      await conversations.save({ id: "c", messages: numbered(2) });
+      const loaded = await conversations.load("c");
+      expect(loaded?.entries.at(-1)?.timestamp).toBe(1_000);
+      expect(loaded?.lastMessageAt).toBe(1_000);
+    });
+  });
+
+  describe("that are loaded in pages", () => {
+    it("give the last ones, and the page before any place", async () => {
+      const { conversations } = await data.open();
+      await conversations.create({ id: "c", messages: numbered(10) });
+      await conversations.save({ id: "c", messages: [...numbered(3, 4), ...numbered(4)] }); // several ranges
+      await conversations.append("c", numbered(3, 7));
+      const all = [...numbered(3, 4), ...numbered(4), ...numbered(3, 7)];
+      const page = async (options: { limit?: number; before?: number }): Promise<[number | undefined, unknown]> => {
+        const loaded = await conversations.load("c", options);
+        expect(loaded?.messageCount).toBe(10);
+        expect(loaded?.entries.map((entry) => entry.message)).toEqual(loaded?.messages);
+        return [loaded?.first, loaded?.messages];
+      };
+      expect(await page({})).toEqual([0, all]);
+      expect(await page({ limit: 3 })).toEqual([7, all.slice(7)]);
+      expect(await page({ limit: 3, before: 7 })).toEqual([4, all.slice(4, 7)]);
+      expect(await page({ limit: 3, before: 2 })).toEqual([0, all.slice(0, 2)]);
+      expect(await page({ before: 4 })).toEqual([0, all.slice(0, 4)]);
+      expect(await page({ limit: 100, before: 100 })).toEqual([0, all]);
+      expect(await page({ limit: 0 })).toEqual([10, []]);
+      expect(await page({ before: 0 })).toEqual([0, []]);
+      expect((await page({ before: -1, limit: 2 }))[1]).toEqual([]);
+      expect((await page({ limit: -1 }))[1]).toEqual([]);
+      const pages: Message[] = [];
+      for (let before = 10; before > 0; before -= 4) {
+        pages.unshift(...((await conversations.load("c", { limit: 4, before }))?.messages ?? []));
+      }
+      expect(pages).toEqual(all);
+    });
+  });
+
+  // BUG: `limit` and `before` of load() are not looked at: half a message is asked for, and the conversation is reported as
+  // DAMAGED, also to the listeners; NaN gives `first: NaN`, and list({ limit: NaN }) one conversation.
+  it.fails.each([{ limit: 1.5 }, { limit: Number.NaN }, { before: 1.5 }, { before: Number.NaN }])(
+    "are refused to be loaded with %o",
+    async (options) => {
+      const { conversations } = await data.open({ on: { damage: () => {} } });
+      await conversations.create({ id: "c", messages: numbered(3) });
+      await expect(conversations.load("c", options)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    },
+  );
+
+  // BUG: whatever is given as metadata is stored: `[1]` and `"x"` come back as such from conversations, as `{ 0: … }` from
+  // agents, and `null` is a TypeError of JavaScript's own.
+  it.fails.each([[[1]], ["x"], [7], [null]])("are refused with %o as metadata", async (metadata) => {
+    const { conversations } = await data.open();
+    const given = { metadata } as never;
+    await expect(conversations.create(given)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+  });
+
+  // BUG: agents refuse a field that there is not; conversations leave it out without a word, so that a slip of the pen
+  // (`agnet`) makes a conversation of nobody.
+  it.fails("are refused with fields that there are not", async () => {
+    const { conversations } = await data.open();
+    const given = { agnet: "a" } as never;
+    await expect(conversations.create(given)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+  });
+
+  // BUG: what a checkpoint has of conversations is an object by their ids, and JavaScript puts keys like numbers first. The
+  // checkpoint lists them in that order, and restore gives those that it makes again numbers in it.
+  it.fails("are listed by a checkpoint oldest first, whatever their ids", async () => {
+    const sp = await data.open();
+    await sp.agents.save({ id: "a", name: "A" });
+    for (const id of ["z", "10", "9"]) await sp.conversations.create({ id, agent: "a" });
+    const { id } = await sp.checkpoints.create({ agent: "a" });
+    expect(await sp.checkpoints.load(id)).toMatchObject({ state: { activeConversations: ["z", "10", "9"] } });
+  });
+
+  describe("that have titles", () => {
+    const family = "👩‍👩‍👧‍👦";
+    const cases: [string, string | undefined][] = [
+      ["short", "short"],
+      ["  two\n\tlines \r\n", "two lines"],
+      ["\u00a0\u3000wide space\u2028x", "wide space x"],
+      ["", undefined],
+      [" \n\t ", undefined],
+      ["あ".repeat(20), "あ".repeat(20)],
+      ["あ".repeat(50), "あ".repeat(50)],
+      ["あ".repeat(51), `${"あ".repeat(47)}...`],
+      [family.repeat(50), family.repeat(50)],
+      [family.repeat(51), `${family.repeat(47)}...`],
+      ["🇨🇭".repeat(51), `${"🇨🇭".repeat(47)}...`],
+      ["e\u0301".repeat(50), "e\u0301".repeat(50)],
+      ["e\u0301\u0323".repeat(51), `${"e\u0301\u0323".repeat(47)}...`],
+      [`${"x".repeat(46)}${family}${family}${family}${family}${family}`, `${"x".repeat(46)}${family}...`],
+      ["x".repeat(100_000), `${"x".repeat(47)}...`],
+    ];
+
+    it.each(cases)("make of %j the title %j, given or taken from a message", async (text, title) => {
+      const { conversations } = await data.open();
+      const { id } = await conversations.create({ messages: said([text]) });
+      expect((await conversations.load(id))?.title).toBe(title);
+      const given = await conversations.create({ title: text });
+      expect(given.title).toBe(title);
+      expect((await conversations.rename(given.id, "other")).title).toBe("other");
+      expect((await conversations.rename(given.id, text)).title).toBe(title);
+    });
+
+    it("take the next message of a user where the first says nothing, whoever appends it", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      const { id } = await one.conversations.create({ messages: [message.system("s"), message.user("  ")] });
+      expect((await two.conversations.append(id, [message.assistant("a")]))[0]?.role).toBe("assistant");
+      expect((await one.conversations.load(id))?.title).toBeUndefined();
+      await two.conversations.append(id, said(["spoken"]));
+      await one.conversations.append(id, said(["too late"]));
+      expect((await one.conversations.load(id))?.title).toBe("spoken");
+    });
+
+    it("go back to that of the first message, and follow it when it is edited", async () => {
+      const { conversations } = await data.open();
+      const { id } = await conversations.create({ messages: said(["first", "second"]) });
+      await conversations.rename(id, "mine");
+      await conversations.append(id, said(["third"]));
+      expect((await conversations.load(id))?.title).toBe("mine");
+      expect((await conversations.rename(id, undefined)).title).toBe("first");
+      const loaded = (await conversations.load(id)) as Conversation;
+      await conversations.save({ ...loaded, messages: said(["edited"]) });
+      expect((await conversations.load(id))?.title).toBe("edited");
+      await conversations.save({ id, messages: [message.assistant("nobody asked")] });
+      expect((await conversations.load(id))?.title).toBeUndefined();
+      await conversations.append(id, said(["asked"]));
+      expect((await conversations.load(id))?.title).toBe("asked");
+    });
+
+    it("go back to that of the first message also when it came after the title was given", async () => {
+      const { conversations } = await data.open();
+      const { id } = await conversations.create({ title: "mine" });
+      await conversations.append(id, said(["first"]));
+      expect((await conversations.rename(id, undefined)).title).toBe("first");
+    });
+
+    it("come back with the next message also in a process that knew an earlier one", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      const { id } = await one.conversations.create({ messages: said(["old"]) });
+      await two.conversations.append(id, said(["more"]));
+      await one.conversations.save({ id, messages: [] });
+      await two.conversations.append(id, said(["new"]));
+      expect((await one.conversations.load(id))?.title).toBe("new");
+    });
+
+    // BUG: toTitle() looks at the first 4,000 code units only, before it joins spaces and counts characters: what it cuts
+    // off there it cuts inside a character, and without the dots.
+    it.fails.each([
+      [`x${" ".repeat(3998)}😀`, "x 😀"],
+      [`${" ".repeat(5000)}hello`, "hello"],
+      [`e${"\u0301".repeat(99)}`.repeat(45), `e${"\u0301".repeat(99)}`.repeat(45)],
+    ])("are not cut inside a character that is far behind (%#)", async (text, title) => {
+      const { conversations } = await data.open();
+      expect((await conversations.create({ messages: said([text]) })).title).toBe(title);
+    });
+  });
+
+  describe("that are changed", () => {
+    it("keep what is not said, and their messages", async () => {
+      const [one, two] = [await data.open({ now: () => 5 }), await data.open()];
+      const { id } = await one.conversations.create({
+        agent: "a",
+        tags: ["x", "y", "x"],
+        metadata: { m: new Date(1) },
+        messages: numbered(2),
+      });
+      expect((await two.conversations.load(id))?.tags).toEqual(["x", "y"]);
+      await one.conversations.tag(id, ["z", "z", "w"]);
+      await two.conversations.archive(id);
+      await one.conversations.update(id, { metadata: { n: 1 } });
+      await two.conversations.rename(id, "named");
+      const info = await one.conversations.update(id, {});
+      expect(info).toStrictEqual({
+        id,
+        agent: "a",
+        title: "named",
+        tags: ["z", "w"],
+        archived: true,
+        metadata: { n: 1 },
+        createdAt: 5,
+        lastMessageAt: 5,
+        messageCount: 2,
+      });
+      expect(await two.conversations.archive(id, false)).toStrictEqual({ ...info, archived: false });
+      expect((await two.conversations.load(id))?.messages).toEqual(numbered(2));
+    });
+
+    it("by many at once lose no change", async () => {
+      const sps = [await data.open(), await data.open()];
+      const { id } = await (sps[0] as Savepoint).conversations.create();
+      await Promise.all(
+        sps.flatMap(({ conversations }) => [
+          conversations.rename(id, "named"),
+          conversations.tag(id, ["t"]),
+          conversations.archive(id),
+          conversations.update(id, { metadata: { m: 1 } }),
+          ...numbered(10).map((each) => conversations.append(id, [each])),
+        ]),
+      );
+      expect(await (await data.open()).conversations.load(id)).toMatchObject({
+        title: "named",
+        tags: ["t"],
+        archived: true,
+        metadata: { m: 1 },
+        messageCount: 20,
+      });
+    });
+
+    it("are active until they are archived or deleted, oldest first", async () => {
+      const [one, two] = [await data.open(), await data.open()];
+      await one.agents.save({ id: "a", name: "A" });
+      const active = async (): Promise<readonly string[] | undefined> =>
+        (await two.agents.load("a"))?.activeConversations;
+      for (const id of ["z", "10", "9", "b"]) await one.conversations.create({ id, agent: "a" });
+      await one.conversations.create({ id: "other", agent: "b" });
+      await one.conversations.create({ id: "archived", agent: "a", archived: true });
+      expect(await active()).toEqual(["z", "10", "9", "b"]);
+      await one.conversations.archive("10");
+      await one.conversations.append("z", said(["newer"]));
+      expect(await active()).toEqual(["z", "9", "b"]);
+      await one.conversations.archive("10", false);
+      await one.conversations.delete("9");
+      await one.conversations.save({ id: "z", archived: true, messages: [] });
+      expect(await active()).toEqual(["10", "b"]);
+    });
+  });
+
+  describe("that are listed", () => {
+    it("come newest first, by agent, tag, archive, time and as many as are wanted", async () => {
+      let time = 1_000;
+      const sp = await data.open({ now: () => time });
+      const make = async (id: string, options: object): Promise<void> => {
+        time += 1_000;
+        await sp.conversations.create({ id, messages: said(["x"]), ...options });
+      };
+      await make("1", { agent: "a", tags: ["t"] });
+      await make("2", { agent: "b", tags: ["t", "u"] });
+      await make("3", { agent: "a", archived: true });
+      await make("4", { tags: ["u"] });
+      await make("5", { agent: "a", tags: ["u"], messages: [] });
+      const { conversations } = await data.open();
+      const ids = async (options: Parameters<typeof conversations.list>[0]): Promise<string> =>
+        (await conversations.list(options).all()).map(({ id }) => id).join("");
+      expect(await ids({})).toBe("54321");
+      expect(await ids({ agent: "a" })).toBe("531");
+      expect(await ids({ agent: "nobody" })).toBe("");
+      expect(await ids({ tag: "t" })).toBe("21");
+      expect(await ids({ tag: "u", agent: "a" })).toBe("5");
+      expect(await ids({ tag: "T" })).toBe("");
+      expect(await ids({ archived: true })).toBe("3");
+      expect(await ids({ archived: false, agent: "a" })).toBe("51");
+      expect(await ids({ since: 4_000 })).toBe("543");
+      expect(await ids({ since: new Date(4_001) })).toBe("54");
+      expect(await ids({ limit: 2 })).toBe("54");
+      expect(await ids({ limit: 1, archived: true })).toBe("3");
+      expect(await ids({ limit: 0 })).toBe("");
+      time = 9_000;
+      await sp.conversations.append("1", said(["again"]));
+      expect(await ids({ since: 9_000 })).toBe("1");
+      const [info] = await conversations.list({ limit: 1 }).all();
+      expect(await conversations.load("5")).toStrictEqual({ ...info, messages: [], entries: [], first: 0, holes: [] });
+    });
+
+    it("by the hundreds come all, once", async () => {
+      const sp = await data.open();
+      const ids = Array.from({ length: 600 }, (_, n) => `c${n}`);
+      for (const id of ids) await sp.conversations.create({ id, agent: "a" });
+      expect((await sp.conversations.list().all()).map(({ id }) => id)).toEqual([...ids].reverse());
+      expect((await sp.conversations.list({ agent: "a" }).all()).map(({ id }) => id)).toEqual([...ids].reverse());
+    });
+
+    // BUG: an invalid Date as `since` gives an empty list; search() refuses it with INVALID_ARGUMENT.
+    it.fails("since a time that is none are refused", async () => {
+      const { conversations } = await data.open();
+      await expect((async () => conversations.list({ since: new Date("no") }).all())()).rejects.toMatchObject({
+        code: "INVALID_ARGUMENT",
+      });
+    });
+  });
+
+  it("are deleted for good, their messages freed, and everyone else's kept", async () => {
+    const sp = await data.open();
+    const long = numbered(300).map(({ content }) => message.user(`${content} ${"words ".repeat(50)}`));
+    await sp.conversations.create({ id: "keep", messages: long });
+    await sp.conversations.create({ id: "go", messages: long });
+    expect(await sp.conversations.delete("go")).toBe(true);
+    await sp.compact();
+    const again = await data.open();
+    expect((await again.conversations.load("keep"))?.messages).toEqual(long);
+    expect(await again.conversations.load("go")).toBeUndefined();
+    expect((await again.conversations.search("words")).map((hit) => hit.conversationId)).toEqual(["keep"]);
+  });
+
+  it("do what a plain model does, whatever is done to them", { timeout: 60_000 }, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyStep, { minLength: 1, maxLength: 25, size: "max" }), async (steps) => {
+        const world = await kind.setup();
+        try {
+          await new World([await world.open(), await world.open()]).run(steps);
+        } finally {
+          await world.teardown();
+        }
+      }),
+      { numRuns: kind.name.includes("file") ? 15 : 40 },
+    );
+  });
+});
+
+describe("damage of conversations", () => {
+  let folder: string;
+  let events: DamageEvent[];
+  let opened: Savepoint[];
+  /** A second connection, through which everything is damaged. */
+  let database: SqliteDatabase;
+
+  beforeEach(async () => {
+    folder = await makeFolder();
+    [events, opened] = [[], []];
+    await (await open()).conversations.create({ id: "c", agent: "a", messages: numbered(10) }); // number 0
+    database = await openDatabase(join(folder, "store.db"));
+  });
+  afterEach(async () => {
+    database.close();
+    for (const sp of opened) await sp.close();
+    await removeFolder(folder);
+  });
+
+  async function open(): Promise<Savepoint> {
+    const on = { damage: (event: DamageEvent) => void events.push(event) };
+    const sp = await Savepoint.open(`sqlite:${join(folder, "store.db")}`, { on });
+    opened.push(sp);
+    return sp;
+  }
+
+  const flip = (key: string): void => damageSqlite(database, { kind: "record", key }, "flip");
+  const flipMessage = (item: number): void =>
+    damageSqlite(database, { kind: "item", tape: messageTape(0), item }, "flip");
+
+  it("in a message is DAMAGED, names it, and leaves the others", async () => {
+    flipMessage(4);
+    const { conversations } = await open();
+    await expect(conversations.load("c")).rejects.toMatchObject({ code: "DAMAGED", details: { conversationId: "c" } });
+    expect(events).toMatchObject([{ conversationId: "c" }]);
+    const partial = await conversations.load("c", { partial: true });
+    expect(partial?.holes.map(({ index }) => index)).toEqual([4]);
+    expect(partial?.messages).toEqual([...numbered(4), ...numbered(5, 5)]);
+    expect(partial?.entries.map((entry) => entry.message)).toEqual(partial?.messages);
+    expect((await conversations.load("c", { limit: 5 }))?.messages).toEqual(numbered(5, 5));
+    await conversations.append("c", numbered(1, 10));
+    expect((await conversations.load("c", { limit: 2 }))?.messages).toEqual(numbered(2, 9));
+    expect((await conversations.search("message 10")).map((hit) => hit.conversationId)).toEqual(["c"]);
+    expect(await conversations.list().all()).toMatchObject([{ id: "c", messageCount: 11 }]);
+    // Whoever still has the message saves it anew.
+    await conversations.save({ id: "c", messages: numbered(11) });
+    expect((await (await open()).conversations.load("c"))?.messages).toEqual(numbered(11));
+  });
+
+  it("in its record or its counter is DAMAGED, which is not the same as none, and hides no other", async () => {
+    // By the one that made "c": another Savepoint would not go on with number 1.
+    const first = opened[0] as Savepoint;
+    await first.conversations.create({ id: "d", agent: "a", messages: numbered(2) });
+    await first.conversations.create({ id: "e", agent: "a", messages: numbered(3) });
+    flip(conversationKey("c"));
+    flip(messageCounterKey("d", 1));
+    const { conversations } = await open();
+    for (const id of ["c", "d"]) {
+      await expect(conversations.load(id)).rejects.toMatchObject({ code: "DAMAGED" });
+      await expect(conversations.rename(id, "x")).rejects.toMatchObject({ code: "DAMAGED" });
+      await expect(conversations.append(id, numbered(1))).rejects.toMatchObject({ code: "DAMAGED" });
+      await expect(conversations.create({ id })).rejects.toMatchObject({ code: "CONFLICT" });
+    }
+    events.length = 0;
+    expect((await conversations.list().all()).map(({ id }) => id)).toEqual(["e"]);
+    expect(new Set(events.map(({ conversationId }) => conversationId))).toEqual(new Set(["c", "d"]));
+    expect((await conversations.load("e"))?.messages).toEqual(numbered(3));
+  });
+
+  it("does not keep it from being deleted, and made again", async () => {
+    flipMessage(4);
+    const sp = await open();
+    expect(await sp.conversations.delete("c")).toBe(true);
+    await sp.conversations.create({ id: "c", messages: numbered(1) });
+    expect((await (await open()).conversations.load("c"))?.messages).toEqual(numbered(1));
+    flip(conversationKey("c"));
+    const again = await open();
+    expect(await again.conversations.delete("c")).toBe(true);
+    expect(await again.conversations.load("c")).toBeUndefined();
+    await again.conversations.create({ id: "c", messages: numbered(2) });
+    expect((await (await open()).conversations.load("c"))?.messages).toEqual(numbered(2));
+    expect(await again.stats()).toMatchObject({ conversations: 1, messages: 2 });
+  });
+
+  it("in what can be done without is got around, and told", async () => {
+    flip(lastMessageKey("c", 0));
+    flip(firstTitleKey("c", 0));
+    const loaded = await (await open()).conversations.load("c");
+    expect(loaded?.messages).toEqual(numbered(10));
+    expect(loaded?.lastMessageAt).toBe(loaded?.createdAt);
+    expect(events).toHaveLength(2);
+  });
+});
+
+type Kind = "create" | "append" | "save" | "edit" | "rename" | "tag" | "archive" | "delete" | "load" | "compact";
+
+interface Step {
+  readonly kind: Kind;
+  readonly sp: number;
+  readonly id: number;
+  readonly texts: readonly string[];
+  readonly seed: number;
+}
+
+const anyStep: fc.Arbitrary<Step> = fc.record({
+  kind: fc.constantFrom<Kind[]>(
+    "create",
+    "create",
+    "append",
+    "append",
+    "append",
+    "save",
+    "edit",
+    "edit",
+    "rename",
+    "tag",
+    "archive",
+    "delete",
+    "load",
+    "compact",
+  ),
+  sp: fc.nat({ max: 1 }),
+  id: fc.nat({ max: 2 }),
+  texts: fc.array(fc.constantFrom("a", "b", "c", "a longer text", ""), { maxLength: 4 }),
+  seed: fc.nat({ max: 1000 }),
+});
+
+interface ModelConversation {
+  title: string | undefined;
+  tags: readonly string[];
+  archived: boolean;
+  messages: Message[];
+}
+
+/** The conversations as they should be, beside those that are. */
+class World {
+  readonly #model = new Map<string, ModelConversation>();
+
+  constructor(readonly sps: readonly Savepoint[]) {}
+
+  async run(steps: readonly Step[]): Promise<void> {
+    for (const step of steps) {
+      await this.#step(step);
+      await this.#check(`c${step.id}`);
+    }
+    for (const sp of this.sps) {
+      const listed = await sp.conversations.list({ agent: "a" }).all();
+      assert.deepEqual(listed.map(({ id }) => id).sort(), [...this.#model.keys()].sort());
+      const messages = [...this.#model.values()].reduce((sum, each) => sum + each.messages.length, 0);
+      const stats = await sp.stats({ agent: "a" });
+      assert.deepEqual([stats.conversations, stats.messages], [this.#model.size, messages]);
+    }
+    for (const id of this.#model.keys()) await this.#check(id);
+  }
+
+  async #step({ kind, sp, id: number, texts, seed }: Step): Promise<void> {
+    const { conversations } = this.sps[sp] as Savepoint;
+    const id = `c${number}`;
+    const model = this.#model.get(id);
+    const messages = texts.map((text, n) => ((seed + n) % 3 ? message.user(text) : message.assistant(text)));
+    const fresh = { title: undefined, tags: [], archived: false };
+    const expectCode = async (work: Promise<unknown>, code: string): Promise<void> => {
+      await assert.rejects(work, (error: { code: string }) => error.code === code);
+    };
+    const change = async (work: Promise<unknown>, changed: Partial<ModelConversation>): Promise<void> => {
+      if (!model) return expectCode(work, "CONVERSATION_NOT_FOUND");
+      await work;
+      Object.assign(model, changed);
+    };
+    switch (kind) {
+      case "create":
+        if (model) return expectCode(conversations.create({ id, agent: "a", messages }), "CONFLICT");
+        await conversations.create({ id, agent: "a", messages });
+        this.#model.set(id, { ...fresh, messages });
+        return;
+      case "append":
+        if (!model && messages.length === 0) return;
+        return change(conversations.append(id, messages), { messages: [...(model?.messages ?? []), ...messages] });
+      case "save":
+        await conversations.save({ id, agent: "a", messages });
+        this.#model.set(id, { ...fresh, messages });
+        return;
+      case "edit": {
+        if (!model) return;
+        const at = seed % (model.messages.length + 1);
+        const edited = [...model.messages];
+        edited.splice(at, (seed >> 3) % 3, ...messages);
+        if (seed % 4 === 0) edited.reverse();
+        const { title, tags, archived } = model;
+        await conversations.save({ id, title, tags, archived, messages: edited });
+        // A title that is that of the first message was not given by anybody.
+        Object.assign(model, { messages: edited, title: title === titleOf(model.messages) ? undefined : title });
+        return;
+      }
+      case "rename":
+        return change(conversations.rename(id, texts[0]), { title: texts[0] === "" ? undefined : texts[0] });
+      case "tag":
+        return change(conversations.tag(id, texts.filter(Boolean)), { tags: [...new Set(texts.filter(Boolean))] });
+      case "archive":
+        return change(conversations.archive(id, seed % 2 === 0), { archived: seed % 2 === 0 });
+      case "delete":
+        assert.equal(await conversations.delete(id), model !== undefined);
+        this.#model.delete(id);
+        return;
+      case "load": {
+        const limit = seed % 5;
+        const loaded = await conversations.load(id, { limit });
+        assert.deepEqual(loaded?.messages, limit === 0 ? model && [] : model?.messages.slice(-limit));
+        return;
+      }
+      case "compact":
+        await this.sps[sp]?.compact();
+    }
+  }
+
+  async #check(id: string): Promise<void> {
+    const model = this.#model.get(id);
+    for (const sp of this.sps) {
+      const loaded = await sp.conversations.load(id);
+      if (!model || !loaded) {
+        assert.equal(loaded, model);
+        continue;
+      }
+      const { title, tags, archived, messages, messageCount, holes } = loaded;
+      assert.deepEqual(
+        { tags, archived, messages, messageCount, holes },
+        {
+          tags: model.tags,
+          archived: model.archived,
+          messages: model.messages,
+          messageCount: model.messages.length,
+          holes: [],
+        },
+      );
+      assert.equal(title, model.title ?? titleOf(model.messages));
+      assert.equal(new Set(loaded.entries.map((entry) => entry.id)).size, messages.length);
+    }
+  }
+}
+
+function titleOf(messages: readonly Message[]): string | undefined {
+  return messages.find(({ role, content }) => role === "user" && content !== "")?.content;
+}
