@@ -87,7 +87,7 @@ export class AgentCheckpoints {
     const stored = await readLineState(reader, number, row);
     const { state } = await line.migrate(toFound(reader, row, stored));
     const found = toFound(reader, row, state);
-    const entered = Object.entries(stored.conversations).map(([id, entry]) =>
+    const entered = [...stored.conversations].map(([id, entry]) =>
       toEnteredInfo(id, decodeEntry(entry, agent), this.#context),
     );
     const active = entered.filter(({ archived }) => !archived).map(({ id }) => id);
@@ -99,18 +99,18 @@ export class AgentCheckpoints {
   async entry(agent: string, number: number, row: Row, id: string): Promise<EnteredConversation | undefined> {
     const reader = new SessionReader(this.#context, agentLine(agent));
     const { conversations } = await readLineState(reader, number, row);
-    return Object.hasOwn(conversations, id) ? decodeEntry(conversations[id] as string, agent) : undefined;
+    const entry = conversations.get(id);
+    return entry === undefined ? undefined : decodeEntry(entry, agent);
   }
 }
 
 /** What a checkpoint has of these conversations, by id. */
-export function entriesOf(conversations: readonly StoredConversation[]): Record<string, string> {
-  return Object.fromEntries(conversations.map((conversation) => [conversation.id, encodeEntry(conversation)]));
+export function entriesOf(conversations: readonly StoredConversation[]): Map<string, string> {
+  return new Map(conversations.map((conversation) => [conversation.id, encodeEntry(conversation)]));
 }
 
-function isSameEntries(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
-  const ids = Object.keys(a);
-  return ids.length === Object.keys(b).length && ids.every((id) => Object.hasOwn(b, id) && a[id] === b[id]);
+function isSameEntries(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
+  return a.size === b.size && [...a].every(([id, entry]) => b.get(id) === entry);
 }
 
 /** The state of a row of an agent's line, as it is stored. */

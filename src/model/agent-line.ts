@@ -28,7 +28,7 @@ export interface LineState {
   readonly config: Record<string, unknown>;
   readonly state: unknown;
   /** What the checkpoint has of each conversation, by id; see conversation-entry.ts. */
-  readonly conversations: Readonly<Record<string, string>>;
+  readonly conversations: ReadonlyMap<string, string>;
 }
 
 /** What the rows of an agent's line say beside their state. */
@@ -116,11 +116,14 @@ export class AgentLine {
   /**
    * Saves what `make` makes of the agent as it is. It is asked again if somebody else saves it meanwhile.
    *
-   * @param make gets `undefined` where the agent was never saved; and the highest version that it has had
+   * @param make gets `undefined` where the agent was never saved; and what is known of its newest version in any case
    * @param overwrite is it all the same what was there? Then it may be damaged, and counts as never saved
    */
   async save(
-    make: (found: FoundAgent | undefined, version: number) => Promise<LineChange> | LineChange,
+    make: (
+      found: FoundAgent | undefined,
+      last: Pick<SavedAgentInfo, "version" | "createdAt"> | undefined,
+    ) => Promise<LineChange> | LineChange,
     overwrite = false,
   ): Promise<CheckpointInfo> {
     return this.#retry(() =>
@@ -130,8 +133,9 @@ export class AgentLine {
           throw error;
         });
         const { head } = cursor;
-        const version = found?.version ?? (head ? toLineMetadata(head, this.reader).agent.version : 0);
-        return this.#commit(cursor, head?.id, found, await make(found, version));
+        // The row of a damaged version can be read where its state cannot.
+        const last = head && toLineMetadata(head, this.reader).agent;
+        return this.#commit(cursor, head?.id, found, await make(found, last));
       }),
     );
   }

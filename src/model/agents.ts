@@ -60,8 +60,9 @@ export class Agents {
   /** Saves a whole agent: what is not said is empty afterwards. Only what changed is written. */
   async save(agent: AgentToSave, options: SaveAgentOptions = {}): Promise<SavedAgentInfo> {
     const { registry } = this.#host.open();
-    const taken = takeAgent(agent.id, agent, registry);
-    return this.#write(agent.id, () => taken, options, true);
+    const given: AgentToSave | undefined = agent;
+    const taken = takeAgent(given?.id, given, registry);
+    return this.#write(given.id, () => taken, options, true);
   }
 
   /**
@@ -78,6 +79,7 @@ export class Agents {
     const { registry } = this.#host.open();
     checkId(id, "agent id");
     // The caller's own objects may change before they are saved.
+    if (typeof change !== "object" && typeof change !== "function") throw notFields(id);
     const fixed = typeof change === "function" ? undefined : takeAgent(id, { name: "", ...change }, registry);
     const make = async (found: FoundAgent | undefined): Promise<TakenAgent> => {
       if (!found) throw agentNotFound(id);
@@ -123,17 +125,18 @@ export class Agents {
     const line = this.#line(id);
     await this.#beforeMigration(line);
     let saved: SavedAgentInfo | undefined;
-    const info = await line.save(async (found, version): Promise<LineChange> => {
+    const info = await line.save(async (found, last): Promise<LineChange> => {
+      const version = last?.version ?? 0;
       if (expectedVersion !== undefined && expectedVersion !== version)
         throw otherVersion(id, version, expectedVersion);
       const taken = await make(found);
       const { name, type, capabilities, metadata } = taken;
-      const createdAt = found?.info.createdAt ?? now();
+      const createdAt = last?.createdAt ?? now();
       const agent = { name, type, capabilities, metadata, createdAt, version: version + 1 };
       saved = { id, ...agent, modifiedAt: 0 };
       const schema = line.schemaAfter(found?.metadata.agent.schema ?? 0);
       return {
-        state: (before) => toLineState(taken, before?.conversations ?? {}),
+        state: (before) => toLineState(taken, before?.conversations ?? new Map()),
         metadata: { agent: { ...agent, schema }, own: {} },
         options: { kind: "automatic" },
         shown: false,
@@ -204,6 +207,6 @@ function otherVersion(id: string, version: number, expected: number): SavepointE
 function notFields(id: string): SavepointError<"INVALID_ARGUMENT"> {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    `The function given to update(${JSON.stringify(id)}) returned no fields. Return an object at once; wait for what it needs before you call update().`,
+    `update(${JSON.stringify(id)}) was given no fields. Give an object, or a function that returns one at once; wait for what it needs before you call update().`,
   );
 }

@@ -167,7 +167,7 @@ class CheckpointMarks {
 
   #markRow(shadow: Shadow): void {
     const { conversations } = shadowToValue(shadow, this.#reader.context.registry) as LineState;
-    for (const entry of Object.values(conversations)) {
+    for (const entry of conversations.values()) {
       if (!this.#seen.has(entry)) this.#mark(piecesOfEntry(decodeEntry(entry, this.#agent)));
       this.#seen.add(entry);
     }

@@ -4,6 +4,7 @@ import type { Unreadable } from "../state/decode.js";
 import type { Piece } from "../state/refs.js";
 import type { FoundRecord } from "../store/scan.js";
 import type { StoredRecord } from "../store/store.js";
+import { checkCount } from "./arguments.js";
 import type { Context } from "./context.js";
 import type { Conversation, ConversationEntry, ConversationInfo, LoadConversationOptions } from "./conversation.js";
 import {
@@ -142,8 +143,10 @@ export async function loadMessages(
   { limit = Number.POSITIVE_INFINITY, before = Number.POSITIVE_INFINITY, partial = false }: LoadConversationOptions,
   last: boolean,
 ): Promise<LoadedMessages | undefined> {
-  const end = Math.min(countPieces(pieces), Math.max(0, before));
-  const first = Math.max(0, end - Math.max(0, limit));
+  checkCount(limit, "`limit`");
+  checkCount(before, "`before`");
+  const end = Math.min(countPieces(pieces), before);
+  const first = Math.max(0, end - limit);
   const found = await readMessages(context, slicePieces(pieces, first, end));
   const entries: ConversationEntry<unknown>[] = [];
   const holes: { index: number; reason: string }[] = [];

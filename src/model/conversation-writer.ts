@@ -6,6 +6,7 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import type { Piece } from "../state/refs.js";
 import { scan } from "../store/scan.js";
 import type { Check, Commit, Frame, Put } from "../store/store.js";
+import { checkFields, checkRecord, invalidArgument } from "./arguments.js";
 import { freeRemains } from "./clear.js";
 import { isFailedOver } from "./conflicts.js";
 import type { Context } from "./context.js";
@@ -41,7 +42,13 @@ import {
   sessionKey,
   agentLine,
 } from "./keys.js";
-import { describeEntry, encodeMessages, type EncodedMessages } from "./message-item.js";
+import {
+  describeUnplaced,
+  encodeMessages,
+  type EncodedMessages,
+  placeEntry,
+  type UnplacedEntry,
+} from "./message-item.js";
 import type { NumberSource } from "./numbers.js";
 import { encodeMetadata } from "./records.js";
 import { toTitle } from "./title.js";
@@ -105,9 +112,12 @@ export class ConversationWriter {
     const encoded = encodeMessages(messages, now, this.#context.registry);
     const described = describeAll(messages, () => now);
     const title = titleOf(described);
+    if (described.length === 0) {
+      await this.#require(id);
+      return [];
+    }
     for (;;) {
       const number = this.#known.get(id) ?? this.#remember(id, (await this.#require(id)).record.number);
-      if (described.length === 0) return [];
       try {
         const { firsts } = await this.#context.store.commit({
           checks: [{ key: messageCounterKey(id, number), exists: true }],
@@ -119,7 +129,7 @@ export class ConversationWriter {
           blobs: blobsOf(encoded),
         });
         const first = firsts[0] as number;
-        return described.map(({ message }, index) => describeEntry(message, now, { number, seq: first + index }));
+        return described.map((entry, index) => placeEntry(entry, now, { number, seq: first + index }));
       } catch (error) {
         // It was deleted, and perhaps made again.
         this.#known.delete(id);
@@ -274,9 +284,16 @@ export class ConversationWriter {
   }
 }
 
+const GIVEN = ["id", "agent", "title", "tags", "archived", "metadata", "messages"];
+/** What `load` gave can be given back. */
+const KEPT = ["createdAt", "lastMessageAt", "messageCount", "entries", "first", "holes"];
+const FIELDS: ReadonlySet<string> = new Set([...GIVEN, ...KEPT]);
+
 /** What a caller says about a conversation. */
 export function takeConversation(options: ConversationOptions<unknown>, context: Context): TakenConversation {
+  checkFields(options, "A conversation", FIELDS);
   const { id, agent, title, tags = [], archived = false, metadata } = options;
+  checkRecord(metadata, "The metadata of a conversation");
   if (id !== undefined) checkId(id, "conversation id");
   if (agent !== undefined) checkId(agent, "agent id");
   return {
@@ -294,11 +311,11 @@ export function takeConversation(options: ConversationOptions<unknown>, context:
 export function takeTitle(title: string | undefined): string | undefined {
   if (title === undefined) return undefined;
   if (typeof title === "string") return toTitle(title);
-  throw new SavepointError("INVALID_ARGUMENT", `A title is a text, not of type ${typeof title}.`);
+  throw invalidArgument(`A title is a text, not of type ${typeof title}.`);
 }
 
 export function takeTags(tags: readonly string[]): string[] {
-  if (!Array.isArray(tags)) throw new SavepointError("INVALID_ARGUMENT", "Tags are given as an array of texts.");
+  if (!Array.isArray(tags)) throw invalidArgument("Tags are given as an array of texts.");
   return [...new Set(tags.map((tag: string) => checkId(tag, "tag")))];
 }
 
@@ -387,15 +404,11 @@ function timeOf({ json }: Frame): number {
   return Number(json.slice(1, json.indexOf(",")));
 }
 
-/** What they say, whatever their places are. */
-function describeAll(
-  messages: readonly unknown[],
-  timeOfMessage: (index: number) => number,
-): ConversationEntry<unknown>[] {
-  return messages.map((message, index) => describeEntry(message, timeOfMessage(index), { number: 0, seq: 0 }));
+function describeAll(messages: readonly unknown[], timeOfMessage: (index: number) => number): UnplacedEntry<unknown>[] {
+  return messages.map((message, index) => describeUnplaced(message, timeOfMessage(index)));
 }
 
-function titleOf(entries: readonly ConversationEntry<unknown>[]): string | undefined {
+function titleOf(entries: readonly UnplacedEntry<unknown>[]): string | undefined {
   for (const { role, text } of entries) {
     const title = role === "user" ? toTitle(text) : undefined;
     if (title !== undefined) return title;
@@ -403,7 +416,7 @@ function titleOf(entries: readonly ConversationEntry<unknown>[]): string | undef
   return undefined;
 }
 
-function messagePuts(id: string, number: number, entries: readonly ConversationEntry<unknown>[]): Put[] {
+function messagePuts(id: string, number: number, entries: readonly UnplacedEntry<unknown>[]): Put[] {
   const title = titleOf(entries);
   return [
     ...(entries.length === 0 ? [] : [lastMessagePut(id, number, entries)]),
@@ -411,7 +424,7 @@ function messagePuts(id: string, number: number, entries: readonly ConversationE
   ];
 }
 
-function lastMessagePut(id: string, number: number, entries: readonly ConversationEntry<unknown>[]): Put {
+function lastMessagePut(id: string, number: number, entries: readonly UnplacedEntry<unknown>[]): Put {
   return { key: lastMessageKey(id, number), value: String(entries.at(-1)?.timestamp) };
 }
 

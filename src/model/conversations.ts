@@ -4,6 +4,7 @@ import { cloneValue } from "../state/clone.js";
 import { shadowToValue } from "../state/value.js";
 import { type FoundRecord, scanPages } from "../store/scan.js";
 import type { KeyRange } from "../store/store.js";
+import { checkFields, checkRecord, invalidArgument, toTime } from "./arguments.js";
 import type { AgentCheckpoints } from "./agent-checkpoints.js";
 import type { Context } from "./context.js";
 import type {
@@ -40,6 +41,8 @@ import { createListing, type Listing, take } from "./listing.js";
 import type { Message } from "./message.js";
 import { encodeMetadata } from "./records.js";
 import type { ConversationHit, Search, SearchOptions } from "./search.js";
+
+const CHANGES: ReadonlySet<string> = new Set(["title", "tags", "archived", "metadata"]);
 
 /** What the conversations need of the Savepoint they belong to. */
 export interface ConversationHost {
@@ -147,7 +150,7 @@ export class Conversations {
   /** The conversations without their messages, newest first. */
   list(options: ConversationListOptions = {}): Listing<ConversationInfo> {
     const { agent, tag, archived, since, limit = Number.POSITIVE_INFINITY } = options;
-    const from = since === undefined ? Number.NEGATIVE_INFINITY : Number(since);
+    const from = since === undefined ? Number.NEGATIVE_INFINITY : toTime(since, "`since`");
     const range = agent === undefined ? ALL_CONVERSATION_NUMBERS : conversationsOf(checkId(agent, "agent id"));
     const wanted = (info: ConversationInfo): boolean =>
       (tag === undefined || info.tags.includes(tag)) &&
@@ -174,6 +177,8 @@ export class Conversations {
   /** Changes what is said about a conversation; its messages stay. `CONVERSATION_NOT_FOUND` if there is none. */
   async update(id: string, change: ConversationChange): Promise<ConversationInfo> {
     const { registry } = this.#host.open();
+    checkFields(change, "What is changed about a conversation", CHANGES);
+    checkRecord(change.metadata, "The metadata of a conversation");
     const taken = {
       ...("title" in change && { title: takeTitle(change.title) }),
       ...(change.tags && { tags: takeTags(change.tags) }),
@@ -271,5 +276,5 @@ function wrongAgent(id: string, agent: string | undefined, given: string): Savep
 }
 
 function notAnArray(call: string): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", `Messages are given as an array: ${call}.`);
+  return invalidArgument(`Messages are given as an array: ${call}.`);
 }

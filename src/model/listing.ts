@@ -1,4 +1,5 @@
 /** Lists that are read as they are walked. */
+import { checkCount } from "./arguments.js";
 
 /** Walk it with `for await`, or take all of it at once. Each walk reads anew. */
 export interface Listing<T> extends AsyncIterable<T> {
@@ -18,6 +19,7 @@ export function createListing<T>(walk: () => AsyncIterable<T>): Listing<T> {
 
 /** At most so many entries. */
 export async function* take<T>(entries: AsyncIterable<T>, limit: number): AsyncGenerator<T> {
+  checkCount(limit, "`limit`");
   let left = limit;
   if (left <= 0) return;
   for await (const entry of entries) {

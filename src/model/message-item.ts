@@ -3,6 +3,7 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import { cloneValue } from "../state/clone.js";
 import { decodeState, type StateReader, type Unreadable } from "../state/decode.js";
 import { encodeShadow, type Frame } from "../state/encode.js";
+import type { Piece } from "../state/refs.js";
 import type { ClassRegistry } from "../state/registry.js";
 import type { Shadow } from "../state/shadow.js";
 import { shadowToValue } from "../state/value.js";
@@ -52,15 +53,24 @@ export async function decodeWithBytes(
 
 function toEntry(stored: Shadow, place: Place, registry: ClassRegistry): ConversationEntry<unknown> {
   const [time, message] = shadowToValue(stored, registry) as [number, unknown];
-  return describeEntry(message, time, place);
+  return placeEntry(describeUnplaced(message, time), time, place);
 }
 
-export function describeEntry<M>(message: M, time: number, place: Place): ConversationEntry<M> {
+/** What a message says of itself, before it has a place. */
+export function describeUnplaced<M>(message: M, time: number): UnplacedEntry<M> {
   const { id, timestamp = time, role, text = "" } = describeMessage(message) ?? {};
-  return { id: id ?? idOfMessage(time, place), timestamp, role, text, message };
+  return { id, timestamp, role, text, message };
 }
 
-function noItems(): Promise<never> {
+export type UnplacedEntry<M> = Omit<ConversationEntry<M>, "id"> & { readonly id: string | undefined };
+
+/** @param time when it was appended */
+export function placeEntry<M>(entry: UnplacedEntry<M>, time: number, place: Place): ConversationEntry<M> {
+  return { ...entry, id: entry.id ?? idOfMessage(time, place) };
+}
+
+async function noItems(pieces: readonly Piece[]): Promise<never[]> {
+  if (pieces.length === 0) return [];
   throw new SavepointError("DAMAGED", "A message refers to items, which messages do not have.");
 }
 

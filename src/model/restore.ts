@@ -134,8 +134,8 @@ export class Restore {
       if (session?.record.number !== target.number || !branch || !head || head.id !== found.headId) return undefined;
       const { number, nextSeq } = session.record;
       const now = context.now();
-      const entries = { ...keptEntries(found, conversations), ...entriesOf(conversations.whole) };
-      const state = { ...found.state, conversations: entries };
+      const entries = [...keptEntries(found, conversations), ...entriesOf(conversations.whole)];
+      const state = { ...found.state, conversations: new Map(entries) };
       // What is left of a damaged one is written anew.
       const damaged = head.id !== found.row.id;
       const shadow = damaged
@@ -205,7 +205,7 @@ export class Restore {
     const parts = { checks: [] as Check[], puts: [] as Put[], deletes: [] as (string | KeyRange)[] };
     const current = new Map(whole.map((conversation) => [conversation.id, conversation]));
     const broken = new Set(damaged.map(({ id }) => id));
-    for (const [id, text] of Object.entries(target.conversations)) {
+    for (const [id, text] of target.conversations) {
       const stored = current.get(id);
       current.delete(id);
       if (stored) parts.checks.push({ key: conversationKey(id), value: stored.value });
@@ -248,7 +248,7 @@ export class Restore {
     const current = new Map<string, StoredConversation>(conversations.whole.map((each) => [each.id, each]));
     const restored: RestoredConversation[] = [];
     const recreated: string[] = [];
-    for (const [id, text] of Object.entries(target.state.conversations)) {
+    for (const [id, text] of target.state.conversations) {
       const stored = current.get(id);
       current.delete(id);
       if (!stored) recreated.push(id);
@@ -296,9 +296,11 @@ export class Restore {
 }
 
 /** What the newest checkpoint has of conversations that cannot be read any more. */
-function keptEntries({ state }: FoundAgent, { damaged }: AgentConversations): Record<string, string> {
-  const known = damaged.filter(({ id }) => Object.hasOwn(state.conversations, id));
-  return Object.fromEntries(known.map(({ id }) => [id, state.conversations[id] as string]));
+function keptEntries({ state }: FoundAgent, { damaged }: AgentConversations): [id: string, entry: string][] {
+  return damaged.flatMap(({ id }) => {
+    const entry = state.conversations.get(id);
+    return entry === undefined ? [] : [[id, entry] as [string, string]];
+  });
 }
 
 /** What differs in the fields that listings show. */

@@ -3,6 +3,7 @@ import { SavepointError } from "../errors.js";
 import { cloneValue } from "../state/clone.js";
 import type { ClassRegistry } from "../state/registry.js";
 import { shadowToValue } from "../state/value.js";
+import { checkFields, checkRecord, invalidArgument } from "./arguments.js";
 import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
 import { checkId } from "./ids.js";
 
@@ -63,14 +64,16 @@ export interface TakenAgent {
   readonly metadata: Record<string, unknown>;
 }
 
-const FIELDS = new Set(["name", "type", "systemPrompt", "capabilities", "config", "state", "metadata"]);
-const KEPT = new Set(["id", "version", "createdAt", "modifiedAt", "activeConversations", "skipped"]);
+const GIVEN = ["id", "name", "type", "systemPrompt", "capabilities", "config", "state", "metadata"];
+/** What `load` gave can be given back. */
+const KEPT = ["version", "createdAt", "modifiedAt", "activeConversations", "skipped"];
+const FIELDS: ReadonlySet<string> = new Set([...GIVEN, ...KEPT]);
 
 export function takeAgent(id: string, fields: AgentFields, registry: ClassRegistry): TakenAgent {
+  checkFields(fields, "An agent", FIELDS);
   checkId(id, "agent id");
-  for (const key of Object.keys(fields)) {
-    if (!FIELDS.has(key) && !KEPT.has(key)) throw invalidField(id, `there is no field ${JSON.stringify(key)}`);
-  }
+  checkRecord(fields.config, "The configuration of an agent");
+  checkRecord(fields.metadata, "The metadata of an agent");
   const { name, type, systemPrompt, capabilities = [], config = {}, state = {}, metadata = {} } = fields;
   for (const [key, text] of Object.entries({ name, type, systemPrompt })) {
     const wanted = typeof text === "string" || (text === undefined && key !== "name");
@@ -100,5 +103,5 @@ export function agentNotFound(id: string): SavepointError<"AGENT_NOT_FOUND"> {
 }
 
 function invalidField(id: string, why: string): SavepointError<"INVALID_ARGUMENT"> {
-  return new SavepointError("INVALID_ARGUMENT", `Agent ${JSON.stringify(id)} cannot be saved: ${why}.`);
+  return invalidArgument(`Agent ${JSON.stringify(id)} cannot be saved: ${why}.`);
 }

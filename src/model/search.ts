@@ -2,9 +2,10 @@
  * Finding what was said. The index names documents that may contain a text, the newest first; what they say is then read
  * from where it is stored, so that what is found is there, and is what was looked for.
  */
-import { isSavepointError, SavepointError } from "../errors.js";
+import { isSavepointError } from "../errors.js";
 import type { Piece } from "../state/refs.js";
 import { DOCUMENTS, type TextSource } from "../store/text-index.js";
+import { checkCount, invalidArgument, toTime } from "./arguments.js";
 import type { Context } from "./context.js";
 import { readMessages } from "./conversation-reader.js";
 import { type ConversationRecord, countPieces, decodeConversation, slicePieces } from "./conversation-records.js";
@@ -343,12 +344,11 @@ function titleOf({ note }: TextSource): Saying {
 
 function takeQuery(text: string, options: SearchOptions): Query {
   if (typeof text !== "string") {
-    throw new SavepointError("INVALID_ARGUMENT", `What is searched for is a text, not of type ${typeof text}.`);
+    throw invalidArgument(`What is searched for is a text, not of type ${typeof text}.`);
   }
   const { since, limit = 10 } = options;
-  const from = since === undefined ? Number.NEGATIVE_INFINITY : Number(since);
-  if (Number.isNaN(from))
-    throw new SavepointError("INVALID_ARGUMENT", "`since` is no time. Give milliseconds or a Date.");
+  const from = since === undefined ? Number.NEGATIVE_INFINITY : toTime(since, "`since`");
+  checkCount(limit, "`limit`");
   return { ...options, folded: fold(text), from, limit };
 }
 

@@ -2,19 +2,26 @@
 
 const MAX = 50;
 const ENDING = "...";
-/** Characters, as JavaScript counts them, that are looked at: enough for any 50 that people would call characters. */
-const LOOKED_AT = 4000;
+/** Characters, as JavaScript counts them, that are looked at: a message may be a book. */
+const LOOKED_AT = 10_000;
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
 /** A text as a title; `undefined` where nothing is left of it. A long one is cut between characters, never inside one. */
 export function toTitle(text: string): string | undefined {
-  const line = text.slice(0, LOOKED_AT).trim().replace(/\s+/gu, " ");
+  const start = text.trimStart();
+  const line = start.slice(0, LOOKED_AT).trimEnd().replace(/\s+/gu, " ");
   if (line === "") return undefined;
+  const isCut = start.slice(LOOKED_AT).trim() !== "";
   const ends: number[] = [];
   for (const { index, segment } of segmenter.segment(line)) {
     ends.push(index + segment.length);
-    if (ends.length > MAX) return line.slice(0, ends[MAX - ENDING.length - 1]) + ENDING;
+    if (ends.length > MAX) return cut(line, ends);
   }
-  return line;
+  // What was not looked at may go on in the middle of the last character.
+  return isCut ? cut(line, ends.slice(0, -1)) : line;
+}
+
+function cut(line: string, ends: readonly number[]): string {
+  return line.slice(0, ends[Math.min(ends.length, MAX - ENDING.length) - 1] ?? 0) + ENDING;
 }

@@ -528,9 +528,7 @@ describe("damage of agents", () => {
     expect(await saveOverDamage()).toMatchObject({ version: 3, modifiedAt: 7 });
   });
 
-  // BUG: AgentLine.save() with `overwrite` takes a damaged agent for one that was never saved, so Agents.#write() forgets
-  // when it was made, although the head's row, which says so, is readable.
-  it.fails("does not make them forget when they were made when they are saved over", async () => {
+  it("does not make them forget when they were made when they are saved over", async () => {
     expect(await saveOverDamage()).toMatchObject({ createdAt: 5 });
   });
 });

@@ -113,8 +113,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(await one.stats()).toMatchObject({ conversations: 1, messages: texts.length + 1 });
     });
 
-    // BUG: Writer.append() returns [] for no messages before anything was checked, if it once knew the conversation.
-    it.fails("with nothing are CONVERSATION_NOT_FOUND too when another process has deleted them", async () => {
+    it("with nothing are CONVERSATION_NOT_FOUND too when another process has deleted them", async () => {
       const [one, two] = [await data.open(), await data.open()];
       await one.conversations.create({ id: "c" });
       await two.conversations.append("c", said(["1"]));
@@ -304,8 +303,6 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(await page({ limit: 100, before: 100 })).toEqual([0, all]);
       expect(await page({ limit: 0 })).toEqual([10, []]);
       expect(await page({ before: 0 })).toEqual([0, []]);
-      expect((await page({ before: -1, limit: 2 }))[1]).toEqual([]);
-      expect((await page({ limit: -1 }))[1]).toEqual([]);
       const pages: Message[] = [];
       for (let before = 10; before > 0; before -= 4) {
         pages.unshift(...((await conversations.load("c", { limit: 4, before }))?.messages ?? []));
@@ -314,36 +311,32 @@ describe.each(STORES)("conversations on $name", (kind) => {
     });
   });
 
-  // BUG: `limit` and `before` of load() are not looked at: half a message is asked for, and the conversation is reported as
-  // DAMAGED, also to the listeners; NaN gives `first: NaN`, and list({ limit: NaN }) one conversation.
-  it.fails.each([{ limit: 1.5 }, { limit: Number.NaN }, { before: 1.5 }, { before: Number.NaN }])(
-    "are refused to be loaded with %o",
-    async (options) => {
-      const { conversations } = await data.open({ on: { damage: () => {} } });
-      await conversations.create({ id: "c", messages: numbered(3) });
-      await expect(conversations.load("c", options)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
-    },
-  );
+  it.each([
+    { limit: 1.5 },
+    { limit: -1 },
+    { limit: Number.NaN },
+    { before: -1 },
+    { before: 1.5 },
+    { before: Number.NaN },
+  ])("are refused to be loaded with %o", async (options) => {
+    const { conversations } = await data.open({ on: { damage: () => {} } });
+    await conversations.create({ id: "c", messages: numbered(3) });
+    await expect(conversations.load("c", options)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+  });
 
-  // BUG: whatever is given as metadata is stored: `[1]` and `"x"` come back as such from conversations, as `{ 0: … }` from
-  // agents, and `null` is a TypeError of JavaScript's own.
-  it.fails.each([[[1]], ["x"], [7], [null]])("are refused with %o as metadata", async (metadata) => {
+  it.each([[[1]], ["x"], [7], [null]])("are refused with %o as metadata", async (metadata) => {
     const { conversations } = await data.open();
     const given = { metadata } as never;
     await expect(conversations.create(given)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
-  // BUG: agents refuse a field that there is not; conversations leave it out without a word, so that a slip of the pen
-  // (`agnet`) makes a conversation of nobody.
-  it.fails("are refused with fields that there are not", async () => {
+  it("are refused with fields that there are not", async () => {
     const { conversations } = await data.open();
     const given = { agnet: "a" } as never;
     await expect(conversations.create(given)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
-  // BUG: what a checkpoint has of conversations is an object by their ids, and JavaScript puts keys like numbers first. The
-  // checkpoint lists them in that order, and restore gives those that it makes again numbers in it.
-  it.fails("are listed by a checkpoint oldest first, whatever their ids", async () => {
+  it("are listed by a checkpoint oldest first, whatever their ids", async () => {
     const sp = await data.open();
     await sp.agents.save({ id: "a", name: "A" });
     for (const id of ["z", "10", "9"]) await sp.conversations.create({ id, agent: "a" });
@@ -423,9 +416,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await one.conversations.load(id))?.title).toBe("new");
     });
 
-    // BUG: toTitle() looks at the first 4,000 code units only, before it joins spaces and counts characters: what it cuts
-    // off there it cuts inside a character, and without the dots.
-    it.fails.each([
+    it.each([
       [`x${" ".repeat(3998)}😀`, "x 😀"],
       [`${" ".repeat(5000)}hello`, "hello"],
       [`e${"\u0301".repeat(99)}`.repeat(45), `e${"\u0301".repeat(99)}`.repeat(45)],
@@ -549,8 +540,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await sp.conversations.list({ agent: "a" }).all()).map(({ id }) => id)).toEqual([...ids].reverse());
     });
 
-    // BUG: an invalid Date as `since` gives an empty list; search() refuses it with INVALID_ARGUMENT.
-    it.fails("since a time that is none are refused", async () => {
+    it("since a time that is none are refused", async () => {
       const { conversations } = await data.open();
       await expect((async () => conversations.list({ since: new Date("no") }).all())()).rejects.toMatchObject({
         code: "INVALID_ARGUMENT",

@@ -42,7 +42,7 @@ export async function everythingOf(sp: Savepoint, agent = AGENT): Promise<Everyt
   const loaded = await sp.agents.load(agent);
   if (!loaded) return { agent: undefined, conversations };
   const { version: _version, modifiedAt: _modifiedAt, activeConversations, ...rest } = loaded;
-  return { agent: { ...rest, active: activeConversations.toSorted() }, conversations };
+  return { agent: { ...rest, active: activeConversations.slice().sort() }, conversations };
 }
 
 /** The ids of checkpoints, as a listing gives them. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type AgentCheckpoint, defineAgent, message, type Savepoint } from "../../src/index.js";
+import { type AgentCheckpoint, type CheckpointInfo, defineAgent, message, type Savepoint } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
 import { ALL_KINDS, codeOf, interruptIn, useLab, World } from "../run/lab.js";
 import { AGENT, begin, everythingOf, FAST, idsIn, saveAgent, talk, texts } from "./agent-data.js";
@@ -30,7 +30,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
   it("in the middle leaves the others linked, whole, and good to go on from", async () => {
     const sp = await data.open(FAST);
     const session = sp.session<{ list: number[] }>("s");
-    const made = [];
+    const made: CheckpointInfo[] = [];
     const list: number[] = [];
     for (let n = 0; n < 7; n++) {
       list.push(n);
@@ -277,7 +277,7 @@ describe.each(ALL_KINDS)("deleting checkpoints of runs on $name", (kind) => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(worker(world), { session: "s", input: "go" });
-    const history = (await sp.checkpoints.list({ session: "s" }).all()).toReversed();
+    const history = (await sp.checkpoints.list({ session: "s" }).all()).slice().reverse();
     const at = history.findIndex(({ trigger }) => trigger === "toolCall");
     const [boundary, middle] = [history[at - 1]?.id ?? "", history[at]?.id ?? ""];
     expect(await codeOf(sp.checkpoints.delete(boundary))).toBe("CONFLICT");
