@@ -134,6 +134,16 @@ describe.concurrent("the examples", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  it("assistant: finds, goes back and undoes that", async (test) => {
+    const { code, errors, lines } = await run(createFolder(test), "assistant/assistant.mjs");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    expect(lines.slice(-3)).toEqual([
+      "restore would cut 1 conversation and remove 1",
+      "restored: 2 conversations, 3 messages, 0 solved",
+      "and undone: 3 conversations, 4 messages, 1 solved",
+    ]);
+  });
+
   it("sleeper: is woken when it is due, and not before", async (test) => {
     const folder = createFolder(test);
     const { code, errors, lines } = await run(folder, "sleeper/sleeper.mjs");

@@ -2,6 +2,7 @@
 import { shadowToValue } from "../state/value.js";
 import { AgentLine, type FoundAgent, type LineState, toAgentInfo, toLineMetadata } from "./agent-line.js";
 import { toAgent } from "./agents.js";
+import { checkRecord } from "./arguments.js";
 import type { AgentCheckpoint, AgentCheckpointInfo, CheckpointInfo, CheckpointKind } from "./checkpoint.js";
 import type { Context } from "./context.js";
 import {
@@ -17,7 +18,7 @@ import type { Cursors } from "./cursors.js";
 import { agentLine, agentOfLine, conversationKey } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import type { Migrations } from "./migrations.js";
-import { encodeMetadata, MAIN, type Row } from "./records.js";
+import { decodeMetadata, encodeMetadata, MAIN, type Row } from "./records.js";
 import { agentNotFound } from "./saved-agent.js";
 import { SessionReader } from "./session-reader.js";
 
@@ -51,8 +52,11 @@ export class AgentCheckpoints {
 
   /** Takes a checkpoint of an agent and its conversations as they are at one moment. */
   async create(options: CreateCheckpointOptions): Promise<AgentCheckpointInfo> {
-    const { agent, metadata: own = {}, ...saveOptions } = options;
-    encodeMetadata(own, this.#context.registry);
+    const { agent, metadata, ...saveOptions } = options;
+    const { registry } = this.#context;
+    checkRecord(metadata, "The metadata of a checkpoint");
+    // A copy: the object is the caller's own.
+    const own = decodeMetadata(encodeMetadata(metadata, registry), registry);
     const info = await this.line(agent).save(async (found) => {
       if (!found) throw agentNotFound(agent);
       const { whole, damaged } = await readAgentConversations(this.#context, agent);

@@ -106,7 +106,7 @@ export class AutoCheckpoints {
    */
   async start(target: AutoTarget): Promise<void> {
     const policyTarget: PolicyTarget = "agent" in target ? target : { session: target.session.id };
-    const name = this.#reader(policyTarget).sessionId;
+    const name = this.#nameOf(target);
     // Taken before anything is waited for: two that start at once must not both begin.
     if (this.#timers.has(name)) return;
     const timer = new Timer(
@@ -127,7 +127,11 @@ export class AutoCheckpoints {
 
   /** Stops taking checkpoints in this process: of one agent or session, or of all. None is taken after it has resolved. */
   async stop(target?: PolicyTarget | AutoTarget): Promise<void> {
-    const names = target ? [this.#reader(toPolicyTarget(target)).sessionId] : [...this.#timers.keys()];
+    const wanted = target && this.#nameOf(target);
+    // A session by its id means all its branches.
+    const isWanted = (name: string): boolean =>
+      wanted === undefined || name === wanted || name.startsWith(`${wanted}\t`);
+    const names = [...this.#timers.keys()].filter(isWanted);
     const timers = names.flatMap((name) => this.#timers.get(name) ?? []);
     for (const name of names) this.#timers.delete(name);
     await Promise.all(timers.map((timer) => timer.stop()));
@@ -199,6 +203,13 @@ export class AutoCheckpoints {
     }
   }
 
+  /** What a timer is known by. */
+  #nameOf(target: PolicyTarget | AutoTarget): string {
+    const session = "session" in target && typeof target.session !== "string" ? target.session : undefined;
+    const { sessionId } = this.#reader(session ? { session: session.id } : (target as PolicyTarget));
+    return session ? `${sessionId}\t${session.branch}` : sessionId;
+  }
+
   #reader(target: PolicyTarget): SessionReader {
     const context = this.#host.open();
     if ("agent" in target) return new SessionReader(context, agentLine(checkId(target.agent, "agent id")));
@@ -242,11 +253,6 @@ class Timer {
     clearTimeout(this.#handle);
     await this.#running;
   }
-}
-
-function toPolicyTarget(target: PolicyTarget | AutoTarget): PolicyTarget {
-  if ("agent" in target) return target;
-  return { session: typeof target.session === "string" ? target.session : target.session.id };
 }
 
 function takePolicy(options: AutoCheckpointOptions): Partial<AutoPolicy> {

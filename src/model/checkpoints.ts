@@ -6,7 +6,7 @@ import { type FoundCheckpoint, findCheckpoint } from "./find-checkpoint.js";
 import type { Context } from "./context.js";
 import { type CheckpointFilter, walkCheckpoints } from "./list-checkpoints.js";
 import { createListing, type Listing, take } from "./listing.js";
-import { type BranchRecord, MAIN, type Row } from "./records.js";
+import { MAIN } from "./records.js";
 import { pruneAutomatic, removeCheckpoints, stillNeeded } from "./remove-checkpoints.js";
 import type { Restore, RestorePlan } from "./restore.js";
 import type { Session } from "./session.js";
@@ -109,27 +109,33 @@ export class Checkpoints {
     return { ...plan, checkpoint, before };
   }
 
-  /** Deletes one checkpoint. Returns whether there was one; `CONFLICT` where something needs it. */
+  /**
+   * Deletes one checkpoint. Where it is the newest of its session, that goes on from the one before it; an agent stays as
+   * it is. Returns whether there was one; `CONFLICT` where something needs it.
+   */
   async delete(id: string): Promise<boolean> {
     const found = await this.#find(id);
     if (!found) return false;
     const { reader, row } = found;
     const removed = await removeCheckpoints(reader, (checkpoints) => {
-      const own = checkpoints.rows.filter(({ seq }) => seq === row.seq);
-      const heads = checkpoints.branches.filter(({ record }) => record.head?.seq === row.seq);
-      const [head] = heads;
+      const rows = checkpoints.rows.filter(({ seq }) => seq === row.seq);
+      const refuse = (why: string): never => {
+        throw stillNeeded(reader.sessionId, row, why);
+      };
       const why = checkpoints.needed.get(row.seq);
-      if (!head || heads.length > 1 || head.record.from === row.seq) {
-        if (why !== undefined) throw stillNeeded(reader.sessionId, row, why);
-        return { rows: own };
+      if (why !== undefined) refuse(why);
+      const [head, other] = checkpoints.heads.get(row.seq) ?? [];
+      if (!head) return { rows };
+      if (other) refuse(`it is the head of ${JSON.stringify(head.name)} and ${JSON.stringify(other.name)}`);
+      if (head.held) refuse("its session is being run");
+      if (head.hidden) refuse("it is where its session goes on from");
+      if (found.agent !== undefined) return { rows, branches: [{ ...head, hidden: true }] };
+      const parent = checkpoints.rows.find(({ seq }) => seq === head.head?.parent);
+      if (!parent && head.head?.parent !== undefined) {
+        refuse("the one before it cannot be read, and the session would seem empty");
       }
-      if (head.record.held) throw stillNeeded(reader.sessionId, row, "its session is being run");
-      if (head.record.hidden) throw stillNeeded(reader.sessionId, row, "it is where its session goes on from");
-      const parent = head.record.head?.parent;
-      if (found.agent === undefined && parent !== undefined && !checkpoints.rows.some(({ seq }) => seq === parent)) {
-        throw stillNeeded(reader.sessionId, row, "the one before it cannot be read, and the session would seem empty");
-      }
-      return { rows: own, branches: [withoutHead(head.record, checkpoints.rows, found.agent !== undefined)] };
+      const parentId = checkpoints.rows.find(({ seq }) => seq === parent?.parent)?.id;
+      return { rows, branches: [{ ...head, head: parent, headParentId: parentId }] };
     });
     this.#host.reset(reader.sessionId);
     return removed.length > 0;
@@ -160,13 +166,6 @@ export class Checkpoints {
   async #find(id: string): Promise<FoundCheckpoint | undefined> {
     return findCheckpoint(this.#host.open(), id);
   }
-}
-
-/** A branch that goes on from the checkpoint before its head. An agent stays as it is: only its checkpoint goes. */
-function withoutHead(branch: BranchRecord, rows: readonly Row[], ofAgent: boolean): BranchRecord {
-  if (ofAgent) return { ...branch, hidden: true };
-  const parent = rows.find(({ seq }) => seq === branch.head?.parent);
-  return { ...branch, head: parent, headParentId: rows.find(({ seq }) => seq === parent?.parent)?.id };
 }
 
 async function* ofKind(

@@ -11,6 +11,8 @@ import type { Shadow } from "../state/shadow.js";
 export interface ConversationRecord {
   /** Names its tape. A conversation that is made again under the same id has another. */
   readonly number: number;
+  /** Its place in lists: its number, or the one it had before it was deleted and came back. */
+  readonly order: number;
   readonly agent: string | undefined;
   readonly createdAt: number;
   /** The title that somebody gave it. */
@@ -27,6 +29,7 @@ export interface ConversationRecord {
 
 interface StoredFields {
   n: number;
+  o?: number | undefined;
   a?: string | undefined;
   t: number;
   i?: string | undefined;
@@ -38,9 +41,10 @@ interface StoredFields {
 }
 
 export function encodeConversation(record: ConversationRecord): string {
-  const { number, agent, createdAt, title, tags, archived, metadata, base, from } = record;
+  const { number, order, agent, createdAt, title, tags, archived, metadata, base, from } = record;
   const stored: StoredFields = {
     n: number,
+    o: order === number ? undefined : order,
     a: agent,
     t: createdAt,
     i: title,
@@ -54,9 +58,10 @@ export function encodeConversation(record: ConversationRecord): string {
 }
 
 export function decodeConversation(value: string): ConversationRecord {
-  const { n, a, t, i, g = [], x, m, b = "", f = 0 } = JSON.parse(value) as StoredFields;
+  const { n, o = n, a, t, i, g = [], x, m, b = "", f = 0 } = JSON.parse(value) as StoredFields;
   return {
     number: n,
+    order: o,
     agent: a,
     createdAt: t,
     title: i,

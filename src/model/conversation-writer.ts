@@ -86,13 +86,20 @@ export class ConversationWriter {
     const number = await this.#numbers.next();
     const id = taken.id ?? this.#context.newId({ number, seq: 0 });
     const { agent } = taken;
-    const record: ConversationRecord = { ...taken.record, number, agent, createdAt: now, base: [], from: 0 };
+    const record: ConversationRecord = {
+      ...taken.record,
+      number,
+      order: number,
+      agent,
+      createdAt: now,
+      base: [],
+      from: 0,
+    };
     try {
       await store.commit({
         checks: [{ key: conversationKey(id), value: undefined }],
         puts: [
           ...recordPuts(id, record),
-          { key: conversationNumberKey(number), value: id },
           { key: messageCounterKey(id, number), value: String(entries.length) },
           ...messagePuts(id, number, entries),
         ],
@@ -320,9 +327,7 @@ export function takeTags(tags: readonly string[]): string[] {
 }
 
 /** A conversation that is there, whole or damaged: what it takes to remove it. */
-export interface RemovableConversation {
-  readonly agent: string | undefined;
-  readonly number: number;
+export interface RemovableConversation extends Pick<ConversationRecord, "agent" | "number" | "order"> {
   readonly check: Check;
 }
 
@@ -332,13 +337,14 @@ async function findRemovable(context: Context, id: string): Promise<RemovableCon
   const key = conversationKey(id);
   if (!stored) return undefined;
   if (!("unreadable" in stored)) {
-    const { agent, number } = stored.record;
-    return { agent, number, check: { key, value: stored.value } };
+    const { agent, number, order } = stored.record;
+    return { agent, number, order, check: { key, value: stored.value } };
   }
   for await (const record of scan(context.store, ALL_AGENT_CONVERSATIONS)) {
     if (!("value" in record) || listedConversation(record.value).id !== id) continue;
-    const agent = agentOfListed(record.key);
-    return { agent, number: lastNumberOf(record.key), check: { key, exists: true } };
+    // Its place in the list is its number, unless it was deleted before; then its messages stay until its agent goes.
+    const number = lastNumberOf(record.key);
+    return { agent: agentOfListed(record.key), number, order: number, check: { key, exists: true } };
   }
   throw damagedConversation(stored);
 }
@@ -346,7 +352,7 @@ async function findRemovable(context: Context, id: string): Promise<RemovableCon
 /** What removes a conversation. Its messages are freed when nothing needs them any more. */
 export function removal(
   id: string,
-  { agent, number }: Pick<ConversationRecord, "agent" | "number">,
+  { agent, number, order }: Pick<ConversationRecord, "agent" | "number" | "order">,
   hasCheckpoints: boolean,
 ): { deletes: NonNullable<Commit["deletes"]>; puts: Put[] } {
   const rest = agent !== undefined && hasCheckpoints ? goneConversationKey(agent, number) : deadKey(number);
@@ -354,8 +360,8 @@ export function removal(
     deletes: [
       conversationKey(id),
       partsOfConversation(id),
-      conversationNumberKey(number),
-      agentConversationKey(agent, number),
+      conversationNumberKey(order),
+      agentConversationKey(agent, order),
     ],
     puts: [{ key: rest, value: "" }],
   };
@@ -363,10 +369,11 @@ export function removal(
 
 /** The records that say what a conversation is. */
 export function recordPuts(id: string, record: ConversationRecord): Put[] {
-  const { number, agent, archived } = record;
+  const { order, agent, archived } = record;
   return [
     { key: conversationKey(id), value: encodeConversation(record) },
-    { key: agentConversationKey(agent, number), value: archived ? `${id}\t` : id },
+    { key: conversationNumberKey(order), value: id },
+    { key: agentConversationKey(agent, order), value: archived ? `${id}\t` : id },
   ];
 }
 

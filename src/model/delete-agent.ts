@@ -99,25 +99,26 @@ async function planSessions(context: Context, agent: string, plan: Deletion): Pr
 }
 
 async function planConversations(context: Context, agent: string, plan: Deletion): Promise<void> {
-  const listed: { id: string; number: number }[] = [];
+  const listed: { id: string; order: number }[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
     plan.deletes.push(record.key);
-    const number = lastNumberOf(record.key);
-    const value = await valueOr(context, record, conversationNumberKey(number));
-    if (value !== undefined) listed.push({ id: listedConversation(value).id, number });
+    const order = lastNumberOf(record.key);
+    const value = await valueOr(context, record, conversationNumberKey(order));
+    if (value !== undefined) listed.push({ id: listedConversation(value).id, order });
   }
   const found = await readConversations(
     context,
     listed.map(({ id }) => id),
   );
-  for (const [index, { id, number }] of listed.entries()) {
+  for (const [index, { id, order }] of listed.entries()) {
     const conversation = found[index];
     if (!conversation) continue;
     const key = conversationKey(id);
-    const damaged = "unreadable" in conversation;
-    if (!damaged && conversation.record.number !== number) continue;
-    plan.checks.push(damaged ? { key, exists: true } : { key, value: conversation.value });
-    plan.deletes.push(...removal(id, { agent, number }, false).deletes);
+    const record = "unreadable" in conversation ? undefined : conversation.record;
+    if (record && record.order !== order) continue;
+    const number = record?.number ?? order;
+    plan.checks.push("unreadable" in conversation ? { key, exists: true } : { key, value: conversation.value });
+    plan.deletes.push(...removal(id, { agent, number, order }, false).deletes);
     plan.numbers.push(number);
   }
 }

@@ -95,7 +95,8 @@ async function* candidates(context: Context, { agent, session, of }: CheckpointF
     return;
   }
   if (session !== undefined) {
-    yield* candidatesIn(context, branchesOf(checkId(session, "session id")), wanted);
+    const owner = (await new SessionReader(context, checkId(session, "session id")).session())?.record.agent;
+    if (agent === undefined || owner === agent) yield* candidatesIn(context, branchesOf(session), wanted);
     return;
   }
   const ids = [agentLine(checkId(agent as string, "agent id"))];

@@ -17,8 +17,10 @@ export interface KnownCheckpoints {
   /** In the order of their seqs; those that cannot be read are not among them. */
   readonly rows: readonly Row[];
   readonly notes: ReadonlyMap<number, Notes>;
-  /** Why a checkpoint must stay, by seq. */
+  /** Why a checkpoint must stay, by seq; beside being a head. */
   readonly needed: ReadonlyMap<number, string>;
+  /** The branches that have a checkpoint as their head, by seq. */
+  readonly heads: ReadonlyMap<number, readonly BranchRecord[]>;
 }
 
 /** What is to go, and what else becomes of the branches. */
@@ -73,13 +75,13 @@ export async function pruneAutomatic(reader: SessionReader, max: number): Promis
   }
 }
 
-function beyondLimit({ rows, notes, needed }: KnownCheckpoints, max: number): Row[] {
+function beyondLimit({ rows, notes, needed, heads }: KnownCheckpoints, max: number): Row[] {
   const automatic = rows.filter(
     (row) => (row.kind === "automatic" || row.kind === "preOperation") && !isPinned(row, notes.get(row.seq)),
   );
   // What was there before the last thing that was undone, or done, is the way back from it.
   const wayBack = automatic.filter(({ kind }) => kind === "preOperation").at(-1);
-  const removable = automatic.filter((row) => !needed.has(row.seq) && row !== wayBack);
+  const removable = automatic.filter(({ seq }) => !needed.has(seq) && !heads.has(seq) && seq !== wayBack?.seq);
   return removable.slice(0, Math.max(0, automatic.length - max));
 }
 
@@ -98,7 +100,11 @@ async function readCheckpoints(reader: SessionReader): Promise<KnownCheckpoints 
   for await (const row of reader.allRows(number, false)) if (!("unreadable" in row)) rows.push(row);
   const notes = await reader.notes(number, 0, session.record.nextSeq);
   const needed = await findNeeded(reader, branches, rows);
-  return { session, branches, rows, notes, needed };
+  const heads = new Map<number, BranchRecord[]>();
+  for (const { record } of branches) {
+    if (record.head) heads.set(record.head.seq, [...(heads.get(record.head.seq) ?? []), record]);
+  }
+  return { session, branches, rows, notes, needed, heads };
 }
 
 async function findNeeded(
@@ -117,10 +123,7 @@ async function findNeeded(
     if (journal && "value" in journal) need(decodeJournal(journal.value).boundary, "an unfinished step begins with it");
     else if (journal) for (const { seq } of rows) need(seq, "a run's record is damaged, and may begin with it");
   }
-  for (const { record } of branches) {
-    need(record.from, `branch ${JSON.stringify(record.name)} starts from it`);
-    need(record.head?.seq, `it is the head of branch ${JSON.stringify(record.name)}`);
-  }
+  for (const { record } of branches) need(record.from, `branch ${JSON.stringify(record.name)} starts from it`);
   return needed;
 }
 

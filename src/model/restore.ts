@@ -27,14 +27,7 @@ import { readConversations, type StoredConversation } from "./conversation-reade
 import { countPieces, piecesOf, splitPieces } from "./conversation-records.js";
 import { recordPuts, removal, titlePut } from "./conversation-writer.js";
 import type { Cursors } from "./cursors.js";
-import {
-  conversationKey,
-  conversationNumberKey,
-  firstTitleKey,
-  lastMessageKey,
-  messageCounterKey,
-  partsOfConversation,
-} from "./keys.js";
+import { conversationKey, firstTitleKey, lastMessageKey, messageCounterKey, partsOfConversation } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import { newRow } from "./new-row.js";
 import type { NumberSource } from "./numbers.js";
@@ -213,7 +206,8 @@ export class Restore {
       const { record, lastMessageAt, firstTitle } = decodeEntry(text, this.#line.id);
       // One that was deleted has a tape of its own from now on: its old one may go on being freed.
       const number = stored?.record.number ?? (await this.#numbers.next());
-      const next = { ...record, number, ...splitPieces(record.base, number, stored?.items ?? 0) };
+      const order = stored?.record.order ?? record.order;
+      const next = { ...record, number, order, ...splitPieces(record.base, number, stored?.items ?? 0) };
       parts.puts.push(
         ...recordPuts(id, next),
         { key: lastMessageKey(id, number), value: String(lastMessageAt) },
@@ -224,10 +218,7 @@ export class Restore {
         const key = conversationKey(id);
         parts.checks.push(broken.has(id) ? { key, exists: true } : { key, value: undefined });
         if (broken.has(id)) parts.deletes.push(partsOfConversation(id));
-        parts.puts.push(
-          { key: messageCounterKey(id, number), value: "0" },
-          { key: conversationNumberKey(number), value: id },
-        );
+        parts.puts.push({ key: messageCounterKey(id, number), value: "0" });
       }
     }
     for (const { id, record, value, items } of current.values()) {

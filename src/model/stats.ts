@@ -11,8 +11,8 @@ import {
   ALL_CONVERSATION_NUMBERS,
   ALL_NUMBERS,
   branchesOf,
+  conversationKey,
   conversationsOf,
-  lastNumberOf,
   notesOf,
   partsOfConversation,
   rowsOf,
@@ -70,7 +70,6 @@ export async function readStats(context: Context, agent: string | undefined): Pr
     }
     for await (const page of scanPages(store, conversationsOf(agent))) {
       await countConversations(context, idsOf(page), count);
-      for (const { key } of page) count.tapes.push(tapesOf(lastNumberOf(key)));
     }
   }
   const { records, tapes, ...counts } = count;
@@ -97,7 +96,8 @@ async function countConversations(context: Context, ids: readonly string[], coun
   count.conversations += ids.length;
   for (const { id, record, items } of await readable(context, ids)) {
     count.messages += countPieces(piecesOf(record, items));
-    count.records.push(partsOfConversation(id));
+    count.records.push({ from: conversationKey(id), to: `${conversationKey(id)}\u0001` }, partsOfConversation(id));
+    count.tapes.push(tapesOf(record.number));
   }
 }
 

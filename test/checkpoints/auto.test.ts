@@ -380,8 +380,7 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
     expect((await other.session("s").latest())?.state).toEqual({ n: "theirs" });
   });
 
-  // BUG: AutoCheckpoints names its timers by the session alone: the second branch is taken for the first, and not begun.
-  it.fails("of two branches of a session are both taken", async () => {
+  it("of two branches of a session are both taken", async () => {
     const sp = await data.open(FAST);
     const main = sp.session("s");
     const { id } = await main.save(0);

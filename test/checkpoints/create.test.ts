@@ -61,9 +61,7 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     expect([plain.label, plain.description, plain.trigger]).toEqual([undefined, undefined, undefined]);
   });
 
-  // BUG: AgentCheckpoints.create() encodes the metadata only to check it, and then keeps the caller's own object until
-  // the agent was read; what is changed meanwhile is saved changed.
-  it.fails("keeps nothing of the caller's own objects", async () => {
+  it("keeps nothing of the caller's own objects", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const metadata = { list: [1] };
@@ -110,17 +108,15 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     await sp.conversations.delete("c100");
     await sp.conversations.rename("c101", "another");
     const two = await sp.checkpoints.create({ agent: AGENT });
-    console.log("SIZES", first.storedBytes, same.storedBytes, one.storedBytes, two.storedBytes);
     expect(first.storedBytes).toBeGreaterThan(20_000);
-    // A checkpoint names its conversations in one list, in which those that stay cost a few digits each.
-    for (const { storedBytes } of [same, one, two]) expect(storedBytes).toBeLessThan(first.storedBytes / 8);
+    for (const { storedBytes } of [same, one, two]) expect(storedBytes).toBeLessThan(1000);
     // Of another process, too, which has to read what is there.
     const other = await data.open(FAST);
     const again = await other.checkpoints.create({ agent: AGENT });
     await talk(other, "c251", "more");
     const changed = await other.checkpoints.create({ agent: AGENT });
-    expect(again.storedBytes).toBeLessThan(first.storedBytes / 8);
-    expect(changed.storedBytes).toBeLessThan(first.storedBytes / 8);
+    expect(again.storedBytes).toBeLessThan(1000);
+    expect(changed.storedBytes).toBeLessThan(1000);
     expect(((await sp.checkpoints.load(changed.id)) as AgentCheckpoint).conversations).toHaveLength(499);
   });
 

@@ -291,9 +291,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(await texts(sp, "again", id)).toEqual(["the first of this name"]);
   });
 
-  // BUG: a conversation that comes back gets a new number, by which lists are ordered: `activeConversations` is no longer
-  // "oldest first", nor `conversations.list` newest first.
-  it.fails("keeps conversations in the order of their age", async () => {
+  it("keeps conversations in the order of their age", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     for (const id of ["c1", "c2", "c3"]) await begin(sp, id, id);
