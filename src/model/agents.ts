@@ -3,7 +3,7 @@ import { SavepointError } from "../errors.js";
 import { scan, scanPages } from "../store/scan.js";
 import { AgentLine, type FoundAgent, type LineChange, toAgentInfo, toLineMetadata, toLineState } from "./agent-line.js";
 import type { Context } from "./context.js";
-import { listedConversation } from "./conversation-writer.js";
+import { listedConversation } from "./conversation-commit.js";
 import type { Cursors } from "./cursors.js";
 import { deleteAgent } from "./delete-agent.js";
 import { checkId } from "./ids.js";

@@ -17,7 +17,7 @@ import type { Context } from "./context.js";
 import { decodeEntry, piecesOfEntry } from "./conversation-entry.js";
 import { readConversations } from "./conversation-reader.js";
 import { piecesOf } from "./conversation-records.js";
-import { listedConversation } from "./conversation-writer.js";
+import { listedConversation } from "./conversation-commit.js";
 import { Intervals } from "./intervals.js";
 import {
   agentLine,

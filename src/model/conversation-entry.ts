@@ -13,7 +13,7 @@ import {
   toConversationInfo,
 } from "./conversation-reader.js";
 import { type ConversationRecord, decodeConversation, encodeConversation, piecesOf } from "./conversation-records.js";
-import { listedConversation } from "./conversation-writer.js";
+import { listedConversation } from "./conversation-commit.js";
 import { SavepointError } from "../errors.js";
 import { conversationsOf } from "./keys.js";
 

@@ -4,41 +4,21 @@
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Piece } from "../state/refs.js";
-import { scan } from "../store/scan.js";
-import type { Check, Commit, Frame, Put } from "../store/store.js";
-import { checkFields, checkRecord, invalidArgument } from "./arguments.js";
+import type { Commit, Frame, Put } from "../store/store.js";
 import { freeRemains } from "./clear.js";
 import { isFailedOver } from "./conflicts.js";
 import type { Context } from "./context.js";
-import type { ConversationEntry, ConversationOptions } from "./conversation.js";
+import type { ConversationEntry } from "./conversation.js";
+import { findRemovable, recordPuts, removal, titlePut } from "./conversation-commit.js";
+import type { TakenConversation } from "./conversation-fields.js";
+import { readConversation, type StoredConversation } from "./conversation-reader.js";
+import { type ConversationRecord, joinPieces, piecesOf, splitPieces } from "./conversation-records.js";
 import {
-  damagedConversation,
-  readConversation,
-  readConversations,
-  type StoredConversation,
-} from "./conversation-reader.js";
-import {
-  type ConversationRecord,
-  encodeConversation,
-  joinPieces,
-  piecesOf,
-  splitPieces,
-} from "./conversation-records.js";
-import { checkId } from "./ids.js";
-import {
-  agentConversationKey,
-  agentOfListed,
-  ALL_AGENT_CONVERSATIONS,
   conversationKey,
-  conversationNumberKey,
-  deadKey,
   firstTitleKey,
-  goneConversationKey,
   lastMessageKey,
-  lastNumberOf,
   messageCounterKey,
   messageTape,
-  partsOfConversation,
   sessionKey,
   agentLine,
 } from "./keys.js";
@@ -50,20 +30,12 @@ import {
   type UnplacedEntry,
 } from "./message-item.js";
 import type { NumberSource } from "./numbers.js";
-import { encodeMetadata } from "./records.js";
 import { toTitle } from "./title.js";
 
 /** Conversations whose numbers are remembered, so that appending to them takes no look. */
 const MAX_KNOWN = 10_000;
 /** Ranges of a conversation that was edited often; with more, its messages are written anew. */
 const MAX_PIECES = 256;
-
-/** What a conversation is to be, checked and copied. */
-export interface TakenConversation {
-  readonly id: string | undefined;
-  readonly agent: string | undefined;
-  readonly record: Pick<ConversationRecord, "title" | "tags" | "archived" | "metadata">;
-}
 
 export class ConversationWriter {
   readonly #context: Context;
@@ -289,101 +261,6 @@ export class ConversationWriter {
     if (!stored) throw conversationNotFound(id);
     return stored;
   }
-}
-
-const GIVEN = ["id", "agent", "title", "tags", "archived", "metadata", "messages"];
-/** What `load` gave can be given back. */
-const KEPT = ["createdAt", "lastMessageAt", "messageCount", "entries", "first", "holes"];
-const FIELDS: ReadonlySet<string> = new Set([...GIVEN, ...KEPT]);
-
-/** What a caller says about a conversation. */
-export function takeConversation(options: ConversationOptions<unknown>, context: Context): TakenConversation {
-  checkFields(options, "A conversation", FIELDS);
-  const { id, agent, title, tags = [], archived = false, metadata } = options;
-  checkRecord(metadata, "The metadata of a conversation");
-  if (id !== undefined) checkId(id, "conversation id");
-  if (agent !== undefined) checkId(agent, "agent id");
-  return {
-    id,
-    agent,
-    record: {
-      title: takeTitle(title),
-      tags: takeTags(tags),
-      archived: Boolean(archived),
-      metadata: encodeMetadata(metadata, context.registry),
-    },
-  };
-}
-
-export function takeTitle(title: string | undefined): string | undefined {
-  if (title === undefined) return undefined;
-  if (typeof title === "string") return toTitle(title);
-  throw invalidArgument(`A title is a text, not of type ${typeof title}.`);
-}
-
-export function takeTags(tags: readonly string[]): string[] {
-  if (!Array.isArray(tags)) throw invalidArgument("Tags are given as an array of texts.");
-  return [...new Set(tags.map((tag: string) => checkId(tag, "tag")))];
-}
-
-/** A conversation that is there, whole or damaged: what it takes to remove it. */
-export interface RemovableConversation extends Pick<ConversationRecord, "agent" | "number" | "order"> {
-  readonly check: Check;
-}
-
-/** The conversation with an id. A damaged one says nothing of itself, and is looked for in the lists. */
-async function findRemovable(context: Context, id: string): Promise<RemovableConversation | undefined> {
-  const [stored] = await readConversations(context, [id]);
-  const key = conversationKey(id);
-  if (!stored) return undefined;
-  if (!("unreadable" in stored)) {
-    const { agent, number, order } = stored.record;
-    return { agent, number, order, check: { key, value: stored.value } };
-  }
-  for await (const record of scan(context.store, ALL_AGENT_CONVERSATIONS)) {
-    if (!("value" in record) || listedConversation(record.value).id !== id) continue;
-    // Its place in the list is its number, unless it was deleted before; then its messages stay until its agent goes.
-    const number = lastNumberOf(record.key);
-    return { agent: agentOfListed(record.key), number, order: number, check: { key, exists: true } };
-  }
-  throw damagedConversation(stored);
-}
-
-/** What removes a conversation. Its messages are freed when nothing needs them any more. */
-export function removal(
-  id: string,
-  { agent, number, order }: Pick<ConversationRecord, "agent" | "number" | "order">,
-  hasCheckpoints: boolean,
-): { deletes: NonNullable<Commit["deletes"]>; puts: Put[] } {
-  const rest = agent !== undefined && hasCheckpoints ? goneConversationKey(agent, number) : deadKey(number);
-  return {
-    deletes: [
-      conversationKey(id),
-      partsOfConversation(id),
-      conversationNumberKey(order),
-      agentConversationKey(agent, order),
-    ],
-    puts: [{ key: rest, value: "" }],
-  };
-}
-
-/** The records that say what a conversation is. */
-export function recordPuts(id: string, record: ConversationRecord): Put[] {
-  const { order, agent, archived } = record;
-  return [
-    { key: conversationKey(id), value: encodeConversation(record) },
-    { key: conversationNumberKey(order), value: id },
-    { key: agentConversationKey(agent, order), value: archived ? `${id}\t` : id },
-  ];
-}
-
-/** The conversation in a record of the list of an agent, and whether it is archived. */
-export function listedConversation(value: string): { readonly id: string; readonly archived: boolean } {
-  return value.endsWith("\t") ? { id: value.slice(0, -1), archived: true } : { id: value, archived: false };
-}
-
-export function titlePut(id: string, number: number, title: string): Put {
-  return { key: firstTitleKey(id, number), value: JSON.stringify(title) };
 }
 
 export function conversationNotFound(id: string): SavepointError<"CONVERSATION_NOT_FOUND"> {

@@ -24,15 +24,9 @@ import {
   readConversations,
   toConversationInfo,
 } from "./conversation-reader.js";
-import {
-  conversationNotFound,
-  type ConversationWriter,
-  listedConversation,
-  takeConversation,
-  type TakenConversation,
-  takeTags,
-  takeTitle,
-} from "./conversation-writer.js";
+import { listedConversation } from "./conversation-commit.js";
+import { takeConversation, type TakenConversation, takeTags, takeTitle } from "./conversation-fields.js";
+import { conversationNotFound, type ConversationWriter } from "./conversation-writer.js";
 import { countPieces, piecesOf } from "./conversation-records.js";
 import { findCheckpoint } from "./find-checkpoint.js";
 import { checkId } from "./ids.js";

@@ -5,7 +5,7 @@ import type { Check, KeyRange, Put } from "../store/store.js";
 import { freeRemains } from "./clear.js";
 import type { Context } from "./context.js";
 import { readConversations } from "./conversation-reader.js";
-import { listedConversation, removal } from "./conversation-writer.js";
+import { listedConversation, removal } from "./conversation-commit.js";
 import {
   agentLine,
   agentSessionKey,

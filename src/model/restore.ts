@@ -25,7 +25,7 @@ import {
 } from "./conversation-entry.js";
 import { readConversations, type StoredConversation } from "./conversation-reader.js";
 import { countPieces, piecesOf, splitPieces } from "./conversation-records.js";
-import { recordPuts, removal, titlePut } from "./conversation-writer.js";
+import { recordPuts, removal, titlePut } from "./conversation-commit.js";
 import type { Cursors } from "./cursors.js";
 import { conversationKey, firstTitleKey, lastMessageKey, messageCounterKey, partsOfConversation } from "./keys.js";
 import { loadShadow } from "./load-state.js";

@@ -1,7 +1,13 @@
 /** The versions of a session's states, where its agent has migrations. */
+import { shadowToValue } from "../state/value.js";
+import type { Author, BranchCursor } from "./branch-cursor.js";
+import type { CheckpointInfo } from "./checkpoint.js";
+import { branchMoved } from "./conflicts.js";
+import { loadShadow } from "./load-state.js";
 import { migrateIfDeclared, type Migrations, tooOld } from "./migrations.js";
 import { describeSession } from "./session-errors.js";
-import type { Heads } from "./session-reader.js";
+import type { TakenOptions } from "./save-options.js";
+import type { Heads, SessionReader } from "./session-reader.js";
 
 /** Whose states they are. */
 export interface Versions {
@@ -40,4 +46,26 @@ export async function migrateLoaded(
   const { session: declared } = migrations.of(owner ?? agent);
   // What was saved before there were any does not know its version.
   return migrateIfDeclared(describeSession(sessionId), declared, version ?? 0, state);
+}
+
+/** Saves what `change` makes of a head of an earlier version; `undefined` where the head is none. */
+export async function saveMigrated(
+  reader: SessionReader,
+  cursor: BranchCursor,
+  versions: Versions,
+  change: (state: unknown) => unknown,
+  options: TakenOptions,
+  author: Author,
+): Promise<CheckpointInfo | undefined> {
+  const { head, sessionNumber } = cursor;
+  if (options.version === undefined || !head || sessionNumber === undefined) return undefined;
+  if (options.version === (head.version ?? 0)) return undefined;
+  const stored = shadowToValue(await loadShadow(reader, sessionNumber, head), reader.context.registry);
+  const owner = (await reader.session())?.record.agent;
+  const before = await migrateLoaded(versions, owner, head.version, stored);
+  const admit = (heads: Heads): void => {
+    author.admit(heads);
+    if (heads.branch?.record.head?.id !== head.id) throw branchMoved(reader.sessionId, cursor.branchName, heads);
+  };
+  return cursor.save({ live: change(before) }, options, { agent: author.agent, admit });
 }

@@ -19,6 +19,7 @@ import { type HistoryOptions, walkHistory } from "./history.js";
 import { checkBranchName } from "./ids.js";
 import { findWhole } from "./latest.js";
 import { createListing, type Listing } from "./listing.js";
+import { findRow, type FoundRow } from "./find-row.js";
 import { loadShadow } from "./load-state.js";
 import { pendingToolCalls } from "./message.js";
 import type { Migrations } from "./migrations.js";
@@ -39,7 +40,7 @@ import {
 } from "./session-errors.js";
 import type { ForkOptions, LoadOptions, SessionOptions } from "./session-options.js";
 import { type Heads, readHeadNotes, type SessionReader } from "./session-reader.js";
-import { declaredVersion, migrateLoaded, type Versions, versionOver } from "./session-versions.js";
+import { declaredVersion, migrateLoaded, saveMigrated, type Versions, versionOver } from "./session-versions.js";
 
 /** What a handle needs of the Savepoint it came from. */
 export interface SessionHost {
@@ -65,15 +66,6 @@ interface Seen {
   readonly number: number | undefined;
   readonly head: string | undefined;
   readonly seq: number;
-}
-
-/** A checkpoint that was looked for. */
-interface FoundRow {
-  readonly number: number;
-  readonly row: Row;
-  readonly agent: string | undefined;
-  /** Has it no row of its own? */
-  readonly hidden: boolean;
 }
 
 /**
@@ -122,7 +114,7 @@ export class Session<State = unknown> {
     }
     const copy = cloneValue(state, registry);
     return this.#make(cursor, async () => {
-      const said = versioned ? { ...taken, ...versionOver(await cursor.refresh(), this.#versions()) } : taken;
+      const said = { ...taken, ...(await this.#version(cursor)) };
       if (parent !== undefined) return this.#saveAfter(cursor, parent, copy, said);
       return this.#noted(await cursor.save({ copy }, said, this.#author));
     });
@@ -145,9 +137,10 @@ export class Session<State = unknown> {
     const change = (shadow: Shadow): Shadow => appendToShadow(shadow, keys, copies, registry);
     const taken = takeOptions(options, registry);
     return this.#make(cursor, async () => {
+      const said = { ...taken, ...(await this.#version(cursor)) };
       const addTo = (state: unknown): unknown => appendToValue(state, keys, copies);
-      const outdated = await this.#saveMigrated(cursor, addTo, taken);
-      return this.#noted(outdated ?? (await cursor.saveChange(change, taken, this.#author)));
+      const migrated = await saveMigrated(this.#reader, cursor, this.#versions(), addTo, said, this.#author);
+      return this.#noted(migrated ?? (await cursor.saveChange(change, said, this.#author)));
     });
   }
 
@@ -166,12 +159,13 @@ export class Session<State = unknown> {
     const apply = change as (state: unknown) => unknown;
     const taken = takeOptions(options, this.#reader.context.registry);
     return this.#make(cursor, async () => {
+      const said = { ...taken, ...(await this.#version(cursor)) };
       const update = (before: unknown): unknown => {
         freezeState(before, this.#reader.context.registry);
         return checkUpdated(apply(before));
       };
-      const outdated = await this.#saveMigrated(cursor, update, taken);
-      return this.#noted(outdated ?? (await cursor.update(apply, taken, this.#author)));
+      const migrated = await saveMigrated(this.#reader, cursor, this.#versions(), update, said, this.#author);
+      return this.#noted(migrated ?? (await cursor.update(apply, said, this.#author)));
     });
   }
 
@@ -432,28 +426,8 @@ export class Session<State = unknown> {
     return heads;
   }
 
-  async #find(ref: CheckpointRef): Promise<FoundRow | undefined> {
-    try {
-      const { session, branch } = await this.#readHeads();
-      if (!session) return undefined;
-      const { number, agent } = session.record;
-      const row = await this.#reader.find(number, ref, branch?.record.head);
-      const hidden = branch?.record.hidden === true && row?.seq === branch.record.head?.seq;
-      return row && { number, row, agent, hidden };
-    } catch (error) {
-      if (!isSavepointError(error, "DAMAGED")) throw error;
-      const found = await this.#salvage(ref);
-      if (!found) throw error;
-      return found;
-    }
-  }
-
-  /** Where the session's or the branch's own record is damaged, checkpoints that are named by themselves are still found. */
-  async #salvage(ref: CheckpointRef): Promise<FoundRow | undefined> {
-    if (typeof ref === "object" && "step" in ref) return undefined;
-    const number = await this.#reader.searchNumber();
-    const row = number === undefined ? undefined : await this.#reader.find(number, ref, undefined);
-    return row && number !== undefined ? { number, row, agent: undefined, hidden: false } : undefined;
+  #find(ref: CheckpointRef): Promise<FoundRow | undefined> {
+    return findRow(this.#reader, () => this.#readHeads(), ref);
   }
 
   async #require(ref: CheckpointRef): Promise<FoundRow> {
@@ -480,30 +454,12 @@ export class Session<State = unknown> {
     return { ...info, state, pendingToolCalls: pendingToolCalls(state), holes, skipped };
   }
 
-  #versions(): Versions {
-    return { sessionId: this.id, agent: this.agent, migrations: this.#host.migrations };
+  /** The version of what is saved next, where migrations are declared. */
+  async #version(cursor: BranchCursor): Promise<{ readonly version?: number }> {
+    return this.#host.migrations.isEmpty ? {} : versionOver(await cursor.refresh(), this.#versions());
   }
 
-  /** Saves what `change` makes of a head of an earlier version; `undefined` where the head is none. */
-  async #saveMigrated(
-    cursor: BranchCursor,
-    change: (state: unknown) => unknown,
-    options: TakenOptions,
-  ): Promise<CheckpointInfo | undefined> {
-    if (this.#host.migrations.isEmpty) return undefined;
-    const heads = await cursor.refresh();
-    const said = versionOver(heads, this.#versions());
-    const head = heads.branch?.record.head;
-    if (!head || !heads.session || said.version === undefined || said.version === (head.version ?? 0)) {
-      return undefined;
-    }
-    const stored = await loadShadow(this.#reader, heads.session.record.number, head);
-    const value = shadowToValue(stored, this.#reader.context.registry);
-    const before = await migrateLoaded(this.#versions(), heads.session.record.agent, head.version, value);
-    const admit = (now: Heads): void => {
-      this.#author.admit(now);
-      if (now.branch?.record.head?.id !== head.id) throw branchMoved(this.id, this.branch, now);
-    };
-    return cursor.save({ live: change(before) }, { ...options, ...said }, { agent: this.agent, admit });
+  #versions(): Versions {
+    return { sessionId: this.id, agent: this.agent, migrations: this.#host.migrations };
   }
 }

@@ -310,6 +310,11 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     expect((await (await openSession(3)).latest())?.state).toStrictEqual(v3(5));
   });
 
+  it("do not run over a state that update has begun a session with", async () => {
+    expect(await (await openSession(3)).update(() => v3(4))).toMatchObject({ version: 3 });
+    expect((await (await openSession(3)).latest())?.state).toStrictEqual(v3(4));
+  });
+
   it("do not run over a state that a branch was given", async () => {
     const { id } = await (await openSession(0)).save({ count: 1 });
     const fork = await (await openSession(3)).fork(id, { branch: "side", state: v3(9) });

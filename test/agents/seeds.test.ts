@@ -1,4 +1,6 @@
 /** The behaviour of the systems that Savepoint replaces, line by line: agents, conversations, messages, session fields. */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
   type Attachment,
@@ -7,9 +9,11 @@ import {
   type Message,
   message,
   pendingToolCalls,
+  Savepoint,
   type ToolCall,
 } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -486,5 +490,29 @@ describe.each(STORES)("003 on $name", (kind) => {
     expect(await found({ tags: ["money"] })).toEqual([one.id]);
     expect(await found({ archived: true })).toEqual([one.id]);
     expect(await found({ archived: false })).toEqual([two.id]);
+  });
+});
+
+describe("003, where a store has a place", () => {
+  it("003-S9 agents, conversations and checkpoints are one store, in one file, whatever their ids are", async () => {
+    const folder = await makeFolder();
+    const ids = ["../outside", "a/b", "x.json", "CON", "latest", "*"];
+    const url = `sqlite:${join(folder, "store.db")}`;
+    const sp = await Savepoint.open(url);
+    for (const id of ids) {
+      await sp.agents.save({ id, name: id });
+      await sp.conversations.create({ id, agent: id, messages: [message.user(id)] });
+      await sp.checkpoints.create({ agent: id });
+    }
+    await sp.close();
+    expect(readdirSync(folder).filter((name) => !/-(wal|shm)$/.test(name))).toEqual(["store.db"]);
+    const again = await Savepoint.open(url);
+    for (const id of ids) {
+      expect((await again.agents.load(id))?.name).toBe(id);
+      expect((await again.conversations.load(id))?.messages).toEqual([message.user(id)]);
+      expect(await again.checkpoints.list({ agent: id }).all()).toHaveLength(1);
+    }
+    await again.close();
+    await removeFolder(folder);
   });
 });
