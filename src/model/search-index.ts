@@ -34,6 +34,10 @@ export function noteOf({ number, base, from }: ConversationRecord): string {
   return `${number} ${formatPieces(base, number)} ${from}`;
 }
 
+/** A title as it is noted: with whatever is in it, also what a text in a database cannot have. */
+const noteOfTitle = (title: string | undefined): string => (title === undefined ? "" : JSON.stringify(title));
+export const titleOfNote = (note: string): string => (note === "" ? "" : (JSON.parse(note) as string));
+
 export class SearchIndex {
   readonly texts: TextIndex;
   readonly #context: Context;
@@ -123,10 +127,11 @@ export class SearchIndex {
     before: TextSource | undefined,
     writer: IndexWriter,
   ): void {
-    const title = stored ? (stored.record.title ?? stored.firstTitle ?? "") : undefined;
-    if (title === before?.note) return;
-    const texts = title ? [fold(title)] : [];
-    writer.add({ name: titleSource(id), before, from: 0, texts, note: title });
+    const title = stored?.record.title ?? stored?.firstTitle;
+    const note = stored && noteOfTitle(title);
+    if (note === before?.note) return;
+    const texts = title === undefined ? [] : [fold(title)];
+    writer.add({ name: titleSource(id), before, from: 0, texts, note });
   }
 
   /** What the newest state of a branch says. */

@@ -12,7 +12,7 @@ import { type ConversationRecord, countPieces, decodeConversation, slicePieces }
 import { fold, isWholeWord, snippetOf } from "./fold.js";
 import { conversationKey, conversationOfKey, firstTitleKey, lastMessageKey } from "./keys.js";
 import type { Role } from "./message.js";
-import { noteOf, type Scope, SearchIndex, titleSource } from "./search-index.js";
+import { noteOf, type Scope, SearchIndex, titleOfNote, titleSource } from "./search-index.js";
 import { readSessionMessages } from "./session-messages.js";
 import { SessionReader } from "./session-reader.js";
 
@@ -339,7 +339,7 @@ function pieceAt({ record }: FoundConversation, { source, ordinal }: Place): Pie
 }
 
 function titleOf({ note }: TextSource): Saying {
-  return { id: undefined, role: undefined, timestamp: undefined, text: note };
+  return { id: undefined, role: undefined, timestamp: undefined, text: titleOfNote(note) };
 }
 
 function takeQuery(text: string, options: SearchOptions): Query {

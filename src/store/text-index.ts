@@ -23,7 +23,7 @@ export interface TextSource {
   readonly name: string;
   /** How many documents it has. */
   readonly count: number;
-  /** Whatever its user wants to remember of it. */
+  /** Whatever its user wants to remember of it: well-formed, without NUL characters. */
   readonly note: string;
 }
 

@@ -29,7 +29,10 @@ import {
 } from "./text-schema.js";
 
 /** A short text that begins more different trigrams than this is so common that looking at all documents is no slower. */
-const MAX_TERMS = 64;
+const MAX_TERMS = 256;
+/** Trigrams that are looked up at once, and the milliseconds that looking them up may take. */
+const TERM_PAGE = 8;
+const MAX_TERM_TIME = 2;
 /** Pages that are put in order in one transaction. */
 const TIDY_PAGES = 200;
 
@@ -122,11 +125,26 @@ export class TextTables implements TextIndex {
       const query = queryOf(text);
       if (query === "all") return this.#numbers(ALL, below, limit);
       if ("match" in query) return this.#numbers(MATCHING, query.match, below, limit);
-      const rows = this.#connection.rows<{ term: string }>(TERMS, query.first, query.last, MAX_TERMS + 1);
-      if (rows.length === 0) return [];
-      if (rows.length > MAX_TERMS) return this.#numbers(ALL, below, limit);
-      return this.#numbers(MATCHING, anyOf(rows.map(({ term }) => term)), below, limit);
+      const terms = this.#termsBetween(query.first, query.last);
+      if (!terms) return this.#numbers(ALL, below, limit);
+      return terms.length === 0 ? [] : this.#numbers(MATCHING, anyOf(terms), below, limit);
     });
+  }
+
+  /**
+   * The trigrams from `first` to `last`; `undefined` where they are very common. Reading one takes as long as there are
+   * documents that have it, so a few are read at a time, and it is given up when that takes long.
+   */
+  #termsBetween(first: string, last: string): string[] | undefined {
+    const deadline = performance.now() + MAX_TERM_TIME;
+    const terms: string[] = [];
+    for (let from = first; ;) {
+      const rows = this.#connection.rows<{ term: string }>(TERMS, from, last, TERM_PAGE);
+      for (const { term } of rows) if (term !== terms.at(-1)) terms.push(term);
+      if (rows.length < TERM_PAGE) return terms;
+      if (terms.length >= MAX_TERMS || performance.now() > deadline) return undefined;
+      from = terms.at(-1) as string;
+    }
   }
 
   async tidy(): Promise<void> {

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isSavepointError, Savepoint } from "../../src/index.js";
+import { Child, Victims } from "./children.js";
+import { fillTemplate, found, operations, TEMPLATE_TIME } from "./operations.mjs";
+import { checkSearch, takeSnapshot, withStore } from "./snapshot.js";
+
+const LANES = 2;
+
+/** A point of a write, and which passing of it. */
+interface Death {
+  readonly point: string;
+  readonly passing: number;
+}
+
+/** What becomes of a store by an operation that nobody interrupts. */
+interface Reference {
+  readonly deaths: readonly Death[];
+  /** What there is before it, between its commits and after it. */
+  readonly states: readonly string[];
+  readonly outcome: string;
+  /** What comes of doing it again. */
+  readonly again: { readonly state: string; readonly outcome: string };
+}
+
+const root = mkdtempSync(join(tmpdir(), "savepoint-agents-crash-"));
+const template = join(root, "template.db");
+const unsearched = join(root, "unsearched.db");
+const lanes = Array.from({ length: LANES }, () => new Victims());
+const totals = { kills: 0, happened: 0 };
+let files = 0;
+
+beforeAll(async () => {
+  let time = TEMPLATE_TIME;
+  const sp = await Savepoint.open(`sqlite:${unsearched}`, { durability: "process", now: () => time++ });
+  await fillTemplate(sp);
+  await sp.close();
+  const searched = await Savepoint.open(`sqlite:${copyOf(unsearched, template)}`, { now: () => time++ });
+  await found(searched, "anchor");
+  await searched.close();
+});
+
+afterAll(async () => {
+  console.log(`${totals.kills} kills; after ${totals.happened} of them it had happened`);
+  await Promise.all(lanes.map((victims) => victims.close()));
+  rmSync(root, { recursive: true, force: true });
+});
+
+describe("a process that is killed at any point of", () => {
+  it.each(Object.keys(operations))(
+    "%s leaves all of it or nothing, and it can be done again",
+    { timeout: 120_000 },
+    async (name) => {
+      const reference = await perform(name);
+      const queue = reference.deaths.values();
+      const failures: string[] = [];
+      const work = async (victims: Victims): Promise<void> => {
+        for (const death of queue) {
+          try {
+            await dieAndLook(name, death, reference, victims);
+          } catch (error) {
+            const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+            failures.push(`killed at "${death.point}", passing ${death.passing}: ${text}`);
+          }
+        }
+      };
+      await Promise.all(lanes.map(work));
+      expect(failures).toEqual([]);
+      expect(reference.deaths.length).toBeGreaterThanOrEqual(5);
+    },
+  );
+});
+
+/** Does it without being killed. */
+async function perform(name: string): Promise<Reference> {
+  const { commits = 1, unsearched: first = false } = operations[name] ?? assert.fail(name);
+  const copies = join(root, `copies-${files++}`);
+  mkdirSync(copies);
+  const path = copyOf(first ? unsearched : template);
+  const child = new Child();
+  const end = await child.do("perform", path, name, undefined, copies);
+  await child.kill();
+  assert.ok("done" in end, JSON.stringify(end));
+  const { passed, copied, outcome } = end.done as { passed: string[]; copied: number; outcome: unknown };
+  const seen: string[] = [];
+  for (let copy = 0; copy < copied; copy++) {
+    const state = await withStore(join(copies, `${copy}.db`), takeSnapshot);
+    if (state !== seen.at(-1)) seen.push(state);
+  }
+  // What may be seen between is what the operation says of itself; of one that is one commit, nothing.
+  const states = commits === 1 ? [seen[0] as string, seen.at(-1) as string] : seen;
+  expect(states).toHaveLength(commits + 1);
+  const again = await withStore(path, async (sp) => ({
+    outcome: await outcomeOf(name, sp),
+    state: await takeSnapshot(sp),
+  }));
+  return { deaths: firstAndLast(passed), states, outcome: toText(outcome), again };
+}
+
+/** The first and the last passing of each point. */
+function firstAndLast(passed: readonly string[]): Death[] {
+  const counts = new Map<string, number>();
+  for (const point of passed) counts.set(point, (counts.get(point) ?? 0) + 1);
+  return [...counts].flatMap(([point, count]) => [...new Set([1, count])].map((passing) => ({ point, passing })));
+}
+
+async function dieAndLook(name: string, death: Death, reference: Reference, victims: Victims): Promise<void> {
+  const { states } = reference;
+  const operation = operations[name] ?? assert.fail(name);
+  const path = copyOf(operation.unsearched ? unsearched : template);
+  const victim = victims.take();
+  const end = await victim.do("perform", path, name, death);
+  await victim.kill();
+  assert.deepEqual(end, { killed: "SIGKILL", stderr: "" });
+  assert.deepEqual(victim.acknowledged, ["before"]);
+  totals.kills++;
+
+  const { happened, expected } = await withStore(path, async (sp) => {
+    const left = await takeSnapshot(sp);
+    if (!states.includes(left)) assert.equal(left, states.at(-1), "It has happened in part");
+    await checkSearch(sp);
+    const done = states.length > 1 && left === states.at(-1);
+    const redone = await outcomeOf(name, sp);
+    const state = await takeSnapshot(sp);
+    // One that had done a part of its steps does them all again.
+    if (done || left === states[0]) {
+      assert.equal(redone, done ? reference.again.outcome : reference.outcome, "The outcome of doing it again");
+      assert.equal(state, done ? reference.again.state : states.at(-1), "What doing it again leads to");
+    }
+    await checkSearch(sp);
+    return { happened: done, expected: state };
+  });
+  totals.happened += Number(happened);
+  await withStore(path, async (sp) => {
+    await sp.compact();
+    assert.equal(await takeSnapshot(sp), expected, "Compacting has changed something");
+    const { sessions, items } = await sp.compact();
+    assert.deepEqual({ sessions, items }, { sessions: 0, items: 0 }, "Compacting has left something");
+  });
+  await withStore(path, async (sp) => {
+    assert.equal(await takeSnapshot(sp), expected, "Compacting has changed something that was not in memory");
+    await checkSearch(sp);
+  });
+  for (const end of ["", "-wal", "-shm"]) rmSync(path + end, { force: true });
+}
+
+async function outcomeOf(name: string, sp: Savepoint): Promise<string> {
+  try {
+    return toText(await operations[name]?.run(sp));
+  } catch (error) {
+    if (isSavepointError(error)) return error.code;
+    throw error;
+  }
+}
+
+function toText(outcome: unknown): string {
+  return JSON.stringify(outcome ?? null);
+}
+
+/** A copy of a file that nobody has open. */
+function copyOf(path: string, to = join(root, `${files++}.db`)): string {
+  for (const end of ["", "-wal"]) if (existsSync(path + end)) copyFileSync(path + end, to + end);
+  return to;
+}
