@@ -35,5 +35,5 @@ await sp.close();
 async function describe() {
   const { conversations, messages } = await sp.stats({ agent: "support" });
   const agent = await sp.agents.load("support");
-  return `${conversations} conversations, ${messages} messages, ${agent?.state.solved} solved`;
+  return `${conversations} conversations, ${messages} messages, ${String(agent?.state["solved"])} solved`;
 }

@@ -9,6 +9,7 @@ import {
   decodeEntry,
   encodeEntry,
   type EnteredConversation,
+  isSameEntry,
   readAgentConversations,
   toEnteredInfo,
   unreadableConversation,
@@ -29,7 +30,7 @@ export interface CreateCheckpointOptions {
   readonly description?: string;
   /** @default "manual" */
   readonly kind?: CheckpointKind;
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: object;
   /** Pinned ones are never pruned. @default false */
   readonly pinned?: boolean;
   readonly trigger?: string;
@@ -114,7 +115,7 @@ export function entriesOf(conversations: readonly StoredConversation[]): Map<str
 }
 
 function isSameEntries(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
-  return a.size === b.size && [...a].every(([id, entry]) => b.get(id) === entry);
+  return a.size === b.size && [...a].every(([id, entry]) => isSameEntry(b.get(id) ?? "", entry));
 }
 
 /** The state of a row of an agent's line, as it is stored. */

@@ -2,6 +2,7 @@
 import { SavepointError } from "../errors.js";
 import { scan, scanPages } from "../store/scan.js";
 import { AgentLine, type FoundAgent, type LineChange, toAgentInfo, toLineMetadata, toLineState } from "./agent-line.js";
+import { checkCount } from "./arguments.js";
 import type { Context } from "./context.js";
 import { listedConversation } from "./conversation-commit.js";
 import type { Cursors } from "./cursors.js";
@@ -47,7 +48,7 @@ export interface SaveAgentOptions {
  *
  * @example
  * await sp.agents.save({ id: "support", name: "Support", state: { solved: 0 } });
- * await sp.agents.update("support", (agent) => ({ state: { solved: agent.state.solved + 1 } }));
+ * await sp.agents.update<{ solved: number }>("support", ({ state }) => ({ state: { solved: state.solved + 1 } }));
  */
 export class Agents {
   readonly #host: AgentHost;
@@ -79,7 +80,7 @@ export class Agents {
     const { registry } = this.#host.open();
     checkId(id, "agent id");
     // The caller's own objects may change before they are saved.
-    if (typeof change !== "object" && typeof change !== "function") throw notFields(id);
+    if (change === null || (typeof change !== "object" && typeof change !== "function")) throw notFields(id);
     const fixed = typeof change === "function" ? undefined : takeAgent(id, { name: "", ...change }, registry);
     const make = async (found: FoundAgent | undefined): Promise<TakenAgent> => {
       if (!found) throw agentNotFound(id);
@@ -122,6 +123,7 @@ export class Agents {
     overwrite: boolean,
   ): Promise<SavedAgentInfo> {
     const { now } = this.#host.open();
+    checkCount(expectedVersion, "`expectedVersion`");
     const line = this.#line(id);
     await this.#beforeMigration(line);
     let saved: SavedAgentInfo | undefined;

@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
 import { type Duration, MAX_TIMER, toMilliseconds } from "../store/duration.js";
+import { checkFields } from "./arguments.js";
 import type { AgentCheckpoints } from "./agent-checkpoints.js";
 import type { Checkpoints } from "./checkpoints.js";
 import type { Context } from "./context.js";
@@ -48,6 +49,7 @@ export type AutoTarget =
   | { readonly agent: string }
   | { readonly session: Session<never> | Session; readonly state: () => unknown };
 
+const FIELDS = new Set(["interval", "max", "beforeOperations", "enabled"]);
 const DEFAULTS: AutoPolicy = { interval: 300_000, max: 10, beforeOperations: true, enabled: true };
 
 /** What the automatic checkpoints need of the Savepoint they belong to. */
@@ -78,11 +80,11 @@ export class AutoCheckpoints {
     this.#host = host;
   }
 
-  /** Says what is wanted for an agent or a session, for every process. */
+  /** Says what is wanted for an agent or a session, for every process. A session need not have been saved yet. */
   async set(target: PolicyTarget, options: AutoCheckpointOptions = {}): Promise<AutoPolicy> {
-    const reader = this.#reader(target);
     const given = takePolicy(options);
-    return this.#write(reader, target, (before) => ({ ...DEFAULTS, ...before, ...given })) as Promise<AutoPolicy>;
+    const policy = await this.#write(target, (before) => ({ ...DEFAULTS, ...before, ...given }));
+    return policy as AutoPolicy;
   }
 
   /** What is wanted for an agent or a session; `undefined` where nothing is. */
@@ -93,7 +95,7 @@ export class AutoCheckpoints {
   /** Wants nothing any more. Returns whether something was wanted. */
   async remove(target: PolicyTarget): Promise<boolean> {
     let removed = false;
-    await this.#write(this.#reader(target), target, (before) => {
+    await this.#write(target, (before) => {
       removed = before !== undefined;
       return undefined;
     });
@@ -116,8 +118,8 @@ export class AutoCheckpoints {
     );
     this.#timers.set(name, timer);
     try {
-      const { interval } = (await this.load(policyTarget)) ?? (await this.set(policyTarget));
-      timer.schedule(interval);
+      const policy = await this.#write(policyTarget, (before) => before ?? DEFAULTS);
+      timer.schedule((policy ?? DEFAULTS).interval);
     } catch (error) {
       // By now it may have been stopped, and another one started.
       if (this.#timers.get(name) === timer) this.#timers.delete(name);
@@ -126,7 +128,7 @@ export class AutoCheckpoints {
   }
 
   /** Stops taking checkpoints in this process: of one agent or session, or of all. None is taken after it has resolved. */
-  async stop(target?: PolicyTarget | AutoTarget): Promise<void> {
+  async stop(target?: PolicyTarget | { readonly session: Session<never> | Session }): Promise<void> {
     const wanted = target && this.#nameOf(target);
     // A session by its id means all its branches.
     const isWanted = (name: string): boolean =>
@@ -175,10 +177,10 @@ export class AutoCheckpoints {
   }
 
   async #write(
-    reader: SessionReader,
     target: PolicyTarget,
     change: (before: AutoPolicy | undefined) => AutoPolicy | undefined,
   ): Promise<AutoPolicy | undefined> {
+    const reader = this.#reader(target);
     const { store } = reader.context;
     for (;;) {
       const before = await reader.session();
@@ -204,7 +206,7 @@ export class AutoCheckpoints {
   }
 
   /** What a timer is known by. */
-  #nameOf(target: PolicyTarget | AutoTarget): string {
+  #nameOf(target: PolicyTarget | { readonly session: Session<never> | Session }): string {
     const session = "session" in target && typeof target.session !== "string" ? target.session : undefined;
     const { sessionId } = this.#reader(session ? { session: session.id } : (target as PolicyTarget));
     return session ? `${sessionId}\t${session.branch}` : sessionId;
@@ -256,6 +258,7 @@ class Timer {
 }
 
 function takePolicy(options: AutoCheckpointOptions): Partial<AutoPolicy> {
+  checkFields(options, "A policy for automatic checkpoints", FIELDS);
   const { interval, max, beforeOperations, enabled } = options;
   const time = interval === undefined ? undefined : toMilliseconds(interval, "interval");
   if (time !== undefined && !(time >= 1 && time <= MAX_TIMER)) {

@@ -1,5 +1,8 @@
 /** All checkpoints of a store: those of sessions, and those of whole agents. */
-import { SavepointError } from "../errors.js";
+import { isSavepointError, SavepointError } from "../errors.js";
+import type { Change } from "../state/change.js";
+import { checkFields, invalidArgument } from "./arguments.js";
+import { checkId } from "./ids.js";
 import type { AgentCheckpoints, CreateCheckpointOptions } from "./agent-checkpoints.js";
 import type { AgentCheckpoint, AgentCheckpointInfo, Checkpoint, CheckpointInfo, CheckpointKind } from "./checkpoint.js";
 import { type FoundCheckpoint, findCheckpoint } from "./find-checkpoint.js";
@@ -10,6 +13,9 @@ import { MAIN } from "./records.js";
 import { pruneAutomatic, removeCheckpoints, stillNeeded } from "./remove-checkpoints.js";
 import type { Restore, RestorePlan } from "./restore.js";
 import type { Session } from "./session.js";
+
+const CREATE_FIELDS = new Set(["agent", "label", "description", "kind", "metadata", "pinned", "trigger"]);
+const LIST_FIELDS = new Set(["agent", "session", "of", "kind", "limit"]);
 
 /** What the checkpoints need of the Savepoint they belong to. */
 export interface CheckpointHost {
@@ -60,6 +66,8 @@ export class Checkpoints {
    */
   async create(options: CreateCheckpointOptions): Promise<AgentCheckpointInfo> {
     this.#host.open();
+    checkFields(options, "What is said about a checkpoint", CREATE_FIELDS);
+    checkId(options.agent, "agent id");
     const created = await this.#host.agents.create(options);
     await this.#prune(options.agent);
     return created;
@@ -84,7 +92,13 @@ export class Checkpoints {
 
   /** Checkpoints of sessions and agents without their states, newest first. */
   list(options: CheckpointListOptions = {}): Listing<AnyCheckpointInfo> {
+    checkFields(options, "What limits a list of checkpoints", LIST_FIELDS);
     const { limit = Number.POSITIVE_INFINITY, kind, ...filter } = options;
+    if (filter.of !== undefined && filter.of !== "agent" && filter.of !== "session") {
+      throw invalidArgument(
+        `There are checkpoints of an "agent" and of a "session", not of ${JSON.stringify(filter.of)}.`,
+      );
+    }
     const context = (): Context => this.#host.open();
     return createListing(() => take(ofKind(walkCheckpoints(context(), filter), kind), limit));
   }
@@ -151,8 +165,7 @@ export class Checkpoints {
   /** Going back to a checkpoint of a session. */
   async #rewind({ reader, number, row }: FoundCheckpoint, dryRun: boolean): Promise<RestorePlan | RestoreReport> {
     const session = this.#host.session(reader.sessionId, row.branch);
-    const head = await session.head();
-    const changes = head ? await session.diff(head.id, row.id) : [];
+    const changes = await changesTo(session, row.id);
     const none = { restored: [], recreated: [], removed: [] };
     const plan: RestorePlan = { agent: undefined, sessionId: reader.sessionId, changes, ...none };
     if (dryRun) return plan;
@@ -164,7 +177,22 @@ export class Checkpoints {
   }
 
   async #find(id: string): Promise<FoundCheckpoint | undefined> {
-    return findCheckpoint(this.#host.open(), id);
+    const context = this.#host.open();
+    if (typeof id !== "string") throw invalidArgument(`A checkpoint is named by its id, not by a ${typeof id}.`);
+    return findCheckpoint(context, id);
+  }
+}
+
+/** What leads from the newest whole state to a checkpoint. */
+async function changesTo(session: Session, id: string): Promise<readonly Change[]> {
+  const head = await session.head();
+  if (!head) return [];
+  try {
+    return await session.diff(head.id, id);
+  } catch (error) {
+    if (!isSavepointError(error, "DAMAGED")) throw error;
+    const whole = await session.latest();
+    return whole ? session.diff(whole.id, id) : [];
   }
 }
 

@@ -5,6 +5,7 @@
  * same commit; so checkpoints and conversations are marked until no checkpoint has come meanwhile, and then whoever needs
  * a message now has been seen. What is appended is numbered above what was read first, and not looked at.
  */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
 import type { Unreadable } from "../state/decode.js";
 import { parseRefs, type Piece } from "../state/refs.js";
@@ -28,9 +29,13 @@ import {
   goneConversationsOf,
   lastNumberOf,
   messageTape,
+  rowsOf,
 } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import { SessionReader } from "./session-reader.js";
+
+/** Times that it is looked whether checkpoints have come. */
+const MAX_PASSES = 20;
 
 /** Something that may point at messages cannot be read: nothing may be freed. */
 export class Unmarkable extends Error {
@@ -63,6 +68,7 @@ async function* agentsIn({ store }: Context, range: KeyRange): AsyncGenerator<st
  * Frees what nothing has of the conversations of one agent.
  *
  * @param blobs gets the hashes of all bytes that messages have
+ * @returns `undefined` where so many checkpoints came that nobody can tell; then nothing was freed
  * @throws Unmarkable where something cannot be read; then nothing was freed
  */
 export async function collectConversations(
@@ -70,7 +76,7 @@ export async function collectConversations(
   agent: string,
   blobs: Set<string>,
   repack: boolean,
-): Promise<{ items: number; bytes: number }> {
+): Promise<{ items: number; bytes: number } | undefined> {
   const { store } = context;
   const live = new Map<number, Intervals>();
   const mark = (pieces: readonly Piece[]): void => {
@@ -84,10 +90,14 @@ export async function collectConversations(
   const gone: number[] = [];
   for await (const { key } of scan(store, goneConversationsOf(agent))) gone.push(lastNumberOf(key));
   const checkpoints = new CheckpointMarks(context, agent, mark);
-  do {
+  for (let passes = 1; ; passes++) {
     await checkpoints.markNew();
     await markConversations(context, agent, mark);
-  } while (await checkpoints.hasNew());
+    if (!(await checkpoints.hasNew())) break;
+    // Others take one checkpoint after another: another time, then.
+    if (passes === MAX_PASSES) return undefined;
+    await nextTurn();
+  }
   for (const [number, intervals] of live) await markBlobs(context, number, intervals, blobs);
 
   const freed = { items: 0, bytes: 0 };
@@ -142,9 +152,12 @@ class CheckpointMarks {
     this.#mark = mark;
   }
 
+  /** Has one come since? Saving the agent makes none. */
   async hasNew(): Promise<boolean> {
-    const { number, nextSeq = 0 } = (await this.#reader.session())?.record ?? {};
-    return number !== this.#number || nextSeq !== this.#nextSeq;
+    const number = (await this.#reader.session())?.record.number;
+    if (number === undefined || number !== this.#number) return number !== this.#number;
+    const { store } = this.#reader.context;
+    return (await store.list(rowsOf(number, this.#nextSeq), { limit: 1 })).length > 0;
   }
 
   /** Marks those that have come since it was last asked. */

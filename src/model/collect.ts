@@ -60,7 +60,7 @@ export async function collectGarbage(context: Context, options: { readonly repac
   return { sessions, items: freed.items, blobs: dropped.items, bytes: freed.bytes + dropped.bytes };
 }
 
-/** `undefined` where something could not be read; then nothing was freed. */
+/** `undefined` where it could not be told what is needed; then nothing was freed. */
 async function collectAgent(
   context: Context,
   agent: string,

@@ -1,6 +1,6 @@
 /** The parts of commits by which conversations come, change and go. */
-import { scan } from "../store/scan.js";
-import type { Check, Commit, Put } from "../store/store.js";
+import { type FoundRecord, scan } from "../store/scan.js";
+import type { Check, Commit, Put, Store } from "../store/store.js";
 import type { Context } from "./context.js";
 import { damagedConversation, readConversations } from "./conversation-reader.js";
 import { type ConversationRecord, encodeConversation } from "./conversation-records.js";
@@ -69,10 +69,18 @@ export async function findRemovable(context: Context, id: string): Promise<Remov
     return { agent, number, order, check: { key, value: stored.value } };
   }
   for await (const record of scan(context.store, ALL_AGENT_CONVERSATIONS)) {
-    if (!("value" in record) || listedConversation(record.value).id !== id) continue;
     // Its place in the list is its number, unless it was deleted before; then its messages stay until its agent goes.
     const number = lastNumberOf(record.key);
+    const value = await valueOr(context.store, record, conversationNumberKey(number));
+    if (value === undefined || listedConversation(value).id !== id) continue;
     return { agent: agentOfListed(record.key), number, order: number, check: { key, exists: true } };
   }
   throw damagedConversation(stored);
+}
+
+/** What a record of a list says; where it is damaged, the record under another key says the same. */
+export async function valueOr(store: Store, record: FoundRecord, otherKey: string): Promise<string | undefined> {
+  if ("value" in record) return record.value;
+  const [other] = await store.get([otherKey]);
+  return other && "value" in other ? other.value : undefined;
 }

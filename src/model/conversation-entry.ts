@@ -4,6 +4,7 @@
  */
 import type { Piece } from "../state/refs.js";
 import { scan } from "../store/scan.js";
+import type { UnreadableRecord } from "../store/store.js";
 import type { Context } from "./context.js";
 import type { ConversationInfo } from "./conversation.js";
 import {
@@ -13,9 +14,9 @@ import {
   toConversationInfo,
 } from "./conversation-reader.js";
 import { type ConversationRecord, decodeConversation, encodeConversation, piecesOf } from "./conversation-records.js";
-import { listedConversation } from "./conversation-commit.js";
+import { listedConversation, valueOr } from "./conversation-commit.js";
 import { SavepointError } from "../errors.js";
-import { conversationsOf } from "./keys.js";
+import { conversationNumberKey, conversationsOf, lastNumberOf } from "./keys.js";
 
 /** A conversation as a checkpoint has it. */
 export interface EnteredConversation {
@@ -26,19 +27,24 @@ export interface EnteredConversation {
 }
 
 /**
- * Its record with all its ranges, when its last message came, and its first title. Without its agent and its number: one
- * that was deleted and has come back under another number is the same.
+ * Its record with all its ranges, when its last message came, its first title, and its place in lists. Without its agent
+ * and its number: one that was deleted and has come back under another number is the same.
  */
 export function encodeEntry({ record, items, lastMessageAt, firstTitle }: StoredConversation): string {
-  const whole = { ...record, number: 0, agent: undefined, base: piecesOf(record, items), from: 0 };
+  const whole = { ...record, number: 0, order: 0, agent: undefined, base: piecesOf(record, items), from: 0 };
   const title = firstTitle === undefined ? "" : JSON.stringify(firstTitle);
-  return `${encodeConversation(whole)}\n${lastMessageAt}\n${title}`;
+  return `${encodeConversation(whole)}\n${lastMessageAt}\n${title}\n${record.order}`;
+}
+
+/** Do two entries say the same of a conversation? Its place in lists is not part of that. */
+export function isSameEntry(a: string, b: string): boolean {
+  return a === b || a.slice(0, a.lastIndexOf("\n")) === b.slice(0, b.lastIndexOf("\n"));
 }
 
 export function decodeEntry(text: string, agent: string): EnteredConversation {
-  const [record = "", last = "", title = ""] = text.split("\n");
+  const [record = "", last = "", title = "", order = ""] = text.split("\n");
   return {
-    record: { ...decodeConversation(record), agent },
+    record: { ...decodeConversation(record), order: Number(order), agent },
     lastMessageAt: Number(last),
     firstTitle: title === "" ? undefined : (JSON.parse(title) as string),
   };
@@ -85,8 +91,9 @@ export async function readAgentConversations(context: Context, agent: string): P
 async function readList({ store }: Context, agent: string): Promise<{ key: string; id: string }[]> {
   const list: { key: string; id: string }[] = [];
   for await (const record of scan(store, conversationsOf(agent))) {
-    if (!("value" in record)) throw unreadableConversation(agent, record.unreadable);
-    list.push({ key: record.key, id: listedConversation(record.value).id });
+    const value = await valueOr(store, record, conversationNumberKey(lastNumberOf(record.key)));
+    if (value === undefined) throw unreadableConversation(agent, (record as UnreadableRecord).unreadable);
+    list.push({ key: record.key, id: listedConversation(value).id });
   }
   return list;
 }

@@ -58,7 +58,7 @@ export interface ConversationOptions<M = Message> {
   /** @default false */
   readonly archived?: boolean;
   /** Any plain data; read with every listing, so keep it small. */
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: object;
   readonly messages?: readonly M[];
 }
 

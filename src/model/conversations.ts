@@ -99,6 +99,8 @@ export class Conversations {
     const taken = takeConversation(conversation, context);
     // To leave them out by mistake would throw them all away.
     if (!Array.isArray(conversation.messages)) throw notAnArray("save({ id, messages: [...] })");
+    const { first = 0, holes = [] } = conversation as Partial<Conversation<unknown>>;
+    if (first > 0 || holes.length > 0) throw onlyAPart(conversation.id);
     // The objects are the caller's own, and may change before they are saved.
     const messages = conversation.messages.map((message: unknown) =>
       shadowToValue(cloneValue(message, context.registry), context.registry),
@@ -250,6 +252,12 @@ function notOfAnAgent(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
   return new SavepointError(
     "CHECKPOINT_NOT_FOUND",
     `There is no checkpoint ${JSON.stringify(id)} of an agent. sp.checkpoints.list({ of: "agent" }) names those there are.`,
+  );
+}
+
+function onlyAPart(id: string): SavepointError<"INVALID_ARGUMENT"> {
+  return invalidArgument(
+    `What is to be saved of conversation ${JSON.stringify(id)} is a part of it: a page, or what is left of a damaged one. The rest would be gone. Give the messages alone if that is meant: save({ id, messages }).`,
   );
 }
 

@@ -1,11 +1,11 @@
 /** Deleting an agent with all that is its. */
 import { isSavepointError } from "../errors.js";
-import { type FoundRecord, scan } from "../store/scan.js";
+import { scan } from "../store/scan.js";
 import type { Check, KeyRange, Put } from "../store/store.js";
 import { freeRemains } from "./clear.js";
 import type { Context } from "./context.js";
 import { readConversations } from "./conversation-reader.js";
-import { listedConversation, removal } from "./conversation-commit.js";
+import { listedConversation, removal, valueOr } from "./conversation-commit.js";
 import {
   agentLine,
   agentSessionKey,
@@ -78,7 +78,7 @@ async function planSessions(context: Context, agent: string, plan: Deletion): Pr
   const ids = [agentLine(agent)];
   for await (const record of scan(store, sessionsOfAgent(agent))) {
     plan.deletes.push(record.key);
-    const id = await valueOr(context, record, numberKey(lastNumberOf(record.key)));
+    const id = await valueOr(context.store, record, numberKey(lastNumberOf(record.key)));
     if (id !== undefined) ids.push(id);
   }
   const records = await store.get(ids.map(sessionKey));
@@ -103,7 +103,7 @@ async function planConversations(context: Context, agent: string, plan: Deletion
   for await (const record of scan(context.store, conversationsOf(agent))) {
     plan.deletes.push(record.key);
     const order = lastNumberOf(record.key);
-    const value = await valueOr(context, record, conversationNumberKey(order));
+    const value = await valueOr(context.store, record, conversationNumberKey(order));
     if (value !== undefined) listed.push({ id: listedConversation(value).id, order });
   }
   const found = await readConversations(
@@ -121,11 +121,4 @@ async function planConversations(context: Context, agent: string, plan: Deletion
     plan.deletes.push(...removal(id, { agent, number, order }, false).deletes);
     plan.numbers.push(number);
   }
-}
-
-/** What a record of a list says; where it is damaged, the record under the other key says the same. */
-async function valueOr({ store }: Context, record: FoundRecord, otherKey: string): Promise<string | undefined> {
-  if ("value" in record) return record.value;
-  const [other] = await store.get([otherKey]);
-  return other && "value" in other ? other.value : undefined;
 }

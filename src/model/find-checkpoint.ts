@@ -1,4 +1,5 @@
 /** Finding a checkpoint by its id alone, whatever it is a checkpoint of. */
+import { isSavepointError } from "../errors.js";
 import { prefixRange } from "../store/store.js";
 import type { Context } from "./context.js";
 import { placeOfId } from "./ids.js";
@@ -35,9 +36,19 @@ async function findIn(context: Context, number: number, id: string): Promise<Fou
   const reader = new SessionReader(context, record.value);
   const agent = agentOfLine(record.value);
   // The head of an agent's line is the agent itself; only rows are checkpoints of it.
-  const head = agent === undefined ? (await reader.heads(MAIN)).branch?.record.head : undefined;
+  const head = agent === undefined ? await readHead(reader) : undefined;
   const row = await reader.find(number, id, head);
   return row && { reader, number, row, agent };
+}
+
+/** The head of `main`, which may have no row. Where that is damaged, checkpoints are found by their rows all the same. */
+async function readHead(reader: SessionReader): Promise<Row | undefined> {
+  try {
+    return (await reader.heads(MAIN)).branch?.record.head;
+  } catch (error) {
+    if (isSavepointError(error, "DAMAGED")) return undefined;
+    throw error;
+  }
 }
 
 async function numberOf({ store }: Context, session: string): Promise<number | undefined> {

@@ -1,4 +1,5 @@
 /** Listing checkpoints across sessions and agents, newest first. Reads rows, never states. */
+import { isSavepointError } from "../errors.js";
 import { scan } from "../store/scan.js";
 import type { KeyRange } from "../store/store.js";
 import { toAgentCheckpointInfo } from "./agent-checkpoints.js";
@@ -63,8 +64,14 @@ class Line {
 
   static async begin(reader: SessionReader): Promise<Line | undefined> {
     const rest = infosOf(reader)[Symbol.asyncIterator]();
-    const first = await rest.next();
-    return first.done ? undefined : new Line(rest, first.value);
+    try {
+      const first = await rest.next();
+      return first.done ? undefined : new Line(rest, first.value);
+    } catch (error) {
+      // That is told by its event, and the others are there.
+      if (isSavepointError(error, "DAMAGED")) return undefined;
+      throw error;
+    }
   }
 
   async advance(): Promise<boolean> {

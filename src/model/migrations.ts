@@ -1,8 +1,8 @@
 /** Bringing states of earlier versions of an agent up to date. */
 import { SavepointError } from "../errors.js";
 
-/** Makes a state of the next version of one of the version before. */
-export type Migration = (state: never) => unknown;
+/** Makes a state of the next version of one of the version before. Say in TypeScript what that one is. */
+export type Migration = { migrate(state: unknown): unknown }["migrate"];
 
 /** The migrations of one agent. The first of each list brings up to date what was saved before there were any. */
 export interface AgentMigrations {
@@ -61,7 +61,7 @@ export async function migrateState(
   let current = state;
   for (const [index, migrate] of migrations.slice(version).entries()) {
     try {
-      current = (await migrate(current as never)) ?? current;
+      current = (await migrate(current)) ?? current;
     } catch (cause) {
       throw new SavepointError(
         "AGENT_FAILED",

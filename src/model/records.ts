@@ -319,10 +319,7 @@ function distance(from: number | undefined, to: number | undefined): number {
 }
 
 /** Metadata in the form it is stored in; refuses what cannot be stored in a row. */
-export function encodeMetadata(
-  metadata: Readonly<Record<string, unknown>> | undefined,
-  registry: ClassRegistry,
-): Shadow | undefined {
+export function encodeMetadata(metadata: object | undefined, registry: ClassRegistry): Shadow | undefined {
   if (metadata === undefined || Object.keys(metadata).length === 0) return undefined;
   const shadow = cloneValue(metadata, registry);
   if (!hasNodes(shadow)) return shadow;

@@ -3,8 +3,9 @@
  * the same commit. Their items are freed by the next collection.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
+import { scan } from "../store/scan.js";
 import type { Commit, Put } from "../store/store.js";
-import { branchKey, idKey, journalKey, labelKey, noteKey, notesOf, rowKey, sessionKey } from "./keys.js";
+import { branchKey, idKey, journalKey, labelKey, noteKey, notesOf, rowKey, seqOfNote, sessionKey } from "./keys.js";
 import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
 import { decodeJournal } from "./run-records.js";
 import { describeSession } from "./session-errors.js";
@@ -68,7 +69,6 @@ export async function pruneAutomatic(reader: SessionReader, max: number): Promis
     const removed = await removeCheckpoints(reader, (all) => ({ rows: beyondLimit(all, max) }));
     return removed.length > 0;
   } catch (error) {
-    if (isSavepointError(error, "CONFLICT")) return false;
     const message = `automatic checkpoints of ${describeSession(reader.sessionId)} could not be removed`;
     reader.context.events.emit("backgroundFailure", { message, error });
     return false;
@@ -99,7 +99,7 @@ async function readCheckpoints(reader: SessionReader): Promise<KnownCheckpoints 
   const rows: Row[] = [];
   for await (const row of reader.allRows(number, false)) if (!("unreadable" in row)) rows.push(row);
   const notes = await reader.notes(number, 0, session.record.nextSeq);
-  const needed = await findNeeded(reader, branches, rows);
+  const needed = await findNeeded(reader, number, branches, rows);
   const heads = new Map<number, BranchRecord[]>();
   for (const { record } of branches) {
     if (record.head) heads.set(record.head.seq, [...(heads.get(record.head.seq) ?? []), record]);
@@ -109,6 +109,7 @@ async function readCheckpoints(reader: SessionReader): Promise<KnownCheckpoints 
 
 async function findNeeded(
   reader: SessionReader,
+  number: number,
   branches: readonly Known<BranchRecord>[],
   rows: readonly Row[],
 ): Promise<Map<number, string>> {
@@ -122,6 +123,10 @@ async function findNeeded(
   for (const journal of await reader.context.store.get(keys)) {
     if (journal && "value" in journal) need(decodeJournal(journal.value).boundary, "an unfinished step begins with it");
     else if (journal) for (const { seq } of rows) need(seq, "a run's record is damaged, and may begin with it");
+  }
+  for await (const note of scan(reader.context.store, notesOf(number))) {
+    // Whether it is pinned nobody can tell.
+    if (!("value" in note)) need(seqOfNote(note.key), "what is attached to it cannot be read");
   }
   for (const { record } of branches) need(record.from, `branch ${JSON.stringify(record.name)} starts from it`);
   return needed;

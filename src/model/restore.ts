@@ -20,6 +20,7 @@ import {
   type AgentConversations,
   decodeEntry,
   encodeEntry,
+  isSameEntry,
   piecesOfEntry,
   readAgentConversations,
 } from "./conversation-entry.js";
@@ -67,6 +68,8 @@ export interface Restored {
 
 /** Each time somebody else changed something; more often than that, they always will. */
 const MAX_TRIES = 100;
+/** As often it is hoped that no message comes meanwhile. After that one may: then what is derived from it is missing. */
+const MAX_STRICT_TRIES = 10;
 
 /** A checkpoint to go back to, and what it has. */
 interface Target {
@@ -100,7 +103,7 @@ export class Restore {
       const conversations = await this.#conversations();
       const plan = await this.#toPlan(target, found, conversations);
       try {
-        const restored = await this.#commit(target, found, conversations);
+        const restored = await this.#commit(target, found, conversations, tries <= MAX_STRICT_TRIES);
         if (restored) return { plan, ...restored };
       } catch (error) {
         if (!isSavepointError(error, "CONFLICT")) throw error;
@@ -116,6 +119,7 @@ export class Restore {
     target: Target,
     found: FoundAgent,
     conversations: AgentConversations,
+    strict: boolean,
   ): Promise<Omit<Restored, "plan"> | undefined> {
     const { reader, id: agent } = this.#line;
     const { context, sessionId } = reader;
@@ -156,7 +160,7 @@ export class Restore {
         items: encoded.items,
         blobs: encoded.blobs,
         builtOn: [target.row.seq],
-        more: await this.#conversationParts(target.state, conversations),
+        more: await this.#conversationParts(target.state, conversations, strict),
       });
       await context.store.commit(built.commit);
       cursor.committed(built);
@@ -194,6 +198,7 @@ export class Restore {
   async #conversationParts(
     target: LineState,
     { whole, damaged }: AgentConversations,
+    strict: boolean,
   ): Promise<{ checks: Check[]; puts: Put[]; deletes: (string | KeyRange)[] }> {
     const parts = { checks: [] as Check[], puts: [] as Put[], deletes: [] as (string | KeyRange)[] };
     const current = new Map(whole.map((conversation) => [conversation.id, conversation]));
@@ -202,7 +207,7 @@ export class Restore {
       const stored = current.get(id);
       current.delete(id);
       if (stored) parts.checks.push({ key: conversationKey(id), value: stored.value });
-      if (stored && encodeEntry(stored) === text) continue;
+      if (stored && isSameEntry(encodeEntry(stored), text)) continue;
       const { record, lastMessageAt, firstTitle } = decodeEntry(text, this.#line.id);
       // One that was deleted has a tape of its own from now on: its old one may go on being freed.
       const number = stored?.record.number ?? (await this.#numbers.next());
@@ -213,8 +218,10 @@ export class Restore {
         { key: lastMessageKey(id, number), value: String(lastMessageAt) },
         ...(firstTitle === undefined ? [] : [titlePut(id, number, firstTitle)]),
       );
-      if (stored) parts.deletes.push(firstTitleKey(id, number));
-      else {
+      if (stored) {
+        parts.deletes.push(firstTitleKey(id, number));
+        if (strict) parts.checks.push({ key: messageCounterKey(id, number), value: String(stored.items) });
+      } else {
         const key = conversationKey(id);
         parts.checks.push(broken.has(id) ? { key, exists: true } : { key, value: undefined });
         if (broken.has(id)) parts.deletes.push(partsOfConversation(id));
@@ -243,7 +250,7 @@ export class Restore {
       const stored = current.get(id);
       current.delete(id);
       if (!stored) recreated.push(id);
-      else if (encodeEntry(stored) !== text) {
+      else if (!isSameEntry(encodeEntry(stored), text)) {
         restored.push({
           id,
           messagesBefore: countPieces(piecesOf(stored.record, stored.items)),

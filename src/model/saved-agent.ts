@@ -38,11 +38,11 @@ export interface AgentFields<State = unknown> {
   readonly type?: string | undefined;
   readonly systemPrompt?: string | undefined;
   readonly capabilities?: readonly string[];
-  readonly config?: Readonly<Record<string, unknown>>;
+  readonly config?: object;
   /** Its own durable state: any plain data. Only what changed is written. */
   readonly state?: State;
   /** Any plain data; read with every listing, so keep it small. */
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: object;
 }
 
 /** An agent to save. What `load` gave can be given back: what Savepoint itself keeps is not looked at. */

@@ -10,7 +10,7 @@ import { createHash } from "node:crypto";
 import { isSavepointError } from "../errors.js";
 import { openScanTextIndex } from "../store/scan-text-index.js";
 import type { KeyRange } from "../store/store.js";
-import type { Mark, TextIndex, TextSource } from "../store/text-index.js";
+import { DOCUMENTS, type Mark, type TextIndex, type TextSource } from "../store/text-index.js";
 import type { Context } from "./context.js";
 import { readConversations, readMessages, type StoredConversation } from "./conversation-reader.js";
 import { type ConversationRecord, countPieces, formatPieces, piecesOf, slicePieces } from "./conversation-records.js";
@@ -36,7 +36,7 @@ export function noteOf({ number, base, from }: ConversationRecord): string {
 
 /** A title as it is noted: with whatever is in it, also what a text in a database cannot have. */
 const noteOfTitle = (title: string | undefined): string => (title === undefined ? "" : JSON.stringify(title));
-export const titleOfNote = (note: string): string => (note === "" ? "" : (JSON.parse(note) as string));
+export const titleOfNote = (note: string): string => (note.startsWith('"') ? (JSON.parse(note) as string) : note);
 
 export class SearchIndex {
   readonly texts: TextIndex;
@@ -105,7 +105,8 @@ export class SearchIndex {
       return true;
     }
     const pieces = piecesOf(stored.record, stored.items);
-    const count = countPieces(pieces);
+    // The index numbers no more. What a million messages are followed by is not found.
+    const count = Math.min(countPieces(pieces), DOCUMENTS);
     const note = noteOf(stored.record);
     let before = source;
     for (let from = source?.note === note ? source.count : 0; from < count || before?.note !== note;) {
@@ -153,7 +154,8 @@ export class SearchIndex {
 
   async #sessionTexts(session: string, branch: string): Promise<string[] | undefined> {
     try {
-      return (await readSessionMessages(this.#context, session, branch))?.map(({ text }) => fold(text));
+      const messages = await readSessionMessages(this.#context, session, branch);
+      return messages?.slice(0, DOCUMENTS).map(({ text }) => fold(text));
     } catch (error) {
       if (isSavepointError(error, "DAMAGED")) return undefined;
       throw error;

@@ -5,7 +5,7 @@
 import { isSavepointError } from "../errors.js";
 import type { Piece } from "../state/refs.js";
 import { DOCUMENTS, type TextSource } from "../store/text-index.js";
-import { checkCount, invalidArgument, toTime } from "./arguments.js";
+import { checkCount, checkFields, invalidArgument, toTime } from "./arguments.js";
 import type { Context } from "./context.js";
 import { readMessages } from "./conversation-reader.js";
 import { type ConversationRecord, countPieces, decodeConversation, slicePieces } from "./conversation-records.js";
@@ -273,24 +273,29 @@ export class Search {
   async #entries(
     wanted: readonly { readonly conversation: FoundConversation; readonly place: Place }[],
   ): Promise<(Saying | undefined)[]> {
-    const pieces = wanted.map(({ conversation, place }) => pieceAt(conversation, place));
+    const isTitle = ({ conversation, place }: (typeof wanted)[0]): boolean =>
+      place.source.name === titleSource(conversation.id);
+    const pieces = wanted.map((each) => (isTitle(each) ? undefined : pieceAt(each.conversation, each.place)));
     const read = await readMessages(
       this.#context,
       pieces.flatMap((piece) => piece ?? []),
     );
     let next = 0;
     return pieces.map((piece, index) => {
-      const { conversation, place } = wanted[index] as (typeof wanted)[0];
-      if (place.source.name === titleSource(conversation.id)) return titleOf(place.source);
+      const each = wanted[index] as (typeof wanted)[0];
+      if (isTitle(each)) return titleOf(each.place.source);
       const entry = piece && read[next++];
       return entry && !("unreadable" in entry) ? entry : undefined;
     });
   }
 
   async #addSession(owner: string, places: readonly Place[], query: Query, hits: Map<string, Ranked>): Promise<void> {
-    for (const place of places) {
-      if (hits.size >= query.limit) return;
-      const hit = await this.#sessionHit(place, query).catch((error: unknown) => {
+    const branches = new Map<string, number[]>();
+    for (const { source, ordinal } of places) {
+      branches.set(source.name, [...(branches.get(source.name) ?? []), ordinal]);
+    }
+    for (const [name, ordinals] of branches) {
+      const hit = await this.#sessionHit(name, ordinals, query).catch((error: unknown) => {
         // It is told by its event; others may have a hit.
         if (isSavepointError(error, "DAMAGED")) return undefined;
         throw error;
@@ -301,36 +306,32 @@ export class Search {
     }
   }
 
-  async #sessionHit({ source, ordinal }: Place, query: Query): Promise<Ranked | undefined> {
-    const [, id = "", branch = ""] = source.name.split("\t");
+  /** The first of these messages of a branch that is a hit. */
+  async #sessionHit(name: string, ordinals: readonly number[], query: Query): Promise<Ranked | undefined> {
+    const [, id = "", branch = ""] = name.split("\t");
+    // Tags and the archive are of conversations.
+    const { tags = [], archived, role, from, folded } = query;
+    if (tags.length > 0 || archived !== undefined) return undefined;
     const session = await new SessionReader(this.#context, id).session();
     const agent = session?.record.agent;
-    // Tags and the archive are of conversations.
-    const { tags = [], archived, role, from } = query;
-    if (!session || tags.length > 0 || archived !== undefined) return undefined;
-    if (query.agent !== undefined && agent !== query.agent) return undefined;
-    const message = (await readSessionMessages(this.#context, id, branch))?.[ordinal];
-    if (!message || (role !== undefined && message.role !== role)) return undefined;
-    if (from > Number.NEGATIVE_INFINITY && (message.timestamp ?? 0) < from) return undefined;
-    const snippet = snippetOf(message.text, query.folded);
-    if (snippet === undefined) return undefined;
-    const { id: messageId, path, timestamp } = message;
-    const hit = {
-      source: "session" as const,
-      id,
-      agent,
-      messageId,
-      path,
-      branch,
-      role: message.role,
-      timestamp,
-      snippet,
-    };
-    return { hit, title: undefined, wholeWord: isWholeWord(message.text, query.folded) };
+    if (!session || (query.agent !== undefined && agent !== query.agent)) return undefined;
+    const messages = (await readSessionMessages(this.#context, id, branch)) ?? [];
+    for (const ordinal of ordinals) {
+      const message = messages[ordinal];
+      if (!message || (role !== undefined && message.role !== role)) continue;
+      if (from > Number.NEGATIVE_INFINITY && (message.timestamp ?? 0) < from) continue;
+      const snippet = snippetOf(message.text, folded);
+      if (snippet === undefined) continue;
+      const { id: messageId, path, timestamp } = message;
+      const place = { source: "session" as const, id, agent, messageId, path, branch };
+      const hit = { ...place, role: message.role, timestamp, snippet };
+      return { hit, title: undefined, wholeWord: isWholeWord(message.text, folded) };
+    }
+    return undefined;
   }
 }
 
-/** Where the message of a document is; `undefined` for a title, and where the conversation has been cut since. */
+/** Where the message of a document is; `undefined` where the conversation has been cut since. */
 function pieceAt({ record }: FoundConversation, { source, ordinal }: Place): Piece | undefined {
   if (source.note !== noteOf(record)) return undefined;
   const base = countPieces(record.base);
@@ -342,7 +343,10 @@ function titleOf({ note }: TextSource): Saying {
   return { id: undefined, role: undefined, timestamp: undefined, text: titleOfNote(note) };
 }
 
+const FIELDS = new Set(["agent", "role", "tags", "archived", "since", "limit"]);
+
 function takeQuery(text: string, options: SearchOptions): Query {
+  checkFields(options, "What limits a search", FIELDS);
   if (typeof text !== "string") {
     throw invalidArgument(`What is searched for is a text, not of type ${typeof text}.`);
   }

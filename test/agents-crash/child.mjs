@@ -43,9 +43,10 @@ async function perform(path, name, death, copies) {
     copied++;
   };
   let left = death?.passing;
-  const sp = await open(path, operation.statements ?? false, (point) => {
+  const { statements = false } = operation;
+  const sp = await open(path, statements, (point) => {
     if (!armed) return;
-    passed.push(point);
+    if (!statements || /[A-Z]/.test(point)) passed.push(point);
     if (point === death?.point && --/** @type {number} */ (left) === 0) process.kill(process.pid, "SIGKILL");
     if (point === "committed") copy();
   });

@@ -9,7 +9,7 @@
  * @property {(sp: Savepoint) => Promise<unknown>} run returns what can be compared: nothing that chance decides
  * @property {number} [commits] in how many visible steps it is done, where that is not one
  * @property {boolean} [unsearched] begin with a store in which nothing was ever searched
- * @property {boolean} [statements] die at SQL statements as well: what it does has few points, or none
+ * @property {boolean} [statements] die at SQL statements instead: what it does passes few of the named points, or none
  * @property {(sp: Savepoint) => Promise<void>} [first] what is done, and acknowledged, right before it
  */
 
@@ -19,11 +19,11 @@ export const TEMPLATE_TIME = 1_700_000_000_000;
 export const NOW = TEMPLATE_TIME + 86_400_000;
 
 /** Every text has a word of its own, by which it can be looked for. */
-export const WORDS = [
-  ...["anchor", "basket", "copper", "desert", "engine", "feather", "garden", "harbor", "island", "jungle", "kettle"],
-  ...["ladder", "marble", "needle", "orchid", "pepper", "quartz", "ribbon", "saddle", "timber", "umbrella", "velvet"],
-  ...["walnut", "xylophone", "yonder", "zephyr", "renamed", "nowhere"],
-];
+export const WORDS = `
+  anchor basket copper desert engine feather garden harbor island jungle kettle ladder marble needle orchid pepper quartz
+  ribbon saddle timber umbrella velvet walnut xylophone renamed nowhere`
+  .trim()
+  .split(/\s+/);
 
 /** @param {string} content @param {number} [bytes] @returns {Message} */
 function said(content, bytes) {
@@ -109,7 +109,7 @@ export const operations = {
   },
   "conversations.rename": { run: async (sp) => sp.conversations.rename("orders", "renamed") },
   "conversations.delete": { run: async (sp) => sp.conversations.delete("orders") },
-  "conversations.delete, of no agent": { run: async (sp) => sp.conversations.delete("stray"), statements: true },
+  "conversations.delete, of no agent": { run: async (sp) => sp.conversations.delete("stray") },
   "conversations.delete, with a checkpoint before it": {
     run: async (sp) => sp.conversations.delete("offer"),
     commits: 2,
@@ -126,7 +126,7 @@ export const operations = {
       sp.agents.update("support", ({ state }) => ({ state: { ...state, updated: true }, type: "new" })),
   },
   "agents.delete": { run: async (sp) => sp.agents.delete("support") },
-  "agents.delete, at every statement": { run: async (sp) => sp.agents.delete("support"), statements: true },
+  "agents.delete, statement by statement,": { run: async (sp) => sp.agents.delete("support"), statements: true },
   "checkpoints.create": {
     run: async (sp) => (await sp.checkpoints.create({ agent: "support", label: "fourth", metadata: { n: 4 } })).label,
   },

@@ -330,6 +330,26 @@ describe.each(STORES)("conversations on $name", (kind) => {
     await expect(conversations.create(given)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
+  it("are not replaced by a page of themselves", async () => {
+    const { conversations } = await data.open();
+    await conversations.create({ id: "c", messages: [1, 2, 3].map((n) => message.user(`m${n}`)) });
+    const page = (await conversations.load("c", { limit: 1 })) as Conversation;
+    await expect(conversations.save(page)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    expect((await conversations.load("c"))?.messages).toHaveLength(3);
+    const whole = (await conversations.load("c")) as Conversation;
+    await conversations.save({ ...whole, messages: whole.messages.slice(1) });
+    expect((await conversations.load("c"))?.messages).toHaveLength(2);
+  });
+
+  it("are saved only if they have as many messages as expected", async () => {
+    const { conversations } = await data.open();
+    await conversations.save({ id: "c", messages: [message.user("a")] }, { expectedMessages: 0 });
+    const stale = conversations.save({ id: "c", messages: [] }, { expectedMessages: 0 });
+    await expect(stale).rejects.toMatchObject({ code: "CONFLICT" });
+    await conversations.save({ id: "c", messages: [message.user("b")] }, { expectedMessages: 1 });
+    expect((await conversations.load("c"))?.messages).toEqual([message.user("b")]);
+  });
+
   it("are refused with fields that there are not", async () => {
     const { conversations } = await data.open();
     const given = { agnet: "a" } as never;

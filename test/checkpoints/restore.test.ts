@@ -313,6 +313,22 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(changes.map(({ path }) => path)).toContain("/metadata");
   });
 
+  it("changes nothing a second time, also of a conversation that was deleted and made again", async () => {
+    const sp = await data.open(FAST);
+    await saveAgent(sp, 1);
+    await begin(sp, "c", "one");
+    const { id } = await sp.checkpoints.create({ agent: AGENT });
+    await sp.conversations.delete("c");
+    await begin(sp, "c", "another");
+    await sp.checkpoints.restore(id);
+    expect(await sp.checkpoints.restore(id, { dryRun: true })).toMatchObject({
+      changes: [],
+      restored: [],
+      recreated: [],
+      removed: [],
+    });
+  });
+
   it("goes back where metadata has large whole numbers", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1, { metadata: { big: 7n } });

@@ -143,7 +143,9 @@ describe.each(STORES)("searching on $name", (kind) => {
     });
     await sp.session("other").save({ list: ["treasure"] });
     const hits = await sp.search("treasure");
-    expect(hits.map(({ source, id, messageId }) => [source, id, messageId]).sort()).toEqual([
+    expect(
+      hits.map(({ source, id, messageId }) => [source, id, messageId]).sort(([a = ""], [b = ""]) => a.localeCompare(b)),
+    ).toEqual([
       ["conversation", "talk", expect.any(String)],
       ["session", "work", "m-7"],
     ]);
@@ -179,6 +181,17 @@ describe.each(STORES)("searching on $name", (kind) => {
     for (const text of ["from anthropic", "oslo", "bergen", "weather"])
       expect(await found(sp, text)).toEqual(["native"]);
     expect((await sp.conversations.load("native"))?.messages).toEqual([anthropic, openai]);
+  });
+
+  it("does not take what a conversation is called for where its messages are", async () => {
+    const sp = await data.open();
+    for (const id of ["v0", "v1", "v2"]) await say(sp, id, `secret of ${id}`);
+    for (const title of ["0  0", "1  0", "2  0", '"1  0"']) {
+      await sp.conversations.rename("v1", title);
+      for (const { conversationId, snippet } of await sp.conversations.search("secret")) {
+        expect(snippet).toBe(`secret of ${conversationId}`);
+      }
+    }
   });
 
   it("refuses what is no text", async () => {
