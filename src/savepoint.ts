@@ -14,6 +14,7 @@ import { findStore } from "./model/find-store.js";
 import { checkId, createIdSource } from "./model/ids.js";
 import { type AgentMigrations, Migrations } from "./model/migrations.js";
 import { NumberSource } from "./model/numbers.js";
+import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./model/prune.js";
 import { Restore } from "./model/restore.js";
 import { Search, type SearchHit, type SearchOptions } from "./model/search.js";
 import { Session, type SessionHost } from "./model/session.js";
@@ -290,6 +291,21 @@ export class Savepoint implements AsyncDisposable {
   async stats(options: { readonly agent?: string } = {}): Promise<Stats> {
     const context = this.#open();
     return readStats(context, options.agent === undefined ? undefined : checkId(options.agent, "agent id"));
+  }
+
+  /**
+   * Removes checkpoints that nobody wants to keep: of a session, of an agent with its sessions, or of the whole store.
+   * Heads, pinned ones, and those that a branch or a step starts from always stay. Reads no states.
+   *
+   * @example
+   * await sp.prune({ session: "s", keepLast: 20, keepDaily: 7 });
+   */
+  async prune(options: PruneTarget & PruneOptions): Promise<PruneResult> {
+    const context = this.#open();
+    const { session, agent, ...kept } = options;
+    if (agent !== undefined && !kept.dryRun) await this.autoCheckpoints.beforeOperation(agent, "prune");
+    const target = { ...(session !== undefined && { session }), ...(agent !== undefined && { agent }) };
+    return prune(context, target, kept, (sessionId) => this.#host.cursors.resetSession(sessionId));
   }
 
   /** Frees what no checkpoint reaches any more, packs the rest and gives the space back. Safe while others save. */

@@ -95,8 +95,8 @@ async function* allSessions(context: Context): AsyncGenerator<ListedSession> {
   }
 }
 
-/** `undefined` where something could not be read; then nothing was freed. */
-async function collectSession(
+/** Frees what no checkpoint of a session reaches. `undefined` where something could not be read; then nothing was freed. */
+export async function collectSession(
   reader: SessionReader,
   number: number,
   blobs: Set<string>,

@@ -30,8 +30,9 @@ export interface Removal {
   readonly branches?: readonly BranchRecord[];
 }
 
-/** Somebody saves at the same time, again and again. */
-const MAX_TRIES = 50;
+/** Somebody saves at the same time, again and again. A save that prunes on the side does not wait for them as long. */
+const MAX_TRIES = 1000;
+const MAX_TRIES_ASIDE = 50;
 
 /**
  * Removes what `choose` says of the checkpoints that are there. It is asked again if they change meanwhile.
@@ -41,6 +42,7 @@ const MAX_TRIES = 50;
 export async function removeCheckpoints(
   reader: SessionReader,
   choose: (checkpoints: KnownCheckpoints) => Removal,
+  maxTries = MAX_TRIES,
 ): Promise<readonly Row[]> {
   for (let tries = 1; ; tries++) {
     const checkpoints = await readCheckpoints(reader);
@@ -51,7 +53,8 @@ export async function removeCheckpoints(
       await reader.context.store.commit(toCommit(reader, checkpoints, removal));
       return removal.rows;
     } catch (error) {
-      if (!isSavepointError(error, "CONFLICT") || tries === MAX_TRIES) throw error;
+      if (!isSavepointError(error, "CONFLICT")) throw error;
+      if (tries === maxTries) throw alwaysSaving(reader.sessionId, tries, error);
     }
   }
 }
@@ -66,7 +69,7 @@ export async function pruneAutomatic(reader: SessionReader, max: number): Promis
   try {
     // There cannot be too many of them.
     if (((await reader.session())?.record.checkpoints ?? 0) <= max) return false;
-    const removed = await removeCheckpoints(reader, (all) => ({ rows: beyondLimit(all, max) }));
+    const removed = await removeCheckpoints(reader, (all) => ({ rows: beyondLimit(all, max) }), MAX_TRIES_ASIDE);
     return removed.length > 0;
   } catch (error) {
     const message = `automatic checkpoints of ${describeSession(reader.sessionId)} could not be removed`;
@@ -85,7 +88,7 @@ function beyondLimit({ rows, notes, needed, heads }: KnownCheckpoints, max: numb
   return removable.slice(0, Math.max(0, automatic.length - max));
 }
 
-function isPinned(row: Row, notes: Notes | undefined): boolean {
+export function isPinned(row: Row, notes: Notes | undefined): boolean {
   const pin = notes?.get("pin");
   return pin === undefined ? row.pinned : pin === "1";
 }
@@ -198,6 +201,14 @@ function relink(rows: ReadonlyMap<number, Row>, removed: readonly Row[]): Map<nu
       relinked.set(row.seq, { ...row, parent, grandparent });
   }
   return relinked;
+}
+
+function alwaysSaving(sessionId: string, tries: number, cause: unknown): SavepointError<"BUSY"> {
+  return new SavepointError(
+    "BUSY",
+    `Checkpoints of ${describeSession(sessionId)} could not be removed: others saved each of ${tries} times. Try again; nothing was removed.`,
+    { cause },
+  );
 }
 
 /** A checkpoint that cannot be removed, and why. */
