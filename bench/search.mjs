@@ -1,6 +1,8 @@
 // Searching conversations beside a scan with `includes` over the same messages held in memory; what the first search
 // costs; and what a checkpoint of a whole agent costs beside copying its conversations.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { message, Savepoint } from "savepoint";
 import { openDatabase } from "./lib/inside.mjs";
 import { inFolder, median, sizeOf, timed } from "./lib/measure.mjs";
@@ -165,49 +167,30 @@ async function searching(url, library, texts, count) {
     title: `Searching ${library.flat().length} messages, p50 of ${count} queries each, at most 10 hits`,
     head: ["", "hits", "search", "includes", "search vs. includes"],
     rows,
-    notes: ["includes: each message, in lower case already, until one of the conversation matches; all conversations."],
+    notes: ["includes: every message, held in memory in lower case already."],
   };
 }
 
-/** @param {string[][]} held @param {string} query */
+/** The conversations with a message that has the text, and which those are. @param {string[][]} held @param {string} query */
 function scan(held, query) {
-  let hits = 0;
-  for (const messages of held) if (messages.some((text) => text.includes(query))) hits++;
+  const hits = [];
+  for (const [conversation, messages] of held.entries()) {
+    const found = messages.filter((text) => text.includes(query));
+    if (found.length > 0) hits.push({ conversation, found });
+  }
   return hits;
 }
 
-/** Texts that look a little like language: few words often, many words seldom, some of them in other scripts. */
+/** Messages cut from what people have written: the read-me files of the packages that are installed here. */
 class Texts {
   #seed;
+  /** @type {string[]} */
   #words;
 
   /** @param {number} seed */
   constructor(seed) {
     this.#seed = seed;
-    const syllables = [
-      "ka",
-      "lo",
-      "mi",
-      "ren",
-      "sta",
-      "tor",
-      "ul",
-      "ves",
-      "qui",
-      "pan",
-      "der",
-      "ish",
-      "ol",
-      "ent",
-      "gra",
-    ];
-    this.#words = Array.from({ length: 20_000 }, (_, index) => {
-      const length = 1 + Math.floor(this.random() * 4);
-      const word = Array.from({ length }, () => syllables[Math.floor(this.random() * syllables.length)]).join("");
-      return index % 40 === 39
-        ? "検索世界保存点会話"[index % 9] + "語" + "文字列記憶"[index % 5]
-        : word + index.toString(36);
-    });
+    this.#words = readmes().flatMap((text) => text.split(/\s+/u).filter((word) => word.length > 0 && word.length < 30));
   }
 
   random() {
@@ -215,38 +198,54 @@ class Texts {
     return this.#seed / 0x7fffffff;
   }
 
-  /** @param {number} skew */
-  word(skew = 4) {
-    return /** @type {string} */ (this.#words[Math.floor(this.#words.length * this.random() ** skew)]);
+  /** A number below `count`. @param {number} count */
+  below(count) {
+    return Math.floor(this.random() * count);
   }
 
   message() {
-    const count = 8 + Math.floor(this.random() * 60);
-    const words = Array.from({ length: count }, () => this.word());
-    words[0] = words[0]?.toUpperCase() ?? "";
-    return `${words.join(" ")}.`;
+    const count = 8 + this.below(90);
+    const start = this.below(this.#words.length - count);
+    return this.#words.slice(start, start + count).join(" ");
   }
 
   /** @param {string[][]} library @param {number} count @returns {Record<string, string[]>} */
   queries(library, count) {
     const some = (/** @type {() => string} */ make) => Array.from({ length: count }, make);
     const any = () => {
-      const messages = /** @type {string[]} */ (library[Math.floor(this.random() * library.length)]);
-      return /** @type {string} */ (messages[Math.floor(this.random() * messages.length)]);
+      const messages = /** @type {string[]} */ (library[this.below(library.length)]);
+      return /** @type {string} */ (messages[this.below(messages.length)]);
     };
     const cut = (/** @type {number} */ length) => {
       const text = any();
-      const at = Math.floor(this.random() * Math.max(1, text.length - length));
+      const at = this.below(Math.max(1, text.length - length));
       return text.slice(at, at + length);
     };
+    const said = () => /** @type {string} */ (this.#words[this.below(this.#words.length)]);
+    const different = [...new Set(this.#words)].filter((word) => word.length > 4);
     return {
-      "a word, as often as it is said": some(() => this.word()),
-      "a rare word": some(() => this.word(1)),
-      "part of a word, 5 characters": some(() => cut(5)),
-      "a phrase, 20 characters": some(() => cut(20)),
-      "nothing that is there": some(() => `${this.word()}x${this.word()}`),
-      "two characters": some(() => cut(2)),
-      "one character": some(() => cut(1)),
+      "a word, as often as it is said": some(() => {
+        for (let word = said(); ; word = said()) if (word.length > 3) return word;
+      }),
+      "a word, any of those there are": some(() => /** @type {string} */ (different[this.below(different.length)])),
+      "part of a word, 5 characters": some(() => said().padEnd(5, "e").slice(0, 5)),
+      "20 characters, from anywhere": some(() => cut(20)),
+      "nothing that is there": some(() => `${said()}x${said()}q`),
+      "two characters, from anywhere": some(() => cut(2)),
+      "one character, from anywhere": some(() => cut(1)),
     };
   }
+}
+
+/** @returns {string[]} */
+function readmes() {
+  const folder = fileURLToPath(new URL("../node_modules/", import.meta.url));
+  const packages = readdirSync(folder).flatMap((name) =>
+    name.startsWith("@") ? readdirSync(join(folder, name)).map((part) => join(name, part)) : [name],
+  );
+  return packages
+    .sort()
+    .map((name) => join(folder, name, "README.md"))
+    .filter((path) => existsSync(path))
+    .map((path) => readFileSync(path, "utf8"));
 }

@@ -12,8 +12,16 @@ export function fold(text: string): string {
   return text.toLowerCase().replaceAll("ς", "σ");
 }
 
-/** The part of a text around the first place where `folded` is in it; `undefined` where it is not. */
-export function snippetOf(text: string, folded: string): string | undefined {
+/** Where a text was found in another. */
+export interface Match {
+  /** The part around the first place. */
+  readonly snippet: string;
+  /** Does it, anywhere, begin and end where words do? */
+  readonly wholeWord: boolean;
+}
+
+/** Finds a folded text in one that is not; `undefined` where it is not in it. */
+export function matchIn(text: string, folded: string): Match | undefined {
   const haystack = fold(text);
   const at = haystack.indexOf(folded);
   if (at < 0) return undefined;
@@ -21,13 +29,15 @@ export function snippetOf(text: string, folded: string): string | undefined {
     haystack.length === text.length ? [at, at + folded.length] : unfoldedPlace(text, at, at + folded.length);
   const from = cutAt(text, Math.max(0, start - BEFORE));
   const to = cutAt(text, Math.min(text.length, end + AFTER));
-  return `${from > 0 ? "…" : ""}${text.slice(from, to).replace(/\s+/gu, " ")}${to < text.length ? "…" : ""}`;
+  const part = text.slice(from, to).replace(/\s+/gu, " ");
+  return {
+    snippet: `${from > 0 ? "…" : ""}${part}${to < text.length ? "…" : ""}`,
+    wholeWord: isWholeWord(haystack, folded, at),
+  };
 }
 
-/** Does what was found begin and end where words do? */
-export function isWholeWord(text: string, folded: string): boolean {
-  const haystack = fold(text);
-  for (let at = haystack.indexOf(folded); at >= 0; at = haystack.indexOf(folded, at + 1)) {
+function isWholeWord(haystack: string, folded: string, first: number): boolean {
+  for (let at = first; at >= 0; at = haystack.indexOf(folded, at + 1)) {
     if (!isLetter(haystack[at - 1]) && !isLetter(haystack[at + folded.length])) return true;
   }
   return false;

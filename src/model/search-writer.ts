@@ -1,4 +1,5 @@
 /** Writes what is to be found to the index, many messages at a time. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { SavepointError } from "../errors.js";
 import type { Mark, SourceUpdate, TextIndex } from "../store/text-index.js";
 import type { Events } from "./events.js";
@@ -45,7 +46,10 @@ export class IndexWriter {
     this.#marks = [];
     this.#documents = this.#length = 0;
     if (sources.length === 0 && marks.length === 0) return true;
-    if (!(await this.#texts.update({ sources, marks }))) {
+    const written = await this.#texts.update({ sources, marks });
+    // All of it may be done without a turn of the event loop, and there may be much of it.
+    await nextTurn();
+    if (!written) {
       if (++this.#failures === MAX_FAILURES) throw neverWritten();
       return false;
     }

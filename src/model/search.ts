@@ -9,7 +9,7 @@ import { checkCount, checkFields, invalidArgument, toTime } from "./arguments.js
 import type { Context } from "./context.js";
 import { readMessages } from "./conversation-reader.js";
 import { type ConversationRecord, countPieces, decodeConversation, slicePieces } from "./conversation-records.js";
-import { fold, isWholeWord, snippetOf } from "./fold.js";
+import { fold, type Match, matchIn } from "./fold.js";
 import { conversationKey, conversationOfKey, firstTitleKey, lastMessageKey } from "./keys.js";
 import type { Role } from "./message.js";
 import { noteOf, type Scope, SearchIndex, titleOfNote, titleSource } from "./search-index.js";
@@ -64,8 +64,17 @@ export interface SearchHit {
 }
 
 /** Documents that are asked for at once: few at first, because most searches are content with those. */
-const FIRST_PAGE = 32;
-const PAGE = 512;
+const FIRST_PAGE = 24;
+const PAGE = 256;
+/** Places of a conversation that are read at once, until there is a hit. */
+const SLICES = [
+  [0, 1],
+  [1, 5],
+  [5, 25],
+  [25, Number.POSITIVE_INFINITY],
+] as const;
+/** Conversations that are looked at together, even where fewer hits are missing. */
+const MIN_AT_ONCE = 4;
 
 /** A hit, and how good it is. */
 interface Ranked {
@@ -97,10 +106,10 @@ interface Saying {
 }
 
 /** Where something was found in a conversation. */
-interface FoundSaying extends Omit<Saying, "id"> {
+interface FoundSaying extends Omit<Saying, "id" | "text"> {
   readonly conversation: FoundConversation;
   readonly messageId: string | undefined;
-  readonly snippet: string;
+  readonly match: Match;
 }
 
 interface NamedConversation {
@@ -111,6 +120,8 @@ interface NamedConversation {
 /** Where a document is. */
 interface Place {
   readonly source: TextSource;
+  /** What it belongs to, and what has one hit at most. */
+  readonly owner: string;
   readonly ordinal: number;
 }
 
@@ -163,17 +174,20 @@ export class Search {
       if (numbers.length < limit) break;
       below = numbers.at(-1) as number;
       // The rest of what has a hit already need not be looked at.
-      if (last && hits.has(ownerOf(last.source.name))) below = last.source.id * DOCUMENTS;
+      if (last && hits.has(last.owner)) below = last.source.id * DOCUMENTS;
     }
     return [...hits.values()].sort(byRank).slice(0, query.limit);
   }
 
   async #placesOf(numbers: readonly number[]): Promise<Place[]> {
     const ids = [...new Set(numbers.map((number) => Math.floor(number / DOCUMENTS)))];
-    const sources = new Map((await this.#index.texts.sourcesById(ids)).map((source, index) => [ids[index], source]));
+    const sources = new Map<number, Omit<Place, "ordinal">>();
+    for (const source of await this.#index.texts.sourcesById(ids)) {
+      if (source) sources.set(source.id, { source, owner: ownerOf(source.name) });
+    }
     return numbers.flatMap((number) => {
-      const source = sources.get(Math.floor(number / DOCUMENTS));
-      return source ? [{ source, ordinal: number % DOCUMENTS }] : [];
+      const found = sources.get(Math.floor(number / DOCUMENTS));
+      return found ? [{ ...found, ordinal: number % DOCUMENTS }] : [];
     });
   }
 
@@ -181,7 +195,7 @@ export class Search {
   async #addHits(places: readonly Place[], query: Query, scope: Scope, hits: Map<string, Ranked>): Promise<void> {
     const byOwner = new Map<string, Place[]>();
     for (const place of places) {
-      const owner = ownerOf(place.source.name);
+      const { owner } = place;
       if (hits.has(owner)) continue;
       const known = byOwner.get(owner);
       if (known) known.push(place);
@@ -189,14 +203,14 @@ export class Search {
     }
     const owners = [...byOwner.keys()];
     for (let next = 0; next < owners.length && hits.size < query.limit;) {
-      const some = owners.slice(next, (next += query.limit - hits.size));
+      const some = owners.slice(next, (next += Math.max(query.limit - hits.size, MIN_AT_ONCE)));
       const ofConversations = some.filter(isConversation);
       const conversations = await this.#conversationsOf(ofConversations.map(idOf), query);
-      // Most often the first place of each is a hit; the others are read where it is not.
-      const first = new Map(some.map((owner) => [owner, (byOwner.get(owner) as Place[]).slice(0, 1)]));
-      await this.#addConversations(conversations, first, query, hits);
-      const rest = new Map(some.map((owner) => [owner, (byOwner.get(owner) as Place[]).slice(1)]));
-      await this.#addConversations(conversations, rest, query, hits);
+      // Most often the first place of each is a hit; others are read where it is not, more and more of them.
+      for (const [from, to] of SLICES) {
+        const places = new Map(some.map((owner) => [owner, (byOwner.get(owner) as Place[]).slice(from, to)]));
+        await this.#addConversations(conversations, places, query, hits);
+      }
       if (scope === "conversations") continue;
       for (const owner of some) {
         if (!isConversation(owner)) await this.#addSession(owner, byOwner.get(owner) as Place[], query, hits);
@@ -230,6 +244,7 @@ export class Search {
       const conversation = conversations.get(owner);
       return conversation && !hits.has(owner) ? ofOwner.map((place) => ({ owner, conversation, place })) : [];
     });
+    if (wanted.length === 0 || hits.size >= query.limit) return;
     const entries = await this.#entries(wanted);
     const found = new Map<string, FoundSaying>();
     for (const [index, { owner, conversation }] of wanted.entries()) {
@@ -237,18 +252,18 @@ export class Search {
       if (!said || found.has(owner) || hits.size + found.size >= query.limit) continue;
       const { id, role, timestamp, text } = said;
       if ((query.role !== undefined && role !== query.role) || (timestamp ?? query.from) < query.from) continue;
-      const snippet = snippetOf(text, query.folded);
-      if (snippet !== undefined) found.set(owner, { conversation, messageId: id, role, timestamp, text, snippet });
+      const match = matchIn(text, query.folded);
+      if (match) found.set(owner, { conversation, messageId: id, role, timestamp, match });
     }
     const names = await this.#namesOf([...found.values()]);
     for (const [index, [owner, saying]] of [...found].entries()) {
       const { title, lastMessageAt } = names[index] as NamedConversation;
-      const { conversation, messageId, role, timestamp = lastMessageAt, text, snippet } = saying;
+      const { conversation, messageId, role, timestamp = lastMessageAt, match } = saying;
       if (timestamp < query.from) continue;
       const { id, record } = conversation;
       const place = { source: "conversation" as const, id, agent: record.agent, path: undefined, branch: undefined };
-      const hit = { ...place, messageId, role, timestamp, snippet };
-      hits.set(owner, { hit, title, wholeWord: isWholeWord(text, query.folded) });
+      const hit = { ...place, messageId, role, timestamp, snippet: match.snippet };
+      hits.set(owner, { hit, title, wholeWord: match.wholeWord });
     }
   }
 
@@ -320,12 +335,12 @@ export class Search {
       const message = messages[ordinal];
       if (!message || (role !== undefined && message.role !== role)) continue;
       if (from > Number.NEGATIVE_INFINITY && (message.timestamp ?? 0) < from) continue;
-      const snippet = snippetOf(message.text, folded);
-      if (snippet === undefined) continue;
+      const match = matchIn(message.text, folded);
+      if (!match) continue;
       const { id: messageId, path, timestamp } = message;
       const place = { source: "session" as const, id, agent, messageId, path, branch };
-      const hit = { ...place, role: message.role, timestamp, snippet };
-      return { hit, title: undefined, wholeWord: isWholeWord(message.text, folded) };
+      const hit = { ...place, role: message.role, timestamp, snippet: match.snippet };
+      return { hit, title: undefined, wholeWord: match.wholeWord };
     }
     return undefined;
   }

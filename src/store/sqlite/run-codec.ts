@@ -81,6 +81,46 @@ export function unpackRun(row: RunRow): (Frame | Unreadable)[] | Unreadable {
   return frames;
 }
 
+/**
+ * One item of a row that is not compressed, verified by its own checksum: the others are not looked at. `undefined` where
+ * that cannot be done, or it is damaged; then the whole row says more.
+ */
+export function unpackOne(row: RunRow, index: number): Frame | undefined {
+  const head = row.codec === RAW && row.count > 1 && row.body instanceof Uint8Array ? unpackHead(row) : undefined;
+  if (!head) return undefined;
+  const { lengths, refs } = head;
+  let before = 0;
+  for (let at = 0; at < index; at++) before += lengths[at] as number;
+  const body = Buffer.from(row.body.buffer, row.body.byteOffset, row.body.length);
+  const start = byteAt(body, 0, before);
+  const end = byteAt(body, start, lengths[index] as number);
+  const frame = { json: body.toString("utf8", start, end), refs: refs[index] as string };
+  return isChecksum(sumAt(head, index), row.tape, row.first + index, frame.refs, frame.json) ? frame : undefined;
+}
+
+/** Where in a text's bytes so many characters, as JavaScript counts them, behind a place are over. */
+function byteAt(bytes: Uint8Array, from: number, characters: number): number {
+  // Most texts are mostly ASCII: four bytes at a time, where none of them has its highest bit set.
+  const aligned = bytes.byteOffset % 4 === 0;
+  const words = aligned ? new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2) : new Uint32Array(0);
+  let at = from;
+  for (let left = characters; left > 0 && at < bytes.length;) {
+    if (at % 4 === 0) {
+      let word = at >> 2;
+      const end = Math.min(words.length, word + (left >> 2));
+      while (word < end && ((words[word] as number) & 0x80808080) === 0) word++;
+      left -= (word << 2) - at;
+      at = word << 2;
+      if (left <= 0) break;
+    }
+    const byte = bytes[at] as number;
+    // The first byte of a character says how many follow; those of four bytes count twice.
+    at += byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    left -= byte < 0xf0 ? 1 : 2;
+  }
+  return at;
+}
+
 /** The items of a row with their checksums, to be packed again; `undefined` where any of it is damaged. */
 export function unpackSummed(row: RunRow): SummedFrame[] | undefined {
   const frames = unpackRun(row);

@@ -1,7 +1,7 @@
 /** Finding and reading the rows that hold a span of items. */
 import type { Frame, ItemSpan, Unreadable } from "../store.js";
 import type { Connection } from "./connection.js";
-import { type RunRow, unpackRun } from "./run-codec.js";
+import { type RunRow, unpackOne, unpackRun } from "./run-codec.js";
 import { RUN_ITEMS } from "./rows.js";
 
 /** Adds the items of a span, one for one; what is missing or damaged says so. */
@@ -12,36 +12,61 @@ export function readSpan(runs: RunCache, { tape, start, count }: ItemSpan, found
     for (; next < until; next++) found.push({ unreadable: `item ${next} of tape ${tape} is missing` });
   };
   const rows = runs.of({ tape, start, count });
-  for (const [index, { first, count: length, items }] of rows.entries()) {
+  for (const [index, run] of rows.entries()) {
+    const { first, count: length } = run;
     if (first + length <= start) continue;
     missing(Math.min(first, end));
     // No row reaches into the next one: a damaged count must not hide what is good.
     const until = Math.min(end, first + length, rows[index + 1]?.first ?? end);
-    for (; next < until; next++)
-      found.push("unreadable" in items ? items : (items[next - first] as Frame | Unreadable));
+    for (; next < until; next++) found.push(run.item(next - first, count === 1));
   }
   missing(end);
 }
 
-interface UnpackedRun {
+/** A row of items, unpacked when they are asked for. */
+class ReadRun {
   readonly first: number;
   readonly count: number;
-  readonly items: ReturnType<typeof unpackRun>;
+  readonly #row: RunRow | undefined;
+  #items: ReturnType<typeof unpackRun> | undefined;
+  #asked = 0;
+
+  /** @param problem why it cannot be read, if there is no row */
+  constructor(place: { readonly first: number; readonly count: number }, row: RunRow | undefined, problem = "") {
+    this.first = place.first;
+    this.count = place.count;
+    this.#row = row;
+    if (!row) this.#items = { unreadable: problem };
+  }
+
+  /** @param alone is it the only one that is wanted? Then the others are left alone, once or twice */
+  item(index: number, alone: boolean): Frame | Unreadable {
+    const row = this.#row as RunRow;
+    const one = alone && !this.#items && this.#asked++ < MAX_ALONE ? unpackOne(row, index) : undefined;
+    if (one) return one;
+    this.#items ??= unpackRun(row);
+    return "unreadable" in this.#items ? this.#items : (this.#items[index] as Frame | Unreadable);
+  }
 }
+
+/** Items that are read one by one before the whole row is unpacked. */
+const MAX_ALONE = 3;
 
 /** Spans of one list often lie in one run: that is read and unpacked once. */
 export class RunCache {
   readonly #connection: Connection;
-  readonly #runs = new Map<string, UnpackedRun>();
+  readonly #runs = new Map<string, ReadRun>();
+  readonly #tapes = new Set<string>();
 
   constructor(connection: Connection) {
     this.#connection = connection;
   }
 
-  /** The rows that hold a span. A long one is read at once; of a short one, only those that were not read before. */
-  of(span: ItemSpan): UnpackedRun[] {
+  /** The rows that hold a span. A long one, or the first of its tape, is read at once; else only those not read before. */
+  of(span: ItemSpan): ReadRun[] {
     const { tape } = span;
-    if (span.count > RUN_ITEMS) {
+    if (span.count > RUN_ITEMS || !this.#tapes.has(tape)) {
+      this.#tapes.add(tape);
       const rows = this.#connection.rows<RunRow>(LONG_SPAN, ...runArguments(span));
       return rows.map((row) => (row.tape === tape ? this.#keep(row) : misplaced(tape, row)));
     }
@@ -57,8 +82,8 @@ export class RunCache {
     });
   }
 
-  #keep(row: RunRow): UnpackedRun {
-    const run = { first: row.first, count: row.count, items: unpackRun(row) };
+  #keep(row: RunRow): ReadRun {
+    const run = new ReadRun(row, row);
     this.#runs.set(`${row.first} of ${row.tape}`, run);
     return run;
   }
@@ -70,8 +95,8 @@ export function runsOf(columns: string): string {
     (SELECT max(first) FROM savepoint_run WHERE tape = ?1 AND first <= ?2), ?2) ORDER BY first`;
 }
 
-function misplaced(tape: string, { first, count }: { first: number; count: number }): UnpackedRun {
-  return { first, count, items: { unreadable: `the index of tape ${tape} is damaged at item ${first}` } };
+function misplaced(tape: string, place: { first: number; count: number }): ReadRun {
+  return new ReadRun(place, undefined, `the index of tape ${tape} is damaged at item ${place.first}`);
 }
 
 const SPAN = runsOf("id, first, count");

@@ -31,8 +31,10 @@ import {
 /** A short text that begins more different trigrams than this is so common that looking at all documents is no slower. */
 const MAX_TERMS = 256;
 /** Trigrams that are looked up at once, and the milliseconds that looking them up may take. */
-const TERM_PAGE = 8;
-const MAX_TERM_TIME = 2;
+const TERM_PAGE = 16;
+const MAX_TERM_TIME = 1;
+/** Short texts that are remembered to be common. */
+const MAX_COMMON = 1000;
 /** Pages that are put in order in one transaction. */
 const TIDY_PAGES = 200;
 
@@ -66,6 +68,8 @@ interface MarkRow {
 export class TextTables implements TextIndex {
   readonly #connection: Connection;
   readonly #tail: Tail;
+  /** Short texts that many documents have. If that is no longer so, looking for them takes longer, and is right all the same. */
+  readonly #common = new Set<string>();
   /** When `changes` last had nothing to say, and of what. */
   #settled: string | undefined;
 
@@ -136,15 +140,19 @@ export class TextTables implements TextIndex {
    * documents that have it, so a few are read at a time, and it is given up when that takes long.
    */
   #termsBetween(first: string, last: string): string[] | undefined {
+    if (this.#common.has(first)) return undefined;
     const deadline = performance.now() + MAX_TERM_TIME;
     const terms: string[] = [];
-    for (let from = first; ;) {
-      const rows = this.#connection.rows<{ term: string }>(TERMS, from, last, TERM_PAGE);
+    for (let [from, page] = [first, 2]; ; page = Math.min(page * 2, TERM_PAGE)) {
+      const rows = this.#connection.rows<{ term: string }>(TERMS, from, last, page);
       for (const { term } of rows) if (term !== terms.at(-1)) terms.push(term);
-      if (rows.length < TERM_PAGE) return terms;
-      if (terms.length >= MAX_TERMS || performance.now() > deadline) return undefined;
+      if (rows.length < page) return terms;
+      if (terms.length >= MAX_TERMS || performance.now() > deadline) break;
       from = terms.at(-1) as string;
     }
+    if (this.#common.size >= MAX_COMMON) this.#common.clear();
+    this.#common.add(first);
+    return undefined;
   }
 
   async tidy(): Promise<void> {
