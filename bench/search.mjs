@@ -143,8 +143,8 @@ async function searching(url, library, texts, count) {
     let found = 0;
     for (const query of queries) {
       mine.push(await timed(async () => (found += (await sp.conversations.search(query, { agent: AGENT })).length)));
-      theirs.push(await timed(() => scan(held, query.toLowerCase())));
     }
+    for (const query of queries) theirs.push(await timed(() => scan(held, query.toLowerCase())));
     allMine.push(...mine);
     allTheirs.push(...theirs);
     rows.push([

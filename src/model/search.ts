@@ -64,8 +64,8 @@ export interface SearchHit {
 }
 
 /** Documents that are asked for at once: few at first, because most searches are content with those. */
-const FIRST_PAGE = 24;
-const PAGE = 256;
+const FIRST_PAGE = 32;
+const PAGE = 512;
 /** Places of a conversation that are read at once, until there is a hit. */
 const SLICES = [
   [0, 1],
@@ -166,7 +166,7 @@ export class Search {
   async #find(query: Query, scope: Scope): Promise<Ranked[]> {
     const hits = new Map<string, Ranked>();
     let below = Number.MAX_SAFE_INTEGER;
-    for (let limit = FIRST_PAGE; hits.size < query.limit; limit = PAGE) {
+    for (let limit = FIRST_PAGE; hits.size < query.limit; limit = Math.min(limit * 2, PAGE)) {
       const numbers = await this.#index.texts.find(query.folded, { below, limit });
       const places = await this.#placesOf(numbers);
       await this.#addHits(places, query, scope, hits);
