@@ -1,10 +1,11 @@
 /** The sessions of a store. */
 import { scanPages } from "../store/scan.js";
+import type { KeyRange } from "../store/store.js";
 import type { CheckpointInfo, Status } from "./checkpoint.js";
 import { deleteSession } from "./clear.js";
 import type { Context } from "./context.js";
 import { checkId } from "./ids.js";
-import { agentOfLine, ALL_NUMBERS } from "./keys.js";
+import { agentOfLine, ALL_NUMBERS, sessionsOfAgent } from "./keys.js";
 import { createListing, type Listing, take } from "./listing.js";
 import { MAIN } from "./records.js";
 import type { Question } from "./run-records.js";
@@ -57,7 +58,8 @@ export class Sessions {
     const { agent, status, limit = Number.POSITIVE_INFINITY } = options;
     const wanted = (info: SessionInfo): boolean =>
       (agent === undefined || info.agent === agent) && (status === undefined || info.status === status);
-    return createListing(() => take(this.#walk(wanted), limit));
+    const range = agent === undefined ? ALL_NUMBERS : sessionsOfAgent(checkId(agent, "agent id"));
+    return createListing(() => take(this.#walk(range, wanted), limit));
   }
 
   /** A session, or `undefined` if there is none with that id. */
@@ -80,9 +82,9 @@ export class Sessions {
     return deleteSession(reader, () => this.#forget(id));
   }
 
-  async *#walk(wanted: (info: SessionInfo) => boolean): AsyncGenerator<SessionInfo> {
+  async *#walk(range: KeyRange, wanted: (info: SessionInfo) => boolean): AsyncGenerator<SessionInfo> {
     const context = this.#context();
-    for await (const page of scanPages(context.store, ALL_NUMBERS, true)) {
+    for await (const page of scanPages(context.store, range, true)) {
       const readers = page.flatMap((record) => {
         if ("value" in record) {
           return agentOfLine(record.value) === undefined ? [new SessionReader(context, record.value)] : [];
