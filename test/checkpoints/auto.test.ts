@@ -311,7 +311,7 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
     await until(async () => (await count(other)) === 2);
     await other.autoCheckpoints.set({ agent: AGENT }, { enabled: false });
     // One may be under way.
-    await pause(20);
+    await pause(250);
     const before = await idsIn(other.checkpoints.list());
     await saveAgent(other, 100);
     await pause(40);
