@@ -81,12 +81,22 @@ export class Checkpoints {
     return this.#host.session(found.reader.sessionId, MAIN).load(found.row.id);
   }
 
-  /** The newest of those that {@link list} gives. */
+  /**
+   * The newest whole one of those that {@link list} gives; `undefined` if it gives none. Damaged ones are stepped over, and
+   * told by the event `damage`; where none is whole it is `DAMAGED`.
+   */
   async latest(filter: CheckpointListOptions = {}): Promise<Checkpoint | AgentCheckpoint | undefined> {
+    let damage: SavepointError | undefined;
     for await (const info of this.list(filter)) {
-      const loaded = await this.load(info.id);
-      if (loaded) return loaded;
+      try {
+        const loaded = await this.load(info.id);
+        if (loaded) return loaded;
+      } catch (error) {
+        if (!isSavepointError(error, "DAMAGED")) throw error;
+        damage ??= error;
+      }
     }
+    if (damage) throw damage;
     return undefined;
   }
 

@@ -69,6 +69,7 @@ describe("damage", () => {
     await session.save({ messages });
     damageSqlite(database, { kind: "item", tape: tapeName(await numberOf(sp, "s"), 0), item: 15 }, "flip");
     const again = await open();
+    expect((await again.checkpoints.latest({ session: "s" }))?.id).toBe(good.id);
     await again.checkpoints.restore(good.id);
     expect((await again.session("s").latest())?.state).toEqual({ messages: messages.slice(0, 10) });
   });
