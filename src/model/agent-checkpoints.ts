@@ -63,7 +63,7 @@ export class AgentCheckpoints {
       const { whole, damaged } = await readAgentConversations(this.#context, agent);
       if (damaged[0]) throw unreadableConversation(agent, damaged[0].unreadable);
       return {
-        state: () => ({ ...found.state, conversations: entriesOf(whole) }),
+        state: { ...found.state, conversations: entriesOf(whole) },
         metadata: { agent: { ...found.metadata.agent, version: found.version }, own },
         options: saveOptions,
         shown: true,

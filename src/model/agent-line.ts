@@ -56,7 +56,7 @@ export interface FoundAgent {
 
 /** What is to be saved. */
 export interface LineChange {
-  readonly state: (before: LineState | undefined) => LineState;
+  readonly state: LineState;
   readonly metadata: LineMetadata;
   readonly options: SaveOptions;
   /** Does it stay as a checkpoint? */
@@ -135,7 +135,7 @@ export class AgentLine {
         const { head } = cursor;
         // The row of a damaged version can be read where its state cannot.
         const last = head && toLineMetadata(head, this.reader).agent;
-        return this.#commit(cursor, head?.id, found, await make(found, last));
+        return this.#commit(cursor, head?.id, await make(found, last));
       }),
     );
   }
@@ -150,12 +150,7 @@ export class AgentLine {
     }
   }
 
-  async #commit(
-    cursor: BranchCursor,
-    head: string | undefined,
-    found: FoundAgent | undefined,
-    change: LineChange,
-  ): Promise<CheckpointInfo> {
+  async #commit(cursor: BranchCursor, head: string | undefined, change: LineChange): Promise<CheckpointInfo> {
     const { registry } = this.reader.context;
     const options: TakenOptions = takeOptions(
       { ...change.options, metadata: change.metadata as unknown as Record<string, unknown> },
@@ -175,8 +170,7 @@ export class AgentLine {
       build: () => change.more ?? {},
     };
     try {
-      // Made of what was found: the head itself, unless that is damaged.
-      return await cursor.save({ live: change.state(found?.state) }, options, author, extension);
+      return await cursor.save({ live: change.state }, options, author, extension);
     } catch (error) {
       if (isSavepointError(error, "CONFLICT")) throw new LineMoved(this.id, error);
       throw error;

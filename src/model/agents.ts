@@ -138,7 +138,7 @@ export class Agents {
       saved = { id, ...agent, modifiedAt: 0 };
       const schema = line.schemaAfter(found?.metadata.agent.schema ?? 0);
       return {
-        state: (before) => toLineState(taken, before?.conversations ?? new Map()),
+        state: toLineState(taken, found?.state.conversations ?? new Map()),
         metadata: { agent: { ...agent, schema }, own: {} },
         options: { kind: "automatic" },
         shown: false,
