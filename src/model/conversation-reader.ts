@@ -3,7 +3,7 @@ import { SavepointError } from "../errors.js";
 import type { Unreadable } from "../state/decode.js";
 import type { Piece } from "../state/refs.js";
 import type { FoundRecord } from "../store/scan.js";
-import type { StoredRecord } from "../store/store.js";
+import type { Frame, Store, StoredRecord } from "../store/store.js";
 import { checkCount } from "./arguments.js";
 import type { Context } from "./context.js";
 import type { Conversation, ConversationEntry, ConversationInfo, LoadConversationOptions } from "./conversation.js";
@@ -14,6 +14,7 @@ import {
   piecesOf,
   slicePieces,
 } from "./conversation-records.js";
+import type { Place } from "./ids.js";
 import { conversationKey, firstTitleKey, lastMessageKey, messageCounterKey, messageTape } from "./keys.js";
 import { decodeMessage, decodeWithBytes } from "./message-item.js";
 import { decodeMetadata } from "./records.js";
@@ -168,21 +169,26 @@ export async function readMessages(
   { store, registry }: Context,
   pieces: readonly Piece[],
 ): Promise<(ConversationEntry<unknown> | Unreadable)[]> {
-  const spans = pieces.map(({ tape, start, count }) => ({ tape: messageTape(tape), start, count }));
-  const frames = await store.items(spans);
   const found: (ConversationEntry<unknown> | Unreadable)[] = [];
-  let next = 0;
-  for (const { tape: number, start, count } of pieces) {
-    for (let item = start; item < start + count; item++) {
-      const frame = frames[next++] ?? { unreadable: "it is missing" };
-      const place = { number, seq: item };
-      if ("unreadable" in frame) found.push(frame);
-      // Most have no bytes, and need not wait for anything.
-      else if (frame.refs === "") found.push(decodeMessage(frame, place, registry));
-      else found.push(await decodeWithBytes(frame, place, registry, store));
-    }
+  for (const { frame, place } of await readFrames(store, pieces)) {
+    if ("unreadable" in frame) found.push(frame);
+    // Most have no bytes, and need not wait for anything.
+    else if (frame.refs === "") found.push(decodeMessage(frame, place, registry));
+    else found.push(await decodeWithBytes(frame, place, registry, store));
   }
   return found;
+}
+
+/** The items in these ranges as they are stored, one for one, and where each is. */
+export async function readFrames(
+  store: Store,
+  pieces: readonly Piece[],
+): Promise<{ readonly frame: Frame | Unreadable; readonly place: Place }[]> {
+  const frames = await store.items(pieces.map(({ tape, start, count }) => ({ tape: messageTape(tape), start, count })));
+  const places = pieces.flatMap(({ tape: number, start, count }) =>
+    Array.from({ length: count }, (_, index) => ({ number, seq: start + index })),
+  );
+  return places.map((place, index) => ({ place, frame: frames[index] ?? { unreadable: "it is missing" } }));
 }
 
 export function reportDamage({ events }: Context, conversationId: string, reason: string): void {

@@ -11,7 +11,7 @@ import type { Context } from "./context.js";
 import type { ConversationEntry } from "./conversation.js";
 import { findRemovable, recordPuts, removal, titlePut } from "./conversation-commit.js";
 import type { TakenConversation } from "./conversation-fields.js";
-import { readConversation, type StoredConversation } from "./conversation-reader.js";
+import { readConversation, readFrames, type StoredConversation } from "./conversation-reader.js";
 import { type ConversationRecord, joinPieces, piecesOf, splitPieces } from "./conversation-records.js";
 import {
   conversationKey,
@@ -215,20 +215,14 @@ export class ConversationWriter {
 
   /** Where messages with the same content are, and when they came. */
   async #placesOf(pieces: readonly Piece[]): Promise<Map<string, { piece: Piece; time: number }[]>> {
-    const spans = pieces.map(({ tape, start, count }) => ({ tape: messageTape(tape), start, count }));
-    const frames = await this.#context.store.items(spans);
     const places = new Map<string, { piece: Piece; time: number }[]>();
-    let next = 0;
-    for (const { tape, start, count } of pieces) {
-      for (let item = start; item < start + count; item++) {
-        const frame = frames[next++];
-        // One that cannot be read is written anew.
-        if (!frame || "unreadable" in frame) continue;
-        const content = contentOf(frame);
-        const known = places.get(content) ?? [];
-        places.set(content, known);
-        known.push({ piece: { tape, start: item, count: 1 }, time: timeOf(frame) });
-      }
+    for (const { frame, place } of await readFrames(this.#context.store, pieces)) {
+      // One that cannot be read is written anew.
+      if ("unreadable" in frame) continue;
+      const content = contentOf(frame);
+      const known = places.get(content) ?? [];
+      places.set(content, known);
+      known.push({ piece: { tape: place.number, start: place.seq, count: 1 }, time: timeOf(frame) });
     }
     return places;
   }
