@@ -130,8 +130,6 @@ export const notesOf = (number: number, from?: number, to?: number): KeyRange =>
     to: to === undefined ? all.to : noteKey(number, to, ""),
   };
 };
-/** The seq in the key of something attached. */
-export const seqOfNote = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
 export const labelKey = (number: number, label: string, seq: number): string =>
   `l${encodeNumber(number)}${label}\t${encodeNumber(seq)}`;
 export const labelRange = (number: number, label: string): KeyRange =>

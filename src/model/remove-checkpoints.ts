@@ -3,9 +3,9 @@
  * the same commit. Their items are freed by the next collection.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { scan } from "../store/scan.js";
 import type { Commit, Put } from "../store/store.js";
-import { branchKey, idKey, journalKey, labelKey, noteKey, notesOf, rowKey, seqOfNote, sessionKey } from "./keys.js";
+import type { BranchCursor } from "./branch-cursor.js";
+import { branchKey, idKey, journalKey, labelKey, noteKey, notesOf, rowKey, sessionKey } from "./keys.js";
 import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
 import { decodeJournal } from "./run-records.js";
 import { describeSession } from "./session-errors.js";
@@ -78,6 +78,12 @@ export async function pruneAutomatic(reader: SessionReader, max: number): Promis
   }
 }
 
+/** Obeys the limit that the session of a cursor sets, after a save that may be one too many. */
+export async function obeyLimit(reader: SessionReader, cursor: BranchCursor): Promise<void> {
+  const max = cursor.maxAutomatic;
+  if (max !== undefined && (await pruneAutomatic(reader, max))) await cursor.exclusive(() => cursor.refresh());
+}
+
 function beyondLimit({ rows, notes, needed, heads }: KnownCheckpoints, max: number): Row[] {
   const automatic = rows.filter(
     (row) => (row.kind === "automatic" || row.kind === "preOperation") && !isPinned(row, notes.get(row.seq)),
@@ -101,8 +107,10 @@ async function readCheckpoints(reader: SessionReader): Promise<KnownCheckpoints 
   for await (const branch of reader.branches()) branches.push(branch);
   const rows: Row[] = [];
   for await (const row of reader.allRows(number, false)) if (!("unreadable" in row)) rows.push(row);
-  const notes = await reader.notes(number, 0, session.record.nextSeq);
-  const needed = await findNeeded(reader, number, branches, rows);
+  const needed = await findNeeded(reader, branches, rows);
+  // Whether it is pinned nobody can tell.
+  const keep = (seq: number): void => void needed.set(seq, "what is attached to it cannot be read");
+  const notes = await reader.notes(number, 0, session.record.nextSeq, keep);
   const heads = new Map<number, BranchRecord[]>();
   for (const { record } of branches) {
     if (record.head) heads.set(record.head.seq, [...(heads.get(record.head.seq) ?? []), record]);
@@ -112,7 +120,6 @@ async function readCheckpoints(reader: SessionReader): Promise<KnownCheckpoints 
 
 async function findNeeded(
   reader: SessionReader,
-  number: number,
   branches: readonly Known<BranchRecord>[],
   rows: readonly Row[],
 ): Promise<Map<number, string>> {
@@ -126,10 +133,6 @@ async function findNeeded(
   for (const journal of await reader.context.store.get(keys)) {
     if (journal && "value" in journal) need(decodeJournal(journal.value).boundary, "an unfinished step begins with it");
     else if (journal) for (const { seq } of rows) need(seq, "a run's record is damaged, and may begin with it");
-  }
-  for await (const note of scan(reader.context.store, notesOf(number))) {
-    // Whether it is pinned nobody can tell.
-    if (!("value" in note)) need(seqOfNote(note.key), "what is attached to it cannot be read");
   }
   for (const { record } of branches) need(record.from, `branch ${JSON.stringify(record.name)} starts from it`);
   return needed;

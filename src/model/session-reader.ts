@@ -167,13 +167,25 @@ export class SessionReader {
     return row !== undefined && ("unreadable" in row || row.id === id);
   }
 
-  /** Labels and pins that were attached later, by seq. */
-  async notes(number: number, from: number, to: number): Promise<Map<number, Map<string, string>>> {
+  /**
+   * Labels and pins that were attached later, by seq.
+   *
+   * @param unreadable told of those that have something that cannot be read
+   */
+  async notes(
+    number: number,
+    from: number,
+    to: number,
+    unreadable: (seq: number) => void = () => {},
+  ): Promise<Map<number, Map<string, string>>> {
     const notes = new Map<number, Map<string, string>>();
     for await (const record of scan(this.context.store, notesOf(number, from, to + 1))) {
-      if (!("value" in record)) continue;
       const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
       const seq = numbers[1] as number;
+      if (!("value" in record)) {
+        unreadable(seq);
+        continue;
+      }
       const ofRow = notes.get(seq) ?? new Map<string, string>();
       notes.set(seq, ofRow.set(rest, record.value));
     }

@@ -25,7 +25,7 @@ import { pendingToolCalls } from "./message.js";
 import type { Migrations } from "./migrations.js";
 import { attachLabel, attachPin } from "./notes.js";
 import { MAIN, type Row } from "./records.js";
-import { pruneAutomatic } from "./remove-checkpoints.js";
+import { obeyLimit } from "./remove-checkpoints.js";
 import { saveOnHead } from "./save-on-head.js";
 import { type TakenOptions, takeOptions } from "./save-options.js";
 import {
@@ -322,20 +322,12 @@ export class Session<State = unknown> {
     return this.#host.cursors.get(this.#reader, this.branch);
   }
 
-  /** Removes automatic checkpoints, where the one that was just made is one too many. */
-  async #obeyLimit(cursor: BranchCursor, made: CheckpointInfo): Promise<CheckpointInfo> {
-    const max = cursor.maxAutomatic;
-    const counts = made.kind === "automatic" || made.kind === "preOperation" || made.kind === "recovery";
-    if (max !== undefined && counts && (await pruneAutomatic(this.#reader, max))) {
-      await cursor.exclusive(() => cursor.refresh());
-    }
-    return made;
-  }
-
-  /** Runs work that makes a checkpoint on the cursor. */
+  /** Runs work that makes a checkpoint on the cursor, and removes automatic ones where it is one too many. */
   async #make(cursor: BranchCursor, work: () => Promise<CheckpointInfo>): Promise<CheckpointInfo> {
     const made = await this.#write(cursor, work);
-    return cursor.maxAutomatic === undefined ? made : this.#obeyLimit(cursor, made);
+    // Going back makes two: one of them is kept before it.
+    if (made.kind !== "manual") await obeyLimit(this.#reader, cursor);
+    return made;
   }
 
   /** Runs work on the cursor, alone; a second time if a run that is over had the branch. */

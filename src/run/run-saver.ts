@@ -9,7 +9,7 @@ import { isFailedOver } from "../model/conflicts.js";
 import { dueKey, inboxKey, runKey } from "../model/keys.js";
 import type { RowRun } from "../model/records.js";
 import { decodeInbox, encodeRun, type RunRecord } from "../model/run-records.js";
-import { pruneAutomatic } from "../model/remove-checkpoints.js";
+import { obeyLimit } from "../model/remove-checkpoints.js";
 import { takeOptions } from "../model/save-options.js";
 import type { CommitParts } from "../model/session-commit.js";
 import type { Heads, SessionReader } from "../model/session-reader.js";
@@ -157,10 +157,7 @@ export class RunSaver {
     if (write) journal.written(write);
     if (!midStep) this.forgetResults();
     if (saving.run) this.run = { ...this.run, ...saving.run, head: seq };
-    const max = this.#cursor.maxAutomatic;
-    if (max !== undefined && (await pruneAutomatic(this.#reader, max))) {
-      await this.#cursor.exclusive(() => this.#cursor.refresh());
-    }
+    await obeyLimit(this.#reader, this.#cursor);
     return info;
   }
 
