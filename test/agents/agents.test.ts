@@ -1,12 +1,9 @@
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type AgentToSave, type DamageEvent, message, type SavedAgentInfo, Savepoint } from "../../src/index.js";
+import { describe, expect, it } from "vitest";
+import { type AgentToSave, message, type SavedAgentInfo, Savepoint } from "../../src/index.js";
 import { agentLine, branchKey, sessionKey, tapeName } from "../../src/model/keys.js";
-import { openDatabase, type SqliteDatabase } from "../../src/store/sqlite/driver.js";
 import { messages } from "../model/sample-states.js";
 import { STORES, useData } from "../model/stores.js";
-import { damageSqlite } from "../store/sqlite-damage.js";
-import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { useDamageableFile } from "../model/damageable-file.js";
 
 const HOSTILE = [
   "../x",
@@ -406,34 +403,11 @@ describe.each(STORES)("agents on $name", (kind) => {
 });
 
 describe("damage of agents", () => {
-  let folder: string;
-  let events: DamageEvent[];
-  let opened: Savepoint[];
-  /** A second connection, through which everything is damaged. */
-  let database: SqliteDatabase;
+  const file = useDamageableFile();
+  const { open, flip } = file;
 
-  beforeEach(async () => {
-    folder = await makeFolder();
-    [events, opened] = [[], []];
-    await open();
-    database = await openDatabase(join(folder, "store.db"));
-  });
-  afterEach(async () => {
-    database.close();
-    for (const sp of opened) await sp.close();
-    await removeFolder(folder);
-  });
-
-  async function open(now = Date.now): Promise<Savepoint> {
-    const on = { damage: (event: DamageEvent) => void events.push(event) };
-    const sp = await Savepoint.open(`sqlite:${join(folder, "store.db")}`, { on, now });
-    opened.push(sp);
-    return sp;
-  }
-
-  const flip = (key: string): void => damageSqlite(database, { kind: "record", key }, "flip");
   /** The agent is number 0, and its items are on its first tape. */
-  const flipItem = (item: number): void => damageSqlite(database, { kind: "item", tape: tapeName(0, 0), item }, "flip");
+  const flipItem = (item: number): void => file.damage({ kind: "item", tape: tapeName(0, 0), item }, "flip");
 
   it("without a checkpoint is DAMAGED, which is not the same as never saved, and can be saved over", async () => {
     const sp = await open();
@@ -443,7 +417,7 @@ describe("damage of agents", () => {
     const again = await open();
     await expect(again.agents.load("a")).rejects.toMatchObject({ code: "DAMAGED" });
     await expect(again.agents.update("a", { name: "B" })).rejects.toMatchObject({ code: "DAMAGED" });
-    expect(events.length).toBeGreaterThan(0);
+    expect(file.events.length).toBeGreaterThan(0);
     expect((await again.agents.list().all()).map(({ name }) => name)).toEqual(["A2"]);
     await again.agents.save({ id: "a", name: "mended" });
     expect(await (await open()).agents.load("a")).toMatchObject({ name: "mended", state: {} });
@@ -459,7 +433,7 @@ describe("damage of agents", () => {
     const loaded = await again.agents.load<{ list: unknown[] }>("a");
     expect(loaded).toMatchObject({ version: 1, skipped: [{ reason: expect.any(String) as string }] });
     expect(loaded?.state.list).toEqual(messages(20));
-    expect(events.length).toBeGreaterThan(0);
+    expect(file.events.length).toBeGreaterThan(0);
     const updated = await again.agents.update("a", { name: "B" });
     expect(updated.version).toBe(3);
     const after = await (await open()).agents.load<{ list: unknown[] }>("a");
@@ -477,7 +451,7 @@ describe("damage of agents", () => {
     await expect(again.agents.load("a")).rejects.toMatchObject({ code: "DAMAGED" });
     expect(await again.agents.load("b")).toMatchObject({ name: "B" });
     expect(await again.agents.list().all()).toEqual([]);
-    expect(events.length).toBeGreaterThan(0);
+    expect(file.events.length).toBeGreaterThan(0);
   });
 
   it("does not keep them from being deleted", async () => {
@@ -518,10 +492,10 @@ describe("damage of agents", () => {
   });
 
   async function saveOverDamage(): Promise<SavedAgentInfo> {
-    await (await open(() => 5)).agents.save({ id: "a", name: "A", state: { list: messages(20) } });
-    await (await open(() => 6)).agents.save({ id: "a", name: "A2", state: { list: messages(20) } });
+    await (await open({ now: () => 5 })).agents.save({ id: "a", name: "A", state: { list: messages(20) } });
+    await (await open({ now: () => 6 })).agents.save({ id: "a", name: "A2", state: { list: messages(20) } });
     flipItem(3);
-    return (await open(() => 7)).agents.save({ id: "a", name: "mended" });
+    return (await open({ now: () => 7 })).agents.save({ id: "a", name: "mended" });
   }
 
   it("does not make the version start again when they are saved over", async () => {

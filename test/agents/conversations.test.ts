@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Conversation, type DamageEvent, type Message, message, Savepoint } from "../../src/index.js";
+import { beforeEach, describe, expect, it } from "vitest";
+import { type Conversation, type Message, message, Savepoint } from "../../src/index.js";
 import {
   conversationKey,
   firstTitleKey,
@@ -10,10 +9,8 @@ import {
   messageCounterKey,
   messageTape,
 } from "../../src/model/keys.js";
-import { openDatabase, type SqliteDatabase } from "../../src/store/sqlite/driver.js";
 import { STORES, useData } from "../model/stores.js";
-import { damageSqlite } from "../store/sqlite-damage.js";
-import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { useDamageableFile } from "../model/damageable-file.js";
 
 const said = (texts: readonly string[]): Message[] => texts.map((text) => message.user(text));
 const numbered = (count: number, from = 0): Message[] =>
@@ -597,40 +594,24 @@ describe.each(STORES)("conversations on $name", (kind) => {
 });
 
 describe("damage of conversations", () => {
-  let folder: string;
-  let events: DamageEvent[];
-  let opened: Savepoint[];
-  /** A second connection, through which everything is damaged. */
-  let database: SqliteDatabase;
+  const file = useDamageableFile();
+  const { open, flip } = file;
+
+  /** The one that made "c". */
+  let first: Savepoint;
 
   beforeEach(async () => {
-    folder = await makeFolder();
-    [events, opened] = [[], []];
-    await (await open()).conversations.create({ id: "c", agent: "a", messages: numbered(10) }); // number 0
-    database = await openDatabase(join(folder, "store.db"));
-  });
-  afterEach(async () => {
-    database.close();
-    for (const sp of opened) await sp.close();
-    await removeFolder(folder);
+    first = await open();
+    await first.conversations.create({ id: "c", agent: "a", messages: numbered(10) }); // number 0
   });
 
-  async function open(): Promise<Savepoint> {
-    const on = { damage: (event: DamageEvent) => void events.push(event) };
-    const sp = await Savepoint.open(`sqlite:${join(folder, "store.db")}`, { on });
-    opened.push(sp);
-    return sp;
-  }
-
-  const flip = (key: string): void => damageSqlite(database, { kind: "record", key }, "flip");
-  const flipMessage = (item: number): void =>
-    damageSqlite(database, { kind: "item", tape: messageTape(0), item }, "flip");
+  const flipMessage = (item: number): void => file.damage({ kind: "item", tape: messageTape(0), item }, "flip");
 
   it("in a message is DAMAGED, names it, and leaves the others", async () => {
     flipMessage(4);
     const { conversations } = await open();
     await expect(conversations.load("c")).rejects.toMatchObject({ code: "DAMAGED", details: { conversationId: "c" } });
-    expect(events).toMatchObject([{ conversationId: "c" }]);
+    expect(file.events).toMatchObject([{ conversationId: "c" }]);
     const partial = await conversations.load("c", { partial: true });
     expect(partial?.holes.map(({ index }) => index)).toEqual([4]);
     expect(partial?.messages).toEqual([...numbered(4), ...numbered(5, 5)]);
@@ -647,7 +628,6 @@ describe("damage of conversations", () => {
 
   it("in its record or its counter is DAMAGED, which is not the same as none, and hides no other", async () => {
     // By the one that made "c": another Savepoint would not go on with number 1.
-    const first = opened[0] as Savepoint;
     await first.conversations.create({ id: "d", agent: "a", messages: numbered(2) });
     await first.conversations.create({ id: "e", agent: "a", messages: numbered(3) });
     flip(conversationKey("c"));
@@ -659,9 +639,9 @@ describe("damage of conversations", () => {
       await expect(conversations.append(id, numbered(1))).rejects.toMatchObject({ code: "DAMAGED" });
       await expect(conversations.create({ id })).rejects.toMatchObject({ code: "CONFLICT" });
     }
-    events.length = 0;
+    file.events.length = 0;
     expect((await conversations.list().all()).map(({ id }) => id)).toEqual(["e"]);
-    expect(new Set(events.map(({ conversationId }) => conversationId))).toEqual(new Set(["c", "d"]));
+    expect(new Set(file.events.map(({ conversationId }) => conversationId))).toEqual(new Set(["c", "d"]));
     expect((await conversations.load("e"))?.messages).toEqual(numbered(3));
   });
 
@@ -686,7 +666,7 @@ describe("damage of conversations", () => {
     const loaded = await (await open()).conversations.load("c");
     expect(loaded?.messages).toEqual(numbered(10));
     expect(loaded?.lastMessageAt).toBe(loaded?.createdAt);
-    expect(events).toHaveLength(2);
+    expect(file.events).toHaveLength(2);
   });
 });
 

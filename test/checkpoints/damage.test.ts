@@ -1,6 +1,5 @@
 /** What is damaged is told, and keeps nothing else from being found, listed, restored, pruned or deleted. */
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { message, Savepoint } from "../../src/index.js";
 import {
   agentConversationKey,
@@ -13,39 +12,20 @@ import {
   tapeName,
 } from "../../src/model/keys.js";
 import { decodeSession } from "../../src/model/records.js";
-import { openDatabase, type SqliteDatabase } from "../../src/store/sqlite/driver.js";
-import { damageSqlite } from "../store/sqlite-damage.js";
-import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { useDamageableFile } from "../model/damageable-file.js";
 
-let folder: string;
-let database: SqliteDatabase;
-const opened: Savepoint[] = [];
+const file = useDamageableFile();
+const { flip } = file;
 
-beforeEach(async () => {
-  folder = await makeFolder();
-  await (await open()).close();
-  database = await openDatabase(join(folder, "store.db"));
-});
-
-afterEach(async () => {
-  for (const sp of opened.splice(0)) await sp.close();
-  database.close();
-  await removeFolder(folder);
-});
-
-async function open(): Promise<Savepoint> {
+function open(): Promise<Savepoint> {
   const quiet = { damage: () => {}, backgroundFailure: () => {} };
-  const sp = await Savepoint.open(`sqlite:${join(folder, "store.db")}`, { durability: "process", on: quiet });
-  opened.push(sp);
-  return sp;
+  return file.open({ durability: "process", on: quiet });
 }
-
-const flip = (key: string): void => damageSqlite(database, { kind: "record", key }, "flip");
 
 async function numberOf(sp: Savepoint, session: string): Promise<number> {
   // What waits is written where it can be read.
   await sp.stats();
-  const row = database.prepare("SELECT value FROM savepoint_record WHERE key = ?").get(sessionKey(session));
+  const row = file.database.prepare("SELECT value FROM savepoint_record WHERE key = ?").get(sessionKey(session));
   return decodeSession((row as { value: string }).value).number;
 }
 
@@ -67,7 +47,7 @@ describe("damage", () => {
     const messages = Array.from({ length: 20 }, (_, index) => message.user(`${index} ${"x".repeat(200)}`));
     const good = await session.save({ messages: messages.slice(0, 10) });
     await session.save({ messages });
-    damageSqlite(database, { kind: "item", tape: tapeName(await numberOf(sp, "s"), 0), item: 15 }, "flip");
+    file.damage({ kind: "item", tape: tapeName(await numberOf(sp, "s"), 0), item: 15 }, "flip");
     const again = await open();
     expect((await again.checkpoints.latest({ session: "s" }))?.id).toBe(good.id);
     await again.checkpoints.restore(good.id);
@@ -95,7 +75,9 @@ describe("damage", () => {
     for (const id of ["one", "two"]) await sp.conversations.create({ id, agent: "a", messages: [message.user(id)] });
     const { id } = await sp.checkpoints.create({ agent: "a" });
     flip(conversationKey("one"));
-    const listed = database.prepare("SELECT key FROM savepoint_record WHERE key >= ? AND key < ? ORDER BY key DESC");
+    const listed = file.database.prepare(
+      "SELECT key FROM savepoint_record WHERE key >= ? AND key < ? ORDER BY key DESC",
+    );
     const { key } = listed.get(agentConversationKey("a", 0).slice(0, -2), "k\tb") as { key: string };
     flip(key);
     const again = await open();
@@ -117,7 +99,7 @@ describe("damage", () => {
     const { id } = await sp.checkpoints.create({ agent: "a" });
     await sp.agents.save({ id: "a", name: "A", state: { list } });
     const number = await numberOf(sp, agentLine("a"));
-    damageSqlite(database, { kind: "item", tape: tapeName(number, 0), item: 15 }, "flip");
+    file.damage({ kind: "item", tape: tapeName(number, 0), item: 15 }, "flip");
     const again = await open();
     await again.checkpoints.restore(id);
     expect((await again.agents.load("a"))?.state).toEqual({ list: list.slice(0, 5) });

@@ -1,6 +1,5 @@
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type DamageEvent, type OpenOptions, Savepoint, type Session } from "../../src/index.js";
+import { describe, expect, it } from "vitest";
+import type { Session } from "../../src/index.js";
 import {
   branchKey,
   idKey,
@@ -11,10 +10,8 @@ import {
   sessionKey,
   tapeName,
 } from "../../src/model/keys.js";
-import { openDatabase, type SqliteDatabase } from "../../src/store/sqlite/driver.js";
-import { damageSqlite } from "../store/sqlite-damage.js";
-import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { message, messages } from "./sample-states.js";
+import { useDamageableFile } from "./damageable-file.js";
 
 interface State {
   messages: unknown[];
@@ -23,31 +20,8 @@ interface State {
 }
 
 describe("damage", () => {
-  let folder: string;
-  let events: DamageEvent[];
-  let opened: Savepoint[];
-  /** A second connection, through which everything is damaged. */
-  let database: SqliteDatabase;
-
-  beforeEach(async () => {
-    folder = await makeFolder();
-    [events, opened] = [[], []];
-    await open();
-    database = await openDatabase(join(folder, "store.db"));
-  });
-  afterEach(async () => {
-    database.close();
-    for (const sp of opened) await sp.close();
-    await removeFolder(folder);
-  });
-
-  /** A Savepoint that remembers nothing of what others have saved. */
-  async function open(options: OpenOptions = {}): Promise<Savepoint> {
-    const on = { damage: (event: DamageEvent) => void events.push(event) };
-    const sp = await Savepoint.open(`sqlite:${join(folder, "store.db")}`, { on, ...options });
-    opened.push(sp);
-    return sp;
-  }
+  const file = useDamageableFile();
+  const { open, flip } = file;
 
   async function reopen(): Promise<Session<State>> {
     return (await open()).session<State>("s");
@@ -55,9 +29,8 @@ describe("damage", () => {
 
   /** Sessions are numbered from 0, and so are the tapes of each: `main` is tape 0. */
   const flipItem = (item: number, tape = 0, session = 0): void =>
-    damageSqlite(database, { kind: "item", tape: tapeName(session, tape), item }, "flip");
-  const flip = (key: string): void => damageSqlite(database, { kind: "record", key }, "flip");
-  const remove = (key: string): void => damageSqlite(database, { kind: "record", key }, "remove");
+    file.damage({ kind: "item", tape: tapeName(session, tape), item }, "flip");
+  const remove = (key: string): void => file.damage({ kind: "record", key }, "remove");
 
   /** Saves a first state of 20 messages, which are items 0 to 19, and then one message more each time, one item each. */
   async function grow(session: Session<State>, count: number): Promise<string[]> {
@@ -75,7 +48,7 @@ describe("damage", () => {
       expect(latest).toMatchObject({ id: c, seq: 2, holes: [] });
       expect(latest?.state.messages).toEqual([...messages(20), message(101), message(102)]);
       expect(latest?.skipped).toMatchObject([{ id: d, seq: 3 }]);
-      expect(events).toMatchObject([{ sessionId: "s", checkpointId: d, seq: 3 }]);
+      expect(file.events).toMatchObject([{ sessionId: "s", checkpointId: d, seq: 3 }]);
       expect((await session.head())?.id).toBe(d); // the head is what it is
       expect((await session.history().all()).length).toBe(4);
       await expect(session.load(d ?? "")).rejects.toMatchObject({ code: "DAMAGED" });
@@ -88,7 +61,7 @@ describe("damage", () => {
       const latest = await (await reopen()).latest();
       expect(latest?.id).toBe(b);
       expect(latest?.skipped.map(({ id }) => id)).toEqual([e, d, c]);
-      expect(events.length).toBe(3);
+      expect(file.events.length).toBe(3);
     });
 
     it("is no matter for a handle that remembers it", async () => {
@@ -165,9 +138,9 @@ describe("damage", () => {
       const latest = await session.latest();
       expect(latest?.id).toBe(b);
       expect(latest?.skipped.map(({ seq }) => seq)).toEqual([3, 2]);
-      events.length = 0;
+      file.events.length = 0;
       expect((await session.history().all()).map(({ id }) => id)).toEqual([d, b, a]);
-      expect(events.map(({ seq }) => seq)).toEqual([2]);
+      expect(file.events.map(({ seq }) => seq)).toEqual([2]);
       expect((await session.history({ allBranches: true, order: "oldest" }).all()).map(({ id }) => id)).toEqual([
         a,
         b,
@@ -181,7 +154,7 @@ describe("damage", () => {
       const [a, , c] = await grow(await reopen(), 3);
       remove(rowKey(0, 1));
       expect((await (await reopen()).history().all()).map(({ id }) => id)).toEqual([c, a]);
-      expect(events.map(({ seq }) => seq)).toEqual([1]);
+      expect(file.events.map(({ seq }) => seq)).toEqual([1]);
     });
 
     it("is no matter for the head, which its branch knows by itself", async () => {
@@ -212,7 +185,7 @@ describe("damage", () => {
       const again = await reopen();
       const latest = await again.latest();
       expect(latest).toMatchObject({ id: c, parentId: b, state: { messages: { length: 22 } } });
-      expect(events.length).toBeGreaterThan(0);
+      expect(file.events.length).toBeGreaterThan(0);
       expect((await again.load(a ?? ""))?.state.messages).toHaveLength(20);
       expect((await again.load({ seq: 1 }))?.id).toBe(b);
       expect((await again.load({ label: "b" }))?.id).toBe(b);
@@ -287,7 +260,7 @@ describe("damage", () => {
       flip(numberKey(2));
       const again = await open();
       expect((await again.sessions.list().all()).map(({ id }) => id)).toEqual(["d"]);
-      expect(events.length).toBe(3);
+      expect(file.events.length).toBe(3);
       await expect(again.sessions.load("a")).rejects.toMatchObject({ code: "DAMAGED" });
       expect((await again.sessions.load("c"))?.id).toBe("c");
     });
@@ -313,7 +286,7 @@ describe("damage", () => {
       const { id } = await session.append("/messages", [message(1)]);
       // The note's chunks come behind the messages; which item is which is the codec's own business.
       const whole = (await session.load(id))?.state as State;
-      const [{ first: item }] = database
+      const [{ first: item }] = file.database
         .prepare("SELECT max(first) AS first FROM savepoint_run WHERE tape = ?")
         .all(tapeName(0, 0)) as [{ first: number }];
       flipItem(item);
@@ -322,8 +295,8 @@ describe("damage", () => {
       const partial = await again.load(id, { partial: true });
       expect(partial?.holes).toMatchObject([{ path: "/messages/20" }]);
       expect(partial?.state).toEqual({ ...whole, messages: [...whole.messages.slice(0, 20), null] });
-      const [{ hash }] = database.prepare("SELECT hash FROM savepoint_blob").all() as [{ hash: string }];
-      damageSqlite(database, { kind: "blob", hash }, "flip");
+      const [{ hash }] = file.database.prepare("SELECT hash FROM savepoint_blob").all() as [{ hash: string }];
+      file.damage({ kind: "blob", hash }, "flip");
       const worse = await (await reopen()).load(id, { partial: true });
       expect(worse?.holes.map(({ path }) => path).sort()).toEqual(["/bytes", "/messages/20"]);
       expect(worse?.state.note).toBe(whole.note);
@@ -368,7 +341,7 @@ describe("damage", () => {
       const again = await reopen();
       expect((await again.load("mine"))?.id).toBe(a.id);
       expect((await again.load({ label: "l" }))?.id).toBe(a.id);
-      expect(events.length).toBeGreaterThan(0);
+      expect(file.events.length).toBeGreaterThan(0);
       expect(await again.load("other")).toBeUndefined();
       await expect(again.save({ messages: [] }, { id: "mine" })).rejects.toMatchObject({ code: "CONFLICT" });
     });
@@ -447,7 +420,7 @@ describe("damage", () => {
       flip(rowKey(0, 4));
       const report = await (await open()).compact();
       expect(report.items).toBe(0);
-      expect(events.some(({ reason }) => /nothing was freed/.test(reason))).toBe(true);
+      expect(file.events.some(({ reason }) => /nothing was freed/.test(reason))).toBe(true);
       for (const id of ["a", "b"]) {
         const again = (await open()).session<State>(id, { branch: "side" });
         expect((await again.latest())?.state.messages).toEqual(messages(50));
