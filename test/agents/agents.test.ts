@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type AgentToSave, message, type SavedAgentInfo, Savepoint } from "../../src/index.js";
+import { type AgentToSave, message, type SavedAgentInfo, type Savepoint } from "../../src/index.js";
 import { agentLine, branchKey, sessionKey, tapeName } from "../../src/model/keys.js";
 import { messages } from "../model/sample-states.js";
 import { STORES, useData } from "../model/stores.js";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
-import { type Conversation, type Message, message, Savepoint } from "../../src/index.js";
+import { type Conversation, type Message, message, type Savepoint } from "../../src/index.js";
 import {
   conversationKey,
   firstTitleKey,

@@ -1,6 +1,6 @@
 /** What is damaged is told, and keeps nothing else from being found, listed, restored, pruned or deleted. */
 import { describe, expect, it } from "vitest";
-import { message, Savepoint } from "../../src/index.js";
+import { message, type Savepoint } from "../../src/index.js";
 import {
   agentConversationKey,
   agentLine,
