@@ -38,7 +38,10 @@ export interface KeptCheckpoint extends PrunedCheckpoint {
 
 export interface PruneResult {
   readonly dryRun: boolean;
-  readonly removed: readonly PrunedCheckpoint[];
+  /** How many checkpoints went, or would go. */
+  readonly removed: number;
+  /** Which ones. */
+  readonly gone: readonly PrunedCheckpoint[];
   readonly kept: readonly KeptCheckpoint[];
   /** Items that only removed checkpoints needed. Where states only grow there are none: then rows alone are freed. */
   readonly items: number;
@@ -55,23 +58,23 @@ export async function prune(
 ): Promise<PruneResult> {
   const { dryRun = false, ...kept } = options;
   const retention = takeRetention(kept);
-  const total = { dryRun, removed: [] as PrunedCheckpoint[], kept: [] as KeptCheckpoint[], items: 0, bytes: 0 };
+  const total = { dryRun, gone: [] as PrunedCheckpoint[], kept: [] as KeptCheckpoint[], items: 0, bytes: 0 };
   for await (const sessionId of sessionIds(context, target)) {
     const result = await pruneSession(new SessionReader(context, sessionId), retention, dryRun);
-    total.removed.push(...result.removed);
+    total.gone.push(...result.gone);
     total.kept.push(...result.kept);
     total.items += result.items;
     total.bytes += result.bytes;
-    if (result.removed.length > 0 && !dryRun) reset(sessionId);
+    if (result.removed > 0 && !dryRun) reset(sessionId);
   }
-  return total;
+  return { ...total, removed: total.gone.length };
 }
 
 async function pruneSession(reader: SessionReader, retention: Retention, dryRun: boolean): Promise<PruneResult> {
   const now = reader.context.now();
   const plan = { removed: [] as Row[], kept: [] as KeptCheckpoint[] };
   const session = await reader.session();
-  if (!session) return { dryRun, removed: [], kept: [], items: 0, bytes: 0 };
+  if (!session) return { dryRun, removed: 0, gone: [], kept: [], items: 0, bytes: 0 };
   await removeCheckpoints(reader, (known) => {
     const reasons = reasonsOf(known, retention, now);
     plan.removed = known.rows.filter(({ seq }) => !reasons.has(seq));
@@ -81,10 +84,11 @@ async function pruneSession(reader: SessionReader, retention: Retention, dryRun:
     });
     return { rows: dryRun ? [] : plan.removed };
   });
-  const removed = plan.removed.map((row) => describe(reader, row));
-  const some = !dryRun && removed.length > 0;
+  const gone = plan.removed.map((row) => describe(reader, row));
+  const removed = gone.length;
+  const some = !dryRun && removed > 0;
   const freed = some ? await collectSession(reader, session.record.number, new Set(), false) : undefined;
-  return { dryRun, removed, kept: plan.kept, items: freed?.items ?? 0, bytes: freed?.bytes ?? 0 };
+  return { dryRun, removed, gone, kept: plan.kept, items: freed?.items ?? 0, bytes: freed?.bytes ?? 0 };
 }
 
 /** Why checkpoints stay: because something needs them, or because they are wanted. */

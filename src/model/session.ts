@@ -24,6 +24,7 @@ import { loadShadow } from "./load-state.js";
 import { pendingToolCalls } from "./message.js";
 import type { Migrations } from "./migrations.js";
 import { attachLabel, attachPin } from "./notes.js";
+import { prune, type PruneOptions, type PruneResult } from "./prune.js";
 import { MAIN, type Row } from "./records.js";
 import { obeyLimit } from "./remove-checkpoints.js";
 import { saveOnHead } from "./save-on-head.js";
@@ -300,6 +301,16 @@ export class Session<State = unknown> {
   async pin(ref: CheckpointRef, pinned = true): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await attachPin(this.#reader, number, row, pinned);
+  }
+
+  /**
+   * Removes the checkpoints of this session that none of the options wants to keep. Heads, pinned ones, and those that a
+   * branch or a step starts from always stay. Reads no states.
+   */
+  async prune(options: PruneOptions): Promise<PruneResult> {
+    this.#cursor();
+    const reset = (sessionId: string): void => this.#host.cursors.resetSession(sessionId);
+    return prune(this.#reader.context, { session: this.id }, options, reset);
   }
 
   /** Removes all checkpoints and branches. The session lives on, and numbers its checkpoints onwards. Returns how many. */
