@@ -33,7 +33,8 @@ import { type AnyStoredClass, ClassRegistry } from "./state/registry.js";
 import { type Duration, toMilliseconds } from "./store/duration.js";
 import { openStore } from "./store/open.js";
 import type { SqliteDatabase } from "./store/sqlite/driver.js";
-import type { BackgroundFailure, SqliteOptions } from "./store/sqlite/options.js";
+import type { BackgroundFailure } from "./store/options.js";
+import type { SqliteOptions } from "./store/sqlite/options.js";
 import type { Store } from "./store/store.js";
 
 /** How a store is opened. */

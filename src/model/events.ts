@@ -1,5 +1,5 @@
 /** What Savepoint tells while it works. */
-import type { BackgroundFailure } from "../store/sqlite/options.js";
+import type { BackgroundFailure } from "../store/options.js";
 import type { RunEvent } from "./run-events.js";
 
 /** Something stored cannot be read. */

@@ -8,6 +8,7 @@
  */
 import type { ClassRegistry } from "../state/registry.js";
 import { decodeText, encodeText } from "../state/text-value.js";
+import type { ProcessIdentity } from "../store/process-identity.js";
 import type { CheckpointStatus } from "./checkpoint.js";
 import type { ToolCall } from "./message.js";
 
@@ -97,18 +98,6 @@ export interface OwnerRecord {
   /** When its leases end, by the store's clock. */
   readonly until: number;
   readonly process: ProcessIdentity;
-}
-
-/** Which process it is, as far as that can be told. */
-export interface ProcessIdentity {
-  readonly host: string;
-  readonly pid: number;
-  /** Differs after every start of the machine. */
-  readonly boot: string | undefined;
-  /** The namespace in which `pid` means something. */
-  readonly namespace: string | undefined;
-  /** When the process began, in the machine's own ticks: a pid is given again, its start time is not. */
-  readonly start: string | undefined;
 }
 
 /** Inputs that were left for a branch: the number of the oldest, and the number the next one gets. */

@@ -5,7 +5,7 @@ import type { FoundRecord } from "../store/scan.js";
 import type { Status } from "./checkpoint.js";
 import type { Context } from "./context.js";
 import { ownerKey, runKey } from "./keys.js";
-import { isCertainlyDead } from "./process-identity.js";
+import { isCertainlyDead } from "../store/process-identity.js";
 import { decodeOwner, decodeRun, type OwnerRecord, type RunRecord } from "./run-records.js";
 import type { Heads } from "./session-reader.js";
 

@@ -3,7 +3,7 @@ import { SavepointError } from "../errors.js";
 import type { CheckpointRef } from "./checkpoint.js";
 import { agentOfLine } from "./keys.js";
 import { pendingToolCalls } from "./message.js";
-import { describeProcess } from "./process-identity.js";
+import { describeProcess } from "../store/process-identity.js";
 import { MAIN } from "./records.js";
 import type { OwnerRecord } from "./run-records.js";
 

@@ -17,7 +17,7 @@ import {
   tapeName,
   turnKey,
 } from "../model/keys.js";
-import { isCertainlyDead } from "../model/process-identity.js";
+import { isCertainlyDead } from "../store/process-identity.js";
 import type { Row } from "../model/records.js";
 import {
   decodeInbox,

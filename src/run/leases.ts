@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { Context } from "../model/context.js";
 import { ownerKey } from "../model/keys.js";
-import { thisProcess } from "../model/process-identity.js";
+import { thisProcess } from "../store/process-identity.js";
 import { encodeOwner } from "../model/run-records.js";
 import { MAX_TIMER } from "../store/duration.js";
 import type { Put } from "../store/store.js";

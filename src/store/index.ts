@@ -1,7 +1,9 @@
+export { openFileStore } from "./file/store.js";
 export { openMemoryStore } from "./memory.js";
 export { openStore, type StoreOptions } from "./open.js";
 export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite/driver.js";
-export type { Durability, SqliteOptions, SqliteTarget } from "./sqlite/options.js";
+export type { DiskOptions, Durability } from "./options.js";
+export type { SqliteOptions, SqliteTarget } from "./sqlite/options.js";
 export { openSqliteStore } from "./sqlite/store.js";
 export { prefixRange } from "./store.js";
 export type * from "./store.js";

@@ -7,7 +7,7 @@ import type { Store } from "./store.js";
 /** Options of any store; each takes those it knows. */
 export type StoreOptions = SqliteOptions;
 
-const SCHEMES = `"sqlite:./agents.db" (a file), "sqlite::memory:" or "memory:"`;
+const SCHEMES = `"sqlite:./agents.db" (one file), "file:./agents" (a folder of plain files), "sqlite::memory:" or "memory:"`;
 
 /** Opens the store that a URL names. */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
@@ -17,15 +17,23 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
       if (rest !== "") throw invalidUrl(url, `"memory:" takes no path`);
       return openMemoryStore(options);
     case "sqlite": {
-      const path = rest.startsWith("//") ? rest.slice(2) : rest;
-      if (path === "") throw invalidUrl(url, "the path of the file is missing");
-      if (path.includes("\0")) throw invalidUrl(url, "a path cannot contain a NUL character");
       const { openSqliteStore } = await import("./sqlite/store.js");
-      return openSqliteStore(path, options);
+      return openSqliteStore(pathOf(url, rest, "file"), options);
+    }
+    case "file": {
+      const { openFileStore } = await import("./file/store.js");
+      return openFileStore(pathOf(url, rest, "folder"), options);
     }
     default:
       throw invalidUrl(url, scheme === undefined ? "it has no scheme" : `there is no store for "${scheme}:"`);
   }
+}
+
+function pathOf(url: string, rest: string, what: string): string {
+  const path = rest.startsWith("//") ? rest.slice(2) : rest;
+  if (path === "") throw invalidUrl(url, `the path of the ${what} is missing`);
+  if (path.includes("\0")) throw invalidUrl(url, "a path cannot contain a NUL character");
+  return path;
 }
 
 function splitUrl(url: string): [string | undefined, string] {

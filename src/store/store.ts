@@ -121,6 +121,13 @@ export interface StoredRanges {
   readonly tapes: readonly KeyRange[];
 }
 
+/** Something that is wrong with a store. */
+export interface StoreProblem {
+  /** A file, a table or a page, for people. */
+  readonly place: string;
+  readonly reason: string;
+}
+
 /** What was freed. */
 export interface Freed {
   readonly items: number;
@@ -206,6 +213,17 @@ export interface Store extends AsyncDisposable {
    * which is made anew by every process.
    */
   readonly texts?: TextIndex;
+
+  /**
+   * What is wrong with how things are stored, beyond what reading each record, item and blob shows: one text for each
+   * place. A store that cannot tell more leaves it out.
+   */
+  check?(): Promise<StoreProblem[]>;
+
+  /**
+   * Whether whoever had the store open last has closed it; `false` after a crash. A store that cannot tell leaves it out.
+   */
+  readonly closedCleanly?: boolean;
 
   /** Waits for what was committed and lets go of everything. Calling it again does nothing. */
   close(): Promise<void>;

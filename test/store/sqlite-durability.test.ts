@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { openSqliteStore } from "../../src/store/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
-import type { SyncFile } from "../../src/store/sqlite/options.js";
+import type { SyncFile } from "../../src/store/options.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
 const driver = new URL("../../dist/store/sqlite/driver.js", import.meta.url).href;

@@ -6,7 +6,8 @@ import { SavepointError } from "../../errors.js";
 import { storeClosed } from "../closed.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
 import { isBusy, poisons, sqliteFailure } from "./failure.js";
-import { busyTimeoutOf, type SqliteOptions } from "./options.js";
+import { busyTimeoutOf } from "../options.js";
+import type { SqliteOptions } from "./options.js";
 import type { WalSync } from "./wal-sync.js";
 
 /** How long SQLite itself may wait for a lock, blocking the event loop, before waiting goes on in timers. */

@@ -11,7 +11,8 @@ import { isSavepointError } from "../../errors.js";
 import type { Freed, ItemRun } from "../store.js";
 import { COMPRESSES_WELL, compress, RAW } from "./compression.js";
 import type { Connection } from "./connection.js";
-import { backgroundReport, type SqliteOptions, type WritePoint } from "./options.js";
+import { backgroundReport } from "../options.js";
+import type { SqliteOptions, WritePoint } from "./options.js";
 import {
   bodyLength,
   joinBodies,

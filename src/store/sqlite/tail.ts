@@ -14,7 +14,8 @@
 import { commitConflict } from "../conflict.js";
 import type { Commit, CommitResult, Put } from "../store.js";
 import type { Connection } from "./connection.js";
-import { backgroundReport, type SqliteOptions, type WritePoint } from "./options.js";
+import { backgroundReport } from "../options.js";
+import type { SqliteOptions, WritePoint } from "./options.js";
 import { isCorrupt } from "./failure.js";
 import { markLost, putRecords } from "./records.js";
 import { addItems } from "./rows.js";

@@ -10,7 +10,7 @@
  */
 import { closeSync, fdatasync, fdatasyncSync, fstatSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import type { SyncFile } from "./options.js";
+import type { SyncFile } from "../options.js";
 
 /** A disk that takes longer, in milliseconds, is not waited for on the event loop. */
 const FAST = 1;

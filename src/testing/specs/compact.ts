@@ -35,6 +35,19 @@ export function compactSpec(suite: Suite): void {
       assertSame(await store.items([{ tape: "t/0", start: 150, count: 50 }]), expected, "The new items");
     });
 
+    suite.testShared(
+      "a handle that has slept meanwhile sees what is left, and nothing else",
+      async ({ store }, second) => {
+        await fill(store);
+        await contentOf(second);
+        await store.commit({ deletes: [{ from: "k/1", to: "k/5" }], puts: [{ key: "k/2", value: "again" }] });
+        await store.retain("t/0", [{ start: 10, count: 5 }], { below: 100 });
+        await store.dropBlobs(await store.blobs({ after: "", limit: 1 }), { unusedSince: Number.MAX_SAFE_INTEGER });
+        for (let round = 0; round < 2; round++) await store.compact();
+        assertSame(await contentOf(second), await contentOf(store), "The content");
+      },
+    );
+
     suite.test("the space of what is gone is given back", async ({ store }) => {
       const blob = bytesOf(2_000_000);
       await store.commit({

@@ -7,7 +7,18 @@
  */
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
-import type { ProcessIdentity } from "./run-records.js";
+
+/** Which process it is, as far as that can be told. */
+export interface ProcessIdentity {
+  readonly host: string;
+  readonly pid: number;
+  /** Differs after every start of the machine. */
+  readonly boot: string | undefined;
+  /** The namespace in which `pid` means something. */
+  readonly namespace: string | undefined;
+  /** When the process began, in the machine's own ticks: a pid is given again, its start time is not. */
+  readonly start: string | undefined;
+}
 
 let own: ProcessIdentity | undefined;
 

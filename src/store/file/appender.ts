@@ -1,0 +1,176 @@
+/**
+ * Appends commits to files, in groups: all that a group has written is synced together, and then noted in the list of
+ * commits. Where that fails, the files are cut back to what they were.
+ */
+import { closeSync, fdatasync, openSync, rmSync } from "node:fs";
+import { promisify } from "node:util";
+import type { DiskOptions, SyncFile } from "../options.js";
+import type { Access } from "./access.js";
+import type { Found } from "./catalog.js";
+import { type DataFile, headerLine, newDataFile, truncate, writeBytes } from "./data-file.js";
+import { fileFailure } from "./failure.js";
+import { type Head, type Seal, toHolds, toLine, toValueLine } from "./lines.js";
+import type { LogEntry } from "./log-lines.js";
+import { syncFolder } from "./replace-file.js";
+
+/** A line that is to be written. */
+export interface NewLine {
+  readonly head: Head;
+  readonly value?: string;
+}
+
+/** The list of commits is written anew when it is this long, and several times longer than it needs to be. */
+const LONG_LOG = 1 << 20;
+const MUCH_LONGER = 8;
+
+/** What a group has written so far. */
+interface Group {
+  readonly entries: LogEntry[];
+  /** The sizes that files had before; `undefined` for those that were not there. */
+  readonly before: Map<DataFile, number | undefined>;
+}
+
+export class Appender {
+  readonly #access: Access;
+  readonly #soft: boolean;
+  readonly #sync: (handle: number) => Promise<void>;
+  readonly #probe: (point: string) => void;
+  readonly #tears: boolean;
+  #group: Group | undefined;
+
+  constructor(access: Access, options: DiskOptions) {
+    this.#access = access;
+    this.#soft = options.durability === "process";
+    this.#sync = promisify<number, void>((options.syncFile ?? fdatasync) as SyncFile);
+    this.#probe = options.probe ?? (() => {});
+    this.#tears = options.probe !== undefined;
+  }
+
+  /** Runs work that appends, and makes durable what it has appended. The lock is held. */
+  async group<T>(work: () => T): Promise<T> {
+    this.#probe("locked");
+    const group: Group = { entries: [], before: new Map() };
+    this.#group = group;
+    const result = work();
+    this.#group = undefined;
+    if (group.entries.length === 0) return result;
+    this.#probe("written");
+    try {
+      await this.#syncAll(group);
+    } catch (error) {
+      // What a failed sync has lost, a second one does not bring back.
+      this.#access.poison(error);
+      this.#takeBack(group);
+      throw fileFailure(error, this.#access.contents.url, "Writing to");
+    }
+    this.#probe("synced");
+    try {
+      this.#access.contents.log.append(group.entries);
+    } catch (error) {
+      this.#takeBack(group);
+      throw fileFailure(error, this.#access.contents.url, "Writing to");
+    }
+    this.#probe("logged");
+    await this.#shortenLog();
+    return result;
+  }
+
+  /** Appends a commit to a file. */
+  append(name: string, at: number, lines: readonly NewLine[]): void {
+    const { contents, lock } = this.#access;
+    const group = this.#group;
+    if (!group) throw new Error("Nothing is appended outside of a group.");
+    lock.check();
+    const file = contents.files.get(name) ?? newDataFile(name, contents.folder.file(name), at);
+    const { bytes, found, seal } = format(file, at, lines);
+    if (!group.before.has(file)) group.before.set(file, file.size === 0 ? undefined : file.size);
+    this.#write(file, bytes);
+    file.size += bytes.length;
+    contents.files.set(name, file);
+    for (const each of found) contents.catalog.apply(each);
+    const { generation, size } = file;
+    file.last = { file: name, generation, size, commit: at, holds: seal.holds, ...(this.#soft && { soft: true }) };
+    group.entries.push(file.last);
+  }
+
+  /** Syncs files that were written to without it. The lock is held. */
+  async syncEverything(): Promise<void> {
+    const { files, handles, folder } = this.#access.contents;
+    for (const file of files.values()) if (file.last?.soft) await handles.using(file, this.#sync);
+    await syncFolder(folder.tapes);
+    await syncFolder(folder.path);
+  }
+
+  #write(file: DataFile, bytes: Buffer): void {
+    const { handles } = this.#access.contents;
+    try {
+      if (file.size === 0) closeSync(openSync(file.path, "w"));
+      const handle = handles.of(file);
+      if (this.#tears) {
+        const half = bytes.length >> 1;
+        writeBytes(handle, bytes.subarray(0, half), file.size);
+        this.#probe("torn");
+        writeBytes(handle, bytes.subarray(half), file.size + half);
+      } else writeBytes(handle, bytes, file.size);
+    } catch (error) {
+      // A full disk may have taken a part.
+      this.#cut(file, file.size);
+      throw error;
+    }
+  }
+
+  async #syncAll({ before }: Group): Promise<void> {
+    if (this.#soft) return;
+    const { folder, handles } = this.#access.contents;
+    const folders = new Set<string>();
+    for (const [file, size] of before) if (size === undefined) folders.add(folder.folderOf(file.name));
+    await Promise.all([
+      ...[...before.keys()].map((file) => handles.using(file, this.#sync)),
+      ...[...folders].map(syncFolder),
+    ]);
+  }
+
+  /** Nothing of the group counts. */
+  #takeBack({ before }: Group): void {
+    this.#access.distrust();
+    for (const [file, size] of before) this.#cut(file, size ?? 0);
+  }
+
+  #cut(file: DataFile, size: number): void {
+    const { handles } = this.#access.contents;
+    try {
+      if (size > 0) truncate(handles.of(file), size);
+      else {
+        handles.close(file);
+        rmSync(file.path, { force: true });
+      }
+    } catch (error) {
+      this.#access.distrust();
+      this.#access.poison(error);
+    }
+  }
+
+  async #shortenLog(): Promise<void> {
+    const { log, files } = this.#access.contents;
+    if (log.size < LONG_LOG) return;
+    const entries = [...files.values()].flatMap(({ last }) => last ?? []);
+    const needed = entries.reduce((sum, entry) => sum + toLine(entry).length, 0);
+    if (log.size > needed * MUCH_LONGER) await log.rewrite(entries);
+  }
+}
+
+/** The bytes of a commit, and where its lines are going to be. */
+function format(file: DataFile, at: number, lines: readonly NewLine[]): { bytes: Buffer; found: Found[]; seal: Seal } {
+  const texts: string[] = file.size === 0 ? [headerLine(file.name, file.generation)] : [];
+  let offset = file.size + (file.size === 0 ? Buffer.byteLength(texts[0] as string) : 0);
+  const found = lines.map(({ head, value }) => {
+    const text = value === undefined ? toLine(head) : toValueLine(head, value);
+    const length = Buffer.byteLength(text);
+    texts.push(text);
+    offset += length;
+    return { file, offset: offset - length, length, head };
+  });
+  const seal: Seal = { commit: at, holds: toHolds(lines.map(({ head }) => head)) };
+  texts.push(toLine(seal));
+  return { bytes: Buffer.from(texts.join("")), found, seal };
+}

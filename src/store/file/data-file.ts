@@ -1,0 +1,167 @@
+/**
+ * A file of lines, and the handles on many of them: only so many are open at once.
+ *
+ * A file is only ever appended to, or replaced as a whole by one of a higher generation. A handle stays with the file it
+ * was opened on, so what was known of it stays true; whoever opens it anew finds out by its first line.
+ */
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
+import { isMissing } from "./failure.js";
+import type { LogEntry } from "./log-lines.js";
+import { type FileHeader, FORMAT, parseLine, splitLines, toLine } from "./lines.js";
+
+/** A file, as far as it is known. */
+export interface DataFile {
+  readonly name: string;
+  readonly path: string;
+  /** Another one is another file, though it has the same name. */
+  readonly generation: number;
+  /** Where the next line is written. */
+  size: number;
+  /** Bytes of lines that are not true any more. */
+  dead: number;
+  /** The oldest commit here by which something went: it is kept as long as older lines may say otherwise. */
+  oldestGone: number;
+  /** How it stood after its last commit. */
+  last: LogEntry | undefined;
+}
+
+/** The file is not the one that is known. */
+export class FileReplaced extends Error {}
+
+const MAX_OPEN = 128;
+const BLOCK = 1 << 20;
+/** No header is longer. */
+const MAX_HEADER = 1_024;
+
+export class Handles {
+  readonly #open = new Map<DataFile, number>();
+  readonly #inUse = new Map<DataFile, number>();
+
+  /** A handle that stays open while nothing else is awaited. */
+  of(file: DataFile): number {
+    let handle = this.#open.get(file);
+    if (handle === undefined) {
+      handle = openExisting(file);
+      this.#trim();
+    } else this.#open.delete(file);
+    // Last in order: used last.
+    this.#open.set(file, handle);
+    return handle;
+  }
+
+  /** Keeps a handle open meanwhile. */
+  async using<T>(file: DataFile, work: (handle: number) => Promise<T>): Promise<T> {
+    const handle = this.of(file);
+    this.#inUse.set(file, (this.#inUse.get(file) ?? 0) + 1);
+    try {
+      return await work(handle);
+    } finally {
+      const left = (this.#inUse.get(file) ?? 1) - 1;
+      if (left > 0) this.#inUse.set(file, left);
+      else this.#inUse.delete(file);
+    }
+  }
+
+  close(file: DataFile): void {
+    const handle = this.#open.get(file);
+    this.#open.delete(file);
+    if (handle !== undefined) closeSync(handle);
+  }
+
+  closeAll(): void {
+    for (const file of this.#open.keys()) this.close(file);
+  }
+
+  #trim(): void {
+    for (const file of this.#open.keys()) {
+      if (this.#open.size < MAX_OPEN) return;
+      if (!this.#inUse.has(file)) this.close(file);
+    }
+  }
+}
+
+export function newDataFile(name: string, path: string, generation: number): DataFile {
+  return { name, path, generation, size: 0, dead: 0, oldestGone: Number.POSITIVE_INFINITY, last: undefined };
+}
+
+/** The first line of a file. */
+export function headerLine(name: string, generation: number): string {
+  const header: FileHeader = { savepoint: FORMAT, file: name, generation };
+  return toLine(header);
+}
+
+function openExisting(file: DataFile): number {
+  let handle: number;
+  try {
+    handle = openSync(file.path, "r+");
+  } catch (error) {
+    // It was removed because nothing in it was needed any more.
+    if (isMissing(error)) throw new FileReplaced(file.path, { cause: error });
+    throw error;
+  }
+  const header = readHeader(handle);
+  if (header && header.generation !== file.generation) {
+    closeSync(handle);
+    throw new FileReplaced(file.path);
+  }
+  return handle;
+}
+
+/** The first line; `undefined` if it is damaged. */
+export function readHeader(handle: number): FileHeader | undefined {
+  const [first] = splitLines(readBytes(handle, 0, MAX_HEADER), 0);
+  const fields = first?.ends ? parseLine(first.bytes)?.fields : undefined;
+  return fields && "savepoint" in fields ? (fields as unknown as FileHeader) : undefined;
+}
+
+/** Up to `length` bytes: fewer at the end of the file. */
+export function readBytes(handle: number, offset: number, length: number): Buffer {
+  const bytes = Buffer.allocUnsafe(length);
+  let read = 0;
+  while (read < length) {
+    const count = readSync(handle, bytes, read, length - read, offset + read);
+    if (count === 0) break;
+    read += count;
+  }
+  return bytes.subarray(0, read);
+}
+
+/** Writes all of it: a full disk may take a part, and then fails. */
+export function writeBytes(handle: number, bytes: Buffer, offset: number): void {
+  for (let written = 0; written < bytes.length;) {
+    written += writeSync(handle, bytes, written, bytes.length - written, offset + written);
+  }
+}
+
+export function truncate(handle: number, size: number): void {
+  ftruncateSync(handle, size);
+}
+
+export function sizeOf(handle: number): number {
+  return fstatSync(handle).size;
+}
+
+/** The lines from one place to another. The last one may lack its end. */
+export function* readLines(
+  handle: number,
+  from: number,
+  to: number,
+): Generator<{ offset: number; bytes: Buffer; ends: boolean }> {
+  let begun: Buffer[] = [];
+  let offset = from;
+  for (let at = from; at < to;) {
+    const block = readBytes(handle, at, Math.min(BLOCK, to - at));
+    if (block.length === 0) break;
+    for (const line of splitLines(block, at)) {
+      if (!line.ends) {
+        begun.push(line.bytes);
+        continue;
+      }
+      yield { offset, bytes: begun.length > 0 ? Buffer.concat([...begun, line.bytes]) : line.bytes, ends: true };
+      begun = [];
+      offset = line.offset + line.bytes.length + 1;
+    }
+    at += block.length;
+  }
+  if (begun.length > 0) yield { offset, bytes: Buffer.concat(begun), ends: false };
+}

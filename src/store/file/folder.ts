@@ -1,0 +1,91 @@
+/** The folder of a store: what is where in it, and whether it is one. */
+import { mkdirSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { SavepointError } from "../../errors.js";
+import { RECORDS } from "./names.js";
+import { TEMPORARY } from "./replace-file.js";
+
+const EXTENSION = ".jsonl";
+const COMMITS = `commits${EXTENSION}`;
+const TAPES = "tapes";
+const BLOBS = "blobs";
+const LOCK = "lock";
+
+export class Folder {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  get commits(): string {
+    return join(this.path, COMMITS);
+  }
+
+  get lock(): string {
+    return join(this.path, LOCK);
+  }
+
+  get tapes(): string {
+    return join(this.path, TAPES);
+  }
+
+  get blobs(): string {
+    return join(this.path, BLOBS);
+  }
+
+  /** The folder of a file of lines. */
+  folderOf(name: string): string {
+    return name === RECORDS ? this.path : this.tapes;
+  }
+
+  file(name: string): string {
+    return join(this.folderOf(name), `${name}${EXTENSION}`);
+  }
+
+  blob(hash: string): string {
+    return join(this.blobs, hash.slice(0, 2), hash);
+  }
+
+  /** The names of the files of lines that are there. */
+  names(): string[] {
+    const names = readdirSync(this.tapes)
+      .filter((name) => name.endsWith(EXTENSION))
+      .map((name) => name.slice(0, -EXTENSION.length))
+      .sort();
+    return statSync(this.file(RECORDS), { throwIfNoEntry: false }) ? [...names, RECORDS] : names;
+  }
+
+  /** Files that were being written when somebody died. Nobody else writes while they are looked for. */
+  leftovers(): string[] {
+    return [this.path, this.tapes].flatMap((folder) =>
+      readdirSync(folder)
+        .filter((name) => name.endsWith(TEMPORARY))
+        .map((name) => join(folder, name)),
+    );
+  }
+
+  /** The hashes of the blobs that are there, and temporary files beside them. */
+  storedBlobs(): string[] {
+    return readdirSync(this.blobs).flatMap((part) => readdirSync(join(this.blobs, part)));
+  }
+
+  /** Makes what is missing of a store. Refuses a folder in which there is something else, and does not touch it. */
+  prepare(url: string): void {
+    const stat = statSync(this.path, { throwIfNoEntry: false });
+    if (stat && !stat.isDirectory()) throw notAStore(url, "it is a file, and not a folder");
+    if (stat && !this.#isStore()) throw notAStore(url, "there is something else in the folder");
+    for (const folder of [this.tapes, this.blobs, this.lock]) mkdirSync(folder, { recursive: true });
+  }
+
+  #isStore(): boolean {
+    const own = [COMMITS, `${COMMITS}${TEMPORARY}`, `${RECORDS}${EXTENSION}`, TAPES, BLOBS, LOCK];
+    const there = readdirSync(this.path).filter((name) => !name.startsWith("."));
+    // What was there before a crash may be any part of it. People may add notes of their own.
+    return there.length === 0 || there.some((name) => own.includes(name));
+  }
+}
+
+function notAStore(url: string, why: string): SavepointError<"NOT_A_STORE"> {
+  return new SavepointError("NOT_A_STORE", `Cannot open ${url}: ${why}. Give an empty folder, or one that is a store.`);
+}

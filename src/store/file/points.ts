@@ -1,0 +1,11 @@
+/** Where a write can be interrupted. */
+export const WRITE_POINTS = [
+  "locked",
+  "torn",
+  "written",
+  "synced",
+  "logged",
+  "replace:written",
+  "replace:renamed",
+  "compact:logged",
+] as const;

@@ -1,0 +1,343 @@
+/**
+ * `file:`, a folder of plain files that people can read, search and keep under version control.
+ *
+ * Every tape has a file of lines, to which commits are appended: see lines.ts. Many processes may use the folder: one
+ * writes at a time, and each keeps up with what the others have written. Where everything is, every process keeps in
+ * memory; the texts themselves are read when they are asked for, and verified each time.
+ */
+import { resolve } from "node:path";
+import { storeClosed } from "../closed.js";
+import { GroupCommit } from "../group-commit.js";
+import { backgroundReport, busyTimeoutOf, type DiskOptions } from "../options.js";
+import type {
+  Commit,
+  CommitResult,
+  Frame,
+  Freed,
+  ItemRefs,
+  ItemSpan,
+  KeyRange,
+  Store,
+  StoredRanges,
+  StoredRecord,
+  StoreProblem,
+  Unreadable,
+  UnreadableRecord,
+} from "../store.js";
+import { Access } from "./access.js";
+import { Appender } from "./appender.js";
+import { BlobFiles } from "./blob-files.js";
+import type { Entry } from "./catalog.js";
+import { Compactor } from "./compactor.js";
+import { Contents } from "./contents.js";
+import { fileFailure } from "./failure.js";
+import { Folder } from "./folder.js";
+import { FolderLock } from "./lock.js";
+import { fileOfTape, RECORDS } from "./names.js";
+import { LineReader } from "./reader.js";
+import { Writer } from "./writer.js";
+
+/** A file is packed by itself when more than this, and more than half of it, is not true any more. */
+const MUCH_DEAD = 1 << 20;
+
+/** Opens a store in a folder, which is made if it is not there. */
+export async function openFileStore(path: string, options: DiskOptions = {}): Promise<Store> {
+  const url = `file:${path}`;
+  try {
+    const folder = new Folder(resolve(path));
+    folder.prepare(url);
+    const access = new Access(new Contents(folder, url), new FolderLock(folder.lock, url, busyTimeoutOf(options)));
+    await access.exclusive(async () => {});
+    return new FileStore(access, options);
+  } catch (error) {
+    throw fileFailure(error, url, "Opening");
+  }
+}
+
+class FileStore implements Store {
+  readonly url: string;
+  readonly capabilities = { durable: true, shared: true };
+  readonly closedCleanly: boolean;
+  readonly #access: Access;
+  readonly #contents: Contents;
+  readonly #clock: () => number;
+  readonly #soft: boolean;
+  readonly #appender: Appender;
+  readonly #blobs: BlobFiles;
+  readonly #compactor: Compactor;
+  readonly #commits: GroupCommit;
+  readonly #report: (message: string, error: unknown) => void;
+  #packing: Promise<void> | undefined;
+  #wrote = false;
+  #closing: Promise<void> | undefined;
+
+  constructor(access: Access, options: DiskOptions) {
+    const { contents } = access;
+    this.url = contents.url;
+    this.closedCleanly = contents.closedCleanly;
+    this.#access = access;
+    this.#contents = contents;
+    this.#clock = options.now ?? Date.now;
+    this.#soft = options.durability === "process";
+    this.#report = backgroundReport(options);
+    this.#appender = new Appender(access, options);
+    this.#blobs = new BlobFiles(contents);
+    this.#compactor = new Compactor(access, this.#blobs, options);
+    const writer = new Writer(access, this.#appender, this.#blobs, options);
+    this.#commits = new GroupCommit(async (commits) => {
+      this.#wrote = true;
+      const outcomes = await writer.apply(commits);
+      this.#packing ??= this.#packAside();
+      return outcomes;
+    });
+  }
+
+  async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
+    return this.#read((reader) =>
+      keys.map((key) => {
+        const entry = this.#contents.catalog.record(key);
+        return entry && reader.record(key, entry);
+      }),
+    );
+  }
+
+  async list(
+    range: KeyRange,
+    { limit, reverse = false }: { limit: number; reverse?: boolean },
+  ): Promise<(StoredRecord | UnreadableRecord)[]> {
+    return this.#read((reader) => {
+      const found: (StoredRecord | UnreadableRecord)[] = [];
+      const { catalog } = this.#contents;
+      if (limit <= 0) return found;
+      for (const key of catalog.keys(range, reverse)) {
+        found.push(reader.record(key, catalog.record(key) as Entry));
+        if (found.length >= limit) break;
+      }
+      return found;
+    });
+  }
+
+  async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
+    return this.#read((reader) => {
+      const wanted: { tape: string; item: number; entry: Entry | undefined }[] = [];
+      for (const { tape, start, count } of spans) {
+        for (let item = start; item < start + count; item++) {
+          wanted.push({ tape, item, entry: this.#contents.catalog.item(tape, item) });
+        }
+      }
+      return reader.items(wanted);
+    });
+  }
+
+  async blob(hash: string): Promise<Uint8Array | Unreadable> {
+    await this.#read(() => {});
+    try {
+      return await this.#blobs.read(hash);
+    } catch (error) {
+      throw fileFailure(error, this.url, "Reading");
+    }
+  }
+
+  commit(commit: Commit): Promise<CommitResult> {
+    if (this.#closing) return Promise.reject(storeClosed(this.url));
+    return this.#commits.commit(commit);
+  }
+
+  async now(): Promise<number> {
+    this.#checkOpen();
+    return this.#clock();
+  }
+
+  async itemRefs({ tape, start, count }: ItemSpan): Promise<ItemRefs[] | Unreadable> {
+    return this.#read((reader) => {
+      const wanted = this.#contents.catalog
+        .itemsOf(tape)
+        .filter(([item, entry]) => item >= start && item < start + count && (entry.refs || entry.length === 0))
+        .map(([item, entry]) => ({ tape, item, entry }));
+      const found: ItemRefs[] = [];
+      for (const [index, frame] of reader.items(wanted).entries()) {
+        if ("unreadable" in frame) return frame;
+        found.push({ item: wanted[index]?.item as number, refs: frame.refs });
+      }
+      return found;
+    });
+  }
+
+  async tapes(range: KeyRange): Promise<string[]> {
+    return this.#read(() => this.#contents.catalog.tapes(range));
+  }
+
+  async retain(
+    tape: string,
+    live: readonly { start: number; count: number }[],
+    { below, repack = false }: { below: number; repack?: boolean },
+  ): Promise<Freed> {
+    return this.#change("Freeing items in", async () => {
+      const { catalog, files } = this.#contents;
+      const isLive = liveness(live);
+      const dead = catalog.itemsOf(tape).filter(([item]) => item < below && !isLive(item));
+      const freed = { items: dead.length, bytes: dead.reduce((sum, [, entry]) => sum + entry.length, 0) };
+      const name = fileOfTape(tape);
+      if (dead.length > 0) {
+        const at = catalog.lastCommit + 1;
+        const head = { free: tape, spans: toSpans(dead.map(([item]) => item)), at };
+        await this.#appender.group(() => this.#appender.append(name, at, [{ head }]));
+      }
+      const file = files.get(name);
+      if (repack && file && file.dead > 0) await this.#compactor.compactFile(file, 0);
+      return freed;
+    });
+  }
+
+  async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
+    return this.#read(() =>
+      this.#contents.catalog
+        .hashes()
+        .filter((hash) => hash > after)
+        .slice(0, limit),
+    );
+  }
+
+  async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
+    return this.#change("Freeing blobs in", async () => {
+      const { catalog } = this.#contents;
+      const unused = new Set(hashes.filter((hash) => (catalog.blob(hash)?.used ?? Infinity) < unusedSince));
+      const bytes = [...unused].reduce((sum, hash) => sum + (catalog.blob(hash)?.bytes ?? 0), 0);
+      if (unused.size > 0) {
+        const at = catalog.lastCommit + 1;
+        const lines = [...unused].map((drop) => ({ head: { drop, at } }));
+        await this.#appender.group(() => this.#appender.append(RECORDS, at, lines));
+        // Only now that nobody is told any more that they are there.
+        for (const hash of unused) await this.#blobs.remove(hash);
+      }
+      return { items: unused.size, bytes };
+    });
+  }
+
+  async compact(): Promise<void> {
+    this.#checkOpen();
+    this.#wrote = true;
+    try {
+      await this.#compactor.compact();
+    } catch (error) {
+      throw fileFailure(error, this.url, "Compacting");
+    }
+  }
+
+  async bytes(): Promise<number> {
+    return this.#read(() => {
+      const { catalog, files, log } = this.#contents;
+      let bytes = log.size;
+      for (const { size } of files.values()) bytes += size;
+      for (const hash of catalog.hashes()) bytes += catalog.blob(hash)?.bytes ?? 0;
+      return bytes;
+    });
+  }
+
+  async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
+    return this.#read(() => {
+      const { catalog } = this.#contents;
+      let bytes = 0;
+      for (const range of records) for (const key of catalog.keys(range)) bytes += catalog.record(key)?.length ?? 0;
+      for (const range of tapes) {
+        for (const tape of catalog.tapes(range)) for (const [, { length }] of catalog.itemsOf(tape)) bytes += length;
+      }
+      return bytes;
+    });
+  }
+
+  async check(): Promise<StoreProblem[]> {
+    return this.#read(() =>
+      this.#contents.problems.map(({ file, offset, reason }) => ({ place: `${file}.jsonl, byte ${offset}`, reason })),
+    );
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(): Promise<void> {
+    await this.#commits.idle();
+    await this.#packing;
+    await this.#access.idle();
+    try {
+      if (this.#wrote) await this.#access.exclusive(() => this.#sayClosed());
+    } catch (error) {
+      // It stays as it would be after a crash: nothing is lost by it.
+      this.#report("it could not be noted that the store was closed", error);
+    }
+    this.#contents.handles.closeAll();
+  }
+
+  /** So that whoever opens it next knows that nothing was interrupted. */
+  async #sayClosed(): Promise<void> {
+    if (this.#soft) await this.#appender.syncEverything();
+    this.#contents.log.append([{ closed: this.#clock() }], true);
+  }
+
+  /** Packs files of which the larger part is dead, while nobody waits for it. */
+  async #packAside(): Promise<void> {
+    try {
+      for (const file of this.#contents.files.values()) {
+        if (file.dead < MUCH_DEAD || file.dead * 2 < file.size || this.#contents.problems.length > 0) continue;
+        await this.#access.exclusive(async () => {
+          if (this.#contents.files.get(file.name) === file) await this.#compactor.compactFile(file, 0);
+        });
+      }
+    } catch (error) {
+      this.#report("a file could not be packed, and stays as it is", error);
+    } finally {
+      this.#packing = undefined;
+    }
+  }
+
+  async #change<T>(what: string, work: () => Promise<T>): Promise<T> {
+    this.#checkOpen();
+    this.#wrote = true;
+    try {
+      return await this.#access.exclusive(work);
+    } catch (error) {
+      throw fileFailure(error, this.url, what);
+    }
+  }
+
+  async #read<T>(work: (reader: LineReader) => T): Promise<T> {
+    this.#checkOpen();
+    try {
+      return await this.#access.read((last) => work(new LineReader(this.#contents.handles, last)));
+    } catch (error) {
+      throw fileFailure(error, this.url, "Reading");
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#closing) throw storeClosed(this.url);
+  }
+}
+
+function liveness(live: readonly { start: number; count: number }[]): (item: number) => boolean {
+  const spans = [...live].sort((a, b) => a.start - b.start);
+  let at = 0;
+  let end = -1;
+  // Items are asked for in order.
+  return (item) => {
+    for (let span = spans[at]; span && span.start <= item; span = spans[++at])
+      end = Math.max(end, span.start + span.count);
+    return item < end;
+  };
+}
+
+function toSpans(items: readonly number[]): [first: number, count: number][] {
+  const spans: [number, number][] = [];
+  for (const item of items) {
+    const last = spans.at(-1);
+    if (last && last[0] + last[1] === item) last[1]++;
+    else spans.push([item, 1]);
+  }
+  return spans;
+}
