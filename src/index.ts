@@ -66,6 +66,10 @@ export {
 } from "./model/message.js";
 export { describeMessage, type MessageDescription } from "./model/message-text.js";
 export type { AgentMigrations, Migration } from "./model/migrations.js";
+export { Bundle } from "./model/bundle/export.js";
+export type { BundleHole, BundleProgress, BundleSummary, ExportOptions, ExportTarget } from "./model/bundle/export.js";
+export type { BundleKind } from "./model/bundle/format.js";
+export type { BundleSource, ImportOptions, ImportResult } from "./model/bundle/import.js";
 export type { KeptCheckpoint, PrunedCheckpoint, PruneOptions, PruneResult, PruneTarget } from "./model/prune.js";
 export type { AutoPolicy } from "./model/records.js";
 export type { KeepReason, RetentionOptions } from "./model/retention.js";

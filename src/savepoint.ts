@@ -4,6 +4,8 @@ import { AgentCheckpoints } from "./model/agent-checkpoints.js";
 import { Agents } from "./model/agents.js";
 import { AutoCheckpoints } from "./model/auto-checkpoints.js";
 import { Checkpoints } from "./model/checkpoints.js";
+import { type Bundle, exportBundle, type ExportOptions, type ExportTarget } from "./model/bundle/export.js";
+import { type BundleSource, importBundle, type ImportOptions, type ImportResult } from "./model/bundle/import.js";
 import { collectGarbage, type CollectReport } from "./model/collect.js";
 import type { Context } from "./model/context.js";
 import { ConversationWriter } from "./model/conversation-writer.js";
@@ -307,6 +309,27 @@ export class Savepoint implements AsyncDisposable {
     if (agent !== undefined && !kept.dryRun) await this.autoCheckpoints.beforeOperation(agent, "prune");
     const target = { ...(session !== undefined && { session }), ...(agent !== undefined && { agent }) };
     return prune(context, target, kept, (sessionId) => this.#host.cursors.resetSession(sessionId));
+  }
+
+  /**
+   * Exports a checkpoint, a session, an agent with its conversations and sessions, or everything, as one stream with
+   * checksums that any other store can import. It may be saved meanwhile.
+   *
+   * @example
+   * await sp.export({ session: "order-88" }).save("order-88.savepoint");
+   * const bytes = await sp.export({}).bytes();
+   */
+  export(target: ExportTarget = {}, options: ExportOptions = {}): Bundle {
+    return exportBundle(this.#open(), target, options);
+  }
+
+  /**
+   * Takes in what was exported, from any store: ids, parents and branches stay what they are. A bundle that was changed is
+   * `DAMAGED`, and nothing of the section that was changed is taken. An import that was interrupted goes on when the same
+   * bundle is given again.
+   */
+  async import(source: BundleSource, options: ImportOptions = {}): Promise<ImportResult> {
+    return importBundle(this.#open(), source, options);
   }
 
   /** Frees what no checkpoint reaches any more, packs the rest and gives the space back. Safe while others save. */

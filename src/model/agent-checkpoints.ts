@@ -1,6 +1,5 @@
 /** Checkpoints of whole agents: taking them, and reading them. */
-import { shadowToValue } from "../state/value.js";
-import { AgentLine, type FoundAgent, type LineState, toAgentInfo, toLineMetadata } from "./agent-line.js";
+import { AgentLine, type FoundAgent, type LineState, toAgentInfo, toLineMetadata, toLineState } from "./agent-line.js";
 import { toAgent } from "./agents.js";
 import { checkRecord } from "./arguments.js";
 import type { AgentCheckpoint, AgentCheckpointInfo, CheckpointInfo, CheckpointKind } from "./checkpoint.js";
@@ -121,7 +120,7 @@ function isSameEntries(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, st
 /** The state of a row of an agent's line, as it is stored. */
 export async function readLineState(reader: SessionReader, number: number, row: Row): Promise<LineState> {
   const shadow = await loadShadow(reader, number, row);
-  return shadowToValue(shadow, reader.context.registry) as LineState;
+  return toLineState(shadow, reader, agentOfLine(reader.sessionId) ?? "");
 }
 
 /** An agent as a row has it. */

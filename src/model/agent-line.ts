@@ -13,6 +13,7 @@ import type { Context } from "./context.js";
 import type { Cursors } from "./cursors.js";
 import { agentLine } from "./keys.js";
 import { findWhole } from "./latest.js";
+import { moveEntries, readMoves } from "./moved-numbers.js";
 import { migrateIfDeclared, type MigrationPlan, tooOld } from "./migrations.js";
 import { decodeMetadata, MAIN, type Row } from "./records.js";
 import { type TakenOptions, takeOptions } from "./save-options.js";
@@ -20,6 +21,7 @@ import type { SavedAgentInfo, TakenAgent } from "./saved-agent.js";
 import type { CommitParts } from "./session-commit.js";
 import { describeSession } from "./session-errors.js";
 import { type Heads, SessionReader } from "./session-reader.js";
+import type { Shadow } from "../state/shadow.js";
 import { shadowToValue } from "../state/value.js";
 
 /** The state of an agent's line. */
@@ -101,14 +103,13 @@ export class AgentLine {
   }
 
   async #find(cursor: BranchCursor): Promise<FoundAgent | undefined> {
-    const { registry } = this.reader.context;
     let head: Row | undefined;
     const found = await findWhole(this.reader, cursor, ({ branch }) => (head = branch?.record.head));
     if (!found) return undefined;
     const { info, shadow, skipped } = found;
     const row = head?.seq === info.seq ? head : await this.#row(info);
     const metadata = toLineMetadata(row, this.reader);
-    const state = shadowToValue(shadow, registry) as LineState;
+    const state = await toLineState(shadow, this.reader, this.id);
     const version = Math.max(metadata.agent.version, head ? toLineMetadata(head, this.reader).agent.version : 0);
     return { info: toAgentInfo(this.id, row, metadata), metadata, state, row, headId: head?.id, version, skipped };
   }
@@ -211,8 +212,14 @@ export function toAgentInfo(id: string, row: Row, { agent }: LineMetadata): Save
   return { id, name, type, capabilities, metadata, createdAt, modifiedAt: row.createdAt, version };
 }
 
+/** The state of an agent's line, with the numbers that conversations have here. */
+export async function toLineState(shadow: Shadow, { context }: SessionReader, agent: string): Promise<LineState> {
+  const state = shadowToValue(shadow, context.registry) as LineState;
+  return { ...state, conversations: moveEntries(state.conversations, await readMoves(context, agent)) };
+}
+
 /** The part of an agent that its state has. */
-export function toLineState(taken: TakenAgent, conversations: LineState["conversations"]): LineState {
+export function newLineState(taken: TakenAgent, conversations: LineState["conversations"]): LineState {
   const { systemPrompt, config, state } = taken;
   return { ...(systemPrompt !== undefined && { systemPrompt }), config, state, conversations };
 }

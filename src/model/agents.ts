@@ -1,7 +1,14 @@
 /** The agents of a store. */
 import { SavepointError } from "../errors.js";
 import { scan, scanPages } from "../store/scan.js";
-import { AgentLine, type FoundAgent, type LineChange, toAgentInfo, toLineMetadata, toLineState } from "./agent-line.js";
+import {
+  AgentLine,
+  type FoundAgent,
+  type LineChange,
+  toAgentInfo,
+  newLineState,
+  toLineMetadata,
+} from "./agent-line.js";
 import { checkCount } from "./arguments.js";
 import type { Context } from "./context.js";
 import { listedConversation } from "./conversation-commit.js";
@@ -138,7 +145,7 @@ export class Agents {
       saved = { id, ...agent, modifiedAt: 0 };
       const schema = line.schemaAfter(found?.metadata.agent.schema ?? 0);
       return {
-        state: toLineState(taken, found?.state.conversations ?? new Map()),
+        state: newLineState(taken, found?.state.conversations ?? new Map()),
         metadata: { agent: { ...agent, schema }, own: {} },
         options: { kind: "automatic" },
         shown: false,

@@ -9,11 +9,9 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
 import type { Unreadable } from "../state/decode.js";
 import { parseRefs, type Piece } from "../state/refs.js";
-import type { Shadow } from "../state/shadow.js";
-import { shadowToValue } from "../state/value.js";
 import { scan } from "../store/scan.js";
 import { type KeyRange, prefixRange } from "../store/store.js";
-import type { LineState } from "./agent-line.js";
+import { type LineState, toLineState } from "./agent-line.js";
 import type { Context } from "./context.js";
 import { decodeEntry, piecesOfEntry } from "./conversation-entry.js";
 import { readConversations } from "./conversation-reader.js";
@@ -79,13 +77,7 @@ export async function collectConversations(
 ): Promise<{ items: number; bytes: number } | undefined> {
   const { store } = context;
   const live = new Map<number, Intervals>();
-  const mark = (pieces: readonly Piece[]): void => {
-    for (const { tape, start, count } of pieces) {
-      const intervals = live.get(tape) ?? new Intervals();
-      live.set(tape, intervals);
-      intervals.add(start, count);
-    }
-  };
+  const mark = marker(live);
   const counters = await markConversations(context, agent, mark);
   const gone: number[] = [];
   for await (const { key } of scan(store, goneConversationsOf(agent))) gone.push(lastNumberOf(key));
@@ -115,21 +107,49 @@ export async function collectConversations(
   return freed;
 }
 
+/** What the conversations of an agent and its checkpoints have, by the numbers of conversations. What is damaged is left out. */
+export async function liveMessages(context: Context, agent: string): Promise<Map<number, Intervals>> {
+  const live = new Map<number, Intervals>();
+  const mark = marker(live);
+  await markConversations(context, agent, mark, () => {});
+  await new CheckpointMarks(context, agent, mark, () => {}).markNew();
+  return live;
+}
+
+function marker(live: Map<number, Intervals>): (pieces: readonly Piece[]) => void {
+  return (pieces) => {
+    for (const { tape, start, count } of pieces) {
+      const intervals = live.get(tape) ?? new Intervals();
+      live.set(tape, intervals);
+      intervals.add(start, count);
+    }
+  };
+}
+
+/** Nothing may be freed where something cannot be read. */
+function unmarkable(damage: Unreadable): never {
+  throw new Unmarkable(damage);
+}
+
 /** Marks the messages of all conversations of an agent; returns how many items their tapes had, by number. */
 async function markConversations(
   context: Context,
   agent: string,
   mark: (pieces: readonly Piece[]) => void,
+  onDamage: (damage: Unreadable) => void = unmarkable,
 ): Promise<Map<number, number>> {
   const ids: string[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
-    if (!("value" in record)) throw new Unmarkable(record);
-    ids.push(listedConversation(record.value).id);
+    if ("value" in record) ids.push(listedConversation(record.value).id);
+    else onDamage(record);
   }
   const counters = new Map<number, number>();
   for (const conversation of await readConversations(context, ids)) {
     if (!conversation) continue;
-    if ("unreadable" in conversation) throw new Unmarkable(conversation);
+    if ("unreadable" in conversation) {
+      onDamage(conversation);
+      continue;
+    }
     mark(piecesOf(conversation.record, conversation.items));
     counters.set(conversation.record.number, conversation.items);
   }
@@ -141,12 +161,19 @@ class CheckpointMarks {
   readonly #reader: SessionReader;
   readonly #agent: string;
   readonly #mark: (pieces: readonly Piece[]) => void;
+  readonly #onDamage: (damage: Unreadable) => void;
   /** Most conversations are the same in most checkpoints. */
   readonly #seen = new Set<string>();
   #number: number | undefined;
   #nextSeq = 0;
 
-  constructor(context: Context, agent: string, mark: (pieces: readonly Piece[]) => void) {
+  constructor(
+    context: Context,
+    agent: string,
+    mark: (pieces: readonly Piece[]) => void,
+    onDamage: (damage: Unreadable) => void = unmarkable,
+  ) {
+    this.#onDamage = onDamage;
     this.#reader = new SessionReader(context, agentLine(agent));
     this.#agent = agent;
     this.#mark = mark;
@@ -168,18 +195,22 @@ class CheckpointMarks {
     this.#nextSeq = nextSeq;
     if (number === undefined) return;
     for await (const row of this.#reader.allRows(number, false, from)) {
-      if ("unreadable" in row) throw new Unmarkable(row);
+      if ("unreadable" in row) {
+        this.#onDamage(row);
+        continue;
+      }
       const shadow = await loadShadow(this.#reader, number, row).catch((error: unknown) => {
         // Deleted meanwhile: what it had, nobody needs for its sake.
         if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
-        throw error;
+        if (!isSavepointError(error, "DAMAGED")) throw error;
+        this.#onDamage({ unreadable: error.message });
+        return undefined;
       });
-      if (shadow !== undefined) this.#markRow(shadow);
+      if (shadow !== undefined) this.#markRow(await toLineState(shadow, this.#reader, this.#agent));
     }
   }
 
-  #markRow(shadow: Shadow): void {
-    const { conversations } = shadowToValue(shadow, this.#reader.context.registry) as LineState;
+  #markRow({ conversations }: LineState): void {
     for (const entry of conversations.values()) {
       if (!this.#seen.has(entry)) this.#mark(piecesOfEntry(decodeEntry(entry, this.#agent)));
       this.#seen.add(entry);

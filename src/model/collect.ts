@@ -10,15 +10,14 @@
  * Where anything that may point at something cannot be read, nothing is freed.
  */
 import { isSavepointError } from "../errors.js";
-import { formatRefs, parseRefs } from "../state/refs.js";
+import { formatRefs } from "../state/refs.js";
 import { scan } from "../store/scan.js";
 import { freeAllRemains } from "./clear.js";
 import { agentsWithConversations, collectConversations, Unmarkable } from "./collect-conversations.js";
 import type { Context } from "./context.js";
-import { Intervals } from "./intervals.js";
-import { agentLine, ALL_NUMBERS, decodeNumbers, journalKey, rowsOf, tapeName, tapesOf } from "./keys.js";
+import { agentLine, ALL_NUMBERS, decodeNumbers, rowsOf, tapeName, tapesOf } from "./keys.js";
+import { Marks, readJournals } from "./marks.js";
 import { decodeRow } from "./records.js";
-import { decodeJournal, type JournalRecord } from "./run-records.js";
 import { SessionReader } from "./session-reader.js";
 
 /** What a collection has freed. */
@@ -139,57 +138,6 @@ export async function collectSession(
     freed.bytes += result.bytes;
   }
   return freed;
-}
-
-/** What the runs of a session have recorded since their last boundaries. */
-async function readJournals(reader: SessionReader): Promise<JournalRecord[]> {
-  const branches: string[] = [];
-  for await (const { record } of reader.branches()) branches.push(record.name);
-  const records = await reader.context.store.get(branches.map((branch) => journalKey(reader.sessionId, branch)));
-  return records.flatMap((record) => {
-    if (!record) return [];
-    if (!("value" in record)) throw new Unmarkable(record);
-    return [decodeJournal(record.value)];
-  });
-}
-
-/** What is reachable so far. */
-class Marks {
-  readonly #live = new Map<string, Intervals>();
-
-  constructor(
-    readonly reader: SessionReader,
-    readonly number: number,
-    readonly blobs: Set<string>,
-  ) {}
-
-  live(tape: string): { start: number; count: number }[] {
-    return this.#live.get(tape)?.spans() ?? [];
-  }
-
-  /** Marks what a frame points at, and what that points at in turn. */
-  async frame(refs: string, tape: number): Promise<void> {
-    const frames = [{ refs, tape }];
-    for (let frame = frames.pop(); frame; frame = frames.pop()) {
-      for (const ref of parseRefs(frame.refs, frame.tape)) {
-        if ("blob" in ref) this.blobs.add(ref.blob);
-        else for (const piece of ref.pieces) frames.push(...(await this.#piece(piece)));
-      }
-    }
-  }
-
-  async #piece(piece: { tape: number; start: number; count: number }): Promise<{ refs: string; tape: number }[]> {
-    const tape = tapeName(this.number, piece.tape);
-    const live = this.#live.get(tape) ?? new Intervals();
-    this.#live.set(tape, live);
-    const found: { refs: string; tape: number }[] = [];
-    for (const span of live.add(piece.start, piece.count)) {
-      const refs = await this.reader.context.store.itemRefs({ tape, ...span });
-      if ("unreadable" in refs) throw new Unmarkable(refs);
-      for (const item of refs) found.push({ refs: item.refs, tape: piece.tape });
-    }
-    return found;
-  }
 }
 
 async function dropBlobs(

@@ -31,6 +31,8 @@
  * | `c⇥<conversation>⇥t<number>` | its title, where that is taken from a message   |
  * | `k<number>`                 | the id of the conversation with that number      |
  * | `k⇥<agent>⇥<number>`        | the same, of one agent; and whether it is archived |
+ * | `m⇥<agent>`                 | by how much numbers have moved that its checkpoints name: it came from another store |
+ * | `v⇥<bundle>`                | a bundle that is being imported: by how much its numbers move |
  * | `y⇥<agent>⇥<number>`        | a deleted conversation that checkpoints of the agent may still need |
  * | `x<number>`                 | a deleted session or conversation whose remains are to be freed |
  * | `z<number><seq>`            | a checkpoint's row: last, where a tree grows best |
@@ -108,6 +110,9 @@ export const lastNumberOf = (key: string): number =>
   decodeNumbers(key.slice(key.lastIndexOf("\t") + 1), 1).numbers[0] as number;
 /** The tape of a conversation's messages. */
 export const messageTape = (number: number): string => tapeName(number, 0);
+
+export const movedNumbersKey = (agent: string): string => `m\t${agent}`;
+export const importKey = (bundle: string): string => `v\t${bundle}`;
 
 export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;
 /** Rows with a seq from `from` (included) to `to` (excluded). */

@@ -30,6 +30,13 @@ export function encodeMessages(messages: readonly unknown[], time: number, regis
   return { frames, blobs };
 }
 
+/** The item of a message that moves to another place, and keeps its id. */
+export function moveMessage(frame: Frame, from: Place): Frame {
+  const [time, message, id] = JSON.parse(frame.json) as [number, unknown, string?];
+  if (id !== undefined || describeMessage(message)?.id !== undefined) return frame;
+  return { ...frame, json: `${frame.json.slice(0, -1)},${JSON.stringify(idOfMessage(time, from))}]` };
+}
+
 /** The message in an item, with what is known of it. Its bytes are not read: see {@link decodeWithBytes}. */
 export function decodeMessage(frame: Frame, place: Place, registry: ClassRegistry): ConversationEntry<unknown> {
   return toEntry(JSON.parse(frame.json) as Shadow, place, registry);
@@ -52,8 +59,9 @@ export async function decodeWithBytes(
 }
 
 function toEntry(stored: Shadow, place: Place, registry: ClassRegistry): ConversationEntry<unknown> {
-  const [time, message] = shadowToValue(stored, registry) as [number, unknown];
-  return placeEntry(describeUnplaced(message, time), time, place);
+  const [time, message, id] = shadowToValue(stored, registry) as [number, unknown, string?];
+  const entry = describeUnplaced(message, time);
+  return placeEntry(id === undefined ? entry : { ...entry, id }, time, place);
 }
 
 /** What a message says of itself, before it has a place. */

@@ -89,3 +89,11 @@ export function notTheHead(sessionId: string, branch: string, parent: string): S
     `${parent} is not the head of branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)}. Fork it, or save without naming a parent.`,
   );
 }
+
+export function sessionNotFound(sessionId: string): SavepointError<"SESSION_NOT_FOUND"> {
+  return new SavepointError("SESSION_NOT_FOUND", `There is no ${describeSession(sessionId)}.`);
+}
+
+export function unknownCheckpoint(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
+  return new SavepointError("CHECKPOINT_NOT_FOUND", `There is no checkpoint ${JSON.stringify(id)} in this store.`);
+}

@@ -11,7 +11,7 @@ import { type DataFile, headerLine, newDataFile, truncate, writeBytes } from "./
 import { fileFailure } from "./failure.js";
 import { type Head, type Seal, toHolds, toLine, toValueLine } from "./lines.js";
 import type { LogEntry } from "./log-lines.js";
-import { syncFolder } from "./replace-file.js";
+import { syncFolder } from "../replace-file.js";
 
 /** A line that is to be written. */
 export interface NewLine {

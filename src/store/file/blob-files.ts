@@ -6,7 +6,7 @@ import { hashBytes } from "../../state/clone.js";
 import type { Unreadable } from "../store.js";
 import type { Contents } from "./contents.js";
 import { isMissing } from "./failure.js";
-import { replaceFile, syncFolder, TEMPORARY } from "./replace-file.js";
+import { replaceFile, syncFolder, TEMPORARY } from "../replace-file.js";
 
 /** A file that no commit names may be about to be named by one. */
 const AGE = 3_600_000;

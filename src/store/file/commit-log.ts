@@ -11,7 +11,7 @@ import { headerLine, readBytes, writeBytes } from "./data-file.js";
 import { isMissing } from "./failure.js";
 import { FORMAT, parseLine, splitLines, toLine } from "./lines.js";
 import type { LogLine } from "./log-lines.js";
-import { replaceFile } from "./replace-file.js";
+import { replaceFile } from "../replace-file.js";
 
 export interface ReadLog {
   /** The version that wrote it. */

@@ -12,7 +12,7 @@ import type { Found } from "./catalog.js";
 import { type DataFile, headerLine, newDataFile, readLines } from "./data-file.js";
 import { type Head, parseLine, type Seal, singleHeads, toHolds, toLine } from "./lines.js";
 import type { LogEntry } from "./log-lines.js";
-import { replaceFile, syncFolder } from "./replace-file.js";
+import { replaceFile, syncFolder } from "../replace-file.js";
 
 /** Lines, and bytes, that share a last line. */
 const CHUNK_LINES = 64;

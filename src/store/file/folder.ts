@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { RECORDS } from "./names.js";
-import { TEMPORARY } from "./replace-file.js";
+import { TEMPORARY } from "../replace-file.js";
 
 const EXTENSION = ".jsonl";
 const COMMITS = `commits${EXTENSION}`;

@@ -7,14 +7,14 @@ export const TEMPORARY = ".tmp";
 
 export async function replaceFile(
   path: string,
-  parts: Iterable<Buffer>,
+  parts: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
   probe: (point: string) => void = () => {},
 ): Promise<void> {
   const temporary = `${path}${TEMPORARY}`;
   try {
     const file = await open(temporary, "w");
     try {
-      for (const part of parts) await file.writeFile(part);
+      for await (const part of parts) await file.writeFile(part);
       await file.sync();
     } finally {
       await file.close();

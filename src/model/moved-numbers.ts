@@ -1,0 +1,39 @@
+/**
+ * Numbers of conversations that came with an agent from another store, where they had others.
+ *
+ * Checkpoints of the agent name conversations by number, in states that are never written again; so the store remembers by
+ * how much numbers have moved. Those that are given here are higher than all that came, so there is no doubt which are meant.
+ */
+import { decodeConversation, encodeConversation } from "./conversation-records.js";
+import type { Context } from "./context.js";
+import { movedNumbersKey } from "./keys.js";
+import { SavepointError } from "../errors.js";
+
+/** Numbers up to `upTo` are to be read as so much higher; the first that fits counts. */
+export type Moves = readonly { readonly upTo: number; readonly by: number }[];
+
+export async function readMoves({ store }: Context, agent: string): Promise<Moves> {
+  const [record] = await store.get([movedNumbersKey(agent)]);
+  if (!record) return [];
+  if ("value" in record) return JSON.parse(record.value) as Moves;
+  throw new SavepointError(
+    "DAMAGED",
+    `The checkpoints of agent ${JSON.stringify(agent)} cannot be read: ${record.unreadable}. Repair the store from a backup.`,
+  );
+}
+
+export function movedNumber(moves: Moves, number: number): number {
+  return number + (moves.find(({ upTo }) => number <= upTo)?.by ?? 0);
+}
+
+/** What a checkpoint has of its conversations, with the numbers that they have here. */
+export function moveEntries(entries: ReadonlyMap<string, string>, moves: Moves): ReadonlyMap<string, string> {
+  return moves.length === 0 ? entries : new Map([...entries].map(([id, text]) => [id, moveEntry(text, moves)]));
+}
+
+function moveEntry(text: string, moves: Moves): string {
+  const [record = "", last = "", title = "", order = ""] = text.split("\n");
+  const entered = decodeConversation(record);
+  const base = entered.base.map((piece) => ({ ...piece, tape: movedNumber(moves, piece.tape) }));
+  return [encodeConversation({ ...entered, base }), last, title, movedNumber(moves, Number(order))].join("\n");
+}
