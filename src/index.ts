@@ -66,6 +66,8 @@ export {
 } from "./model/message.js";
 export { describeMessage, type MessageDescription } from "./model/message-text.js";
 export type { AgentMigrations, Migration } from "./model/migrations.js";
+export type { VerifyProblem } from "./model/verify/findings.js";
+export type { VerifyCounts, VerifyOptions, VerifyReport } from "./model/verify/verify.js";
 export { Bundle } from "./model/bundle/export.js";
 export type { BundleHole, BundleProgress, BundleSummary, ExportOptions, ExportTarget } from "./model/bundle/export.js";
 export type { BundleKind } from "./model/bundle/format.js";

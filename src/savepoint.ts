@@ -24,6 +24,7 @@ import type { SessionOptions } from "./model/session-options.js";
 import { SessionReader } from "./model/session-reader.js";
 import { Sessions } from "./model/sessions.js";
 import { readStats, type Stats } from "./model/stats.js";
+import { verify, type VerifyOptions, type VerifyReport } from "./model/verify/verify.js";
 import type { Agent } from "./run/agent.js";
 import type { RunHandle } from "./run/handle.js";
 import type { RunResult } from "./run/result.js";
@@ -330,6 +331,17 @@ export class Savepoint implements AsyncDisposable {
    */
   async import(source: BundleSource, options: ImportOptions = {}): Promise<ImportResult> {
     return importBundle(this.#open(), source, options);
+  }
+
+  /**
+   * Looks whether everything that was saved is there, and whole; of the whole store, or of a part of it, or a bundle.
+   * Nothing is changed. It may be saved meanwhile.
+   *
+   * @example
+   * const { ok, problems } = await sp.verify({ deep: true });
+   */
+  async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
+    return verify(this.#open(), options);
   }
 
   /** Frees what no checkpoint reaches any more, packs the rest and gives the space back. Safe while others save. */

@@ -145,6 +145,15 @@ class MemoryStore implements Store {
     return { items: freed, bytes };
   }
 
+  async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
+    this.#check();
+    const known = getOrAdd(this.#tapes, tape, () => new Map<number, Frame>());
+    const missing = [...items].filter(([item]) => !known.has(item));
+    for (const [item, frame] of missing) known.set(item, frame);
+    if (known.size === 0) this.#tapes.delete(tape);
+    return missing.length;
+  }
+
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
     this.#check();
     return [...this.#blobs.keys()]

@@ -215,8 +215,14 @@ export interface Store extends AsyncDisposable {
   readonly texts?: TextIndex;
 
   /**
-   * What is wrong with how things are stored, beyond what reading each record, item and blob shows: one text for each
-   * place. A store that cannot tell more leaves it out.
+   * Puts items in the place of those of a tape that are damaged or missing. Those that can be read are left as they are.
+   * Returns how many were put.
+   */
+  heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number>;
+
+  /**
+   * What is wrong with how things are stored, beyond what reading each record, item and blob shows. A store that cannot
+   * tell more leaves it out.
    */
   check?(): Promise<StoreProblem[]>;
 

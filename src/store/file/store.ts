@@ -189,6 +189,23 @@ class FileStore implements Store {
     });
   }
 
+  async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
+    return this.#change("Healing items in", async () => {
+      const { catalog, handles } = this.#contents;
+      const wanted = [...items.keys()].map((item) => ({ tape, item, entry: catalog.item(tape, item) }));
+      const found = new LineReader(handles, true).items(wanted);
+      const at = catalog.lastCommit + 1;
+      const lines = wanted
+        .filter((_, index) => "unreadable" in (found[index] as Frame | Unreadable))
+        .map(({ item }) => {
+          const { json, refs } = items.get(item) as Frame;
+          return { head: { item, tape, at, ...(refs !== "" && { refs }) }, value: json };
+        });
+      if (lines.length > 0) await this.#appender.group(() => this.#appender.append(fileOfTape(tape), at, lines));
+      return lines.length;
+    });
+  }
+
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
     return this.#read(() =>
       this.#contents.catalog

@@ -23,12 +23,14 @@ import type {
   Store,
   StoredRanges,
   StoredRecord,
+  StoreProblem,
   Unreadable,
   UnreadableRecord,
 } from "../store.js";
 import { readBlob } from "./blob-codec.js";
 import { Connection } from "./connection.js";
 import { driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
+import { healItems } from "./heal.js";
 import { isBusy, sqliteFailure } from "./failure.js";
 import { backgroundReport, busyTimeoutOf } from "../options.js";
 import type { SqliteOptions, SqliteTarget } from "./options.js";
@@ -266,6 +268,21 @@ class SqliteStore implements Store {
     this.#checkOpen();
     await this.#fold();
     return this.#sealer.retain(tape, live, options);
+  }
+
+  async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
+    this.#checkOpen();
+    await this.#fold();
+    return this.#connection.transaction("Healing items in", () => healItems(this.#connection, tape, items));
+  }
+
+  async check(): Promise<StoreProblem[]> {
+    return this.#readNow(() =>
+      this.#connection
+        .rows<{ quick_check: string }>("PRAGMA quick_check(100)")
+        .filter(({ quick_check: said }) => said !== "ok")
+        .map(({ quick_check: said }) => ({ place: "the database", reason: said })),
+    );
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {

@@ -86,6 +86,7 @@ function uses(store: Store): Record<string, () => Promise<unknown>> {
     itemRefs: () => store.itemRefs({ tape: "t", start: 0, count: 1 }),
     tapes: () => store.tapes(EVERYTHING),
     retain: () => store.retain("t", [], { below: 1 }),
+    heal: () => store.heal("t", new Map()),
     blobs: () => store.blobs({ after: "", limit: 1 }),
     dropBlobs: () => store.dropBlobs([], { unusedSince: 0 }),
     compact: () => store.compact(),

@@ -94,6 +94,24 @@ export function corruptionSpec(suite: Suite): void {
         await assertOthersReadable(store);
       });
 
+      suite.testDamage(`an item that is healed: ${how}`, async ({ store, damage }) => {
+        await fill(store);
+        await damage({ kind: "item", tape: "t", item: 1 }, how);
+        await rejectsWith("CONFLICT", store.commit({ items: [{ tape: "t", first: 2, items: [VICTIM] }] }));
+        const healing = new Map([
+          [0, frame("wrong")],
+          [1, VICTIM],
+        ]);
+        assert.equal(await store.heal("t", healing), 1);
+        assert.equal(await store.heal("t", healing), 0);
+        for (const when of ["before", "after"]) {
+          if (when === "after") await store.compact();
+          await assertItems(store, { tape: "t", start: 0, count: 3 }, [frame(0), VICTIM, frame(2)]);
+          assert.deepEqual(await store.itemRefs({ tape: "t", start: 0, count: 3 }), [{ item: 1, refs: VICTIM.refs }]);
+        }
+        await assertOthersReadable(store);
+      });
+
       suite.testDamage(`a blob: ${how}`, async ({ store, damage }) => {
         await fill(store);
         await damage({ kind: "blob", hash: BLOB.hash }, how);

@@ -1,0 +1,135 @@
+/** Looks at one session: whether its records fit together, and, closely, whether its states can be read. */
+import { isSavepointError } from "../../errors.js";
+import { Unmarkable } from "../collect-conversations.js";
+import { agentOfLine, branchKey, sessionKey, tapeName } from "../keys.js";
+import { Marks, readJournals } from "../marks.js";
+import { formatRefs } from "../../state/refs.js";
+import { type BranchRecord, MAIN, type Row } from "../records.js";
+import type { SessionReader } from "../session-reader.js";
+import type { Finding } from "./findings.js";
+import { readAll, type Survey } from "./look.js";
+
+/** @param blobs gets the hashes of all bytes that its states have */
+export async function* surveySession(
+  reader: SessionReader,
+  number: number,
+  options: Survey,
+  blobs: Set<string>,
+): AsyncGenerator<Finding> {
+  const rows: Row[] = [];
+  const seqs = new Set<number>();
+  for await (const row of reader.allRows(number, false)) {
+    seqs.add(row.seq);
+    if (!("unreadable" in row)) rows.push(row);
+  }
+  const branches = await readBranches(reader);
+  yield* structure(reader, number, rows, seqs, branches);
+
+  const seen = options.sample >= 1 ? rows : rows.filter(() => options.random() < options.sample);
+  options.counts.checkpoints += seen.length;
+  const findings: Finding[] = [];
+  const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
+    findings.push(problem(reader, "item", "what items point at", unreadable));
+  });
+  await markHeads(reader, number, branches, marks);
+  for (const { skeleton, tape } of seen) await marks.frame(skeleton.refs, tape);
+  if (options.deep) {
+    for (const [tape, spans] of marks.tapes()) {
+      const name = tapeName(number, tape);
+      for (const span of spans) {
+        for await (const { item, reason } of readAll(reader.context, { tape: name, ...span }, options, blobs)) {
+          const checkpoints = await affected(reader, number, rows, tape, item);
+          const found = problem(reader, "item", `item ${item} of tape ${tape}`, reason);
+          findings.push({ ...found, checkpoints, at: { tape: name, item } });
+        }
+      }
+    }
+  }
+  yield* findings;
+}
+
+async function* structure(
+  reader: SessionReader,
+  number: number,
+  rows: readonly Row[],
+  seqs: ReadonlySet<number>,
+  branches: readonly BranchRecord[],
+): AsyncGenerator<Finding> {
+  const { store } = reader.context;
+  const [own, main] = await store.get([sessionKey(reader.sessionId), branchKey(reader.sessionId, MAIN)]);
+  // What was deleted since it was listed is not damaged.
+  const isThere = rows.length > 0 && (await reader.row(number, rows[0]?.seq ?? 0)) !== undefined;
+  if (!own && isThere) yield missing(reader, sessionKey(reader.sessionId), "its record is missing");
+  if (!main && isThere) yield missing(reader, branchKey(reader.sessionId, MAIN), "its branch main is missing");
+  for (const { name, head, hidden } of branches) {
+    if (!head || hidden || seqs.has(head.seq)) continue;
+    yield problem(reader, "structure", `branch ${name}`, `its newest checkpoint, #${head.seq}, is missing`);
+  }
+  for (const { id, seq, parent } of rows) {
+    if (parent === undefined || seqs.has(parent) || branches.some(({ head }) => head?.seq === parent)) continue;
+    const place = `checkpoint #${seq}`;
+    yield { ...problem(reader, "structure", place, `its parent, #${parent}, is missing`), checkpoints: [id] };
+  }
+}
+
+async function readBranches(reader: SessionReader): Promise<BranchRecord[]> {
+  const branches: BranchRecord[] = [];
+  try {
+    for await (const { record } of reader.branches()) branches.push(record);
+  } catch (error) {
+    // It is among the records that cannot be read.
+    if (!isSavepointError(error, "DAMAGED")) throw error;
+  }
+  return branches;
+}
+
+/** What heads without rows and journals point at. */
+async function markHeads(
+  reader: SessionReader,
+  number: number,
+  branches: readonly BranchRecord[],
+  marks: Marks,
+): Promise<void> {
+  for (const { head } of branches) if (head) await marks.frame(head.skeleton.refs, head.tape);
+  try {
+    for (const { number: of, tape, first, count } of await readJournals(reader)) {
+      if (of === number) await marks.frame(formatRefs([{ pieces: [{ tape, start: first, count }] }], tape), tape);
+    }
+  } catch (error) {
+    // A journal, or the branch that it belongs to, is among the records that cannot be read.
+    if (!(error instanceof Unmarkable) && !isSavepointError(error, "DAMAGED")) throw error;
+  }
+}
+
+/** The checkpoints that need an item. */
+async function affected(
+  reader: SessionReader,
+  number: number,
+  rows: readonly Row[],
+  tape: number,
+  item: number,
+): Promise<string[]> {
+  const ids: string[] = [];
+  for (const row of rows) {
+    const marks = new Marks(reader, number, new Set(), () => {});
+    await marks.frame(row.skeleton.refs, row.tape);
+    const spans = marks.live(tapeName(number, tape));
+    if (spans.some(({ start, count }) => item >= start && item < start + count)) ids.push(row.id);
+  }
+  return ids;
+}
+
+function missing(reader: SessionReader, key: string, reason: string): Finding {
+  return { ...problem(reader, "structure", describe(reader), reason), at: { record: key } };
+}
+
+function problem(reader: SessionReader, kind: Finding["kind"], place: string, reason: string): Finding {
+  const agent = agentOfLine(reader.sessionId);
+  const of = agent === undefined ? { sessionId: reader.sessionId } : { agent };
+  return { kind, ...of, checkpoints: [], place: `${describe(reader)}: ${place}`, reason };
+}
+
+function describe({ sessionId }: SessionReader): string {
+  const agent = agentOfLine(sessionId);
+  return agent === undefined ? `session ${sessionId}` : `agent ${agent}`;
+}
