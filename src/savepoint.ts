@@ -5,6 +5,7 @@ import { Agents } from "./model/agents.js";
 import { AutoCheckpoints } from "./model/auto-checkpoints.js";
 import { Checkpoints } from "./model/checkpoints.js";
 import { type Bundle, exportBundle, type ExportOptions, type ExportTarget } from "./model/bundle/export.js";
+import { AutoBackups, backup, type BackupOptions, type BackupResult } from "./model/bundle/backup.js";
 import { type BundleSource, importBundle, type ImportOptions, type ImportResult } from "./model/bundle/import.js";
 import { collectGarbage, type CollectReport } from "./model/collect.js";
 import type { Context } from "./model/context.js";
@@ -24,6 +25,7 @@ import type { SessionOptions } from "./model/session-options.js";
 import { SessionReader } from "./model/session-reader.js";
 import { Sessions } from "./model/sessions.js";
 import { readStats, type Stats } from "./model/stats.js";
+import { repair, type RepairOptions, type RepairReport } from "./model/verify/repair.js";
 import { verify, type VerifyOptions, type VerifyReport } from "./model/verify/verify.js";
 import type { Agent } from "./run/agent.js";
 import type { RunHandle } from "./run/handle.js";
@@ -92,6 +94,8 @@ export class Savepoint implements AsyncDisposable {
   readonly checkpoints: Checkpoints;
   /** Checkpoints that are taken by themselves. */
   readonly autoCheckpoints: AutoCheckpoints;
+  /** Backups that are taken by themselves. */
+  readonly backups: AutoBackups;
   readonly #context: Context;
   readonly #host: SessionHost;
   readonly #runs: Runs;
@@ -124,6 +128,7 @@ export class Savepoint implements AsyncDisposable {
     const writer = new ConversationWriter(context, numbers);
     const agents = new AgentCheckpoints(context, cursors, migrations);
     this.#search = new Search(context);
+    this.backups = new AutoBackups(context, (options) => this.backup(options));
     this.sessions = new Sessions(open, forget);
     this.checkpoints = new Checkpoints({
       open,
@@ -344,6 +349,27 @@ export class Savepoint implements AsyncDisposable {
     return verify(this.#open(), options);
   }
 
+  /**
+   * Brings back what is damaged: from backups and bundles, and from what follows from the rest. What can be read is never
+   * touched; what cannot be brought back is named in the report.
+   *
+   * @example
+   * const { ok, healed, holes } = await sp.repair({ from: "./backups" });
+   */
+  async repair(options: RepairOptions = {}): Promise<RepairReport> {
+    const report = await repair(this.#open(), options);
+    if (!report.dryRun && report.healed.length > 0) this.#host.cursors.resetAll();
+    return report;
+  }
+
+  /**
+   * Writes everything to a file in a folder, reads it back, and removes the oldest such files beyond `keep`. It may be
+   * saved meanwhile. `sp.repair({ from: folder })` heals from it; `sp.import(path)` brings all of it to another store.
+   */
+  async backup(options: BackupOptions): Promise<BackupResult> {
+    return backup(this.#open(), options);
+  }
+
   /** Frees what no checkpoint reaches any more, packs the rest and gives the space back. Safe while others save. */
   async compact(): Promise<CollectReport> {
     const context = this.#open();
@@ -373,6 +399,7 @@ export class Savepoint implements AsyncDisposable {
 
   async #close(): Promise<void> {
     await this.autoCheckpoints.stop();
+    await this.backups.stop();
     await this.#runs.close();
     await this.#host.cursors.idle();
     if (this.#ownsStore) await this.#context.store.close();

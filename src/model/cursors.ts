@@ -55,6 +55,11 @@ export class Cursors {
     for (const [key, cursor] of this.#cursors) if (key.startsWith(`${sessionId}\t`)) cursor.forget();
   }
 
+  /** Forgets all that is known of any session. */
+  resetAll(): void {
+    for (const cursor of this.#cursors.values()) cursor.forget();
+  }
+
   #create(reader: SessionReader, branch: string): BranchCursor {
     const entry = this.#shared.get(reader.sessionId) ?? { shared: { known: undefined }, uses: 0 };
     entry.uses++;

@@ -68,7 +68,7 @@ export class SessionReader {
   /** The records that saves hang on. Damaged ones are `DAMAGED`: nothing can be built on them. */
   async heads(branch: string): Promise<Heads> {
     const [session, head] = await this.context.store.get(this.headKeys(branch));
-    return this.toHeads(session, head);
+    return this.toHeads(session, head, branch);
   }
 
   /** The session's own record. */
@@ -81,8 +81,15 @@ export class SessionReader {
     return [sessionKey(this.sessionId), branchKey(this.sessionId, branch)];
   }
 
-  toHeads(session: FoundRecord | undefined, branch: FoundRecord | undefined): Heads {
-    return { session: this.#known(session, decodeSession), branch: this.#known(branch, decodeBranch) };
+  /** @param name that of the branch */
+  toHeads(session: FoundRecord | undefined, branch: FoundRecord | undefined, name: string): Heads {
+    const heads = { session: this.#known(session, decodeSession), branch: this.#known(branch, decodeBranch) };
+    // They come and go together. To take one that was lost for one that never was would be to start over.
+    const lost = heads.branch && !heads.session;
+    const lostMain = name === MAIN && heads.session && heads.session.record.checkpoints > 0 && !heads.branch;
+    if (lost) this.#damaged("its record is missing");
+    if (lostMain) this.#damaged(`the record of its branch "${MAIN}" is missing`);
+    return heads;
   }
 
   async *branches(): AsyncGenerator<Known<BranchRecord>> {
@@ -241,6 +248,12 @@ export class SessionReader {
     };
   }
 
+  /** The session's number, whether its own record can be read or not. */
+  async anyNumber(): Promise<number | undefined> {
+    const [record] = await this.context.store.get([sessionKey(this.sessionId)]);
+    return record && "value" in record ? decodeSession(record.value).number : this.searchNumber();
+  }
+
   /** The session's number, found the long way when its own record cannot be read. */
   async searchNumber(): Promise<number | undefined> {
     for await (const record of scan(this.context.store, ALL_NUMBERS, true)) {
@@ -298,10 +311,14 @@ export class SessionReader {
   #known<T>(record: StoredRecord | UnreadableRecord | undefined, decode: (value: string) => T): Known<T> | undefined {
     if (!record) return undefined;
     if ("value" in record) return { value: record.value, record: decode(record.value) };
-    this.reportDamage(undefined, undefined, record.unreadable);
+    return this.#damaged(record.unreadable);
+  }
+
+  #damaged(reason: string): never {
+    this.reportDamage(undefined, undefined, reason);
     throw new SavepointError(
       "DAMAGED",
-      `${describeSession(this.sessionId)} is damaged: ${record.unreadable}. Its checkpoints may still be loaded by id.`,
+      `${describeSession(this.sessionId)} is damaged: ${reason}. Its checkpoints may still be loaded by id; sp.repair() may bring it back.`,
     );
   }
 }
@@ -311,7 +328,7 @@ export async function readHeads(store: Store, readers: readonly SessionReader[])
   const records = await store.get(readers.flatMap((reader) => reader.headKeys(MAIN)));
   return readers.map((reader, index) => {
     try {
-      return reader.toHeads(records[2 * index], records[2 * index + 1]);
+      return reader.toHeads(records[2 * index], records[2 * index + 1], MAIN);
     } catch (error) {
       if (isSavepointError(error, "DAMAGED")) return undefined;
       throw error;

@@ -66,7 +66,7 @@ export async function readView(reader: SessionReader, branch: string): Promise<V
     inboxKey(sessionId, branch),
   ];
   const [session, head, runRecord, journalRecord, inboxRecord] = await store.get(keys);
-  const heads = reader.toHeads(session, head);
+  const heads = reader.toHeads(session, head, branch);
   const run = runOf(runRecord, heads, reader.context.registry);
   const number = heads.session?.record.number;
   const journal = readValue(journalRecord, decodeJournal);

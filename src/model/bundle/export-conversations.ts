@@ -83,7 +83,7 @@ async function startOf(
   whole: readonly StoredConversation[],
 ): Promise<SectionStart> {
   const moves: Moves = agent === undefined ? [] : await readMoves(context, agent);
-  const conversations = whole.map(({ id, record }) => [id, record.createdAt] as const);
+  const conversations = whole.map(({ id, record }) => [id, record.createdAt, record.number] as const);
   return { begin: "conversations", ...(agent !== undefined && { agent }), moves, conversations };
 }
 

@@ -1,5 +1,6 @@
 /** Writing part of a store, or all of it, as one stream that any other store can take in. */
 import { randomUUID } from "node:crypto";
+import { isSavepointError } from "../../errors.js";
 import { replaceFile } from "../../store/replace-file.js";
 import { scan } from "../../store/scan.js";
 import { readLineState } from "../agent-checkpoints.js";
@@ -8,7 +9,7 @@ import { agentsWithConversations } from "../collect-conversations.js";
 import type { Context } from "../context.js";
 import { findCheckpoint, type FoundCheckpoint } from "../find-checkpoint.js";
 import { checkId } from "../ids.js";
-import { agentLine, ALL_NUMBERS, sessionsOfAgent } from "../keys.js";
+import { agentLine, agentOfLine, ALL_NUMBERS, sessionsOfAgent } from "../keys.js";
 import { agentNotFound } from "../saved-agent.js";
 import { sessionNotFound, unknownCheckpoint } from "../session-errors.js";
 import { SessionReader } from "../session-reader.js";
@@ -125,13 +126,18 @@ function streamOf(context: Context, target: CheckedTarget, { onProgress }: Expor
     yield writer.line({ savepoint: "bundle", format: BUNDLE_FORMAT, id, kind, createdAt, numbers: [lowest, highest] });
     for await (const section of plan.sections) {
       let place: string | undefined;
-      for await (const line of section) {
-        if ("begin" in line)
-          place = line.begin === "session" ? `session ${line.id}` : `agent ${line.agent ?? "(none)"}`;
-        else if ("hole" in line) holes.push({ place: `${place}: ${String(line.hole)}`, reason: line.reason });
-        else if ("row" in line) counts.checkpoints++;
-        else if ("items" in line) counts.items += line.items[2].length;
-        yield writer.line(line);
+      try {
+        for await (const line of section) {
+          if ("begin" in line) place = describe(line);
+          else if ("hole" in line) holes.push({ place: `${place}: ${String(line.hole)}`, reason: line.reason });
+          else if ("row" in line) counts.checkpoints++;
+          else if ("items" in line) counts.items += line.items[2].length;
+          yield writer.line(line);
+        }
+      } catch (error) {
+        // One whose own record is damaged cannot be told; the others can.
+        if (place !== undefined || !isSavepointError(error, "DAMAGED")) throw error;
+        holes.push({ place: "a session", reason: error.message });
       }
       if (place === undefined) continue;
       counts.sections++;
@@ -154,6 +160,14 @@ function streamOf(context: Context, target: CheckedTarget, { onProgress }: Expor
     if (length > 0) yield Buffer.concat(waiting);
   }
   return { chunks, summary: () => ({ id, kind, createdAt, ...counts, holes }) };
+}
+
+function describe(start: SectionStart): string {
+  if (start.begin === "conversations") {
+    return start.agent === undefined ? "conversations" : `conversations of agent ${start.agent}`;
+  }
+  const agent = agentOfLine(start.id);
+  return agent === undefined ? `session ${start.id}` : `agent ${agent}`;
 }
 
 type CheckedTarget = { readonly [Kind in "checkpoint" | "session" | "agent"]?: string };
@@ -233,7 +247,7 @@ async function sessionsOf(context: Context, agent: string): Promise<SessionReade
 async function numbersOf(readers: readonly SessionReader[]): Promise<number[]> {
   const numbers: number[] = [];
   for (const reader of readers) {
-    const number = (await reader.session())?.record.number;
+    const number = await reader.anyNumber();
     if (number !== undefined) numbers.push(number);
   }
   return numbers;

@@ -66,7 +66,7 @@ export type SectionStart =
       /** Missing for conversations that belong to no agent. */
       readonly agent?: string;
       readonly moves: Moves;
-      readonly conversations: readonly (readonly [id: string, createdAt: number])[];
+      readonly conversations: readonly (readonly [id: string, createdAt: number, number: number])[];
     };
 
 /** Makes the lines of a bundle, and keeps the hash. */

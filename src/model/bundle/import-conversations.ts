@@ -38,7 +38,7 @@ export class ConversationsImport implements Section {
       conversations.map(([id]) => id),
     );
     for (const [index, stored] of found.entries()) {
-      const [id, createdAt] = conversations[index] as [string, number];
+      const [id, createdAt] = conversations[index] as [string, number, number];
       if (!stored) continue;
       const same = !("unreadable" in stored) && stored.record.createdAt === createdAt && stored.record.agent === agent;
       if (!same && this.#options.existing === "fail") throw taken(`Conversation ${JSON.stringify(id)}`);

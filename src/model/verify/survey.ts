@@ -3,7 +3,6 @@
  * been freed is looked for again before it is called damaged.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { isSavepointError } from "../../errors.js";
 import { scan } from "../../store/scan.js";
 import type { KeyRange } from "../../store/store.js";
 import { agentsWithConversations, liveMessages } from "../collect-conversations.js";
@@ -102,17 +101,8 @@ async function* sessionsToSee(context: Context, { session, agent }: Survey): Asy
 
 async function* oneSession(context: Context, id: string): AsyncGenerator<SeenSession> {
   const reader = new SessionReader(context, id);
-  const number = await numberOf(reader);
+  const number = await reader.anyNumber();
   if (number !== undefined) yield { reader, number };
-}
-
-async function numberOf(reader: SessionReader): Promise<number | undefined> {
-  try {
-    return (await reader.session())?.record.number ?? (await reader.searchNumber());
-  } catch (error) {
-    if (isSavepointError(error, "DAMAGED")) return reader.searchNumber();
-    throw error;
-  }
 }
 
 async function* surveyConversations(
