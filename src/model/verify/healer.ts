@@ -5,6 +5,7 @@ import { readBundle, type BundleLine, type SectionStart } from "../bundle/format
 import { type BundleSource, toStream } from "../bundle/import.js";
 import { toFrame } from "../bundle/section.js";
 import type { Context } from "../context.js";
+import { titlePut } from "../conversation-commit.js";
 import { readConversations } from "../conversation-reader.js";
 import { decodeConversation, encodeConversation } from "../conversation-records.js";
 import { moveMessage } from "../message-item.js";
@@ -162,6 +163,9 @@ export class Healer {
         const base = record.base.map((piece) => ({ ...piece, tape: here(piece.tape) }));
         const moved = { ...record, number: here(record.number), order: record.order + shift, base };
         this.#offerRecord(offer, conversationKey(line.conversation), encodeConversation(moved));
+        const title =
+          line.firstTitle === undefined ? undefined : titlePut(line.conversation, moved.number, line.firstTitle);
+        if (title) this.#offerRecord(offer, title.key, title.value);
       }
     };
   }

@@ -7,7 +7,8 @@
 import { scan } from "../../store/scan.js";
 import type { Put, Store } from "../../store/store.js";
 import type { Context } from "../context.js";
-import { type ConversationRecord, decodeConversation } from "../conversation-records.js";
+import { readConversations, readMessages } from "../conversation-reader.js";
+import { type ConversationRecord, decodeConversation, piecesOf, slicePieces } from "../conversation-records.js";
 import {
   ALL_CONVERSATION_NUMBERS,
   ALL_CONVERSATIONS,
@@ -28,6 +29,7 @@ import {
   decodeBranch,
   decodeSession,
   encodeBranch,
+  encodeRow,
   encodeSession,
   MAIN,
   newSession,
@@ -36,6 +38,7 @@ import {
 } from "../records.js";
 import { decodeJournal } from "../run-records.js";
 import { SessionReader } from "../session-reader.js";
+import { toTitle } from "../title.js";
 
 /** How far counters are set above what is found. */
 const MARGIN = 1_000;
@@ -73,6 +76,8 @@ export async function rebuildRecord(context: Context, key: string, remembered: R
       return value(await conversationInOrder(store, key));
     case "c":
       return rebuildConversationPart(context, key);
+    case "z":
+      return rowOfHead(context, key);
     case "x":
     case "y":
       return value("");
@@ -156,6 +161,16 @@ async function rebuildBranch(
   });
 }
 
+/** A branch's record has its head's row once more. */
+async function rowOfHead(context: Context, key: string): Promise<Rebuilt> {
+  const [number, seq] = decodeNumbers(key.slice(1), 2).numbers;
+  const id = await sessionWithNumber(context.store, number as number);
+  for (const { head } of id === undefined ? [] : await readableBranches(context, id)) {
+    if (head?.seq === seq) return { put: { key, value: encodeRow(head), refs: head.skeleton.refs } };
+  }
+  return undefined;
+}
+
 async function readableBranches({ store }: Context, id: string): Promise<BranchRecord[]> {
   const branches: BranchRecord[] = [];
   for await (const record of scan(store, branchesOf(id))) {
@@ -229,14 +244,31 @@ async function* conversationRecords(store: Store): AsyncGenerator<[id: string, r
   }
 }
 
-/** When the last message came can be read from it; how many there are, counted; the first title can be done without. */
-async function rebuildConversationPart({ store }: Context, key: string): Promise<Rebuilt> {
-  const [, , part = ""] = key.split("\t");
-  const tape = messageTape(decodeNumbers(part.slice(1), 1).numbers[0] as number);
+/** How many there are can be counted; when the last one came, and what the first one says, can be read from them. */
+async function rebuildConversationPart(context: Context, key: string): Promise<Rebuilt> {
+  const { store } = context;
+  const [, id = "", part = ""] = key.split("\t");
+  const number = decodeNumbers(part.slice(1), 1).numbers[0] as number;
+  const tape = messageTape(number);
   if (part.startsWith("n")) return { put: { key, value: String(await highestItem(store, tape, 0)) } };
-  if (!part.startsWith("l")) return part === "" ? undefined : { drop: key };
+  if (part.startsWith("t")) {
+    const title = await firstTitle(context, id);
+    return title === undefined ? { drop: key } : { put: { key, value: JSON.stringify(title) } };
+  }
+  if (!part.startsWith("l")) return undefined;
   const next = await highestItem(store, tape, 0);
-  const [last] = next > 0 ? await store.items([{ tape, start: next - 1, count: 1 }]) : [];
-  if (!last || "unreadable" in last) return { drop: key };
-  return { put: { key, value: String((JSON.parse(last.json) as [number])[0]) } };
+  const [last] = next > 0 ? await readMessages(context, [{ tape: number, start: next - 1, count: 1 }]) : [];
+  return !last || "unreadable" in last ? { drop: key } : { put: { key, value: String(last.timestamp) } };
+}
+
+/** What the first message of a user gives a conversation as its title. */
+async function firstTitle(context: Context, id: string): Promise<string | undefined> {
+  const [stored] = await readConversations(context, [id]);
+  if (!stored || "unreadable" in stored) return undefined;
+  const pieces = slicePieces(piecesOf(stored.record, stored.items), 0, AHEAD);
+  for (const entry of await readMessages(context, pieces)) {
+    const title = !("unreadable" in entry) && entry.role === "user" ? toTitle(entry.text) : undefined;
+    if (title !== undefined) return title;
+  }
+  return undefined;
 }

@@ -92,6 +92,14 @@ export class Catalog {
     }
   }
 
+  /** Is anything lost that was in this file? */
+  hasLost(file: DataFile): boolean {
+    const isLost = (entry: Place): boolean => entry.file === file && entry.length === 0;
+    for (const entry of this.#records.values()) if (isLost(entry)) return true;
+    for (const items of this.#tapes.values()) for (const entry of items.values()) if (isLost(entry)) return true;
+    return false;
+  }
+
   /** Forgets what is in these files. */
   forget(files: ReadonlySet<DataFile>): void {
     for (const [key, { file }] of this.#records) {

@@ -32,12 +32,19 @@ export class Compactor {
   async compact(): Promise<void> {
     const { contents } = this.#access;
     const start = await this.#access.exclusive(async () => contents.catalog.lastCommit);
-    await this.#everyFile((file) => (file.dead > 0 ? this.compactFile(file, 0) : undefined));
+    await this.#everyFile((file) => (this.#isWorthwhile(file) ? this.compactFile(file, 0) : undefined));
     await this.#everyFile((file) => (file.oldestGone <= start ? this.compactFile(file, start) : undefined));
     await this.#access.exclusive(async () => {
       await this.#blobs.tidy();
       await contents.log.rewrite([...contents.files.values()].flatMap(({ last }) => last ?? []));
+      contents.problems = contents.problems.filter(({ file }) => contents.files.has(file));
     });
+  }
+
+  /** Damaged lines are left out once nothing is lost by them any more; until then somebody may want to look at them. */
+  #isWorthwhile(file: DataFile): boolean {
+    if (!file.damaged) return file.dead > 0;
+    return !this.#access.contents.catalog.hasLost(file);
   }
 
   async #everyFile(work: (file: DataFile) => Promise<void> | undefined): Promise<void> {

@@ -94,6 +94,7 @@ export class Contents {
       const assessed = assess(file, scanned, fresh, last.size);
       found.push(...assessed.found);
       problems.push(...assessed.problems);
+      file.damaged ||= assessed.problems.length > 0;
       changed.push({ file, last });
     }
     const old = new Set<DataFile>();
@@ -114,9 +115,10 @@ export class Contents {
     take();
   }
 
-  /** The file takes the place of the one with its name. */
+  /** The file takes the place of the one with its name. What was wrong with that one is not in it. */
   replace(file: DataFile): void {
     this.#setFile(file);
+    this.problems = this.problems.filter((problem) => problem.file !== file.name);
   }
 
   remove(file: DataFile): void {
@@ -149,6 +151,7 @@ export class Contents {
       const acknowledged = promised.reduce((most, entry) => Math.max(most, entry.size), 0);
       const { found, lost, problems } = assess(file, scanned, promised, acknowledged);
       this.problems.push(...problems);
+      file.damaged = problems.length > 0;
       if (size < acknowledged) this.#problem(name, size, `${acknowledged - size} bytes that were saved are missing`);
 
       file.size = Math.max(scanned.end, Math.min(size, acknowledged));

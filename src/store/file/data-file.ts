@@ -19,6 +19,8 @@ export interface DataFile {
   size: number;
   /** Bytes of lines that are not true any more. */
   dead: number;
+  /** Are there lines that cannot be read? */
+  damaged: boolean;
   /** The oldest commit here by which something went: it is kept as long as older lines may say otherwise. */
   oldestGone: number;
   /** How it stood after its last commit. */
@@ -81,7 +83,16 @@ export class Handles {
 }
 
 export function newDataFile(name: string, path: string, generation: number): DataFile {
-  return { name, path, generation, size: 0, dead: 0, oldestGone: Number.POSITIVE_INFINITY, last: undefined };
+  return {
+    name,
+    path,
+    generation,
+    size: 0,
+    dead: 0,
+    damaged: false,
+    oldestGone: Number.POSITIVE_INFINITY,
+    last: undefined,
+  };
 }
 
 /** The first line of a file. */
