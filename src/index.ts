@@ -68,6 +68,7 @@ export { describeMessage, type MessageDescription } from "./model/message-text.j
 export type { AgentMigrations, Migration } from "./model/migrations.js";
 export type { VerifyProblem } from "./model/verify/findings.js";
 export type { VerifyCounts, VerifyOptions, VerifyReport } from "./model/verify/verify.js";
+export type { CrashedProcess, InterruptedRun, LastShutdown } from "./model/open-process.js";
 export type { RepairOptions, RepairReport } from "./model/verify/repair.js";
 export type { BackupInfo, BackupOptions, BackupPolicy, BackupResult } from "./model/bundle/backup.js";
 export { Bundle } from "./model/bundle/export.js";

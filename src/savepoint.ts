@@ -1,5 +1,5 @@
 /** The way in: a store, opened. */
-import { SavepointError } from "./errors.js";
+import { isSavepointError, SavepointError } from "./errors.js";
 import { AgentCheckpoints } from "./model/agent-checkpoints.js";
 import { Agents } from "./model/agents.js";
 import { AutoCheckpoints } from "./model/auto-checkpoints.js";
@@ -16,7 +16,9 @@ import { type EventName, Events, type Listener, type Listeners } from "./model/e
 import { findStore } from "./model/find-store.js";
 import { checkId, createIdSource } from "./model/ids.js";
 import { type AgentMigrations, Migrations } from "./model/migrations.js";
+import { readLastShutdown } from "./model/last-shutdown.js";
 import { NumberSource } from "./model/numbers.js";
+import { type LastShutdown, OpenProcessNote, withCommit } from "./model/open-process.js";
 import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./model/prune.js";
 import { Restore } from "./model/restore.js";
 import { Search, type SearchHit, type SearchOptions } from "./model/search.js";
@@ -96,7 +98,10 @@ export class Savepoint implements AsyncDisposable {
   readonly autoCheckpoints: AutoCheckpoints;
   /** Backups that are taken by themselves. */
   readonly backups: AutoBackups;
+  /** How the store was left before it was opened: whether a process died with it, and what that interrupted. */
+  readonly lastShutdown: LastShutdown;
   readonly #context: Context;
+  readonly #note: OpenProcessNote | undefined;
   readonly #host: SessionHost;
   readonly #runs: Runs;
   readonly #search: Search;
@@ -110,6 +115,8 @@ export class Savepoint implements AsyncDisposable {
     const { migrations } = options;
     this.#context = context;
     this.#ownsStore = options.ownsStore;
+    this.#note = options.note;
+    this.lastShutdown = options.lastShutdown;
     this.#runs = new Runs(context, cursors, options.lease, options.url);
     this.#host = {
       cursors,
@@ -178,9 +185,13 @@ export class Savepoint implements AsyncDisposable {
     const declared = new Migrations(migrations);
     const events = new Events(on);
     const report = (failure: BackgroundFailure): void => events.emit("backgroundFailure", failure);
-    const store = await toStore(target, { onBackgroundFailure: report, ...storeOptions });
+    const opened = await toStore(target, { onBackgroundFailure: report, ...storeOptions });
+    const note = opened.capabilities.durable ? new OpenProcessNote(opened) : undefined;
+    const store = note ? withCommit(opened, (commit) => note.commit(commit)) : opened;
     const now = options.now ?? Date.now;
     const context = { store, registry, events, now, newId: newId ?? createIdSource(now) };
+    const lastShutdown = await readLastShutdown({ ...context, store: opened });
+    if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
     // Another thread can open the same store, and knows the same time.
     const shared = typeof target === "string" && store.capabilities.shared && options.now === undefined;
     const url = shared ? target : undefined;
@@ -188,8 +199,10 @@ export class Savepoint implements AsyncDisposable {
       cacheBytes,
       lease: leaseTime,
       url,
-      ownsStore: store !== target,
+      ownsStore: opened !== target,
       migrations: declared,
+      note,
+      lastShutdown,
     });
   }
 
@@ -402,6 +415,14 @@ export class Savepoint implements AsyncDisposable {
     await this.backups.stop();
     await this.#runs.close();
     await this.#host.cursors.idle();
+    // Should that fail, the next one to open the store is told that this one did not close it, which is true.
+    await this.#note?.remove().catch((error: unknown) => {
+      if (!isSavepointError(error, "CLOSED"))
+        this.#context.events.emit("backgroundFailure", {
+          message: "it could not be noted that the store was closed",
+          error,
+        });
+    });
     if (this.#ownsStore) await this.#context.store.close();
   }
 
@@ -422,6 +443,9 @@ interface TakenOpenOptions {
   readonly url: string | undefined;
   readonly ownsStore: boolean;
   readonly migrations: Migrations;
+  /** That this process has the store open, where that is worth knowing. */
+  readonly note: OpenProcessNote | undefined;
+  readonly lastShutdown: LastShutdown;
 }
 
 async function toStore(target: OpenTarget, options: SqliteOptions): Promise<Store> {

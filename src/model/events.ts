@@ -1,5 +1,6 @@
 /** What Savepoint tells while it works. */
 import type { BackgroundFailure } from "../store/options.js";
+import type { LastShutdown } from "./open-process.js";
 import type { RunEvent } from "./run-events.js";
 
 /** Something stored cannot be read. */
@@ -32,6 +33,8 @@ export interface SavepointEvents {
   readonly backgroundFailure: BackgroundFailureEvent;
   /** A search waits until what was saved since the last one is indexed: told as it goes on, and when it is done. */
   readonly indexing: IndexingEvent;
+  /** The store was not closed by a process that is dead: told when it is opened. */
+  readonly uncleanShutdown: LastShutdown;
   /** Something has happened in a run of this process. */
   readonly run: RunEvent;
 }

@@ -34,6 +34,7 @@
  * | `m⇥<agent>`                 | by how much numbers have moved that its checkpoints name: it came from another store |
  * | `v⇥<bundle>`                | a bundle that is being imported: by how much its numbers move |
  * | `y⇥<agent>⇥<number>`        | a deleted conversation that checkpoints of the agent may still need |
+ * | `o<process>`                | a process that has written to the store and not closed it yet |
  * | `x<number>`                 | a deleted session or conversation whose remains are to be freed |
  * | `z<number><seq>`            | a checkpoint's row: last, where a tree grows best |
  */
@@ -75,6 +76,9 @@ export const placeOfDue = (key: string): { session: string; branch: string } => 
 };
 export const ownerKey = (owner: string): string => `h${owner}`;
 export const ALL_OWNERS: KeyRange = prefixRange("h");
+
+export const openProcessKey = (process: string): string => `o${process}`;
+export const ALL_OPEN_PROCESSES: KeyRange = prefixRange("o");
 
 export const agentSessionKey = (agent: string, number: number): string => `j\t${agent}\t${encodeNumber(number)}`;
 export const sessionsOfAgent = (agent: string): KeyRange => prefixRange(`j\t${agent}\t`);

@@ -226,11 +226,6 @@ export interface Store extends AsyncDisposable {
    */
   check?(): Promise<StoreProblem[]>;
 
-  /**
-   * Whether whoever had the store open last has closed it; `false` after a crash. A store that cannot tell leaves it out.
-   */
-  readonly closedCleanly?: boolean;
-
   /** Waits for what was committed and lets go of everything. Calling it again does nothing. */
   close(): Promise<void>;
 }

@@ -83,6 +83,7 @@ export async function rebuildRecord(context: Context, key: string, remembered: R
       return value("");
     // Whoever it is about writes it again, or is gone.
     case "h":
+    case "o":
     case "v":
       return { drop: key };
     default:
@@ -166,7 +167,7 @@ async function rowOfHead(context: Context, key: string): Promise<Rebuilt> {
   const [number, seq] = decodeNumbers(key.slice(1), 2).numbers;
   const id = await sessionWithNumber(context.store, number as number);
   for (const { head } of id === undefined ? [] : await readableBranches(context, id)) {
-    if (head?.seq === seq) return { put: { key, value: encodeRow(head), refs: head.skeleton.refs } };
+    if (head && head.seq === seq) return { put: { key, value: encodeRow(head), refs: head.skeleton.refs } };
   }
   return undefined;
 }

@@ -2,14 +2,21 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
 import { hashBytes } from "../../state/clone.js";
 import type { Unreadable } from "../store.js";
 import type { Contents } from "./contents.js";
 import { isMissing } from "./failure.js";
-import { replaceFile, syncFolder, TEMPORARY } from "../replace-file.js";
+import { replaceFile, syncFolder } from "../replace-file.js";
 
 /** A file that no commit names may be about to be named by one. */
 const AGE = 3_600_000;
+/** Others can unpack it too. */
+const PACKED = ".gz";
+/** Smaller ones gain too little to be worth unpacking; and what they must shrink to. */
+const MIN_BYTES = 512;
+const MAX_RATIO = 0.8;
 
 export class BlobFiles {
   readonly #contents: Contents;
@@ -19,27 +26,32 @@ export class BlobFiles {
   }
 
   isThere(hash: string): boolean {
-    return existsSync(this.#contents.folder.blob(hash));
+    return this.#paths(hash).some((path) => existsSync(path));
   }
 
   async read(hash: string): Promise<Uint8Array | Unreadable> {
-    if (!this.#contents.catalog.blob(hash)) return { unreadable: `blob ${hash} is missing` };
-    const bytes = await this.#bytes(hash);
-    if (!bytes) return { unreadable: `blob ${hash} is missing` };
-    return hashBytes(bytes) === hash ? bytes : { unreadable: `blob ${hash} is damaged` };
+    const found = this.#contents.catalog.blob(hash) && (await this.#bytes(hash));
+    return found ?? { unreadable: `blob ${hash} is missing` };
   }
 
-  /** Writes a blob before the commit that names it. Who is told that it is stored must be able to read it. */
-  async write(hash: string, bytes: Uint8Array): Promise<void> {
+  /**
+   * Writes a blob before the commit that names it. Who is told that it is stored must be able to read it.
+   *
+   * @returns how many bytes it takes
+   */
+  async write(hash: string, bytes: Uint8Array): Promise<number> {
+    const [plain, packed] = this.#paths(hash);
+    const body = await pack(bytes);
     const known = await this.#bytes(hash);
-    if (known && Buffer.compare(known, bytes) === 0) return;
-    const path = this.#contents.folder.blob(hash);
-    if (await mkdir(dirname(path), { recursive: true })) await syncFolder(this.#contents.folder.blobs);
-    await replaceFile(path, [Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)]);
+    if (known && !("unreadable" in known)) return body?.length ?? bytes.length;
+    if (await mkdir(dirname(plain), { recursive: true })) await syncFolder(this.#contents.folder.blobs);
+    await replaceFile(body ? packed : plain, [body ?? bytes]);
+    await rm(body ? plain : packed, { force: true });
+    return body?.length ?? bytes.length;
   }
 
   async remove(hash: string): Promise<void> {
-    await rm(this.#contents.folder.blob(hash), { force: true });
+    for (const path of this.#paths(hash)) await rm(path, { force: true });
   }
 
   /** Removes files that no commit names. The lock is held. */
@@ -47,17 +59,40 @@ export class BlobFiles {
     const { folder, catalog } = this.#contents;
     for (const name of folder.storedBlobs()) {
       const path = folder.blob(name);
-      if (!name.endsWith(TEMPORARY) && catalog.blob(name)) continue;
+      if (catalog.blob(name.endsWith(PACKED) ? name.slice(0, -PACKED.length) : name)) continue;
       if (Date.now() - (await stat(path)).mtimeMs > AGE) await rm(path, { force: true });
     }
   }
 
-  async #bytes(hash: string): Promise<Buffer | undefined> {
-    try {
-      return await readFile(this.#contents.folder.blob(hash));
-    } catch (error) {
-      if (isMissing(error)) return undefined;
-      throw error;
-    }
+  /** As it is, or packed. */
+  #paths(hash: string): [plain: string, packed: string] {
+    const plain = this.#contents.folder.blob(hash);
+    return [plain, `${plain}${PACKED}`];
   }
+
+  /** Its bytes, or why they cannot be had; `undefined` if there is no file. */
+  async #bytes(hash: string): Promise<Uint8Array | Unreadable | undefined> {
+    let damage: Unreadable | undefined;
+    for (const path of this.#paths(hash)) {
+      try {
+        const found = await readFile(path);
+        const bytes = path.endsWith(PACKED) ? await promisify(gunzip)(found) : found;
+        if (hashBytes(bytes) === hash) return bytes;
+        damage = { unreadable: `blob ${hash} is damaged` };
+      } catch (error) {
+        if (isMissing(error)) continue;
+        // Of the file system; anything else is said by what unpacks it.
+        if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error;
+        damage = { unreadable: `blob ${hash} is damaged: ${(error as Error).message}` };
+      }
+    }
+    return damage;
+  }
+}
+
+/** Packed, where that makes it a fifth smaller or more. */
+async function pack(bytes: Uint8Array): Promise<Uint8Array | undefined> {
+  if (bytes.length < MIN_BYTES) return undefined;
+  const packed = await promisify(gzip)(bytes, { level: 1 });
+  return packed.length <= bytes.length * MAX_RATIO ? packed : undefined;
 }

@@ -35,8 +35,6 @@ export class Contents {
   files = new Map<string, DataFile>();
   /** What was found to be wrong. */
   problems: FileProblem[] = [];
-  /** Did the last one to have the store open close it? */
-  closedCleanly = true;
 
   constructor(folder: Folder, url: string) {
     this.folder = folder;
@@ -59,7 +57,6 @@ export class Contents {
     for (const path of this.folder.leftovers()) rmSync(path, { force: true });
     const names = this.folder.names();
     const isNew = !log && names.length === 0;
-    this.closedCleanly = isNew || logged.closed;
     if (!log && !isNew) this.#problem("commits", 0, "the list of commits is missing");
     if (log && !log.whole && logged.closed) this.#problem("commits", 0, "the list of commits is damaged");
 

@@ -57,7 +57,6 @@ export async function openFileStore(path: string, options: DiskOptions = {}): Pr
 class FileStore implements Store {
   readonly url: string;
   readonly capabilities = { durable: true, shared: true };
-  readonly closedCleanly: boolean;
   readonly #access: Access;
   readonly #contents: Contents;
   readonly #clock: () => number;
@@ -74,7 +73,6 @@ class FileStore implements Store {
   constructor(access: Access, options: DiskOptions) {
     const { contents } = access;
     this.url = contents.url;
-    this.closedCleanly = contents.closedCleanly;
     this.#access = access;
     this.#contents = contents;
     this.#clock = options.now ?? Date.now;

@@ -21,6 +21,8 @@ export class Writer {
   readonly #appender: Appender;
   readonly #blobs: BlobFiles;
   readonly #clock: () => number;
+  /** Bytes that the blobs of the group that is being written take, by hash. */
+  readonly #sizes = new Map<string, number>();
 
   constructor(access: Access, appender: Appender, blobs: BlobFiles, options: DiskOptions) {
     this.#access = access;
@@ -32,8 +34,9 @@ export class Writer {
   /** Writes a group of commits, with one wait for the disk. */
   apply(commits: readonly Commit[]): Promise<Outcome[]> {
     return this.#access.exclusive(async () => {
+      this.#sizes.clear();
       for (const { blobs = [] } of commits) {
-        for (const { hash, bytes } of blobs) if (bytes) await this.#blobs.write(hash, bytes);
+        for (const { hash, bytes } of blobs) if (bytes) this.#sizes.set(hash, await this.#blobs.write(hash, bytes));
       }
       return this.#appender.group(() => commits.map((commit) => this.#tryOne(commit)));
     });
@@ -77,8 +80,8 @@ export class Writer {
       }
     }
     const used = this.#clock();
-    for (const { hash, bytes } of commit.blobs ?? []) {
-      const size = bytes?.length ?? catalog.blob(hash)?.bytes ?? 0;
+    for (const { hash } of commit.blobs ?? []) {
+      const size = this.#sizes.get(hash) ?? catalog.blob(hash)?.bytes ?? 0;
       lines.push({ head: { blob: hash, used: Math.max(used, catalog.blob(hash)?.used ?? 0), bytes: size, at } });
     }
     if (lines.length > 0) this.#appender.append(homeOf(commit), at, lines);

@@ -1,11 +1,12 @@
-/** How a blob's bytes are kept: as they are, so far. */
+/** How a blob's bytes are kept: compressed where that pays. */
 import { hashBytes } from "../../state/clone.js";
 import type { Unreadable } from "../store.js";
-import { RAW } from "./compression.js";
+import { decompress } from "./compression.js";
 
-/** A blob's hash is its checksum. */
+/** A blob's hash is its checksum: that of its bytes as they were given. */
 export function readBlob(hash: string, codec: number, body: Uint8Array): Uint8Array | Unreadable {
-  if (codec !== RAW)
-    return { unreadable: `blob ${hash} is packed in a way (${codec}) that this version does not know` };
-  return body instanceof Uint8Array && hashBytes(body) === hash ? body : { unreadable: `blob ${hash} is damaged` };
+  if (!(body instanceof Uint8Array)) return { unreadable: `blob ${hash} is damaged` };
+  const bytes = decompress(codec, body);
+  if ("unreadable" in bytes) return { unreadable: `blob ${hash} ${bytes.unreadable}` };
+  return hashBytes(bytes) === hash ? bytes : { unreadable: `blob ${hash} is damaged` };
 }

@@ -8,7 +8,7 @@ import type { Outcome } from "../group-commit.js";
 import type { Check, Commit, CommitResult, ItemRun } from "../store.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import { RAW } from "./compression.js";
+import { compress, type Packed, RAW } from "./compression.js";
 import { addItems, type RecordRow } from "./rows.js";
 import { findRecords, putRecords } from "./records.js";
 import type { Sealer } from "./sealer.js";
@@ -29,6 +29,9 @@ export class Writer {
   readonly #sealer: Sealer;
   readonly #tail: Tail;
   readonly #clock: () => number;
+  readonly #compress: boolean;
+  /** The bytes of the group that is being written, as they are stored; by hash. */
+  readonly #packed = new Map<string, Packed>();
   readonly #probe: (point: WritePoint) => void;
 
   constructor(connection: Connection, sealer: Sealer, tail: Tail, options: SqliteOptions) {
@@ -36,12 +39,14 @@ export class Writer {
     this.#sealer = sealer;
     this.#tail = tail;
     this.#clock = options.now ?? Date.now;
+    this.#compress = options.compress ?? true;
     this.#probe = options.probe ?? (() => {});
   }
 
   /** Writes a group in as many transactions as it takes to give the event loop its turns, and waits for the disk once. */
   async apply(commits: readonly Commit[]): Promise<readonly Outcome[]> {
     const outcomes: Outcome[] = [];
+    await this.#packBlobs(commits);
     for (;;) {
       const left = commits.slice(outcomes.length);
       outcomes.push(...(await this.#applySome(left)));
@@ -52,6 +57,16 @@ export class Writer {
     await this.#connection.durable(commits.length === 1);
     this.#probe("durable");
     return outcomes;
+  }
+
+  /** Compresses the bytes that come with these commits, before the store is held for them. */
+  async #packBlobs(commits: readonly Commit[]): Promise<void> {
+    this.#packed.clear();
+    for (const { blobs = [] } of commits) {
+      for (const { hash, bytes } of blobs) {
+        if (bytes) this.#packed.set(hash, this.#compress ? await compress(bytes) : { codec: RAW, body: bytes });
+      }
+    }
   }
 
   /** The outcomes of the first few commits; of all of them where the transaction could not even begin. */
@@ -204,15 +219,16 @@ export class Writer {
         hash,
       );
       if (!bytes) continue;
+      const { codec, body } = this.#packed.get(hash) ?? { codec: RAW, body: bytes };
       if (known === 0) {
         const insert = "INSERT INTO savepoint_blob (hash, used_at, codec, body) VALUES (?, ?, ?, ?)";
-        this.#connection.run(insert, hash, now, RAW, bytes);
+        this.#connection.run(insert, hash, now, codec, body);
       } else {
         // Who is told that these bytes are stored must be able to read them, so damaged ones are replaced.
         this.#connection.run(
           "UPDATE savepoint_blob SET codec = ?1, body = ?2 WHERE hash = ?3 AND body <> ?2",
-          RAW,
-          bytes,
+          codec,
+          body,
           hash,
         );
       }

@@ -1,0 +1,34 @@
+/** How the store was left by those who had it open before. */
+import { isSavepointError } from "../errors.js";
+import { scan } from "../store/scan.js";
+import type { Context } from "./context.js";
+import { ALL_DUE, placeOfDue } from "./keys.js";
+import { findCrashed, type InterruptedRun, type LastShutdown } from "./open-process.js";
+import { readStandings } from "./run-status.js";
+import { SessionReader } from "./session-reader.js";
+
+const CLEAN: LastShutdown = { clean: true, processes: [], interrupted: [] };
+
+export async function readLastShutdown(context: Context): Promise<LastShutdown> {
+  if (!context.store.capabilities.durable) return CLEAN;
+  const processes = await findCrashed(context.store);
+  if (processes.length === 0) return CLEAN;
+  return { clean: false, processes, interrupted: await findInterrupted(context) };
+}
+
+async function findInterrupted(context: Context): Promise<InterruptedRun[]> {
+  const interrupted: InterruptedRun[] = [];
+  for await (const { key } of scan(context.store, ALL_DUE)) {
+    const { session: sessionId, branch } = placeOfDue(key);
+    try {
+      const heads = await new SessionReader(context, sessionId).heads(branch);
+      const [standing] = await readStandings(context, [{ sessionId, branch, heads }]);
+      if (standing?.status === "interrupted") interrupted.push({ sessionId, branch });
+    } catch (error) {
+      // It is reported, and cannot be gone on with before it is repaired.
+      if (!isSavepointError(error, "DAMAGED")) throw error;
+      interrupted.push({ sessionId, branch });
+    }
+  }
+  return interrupted;
+}
