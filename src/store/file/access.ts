@@ -10,6 +10,8 @@ import type { FolderLock } from "./lock.js";
 
 /** How often to look again while somebody puts a file in the place of another. It takes milliseconds. */
 const MAX_TRIES = 60;
+/** From then on it is looked at without anybody saying so. */
+const PATIENCE = 8;
 
 export class Access {
   readonly contents: Contents;
@@ -43,13 +45,20 @@ export class Access {
   }
 
   /** Reads, knowing all that was committed before. `last` says that what is missing now is missing for good. */
-  read<T>(work: (last: boolean) => T): Promise<T> {
+  async read<T>(work: (last: boolean) => T): Promise<T> {
+    if (this.#mustLoad && !this.#poisoned) await this.exclusive(async () => {});
     return this.#upToDate(work);
   }
 
-  /** What this process knows may be wrong: everything is read anew before anything else is written. */
+  /** What this process knows may be wrong: everything is read anew before anything else is read or written. */
   distrust(): void {
     this.#mustLoad = true;
+  }
+
+  /** Reads everything anew. The lock is held. */
+  async reload(): Promise<void> {
+    await this.contents.load();
+    this.#mustLoad = false;
   }
 
   /** Nobody knows what reached the disk: nothing is written through this handle any more. */
@@ -71,6 +80,7 @@ export class Access {
       } catch (error) {
         if (!(error instanceof FileReplaced) || last) throw error;
         await sleep(tries);
+        if (tries > PATIENCE) this.contents.adopt(error);
       }
     }
   }

@@ -19,10 +19,6 @@ export interface NewLine {
   readonly value?: string;
 }
 
-/** The list of commits is written anew when it is this long, and several times longer than it needs to be. */
-const LONG_LOG = 1 << 20;
-const MUCH_LONGER = 8;
-
 /** What a group has written so far. */
 interface Group {
   readonly entries: LogEntry[];
@@ -55,23 +51,25 @@ export class Appender {
     this.#group = undefined;
     if (group.entries.length === 0) return result;
     this.#probe("written");
+    const { contents, lock } = this.#access;
     try {
       await this.#syncAll(group);
     } catch (error) {
       // What a failed sync has lost, a second one does not bring back.
       this.#access.poison(error);
-      this.#takeBack(group);
-      throw fileFailure(error, this.#access.contents.url, "Writing to");
+      await this.#takeBack(group);
+      throw fileFailure(error, contents.url, "Writing to");
     }
     this.#probe("synced");
     try {
-      this.#access.contents.log.append(group.entries);
+      lock.check();
+      contents.log.append(group.entries);
     } catch (error) {
-      this.#takeBack(group);
-      throw fileFailure(error, this.#access.contents.url, "Writing to");
+      await this.#takeBack(group);
+      throw fileFailure(error, contents.url, "Writing to");
     }
     this.#probe("logged");
-    await this.#shortenLog();
+    if (contents.log.isLong) await contents.log.rewrite(contents.summary());
     return result;
   }
 
@@ -88,15 +86,25 @@ export class Appender {
     file.size += bytes.length;
     contents.files.set(name, file);
     for (const each of found) contents.catalog.apply(each);
+    [file.lastCommit, file.soft] = [at, this.#soft];
     const { generation, size } = file;
-    file.last = { file: name, generation, size, commit: at, holds: seal.holds, ...(this.#soft && { soft: true }) };
-    group.entries.push(file.last);
+    group.entries.push({
+      file: name,
+      generation,
+      size,
+      commit: at,
+      holds: seal.holds,
+      ...(this.#soft && { soft: true as const }),
+    });
   }
 
   /** Syncs files that were written to without it. The lock is held. */
   async syncEverything(): Promise<void> {
     const { files, handles, folder } = this.#access.contents;
-    for (const file of files.values()) if (file.last?.soft) await handles.using(file, this.#sync);
+    for (const file of files.values()) {
+      if (file.soft) await handles.using(file, this.#sync);
+      file.soft = false;
+    }
     await syncFolder(folder.tapes);
     await syncFolder(folder.path);
   }
@@ -130,10 +138,12 @@ export class Appender {
     ]);
   }
 
-  /** Nothing of the group counts. */
-  #takeBack({ before }: Group): void {
+  /** Nothing of the group counts, unless somebody else has taken over: then it is theirs to say, and not ours to touch. */
+  async #takeBack({ before }: Group): Promise<void> {
     this.#access.distrust();
+    if (!this.#access.lock.isHeld) return;
     for (const [file, size] of before) this.#cut(file, size ?? 0);
+    await this.#access.reload();
   }
 
   #cut(file: DataFile, size: number): void {
@@ -145,17 +155,8 @@ export class Appender {
         rmSync(file.path, { force: true });
       }
     } catch (error) {
-      this.#access.distrust();
       this.#access.poison(error);
     }
-  }
-
-  async #shortenLog(): Promise<void> {
-    const { log, files } = this.#access.contents;
-    if (log.size < LONG_LOG) return;
-    const entries = [...files.values()].flatMap(({ last }) => last ?? []);
-    const needed = entries.reduce((sum, entry) => sum + toLine(entry).length, 0);
-    if (log.size > needed * MUCH_LONGER) await log.rewrite(entries);
   }
 }
 

@@ -73,7 +73,9 @@ export class Catalog {
   /** Is this line still true? Of lines by which something went nobody can tell here. */
   isLive(found: Found): boolean {
     const entry = this.#entryOf(found.head);
-    return entry?.file === found.file && entry.offset === found.offset && entry.length === found.length;
+    if (entry?.file !== found.file || entry.length !== found.length) return false;
+    // What is lost has no place of its own.
+    return entry.offset === found.offset || entry.length === 0;
   }
 
   /** Takes in what a line says. Lines of one commit come in the order they were written in. */
@@ -85,11 +87,27 @@ export class Catalog {
     else if ("blob" in head)
       this.#use(head.blob, { ...toPlace(found), at: head.at, used: head.used, bytes: head.bytes });
     else {
-      found.file.oldestGone = Math.min(found.file.oldestGone, head.at);
+      found.file.gone.push(head);
       if ("delete" in head) this.#delete(head.delete, head.at);
       else if ("free" in head) this.#free(head.free, head.spans, head.at);
       else this.#drop(head.drop, head.at);
     }
+  }
+
+  /** The names of all that is there, by file. */
+  heads(): Map<DataFile, Head[]> {
+    const heads = new Map<DataFile, Head[]>();
+    const add = (file: DataFile, head: Head): void => {
+      const known = heads.get(file);
+      if (known) known.push(head);
+      else heads.set(file, [head]);
+    };
+    for (const [put, { file, at }] of this.#records) add(file, { put, at });
+    for (const [tape, items] of this.#tapes) {
+      for (const [item, { file, at }] of [...items].sort(([a], [b]) => a - b)) add(file, { item, tape, at });
+    }
+    for (const [blob, { file, at, used, bytes }] of this.#blobs) add(file, { blob, used, bytes, at });
+    return heads;
   }
 
   /** Is anything lost that was in this file? */

@@ -7,7 +7,7 @@
  * The list itself need not be durable: what it lacks the files say themselves.
  */
 import { closeSync, fdatasyncSync, openSync, readFileSync, statSync } from "node:fs";
-import { headerLine, readBytes, writeBytes } from "./data-file.js";
+import { headerLine, readBytes, truncate, writeBytes } from "./data-file.js";
 import { isMissing } from "./failure.js";
 import { FORMAT, parseLine, splitLines, toLine } from "./lines.js";
 import type { LogLine } from "./log-lines.js";
@@ -21,13 +21,26 @@ export interface ReadLog {
   readonly whole: boolean;
 }
 
+/** What was added to the list; or all of it. */
+export interface News {
+  readonly lines: readonly LogLine[];
+  /** Then what it does not name is gone. */
+  readonly isAll: boolean;
+  /** Notes that it has been dealt with. */
+  readonly take: () => void;
+}
+
 const NAME = "commits";
+/** A shorter list is not worth writing anew; nor is one that would not become much shorter. */
+const LONG = 1 << 20;
+const MUCH_LONGER = 8;
 
 export class CommitLog {
   readonly path: string;
   #identity = "";
   #size = 0;
   #generation = 0;
+  #shortest = 0;
 
   constructor(path: string) {
     this.path = path;
@@ -35,6 +48,11 @@ export class CommitLog {
 
   get size(): number {
     return this.#size;
+  }
+
+  /** Is it several times as long as it was when it was written anew? */
+  get isLong(): boolean {
+    return this.#size > Math.max(LONG, this.#shortest * MUCH_LONGER);
   }
 
   /** Reads all of it; `undefined` where there is none. */
@@ -53,16 +71,16 @@ export class CommitLog {
   }
 
   /** What others have added since it was last read; all of it, if it was written anew. */
-  readNews(): { readonly lines: readonly LogLine[]; readonly take: () => void } {
+  readNews(): News {
     const stat = statSync(this.path, { throwIfNoEntry: false });
     const identity = stat ? identityOf(stat) : "";
     const from = stat && identity === this.#identity && stat.size >= this.#size ? this.#size : 0;
-    if (!stat || stat.size === from) return { lines: [], take: () => {} };
+    if (!stat || stat.size === from) return { lines: [], isAll: false, take: () => {} };
     const handle = openSync(this.path, "r");
     try {
       const { lines, end } = parseLog(readBytes(handle, from, stat.size - from));
       const take = (): void => void ([this.#identity, this.#size] = [identity, from + end]);
-      return { lines, take };
+      return { lines, isAll: from === 0, take };
     } finally {
       closeSync(handle);
     }
@@ -77,6 +95,10 @@ export class CommitLog {
       writeBytes(handle, bytes, this.#size);
       if (sync) fdatasyncSync(handle);
       this.#size += bytes.length;
+    } catch (error) {
+      // A full disk may have taken some of the lines: others must not believe them.
+      truncate(handle, this.#size);
+      throw error;
     } finally {
       closeSync(handle);
     }
@@ -87,6 +109,7 @@ export class CommitLog {
     const text = headerLine(NAME, ++this.#generation) + lines.map(toLine).join("");
     await replaceFile(this.path, [Buffer.from(text)]);
     this.#know(Buffer.byteLength(text));
+    this.#shortest = this.#size;
   }
 
   #know(size: number): void {
@@ -119,5 +142,6 @@ function parseLog(bytes: Buffer): {
     else lines.push(fields as unknown as LogLine);
     if (fields) end = line.offset + line.bytes.length + 1;
   }
-  return { lines, whole, end, generation, format };
+  // Where the first line is missing, others may be.
+  return { lines, whole: whole && generation !== undefined, end, generation, format };
 }

@@ -10,7 +10,7 @@ import type { Access } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
 import type { Found } from "./catalog.js";
 import { type DataFile, headerLine, newDataFile, readLines } from "./data-file.js";
-import { type Head, parseLine, type Seal, singleHeads, toHolds, toLine } from "./lines.js";
+import { type Head, isGone, nameOf, parseLine, type Seal, singleHeads, toHolds, toLine } from "./lines.js";
 import type { LogEntry } from "./log-lines.js";
 import { replaceFile, syncFolder } from "../replace-file.js";
 
@@ -29,25 +29,27 @@ export class Compactor {
     this.#probe = options.probe ?? (() => {});
   }
 
+  /** Damaged lines are left out once nothing is lost by them any more; until then somebody may want to look at them. */
   async compact(): Promise<void> {
     const { contents } = this.#access;
     const start = await this.#access.exclusive(async () => contents.catalog.lastCommit);
-    await this.#everyFile((file) => (this.#isWorthwhile(file) ? this.compactFile(file, 0) : undefined));
-    await this.#everyFile((file) => (file.oldestGone <= start ? this.compactFile(file, start) : undefined));
+    let isAll = true;
+    await this.#everyFile(async (file) => {
+      const keeps = file.damaged && contents.catalog.hasLost(file);
+      if (keeps) isAll = false;
+      else if (file.dead > 0 || file.damaged) await this.compactFile(file, 0);
+    });
+    await this.#everyFile(async (file) => {
+      if (isAll && file.gone.some(({ at }) => at <= start)) await this.compactFile(file, start);
+    });
     await this.#access.exclusive(async () => {
       await this.#blobs.tidy();
-      await contents.log.rewrite([...contents.files.values()].flatMap(({ last }) => last ?? []));
+      await contents.log.rewrite(contents.summary());
       contents.problems = contents.problems.filter(({ file }) => contents.files.has(file));
     });
   }
 
-  /** Damaged lines are left out once nothing is lost by them any more; until then somebody may want to look at them. */
-  #isWorthwhile(file: DataFile): boolean {
-    if (!file.damaged) return file.dead > 0;
-    return !this.#access.contents.catalog.hasLost(file);
-  }
-
-  async #everyFile(work: (file: DataFile) => Promise<void> | undefined): Promise<void> {
+  async #everyFile(work: (file: DataFile) => Promise<void>): Promise<void> {
     const { contents } = this.#access;
     for (const name of contents.files.keys()) {
       // One at a time, so that nobody has to wait for all of them.
@@ -67,18 +69,24 @@ export class Compactor {
     const { contents, lock } = this.#access;
     const commit = ++contents.catalog.lastCommit;
     const next = newDataFile(file.name, file.path, commit);
-    const kept: Kept = { found: [], holds: [] };
+    const found: Found[] = [];
     lock.check();
     await contents.handles.using(file, (handle) =>
-      replaceFile(file.path, this.#pack(file, handle, next, goneBefore, kept), this.#probe),
+      replaceFile(file.path, this.#pack(file, handle, next, goneBefore, found), (point) => {
+        // Others must not find what was written without the lock.
+        if (point === "replace:written") lock.check();
+        this.#probe(point);
+      }),
     );
-    const isEmpty = kept.found.length === 0;
+    const isEmpty = found.length === 0;
     const { generation, size } = next;
-    const entry: LogEntry = { file: file.name, generation, size, commit, holds: kept.holds };
-    if (!isEmpty) next.last = entry;
+    const holds = toHolds(found.map(({ head }) => head));
+    const entry: LogEntry = { file: file.name, generation, size, commit, holds, all: true };
+    next.lastCommit = commit;
     contents.replace(next);
-    for (const each of kept.found) contents.catalog.apply(each);
+    for (const each of found) contents.catalog.apply(each);
     next.dead = 0;
+    lock.check();
     contents.log.append([isEmpty ? { ...entry, removed: true } : entry]);
     this.#probe("compact:logged");
     if (!isEmpty) return;
@@ -88,39 +96,44 @@ export class Compactor {
   }
 
   /** The bytes of the new file. What is in it is noted in `kept`. */
-  *#pack(file: DataFile, handle: number, next: DataFile, goneBefore: number, kept: Kept): Generator<Buffer> {
+  *#pack(file: DataFile, handle: number, next: DataFile, goneBefore: number, kept: Found[]): Generator<Buffer> {
     let texts: Buffer[] = [];
     let heads: Head[] = [];
     let bytes = 0;
+    let good = new Set<string>();
     const write = (text: Buffer): void => {
       texts.push(text);
       bytes += text.length;
       next.size += text.length;
     };
     const finish = (): Buffer => {
-      kept.holds = toHolds(heads);
-      const seal: Seal = { commit: next.generation, holds: kept.holds };
+      const seal: Seal = { commit: next.generation, holds: toHolds(heads) };
       write(Buffer.from(toLine(seal)));
       const chunk = Buffer.concat(texts);
       [texts, heads, bytes] = [[], [], 0];
       return chunk;
+    };
+    const keep = (head: Head, line: Buffer | undefined): void => {
+      kept.push({ file: next, offset: next.size, length: line?.length ?? 0, head });
+      heads.push(head);
+      if (line) write(line);
     };
     write(Buffer.from(headerLine(file.name, next.generation)));
     for (const { offset, bytes: line, ends } of readLines(handle, 0, file.size)) {
       const fields = ends ? parseLine(line)?.fields : undefined;
       if (!fields || "savepoint" in fields) continue;
       if ("commit" in fields) {
-        for (const head of this.#lost(file, fields as unknown as Seal)) {
-          kept.found.push({ file: next, offset: next.size, length: 0, head });
-          heads.push(head);
+        for (const head of singleHeads((fields as unknown as Seal).holds)) {
+          if (good.has(nameOf(head)) || !this.#isKept({ file, offset, length: 0, head }, goneBefore)) continue;
+          // What has no text is told by its name; of anything else it stays known that it is lost.
+          keep(head, "put" in head || "item" in head ? undefined : Buffer.from(toLine(head)));
         }
+        good = new Set();
       } else {
         const head = fields as unknown as Head;
-        const length = line.length + 1;
-        if (!this.#isKept({ file, offset, length, head }, goneBefore)) continue;
-        kept.found.push({ file: next, offset: next.size, length, head });
-        heads.push(head);
-        write(Buffer.concat([line, Buffer.from("\n")]));
+        good.add(nameOf(head));
+        if (!this.#isKept({ file, offset, length: line.length + 1, head }, goneBefore)) continue;
+        keep(head, Buffer.concat([line, Buffer.from("\n")]));
       }
       if (heads.length >= CHUNK_LINES || bytes >= CHUNK_BYTES) yield finish();
     }
@@ -129,22 +142,6 @@ export class Compactor {
 
   #isKept(found: Found, goneBefore: number): boolean {
     const { head } = found;
-    const isGone = "delete" in head || "free" in head || "drop" in head;
-    return isGone ? head.at > goneBefore : this.#access.contents.catalog.isLive(found);
+    return isGone(head) ? head.at > goneBefore : this.#access.contents.catalog.isLive(found);
   }
-
-  /** What the last line of a commit names, and is known to be lost. It stays known. */
-  *#lost(file: DataFile, seal: Seal): Generator<Head> {
-    const { catalog } = this.#access.contents;
-    for (const head of singleHeads(seal.holds)) {
-      const entry =
-        "put" in head ? catalog.record(head.put) : "item" in head ? catalog.item(head.tape, head.item) : undefined;
-      if (entry?.length === 0 && entry.file === file && entry.at === head.at) yield head;
-    }
-  }
-}
-
-interface Kept {
-  readonly found: Found[];
-  holds: readonly Head[];
 }

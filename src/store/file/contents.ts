@@ -8,6 +8,7 @@ import { Catalog, type Found } from "./catalog.js";
 import { CommitLog } from "./commit-log.js";
 import {
   type DataFile,
+  type FileReplaced,
   Handles,
   headerLine,
   newDataFile,
@@ -19,8 +20,8 @@ import {
 } from "./data-file.js";
 import { isMissing } from "./failure.js";
 import type { Folder } from "./folder.js";
-import { FORMAT, type Head, type Seal, toLine } from "./lines.js";
-import type { LogEntry } from "./log-lines.js";
+import { FORMAT, type Head, isGone, type Seal, toHolds, toLine } from "./lines.js";
+import type { LogEntry, LogLine } from "./log-lines.js";
 import { Logged } from "./logged.js";
 import { type FileProblem, lostOf, type Scanned, scanFile } from "./scan-file.js";
 
@@ -52,10 +53,11 @@ export class Contents {
     this.catalog = new Catalog();
     this.files = new Map();
     const log = this.log.readAll();
-    if (log && log.format > FORMAT) throw tooNew(this.url, log.format);
     const logged = new Logged(log?.lines ?? []);
-    for (const path of this.folder.leftovers()) rmSync(path, { force: true });
     const names = this.folder.names();
+    // Before anything is touched.
+    this.#checkFormats(log?.format ?? FORMAT, names);
+    for (const path of this.folder.leftovers()) rmSync(path, { force: true });
     const isNew = !log && names.length === 0;
     if (!log && !isNew) this.#problem("commits", 0, "the list of commits is missing");
     if (log && !log.whole && logged.closed) this.#problem("commits", 0, "the list of commits is damaged");
@@ -66,16 +68,47 @@ export class Contents {
     }
     this.#apply(found);
     this.catalog.lastCommit = Math.max(this.catalog.lastCommit, logged.lastCommit);
-    const entries = [...this.files.values()].flatMap(({ last }) => last ?? []);
     // What is lost is written down by now; the list must not say it again.
-    if (!log?.whole || this.problems.length > 0) await this.log.rewrite(entries);
-    else this.log.append(entries.filter((entry) => !isLogged(entry, logged.files.get(entry.file)?.at(-1))));
+    if (!log?.whole || this.problems.length > 0) await this.log.rewrite(this.summary());
+    else {
+      const isNews = (line: LogLine): boolean => "file" in line && !isLogged(line, logged.files.get(line.file)?.at(-1));
+      const unlogged = [...this.files.values()].some((file) => isNews(this.#entryOf(file, [])));
+      if (unlogged) this.log.append(this.summary().filter(isNews));
+    }
+  }
+
+  /** How all files stand now, with the names of all that is in them: what the list of commits must say at least. */
+  summary(): LogLine[] {
+    const heads = this.catalog.heads();
+    const entries = [...this.files.values()].map((file) =>
+      this.#entryOf(file, [...file.gone, ...(heads.get(file) ?? [])]),
+    );
+    return [{ last: this.catalog.lastCommit }, ...entries];
+  }
+
+  #entryOf(file: DataFile, heads: readonly Head[]): LogEntry {
+    const { name, generation, size, lastCommit, soft } = file;
+    const entry = { file: name, generation, size, commit: lastCommit, holds: toHolds(heads), all: true as const };
+    return soft ? { ...entry, soft } : entry;
+  }
+
+  #checkFormats(ofLog: number, names: readonly string[]): void {
+    if (ofLog > FORMAT) throw tooNew(this.url, ofLog);
+    for (const name of names) {
+      const handle = openSync(this.folder.file(name), "r");
+      try {
+        const format = readHeader(handle)?.savepoint ?? FORMAT;
+        if (format > FORMAT) throw tooNew(this.url, format);
+      } finally {
+        closeSync(handle);
+      }
+    }
   }
 
   /** Takes in what others have added. Throws `FileReplaced` while somebody is putting a file in the place of another. */
   catchUp(): void {
-    const { lines, take } = this.log.readNews();
-    if (lines.length === 0) return;
+    const { lines, isAll, take } = this.log.readNews();
+    if (lines.length === 0 && !isAll) return;
     const logged = new Logged(lines);
     const found: Found[] = [];
     const changed: { file: DataFile; last: LogEntry }[] = [];
@@ -88,7 +121,7 @@ export class Contents {
       const file = isKnown ? known : newDataFile(name, this.folder.file(name), last.generation);
       const scanned = scanFile(file, this.handles.of(file), isKnown ? known.size : 0, last.size);
       const fresh = entries.filter(({ size }) => !isKnown || size > known.size);
-      const assessed = assess(file, scanned, fresh, last.size);
+      const assessed = assess(file, scanned, fresh, last.size, isKnown ? known.lastCommit : 0);
       found.push(...assessed.found);
       problems.push(...assessed.problems);
       file.damaged ||= assessed.problems.length > 0;
@@ -99,17 +132,41 @@ export class Contents {
       const before = this.files.get(name);
       if (before && !changed.some(({ file }) => file === before)) old.add(before);
     }
+    // A list that was written anew names every file that is needed.
+    for (const [name, file] of isAll ? this.files : []) if (!logged.files.has(name)) old.add(file);
     for (const { file, last } of changed) {
-      [file.size, file.last] = [last.size, last];
+      [file.size, file.lastCommit, file.soft] = [last.size, last.commit, last.soft ?? false];
       this.#setFile(file);
     }
-    for (const name of logged.removed) this.#forgetFile(name);
+    for (const file of old) if (this.files.get(file.name) === file) this.#forgetFile(file.name);
     this.problems.push(...problems);
     this.#apply(found);
     // Whatever is not in the file that took its place went before that, by a line that may be gone by now too.
     if (old.size > 0) this.catalog.forget(old);
     this.catalog.lastCommit = Math.max(this.catalog.lastCommit, logged.lastCommit);
     take();
+  }
+
+  /**
+   * Takes in a file that took the place of another without the list saying so: whoever did it has died, or is about to say
+   * it. Both say the same, so it can be believed.
+   */
+  adopt(replaced: FileReplaced): void {
+    const before = this.files.get(replaced.file.name);
+    if (before !== replaced.file) return;
+    const handle = openSync(before.path, "r");
+    try {
+      const header = readHeader(handle);
+      if (!header || header.generation <= before.generation) return;
+      const file = newDataFile(before.name, before.path, header.generation);
+      const scanned = scanFile(file, handle, 0, sizeOf(handle));
+      [file.size, file.lastCommit] = [scanned.end, header.generation];
+      this.#setFile(file);
+      this.#apply([...scanned.found]);
+      this.catalog.forget(new Set([before]));
+    } finally {
+      closeSync(handle);
+    }
   }
 
   /** The file takes the place of the one with its name. What was wrong with that one is not in it. */
@@ -140,18 +197,22 @@ export class Contents {
     try {
       const size = sizeOf(handle);
       const header = readHeader(handle);
-      if (header && header.savepoint > FORMAT) throw tooNew(this.url, header.savepoint);
       const file = newDataFile(name, path, header?.generation ?? entries.at(-1)?.generation ?? 1);
       const scanned = scanFile(file, handle, 0, size);
       const known = entries.filter(({ generation }) => generation === file.generation);
       const promised = known.filter(({ soft }) => !soft);
       const acknowledged = promised.reduce((most, entry) => Math.max(most, entry.size), 0);
-      const { found, lost, problems } = assess(file, scanned, promised, acknowledged);
+      const { found, lost, problems } = assess(file, scanned, promised, acknowledged, 0);
       this.problems.push(...problems);
       file.damaged = problems.length > 0;
       if (size < acknowledged) this.#problem(name, size, `${acknowledged - size} bytes that were saved are missing`);
 
       file.size = Math.max(scanned.end, Math.min(size, acknowledged));
+      if (hasLog && acknowledged === 0 && scanned.seals.size === 0) {
+        // It was being made: nothing in it was ever finished.
+        rmSync(path, { force: true });
+        return [];
+      }
       if (size > file.size) {
         // Without the list of commits nobody can tell what was never finished from what is damaged.
         if (hasLog) truncate(handle, file.size);
@@ -166,7 +227,9 @@ export class Contents {
       for (const [commit, heads] of lost) this.#noteLoss(file, handle, { commit, holds: heads });
       // What is not in the list may not be on the disk either.
       if (file.size > (known.at(-1)?.size ?? 0)) fsyncSync(handle);
-      file.last = lastEntry(file, scanned, known);
+      const commits = [...scanned.seals.values(), ...known].map(({ commit }) => commit);
+      file.lastCommit = commits.reduce((last, commit) => Math.max(last, commit), 0);
+      this.catalog.lastCommit = Math.max(this.catalog.lastCommit, file.lastCommit, file.generation);
       this.files.set(name, file);
       return found;
     } finally {
@@ -183,8 +246,9 @@ export class Contents {
   }
 
   #apply(found: Found[]): void {
-    // Stable: what one commit has written stays in its order.
-    for (const each of found.sort((a, b) => a.head.at - b.head.at)) this.catalog.apply(each);
+    // Within a commit what goes comes first; otherwise what it has written stays in its order.
+    const rank = ({ head }: Found): number => (isGone(head) ? 0 : 1);
+    for (const each of found.sort((a, b) => a.head.at - b.head.at || rank(a) - rank(b))) this.catalog.apply(each);
   }
 
   #problem(file: string, offset: number, reason: string): void {
@@ -199,8 +263,18 @@ interface Assessed {
   readonly problems: readonly FileProblem[];
 }
 
-/** What a file and the list of commits say together, of what was acknowledged. */
-function assess(file: DataFile, scanned: Scanned, entries: readonly LogEntry[], acknowledged: number): Assessed {
+/**
+ * What a file and the list of commits say together, of what was acknowledged.
+ *
+ * @param since the last commit that is known of the part of the file that was not read
+ */
+function assess(
+  file: DataFile,
+  scanned: Scanned,
+  entries: readonly LogEntry[],
+  acknowledged: number,
+  since: number,
+): Assessed {
   const rest = scanned.rest.filter(({ offset }) => offset < acknowledged);
   const found = [...scanned.found, ...rest];
   const problems = [...scanned.problems];
@@ -208,9 +282,10 @@ function assess(file: DataFile, scanned: Scanned, entries: readonly LogEntry[], 
     if (offset < acknowledged) problems.push({ file: file.name, offset, reason: "a line is damaged" });
   }
   const lost = new Map<number, readonly Head[]>();
-  for (const { commit, holds, size } of entries) {
-    if (scanned.seals.has(size)) continue;
-    const missing = lostOf(file, holds, found, scanned.end);
+  for (const { commit, holds, size, all } of entries) {
+    if (!all && scanned.seals.has(size)) continue;
+    const wanted = all ? holds.filter(({ at }) => at > since) : holds;
+    const missing = lostOf(file, wanted, found, scanned.end);
     if (missing.length === 0) continue;
     found.push(...missing);
     lost.set(
@@ -219,15 +294,6 @@ function assess(file: DataFile, scanned: Scanned, entries: readonly LogEntry[], 
     );
   }
   return { found, lost, problems };
-}
-
-/** How the file stands now, for the list of commits. */
-function lastEntry(file: DataFile, { seals }: Scanned, known: readonly LogEntry[]): LogEntry | undefined {
-  const logged = known.at(-1);
-  if (logged && logged.size === file.size) return logged;
-  const { commit, holds } = [...seals.values()].at(-1) ?? logged ?? { commit: 0, holds: [] };
-  if (commit === 0) return undefined;
-  return { file: file.name, generation: file.generation, size: file.size, commit, holds };
 }
 
 function isLogged(entry: LogEntry, logged: LogEntry | undefined): boolean {

@@ -6,8 +6,7 @@
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
 import { isMissing } from "./failure.js";
-import type { LogEntry } from "./log-lines.js";
-import { type FileHeader, FORMAT, parseLine, splitLines, toLine } from "./lines.js";
+import { type FileHeader, FORMAT, type Head, parseLine, splitLines, toLine } from "./lines.js";
 
 /** A file, as far as it is known. */
 export interface DataFile {
@@ -21,14 +20,22 @@ export interface DataFile {
   dead: number;
   /** Are there lines that cannot be read? */
   damaged: boolean;
-  /** The oldest commit here by which something went: it is kept as long as older lines may say otherwise. */
-  oldestGone: number;
-  /** How it stood after its last commit. */
-  last: LogEntry | undefined;
+  /** Lines by which something went: they are kept as long as older lines, in any file, may say otherwise. */
+  gone: Head[];
+  /** The last commit that is in it, and whether that may not be on the disk yet. */
+  lastCommit: number;
+  soft: boolean;
 }
 
 /** The file is not the one that is known. */
-export class FileReplaced extends Error {}
+export class FileReplaced extends Error {
+  constructor(
+    readonly file: DataFile,
+    cause?: unknown,
+  ) {
+    super(`${file.path} is not the file that it was`, { cause });
+  }
+}
 
 const MAX_OPEN = 128;
 const BLOCK = 1 << 20;
@@ -83,16 +90,7 @@ export class Handles {
 }
 
 export function newDataFile(name: string, path: string, generation: number): DataFile {
-  return {
-    name,
-    path,
-    generation,
-    size: 0,
-    dead: 0,
-    damaged: false,
-    oldestGone: Number.POSITIVE_INFINITY,
-    last: undefined,
-  };
+  return { name, path, generation, size: 0, dead: 0, damaged: false, gone: [], lastCommit: 0, soft: false };
 }
 
 /** The first line of a file. */
@@ -107,13 +105,13 @@ function openExisting(file: DataFile): number {
     handle = openSync(file.path, "r+");
   } catch (error) {
     // It was removed because nothing in it was needed any more.
-    if (isMissing(error)) throw new FileReplaced(file.path, { cause: error });
+    if (isMissing(error)) throw new FileReplaced(file, error);
     throw error;
   }
   const header = readHeader(handle);
   if (header && header.generation !== file.generation) {
     closeSync(handle);
-    throw new FileReplaced(file.path);
+    throw new FileReplaced(file);
   }
   return handle;
 }

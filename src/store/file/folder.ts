@@ -1,7 +1,8 @@
 /** The folder of a store: what is where in it, and whether it is one. */
-import { mkdirSync, readdirSync, statSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
+import { readHeader } from "./data-file.js";
 import { RECORDS } from "./names.js";
 import { TEMPORARY } from "../replace-file.js";
 
@@ -58,9 +59,11 @@ export class Folder {
 
   /** Files that were being written when somebody died. Nobody else writes while they are looked for. */
   leftovers(): string[] {
+    const isOwn = (name: string): boolean =>
+      /^(commits|records|[th]-.*)\.jsonl$/.test(name.slice(0, -TEMPORARY.length));
     return [this.path, this.tapes].flatMap((folder) =>
       readdirSync(folder)
-        .filter((name) => name.endsWith(TEMPORARY))
+        .filter((name) => name.endsWith(TEMPORARY) && isOwn(name))
         .map((name) => join(folder, name)),
     );
   }
@@ -78,11 +81,31 @@ export class Folder {
     for (const folder of [this.tapes, this.blobs, this.lock]) mkdirSync(folder, { recursive: true });
   }
 
+  /** Is there nothing but a store, or what is left of one that was being made? */
   #isStore(): boolean {
-    const own = [COMMITS, `${COMMITS}${TEMPORARY}`, `${RECORDS}${EXTENSION}`, TAPES, BLOBS, LOCK];
+    const folders = [TAPES, BLOBS, LOCK];
     const there = readdirSync(this.path).filter((name) => !name.startsWith("."));
-    // What was there before a crash may be any part of it. People may add notes of their own.
-    return there.length === 0 || there.some((name) => own.includes(name));
+    const files = [this.commits, this.file(RECORDS), ...(there.includes(TAPES) ? this.#tapeFiles() : [])];
+    const written = files.filter((path) => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0);
+    // People may add notes of their own, and a first line may be damaged: one file that says so is enough.
+    if (written.length > 0) return written.some(saysItIsOurs);
+    const own = [...folders, COMMITS, `${COMMITS}${TEMPORARY}`, `${RECORDS}${EXTENSION}`];
+    return there.every((name) => own.includes(name));
+  }
+
+  #tapeFiles(): string[] {
+    return readdirSync(this.tapes)
+      .filter((name) => name.endsWith(EXTENSION))
+      .map((name) => join(this.tapes, name));
+  }
+}
+
+function saysItIsOurs(path: string): boolean {
+  const handle = openSync(path, "r");
+  try {
+    return readHeader(handle) !== undefined;
+  } finally {
+    closeSync(handle);
   }
 }
 

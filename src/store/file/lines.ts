@@ -147,8 +147,10 @@ export function toHolds(heads: readonly Head[]): Head[] {
     const last = holds.at(-1);
     if ("item" in head) {
       const { item, tape, at } = head;
-      if (last && "item" in last && last.tape === tape && last.at === at && last.item + (last.count ?? 1) === item) {
-        holds[holds.length - 1] = { item: last.item, tape, at, count: (last.count ?? 1) + 1 };
+      // Items are written once: which commit it was need not be known of each.
+      if (last && "item" in last && last.tape === tape && last.item + (last.count ?? 1) === item) {
+        const count = (last.count ?? 1) + 1;
+        holds[holds.length - 1] = { item: last.item, tape, at: Math.min(last.at, at), count };
       } else holds.push({ item, tape, at });
     } else if ("put" in head) holds.push({ put: head.put, at: head.at });
     else holds.push(head);
@@ -158,9 +160,14 @@ export function toHolds(heads: readonly Head[]): Head[] {
 
 /** Says the same of the same thing, wherever a line is named. */
 export function nameOf(head: Head): string {
-  if ("item" in head) return `i${head.at}\t${head.item}\t${head.tape}`;
+  if ("item" in head) return `i${head.item}\t${head.tape}`;
   if ("put" in head) return `p${head.at}\t${head.put}`;
   return JSON.stringify(head);
+}
+
+/** Is it about something that went? */
+export function isGone(head: Head): boolean {
+  return "delete" in head || "free" in head || "drop" in head;
 }
 
 /** Single items instead of several together. */

@@ -79,12 +79,17 @@ export class FolderLock {
     for (const name of dead) removeIfThere(join(this.#folder, name));
   }
 
-  /** Fails if somebody thought us dead and took the lock: then nothing may be written. */
+  /** Is it ours? Somebody may have thought us dead and taken it. */
+  get isHeld(): boolean {
+    return this.#own !== undefined && existsSync(join(this.#folder, this.#own));
+  }
+
+  /** Fails if it is not: then nothing may be written. */
   check(): void {
-    if (this.#own !== undefined && existsSync(join(this.#folder, this.#own))) return;
+    if (this.isHeld) return;
     throw new SavepointError(
       "BUSY",
-      `${this.#url} was taken over by another process, because this one showed no sign of life. Nothing was written; try again.`,
+      `The lock of ${this.#url} was taken over by another process, because this one showed no sign of life. Look whether the last save is there, and try again.`,
     );
   }
 

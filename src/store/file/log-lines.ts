@@ -8,11 +8,13 @@ export interface LogEntry {
   readonly size: number;
   readonly commit: number;
   readonly holds: readonly Head[];
+  /** These are the names of all that the file held then, and not only of what one commit wrote. */
+  readonly all?: true;
   /** It was not synced to the disk: after a power cut it may be gone. */
   readonly soft?: true;
   /** The file was removed: nothing in it was needed any more. */
   readonly removed?: true;
 }
 
-/** A line of the list: a commit, or that the last process has closed the store. */
-export type LogLine = LogEntry | { readonly closed: number };
+/** A line of the list: a commit; the number of the last one; or that the last process has closed the store. */
+export type LogLine = LogEntry | { readonly last: number } | { readonly closed: number };

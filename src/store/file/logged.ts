@@ -13,6 +13,7 @@ export class Logged {
     for (const line of lines) {
       this.closed = "closed" in line;
       if ("closed" in line) this.#harden();
+      else if ("last" in line) this.lastCommit = Math.max(this.lastCommit, line.last);
       else this.#add(line);
     }
   }

@@ -60,7 +60,6 @@ class FileStore implements Store {
   readonly #access: Access;
   readonly #contents: Contents;
   readonly #clock: () => number;
-  readonly #soft: boolean;
   readonly #appender: Appender;
   readonly #blobs: BlobFiles;
   readonly #compactor: Compactor;
@@ -76,7 +75,6 @@ class FileStore implements Store {
     this.#access = access;
     this.#contents = contents;
     this.#clock = options.now ?? Date.now;
-    this.#soft = options.durability === "process";
     this.#report = backgroundReport(options);
     this.#appender = new Appender(access, options);
     this.#blobs = new BlobFiles(contents);
@@ -291,7 +289,7 @@ class FileStore implements Store {
 
   /** So that whoever opens it next knows that nothing was interrupted. */
   async #sayClosed(): Promise<void> {
-    if (this.#soft) await this.#appender.syncEverything();
+    await this.#appender.syncEverything();
     this.#contents.log.append([{ closed: this.#clock() }], true);
   }
 

@@ -2,6 +2,7 @@
  * Writes commits. Each is the lines of one append to one file: those of its items, its records and what it removes, and
  * one last line by which all of them count. A commit with items goes to the file of their tape, any other to `records`.
  */
+import type { SavepointError } from "../../errors.js";
 import { commitConflict } from "../conflict.js";
 import { counterDamaged, readCounter } from "../counter.js";
 import type { Outcome } from "../group-commit.js";
@@ -33,13 +34,30 @@ export class Writer {
 
   /** Writes a group of commits, with one wait for the disk. */
   apply(commits: readonly Commit[]): Promise<Outcome[]> {
-    return this.#access.exclusive(async () => {
-      this.#sizes.clear();
-      for (const { blobs = [] } of commits) {
-        for (const { hash, bytes } of blobs) if (bytes) this.#sizes.set(hash, await this.#blobs.write(hash, bytes));
+    return this.#access
+      .exclusive(async () => {
+        const failed = await this.#writeBlobs(commits);
+        return this.#appender.group(() => commits.map((commit) => failed.get(commit) ?? this.#tryOne(commit)));
+      })
+      .catch((error: unknown) => {
+        throw fileFailure(error, this.#access.contents.url, "Writing to");
+      });
+  }
+
+  /** Writes the bytes that come with these commits. Returns what went wrong: others of the group need not fail for it. */
+  async #writeBlobs(commits: readonly Commit[]): Promise<Map<Commit, SavepointError>> {
+    const failed = new Map<Commit, SavepointError>();
+    this.#sizes.clear();
+    for (const commit of commits) {
+      try {
+        for (const { hash, bytes } of commit.blobs ?? []) {
+          if (bytes) this.#sizes.set(hash, await this.#blobs.write(hash, bytes));
+        }
+      } catch (error) {
+        failed.set(commit, fileFailure(error, this.#access.contents.url, "Writing to"));
       }
-      return this.#appender.group(() => commits.map((commit) => this.#tryOne(commit)));
-    });
+    }
+    return failed;
   }
 
   #tryOne(commit: Commit): Outcome {

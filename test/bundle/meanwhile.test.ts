@@ -1,0 +1,191 @@
+/** Exports of a store in which others save, prune, go back, fork and delete: whatever comes out can be imported, and loads. */
+import assert from "node:assert/strict";
+import { describe, expect, it } from "vitest";
+import { isSavepointError, message, Savepoint } from "../../src/index.js";
+import { FAST } from "../checkpoints/agent-data.js";
+import { useData } from "../model/stores.js";
+import { exportWithPause } from "./bytes.js";
+import { PLACES, wholeOf } from "./whole.js";
+
+const open = (): Promise<Savepoint> => Savepoint.open("memory:", { on: { damage: () => {} } });
+
+/** Enough for several chunks of a stream. */
+const LONG = Array.from({ length: 400 }, (_, n) => `${n} ${"x".repeat(400)}`);
+
+/** Everything that can be seen must load. */
+async function loadAll(bundle: Uint8Array): Promise<Savepoint> {
+  const sp = await open();
+  const report = await sp.import(bundle);
+  expect(report.holes).toEqual([]);
+  for (let turn = 0; turn < 2; turn++) {
+    const whole = await wholeOf(sp);
+    assert.equal(JSON.stringify(whole["stats"]).includes("NaN"), false);
+    for await (const { id } of sp.sessions.list()) {
+      for await (const { name } of sp.session(id).branches()) {
+        expect((await sp.session(id, { branch: name }).latest())?.skipped ?? []).toEqual([]);
+      }
+    }
+    await sp.compact();
+  }
+  return sp;
+}
+
+describe.each(PLACES)("on $name", (kind) => {
+  const data = useData(kind);
+
+  it("exports while others write can be imported, and load", async () => {
+    const [sp, other] = [await data.open(FAST), await data.open(FAST)];
+    await sp.agents.save({ id: "a", name: "A", state: { n: 0 } });
+    for (const id of ["c", "d"]) await sp.conversations.create({ id, agent: "a", messages: [message.user("start")] });
+    for (const id of ["s", "t", "u"]) await sp.session(id).save({ list: LONG.slice(0, 60) });
+    const end = Date.now() + 1200;
+    const tolerated = ["CONFLICT", "SESSION_DELETED", "CHECKPOINT_NOT_FOUND", "BRANCH_NOT_FOUND"] as const;
+    const tolerant = async (work: Promise<unknown>): Promise<void> => {
+      await work.catch((error: unknown) => {
+        if (!tolerated.some((code) => isSavepointError(error, code))) throw error;
+      });
+    };
+    const write = async (): Promise<void> => {
+      for (let n = 0; Date.now() < end; n++) {
+        const session = other.session<{ list: unknown[] }>(["s", "t"][n % 2] ?? "s");
+        await tolerant(session.append("/list", [`${n} ${"y".repeat(100)}`]));
+        if (n % 5 === 1) await tolerant(other.prune({ session: "s", keepLast: 3 }));
+        if (n % 7 === 2)
+          await tolerant(
+            session
+              .history()
+              .all()
+              .then((all) => session.rewind(all.at(-1)?.id ?? "")),
+          );
+        if (n % 9 === 3) await tolerant(session.head().then((head) => session.fork(head?.id ?? "")));
+        if (n % 11 === 4) await tolerant(other.sessions.delete("u"));
+        if (n % 11 === 8) await tolerant(other.session("u").save({ list: LONG.slice(n % 50, 100) }));
+        if (n % 13 === 5) await tolerant(other.checkpoints.create({ agent: "a" }));
+        if (n % 4 === 3) await other.conversations.append("c", [message.user(`said ${n}`)]);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    const bundles: Uint8Array[] = [];
+    const read = async (): Promise<void> => {
+      while (Date.now() < end) {
+        for (const target of [{}, { session: "s" }, { agent: "a" }]) {
+          await tolerant(
+            sp
+              .export(target)
+              .bytes()
+              .then((bytes) => bundles.push(bytes)),
+          );
+        }
+      }
+    };
+    await Promise.all([write(), read()]);
+    expect(bundles.length).toBeGreaterThan(3);
+    for (const bundle of bundles.slice(0, 4).concat(bundles.slice(-4))) await loadAll(bundle);
+  });
+});
+
+describe("an export that is read slowly", () => {
+  // BUG: the numbers in the header are those of the moment when it began; what is newer has numbers that are not kept
+  // free where it is imported, and is later mixed up with something else.
+  it.fails("does not bring conversations whose numbers are given to others afterwards", async () => {
+    const sp = await open();
+    await sp.conversations.create({ id: "first", agent: "a", messages: LONG.map((text) => message.user(text)) });
+    await sp.conversations.create({ id: "second", agent: "b", messages: [message.user("second")] });
+    const bundle = await exportWithPause(sp.export(), () =>
+      sp.conversations.create({ id: "third", agent: "b", messages: [message.user("third")] }),
+    );
+    const other = await open();
+    await other.import(bundle);
+    for (let n = 0; n < 3; n++) await other.conversations.create({ id: `${n}`, messages: [message.user(`${n}`)] });
+    for (const id of ["second", "third", "0", "1", "2"]) {
+      const loaded = await other.conversations.load(id);
+      if (id !== "third" || loaded) expect(loaded?.messages).toEqual([message.user(id)]);
+    }
+    const listed = (await other.conversations.list().all()).map(({ id }) => id);
+    expect(listed.filter((id) => id !== "third")).toEqual(["2", "1", "0", "second", "first"]);
+  });
+
+  // BUG: the same for a session that is deleted and begun again before its turn comes.
+  it.fails("does not bring sessions whose numbers are given to others afterwards", async () => {
+    const sp = await open();
+    await sp.session("first").save({ list: LONG });
+    await sp.session("second").save("old");
+    const bundle = await exportWithPause(sp.export(), async () => {
+      await sp.sessions.delete("second");
+      await sp.session("second").save("new");
+    });
+    const other = await open();
+    await other.import(bundle);
+    for (let n = 0; n < 3; n++) await other.session(`${n}`).save(n);
+    expect(await other.session("second").latest()).toMatchObject({ state: "new" });
+    for (let n = 0; n < 3; n++) expect(await other.session(`${n}`).latest()).toMatchObject({ state: n });
+    expect(
+      (await other.sessions.list().all())
+        .map(({ id }) => id)
+        .slice()
+        .sort(),
+    ).toEqual(["0", "1", "2", "first", "second"]);
+  });
+
+  // BUG: the head is written as it was at first, though its row was pruned and its items were freed meanwhile.
+  it.fails("has no head whose checkpoint is gone", async () => {
+    const sp = await open();
+    const session = sp.session<{ list: unknown }>("s");
+    await session.save({ list: LONG });
+    await session.save({ list: LONG.map((text) => `other ${text}`) });
+    const bundle = await exportWithPause(sp.export({ session: "s" }), async () => {
+      for (let n = 0; n < 3; n++) await session.save({ list: [n] });
+      await session.prune({ keepLast: 1 });
+      await sp.compact();
+    });
+    const other = await open();
+    await other.import(bundle);
+    const latest = await other.session("s").latest();
+    expect(latest?.skipped).toEqual([]);
+    expect(await other.session("s").load(latest?.id ?? "")).toBeDefined();
+  });
+
+  // BUG: an agent's head has no row; it is saved anew, compacted, and what is exported has a hole for a state.
+  it.fails("has an agent that can be loaded", async () => {
+    const sp = await open();
+    await sp.agents.save({ id: "a", name: "A", state: { list: LONG } });
+    const bundle = await exportWithPause(sp.export({ agent: "a" }), async () => {
+      await sp.agents.save({ id: "a", name: "A", state: { list: [1] } });
+      await sp.compact();
+    });
+    const other = await open();
+    await other.import(bundle);
+    expect((await other.agents.load("a"))?.skipped).toEqual([]);
+  });
+
+  // BUG: a conversation's record is read first, its messages later: what was replaced and freed between is a hole.
+  it.fails("has conversations that can be loaded", async () => {
+    const sp = await open();
+    await sp.conversations.create({ id: "c", messages: LONG.map((text) => message.user(text)) });
+    const bundle = await exportWithPause(sp.export(), async () => {
+      await sp.conversations.save({ id: "c", messages: [message.user("only")] });
+      await sp.compact();
+    });
+    const other = await open();
+    expect((await other.import(bundle)).holes).toEqual([]);
+    expect(await other.conversations.load("c")).toBeDefined();
+  });
+
+  it("is refused where its session is deleted meanwhile", async () => {
+    const sp = await open();
+    await sp.session("s").save({ list: LONG });
+    const work = exportWithPause(sp.export({ session: "s" }), () => sp.sessions.delete("s"));
+    await expect(work).rejects.toMatchObject({ code: "SESSION_DELETED" });
+  });
+
+  // BUG: a cleared session keeps its number, so it is not noticed: its head and its items are exported as holes.
+  it.fails("is refused where its session is cleared meanwhile, or is what it was", async () => {
+    const sp = await open();
+    await sp.session("s").save({ list: LONG });
+    const made = await exportWithPause(sp.export({ session: "s" }), () => sp.session("s").clear()).catch(
+      (error: unknown) => error as Error,
+    );
+    if (made instanceof Error) expect(made).toMatchObject({ code: "SESSION_DELETED" });
+    else await loadAll(made);
+  });
+});

@@ -1,0 +1,147 @@
+/** Work that is not over goes on where it is imported, and nothing that was recorded is done again. */
+import { describe, expect, it } from "vitest";
+import { defineAgent, type Savepoint } from "../../src/index.js";
+import { interruptIn, KINDS, settle, useLab, World } from "../run/lab.js";
+import { exportWithPause } from "./bytes.js";
+
+const agentOf = (world: World, steps = 1) =>
+  defineAgent({
+    name: "worker",
+    initial: (_input: string) => ({ n: 0, answer: undefined as unknown, filler: ["x".repeat(10)] }),
+    async step(run) {
+      const got = await run.effect(`before-${run.state.n}`, () =>
+        world.do(`before-${run.state.n}`, new Map([[1, 2n]])),
+      );
+      run.state.n += got.size;
+      if (run.state.n < steps) return undefined;
+      run.state.answer = await run.ask({ text: "May I?", data: { amount: 7n } });
+      await run.effect("after", () => world.do("after"));
+      return run.complete(run.state.answer);
+    },
+  });
+
+describe.each(KINDS)("a session with work on $name", (kind) => {
+  const [there, here] = [useLab(kind), useLab(kind)];
+
+  async function target(): Promise<Savepoint> {
+    const sp = await here.open();
+    for (let n = 0; n < 3; n++) await sp.session(`other-${n}`).save(n);
+    return sp;
+  }
+
+  it("that waits for an answer goes on with it, under its id or another", async () => {
+    const world = new World();
+    const a = await there.open();
+    const asked = await a.run(agentOf(world, 2), { session: "s", input: "go" });
+    const bytes = await a.export({ session: "s" }).bytes();
+    const b = await target();
+    for (const id of ["s", "t"]) {
+      await b.import(bytes, { as: id });
+      const info = await b.sessions.load(id);
+      expect(info).toMatchObject({ status: "waiting", reason: "May I?", questions: asked.questions });
+      expect(await b.recover([agentOf(world, 2)])).toEqual([]);
+      await b.answer(id, { yes: 1n });
+      const [handle] = await b.recover([agentOf(world, 2)]);
+      expect(await handle?.result()).toMatchObject({ status: "completed", output: { yes: 1n } });
+      expect(await b.run(agentOf(world, 2), { session: id, input: "go" })).toMatchObject({ status: "completed" });
+    }
+    expect(world.log).toEqual(["before-0", "before-1", "after", "after"]);
+    expect(await a.sessions.load("s")).toMatchObject({ status: "waiting" });
+    await a.answer("s", "late");
+    expect(await a.run(agentOf(world, 2), { session: "s", input: "go" })).toMatchObject({ output: "late" });
+  });
+
+  it("that was interrupted is recovered, and what was recorded is not done again", async () => {
+    const world = new World();
+    const a = await there.open();
+    await interruptIn(there, a, agentOf(world, 3), "go", world, "before-2");
+    const b = await target();
+    await b.import(a.export({ session: "s" }));
+    expect(await b.sessions.load("s")).toMatchObject({ status: "interrupted" });
+    const [handle] = await b.recover([agentOf(world, 3)]);
+    expect(await handle?.result()).toMatchObject({ status: "waiting" });
+    await b.answer("s", "yes");
+    expect(await b.run(agentOf(world, 3), { session: "s", input: "go" })).toMatchObject({ output: "yes" });
+    expect(world.log).toEqual(["before-0", "before-1", "before-2", "before-2", "after"]);
+    await b.compact();
+    expect(await b.run(agentOf(world, 3), { session: "s", input: "go" })).toMatchObject({ output: "yes" });
+  });
+
+  it("whose step was interrupted after an effect goes on behind it", async () => {
+    const world = new World();
+    const a = await there.open();
+    await a.run(agentOf(world), { session: "s", input: "go" });
+    await a.answer("s", "yes");
+    const reached = world.hangIn("after");
+    await a.start(agentOf(world), { session: "s", input: "go" });
+    await reached;
+    await settle();
+    const b = await target();
+    // It still runs there; here, nobody runs it.
+    await b.import(a.export({ session: "s" }));
+    const result = await b.run(agentOf(world), { session: "s", input: "go" });
+    expect(result).toMatchObject({ status: "completed", output: "yes" });
+    expect(world.log).toEqual(["before-0", "after", "after"]);
+  });
+
+  // BUG: the records of turns ("t<key>") name the session's number too, and are not moved: keys count for nothing after it.
+  it.fails("that has inputs left for it takes each of them once", async () => {
+    const chat = (world: World) =>
+      defineAgent({
+        name: "chat",
+        initial: (input: string) => ({ said: [input] }),
+        receive: (state, input: string) => ({ said: [...state.said, input] }),
+        async step(run) {
+          await run.effect("reply", () => world.do(`reply ${run.state.said.at(-1)}`));
+          return run.complete(run.state.said.length);
+        },
+      });
+    const world = new World();
+    const a = await there.open();
+    await a.run(chat(world), { session: "s", input: "one", key: "k1" });
+    await a.send("s", "two", { key: "k2" });
+    await a.send("s", "three", { key: "k3" });
+    const b = await target();
+    await b.import(a.export({ session: "s" }));
+    expect(await b.send("s", "two", { key: "k2" })).toBe(false);
+    for (const handle of await b.recover([chat(world)])) await handle.result();
+    expect(world.log).toEqual(["reply one", "reply two", "reply three"]);
+    expect(await b.run(chat(world), { session: "s", input: "one", key: "k1" })).toMatchObject({ status: "completed" });
+    expect(world.log).toHaveLength(3);
+  });
+
+  // BUG: runs and journals are read after the branches and the items, so they may be newer than what they belong to:
+  // what was recorded before the export began is done again.
+  it.fails("that is exported while it works can be gone on with", async () => {
+    const world = new World();
+    const counter = defineAgent({
+      name: "counter",
+      initial: (_input: string) => ({ n: 0, filler: Array.from({ length: 400 }, (_, n) => `${n} ${"x".repeat(400)}`) }),
+      async step(run) {
+        await run.effect("first", () => world.do(`first-${run.state.n}`));
+        await run.effect("second", () => world.do(`second-${run.state.n}`));
+        await run.effect("third", () => world.do(`third-${run.state.n}`));
+        run.state.n++;
+        return run.state.n === 6 ? run.complete(run.state.n) : undefined;
+      },
+    });
+    const a = await there.open();
+    await interruptIn(there, a, counter, "go", world, "second-2");
+    const other = await there.open();
+    // While it is read, it goes on a few steps.
+    const bytes = await exportWithPause(other.export({ session: "s" }), async () => {
+      const reached = world.hangIn("second-4");
+      await other.start(counter, { session: "s", input: "go" });
+      await reached;
+      await settle();
+    });
+    const b = await target();
+    await b.import(bytes);
+    const log = world.log.length;
+    const result = await b.run(counter, { session: "s", input: "go" });
+    expect(result).toMatchObject({ status: "completed", output: 6 });
+    // It goes on from where it was when the export began, or from later.
+    const again = world.log.slice(log);
+    expect(["second-2", "second-3", "second-4"]).toContain(again[0]);
+  });
+});
