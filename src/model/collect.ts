@@ -12,6 +12,7 @@
 import { isSavepointError } from "../errors.js";
 import { formatRefs } from "../state/refs.js";
 import { scan } from "../store/scan.js";
+import { releaseOldImports } from "./bundle/staging.js";
 import { freeAllRemains } from "./clear.js";
 import { agentsWithConversations, collectConversations, Unmarkable } from "./collect-conversations.js";
 import type { Context } from "./context.js";
@@ -37,6 +38,7 @@ const BLOB_AGE = 3_600_000;
 export async function collectGarbage(context: Context, options: { readonly repack: boolean }): Promise<CollectReport> {
   const { store } = context;
   const unusedSince = (await store.now()) - BLOB_AGE;
+  await releaseOldImports(context);
   const sessions = await freeAllRemains(context);
   const freed = { items: 0, bytes: 0 };
   const blobs = new Set<string>();

@@ -29,6 +29,7 @@ import {
   placeEntry,
   type UnplacedEntry,
 } from "./message-item.js";
+import { numberFor } from "./moved-numbers.js";
 import type { NumberSource } from "./numbers.js";
 import { toTitle } from "./title.js";
 
@@ -55,7 +56,7 @@ export class ConversationWriter {
     // All that is taken from the messages is taken now: the objects are the caller's own.
     const encoded = encodeMessages(messages, now, registry);
     const entries = describeAll(messages, () => now);
-    const number = await this.#numbers.next();
+    const number = await numberFor(this.#context, this.#numbers, taken.agent);
     const id = taken.id ?? this.#context.newId({ number, seq: 0 });
     const { agent } = taken;
     const record: ConversationRecord = {

@@ -31,8 +31,8 @@
  * | `c⇥<conversation>⇥t<number>` | its title, where that is taken from a message   |
  * | `k<number>`                 | the id of the conversation with that number      |
  * | `k⇥<agent>⇥<number>`        | the same, of one agent; and whether it is archived |
- * | `m⇥<agent>`                 | by how much numbers have moved that its checkpoints name: it came from another store |
- * | `v⇥<bundle>`                | a bundle that is being imported: by how much its numbers move |
+ * | `m⇥<agent>`                 | by how much numbers have moved that its checkpoints name, where it came from another store |
+ * | `v⇥<bundle>`                | a bundle that is being imported: by how much its numbers move, and what is stored of it |
  * | `y⇥<agent>⇥<number>`        | a deleted conversation that checkpoints of the agent may still need |
  * | `o<process>`                | a process that has written to the store and not closed it yet |
  * | `x<number>`                 | a deleted session or conversation whose remains are to be freed |
@@ -116,6 +116,7 @@ export const lastNumberOf = (key: string): number =>
 export const messageTape = (number: number): string => tapeName(number, 0);
 
 export const movedNumbersKey = (agent: string): string => `m\t${agent}`;
+export const ALL_IMPORTS: KeyRange = prefixRange("v\t");
 export const importKey = (bundle: string): string => `v\t${bundle}`;
 
 export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;

@@ -2,12 +2,14 @@
  * Numbers of conversations that came with an agent from another store, where they had others.
  *
  * Checkpoints of the agent name conversations by number, in states that are never written again; so the store remembers by
- * how much numbers have moved. Those that are given here are higher than all that came, so there is no doubt which are meant.
+ * how much numbers have moved. Those that conversations of the agent are given here are higher than all that came: so there
+ * is no doubt which are meant.
  */
-import { decodeConversation, encodeConversation } from "./conversation-records.js";
-import type { Context } from "./context.js";
-import { movedNumbersKey } from "./keys.js";
 import { SavepointError } from "../errors.js";
+import type { Context } from "./context.js";
+import { decodeConversation, encodeConversation } from "./conversation-records.js";
+import { movedNumbersKey } from "./keys.js";
+import type { NumberSource } from "./numbers.js";
 
 /** Numbers up to `upTo` are to be read as so much higher; the first that fits counts. */
 export type Moves = readonly { readonly upTo: number; readonly by: number }[];
@@ -22,8 +24,13 @@ export async function readMoves({ store }: Context, agent: string): Promise<Move
   );
 }
 
-export function movedNumber(moves: Moves, number: number): number {
-  return number + (moves.find(({ upTo }) => number <= upTo)?.by ?? 0);
+/** The number for a new conversation of an agent. A process may have taken low ones before the agent came. */
+export async function numberFor(context: Context, numbers: NumberSource, agent: string | undefined): Promise<number> {
+  const moves = agent === undefined ? [] : await readMoves(context, agent);
+  for (;;) {
+    const number = await numbers.next();
+    if (moves.every(({ upTo }) => number > upTo)) return number;
+  }
 }
 
 /** What a checkpoint has of its conversations, with the numbers that they have here. */
@@ -32,8 +39,9 @@ export function moveEntries(entries: ReadonlyMap<string, string>, moves: Moves):
 }
 
 function moveEntry(text: string, moves: Moves): string {
+  const move = (number: number): number => number + (moves.find(({ upTo }) => number <= upTo)?.by ?? 0);
   const [record = "", last = "", title = "", order = ""] = text.split("\n");
   const entered = decodeConversation(record);
-  const base = entered.base.map((piece) => ({ ...piece, tape: movedNumber(moves, piece.tape) }));
-  return [encodeConversation({ ...entered, base }), last, title, movedNumber(moves, Number(order))].join("\n");
+  const base = entered.base.map((piece) => ({ ...piece, tape: move(piece.tape) }));
+  return [encodeConversation({ ...entered, base }), last, title, move(Number(order))].join("\n");
 }

@@ -31,6 +31,7 @@ import type { Cursors } from "./cursors.js";
 import { conversationKey, firstTitleKey, lastMessageKey, messageCounterKey, partsOfConversation } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import { newRow } from "./new-row.js";
+import { numberFor } from "./moved-numbers.js";
 import type { NumberSource } from "./numbers.js";
 import { encodeMetadata, MAIN, type Row } from "./records.js";
 import { takeOptions } from "./save-options.js";
@@ -210,7 +211,8 @@ export class Restore {
       if (stored && isSameEntry(encodeEntry(stored), text)) continue;
       const { record, lastMessageAt, firstTitle } = decodeEntry(text, this.#line.id);
       // One that was deleted has a tape of its own from now on: its old one may go on being freed.
-      const number = stored?.record.number ?? (await this.#numbers.next());
+      const number =
+        stored?.record.number ?? (await numberFor(this.#line.reader.context, this.#numbers, this.#line.id));
       const order = stored?.record.order ?? record.order;
       const next = { ...record, number, order, ...splitPieces(record.base, number, stored?.items ?? 0) };
       parts.puts.push(

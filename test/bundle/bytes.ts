@@ -1,5 +1,5 @@
 /** Bundles as bytes: taken apart, changed, put together again, and given in pieces. */
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import type { Savepoint } from "../../src/index.js";
 
 /** The lines of a bundle, without their ends. */
@@ -17,13 +17,24 @@ export function forge(bundle: Uint8Array, change: (line: Record<string, unknown>
   const lines: string[] = [];
   for (const line of linesOf(bundle)) {
     const value = JSON.parse(line) as Record<string, unknown>;
-    const isEnd = "sha256" in value;
-    const next = isEnd ? { ...value, sha256: hash.copy().digest("hex") } : change(value);
+    const next = authentic(value, change, hash);
     const text = JSON.stringify(next);
     hash.update(`${text}\n`);
     lines.push(text);
   }
   return fromLines(lines);
+}
+
+function authentic(
+  value: Record<string, unknown>,
+  change: (line: Record<string, unknown>) => unknown,
+  hash: Hash,
+): unknown {
+  const { sha256, ...rest } = value;
+  if (sha256 === undefined) return change(value);
+  if (!("savepoint" in value)) return { ...value, sha256: hash.copy().digest("hex") };
+  const header = change(rest);
+  return { ...(header as object), sha256: createHash("sha256").update(JSON.stringify(header)).digest("hex") };
 }
 
 /** Where the lines of a kind are. */

@@ -35,8 +35,7 @@ describe("what is there already", () => {
     assert.deepEqual(await sessionOf(b, "s"), before);
   });
 
-  // BUG: an agent is known again by its head, and that is gone as soon as the agent is saved, because it has no row.
-  it.fails("is left out where it was imported before and was saved since, as an agent", async () => {
+  it("is left out where it was imported before and was saved since, as an agent", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
     const bytes = await a.export({ agent: "a" }).bytes();
@@ -123,23 +122,20 @@ describe("what is asked for wrongly", () => {
     expect(await b.stats()).toMatchObject({ sessions: 0, agents: 0 });
   });
 
-  // BUG: importBundle() looks at no field that it does not know, as export and everything else do.
-  it.fails("is refused by an import that does not know a field", async () => {
+  it("is refused by an import that does not know a field", async () => {
     const [a, b] = [await open(), await open()];
     await a.session("s").save(1);
     expect(await codeOf(b.import(a.export(), { exsiting: "skip" } as never))).toBe("INVALID_ARGUMENT");
   });
 
-  // BUG: `as` is silently left out of account for a checkpoint of an agent.
-  it.fails("is refused by an import of a checkpoint of an agent under another id", async () => {
+  it("is refused by an import of a checkpoint of an agent under another id", async () => {
     const [a, b] = [await open(), await open()];
     await a.agents.save({ id: "a", name: "A" });
     const { id } = await a.checkpoints.create({ agent: "a" });
     expect(await codeOf(b.import(a.export(id), { as: "t" }))).toBe("INVALID_ARGUMENT");
   });
 
-  // BUG: null is taken for "everything", and what is no bundle at all is a TypeError.
-  it.fails("is refused where it is nothing", async () => {
+  it("is refused where it is nothing", async () => {
     const sp = await open();
     for (const target of [null, 7, true]) {
       expect(await codeOf((async () => sp.export(target as never))())).toBe("INVALID_ARGUMENT");
@@ -181,8 +177,7 @@ describe("a bundle that somebody made by hand", () => {
     return "refused";
   }
 
-  // BUG: ids in a bundle are never checked: a tab in one reaches the records of others.
-  it.fails("cannot bring ids that nobody may choose", async () => {
+  it("cannot bring ids that nobody may choose", async () => {
     for (const evil of ["x\tmain", "\u0001b", "", "a\nb"]) {
       const rename = (line: Record<string, unknown>): unknown =>
         line["begin"] === "session" && line["id"] === "a-session" ? { ...line, id: evil } : line;
@@ -195,8 +190,7 @@ describe("a bundle that somebody made by hand", () => {
     }
   });
 
-  // BUG: the numbers of sections are not held against those of the header: rows of other sessions are written over.
-  it.fails("cannot reach what the store has, by numbers that the header does not name", async () => {
+  it("cannot reach what the store has, by numbers that the header does not name", async () => {
     for (const number of [-1000, -1, 1.5, 1e15, "0", null]) {
       const move = (line: Record<string, unknown>): unknown =>
         line["begin"] === "session" ? { ...line, number } : line;

@@ -57,9 +57,7 @@ describe("from store to store", () => {
 });
 
 describe("numbers that move", () => {
-  // BUG: NumberSource hands out numbers of a block that it took before the import, which are not above `upTo`:
-  // checkpoints that name them are read as if they named what came with the agent. Other messages are shown.
-  it.fails("are told from those that a Savepoint took before the import", async () => {
+  it("are told from those that a Savepoint took before the import", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
     // From now on it has numbers that it has not used yet.
@@ -75,9 +73,7 @@ describe("numbers that move", () => {
     expect((await b.conversations.load("new"))?.messages).toEqual([message.user("new")]);
   });
 
-  // BUG: the header of a checkpoint's bundle leaves out the places in lists (`order`): they are not moved, and
-  // restoring takes another conversation's place in the list of all.
-  it.fails("include the places in lists of conversations that a checkpoint of an agent has, also of empty ones", async () => {
+  it("include the places in lists of conversations that a checkpoint of an agent has, also of empty ones", async () => {
     const [a, b] = [await open(), await open()];
     await a.agents.save({ id: "a", name: "A" });
     await a.conversations.create({ id: "said", agent: "a", messages: [message.user("said")] });
@@ -97,8 +93,7 @@ describe("numbers that move", () => {
     ).toEqual(["empty", "said"]);
   });
 
-  // BUG: numbersOfConversations() leaves out what only checkpoints name, so the numbers of a bundle do not cover it.
-  it.fails("include those of conversations that only a checkpoint of an agent has, empty and deleted", async () => {
+  it("include those of conversations that only a checkpoint of an agent has, empty and deleted", async () => {
     const [a, b] = [await open(), await open()];
     // Before the agent: its number is the lowest of all.
     await a.conversations.create({ id: "empty", agent: "a" });
@@ -115,9 +110,7 @@ describe("numbers that move", () => {
     expect(after.filter((each) => each !== "empty")).toEqual(before);
   });
 
-  // BUG: a section without conversations counts as new, and writes over how the checkpoints of an agent are read that
-  // is there already. All of them are damaged by that.
-  it.fails("are not changed for an agent that is there already, by a checkpoint of it that comes again", async () => {
+  it("are not changed for an agent that is there already, by a checkpoint of it that comes again", async () => {
     const sp = await open();
     const ids = await fillAgent(sp, "a");
     const before = await agentOf(sp, "a");
@@ -128,8 +121,7 @@ describe("numbers that move", () => {
     assert.deepEqual(await sp.conversations.load("a-cut", { at: id }), await sp.conversations.load("a-cut"));
   });
 
-  // BUG: the same, before the session's section is refused with CONFLICT.
-  it.fails("are not changed for an agent that is there already and has gone on, by what is refused", async () => {
+  it("are not changed for an agent that is there already and has gone on", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
     await fillWithOthers(b, "b");
@@ -139,15 +131,14 @@ describe("numbers that move", () => {
     await a.checkpoints.create({ agent: "a" });
     for await (const { id } of a.conversations.list({ agent: "a" })) await a.conversations.delete(id);
     const before = await agentOf(b, "a");
-    await expect(b.import(await a.export({ agent: "a" }).bytes())).rejects.toMatchObject({ code: "CONFLICT" });
+    // It came from there: what became of it since is not taken over.
+    expect((await b.import(await a.export({ agent: "a" }).bytes())).skipped).toContain("a");
     assert.deepEqual(await agentOf(b, "a"), before);
     await b.import(await a.export({ agent: "a" }).bytes(), { existing: "skip" });
     assert.deepEqual(await agentOf(b, "a"), before);
   });
 
-  // BUG: one conversation that is skipped, and neither the moves nor what is gone is written: the checkpoints of the agent
-  // show messages of others, or are damaged.
-  it.fails("are those of an agent whose conversations were partly taken by others", async () => {
+  it("are those of an agent whose conversations were partly taken by others", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
     await fillWithOthers(b, "b");
@@ -164,8 +155,7 @@ describe("numbers that move", () => {
 });
 
 describe("space", () => {
-  // BUG: messages of conversations that are skipped are staged under new numbers, and never freed.
-  it.fails("is what a first import takes, after a second one and compaction", async () => {
+  it("is what a first import takes, after a second one and compaction", async () => {
     const [a, once, twice] = [await open(), await open(), await open()];
     await fillAgent(a, "a");
     const said = Array.from({ length: 500 }, (_, n) => message.user(`${n} ${"x".repeat(500)}`));
@@ -193,8 +183,7 @@ describe("space", () => {
     expect(await b.bytes()).toBeLessThan(empty + 2000);
   });
 
-  // BUG: what was staged of a section that never ended is named by no record, and never freed.
-  it.fails("is given back after an import that was never finished", async () => {
+  it("is given back after an import that was never finished", async () => {
     const [a, b] = [await open(), await open()];
     await b.session("stays").save(1);
     const empty = await b.bytes();

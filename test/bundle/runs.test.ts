@@ -84,8 +84,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     expect(world.log).toEqual(["before-0", "after", "after"]);
   });
 
-  // BUG: the records of turns ("t<key>") name the session's number too, and are not moved: keys count for nothing after it.
-  it.fails("that has inputs left for it takes each of them once", async () => {
+  it("that has inputs left for it takes each of them once", async () => {
     const chat = (world: World) =>
       defineAgent({
         name: "chat",
@@ -104,15 +103,16 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     const b = await target();
     await b.import(a.export({ session: "s" }));
     expect(await b.send("s", "two", { key: "k2" })).toBe(false);
-    for (const handle of await b.recover([chat(world)])) await handle.result();
+    // One input of a session is taken at a time.
+    for (let time = 0; time < 2; time++) {
+      for (const handle of await b.recover([chat(world)])) await handle.result();
+    }
     expect(world.log).toEqual(["reply one", "reply two", "reply three"]);
     expect(await b.run(chat(world), { session: "s", input: "one", key: "k1" })).toMatchObject({ status: "completed" });
     expect(world.log).toHaveLength(3);
   });
 
-  // BUG: runs and journals are read after the branches and the items, so they may be newer than what they belong to:
-  // what was recorded before the export began is done again.
-  it.fails("that is exported while it works can be gone on with", async () => {
+  it("that is exported while it works can be gone on with", async () => {
     const world = new World();
     const counter = defineAgent({
       name: "counter",

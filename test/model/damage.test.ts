@@ -282,7 +282,11 @@ describe("damage", () => {
   describe("of a part of a state", () => {
     it("leaves the rest, with the holes named", async () => {
       const session = await reopen();
-      await session.save({ messages: messages(20), note: "x".repeat(9000), bytes: Uint8Array.from({ length: 5000 }, (_, n) => (n * n) % 251) });
+      await session.save({
+        messages: messages(20),
+        note: "x".repeat(9000),
+        bytes: Uint8Array.from({ length: 5000 }, (_, n) => (n * n) % 251),
+      });
       const { id } = await session.append("/messages", [message(1)]);
       // The note's chunks come behind the messages; which item is which is the codec's own business.
       const whole = (await session.load(id))?.state as State;

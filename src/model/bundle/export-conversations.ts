@@ -10,29 +10,63 @@ import type { Context } from "../context.js";
 import { listedConversation } from "../conversation-commit.js";
 import { decodeEntry, piecesOfEntry } from "../conversation-entry.js";
 import { readConversations, type StoredConversation } from "../conversation-reader.js";
+import { piecesOf } from "../conversation-records.js";
 import { Intervals } from "../intervals.js";
-import { conversationsOf, goneConversationsOf, lastNumberOf, messageTape } from "../keys.js";
-import { type Moves, readMoves } from "../moved-numbers.js";
+import { agentLine, conversationsOf, goneConversationsOf, lastNumberOf, messageTape, sessionKey } from "../keys.js";
+import { readMoves } from "../moved-numbers.js";
+import { decodeSession } from "../records.js";
 import type { LineState } from "../agent-line.js";
 import type { BundleFrame, BundleLine, SectionStart } from "./format.js";
 import { blobLines, itemLines } from "./frames.js";
 
-/** All conversations of an agent; of none, where the agent is `undefined`. */
+/** Somebody always changes them. */
+const MAX_TRIES = 20;
+
+/**
+ * All conversations of an agent; of none, where the agent is `undefined`.
+ *
+ * @param highest what has a higher number was begun after the export, and is not part of it
+ */
 export async function* exportConversations(
   context: Context,
   agent: string | undefined,
+  highest: number,
   blobsWritten: Set<string>,
 ): AsyncGenerator<SectionStart | BundleLine> {
-  const { whole, holes } = await readAll(context, agent);
+  let seen = await readAll(context, agent, highest);
+  yield await startOf(context, agent, seen.whole);
+  const listed = new Set(seen.whole.map(({ id }) => id));
+  for (let tries = 1; ; tries++) {
+    let holes = 0;
+    for await (const line of wholeSection(context, agent, seen, listed, blobsWritten)) {
+      if ("hole" in line) holes++;
+      yield line;
+    }
+    // What is missing may have gone since; if nothing has changed, it is damage.
+    const now = await readAll(context, agent, highest);
+    if (holes === 0 || now.text === seen.text || tries === MAX_TRIES) return;
+    yield { again: true };
+    seen = now;
+  }
+}
+
+async function* wholeSection(
+  context: Context,
+  agent: string | undefined,
+  { whole, holes }: Seen,
+  listed: ReadonlySet<string>,
+  blobsWritten: Set<string>,
+): AsyncGenerator<BundleLine> {
   const gone: number[] = [];
   if (agent !== undefined) {
     for await (const { key } of scan(context.store, goneConversationsOf(agent))) gone.push(lastNumberOf(key));
   }
   const live = await liveMessages(context, agent ?? "");
-  yield await startOf(context, agent, whole);
+  for (const { record, items } of whole) markPieces(live, piecesOf(record, items));
   yield* messageLines(context, live, blobsWritten);
   yield* holes;
   for (const { id, value, items, lastMessageAt, firstTitle } of whole) {
+    if (!listed.has(id)) continue;
     yield { conversation: id, value, count: items, lastMessageAt, ...(firstTitle !== undefined && { firstTitle }) };
   }
   for (const number of gone) yield { gone: number };
@@ -57,18 +91,6 @@ export async function* exportMessages(
   for (const number of live.keys()) yield { gone: number };
 }
 
-/** The numbers that the conversations of an agent, and what is left of deleted ones, have. */
-export async function numbersOfConversations(context: Context, agent: string | undefined): Promise<number[]> {
-  const numbers: number[] = [];
-  const { whole } = await readAll(context, agent);
-  for (const { record } of whole) {
-    numbers.push(record.number, record.order, ...record.base.map(({ tape }) => tape));
-  }
-  if (agent === undefined) return numbers;
-  for await (const { key } of scan(context.store, goneConversationsOf(agent))) numbers.push(lastNumberOf(key));
-  return numbers;
-}
-
 function markPieces(live: Map<number, Intervals>, pieces: readonly Piece[]): void {
   for (const { tape, start, count } of pieces) {
     const intervals = live.get(tape) ?? new Intervals();
@@ -82,28 +104,36 @@ async function startOf(
   agent: string | undefined,
   whole: readonly StoredConversation[],
 ): Promise<SectionStart> {
-  const moves: Moves = agent === undefined ? [] : await readMoves(context, agent);
   const conversations = whole.map(({ id, record }) => [id, record.createdAt, record.number] as const);
-  return { begin: "conversations", ...(agent !== undefined && { agent }), moves, conversations };
+  if (agent === undefined) return { begin: "conversations", moves: [], conversations };
+  const [line] = await context.store.get([sessionKey(agentLine(agent))]);
+  const created = line && "value" in line ? { agentCreatedAt: decodeSession(line.value).createdAt } : {};
+  return { begin: "conversations", agent, ...created, moves: await readMoves(context, agent), conversations };
 }
 
-async function readAll(
-  context: Context,
-  agent: string | undefined,
-): Promise<{ whole: StoredConversation[]; holes: BundleLine[] }> {
+/** The conversations of an agent at one moment. */
+interface Seen {
+  readonly whole: readonly StoredConversation[];
+  readonly holes: readonly BundleLine[];
+  /** All of it as one text, to tell whether it has changed. */
+  readonly text: string;
+}
+
+async function readAll(context: Context, agent: string | undefined, highest: number): Promise<Seen> {
   const ids: string[] = [];
   const holes: BundleLine[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
+    if (lastNumberOf(record.key) > highest) continue;
     if ("value" in record) ids.push(listedConversation(record.value).id);
     else holes.push({ hole: record.key, reason: record.unreadable });
   }
   const whole: StoredConversation[] = [];
   for (const found of await readConversations(context, ids)) {
     if (!found) continue;
-    if ("unreadable" in found) holes.push({ hole: found.id, reason: found.unreadable });
-    else whole.push(found);
+    if ("unreadable" in found) holes.push({ hole: `conversation ${found.id}`, reason: found.unreadable });
+    else if (found.record.number <= highest) whole.push(found);
   }
-  return { whole, holes };
+  return { whole, holes, text: JSON.stringify(whole.map(({ value, items }) => [value, items])) };
 }
 
 async function* messageLines(

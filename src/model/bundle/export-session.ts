@@ -1,17 +1,31 @@
 /**
  * A session as a section of a bundle; or one of its checkpoints, as a session that has only that.
  *
- * It may be saved in meanwhile: what is newer than the counters that were read first is left out. Items come first, then the
- * rows that are still there, so that no row comes without what it points at.
+ * It may be changed meanwhile. What its saves and runs hang on is read at one moment; what is newer than that is left out.
+ * Where something is missing that went since, the section is begun again.
  */
-import { SavepointError } from "../../errors.js";
 import { formatRefs } from "../../state/refs.js";
-import { type FoundRecord, scan } from "../../store/scan.js";
-import { decodeNumbers, dueOf, notesOf, placeOfDue, rowsOf, runsOf, seqOf, tapeName } from "../keys.js";
-import { Marks, readJournals } from "../marks.js";
+import { scan } from "../../store/scan.js";
+import type { StoredRecord } from "../../store/store.js";
+import {
+  branchesOf,
+  branchKey,
+  decodeNumbers,
+  dueKey,
+  journalKey,
+  notesOf,
+  rowsOf,
+  runsOf,
+  seqOf,
+  sessionKey,
+  tapeName,
+} from "../keys.js";
+import { Marks } from "../marks.js";
 import {
   type BranchRecord,
+  decodeBranch,
   decodeRow,
+  decodeSession,
   encodeBranch,
   encodeRow,
   encodeSession,
@@ -19,123 +33,168 @@ import {
   type Row,
   type SessionRecord,
 } from "../records.js";
+import { decodeJournal } from "../run-records.js";
+import { sessionDeleted } from "../session-errors.js";
 import type { SessionReader } from "../session-reader.js";
 import type { BundleLine, SectionStart } from "./format.js";
 import { blobLines, itemLines } from "./frames.js";
 
-/** What a session was when its export began. */
+/** What a session was at one moment. */
 interface Seen {
   readonly session: SessionRecord;
   readonly branches: readonly BranchRecord[];
+  /** The records of its runs, by their keys without what all of them begin with. */
+  readonly runs: ReadonlyMap<string, string>;
+  readonly due: ReadonlyMap<string, string>;
+  /** What of these could not be read. */
+  readonly holes: readonly BundleLine[];
+  /** All of it as one text, to tell whether it has changed. */
+  readonly text: string;
 }
 
-/** @param only one checkpoint, if not all of them are wanted */
+/** Somebody always changes it. */
+const MAX_TRIES = 20;
+
+/**
+ * @param highest what has a higher number was begun after the export, and is not part of it
+ * @param options.only one checkpoint, if not all of them are wanted
+ * @param options.required does it fail if the session is deleted meanwhile? Otherwise it is left out
+ */
 export async function* exportSession(
   reader: SessionReader,
+  highest: number,
   blobsWritten: Set<string>,
-  only?: Row,
+  { only, required = false }: { readonly only?: Row; readonly required?: boolean } = {},
 ): AsyncGenerator<SectionStart | BundleLine> {
-  const seen = await see(reader);
-  if (!seen) return;
-  const { session, branches } = seen;
-  const { number } = session;
-  const head = only ?? (branches.find(({ name }) => name === MAIN) ?? branches[0])?.head;
-  yield { begin: "session", id: reader.sessionId, number, createdAt: session.createdAt, head: head?.id };
-
-  const holes: BundleLine[] = [];
-  const blobs = new Set<string>();
-  const marks = new Marks(reader, number, blobs, ({ unreadable }) => holes.push({ hole: "", reason: unreadable }));
-  if (only) await marks.frame(only.skeleton.refs, only.tape);
-  else await markAll(reader, seen, marks);
-  yield* blobLines(reader.context, blobs, blobsWritten);
-  for (const [tape, spans] of marks.tapes()) yield* itemLines(reader.context, tapeName(number, tape), tape, spans);
-  yield* holes;
-
-  if (only) yield* onlyCheckpoint(reader, session, only, marks);
-  else yield* allRecords(reader, seen);
+  let seen = await see(reader);
+  if (!seen || seen.session.number > highest) return;
+  const { number, createdAt } = seen.session;
+  yield { begin: "session", id: reader.sessionId, number, createdAt };
+  for (let tries = 1; ; tries++) {
+    let holes = 0;
+    for await (const line of only
+      ? oneCheckpoint(reader, seen, only, blobsWritten)
+      : wholeSession(reader, seen, blobsWritten)) {
+      if ("hole" in line) holes++;
+      yield line;
+    }
+    // What is missing may have gone since; if nothing has changed, it is damage.
+    const now: Seen | undefined = await see(reader);
+    if (now && now.session.number === number && (holes === 0 || now.text === seen.text || tries === MAX_TRIES)) return;
+    yield { again: true };
+    if (!now || now.session.number !== number) {
+      if (required) throw sessionDeleted(reader.sessionId);
+      return;
+    }
+    seen = now;
+  }
 }
 
 async function see(reader: SessionReader): Promise<Seen | undefined> {
-  const session = (await reader.session())?.record;
-  if (!session) return undefined;
-  const branches: BranchRecord[] = [];
-  for await (const { record } of reader.branches()) branches.push(record);
-  return { session, branches };
+  const { store } = reader.context;
+  const { sessionId } = reader;
+  const names: string[] = [];
+  for await (const { key } of scan(store, branchesOf(sessionId)))
+    names.push(key.slice(branchesOf(sessionId).from.length));
+  const runKeys: string[] = [];
+  for await (const { key } of scan(store, runsOf(sessionId))) runKeys.push(key);
+  const branchKeys = names.map((name) => branchKey(sessionId, name));
+  const dueKeys = names.map((name) => dueKey(sessionId, name));
+  // All at one moment: a journal belongs to the head that it was recorded after.
+  const found = await store.get([sessionKey(sessionId), ...branchKeys, ...dueKeys, ...runKeys]);
+  const holes: BundleLine[] = [];
+  const readable = found.map((record): StoredRecord | undefined => {
+    if (record && "unreadable" in record) holes.push({ hole: record.key, reason: record.unreadable });
+    return record && "value" in record ? record : undefined;
+  });
+  const [own, ...others] = readable;
+  if (!own) {
+    // Reports that it is damaged, if it is.
+    await reader.session();
+    return undefined;
+  }
+  const branches = others.slice(0, names.length).flatMap((record) => (record ? [decodeBranch(record.value)] : []));
+  const due = new Map<string, string>();
+  for (const [index, name] of names.entries()) {
+    const record = others[names.length + index];
+    if (record) due.set(name, record.value);
+  }
+  const runs = new Map<string, string>();
+  for (const record of others.slice(2 * names.length)) {
+    if (record) runs.set(record.key.slice(runsOf(sessionId).from.length), record.value);
+  }
+  const text = JSON.stringify(readable);
+  return { session: decodeSession(own.value), branches, runs, due, holes, text };
 }
 
-async function markAll(reader: SessionReader, { session, branches }: Seen, marks: Marks): Promise<void> {
-  const { number } = session;
-  for (const { number: of, tape, first, count } of await readJournals(reader)) {
-    if (of === number) await marks.frame(formatRefs([{ pieces: [{ tape, start: first, count }] }], tape), tape);
+async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<string>): AsyncGenerator<BundleLine> {
+  const { store } = reader.context;
+  const { session, branches, runs, due } = seen;
+  const { number, nextSeq } = session;
+  yield* seen.holes;
+  const rows = new Map<number, { readonly value: string; readonly refs: string }>();
+  for await (const record of scan(store, rowsOf(number, 0, nextSeq))) {
+    if ("value" in record) rows.set(seqOf(record.key), { value: record.value, refs: record.refs });
+    else yield { hole: `checkpoint #${seqOf(record.key)}`, reason: record.unreadable };
+  }
+  // The head of a branch that has moved on since may have been pruned; it is still what is exported.
+  for (const { head, hidden } of branches) {
+    if (head && !hidden && !rows.has(head.seq))
+      rows.set(head.seq, { value: encodeRow(head), refs: head.skeleton.refs });
+  }
+  const holes: BundleLine[] = [];
+  const blobs = new Set<string>();
+  const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
+    holes.push({ hole: "what an item points at", reason: unreadable });
+  });
+  for (const { name } of branches) {
+    const value = runs.get(journalKey(reader.sessionId, name).slice(runsOf(reader.sessionId).from.length));
+    const journal = value === undefined ? undefined : decodeJournal(value);
+    if (journal?.number !== number) continue;
+    const { tape, first: start, count } = journal;
+    await marks.frame(formatRefs([{ pieces: [{ tape, start, count }] }], tape), tape);
   }
   for (const { head } of branches) if (head) await marks.frame(head.skeleton.refs, head.tape);
-  for await (const row of readRows(reader, session)) await marks.frame(row.skeleton.refs, row.tape);
-}
+  for (const [seq, { value, refs }] of rows) await marks.frame(refs, decodeRow(seq, value, refs).tape);
+  yield* stored(reader, number, marks, blobs, written);
+  yield* holes;
 
-async function* readRows(reader: SessionReader, { number, nextSeq }: SessionRecord): AsyncGenerator<Row> {
-  for await (const record of scan(reader.context.store, rowsOf(number, 0, nextSeq))) {
-    if ("value" in record) yield decodeRow(seqOf(record.key), record.value, record.refs);
-  }
-}
-
-async function* allRecords(reader: SessionReader, seen: Seen): AsyncGenerator<BundleLine> {
-  const { store } = reader.context;
-  const { session, branches } = seen;
-  const { number, nextSeq } = session;
-  const heads = new Map(branches.flatMap(({ head }) => (head ? [[head.seq, head] as const] : [])));
-  let checkpoints = 0;
-  for await (const record of scan(store, rowsOf(number, 0, nextSeq))) {
-    const row = seqOf(record.key);
-    if (!("value" in record)) yield { hole: `row ${row}`, reason: record.unreadable };
-    else {
-      if (heads.has(row)) heads.set(row, decodeRow(row, record.value, record.refs));
-      yield { row, value: record.value, ...(record.refs !== "" && { refs: record.refs }) };
-      checkpoints++;
-    }
-  }
+  for (const [row, { value, refs }] of rows) yield { row, value, ...(refs !== "" && { refs }) };
   for await (const record of scan(store, notesOf(number, 0, nextSeq))) {
     const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
     if ("value" in record) yield { note: [numbers[1] as number, rest, record.value] };
-    else yield damagedRecord(record);
+    else yield { hole: record.key, reason: record.unreadable };
   }
-  for await (const record of scan(store, runsOf(reader.sessionId))) {
-    const key = record.key.slice(runsOf(reader.sessionId).from.length);
-    yield "value" in record ? { run: [key, record.value] } : damagedRecord(record);
-  }
-  for await (const record of scan(store, dueOf(reader.sessionId))) {
-    yield "value" in record ? { due: [placeOfDue(record.key).branch, record.value] } : damagedRecord(record);
-  }
+  for (const run of runs) yield { run };
+  for (const each of due) yield { due: each };
   for (const branch of branches) {
-    const head = branch.head && heads.get(branch.head.seq);
+    const row = branch.head && !branch.hidden ? rows.get(branch.head.seq) : undefined;
+    const head = row && branch.head ? decodeRow(branch.head.seq, row.value, row.refs) : branch.head;
     // Nobody runs it where it goes.
-    const value = encodeBranch({ ...branch, held: false, ...(head && { head }) });
-    yield { branch: branch.name, value };
+    yield { branch: branch.name, value: encodeBranch({ ...branch, held: false, head }) };
   }
-  yield { session: encodeSession({ ...session, checkpoints }) };
-  await checkStillThere(reader, session);
-}
-
-/** What was cleared or deleted while it was read would be there in part. */
-async function checkStillThere(reader: SessionReader, { number }: SessionRecord): Promise<void> {
-  if ((await reader.session())?.record.number === number) return;
-  throw new SavepointError(
-    "SESSION_DELETED",
-    `Session ${JSON.stringify(reader.sessionId)} was deleted while it was exported. Export again.`,
-  );
+  yield { session: encodeSession({ ...session, checkpoints: rows.size }) };
 }
 
 /** A session that has one checkpoint, on `main`. Where it stood in a run is left out: what came before is not there. */
-async function* onlyCheckpoint(
+async function* oneCheckpoint(
   reader: SessionReader,
-  session: SessionRecord,
+  { session }: Seen,
   row: Row,
-  marks: Marks,
+  written: Set<string>,
 ): AsyncGenerator<BundleLine> {
   const { number } = session;
-  const alone: Row = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
+  const blobs = new Set<string>();
+  const holes: BundleLine[] = [];
+  const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
+    holes.push({ hole: "what an item points at", reason: unreadable });
+  });
+  await marks.frame(row.skeleton.refs, row.tape);
+  yield* stored(reader, number, marks, blobs, written);
+  yield* holes;
   const tapes = [...marks.tapes()];
-  const [own] = tapes.filter(([tape]) => tape === row.tape).map(([, spans]) => spans);
-  const last = own?.at(-1);
+  const last = tapes.find(([tape]) => tape === row.tape)?.[1].at(-1);
+  const alone: Row = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
   yield { row: row.seq, value: encodeRow(alone), ...(row.skeleton.refs !== "" && { refs: row.skeleton.refs }) };
   for (const [name, value] of (await reader.notes(number, row.seq, row.seq)).get(row.seq) ?? []) {
     yield { note: [row.seq, name, value] };
@@ -157,6 +216,14 @@ async function* onlyCheckpoint(
   yield { session: encodeSession({ ...session, nextSeq: row.seq + 1, nextTape, checkpoints: 1, policy: undefined }) };
 }
 
-function damagedRecord({ key, ...record }: Exclude<FoundRecord, { value: string }>): BundleLine {
-  return { hole: key, reason: record.unreadable };
+/** The bytes and items that anything points at. */
+async function* stored(
+  { context }: SessionReader,
+  number: number,
+  marks: Marks,
+  blobs: ReadonlySet<string>,
+  written: Set<string>,
+): AsyncGenerator<BundleLine> {
+  yield* blobLines(context, blobs, written);
+  for (const [tape, spans] of marks.tapes()) yield* itemLines(context, tapeName(number, tape), tape, spans);
 }

@@ -9,16 +9,21 @@ import { agentsWithConversations } from "../collect-conversations.js";
 import type { Context } from "../context.js";
 import { findCheckpoint, type FoundCheckpoint } from "../find-checkpoint.js";
 import { checkId } from "../ids.js";
-import { agentLine, agentOfLine, ALL_NUMBERS, sessionsOfAgent } from "../keys.js";
-import { agentNotFound } from "../saved-agent.js";
-import { sessionNotFound, unknownCheckpoint } from "../session-errors.js";
-import { SessionReader } from "../session-reader.js";
 import {
-  exportConversations,
-  exportMessages,
-  messagesOfState,
-  numbersOfConversations,
-} from "./export-conversations.js";
+  agentLine,
+  agentOfLine,
+  ALL_CONVERSATION_NUMBERS,
+  ALL_NUMBERS,
+  ALL_SESSIONS,
+  conversationsOf,
+  decodeNumbers,
+  NEXT_NUMBER,
+  sessionsOfAgent,
+} from "../keys.js";
+import { agentNotFound } from "../saved-agent.js";
+import { describeSession, sessionNotFound, unknownCheckpoint } from "../session-errors.js";
+import { SessionReader } from "../session-reader.js";
+import { exportConversations, exportMessages, messagesOfState } from "./export-conversations.js";
 import { exportSession } from "./export-session.js";
 import { BUNDLE_FORMAT, type BundleKind, type BundleLine, BundleWriter, type SectionStart } from "./format.js";
 
@@ -56,6 +61,12 @@ export interface BundleSummary extends BundleProgress {
   readonly kind: BundleKind;
   readonly createdAt: number;
   readonly holes: readonly BundleHole[];
+}
+
+/** A hole for people: items and records are said apart, what is a text already stays. */
+export function placeOfHole(of: string | undefined, hole: readonly [tape: number, item: number] | string): string {
+  const what = typeof hole === "string" ? hole : `item ${hole[1]} of tape ${hole[0]}`;
+  return of ? `${of}: ${what}` : what;
 }
 
 /** Bytes that come together. */
@@ -98,7 +109,8 @@ interface BundleStream {
 /** What a bundle of a target consists of. */
 interface Plan {
   readonly kind: BundleKind;
-  readonly numbers: readonly number[];
+  /** The lowest and the highest number that anything in it may have. */
+  readonly numbers: readonly [lowest: number, highest: number];
   readonly sections: AsyncGenerator<AsyncGenerator<SectionStart | BundleLine>>;
 }
 
@@ -118,29 +130,23 @@ function streamOf(context: Context, target: CheckedTarget, { onProgress }: Expor
     const writer = new BundleWriter();
     const plan = await planOf(context, target);
     ({ kind } = plan);
-    const numbers = [
-      plan.numbers.reduce((a, b) => Math.min(a, b), Infinity),
-      plan.numbers.reduce((a, b) => Math.max(a, b), 0),
-    ];
-    const [lowest = 0, highest = 0] = plan.numbers.length > 0 ? numbers : [0, 0];
-    yield writer.line({ savepoint: "bundle", format: BUNDLE_FORMAT, id, kind, createdAt, numbers: [lowest, highest] });
+    yield writer.header({ savepoint: "bundle", format: BUNDLE_FORMAT, id, kind, createdAt, numbers: plan.numbers });
     for await (const section of plan.sections) {
+      const tally = { checkpoints: 0, items: 0, holes: [] as BundleHole[] };
       let place: string | undefined;
-      try {
-        for await (const line of section) {
-          if ("begin" in line) place = describe(line);
-          else if ("hole" in line) holes.push({ place: `${place}: ${String(line.hole)}`, reason: line.reason });
-          else if ("row" in line) counts.checkpoints++;
-          else if ("items" in line) counts.items += line.items[2].length;
-          yield writer.line(line);
-        }
-      } catch (error) {
-        // One whose own record is damaged cannot be told; the others can.
-        if (place !== undefined || !isSavepointError(error, "DAMAGED")) throw error;
-        holes.push({ place: "a session", reason: error.message });
+      for await (const line of section) {
+        if ("begin" in line) place = describe(line);
+        else if ("again" in line) [tally.checkpoints, tally.items, tally.holes] = [0, 0, []];
+        else if ("hole" in line) tally.holes.push({ place: placeOfHole(place, line.hole), reason: line.reason });
+        else if ("row" in line) tally.checkpoints++;
+        else if ("items" in line) tally.items += line.items[2].length;
+        yield writer.line(line);
       }
       if (place === undefined) continue;
       counts.sections++;
+      counts.checkpoints += tally.checkpoints;
+      counts.items += tally.items;
+      holes.push(...tally.holes);
       yield writer.endSection();
       onProgress?.({ ...counts });
     }
@@ -163,6 +169,7 @@ function streamOf(context: Context, target: CheckedTarget, { onProgress }: Expor
 }
 
 function describe(start: SectionStart): string {
+  if (start.begin === "holes") return "";
   if (start.begin === "conversations") {
     return start.agent === undefined ? "conversations" : `conversations of agent ${start.agent}`;
   }
@@ -173,11 +180,11 @@ function describe(start: SectionStart): string {
 type CheckedTarget = { readonly [Kind in "checkpoint" | "session" | "agent"]?: string };
 
 function checkTarget(target: ExportTarget): CheckedTarget {
-  const named: CheckedTarget = typeof target === "string" ? { checkpoint: target } : { ...target };
+  const named: CheckedTarget = typeof target === "string" ? { checkpoint: target } : target;
   checkFields(named, "What is exported", new Set(["checkpoint", "session", "agent"]));
   for (const [kind, id] of Object.entries(named)) checkId(id, `${kind} id`);
   if (Object.keys(named).length > 1) throw invalidArgument("Export one of: a checkpoint, a session, an agent; or all.");
-  return named;
+  return { ...named };
 }
 
 async function planOf(context: Context, { checkpoint, session, agent }: CheckedTarget): Promise<Plan> {
@@ -191,22 +198,48 @@ async function planOf(context: Context, { checkpoint, session, agent }: CheckedT
     const reader = new SessionReader(context, session);
     const number = (await reader.session())?.record.number;
     if (number === undefined) throw sessionNotFound(session);
-    return { kind: "session", numbers: [number], sections: sessionSections([reader], written) };
+    async function* one(): Plan["sections"] {
+      yield exportSession(reader, number as number, written, { required: true });
+    }
+    return { kind: "session", numbers: [number, number], sections: one() };
   }
-  const agents: (string | undefined)[] = agent === undefined ? await allAgents(context) : [agent];
-  const readers = agent === undefined ? await allSessions(context) : await sessionsOf(context, agent);
-  const numbers = await numbersOf(readers);
-  for (const each of agents) for (const number of await numbersOfConversations(context, each)) numbers.push(number);
+  const highest = await highestNumber(context);
+  const damaged: BundleLine[] = [];
+  const agents =
+    agent === undefined ? (await agentsWithConversations(context)).map((name) => name || undefined) : [agent];
+  const readers = agent === undefined ? await allSessions(context, damaged) : await sessionsOf(context, agent);
+  if (agent !== undefined && readers.length === 0 && !(await hasConversations(context, agent)))
+    throw agentNotFound(agent);
   async function* sections(): Plan["sections"] {
     // Conversations first: checkpoints of their agents point at them.
-    for (const each of agents) yield exportConversations(context, each, written);
-    yield* sessionSections(readers, written);
+    for (const each of agents) yield exportConversations(context, each, highest, written);
+    yield* sessionSections(readers, highest, written, damaged);
   }
-  return { kind: agent === undefined ? "all" : "agent", numbers, sections: sections() };
+  return { kind: agent === undefined ? "all" : "agent", numbers: [0, highest], sections: sections() };
 }
 
-async function* sessionSections(readers: readonly SessionReader[], written: Set<string>): Plan["sections"] {
-  for (const reader of readers) yield exportSession(reader, written);
+/** One whose own record is damaged cannot be exported; the others can, and that it is missing is said at the end. */
+async function* sessionSections(
+  readers: readonly SessionReader[],
+  highest: number,
+  written: Set<string>,
+  damaged: BundleLine[],
+): Plan["sections"] {
+  for (const reader of readers) {
+    try {
+      await reader.session();
+      yield exportSession(reader, highest, written);
+    } catch (error) {
+      if (!isSavepointError(error, "DAMAGED")) throw error;
+      damaged.push({ hole: describeSession(reader.sessionId), reason: error.message });
+    }
+  }
+  if (damaged.length > 0) yield holeSection(damaged);
+}
+
+async function* holeSection(holes: readonly BundleLine[]): AsyncGenerator<SectionStart | BundleLine> {
+  yield { begin: "holes" };
+  yield* holes;
 }
 
 async function checkpointPlan(
@@ -214,41 +247,60 @@ async function checkpointPlan(
   { reader, number, row, agent }: FoundCheckpoint,
   written: Set<string>,
 ): Promise<Plan> {
-  const live = agent === undefined ? undefined : messagesOfState(agent, await readLineState(reader, number, row));
-  async function* sections(): Plan["sections"] {
-    if (live && agent !== undefined) yield exportMessages(context, agent, live, written);
-    yield exportSession(reader, written, row);
+  if (agent === undefined) {
+    async function* one(): Plan["sections"] {
+      yield exportSession(reader, number, written, { only: row, required: true });
+    }
+    return { kind: "checkpoint", numbers: [number, number], sections: one() };
   }
-  return { kind: "checkpoint", numbers: [number, ...(live?.keys() ?? [])], sections: sections() };
+  const highest = await highestNumber(context);
+  const live = messagesOfState(agent, await readLineState(reader, number, row));
+  async function* both(name: string): Plan["sections"] {
+    yield exportMessages(context, name, live, written);
+    yield exportSession(reader, highest, written, { only: row, required: true });
+  }
+  return { kind: "checkpoint", numbers: [0, highest], sections: both(agent) };
 }
 
-async function allAgents(context: Context): Promise<(string | undefined)[]> {
-  return (await agentsWithConversations(context)).map((agent) => agent || undefined);
+/** All numbers that were given so far are lower than the next one. */
+async function highestNumber({ store }: Context): Promise<number> {
+  const [counter] = await store.get([NEXT_NUMBER]);
+  if (counter && "value" in counter) return Math.max(0, Number(counter.value) - 1);
+  // It is damaged, or nothing was ever given: then the lists tell.
+  let highest = 0;
+  for (const range of [ALL_NUMBERS, ALL_CONVERSATION_NUMBERS]) {
+    for await (const { key } of scan(store, range)) highest = Math.max(highest, numberIn(key));
+  }
+  return highest;
 }
 
-async function allSessions(context: Context): Promise<SessionReader[]> {
-  const readers: SessionReader[] = [];
+const numberIn = (key: string): number => decodeNumbers(key.slice(1), 1).numbers[0] as number;
+
+async function allSessions(context: Context, damaged: BundleLine[]): Promise<SessionReader[]> {
+  const ids = new Map<string, number>();
   for await (const record of scan(context.store, ALL_NUMBERS)) {
-    if ("value" in record) readers.push(new SessionReader(context, record.value));
+    if ("value" in record) ids.set(record.value, numberIn(record.key));
+    else damaged.push({ hole: record.key, reason: record.unreadable });
   }
-  return readers;
+  // Where the list is damaged, a session still says itself that it is there.
+  if (damaged.length > 0) {
+    for await (const { key } of scan(context.store, ALL_SESSIONS)) {
+      const [, id = "", branch] = key.split("\t");
+      if (branch === undefined && !ids.has(id)) ids.set(id, Infinity);
+    }
+  }
+  return [...ids.keys()].map((id) => new SessionReader(context, id));
 }
 
 async function sessionsOf(context: Context, agent: string): Promise<SessionReader[]> {
   const line = new SessionReader(context, agentLine(agent));
-  const readers = (await line.session()) ? [line] : [];
+  const readers = (await line.anyNumber()) === undefined ? [] : [line];
   for await (const record of scan(context.store, sessionsOfAgent(agent))) {
     if ("value" in record) readers.push(new SessionReader(context, record.value));
   }
-  if (readers.length === 0 && (await numbersOfConversations(context, agent)).length === 0) throw agentNotFound(agent);
   return readers;
 }
 
-async function numbersOf(readers: readonly SessionReader[]): Promise<number[]> {
-  const numbers: number[] = [];
-  for (const reader of readers) {
-    const number = await reader.anyNumber();
-    if (number !== undefined) numbers.push(number);
-  }
-  return numbers;
+async function hasConversations({ store }: Context, agent: string): Promise<boolean> {
+  return (await store.list(conversationsOf(agent), { limit: 1 })).length > 0;
 }

@@ -7,6 +7,7 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import { SavepointError } from "../../errors.js";
+import { invalidArgument } from "../arguments.js";
 import type { Moves } from "../moved-numbers.js";
 
 export const BUNDLE_FORMAT = 1;
@@ -21,8 +22,10 @@ export interface BundleHeader {
   readonly kind: BundleKind;
   /** When it was made, in milliseconds since 1970. */
   readonly createdAt: number;
-  /** The lowest and the highest number of what is in it; see keys.ts. */
+  /** The lowest and the highest number that anything in it may have; see keys.ts. */
   readonly numbers: readonly [lowest: number, highest: number];
+  /** The hash of the rest of this line: nothing is stored before it is known to be right. */
+  readonly sha256?: string;
 }
 
 /** A text with what it points at, where that is anything. */
@@ -49,32 +52,40 @@ export type BundleLine =
       readonly lastMessageAt: number;
       readonly firstTitle?: string;
     }
-  | { readonly gone: number };
+  | { readonly gone: number }
+  /** What was changed while it was read: all lines of the section so far do not count, and it comes again or not at all. */
+  | { readonly again: true };
 
 /** How a section begins. */
-export type SectionStart =
-  | {
-      readonly begin: "session";
-      readonly id: string;
-      readonly number: number;
-      readonly createdAt: number;
-      /** The newest checkpoint of `main`, or of the branch that it has instead. */
-      readonly head: string | undefined;
-    }
-  | {
-      readonly begin: "conversations";
-      /** Missing for conversations that belong to no agent. */
-      readonly agent?: string;
-      readonly moves: Moves;
-      readonly conversations: readonly (readonly [id: string, createdAt: number, number: number])[];
-    };
+export type SectionStart = SessionStart | ConversationsStart | { readonly begin: "holes" };
+
+export interface SessionStart {
+  readonly begin: "session";
+  readonly id: string;
+  readonly number: number;
+  readonly createdAt: number;
+}
+
+export interface ConversationsStart {
+  readonly begin: "conversations";
+  /** Missing for conversations that belong to no agent. */
+  readonly agent?: string;
+  /** When the agent was first saved; missing where it never was. */
+  readonly agentCreatedAt?: number;
+  readonly moves: Moves;
+  readonly conversations: readonly (readonly [id: string, createdAt: number, number: number])[];
+}
 
 /** Makes the lines of a bundle, and keeps the hash. */
 export class BundleWriter {
   readonly #hash: Hash = createHash("sha256");
   #sections = 0;
 
-  line(value: BundleHeader | SectionStart | BundleLine): Buffer {
+  header(header: BundleHeader): Buffer {
+    return this.#write({ ...header, sha256: hashOf(header) });
+  }
+
+  line(value: SectionStart | BundleLine): Buffer {
     return this.#write(value);
   }
 
@@ -147,6 +158,7 @@ export async function* readBundle(
 async function* linesOf(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<Buffer> {
   let begun: Buffer[] = [];
   for await (const chunk of source) {
+    if (!((chunk as unknown) instanceof Uint8Array)) throw invalidArgument("A bundle is a stream of bytes.");
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     let from = 0;
     for (let end = bytes.indexOf(NEWLINE, from); end >= 0; end = bytes.indexOf(NEWLINE, from)) {
@@ -171,19 +183,28 @@ function parse(bytes: Buffer): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-function checkHeader(value: Record<string, unknown>): BundleHeader {
-  if (value["savepoint"] !== "bundle") {
+function checkHeader({ sha256, ...header }: Record<string, unknown>): BundleHeader {
+  if (header["savepoint"] !== "bundle") {
     throw new SavepointError("NOT_A_STORE", "This is no bundle. Give what sp.export() or sp.backup() has written.");
   }
-  const format = Number(value["format"]);
-  if (!(format <= BUNDLE_FORMAT)) {
+  const format = Number(header["format"]);
+  if (format > BUNDLE_FORMAT) {
     throw new SavepointError(
       "STORE_TOO_NEW",
       `The bundle was written by a newer version of Savepoint (its format is ${format}, this version knows ${BUNDLE_FORMAT}). Update the package.`,
       { details: { found: format, supported: BUNDLE_FORMAT } },
     );
   }
-  return value as unknown as BundleHeader;
+  const known = header as unknown as BundleHeader;
+  const numbers: unknown = known.numbers;
+  const isRange =
+    Array.isArray(numbers) && numbers.length === 2 && numbers.every((n) => Number.isSafeInteger(n) && n >= 0);
+  if (sha256 !== hashOf(known) || !isRange || known.numbers[0] > known.numbers[1]) throw changed();
+  return known;
+}
+
+function hashOf(header: BundleHeader): string {
+  return createHash("sha256").update(JSON.stringify(header)).digest("hex");
 }
 
 function changed(): SavepointError<"DAMAGED"> {

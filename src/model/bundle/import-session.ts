@@ -2,16 +2,18 @@
 import { isSavepointError } from "../../errors.js";
 import { parseRefs } from "../../state/refs.js";
 import type { Put } from "../../store/store.js";
+import { invalidArgument } from "../arguments.js";
 import type { Context } from "../context.js";
-import { saysItsPlace } from "../ids.js";
+import { checkId, saysItsPlace } from "../ids.js";
 import {
   agentOfLine,
   agentSessionKey,
   branchKey,
-  deadKey,
   dueKey,
+  goneConversationKey,
   idKey,
   labelKey,
+  movedNumbersKey,
   noteKey,
   numberKey,
   rowKey,
@@ -19,144 +21,201 @@ import {
   sessionKey,
   tapeName,
 } from "../keys.js";
+import type { Moves } from "../moved-numbers.js";
 import { decodeRow, decodeSession, encodeSession, type SessionRecord } from "../records.js";
 import { decodeJournal, decodeRun, encodeJournal, encodeRun } from "../run-records.js";
 import { describeSession } from "../session-errors.js";
-import { SessionReader } from "../session-reader.js";
-import { type BundleLine, brokenBundle, type SectionStart } from "./format.js";
-import { type Section, type SectionOptions, stageBlob, stageItems, taken, toFrame } from "./section.js";
+import { type BundleHole, placeOfHole } from "./export.js";
+import { brokenBundle, type BundleLine, type SessionStart } from "./format.js";
+import { checkNumber, type ImportState, type Section, stageBlob, stageItems, taken, toFrame } from "./section.js";
 
 /** Rows that are written at once. */
 const MANY = 500;
 
 export class SessionImport implements Section {
   readonly #context: Context;
-  readonly #start: Extract<SectionStart, { begin: "session" }>;
-  readonly #options: SectionOptions;
+  readonly #start: SessionStart;
+  readonly #state: ImportState;
+  readonly #agent: string | undefined;
   readonly #id: string;
   readonly #number: number;
-  readonly #blobs = new Set<string>();
-  #rows: Put[] = [];
-  readonly #labels = new Map<number, string>();
-  readonly #records: Put[] = [];
-  #session: SessionRecord | undefined;
-  #checkpoints = 0;
-  #items = 0;
+  #taken = newTaken();
   #skip = false;
 
-  constructor(context: Context, start: Extract<SectionStart, { begin: "session" }>, options: SectionOptions) {
+  constructor(context: Context, start: SessionStart, state: ImportState) {
     this.#context = context;
     this.#start = start;
-    this.#options = options;
-    this.#id = agentOfLine(start.id) === undefined ? (options.as ?? start.id) : start.id;
-    this.#number = start.number + options.shift.by;
+    this.#state = state;
+    this.#agent = agentOfLine(start.id);
+    if (this.#agent !== undefined && state.as !== undefined) {
+      throw invalidArgument("`as` names a session, and the bundle has an agent.");
+    }
+    this.#id = this.#agent === undefined ? checkId(state.as ?? start.id, "session id") : start.id;
+    if (this.#agent !== undefined) checkId(this.#agent, "agent id");
+    this.#number = checkNumber(start.number, state) + state.by;
   }
 
   async begin(): Promise<void> {
-    const reader = new SessionReader(this.#context, this.#id);
-    const there = (await reader.session())?.record;
-    if (!there) return;
-    const { head, createdAt } = this.#start;
-    const same = there.createdAt === createdAt && (head === undefined || (await this.#has(reader, there.number, head)));
-    if (!same && this.#options.existing === "fail") throw taken(describeSession(this.#id));
-    this.#skip = true;
-    this.#options.tally.skipped.push(agentOfLine(this.#id) ?? this.#id);
+    const { skippedAgents, existing, tally } = this.#state;
+    this.#skip = this.#agent !== undefined && skippedAgents.has(this.#agent);
+    if (this.#skip) return;
+    const [there] = await this.#context.store.get([sessionKey(this.#id)]);
+    if (there) {
+      const same = "value" in there && decodeSession(there.value).createdAt === this.#start.createdAt;
+      if (!same && existing === "fail") throw taken(describeSession(this.#id));
+      this.#skip = true;
+      tally.skipped.push(this.#agent ?? this.#id);
+    } else await this.#state.stage(this.#number);
+  }
+
+  restart(): void {
+    this.#taken = newTaken();
   }
 
   async take(line: BundleLine): Promise<void> {
+    const { missingBlobs } = this.#state;
     if ("hole" in line) {
-      const place = `${describeSession(this.#id)}: ${String(line.hole)}`;
-      this.#options.tally.holes.push({ place, reason: line.reason });
-    }
-    // Others may need the bytes.
-    if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
+      this.#taken.holes.push({ place: placeOfHole(describeSession(this.#id), line.hole), reason: line.reason });
+      if (typeof line.hole === "string") missingBlobs.add(line.hole);
+    } else if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
     if (this.#skip) return;
     if ("items" in line) {
       const [tape, first, frames] = line.items;
       for (const [, refs = ""] of frames) this.#noteBlobs(refs);
-      await stageItems(this.#context, tapeName(this.#number, tape), first, frames.map(toFrame));
-      this.#items += frames.length;
-    } else if ("row" in line) await this.#takeRow(line);
+      await stageItems(
+        this.#context,
+        tapeName(this.#number, checkCounter(tape)),
+        checkCounter(first),
+        frames.map(toFrame),
+      );
+      this.#taken.items += frames.length;
+    } else if ("row" in line) this.#takeRow(line);
     else this.#takeRecord(line);
   }
 
   async finish(): Promise<void> {
-    const { store } = this.#context;
+    const { tally, agents, by, numbers, missingBlobs } = this.#state;
+    const { rows, records, labels, blobs, session, items, holes, checkpoints } = this.#taken;
+    tally.holes.push(...holes);
     if (this.#skip) return;
-    const session = this.#session;
     if (!session) throw brokenBundle(`${describeSession(this.#id)} has no record in it`);
-    await this.#flushRows();
-    for (const [seq, label] of this.#labels) {
-      if (label !== "") this.#records.push({ key: labelKey(this.#number, label, seq), value: String(seq) });
+    // Rows lead nowhere before the session is there.
+    for (let from = 0; from < rows.length; from += MANY) {
+      await this.#context.store.commit({ puts: rows.slice(from, from + MANY) });
+    }
+    for (const [seq, label] of labels) {
+      if (label !== "") records.push({ key: labelKey(this.#number, label, seq), value: String(seq) });
+    }
+    const coming = this.#agent === undefined ? undefined : agents.get(this.#agent);
+    if (coming && this.#agent !== undefined) {
+      const moves = movesOf(coming.moves, by, numbers[1]);
+      if (moves.length > 0) records.push({ key: movedNumbersKey(this.#agent), value: JSON.stringify(moves) });
+      for (const number of coming.gone) records.push({ key: goneConversationKey(this.#agent, number), value: "" });
+      records.push(...coming.puts);
     }
     const { agent } = session;
     try {
-      await store.commit({
-        checks: [{ key: sessionKey(this.#id), value: undefined }],
+      await this.#context.store.commit({
+        checks: [{ key: sessionKey(this.#id), value: undefined }, ...(coming?.checks ?? [])],
         puts: [
-          ...this.#records,
+          ...records,
           { key: numberKey(this.#number), value: this.#id },
           ...(agent === undefined ? [] : [{ key: agentSessionKey(agent, this.#number), value: this.#id }]),
           { key: sessionKey(this.#id), value: encodeSession({ ...session, number: this.#number }) },
         ],
-        deletes: [deadKey(this.#number)],
-        blobs: [...this.#blobs].map((hash) => ({ hash })),
+        blobs: [...blobs].filter((hash) => !missingBlobs.has(hash)).map((hash) => ({ hash })),
       });
     } catch (error) {
       if (isSavepointError(error, "CONFLICT")) throw taken(describeSession(this.#id), error);
       throw error;
     }
-    const { tally } = this.#options;
     tally.sessions++;
-    tally.checkpoints += this.#checkpoints;
-    tally.items += this.#items;
+    tally.checkpoints += checkpoints;
+    tally.items += items;
   }
 
-  async #has(reader: SessionReader, number: number, id: string): Promise<boolean> {
-    const branches: string[] = [];
-    for await (const { record } of reader.branches()) if (record.head) branches.push(record.head.id);
-    return branches.includes(id) || (await reader.find(number, id, undefined)) !== undefined;
-  }
-
-  async #takeRow({ row: seq, value, refs = "" }: Extract<BundleLine, { row: number }>): Promise<void> {
-    const { id, label } = decodeRow(seq, value, refs);
+  #takeRow({ row: seq, value, refs = "" }: Extract<BundleLine, { row: number }>): void {
+    const { rows, labels } = this.#taken;
+    const { id, label } = decodeRow(checkCounter(seq), value, refs);
     this.#noteBlobs(refs);
-    this.#rows.push({ key: rowKey(this.#number, seq), value, refs });
-    if (!saysItsPlace(id, this.#number, seq)) this.#rows.push({ key: idKey(id, this.#number), value: String(seq) });
-    if (label !== undefined) this.#labels.set(seq, label);
-    this.#checkpoints++;
-    if (this.#rows.length >= MANY) await this.#flushRows();
+    rows.push({ key: rowKey(this.#number, seq), value, refs });
+    if (!saysItsPlace(id, this.#number, seq)) rows.push({ key: idKey(id, this.#number), value: String(seq) });
+    if (label !== undefined) labels.set(seq, label);
+    this.#taken.checkpoints++;
   }
 
   #takeRecord(line: BundleLine): void {
-    const put = (key: string, value: string): unknown => this.#records.push({ key, value });
+    const { records, labels } = this.#taken;
+    const put = (key: string, value: string): unknown => records.push({ key, value });
     if ("note" in line) {
       const [seq, name, value] = line.note;
-      put(noteKey(this.#number, seq, name), value);
-      if (name === "label") this.#labels.set(seq, value);
-    } else if ("branch" in line) put(branchKey(this.#id, line.branch), line.value);
-    else if ("run" in line) put(runsOf(this.#id).from + line.run[0], this.#moveRun(line.run));
-    else if ("due" in line) put(dueKey(this.#id, line.due[0]), line.due[1]);
-    else if ("session" in line) this.#session = decodeSession(line.session);
+      put(noteKey(this.#number, checkCounter(seq), checkId(name, "name")), value);
+      if (name === "label") labels.set(seq, value);
+    } else if ("branch" in line) put(branchKey(this.#id, checkId(line.branch, "branch name")), line.value);
+    else if ("run" in line) put(runsOf(this.#id).from + checkRunPart(line.run[0]), this.#moveRun(line.run));
+    else if ("due" in line) put(dueKey(this.#id, checkId(line.due[0], "branch name")), line.due[1]);
+    else if ("session" in line) this.#taken.session = decodeSession(line.session);
   }
 
   /** A run's records name the session's number. */
   #moveRun([key, value]: readonly [key: string, value: string]): string {
     const { registry } = this.#context;
-    if (key.endsWith("\tj")) return encodeJournal({ ...decodeJournal(value), number: this.#number });
-    return key.endsWith("\tr") ? encodeRun({ ...decodeRun(value, registry), number: this.#number }, registry) : value;
+    const part = key.slice(key.indexOf("\t") + 1);
+    if (part === "j") return encodeJournal({ ...decodeJournal(value), number: this.#number });
+    if (part === "r") return encodeRun({ ...decodeRun(value, registry), number: this.#number }, registry);
+    if (!part.startsWith("t")) return value;
+    const [, turn] = JSON.parse(value) as [number, number];
+    return JSON.stringify([this.#number, turn]);
   }
 
   #noteBlobs(refs: string): void {
     if (!refs.includes("#")) return;
-    for (const ref of parseRefs(refs, 0)) if ("blob" in ref) this.#blobs.add(ref.blob);
+    for (const ref of parseRefs(refs, 0)) if ("blob" in ref) this.#taken.blobs.add(ref.blob);
   }
+}
 
-  async #flushRows(): Promise<void> {
-    const puts = this.#rows;
-    this.#rows = [];
-    // Should it never be finished, these are the remains of a session that is not there.
-    if (puts.length > 0)
-      await this.#context.store.commit({ puts: [...puts, { key: deadKey(this.#number), value: "" }] });
-  }
+/** What was taken of a session so far. */
+interface Taken {
+  readonly rows: Put[];
+  readonly records: Put[];
+  /** By seq. */
+  readonly labels: Map<number, string>;
+  readonly blobs: Set<string>;
+  readonly holes: BundleHole[];
+  session: SessionRecord | undefined;
+  checkpoints: number;
+  items: number;
+}
+
+function newTaken(): Taken {
+  return {
+    rows: [],
+    records: [],
+    labels: new Map(),
+    blobs: new Set(),
+    holes: [],
+    session: undefined,
+    checkpoints: 0,
+    items: 0,
+  };
+}
+
+/** How checkpoints of the agent are to be read here: as they were to be read there, and then moved. */
+function movesOf(before: Moves, by: number, highest: number): Moves {
+  const moved = before.map((move) => ({ upTo: move.upTo, by: move.by + by }));
+  return by === 0 ? moved : [...moved, { upTo: highest, by }];
+}
+
+/** Numbers within a session are counted from 0 on. */
+function checkCounter(number: number): number {
+  if (Number.isSafeInteger(number) && number >= 0) return number;
+  throw brokenBundle(`${String(number)} is no number of anything`);
+}
+
+/** A branch, and a part of what is known about its run. */
+function checkRunPart(key: string): string {
+  const [branch = "", part = "", ...more] = key.split("\t");
+  checkId(branch, "branch name");
+  if (more.length > 0 || !/^[jrmt]/.test(part)) throw brokenBundle("a record of a run makes no sense");
+  return key;
 }

@@ -6,16 +6,24 @@
  * when the same bundle is given again: what is there already is left out.
  */
 import { createReadStream } from "node:fs";
-import { isSavepointError, SavepointError } from "../../errors.js";
-import { invalidArgument } from "../arguments.js";
+import { isSavepointError } from "../../errors.js";
+import { fileFailure } from "../../store/file/failure.js";
+import { checkFields, invalidArgument } from "../arguments.js";
 import type { Context } from "../context.js";
 import { checkId } from "../ids.js";
-import { importKey, NEXT_NUMBER } from "../keys.js";
-import type { BundleHole, BundleProgress } from "./export.js";
-import { type BundleHeader, type BundleKind, brokenBundle, readBundle, type SectionStart } from "./format.js";
+import { type BundleHole, type BundleProgress, placeOfHole } from "./export.js";
+import {
+  brokenBundle,
+  type BundleHeader,
+  type BundleKind,
+  type BundleLine,
+  readBundle,
+  type SectionStart,
+} from "./format.js";
 import { ConversationsImport } from "./import-conversations.js";
 import { SessionImport } from "./import-session.js";
-import type { ImportTally, Section, SectionOptions, Shift } from "./section.js";
+import type { ImportState, ImportTally, Section } from "./section.js";
+import { Staging } from "./staging.js";
 
 /** A bundle: its bytes, a stream of them, or the path of a file. */
 export type BundleSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array> | string;
@@ -51,6 +59,7 @@ export async function importBundle(
   source: BundleSource,
   options: ImportOptions = {},
 ): Promise<ImportResult> {
+  checkFields(options, "An import", FIELDS);
   const { as, existing = "fail", onProgress } = options;
   if (as !== undefined) checkId(as, "session id");
   if (existing !== "fail" && existing !== "skip") throw invalidArgument('`existing` is "fail" or "skip".');
@@ -65,68 +74,111 @@ export async function importBundle(
     holes: [],
   };
   let header: BundleHeader | undefined;
-  let shift: Shift | undefined;
+  let staging: Staging | undefined;
+  let state: ImportState | undefined;
   let section: Section | undefined;
-  for await (const event of readBundle(toStream(source), (count) => (tally.bytes += count))) {
-    if ("header" in event) {
-      ({ header } = event);
-      if (as !== undefined && header.kind !== "session" && header.kind !== "checkpoint") {
-        throw invalidArgument("`as` names one session, and the bundle has more than one.");
+  try {
+    for await (const event of readBundle(toStream(source), (count) => (tally.bytes += count))) {
+      if ("header" in event) {
+        ({ header } = event);
+        if (as !== undefined && header.kind !== "session" && header.kind !== "checkpoint") {
+          throw invalidArgument("`as` names one session, and the bundle has more than one.");
+        }
+        staging = await Staging.begin(context, header);
+        state = newState(header, staging, as, existing, tally);
+      } else if (!state) throw brokenBundle("it has no header");
+      else if ("start" in event) {
+        const begun = state;
+        section = await meaningful(async () => {
+          const next = newSection(context, event.start, begun);
+          await next.begin();
+          return next;
+        });
+      } else if ("line" in event) {
+        if ("again" in event.line) section?.restart();
+        else await meaningful(async () => section?.take(event.line));
+      } else {
+        await meaningful(async () => section?.finish());
+        section = undefined;
+        tally.sections++;
+        onProgress?.(progressOf(tally));
       }
-      shift = await reserveNumbers(context, header);
-    } else if ("start" in event) {
-      section = newSection(context, event.start, { shift: shift as Shift, as, existing, tally });
-      await section.begin();
-    } else if ("line" in event) await section?.take(event.line);
-    else {
-      await section?.finish();
-      section = undefined;
-      tally.sections++;
-      onProgress?.(progressOf(tally));
     }
+  } catch (error) {
+    // What was changed, or left by something else, must not be gone on with.
+    const isHopeless = isSavepointError(error, "DAMAGED") || isSavepointError(error, "CONFLICT");
+    if (isHopeless) await staging?.abandon();
+    if (typeof source === "string") throw fileFailure(error, source, "Importing");
+    throw error;
   }
-  if (!header) throw brokenBundle("it is empty");
-  await context.store.commit({ deletes: [importKey(header.id)] });
+  if (!header || !staging) throw brokenBundle("it is empty");
+  await staging.finish();
   const { sessions, conversations, skipped, holes } = tally;
   return { ...progressOf(tally), kind: header.kind, sessions, conversations, skipped, holes };
 }
 
-function newSection(context: Context, start: SectionStart, options: SectionOptions): Section {
-  return start.begin === "session"
-    ? new SessionImport(context, start, options)
-    : new ConversationsImport(context, start, options);
+const FIELDS = new Set(["as", "existing", "onProgress"]);
+
+function newState(
+  { numbers }: BundleHeader,
+  staging: Staging,
+  as: string | undefined,
+  existing: "fail" | "skip",
+  tally: ImportTally,
+): ImportState {
+  return {
+    by: staging.by,
+    numbers,
+    as,
+    existing,
+    tally,
+    agents: new Map(),
+    skippedAgents: new Set(),
+    missingBlobs: new Set(),
+    stage: (number) => staging.note(number),
+  };
 }
 
-/** By how much the numbers of a bundle move. Those that it gets are given to nobody else. */
-async function reserveNumbers({ store }: Context, { id, numbers }: BundleHeader): Promise<Shift> {
-  const [lowest, highest] = numbers;
-  for (;;) {
-    const [begun, counter] = await store.get([importKey(id), NEXT_NUMBER]);
-    // It was interrupted: what is there already has these numbers.
-    if (begun && "value" in begun) return { by: Number(begun.value), upTo: highest };
-    if (counter && !("value" in counter)) {
-      throw new SavepointError("DAMAGED", `Nothing can be imported: ${counter.unreadable}. Repair the store first.`);
-    }
-    const next = Number(counter?.value ?? 0);
-    // All numbers that are given here are higher than those that came: checkpoints of agents may name either.
-    const by = next <= lowest ? 0 : Math.max(next, highest + 1) - lowest;
-    try {
-      await store.commit({
-        checks: [
-          { key: importKey(id), value: undefined },
-          { key: NEXT_NUMBER, value: counter?.value },
-        ],
-        puts: [
-          { key: importKey(id), value: String(by) },
-          { key: NEXT_NUMBER, value: String(Math.max(next, highest + by + 1)) },
-        ],
-      });
-      return { by, upTo: highest };
-    } catch (error) {
-      // Somebody else took numbers: look again.
-      if (!isSavepointError(error, "CONFLICT")) throw error;
-    }
+function newSection(context: Context, start: SectionStart, state: ImportState): Section {
+  switch (start.begin) {
+    case "session":
+      return new SessionImport(context, start, state);
+    case "conversations":
+      return new ConversationsImport(context, start, state);
+    case "holes":
+      return new HolesImport(state.tally);
+    default:
+      throw brokenBundle("it has a section that makes no sense");
   }
+}
+
+/** Lines are looked at before it is known that nothing was changed: what makes no sense was. */
+async function meaningful<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (isSavepointError(error) || (error as NodeJS.ErrnoException).syscall !== undefined) throw error;
+    throw brokenBundle("a line makes no sense", error);
+  }
+}
+
+/** What could not be exported at all. */
+class HolesImport implements Section {
+  readonly #tally: ImportTally;
+
+  constructor(tally: ImportTally) {
+    this.#tally = tally;
+  }
+
+  async begin(): Promise<void> {}
+
+  restart(): void {}
+
+  async take(line: BundleLine): Promise<void> {
+    if ("hole" in line) this.#tally.holes.push({ place: placeOfHole(undefined, line.hole), reason: line.reason });
+  }
+
+  async finish(): Promise<void> {}
 }
 
 function progressOf({ sections, checkpoints, items, bytes }: ImportTally): BundleProgress {
@@ -135,5 +187,10 @@ function progressOf({ sections, checkpoints, items, bytes }: ImportTally): Bundl
 
 export function toStream(source: BundleSource): AsyncIterable<Uint8Array> | Iterable<Uint8Array> {
   if (typeof source === "string") return createReadStream(source) as AsyncIterable<Uint8Array>;
-  return source instanceof Uint8Array ? [source] : source;
+  if (source instanceof Uint8Array) return [source];
+  const given: unknown = source;
+  if (typeof given === "object" && given !== null && (Symbol.asyncIterator in given || Symbol.iterator in given)) {
+    return source;
+  }
+  throw invalidArgument("A bundle is given as bytes, as a stream of bytes, or as the path of a file.");
 }

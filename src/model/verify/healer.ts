@@ -1,7 +1,7 @@
 /** Heals what was found damaged, as far as it is in a bundle, or follows from the rest. */
 import { isSavepointError } from "../../errors.js";
 import type { Frame } from "../../store/store.js";
-import { readBundle, type BundleLine, type SectionStart } from "../bundle/format.js";
+import { type BundleLine, type ConversationsStart, readBundle, type SessionStart } from "../bundle/format.js";
 import { type BundleSource, toStream } from "../bundle/import.js";
 import { toFrame } from "../bundle/section.js";
 import type { Context } from "../context.js";
@@ -22,9 +22,6 @@ import {
 import { SessionReader } from "../session-reader.js";
 import { type Finding, findingKey } from "./findings.js";
 import { type Rebuilt, rebuildRecord, type Remembered } from "./rebuild.js";
-
-type SessionStart = Extract<SectionStart, { begin: "session" }>;
-type ConversationsStart = Extract<SectionStart, { begin: "conversations" }>;
 
 /** What a section has of what is wanted; it counts once its hash was right. */
 interface Offer {
@@ -71,8 +68,8 @@ export class Healer {
         if ("start" in event) {
           offer = newOffer();
           const { start } = event;
-          section =
-            start.begin === "session" ? await this.#session(start, offer) : await this.#conversations(start, offer);
+          if (start.begin === "session") section = await this.#session(start, offer);
+          else section = start.begin === "conversations" ? await this.#conversations(start, offer) : undefined;
         } else if ("line" in event) section?.(event.line);
         else if ("end" in event) await this.#apply(offer);
       }
