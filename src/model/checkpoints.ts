@@ -14,7 +14,7 @@ import { pruneAutomatic, removeCheckpoints, stillNeeded } from "./remove-checkpo
 import type { Restore, RestorePlan } from "./restore.js";
 import type { Session } from "./session.js";
 
-const CREATE_FIELDS = new Set(["agent", "label", "description", "kind", "metadata", "pinned", "trigger"]);
+const CREATE_FIELDS = new Set(["agent", "label", "description", "kind", "metadata", "pinned", "trigger", "ttl"]);
 const LIST_FIELDS = new Set(["agent", "session", "of", "kind", "limit"]);
 
 /** What the checkpoints need of the Savepoint they belong to. */

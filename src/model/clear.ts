@@ -59,7 +59,10 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
           ...branches.map(key),
         ],
         puts: [
-          { key: sessionKey(reader.sessionId), value: encodeSession({ ...heads.session.record, checkpoints: 0 }) },
+          {
+            key: sessionKey(reader.sessionId),
+            value: encodeSession({ ...heads.session.record, checkpoints: 0, expires: undefined }),
+          },
           ...(main
             ? [
                 {

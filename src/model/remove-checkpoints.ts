@@ -6,7 +6,15 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import type { Commit, Put } from "../store/store.js";
 import type { BranchCursor } from "./branch-cursor.js";
 import { branchKey, idKey, journalKey, labelKey, noteKey, notesOf, rowKey, sessionKey } from "./keys.js";
-import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
+import {
+  type BranchRecord,
+  encodeBranch,
+  encodeRow,
+  encodeSession,
+  firstExpiry,
+  type Row,
+  type SessionRecord,
+} from "./records.js";
 import { decodeJournal } from "./run-records.js";
 import { describeSession } from "./session-errors.js";
 import type { Known, Notes, SessionReader } from "./session-reader.js";
@@ -162,7 +170,9 @@ function toCommit(reader: SessionReader, checkpoints: KnownCheckpoints, removal:
     if (next !== value) puts.push({ key: branchKey(sessionId, branch.name), value: next });
   }
   const left = Math.max(0, session.record.checkpoints - removal.rows.length);
-  puts.push({ key: sessionKey(sessionId), value: encodeSession({ ...session.record, checkpoints: left }) });
+  const gone = new Set(removal.rows.map(({ seq }) => seq));
+  const expires = firstExpiry(checkpoints.rows.filter(({ seq }) => !gone.has(seq)));
+  puts.push({ key: sessionKey(sessionId), value: encodeSession({ ...session.record, checkpoints: left, expires }) });
   return {
     checks: [
       { key: sessionKey(sessionId), value: session.value },
