@@ -14,8 +14,10 @@ import { findStore } from "./model/find-store.js";
 import { checkId, createIdSource } from "./model/ids.js";
 import { type AgentMigrations, Migrations } from "./model/migrations.js";
 import { NumberSource } from "./model/numbers.js";
+import { Policies } from "./model/policies.js";
 import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./model/prune.js";
 import { Restore } from "./model/restore.js";
+import { RetentionPolicies } from "./model/retention-policies.js";
 import { Search, type SearchHit, type SearchOptions } from "./model/search.js";
 import { Session, type SessionHost } from "./model/session.js";
 import type { SessionOptions } from "./model/session-options.js";
@@ -89,6 +91,8 @@ export class Savepoint implements AsyncDisposable {
   readonly checkpoints: Checkpoints;
   /** Checkpoints that are taken by themselves. */
   readonly autoCheckpoints: AutoCheckpoints;
+  /** What is kept of all that is saved, in the store and for every process. */
+  readonly retention: RetentionPolicies;
   readonly #context: Context;
   readonly #host: SessionHost;
   readonly #runs: Runs;
@@ -114,6 +118,7 @@ export class Savepoint implements AsyncDisposable {
     };
     const open = (): Context => this.#open();
     const forget = (sessionId: string): void => {
+      context.policies.forget();
       this.#generations.set(sessionId, this.#host.generation(sessionId) + 1);
       cursors.resetSession(sessionId);
     };
@@ -138,6 +143,7 @@ export class Savepoint implements AsyncDisposable {
       session: (id, branch) => this.session(id, { branch }),
       reset,
     });
+    this.retention = new RetentionPolicies({ open, reset });
     this.agents = new Agents({
       open,
       cursors,
@@ -172,7 +178,8 @@ export class Savepoint implements AsyncDisposable {
     const report = (failure: BackgroundFailure): void => events.emit("backgroundFailure", failure);
     const store = await toStore(target, { onBackgroundFailure: report, ...storeOptions });
     const now = options.now ?? Date.now;
-    const context = { store, registry, events, now, newId: newId ?? createIdSource(now) };
+    const policies = new Policies(store, events, now);
+    const context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
     // Another thread can open the same store, and knows the same time.
     const shared = typeof target === "string" && store.capabilities.shared && options.now === undefined;
     const url = shared ? target : undefined;
@@ -300,6 +307,7 @@ export class Savepoint implements AsyncDisposable {
    *
    * @example
    * await sp.prune({ session: "s", keepLast: 20, keepDaily: 7 });
+   * await sp.prune({ expired: true });
    */
   async prune(options: PruneTarget & PruneOptions): Promise<PruneResult> {
     const context = this.#open();

@@ -162,9 +162,9 @@ export class BranchCursor {
     this.sessionNumber = built.session.record.number;
   }
 
-  /** How many automatic checkpoints its session keeps, as far as is known; `undefined` where that was not said. */
-  get maxAutomatic(): number | undefined {
-    return this.#shared.known?.record.policy?.max;
+  /** The record of its session, as far as is known. */
+  get session(): SessionRecord | undefined {
+    return this.#shared.known?.record;
   }
 
   /** The newest checkpoint, as far as is known. */

@@ -18,6 +18,7 @@ import {
   runsOf,
   seqOf,
   sessionKey,
+  sessionRetention,
   tapeName,
   tapesOf,
 } from "./keys.js";
@@ -115,6 +116,7 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
           branchesOf(reader.sessionId),
           runsOf(reader.sessionId),
           dueOf(reader.sessionId),
+          sessionRetention(reader.sessionId),
           ...(number === undefined ? [] : [numberKey(number)]),
           ...(session?.agent === undefined ? [] : [agentSessionKey(session.agent, session.number)]),
         ],

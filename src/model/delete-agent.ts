@@ -8,6 +8,7 @@ import { readConversations } from "./conversation-reader.js";
 import { listedConversation, removal, valueOr } from "./conversation-commit.js";
 import {
   agentLine,
+  agentRetention,
   agentSessionKey,
   branchesOf,
   conversationKey,
@@ -20,6 +21,7 @@ import {
   numberKey,
   runsOf,
   sessionKey,
+  sessionRetention,
   sessionsOfAgent,
 } from "./keys.js";
 import { decodeSession } from "./records.js";
@@ -67,7 +69,7 @@ async function planDeletion(context: Context, agent: string): Promise<Deletion> 
   await planSessions(context, agent, plan);
   await planConversations(context, agent, plan);
   for await (const { key } of scan(context.store, goneConversationsOf(agent))) plan.numbers.push(lastNumberOf(key));
-  plan.deletes.push(goneConversationsOf(agent));
+  plan.deletes.push(goneConversationsOf(agent), agentRetention(agent));
   for (const number of plan.numbers) plan.puts.push({ key: deadKey(number), value: "" });
   return plan;
 }
@@ -89,7 +91,7 @@ async function planSessions(context: Context, agent: string, plan: Deletion): Pr
     // It may have been deleted, and begun again by another agent.
     if (known && index > 0 && known.agent !== agent) continue;
     plan.checks.push("value" in record ? { key: record.key, value: record.value } : { key: record.key, exists: true });
-    plan.deletes.push(record.key, branchesOf(session), runsOf(session), dueOf(session));
+    plan.deletes.push(record.key, branchesOf(session), runsOf(session), dueOf(session), sessionRetention(session));
     plan.sessions.push(session);
     const number = known ? known.number : await new SessionReader(context, session).searchNumber();
     if (number === undefined) continue;
