@@ -142,12 +142,13 @@ export class BranchCursor {
     await this.#turn;
   }
 
-  /** Reads the records, and forgets the shadow if the branch has moved. */
+  /** Reads the records, and forgets the shadow if the head has another state. */
   async refresh(): Promise<Heads> {
     const heads = await this.#reader.heads(this.branchName);
     const number = heads.session?.record.number;
     // A session that was deleted and begun again may look the same in every other respect.
-    if (heads.branch?.value !== this.#branch?.value || number !== this.sessionNumber) this.evict();
+    const isSame = heads.branch?.value === this.#branch?.value || hasSameHead(heads.branch, this.#branch);
+    if (!isSame || number !== this.sessionNumber) this.evict();
     this.#branch = heads.branch;
     this.#shared.known = heads.session;
     this.sessionNumber = number;
@@ -444,6 +445,14 @@ export class BranchCursor {
       `Checkpoint ${JSON.stringify(options.id)} exists already, with other content. Save it under another id.`,
     );
   }
+}
+
+/** Pruning changes what a head follows, and nothing else about it. */
+function hasSameHead(a: Known<BranchRecord> | undefined, b: Known<BranchRecord> | undefined): boolean {
+  const [mine, other] = [a?.record.head, b?.record.head];
+  if (!mine || !other || a?.record.tape !== b?.record.tape) return false;
+  const { json, refs } = mine.skeleton;
+  return mine.seq === other.seq && mine.id === other.id && json === other.skeleton.json && refs === other.skeleton.refs;
 }
 
 /** What the function given to `update` has returned, if that is a state. */

@@ -22,6 +22,7 @@ import {
   tapeName,
   tapesOf,
 } from "./keys.js";
+import { withoutPolicies } from "./policies.js";
 import { type BranchRecord, decodeSession, encodeBranch, encodeSession, MAIN, type Row } from "./records.js";
 import type { Heads, Known } from "./session-reader.js";
 import { SessionReader } from "./session-reader.js";
@@ -108,6 +109,7 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
     const session = whole && decodeSession(whole.value);
     const number = session ? session.number : await reader.searchNumber();
     const remains = number === undefined ? [] : [{ key: deadKey(number), value: "" }];
+    const policy = await withoutPolicies(store, [sessionRetention(reader.sessionId)]);
     try {
       await store.commit({
         checks: [whole ? { key: record.key, value: whole.value } : { key: record.key, exists: true }],
@@ -116,11 +118,11 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
           branchesOf(reader.sessionId),
           runsOf(reader.sessionId),
           dueOf(reader.sessionId),
-          sessionRetention(reader.sessionId),
+          ...policy.deletes,
           ...(number === undefined ? [] : [numberKey(number)]),
           ...(session?.agent === undefined ? [] : [agentSessionKey(session.agent, session.number)]),
         ],
-        puts: remains,
+        puts: [...remains, ...policy.puts],
       });
     } catch (error) {
       if (isSavepointError(error, "CONFLICT")) continue;

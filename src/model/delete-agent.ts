@@ -24,6 +24,7 @@ import {
   sessionRetention,
   sessionsOfAgent,
 } from "./keys.js";
+import { withoutPolicies } from "./policies.js";
 import { decodeSession } from "./records.js";
 import { SessionReader } from "./session-reader.js";
 
@@ -69,7 +70,11 @@ async function planDeletion(context: Context, agent: string): Promise<Deletion> 
   await planSessions(context, agent, plan);
   await planConversations(context, agent, plan);
   for await (const { key } of scan(context.store, goneConversationsOf(agent))) plan.numbers.push(lastNumberOf(key));
-  plan.deletes.push(goneConversationsOf(agent), agentRetention(agent));
+  plan.deletes.push(goneConversationsOf(agent));
+  const owners = [agentRetention(agent), ...plan.sessions.map(sessionRetention)];
+  const policies = await withoutPolicies(context.store, owners);
+  plan.deletes.push(...policies.deletes);
+  plan.puts.push(...policies.puts);
   for (const number of plan.numbers) plan.puts.push({ key: deadKey(number), value: "" });
   return plan;
 }
@@ -91,7 +96,7 @@ async function planSessions(context: Context, agent: string, plan: Deletion): Pr
     // It may have been deleted, and begun again by another agent.
     if (known && index > 0 && known.agent !== agent) continue;
     plan.checks.push("value" in record ? { key: record.key, value: record.value } : { key: record.key, exists: true });
-    plan.deletes.push(record.key, branchesOf(session), runsOf(session), dueOf(session), sessionRetention(session));
+    plan.deletes.push(record.key, branchesOf(session), runsOf(session), dueOf(session));
     plan.sessions.push(session);
     const number = known ? known.number : await new SessionReader(context, session).searchNumber();
     if (number === undefined) continue;

@@ -3,8 +3,9 @@
  * memory, and one small record that changes with them is read again after a second: what another process has set is obeyed
  * that much later. Before anything is removed the policy is read once more.
  */
+import { randomUUID } from "node:crypto";
 import { type FoundRecord, scan } from "../store/scan.js";
-import type { Store } from "../store/store.js";
+import type { Put, Store } from "../store/store.js";
 import type { Events } from "./events.js";
 import {
   agentOfLine,
@@ -87,6 +88,7 @@ export class Policies {
     return this.#looks.get(sessionId);
   }
 
+  /** @param look `undefined` where something may have to go that had not when it was looked at */
   looked(sessionId: string, look: Look | undefined): void {
     this.#looks.delete(sessionId);
     if (look) this.#looks.set(sessionId, look);
@@ -135,6 +137,18 @@ export class Policies {
     }
   }
 }
+
+/** What else a commit has that deletes those whose policies these are: other processes must not go on obeying them. */
+export async function withoutPolicies(
+  store: Store,
+  keys: readonly string[],
+): Promise<{ deletes: string[]; puts: Put[] }> {
+  const found = (await store.get(keys)).some((record) => record !== undefined);
+  return { deletes: [...keys], puts: found ? [newStamp()] : [] };
+}
+
+/** Says that a policy has changed. */
+export const newStamp = (): Put => ({ key: RETENTION_STAMP, value: randomUUID() });
 
 /** Whose policy is in force: the first that there is. */
 function keysFor(sessionId: string, agent: string | undefined): string[] {

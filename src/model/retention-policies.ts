@@ -1,21 +1,13 @@
 /** What is kept, said once: policies in the store, which every process obeys after its saves. */
-import { randomUUID } from "node:crypto";
 import { SavepointError } from "../errors.js";
 import { scan } from "../store/scan.js";
 import type { Commit } from "../store/store.js";
 import { checkFields, invalidArgument } from "./arguments.js";
 import type { Context } from "./context.js";
 import { checkId } from "./ids.js";
-import {
-  agentRetention,
-  ALL_NUMBERS,
-  ALL_RETENTION,
-  RETENTION_STAMP,
-  sessionRetention,
-  STORE_RETENTION,
-} from "./keys.js";
+import { agentRetention, ALL_NUMBERS, ALL_RETENTION, sessionRetention, STORE_RETENTION } from "./keys.js";
 import { createListing, type Listing } from "./listing.js";
-import { decodePolicy, encodePolicy } from "./policies.js";
+import { decodePolicy, encodePolicy, newStamp } from "./policies.js";
 import { addUp, type PruneResult, pruneSession, type PruneTarget } from "./prune.js";
 import { type RetentionOptions, takeRetention } from "./retention.js";
 import { SessionReader } from "./session-reader.js";
@@ -120,7 +112,7 @@ export class RetentionPolicies {
 
   async #commit({ puts = [], ...changes }: Commit): Promise<void> {
     const { store, policies } = this.#host.open();
-    await store.commit({ ...changes, puts: [...puts, { key: RETENTION_STAMP, value: randomUUID() }] });
+    await store.commit({ ...changes, puts: [...puts, newStamp()] });
     policies.forget();
   }
 }

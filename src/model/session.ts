@@ -297,12 +297,14 @@ export class Session<State = unknown> {
   async label(ref: CheckpointRef, label: string | undefined): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await attachLabel(this.#reader, number, row, label);
+    this.#reader.context.policies.looked(this.id, undefined);
   }
 
   /** Pins a checkpoint, so that pruning never removes it; or unpins it. */
   async pin(ref: CheckpointRef, pinned = true): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await attachPin(this.#reader, number, row, pinned);
+    this.#reader.context.policies.looked(this.id, undefined);
   }
 
   /**
