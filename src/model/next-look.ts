@@ -5,6 +5,10 @@ import type { KnownCheckpoints } from "./remove-checkpoints.js";
 import { byBranch, deadlineOf, type KeepReason, type Retention } from "./retention.js";
 import { isLabelled } from "./why-kept.js";
 
+/** What others may take away without saving: whether they have is looked at once a minute. */
+const REVOCABLE: ReadonlySet<KeepReason> = new Set<KeepReason>(["pinned", "labelled", "needed"]);
+const RECONSIDER = 60_000;
+
 /**
  * @param known the checkpoints as they were looked at
  * @param reasons why they stay; those without one are gone by now
@@ -25,6 +29,7 @@ export function nextLook(
   let deadline = now + Math.min(ttl ?? Number.POSITIVE_INFINITY, within ?? Number.POSITIVE_INFINITY) - 1;
   for (const row of rows) {
     const why = reasons.get(row.seq) ?? [];
+    if (why.every((reason) => REVOCABLE.has(reason))) deadline = Math.min(deadline, now + RECONSIDER);
     if (why.some((reason) => reason === "pinned" || reason === "needed" || reason === "kind")) continue;
     const time = deadlineOf(row, retention, isLabelled(known, row)) ?? Number.POSITIVE_INFINITY;
     if (now > time) for (const { name } of known.heads.get(row.seq) ?? []) expiredHeads.add(name);
@@ -53,7 +58,7 @@ function spareSaves(
   const lasting = (why: readonly KeepReason[] = []): boolean => why.includes("within") || why.includes("kind");
   let spare = within ? Number.POSITIVE_INFINITY : recent;
   for (const ofBranch of byBranch(rows)) {
-    const newest = ofBranch.slice(-recent);
+    const newest = last > 0 ? ofBranch.filter(({ seq }) => reasons.get(seq)?.includes("last")) : ofBranch.slice(-1);
     const first = newest.findIndex(({ seq }) => !lasting(reasons.get(seq)));
     // Those that are wanted for their age stay when they are pushed out, and so do those that are saved next.
     if (first < 0) spare = Math.min(spare, within ? spare : recent);

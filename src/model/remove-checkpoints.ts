@@ -4,7 +4,7 @@
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Commit, Put } from "../store/store.js";
-import { branchKey, idKey, journalKey, labelKey, noteKey, notesOf, rowKey, sessionKey } from "./keys.js";
+import { branchKey, idKey, journalKey, labelKey, noteKey, rowKey, sessionKey } from "./keys.js";
 import {
   type BranchRecord,
   encodeBranch,
@@ -149,7 +149,8 @@ function toCommit(reader: SessionReader, checkpoints: KnownCheckpoints, removal:
       const label = notes.get(row.seq)?.get("label") ?? row.label;
       return [
         rowKey(number, row.seq),
-        notesOf(number, row.seq, row.seq + 1),
+        // None has come since: that is checked. What cannot be read is of one that stays.
+        ...[...(notes.get(row.seq)?.keys() ?? [])].map((name) => noteKey(number, row.seq, name)),
         idKey(row.id, number),
         ...(label ? [labelKey(number, label, row.seq)] : []),
       ];
