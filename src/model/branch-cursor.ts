@@ -340,8 +340,10 @@ export class BranchCursor {
     this.#shared.known ??= known;
     for (let tries = 1; ; tries++) {
       const sessionBefore = this.#shared.known;
-      // Another fork of this process may have taken the tape since it was planned, and told us its session.
-      if (planned && sessionBefore && sessionBefore.record.nextTape !== planned.tape) throw tapeTaken(this.branchName);
+      // Another fork of this process may have taken the tape since it was planned, and told us its session; or the session
+      // that it was planned in is deleted, and its rows are only there because they are not freed yet.
+      const isPlanned = sessionBefore?.record.number === number && sessionBefore.record.nextTape === planned?.tape;
+      if (planned && !isPlanned) throw tapeTaken(this.branchName);
       const now = context.now();
       const base = sessionBefore?.record ?? newSession(number, now);
       const branch: BranchRecord = branchBefore?.record ??

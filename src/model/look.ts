@@ -20,8 +20,8 @@ export interface Look {
   readonly deadline: number;
   /** What the session's record said of the first expiry. */
   readonly expires: number | undefined;
-  /** Branches whose heads go as soon as they are heads no longer. */
-  readonly expiredHeads: ReadonlySet<string>;
+  /** Branches whose heads, or the ways back from them, may go as soon as they are heads no longer. */
+  readonly lastHeads: ReadonlySet<string>;
 }
 
 /** Sessions up to this size are looked at as often as anything can have to go; larger ones a little later. */
@@ -43,7 +43,7 @@ export function mustLook(
     if (unexpired) return ttl !== undefined && session.checkpoints > 1;
     return ttl !== undefined || session.checkpoints > Math.max(last, 1);
   }
-  if (session.nextSeq > look.nextSeq || look.expiredHeads.has(branch)) return true;
+  if (session.nextSeq > look.nextSeq || look.lastHeads.has(branch)) return true;
   if (now <= look.deadline && !(expired && session.expires !== look.expires)) return false;
   // A row each millisecond at most: where many grow old all the time, they go in groups.
   return look.rows <= SMALL || Math.abs(now - look.at) >= look.rows;

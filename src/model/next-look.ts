@@ -3,7 +3,7 @@ import { type Look, SMALL } from "./look.js";
 import type { SessionRecord } from "./records.js";
 import type { KnownCheckpoints } from "./remove-checkpoints.js";
 import { byBranch, deadlineOf, type KeepReason, type Retention } from "./retention.js";
-import { isLabelled } from "./why-kept.js";
+import { isLabelled, waysBack } from "./why-kept.js";
 
 /** What others may take away without saving: whether they have is looked at once a minute. */
 const REVOCABLE: ReadonlySet<KeepReason> = new Set<KeepReason>(["pinned", "labelled", "needed"]);
@@ -24,15 +24,21 @@ export function nextLook(
 ): Look {
   const rows = known.rows.filter(({ seq }) => reasons.has(seq));
   const { ttl, within } = retention;
-  const expiredHeads = new Set<string>();
+  const lastHeads = new Set<string>();
+  const addHeads = (seq: number): void => {
+    for (const { name } of known.heads.get(seq) ?? []) lastHeads.add(name);
+  };
+  for (const { seq } of waysBack(known)) addHeads(seq + 1);
   // What is saved from now on grows old as well.
   let deadline = now + Math.min(ttl ?? Number.POSITIVE_INFINITY, within ?? Number.POSITIVE_INFINITY) - 1;
+  // One that has expired and stays hides from the session's record when others do.
+  if (session.expires !== undefined && now > session.expires) deadline = Math.min(deadline, now + RECONSIDER);
   for (const row of rows) {
     const why = reasons.get(row.seq) ?? [];
     if (why.every((reason) => REVOCABLE.has(reason))) deadline = Math.min(deadline, now + RECONSIDER);
     if (why.some((reason) => reason === "pinned" || reason === "needed" || reason === "kind")) continue;
     const time = deadlineOf(row, retention, isLabelled(known, row)) ?? Number.POSITIVE_INFINITY;
-    if (now > time) for (const { name } of known.heads.get(row.seq) ?? []) expiredHeads.add(name);
+    if (now > time) addHeads(row.seq);
     else deadline = Math.min(deadline, time);
     if (why.includes("within")) deadline = Math.min(deadline, row.createdAt + (within ?? 0) - 1);
   }
@@ -43,7 +49,7 @@ export function nextLook(
   const spare = Math.max(0, (isCalendar ? slack : spareSaves(rows, reasons, retention)) - hidden);
   const { number, nextSeq, expires } = session;
   const read = known.rows.length;
-  return { number, policy, at: now, rows: read, nextSeq: nextSeq + spare, deadline, expires, expiredHeads };
+  return { number, policy, at: now, rows: read, nextSeq: nextSeq + spare, deadline, expires, lastHeads };
 }
 
 /** How many saves, on whatever branch, push no checkpoint out of the last ones that are kept. */

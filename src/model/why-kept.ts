@@ -22,13 +22,18 @@ export function whyKept(known: KnownCheckpoints, retention: Retention, now: numb
 
 /** The same where nobody is asked: then the way back from what was just undone is needed as well. */
 export function whyKeptByPolicy(known: KnownCheckpoints, retention: Retention, now: number): Map<number, KeepReason[]> {
-  const waysBack = known.rows.filter(({ kind, seq }) => {
-    const [next] = known.heads.get(seq + 1) ?? [];
+  const ways = waysBack(known);
+  if (ways.length === 0) return whyKept(known, retention, now);
+  const needed = new Map([...known.needed, ...ways.map(({ seq }) => [seq, "it is the way back"] as const)]);
+  return whyKept({ ...known, needed }, retention, now);
+}
+
+/** What was kept right before the heads that something was gone back to. */
+export function waysBack({ rows, heads }: KnownCheckpoints): Row[] {
+  return rows.filter(({ kind, seq }) => {
+    const [next] = heads.get(seq + 1) ?? [];
     return kind === "preOperation" && next?.head?.kind === "recovery";
   });
-  if (waysBack.length === 0) return whyKept(known, retention, now);
-  const needed = new Map([...known.needed, ...waysBack.map(({ seq }) => [seq, "it is the way back"] as const)]);
-  return whyKept({ ...known, needed }, retention, now);
 }
 
 export function isLabelled({ notes }: KnownCheckpoints, row: Row): boolean {
