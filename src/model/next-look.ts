@@ -43,7 +43,8 @@ export function nextLook(
     if (why.includes("within")) deadline = Math.min(deadline, row.createdAt + (within ?? 0) - 1);
   }
   const isCalendar = retention.hourly > 0 || retention.daily > 0 || retention.weekly > 0;
-  const slack = isCalendar && rows.length > SMALL ? Math.floor(rows.length / 8) : 0;
+  // With `keepLast` no save may leave one too many.
+  const slack = retention.last === 0 && rows.length > SMALL ? Math.floor(rows.length / 8) : 0;
   // A hidden head has its seq already, and may get a row.
   const hidden = known.branches.filter(({ record }) => record.hidden).length;
   const spare = Math.max(0, (isCalendar ? slack : spareSaves(rows, reasons, retention)) - hidden);
