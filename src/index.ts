@@ -78,6 +78,7 @@ export type { BundleSource, ImportOptions, ImportResult } from "./model/bundle/i
 export type { KeptCheckpoint, PrunedCheckpoint, PruneOptions, PruneResult, PruneTarget } from "./model/prune.js";
 export type { AutoPolicy } from "./model/records.js";
 export type { KeepReason, RetentionOptions } from "./model/retention.js";
+export { RetentionPolicies, type RetentionPolicy } from "./model/retention-policies.js";
 export type { EffectKind, LoopVerdict, RunEvent, RunEventOf, RunEventType } from "./model/run-events.js";
 export type { Question } from "./model/run-records.js";
 export type { RestoredConversation, RestorePlan } from "./model/restore.js";

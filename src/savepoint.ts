@@ -19,8 +19,10 @@ import { type AgentMigrations, Migrations } from "./model/migrations.js";
 import { readLastShutdown } from "./model/last-shutdown.js";
 import { NumberSource } from "./model/numbers.js";
 import { type LastShutdown, OpenProcessNote, withCommit } from "./model/open-process.js";
+import { Policies } from "./model/policies.js";
 import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./model/prune.js";
 import { Restore } from "./model/restore.js";
+import { RetentionPolicies } from "./model/retention-policies.js";
 import { Search, type SearchHit, type SearchOptions } from "./model/search.js";
 import { Session, type SessionHost } from "./model/session.js";
 import type { SessionOptions } from "./model/session-options.js";
@@ -100,6 +102,8 @@ export class Savepoint implements AsyncDisposable {
   readonly backups: AutoBackups;
   /** How the store was left before it was opened: whether a process died with it, and what that interrupted. */
   readonly lastShutdown: LastShutdown;
+  /** What is kept of all that is saved, in the store and for every process. */
+  readonly retention: RetentionPolicies;
   readonly #context: Context;
   readonly #note: OpenProcessNote | undefined;
   readonly #host: SessionHost;
@@ -128,6 +132,7 @@ export class Savepoint implements AsyncDisposable {
     };
     const open = (): Context => this.#open();
     const forget = (sessionId: string): void => {
+      context.policies.forget();
       this.#generations.set(sessionId, this.#host.generation(sessionId) + 1);
       cursors.resetSession(sessionId);
     };
@@ -153,6 +158,7 @@ export class Savepoint implements AsyncDisposable {
       session: (id, branch) => this.session(id, { branch }),
       reset,
     });
+    this.retention = new RetentionPolicies({ open, reset });
     this.agents = new Agents({
       open,
       cursors,
@@ -189,7 +195,8 @@ export class Savepoint implements AsyncDisposable {
     const note = opened.capabilities.durable ? new OpenProcessNote(opened) : undefined;
     const store = note ? withCommit(opened, (commit) => note.commit(commit)) : opened;
     const now = options.now ?? Date.now;
-    const context = { store, registry, events, now, newId: newId ?? createIdSource(now) };
+    const policies = new Policies(store, events, now);
+    const context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
     const lastShutdown = await readLastShutdown({ ...context, store: opened });
     if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
     // Another thread can open the same store, and knows the same time.
@@ -321,6 +328,7 @@ export class Savepoint implements AsyncDisposable {
    *
    * @example
    * await sp.prune({ session: "s", keepLast: 20, keepDaily: 7 });
+   * await sp.prune({ expired: true });
    */
   async prune(options: PruneTarget & PruneOptions): Promise<PruneResult> {
     const context = this.#open();

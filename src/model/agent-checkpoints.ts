@@ -1,4 +1,5 @@
 /** Checkpoints of whole agents: taking them, and reading them. */
+import type { Duration } from "../store/duration.js";
 import { AgentLine, type FoundAgent, type LineState, toAgentInfo, toLineMetadata, toLineState } from "./agent-line.js";
 import { toAgent } from "./agents.js";
 import { checkRecord } from "./arguments.js";
@@ -33,6 +34,8 @@ export interface CreateCheckpointOptions {
   /** Pinned ones are never pruned. @default false */
   readonly pinned?: boolean;
   readonly trigger?: string;
+  /** How long it is wanted; then it goes, unless it is pinned or the newest. @default for ever */
+  readonly ttl?: Duration;
 }
 
 export class AgentCheckpoints {

@@ -185,8 +185,12 @@ export class AgentLine {
     throw new LineMoved(this.id);
   }
 
+  get cursor(): BranchCursor {
+    return this.#cursors.get(this.reader, MAIN);
+  }
+
   async #exclusive<T>(work: (cursor: BranchCursor) => Promise<T>): Promise<T> {
-    const cursor = this.#cursors.get(this.reader, MAIN);
+    const { cursor } = this;
     try {
       return await cursor.exclusive(() => work(cursor));
     } finally {

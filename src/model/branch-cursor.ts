@@ -142,12 +142,13 @@ export class BranchCursor {
     await this.#turn;
   }
 
-  /** Reads the records, and forgets the shadow if the branch has moved. */
+  /** Reads the records, and forgets the shadow if the head has another state. */
   async refresh(): Promise<Heads> {
     const heads = await this.#reader.heads(this.branchName);
     const number = heads.session?.record.number;
     // A session that was deleted and begun again may look the same in every other respect.
-    if (heads.branch?.value !== this.#branch?.value || number !== this.sessionNumber) this.evict();
+    const isSame = heads.branch?.value === this.#branch?.value || hasSameHead(heads.branch, this.#branch);
+    if (!isSame || number !== this.sessionNumber) this.evict();
     this.#branch = heads.branch;
     this.#shared.known = heads.session;
     this.sessionNumber = number;
@@ -162,9 +163,9 @@ export class BranchCursor {
     this.sessionNumber = built.session.record.number;
   }
 
-  /** How many automatic checkpoints its session keeps, as far as is known; `undefined` where that was not said. */
-  get maxAutomatic(): number | undefined {
-    return this.#shared.known?.record.policy?.max;
+  /** The record of its session, as far as is known. */
+  get session(): SessionRecord | undefined {
+    return this.#shared.known?.record;
   }
 
   /** The newest checkpoint, as far as is known. */
@@ -339,8 +340,10 @@ export class BranchCursor {
     this.#shared.known ??= known;
     for (let tries = 1; ; tries++) {
       const sessionBefore = this.#shared.known;
-      // Another fork of this process may have taken the tape since it was planned, and told us its session.
-      if (planned && sessionBefore && sessionBefore.record.nextTape !== planned.tape) throw tapeTaken(this.branchName);
+      // Another fork of this process may have taken the tape since it was planned, and told us its session; or the session
+      // that it was planned in is deleted, and its rows are only there because they are not freed yet.
+      const isPlanned = sessionBefore?.record.number === number && sessionBefore.record.nextTape === planned?.tape;
+      if (planned && !isPlanned) throw tapeTaken(this.branchName);
       const now = context.now();
       const base = sessionBefore?.record ?? newSession(number, now);
       const branch: BranchRecord = branchBefore?.record ??
@@ -444,6 +447,14 @@ export class BranchCursor {
       `Checkpoint ${JSON.stringify(options.id)} exists already, with other content. Save it under another id.`,
     );
   }
+}
+
+/** Pruning changes what a head follows, and nothing else about it. */
+function hasSameHead(a: Known<BranchRecord> | undefined, b: Known<BranchRecord> | undefined): boolean {
+  const [mine, other] = [a?.record.head, b?.record.head];
+  if (!mine || !other || a?.record.tape !== b?.record.tape) return false;
+  const { json, refs } = mine.skeleton;
+  return mine.seq === other.seq && mine.id === other.id && json === other.skeleton.json && refs === other.skeleton.refs;
 }
 
 /** What the function given to `update` has returned, if that is a state. */

@@ -198,6 +198,7 @@ function copyRow(
     description: undefined,
     trigger: "rewind",
     pinned: false,
+    ttl: undefined,
     storedBytes: Buffer.byteLength(row.skeleton.json) + row.skeleton.refs.length,
     skeleton: moveFrame(row.skeleton, row.tape, branch.tape),
   };

@@ -1,5 +1,6 @@
 /** What a checkpoint is, to callers. */
 import type { Hole } from "../state/decode.js";
+import type { Duration } from "../store/duration.js";
 import type { ConversationInfo } from "./conversation.js";
 import type { ToolCall } from "./message.js";
 import type { SavedAgent } from "./saved-agent.js";
@@ -49,6 +50,8 @@ export interface CheckpointInfo {
   readonly metadata: Readonly<Record<string, unknown>>;
   /** Pinned ones are never pruned. */
   readonly pinned: boolean;
+  /** Up to when it is wanted, in milliseconds since 1970; `undefined` where it was saved without a `ttl`. */
+  readonly expiresAt: number | undefined;
   /** How many migrations of its agent's the state has been through, where whoever saved it has declared any. */
   readonly version: number | undefined;
   /** Bytes of the whole state, as one JSON text. */
@@ -112,6 +115,12 @@ export interface SaveOptions {
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** @default false */
   readonly pinned?: boolean;
+  /**
+   * How long it is wanted. After that it has expired, and goes with one of the next saves or the next `prune`; unless it
+   * is a head, pinned, or something starts from it.
+   * @default for ever, or as long as a retention policy says
+   */
+  readonly ttl?: Duration;
 }
 
 /** How a checkpoint is named: by id, `session#seq`, or what is known about it. */

@@ -10,11 +10,12 @@ import type { Context } from "./context.js";
 import { type CheckpointFilter, walkCheckpoints } from "./list-checkpoints.js";
 import { createListing, type Listing, take } from "./listing.js";
 import { MAIN } from "./records.js";
-import { pruneAutomatic, removeCheckpoints, stillNeeded } from "./remove-checkpoints.js";
+import { obeyLimits } from "./obey-limits.js";
+import { removeCheckpoints, stillNeeded } from "./remove-checkpoints.js";
 import type { Restore, RestorePlan } from "./restore.js";
 import type { Session } from "./session.js";
 
-const CREATE_FIELDS = new Set(["agent", "label", "description", "kind", "metadata", "pinned", "trigger"]);
+const CREATE_FIELDS = new Set(["agent", "label", "description", "kind", "metadata", "pinned", "trigger", "ttl"]);
 const LIST_FIELDS = new Set(["agent", "session", "of", "kind", "limit"]);
 
 /** What the checkpoints need of the Savepoint they belong to. */
@@ -69,7 +70,7 @@ export class Checkpoints {
     checkFields(options, "What is said about a checkpoint", CREATE_FIELDS);
     checkId(options.agent, "agent id");
     const created = await this.#host.agents.create(options);
-    await this.#prune(options.agent);
+    await this.#obeyLimits(options.agent, created);
     return created;
   }
 
@@ -129,7 +130,7 @@ export class Checkpoints {
     const { agent, number, row } = found;
     if (options.dryRun) return this.#host.restore(agent).plan(number, row);
     const { plan, checkpoint, before } = await this.#host.restore(agent).restore(number, row);
-    await this.#prune(agent);
+    await this.#obeyLimits(agent, checkpoint);
     return { ...plan, checkpoint, before };
   }
 
@@ -165,11 +166,10 @@ export class Checkpoints {
     return removed.length > 0;
   }
 
-  /** Removes the automatic checkpoints of an agent that are too many for its policy. */
-  async #prune(agent: string): Promise<void> {
-    const { reader } = this.#host.agents.line(agent);
-    const { policy } = (await reader.session())?.record ?? {};
-    if (policy && (await pruneAutomatic(reader, policy.max))) this.#host.reset(reader.sessionId);
+  /** Removes checkpoints of an agent that are too many, now that one was taken. */
+  async #obeyLimits(agent: string, taken: AgentCheckpointInfo): Promise<void> {
+    const line = this.#host.agents.line(agent);
+    await obeyLimits(line.reader, line.cursor, taken);
   }
 
   /** Going back to a checkpoint of a session. */

@@ -18,9 +18,11 @@ import {
   runsOf,
   seqOf,
   sessionKey,
+  sessionRetention,
   tapeName,
   tapesOf,
 } from "./keys.js";
+import { withoutPolicies } from "./policies.js";
 import { type BranchRecord, decodeSession, encodeBranch, encodeSession, MAIN, type Row } from "./records.js";
 import type { Heads, Known } from "./session-reader.js";
 import { SessionReader } from "./session-reader.js";
@@ -59,7 +61,10 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
           ...branches.map(key),
         ],
         puts: [
-          { key: sessionKey(reader.sessionId), value: encodeSession({ ...heads.session.record, checkpoints: 0 }) },
+          {
+            key: sessionKey(reader.sessionId),
+            value: encodeSession({ ...heads.session.record, checkpoints: 0, expires: undefined }),
+          },
           ...(main
             ? [
                 {
@@ -104,6 +109,7 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
     const session = whole && decodeSession(whole.value);
     const number = session ? session.number : await reader.searchNumber();
     const remains = number === undefined ? [] : [{ key: deadKey(number), value: "" }];
+    const policy = await withoutPolicies(store, [sessionRetention(reader.sessionId)]);
     try {
       await store.commit({
         checks: [whole ? { key: record.key, value: whole.value } : { key: record.key, exists: true }],
@@ -112,10 +118,11 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
           branchesOf(reader.sessionId),
           runsOf(reader.sessionId),
           dueOf(reader.sessionId),
+          ...policy.deletes,
           ...(number === undefined ? [] : [numberKey(number)]),
           ...(session?.agent === undefined ? [] : [agentSessionKey(session.agent, session.number)]),
         ],
-        puts: remains,
+        puts: [...remains, ...policy.puts],
       });
     } catch (error) {
       if (isSavepointError(error, "CONFLICT")) continue;

@@ -3,11 +3,14 @@ import type { ClassRegistry } from "../state/registry.js";
 import type { Store } from "../store/store.js";
 import type { Events } from "./events.js";
 import type { Place } from "./ids.js";
+import type { Policies } from "./policies.js";
 
 export interface Context {
   readonly store: Store;
   readonly registry: ClassRegistry;
   readonly events: Events;
+  /** The retention policies, and what is known about obeying them. */
+  readonly policies: Policies;
   /** The clock, in milliseconds. */
   readonly now: () => number;
   /** A new id for the checkpoint at a place. */

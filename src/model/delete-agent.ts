@@ -8,6 +8,7 @@ import { readConversations } from "./conversation-reader.js";
 import { listedConversation, removal, valueOr } from "./conversation-commit.js";
 import {
   agentLine,
+  agentRetention,
   agentSessionKey,
   branchesOf,
   conversationKey,
@@ -20,8 +21,10 @@ import {
   numberKey,
   runsOf,
   sessionKey,
+  sessionRetention,
   sessionsOfAgent,
 } from "./keys.js";
+import { withoutPolicies } from "./policies.js";
 import { decodeSession } from "./records.js";
 import { SessionReader } from "./session-reader.js";
 
@@ -68,6 +71,10 @@ async function planDeletion(context: Context, agent: string): Promise<Deletion> 
   await planConversations(context, agent, plan);
   for await (const { key } of scan(context.store, goneConversationsOf(agent))) plan.numbers.push(lastNumberOf(key));
   plan.deletes.push(goneConversationsOf(agent));
+  const owners = [agentRetention(agent), ...plan.sessions.map(sessionRetention)];
+  const policies = await withoutPolicies(context.store, owners);
+  plan.deletes.push(...policies.deletes);
+  plan.puts.push(...policies.puts);
   for (const number of plan.numbers) plan.puts.push({ key: deadKey(number), value: "" });
   return plan;
 }

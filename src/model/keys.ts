@@ -35,6 +35,10 @@
  * | `v⇥<bundle>`                | a bundle that is being imported: by how much its numbers move, and what is stored of it |
  * | `y⇥<agent>⇥<number>`        | a deleted conversation that checkpoints of the agent may still need |
  * | `o<process>`                | a process that has written to the store and not closed it yet |
+ * | `p`                         | changes whenever a retention policy does         |
+ * | `p⇥`                        | the retention policy of the store                |
+ * | `p⇥a⇥<agent>`               | that of an agent and its sessions                |
+ * | `p⇥s⇥<session>`             | that of a session                                |
  * | `x<number>`                 | a deleted session or conversation whose remains are to be freed |
  * | `z<number><seq>`            | a checkpoint's row: last, where a tree grows best |
  */
@@ -145,6 +149,12 @@ export const labelKey = (number: number, label: string, seq: number): string =>
 export const labelRange = (number: number, label: string): KeyRange =>
   prefixRange(`l${encodeNumber(number)}${label}\t`);
 export const labelsOf = (number: number): KeyRange => prefixRange(`l${encodeNumber(number)}`);
+
+export const RETENTION_STAMP = "p";
+export const STORE_RETENTION = "p\t";
+export const agentRetention = (agent: string): string => `p\ta\t${agent}`;
+export const sessionRetention = (session: string): string => `p\ts\t${session}`;
+export const ALL_RETENTION: KeyRange = prefixRange("p\t");
 
 export const deadKey = (number: number): string => `x${encodeNumber(number)}`;
 export const ALL_DEAD: KeyRange = prefixRange("x");

@@ -44,6 +44,7 @@ export function newRow(
     usage: options.usage,
     metadata: options.metadata,
     pinned: options.pinned ?? false,
+    ttl: options.ttl,
     stateBytes,
     storedBytes: storedBytes + ROW_OVERHEAD,
     skeleton,

@@ -4,10 +4,11 @@ import type { Context } from "./context.js";
 import { checkId } from "./ids.js";
 import { agentLine, agentOfLine, ALL_NUMBERS, sessionsOfAgent } from "./keys.js";
 import type { Row } from "./records.js";
-import { isPinned, type KnownCheckpoints, removeCheckpoints } from "./remove-checkpoints.js";
-import { type KeepReason, keepReasons, type Retention, type RetentionOptions, takeRetention } from "./retention.js";
+import { removeCheckpoints } from "./remove-checkpoints.js";
+import { type KeepReason, type Retention, type RetentionOptions, takeRetention } from "./retention.js";
 import { scan } from "../store/scan.js";
 import { SessionReader } from "./session-reader.js";
+import { whyKept } from "./why-kept.js";
 
 export interface PruneOptions extends RetentionOptions {
   /**
@@ -47,6 +48,8 @@ export interface PruneResult {
   readonly items: number;
   /** Bytes of those items. `compact()` gives the space back. */
   readonly bytes: number;
+  /** Were checkpoints removed and no items freed? So it is where states only grow: those that stay need all of them. */
+  readonly rowsOnly: boolean;
 }
 
 /** Prunes the checkpoints of a store, of an agent with its sessions, or of a session. */
@@ -58,29 +61,36 @@ export async function prune(
 ): Promise<PruneResult> {
   const { dryRun = false, ...kept } = options;
   const retention = takeRetention(kept);
-  const total = { dryRun, gone: [] as PrunedCheckpoint[], kept: [] as KeptCheckpoint[], items: 0, bytes: 0 };
+  const results: PruneResult[] = [];
   for await (const sessionId of sessionIds(context, target)) {
-    const result = await pruneSession(new SessionReader(context, sessionId), retention, dryRun);
-    total.gone.push(...result.gone);
-    total.kept.push(...result.kept);
-    total.items += result.items;
-    total.bytes += result.bytes;
+    const result = await pruneSession(new SessionReader(context, sessionId), retention, whyKept, dryRun);
     if (result.removed > 0 && !dryRun) reset(sessionId);
+    results.push(result);
   }
-  return { ...total, removed: total.gone.length };
+  return addUp(results, dryRun);
 }
 
-async function pruneSession(reader: SessionReader, retention: Retention, dryRun: boolean): Promise<PruneResult> {
+/**
+ * Prunes the checkpoints of one session.
+ *
+ * @param why says why checkpoints stay
+ */
+export async function pruneSession(
+  reader: SessionReader,
+  retention: Retention,
+  why: typeof whyKept,
+  dryRun: boolean,
+): Promise<PruneResult> {
   const now = reader.context.now();
   const plan = { removed: [] as Row[], kept: [] as KeptCheckpoint[] };
   const session = await reader.session();
-  if (!session) return { dryRun, removed: 0, gone: [], kept: [], items: 0, bytes: 0 };
+  if (!session) return addUp([], dryRun);
   await removeCheckpoints(reader, (known) => {
-    const reasons = reasonsOf(known, retention, now);
+    const reasons = why(known, retention, now);
     plan.removed = known.rows.filter(({ seq }) => !reasons.has(seq));
     plan.kept = known.rows.flatMap((row) => {
-      const why = reasons.get(row.seq);
-      return why ? [{ ...describe(reader, row), reasons: why }] : [];
+      const ofRow = reasons.get(row.seq);
+      return ofRow ? [{ ...describe(reader, row), reasons: ofRow }] : [];
     });
     return { rows: dryRun ? [] : plan.removed };
   });
@@ -88,25 +98,24 @@ async function pruneSession(reader: SessionReader, retention: Retention, dryRun:
   const removed = gone.length;
   const some = !dryRun && removed > 0;
   const freed = some ? await collectSession(reader, session.record.number, new Set(), false) : undefined;
-  return { dryRun, removed, gone, kept: plan.kept, items: freed?.items ?? 0, bytes: freed?.bytes ?? 0 };
+  const { items = 0, bytes = 0 } = freed ?? {};
+  return { dryRun, removed, gone, kept: plan.kept, items, bytes, rowsOnly: some && items === 0 };
 }
 
-/** Why checkpoints stay: because something needs them, or because they are wanted. */
-function reasonsOf(known: KnownCheckpoints, retention: Retention, now: number): Map<number, KeepReason[]> {
-  const { rows, notes, needed, heads } = known;
-  const isLabelled = (row: Row): boolean => Boolean(notes.get(row.seq)?.get("label") ?? row.label);
-  const wanted = keepReasons(rows, retention, now, isLabelled);
-  const reasons = new Map<number, KeepReason[]>();
-  for (const row of rows) {
-    const why: KeepReason[] = [
-      ...(heads.has(row.seq) ? (["head"] as const) : []),
-      ...(isPinned(row, notes.get(row.seq)) ? (["pinned"] as const) : []),
-      ...(needed.has(row.seq) ? (["needed"] as const) : []),
-      ...(wanted.get(row.seq) ?? []),
-    ];
-    if (why.length > 0) reasons.set(row.seq, why);
-  }
-  return reasons;
+/** What was pruned of several sessions, as one. */
+export function addUp(results: readonly PruneResult[], dryRun: boolean): PruneResult {
+  const gone = results.flatMap((result) => result.gone);
+  const removed = gone.length;
+  const items = results.reduce((sum, result) => sum + result.items, 0);
+  return {
+    dryRun,
+    removed,
+    gone,
+    kept: results.flatMap((result) => result.kept),
+    items,
+    bytes: results.reduce((sum, result) => sum + result.bytes, 0),
+    rowsOnly: !dryRun && removed > 0 && items === 0,
+  };
 }
 
 function describe({ sessionId }: SessionReader, { id, seq }: Row): PrunedCheckpoint {

@@ -43,6 +43,7 @@ const row: fc.Arbitrary<Row> = record({
   usage: maybe(record({ tokens: count, cost: fc.double({ noNaN: true, noDefaultInfinity: true }).map((n) => n + 0) })),
   metadata: maybe(fc.constantFrom({ a: 1 }, { $: ["date", "1970-01-01T00:00:00.000Z"] })),
   pinned: fc.boolean(),
+  ttl: maybe(count),
   stateBytes: count,
   storedBytes: count,
   skeleton: record({ json: fc.json(), refs: fc.constantFrom("", "0+1", "3:0+1;#ab") }),
@@ -110,6 +111,7 @@ describe("the texts of records", () => {
       nextTape: count,
       checkpoints: count,
       policy: fc.constant(undefined),
+      expires: maybe(count),
     });
     fc.assert(
       fc.property(session, (each) => {
@@ -139,6 +141,7 @@ describe("the texts of records", () => {
       usage: undefined,
       metadata: undefined,
       pinned: false,
+      ttl: undefined,
       stateBytes: 5_000_000,
       storedBytes: 1200,
       skeleton: { json: `{"messages":{"$":["array",0]}}`, refs: "0+5000" },

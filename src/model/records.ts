@@ -29,6 +29,8 @@ export interface SessionRecord {
   readonly checkpoints: number;
   /** When it saves by itself, where that was said. */
   readonly policy: AutoPolicy | undefined;
+  /** When the first of its checkpoints expires that have a lifetime of their own; kept like their number. */
+  readonly expires: number | undefined;
 }
 
 /** When checkpoints are taken by themselves, and how many of those are kept. */
@@ -86,6 +88,8 @@ export interface Row {
   /** In its encoded form. */
   readonly metadata: Shadow | undefined;
   readonly pinned: boolean;
+  /** How long it is wanted, in milliseconds, where that was said. */
+  readonly ttl: number | undefined;
   readonly stateBytes: number;
   readonly storedBytes: number;
   readonly skeleton: Frame;
@@ -111,17 +115,30 @@ export interface RowRun {
 
 /** A session in which nothing is saved yet. */
 export function newSession(number: number, createdAt: number): SessionRecord {
-  return { number, agent: undefined, createdAt, nextSeq: 0, nextTape: 1, checkpoints: 0, policy: undefined };
+  const counters = { nextSeq: 0, nextTape: 1, checkpoints: 0 };
+  return { number, agent: undefined, createdAt, ...counters, policy: undefined, expires: undefined };
 }
 
 export function encodeSession(record: SessionRecord): string {
-  const { number, agent, createdAt, nextSeq, nextTape, checkpoints, policy } = record;
-  return JSON.stringify({ n: number, a: agent, t: createdAt, q: nextSeq, p: nextTape, c: checkpoints, o: policy });
+  const { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p, checkpoints: c, policy: o, expires: e } = record;
+  return JSON.stringify({ n, a, t, q, p, c, o, e });
 }
 
 export function decodeSession(value: string): SessionRecord {
-  const { n, a, t, q, p, c, o } = JSON.parse(value) as StoredSession;
-  return { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p, checkpoints: c ?? 0, policy: o };
+  const { n, a, t, q, p, c, o, e } = JSON.parse(value) as StoredSession;
+  return { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p, checkpoints: c ?? 0, policy: o, expires: e };
+}
+
+/** When a checkpoint expires by what was said of it: it is wanted up to then, and not after. */
+export function expiryOf({ createdAt, ttl }: Row): number | undefined {
+  return ttl === undefined ? undefined : createdAt + ttl;
+}
+
+/** When the first of these checkpoints expires; `undefined` if none of them ever does. */
+export function firstExpiry(rows: Iterable<Row>): number | undefined {
+  let first = Number.POSITIVE_INFINITY;
+  for (const row of rows) first = Math.min(first, expiryOf(row) ?? first);
+  return Number.isFinite(first) ? first : undefined;
 }
 
 interface StoredSession {
@@ -132,6 +149,7 @@ interface StoredSession {
   p: number;
   c?: number;
   o?: AutoPolicy;
+  e?: number;
 }
 
 interface StoredBranch {
@@ -199,6 +217,8 @@ interface StoredRow {
   u?: Usage;
   m?: Shadow;
   x?: 1;
+  /** ttl */
+  e?: number;
   z: number;
   w: number;
   /** version */
@@ -247,6 +267,7 @@ function rowToText(row: Row): string {
   if (row.usage !== undefined) stored.u = row.usage;
   if (row.metadata !== undefined) stored.m = row.metadata;
   if (row.pinned) stored.x = 1;
+  if (row.ttl !== undefined) stored.e = row.ttl;
   stored.z = row.stateBytes;
   stored.w = row.storedBytes;
   if (row.version !== undefined) stored.v = row.version;
@@ -281,6 +302,7 @@ export function decodeRow(seq: number, value: string, refs: string): Row {
     usage: stored.u,
     metadata: stored.m,
     pinned: stored.x === 1,
+    ttl: stored.e,
     stateBytes: stored.z,
     storedBytes: stored.w,
     skeleton: { json: value.slice(end + 1), refs },

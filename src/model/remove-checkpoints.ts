@@ -4,9 +4,16 @@
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Commit, Put } from "../store/store.js";
-import type { BranchCursor } from "./branch-cursor.js";
-import { branchKey, idKey, journalKey, labelKey, noteKey, notesOf, rowKey, sessionKey } from "./keys.js";
-import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
+import { branchKey, idKey, journalKey, labelKey, noteKey, rowKey, sessionKey } from "./keys.js";
+import {
+  type BranchRecord,
+  encodeBranch,
+  encodeRow,
+  encodeSession,
+  firstExpiry,
+  type Row,
+  type SessionRecord,
+} from "./records.js";
 import { decodeJournal } from "./run-records.js";
 import { describeSession } from "./session-errors.js";
 import type { Known, Notes, SessionReader } from "./session-reader.js";
@@ -30,9 +37,8 @@ export interface Removal {
   readonly branches?: readonly BranchRecord[];
 }
 
-/** Somebody saves at the same time, again and again. A save that prunes on the side does not wait for them as long. */
+/** Somebody saves at the same time, again and again. */
 const MAX_TRIES = 1000;
-const MAX_TRIES_ASIDE = 50;
 
 /**
  * Removes what `choose` says of the checkpoints that are there. It is asked again if they change meanwhile.
@@ -57,41 +63,6 @@ export async function removeCheckpoints(
       if (tries === maxTries) throw alwaysSaving(reader.sessionId, tries, error);
     }
   }
-}
-
-/**
- * Removes the oldest of the checkpoints that were taken by themselves, if there are more than `max` of them. It is done
- * after a save that has succeeded: where somebody else is always faster, the next save does it.
- *
- * @returns whether any was removed
- */
-export async function pruneAutomatic(reader: SessionReader, max: number): Promise<boolean> {
-  try {
-    // There cannot be too many of them.
-    if (((await reader.session())?.record.checkpoints ?? 0) <= max) return false;
-    const removed = await removeCheckpoints(reader, (all) => ({ rows: beyondLimit(all, max) }), MAX_TRIES_ASIDE);
-    return removed.length > 0;
-  } catch (error) {
-    const message = `automatic checkpoints of ${describeSession(reader.sessionId)} could not be removed`;
-    reader.context.events.emit("backgroundFailure", { message, error });
-    return false;
-  }
-}
-
-/** Obeys the limit that the session of a cursor sets, after a save that may be one too many. */
-export async function obeyLimit(reader: SessionReader, cursor: BranchCursor): Promise<void> {
-  const max = cursor.maxAutomatic;
-  if (max !== undefined && (await pruneAutomatic(reader, max))) await cursor.exclusive(() => cursor.refresh());
-}
-
-function beyondLimit({ rows, notes, needed, heads }: KnownCheckpoints, max: number): Row[] {
-  const automatic = rows.filter(
-    (row) => (row.kind === "automatic" || row.kind === "preOperation") && !isPinned(row, notes.get(row.seq)),
-  );
-  // What was there before the last thing that was undone, or done, is the way back from it.
-  const wayBack = automatic.filter(({ kind }) => kind === "preOperation").at(-1);
-  const removable = automatic.filter(({ seq }) => !needed.has(seq) && !heads.has(seq) && seq !== wayBack?.seq);
-  return removable.slice(0, Math.max(0, automatic.length - max));
 }
 
 export function isPinned(row: Row, notes: Notes | undefined): boolean {
@@ -162,7 +133,9 @@ function toCommit(reader: SessionReader, checkpoints: KnownCheckpoints, removal:
     if (next !== value) puts.push({ key: branchKey(sessionId, branch.name), value: next });
   }
   const left = Math.max(0, session.record.checkpoints - removal.rows.length);
-  puts.push({ key: sessionKey(sessionId), value: encodeSession({ ...session.record, checkpoints: left }) });
+  const gone = new Set(removal.rows.map(({ seq }) => seq));
+  const expires = firstExpiry(checkpoints.rows.filter(({ seq }) => !gone.has(seq)));
+  puts.push({ key: sessionKey(sessionId), value: encodeSession({ ...session.record, checkpoints: left, expires }) });
   return {
     checks: [
       { key: sessionKey(sessionId), value: session.value },
@@ -176,7 +149,8 @@ function toCommit(reader: SessionReader, checkpoints: KnownCheckpoints, removal:
       const label = notes.get(row.seq)?.get("label") ?? row.label;
       return [
         rowKey(number, row.seq),
-        notesOf(number, row.seq, row.seq + 1),
+        // None has come since: that is checked. What cannot be read is of one that stays.
+        ...[...(notes.get(row.seq)?.keys() ?? [])].map((name) => noteKey(number, row.seq, name)),
         idKey(row.id, number),
         ...(label ? [labelKey(number, label, row.seq)] : []),
       ];

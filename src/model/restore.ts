@@ -190,6 +190,7 @@ export class Restore {
       description: undefined,
       trigger: "restore",
       pinned: false,
+      ttl: undefined,
       metadata: encodeMetadata(metadata as unknown as Record<string, unknown>, reader.context.registry),
       storedBytes: Buffer.byteLength(row.skeleton.json) + row.skeleton.refs.length,
     };

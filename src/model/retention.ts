@@ -2,9 +2,12 @@
 import { type Duration, toMilliseconds } from "../store/duration.js";
 import { checkCount, checkFields, invalidArgument } from "./arguments.js";
 import type { CheckpointKind } from "./checkpoint.js";
-import type { Row } from "./records.js";
+import { expiryOf, type Row } from "./records.js";
 
-/** What is kept. A checkpoint stays if any of these wants it; what none wants goes. */
+/**
+ * What is kept. A checkpoint stays if any of these wants it; what none wants goes. What has expired goes in any case. Where
+ * only `ttl` or `expired` is given, all else stays.
+ */
 export interface RetentionOptions {
   /** The newest so many of each branch, counting those that were saved on it. */
   readonly keepLast?: number;
@@ -24,6 +27,17 @@ export interface RetentionOptions {
    * @default all kinds
    */
   readonly kinds?: readonly CheckpointKind[];
+  /**
+   * A lifetime for those that were saved without one: after it they have expired, and go whatever else wants them; but for
+   * labelled ones, while `keepLabelled` is true.
+   * @default none
+   */
+  readonly ttl?: Duration;
+  /**
+   * Remove only what has expired. Needs no other option, and takes no `keepLast`, `keepHourly` and the like.
+   * @default false
+   */
+  readonly expired?: boolean;
 }
 
 /** Why a checkpoint stays. */
@@ -37,7 +51,8 @@ export type KeepReason =
   | "hourly"
   | "daily"
   | "weekly"
-  | "within";
+  | "within"
+  | "unexpired";
 
 /** Options, checked. */
 export interface Retention {
@@ -48,9 +63,14 @@ export interface Retention {
   readonly within: number | undefined;
   readonly labelled: boolean;
   readonly kinds: readonly CheckpointKind[] | undefined;
+  /** The lifetime of those that have none of their own. */
+  readonly ttl: number | undefined;
+  /** Does all stay that has not expired? */
+  readonly unexpired: boolean;
 }
 
-const FIELDS = new Set(["keepLast", "keepHourly", "keepDaily", "keepWeekly", "keepWithin", "keepLabelled", "kinds"]);
+const KEEPS = ["keepLast", "keepHourly", "keepDaily", "keepWeekly", "keepWithin"] as const;
+const FIELDS = new Set<string>([...KEEPS, "keepLabelled", "kinds", "ttl", "expired"]);
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const WEEK = 7 * DAY;
@@ -63,8 +83,15 @@ export function takeRetention(options: RetentionOptions): Retention {
   const counts = { keepLast, keepHourly, keepDaily, keepWeekly };
   for (const [name, count] of Object.entries(counts)) checkCount(count, `\`${name}\``);
   const within = keepWithin === undefined ? undefined : toMilliseconds(keepWithin, "keepWithin");
-  if (within === undefined && Object.values(counts).every((count) => count === undefined)) {
-    throw invalidArgument("Nothing says what is kept. Give keepLast, keepHourly, keepDaily, keepWeekly or keepWithin.");
+  const ttl = options.ttl === undefined ? undefined : toMilliseconds(options.ttl, "ttl");
+  const kept = KEEPS.filter((name) => options[name] !== undefined);
+  if (kept.length === 0 && ttl === undefined && !options.expired) {
+    throw invalidArgument(`Nothing says what is kept. Give ${KEEPS.join(", ")}, ttl or expired.`);
+  }
+  if (kept.length > 0 && options.expired) {
+    throw invalidArgument(
+      `\`expired\` removes only what has expired: leave out ${kept.join(" and ")}, or \`expired\`.`,
+    );
   }
   return {
     last: keepLast ?? 0,
@@ -74,7 +101,14 @@ export function takeRetention(options: RetentionOptions): Retention {
     within,
     labelled: Boolean(keepLabelled),
     kinds: kinds && [...kinds],
+    ttl,
+    unexpired: kept.length === 0,
   };
+}
+
+/** When a checkpoint expires: by what was said of itself, or else of all; `undefined` if it never does. */
+export function deadlineOf(row: Row, { ttl, labelled }: Retention, isLabelled: boolean): number | undefined {
+  return expiryOf(row) ?? (ttl === undefined || (labelled && isLabelled) ? undefined : row.createdAt + ttl);
 }
 
 /** The reasons for which checkpoints stay, by seq; those that go have none. */
@@ -88,13 +122,18 @@ export function keepReasons(
   const keep = (row: Row, reason: KeepReason): void => {
     reasons.set(row.seq, [...(reasons.get(row.seq) ?? []), reason]);
   };
-  const { last, hourly, daily, weekly, within, kinds, labelled } = retention;
+  const { last, hourly, daily, weekly, within, kinds, labelled, unexpired } = retention;
+  const live: Row[] = [];
   for (const row of rows) {
     if (kinds && !kinds.includes(row.kind)) keep(row, "kind");
+    const deadline = deadlineOf(row, retention, isLabelled(row));
+    if (deadline !== undefined && now > deadline) continue;
+    live.push(row);
     if (labelled && isLabelled(row)) keep(row, "labelled");
     if (within !== undefined && row.createdAt > now - within) keep(row, "within");
+    if (unexpired) keep(row, "unexpired");
   }
-  for (const ofBranch of byBranch(rows)) {
+  for (const ofBranch of byBranch(live)) {
     const newestFirst = ofBranch.slice().reverse();
     for (const row of newestFirst.slice(0, last)) keep(row, "last");
     for (const row of newestOfEach(newestFirst, HOUR, 0, hourly)) keep(row, "hourly");
@@ -104,7 +143,7 @@ export function keepReasons(
   return reasons;
 }
 
-function byBranch(rows: readonly Row[]): Iterable<Row[]> {
+export function byBranch(rows: readonly Row[]): Iterable<Row[]> {
   const branches = new Map<string, Row[]>();
   for (const row of rows) {
     const known = branches.get(row.branch);

@@ -5,13 +5,16 @@
 import { SavepointError } from "../errors.js";
 import type { ClassRegistry } from "../state/registry.js";
 import type { Shadow } from "../state/shadow.js";
+import { toMilliseconds } from "../store/duration.js";
 import type { CheckpointKind, CheckpointStatus, SaveOptions } from "./checkpoint.js";
 import { checkId } from "./ids.js";
 import { encodeMetadata, type Row } from "./records.js";
 
-/** Options of a save that nobody else can change; the metadata as it is stored. */
-export type TakenOptions = Omit<SaveOptions, "metadata"> & {
+/** Options of a save that nobody else can change; the metadata and the lifetime as they are stored. */
+export type TakenOptions = Omit<SaveOptions, "metadata" | "ttl"> & {
   readonly metadata: Shadow | undefined;
+  /** In milliseconds. */
+  readonly ttl?: number;
   /** How many migrations the state has been through; as many as the head's, if it is not said. */
   readonly version?: number;
 };
@@ -21,7 +24,8 @@ const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "
 const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 
 export function takeOptions(options: SaveOptions, registry: ClassRegistry): TakenOptions {
-  const { id, label, kind, status, usage, pinned } = options;
+  const { ttl, ...others } = options;
+  const { id, label, kind, status, usage, pinned } = others;
   if (id !== undefined) checkId(id, "checkpoint id");
   if (label !== undefined) checkId(label, "label");
   for (const name of ["step", "tasksCompleted"] as const) {
@@ -41,9 +45,10 @@ export function takeOptions(options: SaveOptions, registry: ClassRegistry): Take
     if (amount !== undefined && !Number.isFinite(amount)) throw invalidOption("usage", amount, "Give numbers.");
   }
   return {
-    ...options,
+    ...others,
     ...(usage && { usage: { ...usage } }),
     ...(pinned !== undefined && { pinned: Boolean(pinned) }),
+    ...(ttl !== undefined && { ttl: toMilliseconds(ttl, "ttl") }),
     metadata: encodeMetadata(options.metadata, registry),
   };
 }

@@ -3,7 +3,15 @@ import type { Frame } from "../state/encode.js";
 import type { Check, Commit, ItemRun, KeyRange, Put } from "../store/store.js";
 import { saysItsPlace } from "./ids.js";
 import { agentSessionKey, branchKey, idKey, labelKey, numberKey, rowKey, sessionKey, tapeName } from "./keys.js";
-import { type BranchRecord, encodeBranch, encodeRow, encodeSession, type Row, type SessionRecord } from "./records.js";
+import {
+  type BranchRecord,
+  encodeBranch,
+  encodeRow,
+  encodeSession,
+  firstExpiry,
+  type Row,
+  type SessionRecord,
+} from "./records.js";
 import type { Known } from "./session-reader.js";
 
 /** What becomes of a session and one of its branches. */
@@ -44,7 +52,11 @@ export interface BuiltCommit {
 export function buildCommit(change: SessionChange): BuiltCommit {
   const { sessionId, sessionBefore, branchBefore, rows, more = {} } = change;
   const { number, agent } = change.session;
-  const counted = { ...change.session, checkpoints: (sessionBefore?.record.checkpoints ?? 0) + rows.length };
+  const counted = {
+    ...change.session,
+    checkpoints: (sessionBefore?.record.checkpoints ?? 0) + rows.length,
+    expires: earlier(change.session.expires, firstExpiry(rows)),
+  };
   const session = { record: counted, value: encodeSession(counted) };
   const branch = { record: change.branch, value: encodeBranch(change.branch) };
   const ofSession = sessionKey(sessionId);
@@ -88,6 +100,10 @@ export function buildCommit(change: SessionChange): BuiltCommit {
 /** Parts of a commit as one of their own. */
 export function toCommit({ blobs = new Map<string, Uint8Array>(), ...parts }: CommitParts): Commit {
   return { ...parts, blobs: [...blobs].map(([hash, bytes]) => ({ hash, bytes })) };
+}
+
+function earlier(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
 
 function putsOfRow(row: Row, number: number): Put[] {

@@ -24,9 +24,9 @@ import { loadShadow } from "./load-state.js";
 import { pendingToolCalls } from "./message.js";
 import type { Migrations } from "./migrations.js";
 import { attachLabel, attachPin } from "./notes.js";
+import { obeyLimits } from "./obey-limits.js";
 import { prune, type PruneOptions, type PruneResult } from "./prune.js";
 import { MAIN, type Row } from "./records.js";
-import { obeyLimit } from "./remove-checkpoints.js";
 import { saveOnHead } from "./save-on-head.js";
 import { type TakenOptions, takeOptions } from "./save-options.js";
 import {
@@ -254,7 +254,9 @@ export class Session<State = unknown> {
         ...(row.usage && { usage: row.usage }),
         ...declaredVersion(this.#versions(), owner),
       };
-      branch = (await this.#forkWithState(number, row, name, copy, { ...inherited, ...taken })).branch;
+      const made = await this.#forkWithState(number, row, name, copy, { ...inherited, ...taken });
+      await obeyLimits(this.#reader, this.#host.cursors.get(this.#reader, made.branch), made);
+      ({ branch } = made);
     } else if (results === undefined) branch = await forkAt(this.#reader, number, row, name);
     else branch = await this.#host.forkWithResults(this.#reader, number, row, name, results);
     const agent = this.agent === undefined ? {} : { agent: this.agent };
@@ -295,12 +297,14 @@ export class Session<State = unknown> {
   async label(ref: CheckpointRef, label: string | undefined): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await attachLabel(this.#reader, number, row, label);
+    this.#reader.context.policies.looked(this.id, undefined);
   }
 
   /** Pins a checkpoint, so that pruning never removes it; or unpins it. */
   async pin(ref: CheckpointRef, pinned = true): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await attachPin(this.#reader, number, row, pinned);
+    this.#reader.context.policies.looked(this.id, undefined);
   }
 
   /**
@@ -333,11 +337,10 @@ export class Session<State = unknown> {
     return this.#host.cursors.get(this.#reader, this.branch);
   }
 
-  /** Runs work that makes a checkpoint on the cursor, and removes automatic ones where it is one too many. */
+  /** Runs work that makes a checkpoint on the cursor, and removes others where it is one too many. */
   async #make(cursor: BranchCursor, work: () => Promise<CheckpointInfo>): Promise<CheckpointInfo> {
     const made = await this.#write(cursor, work);
-    // Going back makes two: one of them is kept before it.
-    if (made.kind !== "manual") await obeyLimit(this.#reader, cursor);
+    await obeyLimits(this.#reader, cursor, made);
     return made;
   }
 
@@ -442,7 +445,9 @@ export class Session<State = unknown> {
   /** The same, and it has a row of its own to build on. */
   async #requireRow(ref: CheckpointRef): Promise<FoundRow> {
     const found = await this.#require(ref);
-    if (found.hidden) await showHead(this.#reader, found.number, found.row);
+    if (!found.hidden) return found;
+    await showHead(this.#reader, found.number, found.row);
+    await obeyLimits(this.#reader, this.#cursor(), found.row);
     return found;
   }
 

@@ -7,9 +7,9 @@ import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor
 import type { CheckpointInfo, CheckpointStatus, Usage } from "../model/checkpoint.js";
 import { isFailedOver } from "../model/conflicts.js";
 import { dueKey, inboxKey, runKey } from "../model/keys.js";
+import { obeyLimits } from "../model/obey-limits.js";
 import type { RowRun } from "../model/records.js";
 import { decodeInbox, encodeRun, type RunRecord } from "../model/run-records.js";
-import { obeyLimit } from "../model/remove-checkpoints.js";
 import { takeOptions } from "../model/save-options.js";
 import type { CommitParts } from "../model/session-commit.js";
 import type { Heads, SessionReader } from "../model/session-reader.js";
@@ -157,7 +157,7 @@ export class RunSaver {
     if (write) journal.written(write);
     if (!midStep) this.forgetResults();
     if (saving.run) this.run = { ...this.run, ...saving.run, head: seq };
-    await obeyLimit(this.#reader, this.#cursor);
+    if (shown) await obeyLimits(this.#reader, this.#cursor, info);
     return info;
   }
 

@@ -3,6 +3,7 @@ import { SavepointError } from "../errors.js";
 import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
 import { dueKey, inboxKey, inputKey, journalKey, runKey, turnKey } from "../model/keys.js";
 import { loadShadow } from "../model/load-state.js";
+import { obeyLimits } from "../model/obey-limits.js";
 import type { Row, RowRun } from "../model/records.js";
 import { decodeLeft, encodeInbox, encodeJournal, emptyJournal, encodeRun } from "../model/run-records.js";
 import { takeOptions } from "../model/save-options.js";
@@ -136,6 +137,7 @@ async function save(
     await cursor.save({ live: state }, options, author, extension);
     return cursor.head as Row;
   });
+  await obeyLimits(reader, cursor, row);
   // A session that begins here was made with its first checkpoint.
   const createdAt = heads.session?.record.createdAt ?? row.createdAt;
   const { tape } = row;

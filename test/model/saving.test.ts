@@ -117,7 +117,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
   });
 
   it("keeps every field of a checkpoint", async () => {
-    const options: SaveOptions = {
+    const said: SaveOptions = {
       id: "my id",
       step: 12,
       kind: "automatic",
@@ -143,9 +143,10 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     const now = 1_700_000_000_123;
     const sp = await data.open({ now: () => now });
     const first = await sp.session("s", { agent: "tester" }).save("before");
-    const info = await sp.session("s").save("state", options);
+    const info = await sp.session("s").save("state", { ...said, ttl: "1m" });
     expect(info).toStrictEqual({
-      ...options,
+      ...said,
+      expiresAt: now + 60_000,
       version: undefined,
       sessionId: "s",
       agent: "tester",

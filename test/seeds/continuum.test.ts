@@ -1,7 +1,7 @@
 /** What Continuum did, and what it got wrong, line by line: writing checkpoints, finding them again, and recovery. */
 import { readdirSync } from "node:fs";
 import { dirname } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { type CheckpointInfo, defineAgent, type RunEvent, Savepoint } from "../../src/index.js";
 import { rowKey, tapeName } from "../../src/model/keys.js";
 import { hashBytes } from "../../src/state/clone.js";
@@ -11,9 +11,16 @@ import { Survivors } from "../crash/survivors.js";
 import { messages } from "../model/sample-states.js";
 import { STORES, useData } from "../model/stores.js";
 import { ALL_KINDS, codeOf, errorOf, interruptIn, settle, useLab, World } from "../run/lab.js";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { PLACES } from "./places.js";
 
 const GO = { session: "s", input: "go" };
+
+async function temporaryFolder(): Promise<string> {
+  const folder = await makeFolder();
+  onTestFinished(() => removeFolder(folder));
+  return folder;
+}
 
 describe.each(STORES)("Continuum on $name", (kind) => {
   const data = useData(kind);
@@ -78,6 +85,52 @@ describe.each(STORES)("Continuum on $name", (kind) => {
     const { id } = await sp.session("s").save(1);
     expect([await sp.checkpoints.delete(id), await sp.checkpoints.delete(id)]).toEqual([true, false]);
     expect(await (await data.open()).session("s").latest()).toBeUndefined();
+  });
+
+  it("004-S7: three backups are kept unless it is said", async () => {
+    const to = await temporaryFolder();
+    const sp = await data.open();
+    const taken: string[] = [];
+    for (let n = 0; n < 5; n++) {
+      await sp.session("s").save(n);
+      taken.unshift((await sp.backup({ to })).path);
+    }
+    expect((await sp.backups.list(to)).map(({ path }) => path)).toEqual(taken.slice(0, 3));
+    for (const [n, path] of taken.slice(0, 3).entries()) {
+      const alone = await Savepoint.open("memory:");
+      await alone.import(path);
+      expect((await alone.session("s").latest())?.state).toBe(4 - n);
+      await alone.close();
+    }
+  });
+
+  it("004-B1: as many backups are kept as it is said, and the oldest goes first", async () => {
+    const to = await temporaryFolder();
+    const sp = await data.open();
+    const other = await data.open();
+    let going = true;
+    let saved = -1;
+    const saving = (async () => {
+      for (let n = 0; going; n++) {
+        saved = (await other.session("busy").save(n)).seq;
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    })();
+    const taken: { path: string; before: number }[] = [];
+    for (let n = 0; n < 5; n++) {
+      const before = saved;
+      taken.unshift({ path: (await sp.backup({ to, keep: 4 })).path, before });
+      expect(readdirSync(to)).toHaveLength(Math.min(n + 1, 4));
+    }
+    going = false;
+    await saving;
+    expect((await sp.backups.list(to)).map(({ path }) => path)).toEqual(taken.slice(0, 4).map(({ path }) => path));
+    for (const { path, before } of taken.slice(0, 4)) {
+      const alone = await Savepoint.open("memory:");
+      await alone.import(path);
+      expect((await alone.session("busy").latest())?.seq ?? -1).toBeGreaterThanOrEqual(before);
+      await alone.close();
+    }
   });
 
   it("004-U6: a session counts its steps, tokens, cost and checkpoints", async () => {
@@ -230,6 +283,25 @@ describe.each(PLACES)("Continuum, with damage, on $name", (place) => {
     expect(await codeOf(session.load(ids[3] ?? ""))).toBe("DAMAGED");
     expect(await codeOf(session.load({ seq: 1 }))).toBe("DAMAGED");
     expect(await idsIn(session.history())).toEqual([ids[3], ids[2], ids[0]]);
+  });
+
+  it("004-S6: verifying says whether all is whole, and what is not", async () => {
+    const ids = await grow();
+    expect(await (await file.open()).verify({ deep: true })).toMatchObject({ ok: true, problems: [], checkpoints: 4 });
+    file.damage({ kind: "item", tape: tapeName(0, 0), item: 22 }, "flip");
+    const sp = await file.open();
+    const { ok, problems } = await sp.verify({ deep: true });
+    expect(ok).toBe(false);
+    expect(problems.find(({ checkpoints }) => checkpoints.length > 0)).toMatchObject({
+      sessionId: "s",
+      checkpoints: [ids[3]],
+    });
+    expect(await sp.verify({ checkpoint: ids[2] ?? "" })).toMatchObject({ ok: true });
+    expect(await sp.verify({ checkpoint: ids[3] ?? "" })).toMatchObject({ ok: false });
+    file.flip(rowKey(0, 1));
+    expect((await (await file.open()).verify()).problems.map(({ kind }) => kind)).toContain("record");
+    expect(await codeOf(sp.verify({ checkpoint: "missing" }))).toBe("CHECKPOINT_NOT_FOUND");
+    expect(await codeOf(sp.verify({ bundle: "/nowhere/to.be.found" }))).not.toBe("none");
   });
 
   it("004-U2: what is missing, what is changed and what is of a newer version are told apart, by name", async () => {

@@ -92,6 +92,32 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect(Object.entries(loaded?.metadata ?? {})).toEqual(Object.entries(metadata));
   });
 
+  it("001-S2: a checkpoint can be exported as bytes and imported again, and is the same", async () => {
+    const here = await data.open();
+    const there = await Savepoint.open("memory:");
+    const state = { messages: [message.user("Hi")], at: new Date(5), bytes: new Uint8Array(3_000).fill(9) };
+    const said = { label: "best", step: 7, usage: { tokens: 5, cost: 0.1 }, metadata: { ключ: "значение" } };
+    for (const [from, to, id] of [
+      [here, there, "out"],
+      [there, here, "back"],
+    ] as const) {
+      const saved = await from.session(id, { agent: "operator" }).save(state, said);
+      const bytes = await from.export(saved.id).bytes();
+      for (const at of [0, 40, 200]) {
+        const damaged = Uint8Array.from(bytes, (byte, index) => (index === at ? byte ^ 1 : byte));
+        expect(["DAMAGED", "NOT_A_STORE"]).toContain(await codeOf(to.import(damaged)));
+      }
+      expect(await to.sessions.load(id)).toBeUndefined();
+      await to.import(bytes);
+      await to.import(bytes);
+      const loaded = await to.session<typeof state>(id).load(saved.id);
+      expect(loaded).toMatchObject({ ...saved, ...said });
+      expect(loaded?.state).toStrictEqual(state);
+      expect(await idsIn(to.session(id).history({ allBranches: true }))).toEqual([saved.id]);
+    }
+    await there.close();
+  });
+
   it("001-S5: the latest of an agent, one by its id, a list with the newest first, and pruning that says how many", async () => {
     const sp = await data.open();
     const session = sp.session("s", { agent: "a" });

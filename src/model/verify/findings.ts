@@ -57,6 +57,7 @@ const RECORDS: Readonly<Record<string, string>> = {
   c: "a conversation",
   k: "the list of conversations",
   m: "the numbers of an agent that came from elsewhere",
+  p: "a retention policy",
   o: "a process that has the store open",
   v: "an import that was interrupted",
   y: "a deleted conversation",

@@ -1,0 +1,243 @@
+/** Backups: each is whole, the newest are kept, and what fails leaves the others alone. */
+import { spawn } from "node:child_process";
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { beforeEach, describe, expect, it } from "vitest";
+import { type BackgroundFailureEvent, type Savepoint } from "../../src/index.js";
+import { until } from "../run/lab.js";
+import { fill, type Known, PLACES, readEverything, show, type State, useGround } from "./world.js";
+
+const child = fileURLToPath(new URL("./backup-child.mjs", import.meta.url));
+
+describe.each(PLACES)("backups of $name", (place) => {
+  const ground = useGround();
+  let folder: string;
+  let to: string;
+  beforeEach(() => {
+    folder = ground.folder();
+    to = join(folder, "backups");
+  });
+  const open = (options = {}): Promise<Savepoint> => ground.open(place.url(folder), options);
+  const names = (): string[] => readdirSync(to).sort();
+
+  it("keeps as many as it is told, the oldest go first, and never fewer than were taken", async () => {
+    let now = Date.now();
+    const sp = await open({ now: () => (now += 1000) });
+    const taken: string[] = [];
+    for (let n = 1; n <= 6; n++) {
+      await sp.session("s").save({ n });
+      const { path, removed } = await sp.backup({ to, keep: 3 });
+      taken.push(path);
+      expect(removed).toEqual(taken.slice(0, -3).slice(-1));
+      expect((await sp.backups.list(to)).map((each) => each.path)).toEqual(taken.slice(-3).reverse());
+    }
+    expect(names()).toHaveLength(3);
+    for (const [index, path] of taken.slice(-3).entries()) {
+      expect(await sp.verify({ bundle: path })).toMatchObject({ ok: true, checkpoints: index + 4 });
+    }
+  });
+
+  it("keeps three unless it is said, and one if it is", async () => {
+    const sp = await open();
+    await sp.session("s").save(1);
+    for (let n = 0; n < 5; n++) await sp.backup({ to });
+    expect(names()).toHaveLength(3);
+    const { path } = await sp.backup({ to, keep: 1 });
+    expect((await sp.backups.list(to)).map((each) => each.path)).toEqual([path]);
+  });
+
+  it("taken within one millisecond are told apart, and the one just taken stays", async () => {
+    const sp = await open({ now: () => 1_700_000_000_000 });
+    await sp.session("s").save(1);
+    for (let n = 0; n < 5; n++) {
+      const { path } = await sp.backup({ to, keep: 2 });
+      expect((await sp.backups.list(to)).map((each) => each.path)).toContain(path);
+    }
+    expect(names()).toHaveLength(2);
+  });
+
+  it("leaves everything else in the folder alone", async () => {
+    mkdirSync(to);
+    for (const name of ["notes.txt", "backup-old.tar", "other.savepoint"]) writeFileSync(join(to, name), "mine");
+    const sp = await open();
+    await sp.session("s").save(1);
+    for (let n = 0; n < 3; n++) await sp.backup({ to, keep: 1 });
+    expect(names()).toHaveLength(4);
+    expect(await sp.backups.list(to)).toHaveLength(1);
+    expect(await sp.backups.list(join(folder, "nowhere"))).toEqual([]);
+  });
+
+  it("has everything, and opens by itself in a store of its own", async () => {
+    const sp = await open();
+    const known: Known = await fill(sp);
+    const told: number[] = [];
+    const result = await sp.backup({ to, onProgress: ({ bytes }) => void told.push(bytes) });
+    const [listed] = await sp.backups.list(to);
+    expect(listed).toMatchObject({ path: result.path, bytes: result.bytes });
+    expect(result).toMatchObject({ holes: [], removed: [], checkpoints: 12 });
+    expect(told.length).toBeGreaterThan(0);
+    const other = await ground.open(place.url(ground.folder()));
+    await other.import(result.path);
+    const [here, there] = [await readEverything(sp, known), await readEverything(other, known)];
+    for (const [name, part] of here) expect(show(there.get(name)), name).toBe(show(part));
+  });
+
+  it("taken while others save holds all that was acknowledged before, and nothing that cannot be loaded", async () => {
+    const sp = await open();
+    const writers = [await open(), await open()];
+    let going = true;
+    const acknowledged: { session: string; id: string }[] = [];
+    const saving = writers.map(async (writer, index) => {
+      for (let n = 0; going; n++) {
+        const session = `w${index}-${n % 3}`;
+        const { id } = await writer.session<State>(session).save({ messages: [`${n} `.repeat(300)] });
+        acknowledged.push({ session, id });
+      }
+    });
+    const results: { path: string; before: typeof acknowledged }[] = [];
+    for (let n = 0; n < 3; n++) {
+      const before = acknowledged.slice();
+      results.push({ path: (await sp.backup({ to })).path, before });
+    }
+    going = false;
+    await Promise.all(saving);
+    for (const { path, before } of results) {
+      const other = await ground.open(place.url(ground.folder()));
+      await other.import(path);
+      expect(await other.verify({ deep: true })).toMatchObject({ ok: true });
+      for (const { session, id } of before) expect((await other.session(session).load(id))?.id).toBe(id);
+      for (const { id, sessionId } of await other.checkpoints.list().all()) {
+        expect(await other.session(sessionId as string).load(id)).toBeDefined();
+      }
+    }
+  });
+
+  it("killed in the middle leaves the older ones, and nothing half that counts as one", async () => {
+    const sp = await open();
+    for (let n = 0; n < 20; n++) await sp.session<State>("s").save({ messages: [`${n} `.repeat(5_000)] });
+    for (let n = 0; n < 3; n++) await sp.backup({ to });
+    for (let tries = 0; tries < 4; tries++) {
+      const { pid } = await new Promise<{ pid: number }>((resolve) => {
+        const process_ = spawn(process.execPath, [child, place.url(folder), to], {
+          stdio: ["ignore", "pipe", "ignore"],
+        });
+        process_.stdout.once("data", () => resolve({ pid: process_.pid as number }));
+      });
+      await until(() => readdirSync(to).some((name) => name.endsWith(".tmp")));
+      process.kill(pid, "SIGKILL");
+      const there = await sp.backups.list(to);
+      expect(there.length).toBeGreaterThanOrEqual(3);
+      for (const { path } of there)
+        expect(await sp.verify({ bundle: path })).toMatchObject({ ok: true, checkpoints: 20 });
+    }
+    await sp.backup({ to });
+    expect(await sp.backups.list(to)).toHaveLength(3);
+  });
+
+  // BUG: nobody removes the temporary files of backups that were killed: they stay for ever.
+  it.fails("removes what a killed one has left", async () => {
+    const sp = await open();
+    await sp.session("s").save(1);
+    const { path } = await sp.backup({ to });
+    writeFileSync(join(to, "backup-2020-01-01T00-00-00-000Z-01234567.savepoint.tmp"), "half");
+    for (let n = 0; n < 4; n++) await sp.backup({ to });
+    expect(path).toBeDefined();
+    expect(names().filter((name) => name.endsWith(".tmp"))).toEqual([]);
+  });
+
+  it("of a damaged store say what is not in them", async () => {
+    const sp = await open();
+    const { sessions } = await fill(sp);
+    await sp.close();
+    expect(sessions).toHaveLength(3);
+    await place.damage(folder, { kind: "item", tape: "1510", item: 0 }, "flip");
+    const again = await open();
+    const { holes } = await again.backup({ to });
+    expect(holes[0]).toMatchObject({ place: expect.stringContaining("session t"), reason: expect.any(String) });
+  });
+
+  // BUG: a backup of a store that is damaged counts like any other: after `keep` of them no whole one is left.
+  it.fails("of a damaged store never take the place of the last whole one", async () => {
+    const sp = await open();
+    await fill(sp);
+    const { path } = await sp.backup({ to, keep: 3 });
+    await sp.close();
+    await place.damage(folder, { kind: "item", tape: "1510", item: 0 }, "flip");
+    const again = await open();
+    for (let n = 0; n < 3; n++) await again.backup({ to, keep: 3 });
+    expect((await again.backups.list(to)).map((each) => each.path)).toContain(path);
+  });
+
+  it("to where nothing can be written fail, and remove nothing", async () => {
+    const sp = await open();
+    await sp.session("s").save(1);
+    writeFileSync(to, "a file");
+    await expect(sp.backup({ to })).rejects.toMatchObject({ code: "IO_FAILED" });
+    await expect(sp.backup({ to: join(to, "below") })).rejects.toMatchObject({ code: "IO_FAILED" });
+    const locked = join(folder, "locked");
+    await sp.backup({ to: locked });
+    if (process.getuid?.() === 0) return; // Who may do everything is refused nothing.
+    chmodSync(locked, 0o500);
+    await expect(sp.backup({ to: locked, keep: 1 })).rejects.toMatchObject({ code: "IO_FAILED" });
+    chmodSync(locked, 0o700);
+    expect(await sp.backups.list(locked)).toHaveLength(1);
+  });
+
+  it("are taken by themselves until they are stopped, or it is closed", async () => {
+    const sp = await open();
+    await sp.session("s").save(1);
+    sp.backups.start({ to, every: "1s", keep: 2 });
+    await until(async () => (await sp.backups.list(to)).length >= 1);
+    sp.backups.start({ to: join(folder, "elsewhere"), every: 1000 });
+    await until(async () => (await sp.backups.list(join(folder, "elsewhere"))).length >= 1);
+    await sp.backups.stop();
+    await sp.backups.stop();
+    sp.backups.start({ to, every: "1s" });
+    await sp.close();
+    const [one, ...more] = names();
+    expect(one).toMatch(/^backup-.*\.savepoint$/);
+    expect(more.every((name) => name.endsWith(".savepoint"))).toBe(true);
+  });
+
+  it("that fail by themselves tell it", async () => {
+    writeFileSync(to, "a file");
+    const told: BackgroundFailureEvent[] = [];
+    const sp = await open({ on: { backgroundFailure: (event: BackgroundFailureEvent) => void told.push(event) } });
+    sp.backups.start({ to, every: "1s" });
+    await until(() => told.length > 0);
+    expect(told[0]).toMatchObject({ message: expect.stringContaining("backup"), error: { code: "IO_FAILED" } });
+  });
+
+  it("refuse wrong arguments", async () => {
+    const sp = await open();
+    const wrong = [{}, { to: "" }, { to: 1 }, { to, keep: 0 }, { to, keep: 1.5 }, { to, keep: -1 }, { to, kep: 3 }];
+    for (const options of wrong) {
+      const code = "INVALID_ARGUMENT";
+      await expect(sp.backup(options as never), JSON.stringify(options)).rejects.toMatchObject({ code });
+      expect(() => sp.backups.start({ every: "1h", ...options } as never)).toThrow(expect.objectContaining({ code }));
+    }
+    for (const every of [0, 999, -1, Number.NaN, "soon", 2 ** 31, undefined]) {
+      expect(() => sp.backups.start({ to, every } as never)).toThrow(
+        expect.objectContaining({ code: "INVALID_ARGUMENT" }),
+      );
+    }
+    await sp.close();
+    await expect(sp.backup({ to })).rejects.toMatchObject({ code: "CLOSED" });
+  });
+
+  // BUG: the bytes of a blob are not held against its hash when they are imported: what a refused bundle has left under the
+  // hash is taken for the blob by the next one. In memory it is read as good, elsewhere it is DAMAGED.
+  it.fails("whose bytes were changed leave nothing that is taken for whole later", async () => {
+    const sp = await open();
+    const state = { bytes: new Uint8Array(3_000).fill(9) };
+    const { id } = await sp.session("s").save(state);
+    const bytes = await sp.export({ session: "s" }).bytes();
+    const at = Buffer.from(bytes).indexOf("CQkJCQkJ") + 400;
+    const other = await ground.open("memory:");
+    const changed = Uint8Array.from(bytes, (byte, index) => (index === at ? byte ^ 1 : byte));
+    await expect(other.import(changed)).rejects.toMatchObject({ code: "DAMAGED" });
+    await other.import(bytes);
+    expect((await other.session("s").load(id))?.state).toStrictEqual(state);
+  });
+});

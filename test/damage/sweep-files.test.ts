@@ -1,0 +1,68 @@
+/** A small store of plain files, damaged in every place: what is read is right, or is reported, and nothing crashes. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Fault, flips, type Offender, SmallStore, truncations, truncationsAtLines, type Wound } from "./sweep.js";
+import { FILES } from "./world.js";
+
+/** All of them take minutes on a busy machine: DAMAGE_SWEEP=all asks for that. */
+const EVERY = process.env["DAMAGE_SWEEP"] === "all" ? 1 : 3;
+
+/** A busy machine takes its time. */
+const PATIENCE = 600_000;
+
+describe("a store of plain files", () => {
+  let store: SmallStore;
+  const offenders: Offender[] = [];
+  const withFault = (...faults: Fault[]): string[] =>
+    offenders.filter(({ fault }) => faults.includes(fault)).map(({ what }) => what.slice(0, 300));
+
+  beforeAll(async () => {
+    store = await SmallStore.make(FILES);
+  });
+  afterAll(() => store.remove());
+
+  async function sweep(wounds: (name: string, bytes: Buffer) => Iterable<Wound>): Promise<void> {
+    for (const [name, bytes] of store.files) {
+      for (const wound of wounds(name, bytes)) offenders.push(...(await store.try(wound)));
+    }
+    expect(withFault("crash", "wrong", "unreported")).toEqual([]);
+  }
+
+  it("is small, and has what it should", () => {
+    const names = [...store.files.keys()].join(" ");
+    for (const part of ["commits", "records", "tapes/", "blobs/"]) expect(names).toContain(part);
+    expect([...store.files.values()].reduce((sum, { length }) => sum + length, 0)).toBeLessThan(16_000);
+  });
+
+  it(
+    `with a byte of any file changed, ${EVERY === 1 ? "each" : "every 3rd"}, a rotating bit of it`,
+    { timeout: PATIENCE },
+    async () => {
+      await sweep((name, bytes) => flips(name, bytes, EVERY));
+      expect(store.kinds).toBeGreaterThan(50);
+    },
+  );
+
+  it(
+    "with any file cut to a length, every 4th to 12th, and to those around the ends of its lines",
+    { timeout: PATIENCE },
+    async () => {
+      await sweep(function* (name, bytes) {
+        yield* truncations(name, bytes, 4 * EVERY);
+        yield* truncationsAtLines(name, bytes);
+      });
+    },
+  );
+
+  it("with any file removed", async () => {
+    await sweep((file) => [{ file, what: "removed", bytes: undefined }]);
+  });
+
+  it("is as it was, where a repair from a backup says that all is well", () => expect(withFault("repair")).toEqual([]));
+
+  // BUG: sp.checkpoints.load(id) gives `undefined` where the record n<number> of its session or agent is damaged.
+  it.fails("never says that what was saved is not there", () => expect(withFault("undefined")).toEqual([]));
+
+  // BUG: a load gives parentId: undefined where the row of the parent is damaged, and agents.load() leaves out of
+  // activeConversations what is damaged in the list, and in both cases no damage event is told.
+  it.fails("always tells, where something of what it gives is missing", () => expect(withFault("untold")).toEqual([]));
+});

@@ -1,0 +1,62 @@
+/** A small SQLite store, damaged all over: what is read is right, or is reported, and nothing crashes. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Fault, flips, type Offender, SmallStore, truncations, type Wound } from "./sweep.js";
+import { SQLITE } from "./world.js";
+
+/** A busy machine takes its time. */
+const PATIENCE = 600_000;
+
+describe("a SQLite store", () => {
+  let store: SmallStore;
+  const offenders: Offender[] = [];
+  const withFault = (...faults: Fault[]): string[] =>
+    offenders.filter(({ fault }) => faults.includes(fault)).map(({ what }) => what.slice(0, 300));
+
+  beforeAll(async () => {
+    store = await SmallStore.make(SQLITE);
+  });
+  afterAll(() => store.remove());
+
+  async function sweep(wounds: (name: string, bytes: Buffer) => Iterable<Wound>): Promise<void> {
+    for (const [name, bytes] of store.files) {
+      for (const wound of wounds(name, bytes)) offenders.push(...(await store.try(wound)));
+    }
+    expect(withFault("crash", "wrong")).toEqual([]);
+  }
+
+  it("with every 7th byte of the file changed, a rotating bit of each", { timeout: PATIENCE }, async () => {
+    await sweep((name, bytes) => flips(name, bytes, 7));
+    expect(store.kinds).toBeGreaterThan(30);
+  });
+
+  // A database that is gone, or empty, is a new one: nobody can tell.
+  it("cut to every 64th length but nothing, and to some odd ones", { timeout: PATIENCE }, async () => {
+    await sweep(function* (name, bytes) {
+      yield* truncations(name, bytes, 64, 64);
+      yield* truncations(name, bytes, 512, 1);
+    });
+  });
+
+  it("without the empty files beside the database", async () => {
+    await sweep((file, { length }) => (length === 0 ? [{ file, what: "removed", bytes: undefined }] : []));
+  });
+
+  // BUG: a bit of a key that flips takes its record away. Where it is a row, or n<number>, loading gives `undefined`, and
+  // where it is in an index, verify does not miss it. And a database that is cut to a few bytes is taken for a new one.
+  it.fails("never says that what was saved is not there, and always reports it", () =>
+    expect(withFault("undefined", "unreported")).toEqual([]));
+
+  // BUG: parentId, agent, activeConversations are left out where the record they are in is lost, and nobody is told. And
+  // repair heals the record under the key that was changed, does not miss the one under the right key, and says all is well.
+  it.fails("always tells, where something of what it gives is missing, also after a repair", () =>
+    expect(withFault("untold", "repair")).toEqual([]));
+
+  // BUG: verify() fails with a TypeError where a column's name in the schema has changed its case: SQLite does not mind.
+  it.fails("with a letter of the schema changed from small to capital", async () => {
+    const [[file, bytes] = ["", Buffer.alloc(0)]] = store.files;
+    const at = bytes.indexOf("key TEXT");
+    expect(at).toBeGreaterThan(0);
+    const damaged = Buffer.from(bytes).fill("K", at, at + 1);
+    expect(await store.try({ file, what: "with a capital letter", bytes: damaged })).toEqual([]);
+  });
+});
