@@ -3,9 +3,13 @@ import { defineConfig } from "vitest/config";
 // Continuous integration sets this to the file in which it wants the results as JSON, beside what people read.
 const report = process.env["TEST_REPORT"];
 
+/** What takes minutes; `npm run test:slow` runs it. */
+export const SLOW = "test/**/*.slow.test.ts";
+
 export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    exclude: ["node_modules/**", SLOW],
     // Real processes: tests kill their children, change the environment and load native code.
     pool: "forks",
     // The default leaves a core free, which on two cores means one file at a time.

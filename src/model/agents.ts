@@ -15,7 +15,7 @@ import { listedConversation } from "./conversation-commit.js";
 import type { Cursors } from "./cursors.js";
 import { deleteAgent } from "./delete-agent.js";
 import { checkId } from "./ids.js";
-import { agentOfLine, ALL_AGENTS, branchKey, conversationsOf } from "./keys.js";
+import { agentLine, agentOfLine, ALL_AGENTS, branchKey, conversationsOf } from "./keys.js";
 import { createListing, type Listing, take } from "./listing.js";
 import type { Migrations } from "./migrations.js";
 import { decodeBranch, MAIN } from "./records.js";
@@ -167,10 +167,15 @@ export class Agents {
   }
 
   async #activeConversations(id: string): Promise<string[]> {
+    const context = this.#host.open();
     const active: string[] = [];
-    for await (const record of scan(this.#host.open().store, conversationsOf(id))) {
+    for await (const record of scan(context.store, conversationsOf(id))) {
       const listed = "value" in record ? listedConversation(record.value) : undefined;
       if (listed && !listed.archived) active.push(listed.id);
+      if ("unreadable" in record) {
+        const reader = new SessionReader(context, agentLine(id));
+        reader.reportDamage(undefined, undefined, `a conversation is not listed: ${record.unreadable}`);
+      }
     }
     return active;
   }

@@ -23,17 +23,27 @@ export interface StandingOf {
   readonly heads: Heads;
 }
 
+/** Whoever wants to go on with it learns more. */
+const DAMAGED: Standing = { status: "interrupted", reason: "what is known about its run is damaged", run: undefined };
+
 /** How these branches stand, one for one, read together. */
 export async function readStandings(context: Context, branches: readonly StandingOf[]): Promise<Standing[]> {
   const { store, registry } = context;
   if (branches.length === 0) return [];
   const found = await store.get(branches.map(({ sessionId, branch }) => runKey(sessionId, branch)));
-  const runs = branches.map(({ heads }, index) => runOf(found[index], heads, registry));
+  const damaged = new Set<number>();
+  const runs = branches.map(({ heads }, index) => {
+    const record = found[index];
+    if (record && "unreadable" in record) damaged.add(index);
+    return damaged.has(index) ? undefined : runOf(record, heads, registry);
+  });
   const held = [...new Set(branches.flatMap(({ heads }, at) => (heads.branch?.record.held && runs[at]?.owner) || []))];
   const owners = new Map<string, OwnerRecord | undefined>();
   const records = held.length > 0 ? await store.get(held.map(ownerKey)) : [];
   for (const [index, owner] of held.entries()) owners.set(owner, readOwner(records[index]));
-  return branches.map(({ heads }, index) => standing(heads, runs[index], owners, context.now()));
+  return branches.map(({ heads }, index) =>
+    damaged.has(index) ? DAMAGED : standing(heads, runs[index], owners, context.now()),
+  );
 }
 
 /** The run of a branch, if it is that of this very session. */

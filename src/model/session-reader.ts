@@ -184,7 +184,9 @@ export class SessionReader {
     number: number,
     from: number,
     to: number,
-    unreadable: (seq: number) => void = () => {},
+    unreadable: (seq: number) => void = (seq) => {
+      this.reportDamage(undefined, seq, "what is attached to it, such as a label or a pin, cannot be read");
+    },
   ): Promise<Map<number, Map<string, string>>> {
     const notes = new Map<number, Map<string, string>>();
     for await (const record of scan(this.context.store, notesOf(number, from, to + 1))) {
@@ -237,6 +239,9 @@ export class SessionReader {
       this.notes(number, row.seq, row.seq),
     ]);
     const parentId = parent && !("unreadable" in parent) ? parent.id : undefined;
+    if (row.parent !== undefined && parentId === undefined) {
+      this.reportDamage(row.id, row.seq, `its parent, #${row.parent}, cannot be read`);
+    }
     return this.toInfo(row, agent, parentId, notes.get(row.seq));
   }
 

@@ -126,6 +126,8 @@ export interface StoreProblem {
   /** A file, a table or a page, for people. */
   readonly place: string;
   readonly reason: string;
+  /** The record that is lost by it, where that can be told and reading does not show it. */
+  readonly record?: string;
 }
 
 /** What was freed. */

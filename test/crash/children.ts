@@ -50,3 +50,10 @@ export function temporaryStore(): string {
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return `sqlite:${join(folder, "crash.db")}`;
 }
+
+/** The URL of a new store of plain files, likewise. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "savepoint-crash-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return `file:${join(folder, "store")}`;
+}

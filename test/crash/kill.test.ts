@@ -1,44 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { describe } from "vitest";
 import { WRITE_POINTS } from "../../src/store/sqlite/options.js";
-import { startChild, temporaryStore } from "./children.js";
-import { Survivors } from "./survivors.js";
-import { seeded } from "./workload.mjs";
-
-const KILLS = 100;
-const CHECK_EVERY = 20;
+import { temporaryStore } from "./children.js";
+import { killSuite } from "./kill-suite.js";
 
 describe("a process that saves as fast as it can", () => {
-  it(
-    `loses nothing that it acknowledged when it is killed ${KILLS} times at random`,
-    { timeout: 240_000 },
-    async () => {
-      const survivors = new Survivors(temporaryStore());
-      const seed = Number(process.env["SEED"] ?? Date.now() % 1e6);
-      console.log(`killed at random: SEED=${seed}`);
-      const random = seeded(seed);
-      for (let kill = 1; kill <= KILLS; kill++) {
-        const { child, started, ended } = startChild("saveForever", survivors.url, random(2 ** 30));
-        await started;
-        await sleep(random(30));
-        child.kill("SIGKILL");
-        const { lines, signal, stderr } = await ended;
-        expect({ signal, stderr }).toEqual({ signal: "SIGKILL", stderr: "" });
-        survivors.note(lines);
-        if (kill % CHECK_EVERY === 0) await survivors.check({ all: kill === KILLS });
-      }
-      expect(survivors.count).toBeGreaterThan(KILLS);
-    },
-  );
-
-  it.each(WRITE_POINTS)("loses nothing when it is killed at the point %s", async (point) => {
-    const survivors = new Survivors(temporaryStore());
-    for (const passing of point.startsWith("seal") ? [0, 2, 5] : [0, 1, 40]) {
-      const { ended } = startChild("saveForever", survivors.url, passing + 1, `${point}@${passing}`);
-      const { lines, signal, stderr } = await ended;
-      expect({ signal, stderr }).toEqual({ signal: "SIGKILL", stderr: "" });
-      survivors.note(lines);
-      await survivors.check({ all: false });
-    }
-  });
+  const passings = (point: string): number[] => (point.startsWith("seal") ? [0, 2, 5] : [0, 1, 40]);
+  killSuite(temporaryStore, new Map(WRITE_POINTS.map((point) => [point, passings(point)])));
 });

@@ -4,6 +4,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { Savepoint } from "../../src/index.js";
 import type { Desk } from "./clerk.mjs";
+import { storeUrl } from "./store-url.mjs";
 
 /**
  * The effects whose results are recorded, as `session/branch/name`. Looks at a copy: whoever looks tidies up, and that is
@@ -16,7 +17,7 @@ export async function readRecorded(folder: string): Promise<Set<string>> {
   rmSync(join(copy, "store.db-shm"), { force: true });
   const recorded = new Set<string>();
   try {
-    await using sp = await Savepoint.open(`sqlite:${join(copy, "store.db")}`);
+    await using sp = await Savepoint.open(storeUrl(copy));
     for await (const { id } of sp.sessions.list()) {
       for (const { name: branch } of await sp.session(id).branches().all()) {
         for (const name of await recordedOn(sp, id, branch)) recorded.add(`${id}/${branch}/${name}`);

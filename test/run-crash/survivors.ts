@@ -1,12 +1,12 @@
 /** Looks at sessions when all is over: whole, completed, and with a history that can be read to its beginning. */
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { storeUrl } from "./store-url.mjs";
 import { Savepoint } from "../../src/index.js";
 
 export async function checkSessions(folder: string): Promise<void> {
   const damage: string[] = [];
   const on = { damage: ({ reason }: { reason: string }) => void damage.push(reason) };
-  await using sp = await Savepoint.open(`sqlite:${join(folder, "store.db")}`, { on });
+  await using sp = await Savepoint.open(storeUrl(folder), { on });
   for (const compacted of [false, true]) {
     // Whatever is still needed must survive the collection of what is not.
     if (compacted) await sp.compact();

@@ -2,6 +2,7 @@
 // can be found; and death, at a point that is named beforehand.
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { storeUrl } from "./store-url.mjs";
 
 /** @typedef {{ point: string, passing: number }} Death */
 
@@ -11,7 +12,7 @@ export class World {
 
   /** @param {string} folder @param {Death} [death] */
   constructor(folder, death) {
-    this.url = `sqlite:${join(folder, "store.db")}`;
+    this.url = storeUrl(folder);
     this.log = join(folder, "world.log");
     this.death = death;
   }

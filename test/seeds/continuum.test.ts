@@ -1,8 +1,9 @@
 /** What Continuum did, and what it got wrong, line by line: writing checkpoints, finding them again, and recovery. */
+import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type CheckpointInfo, defineAgent, type RunEvent, Savepoint } from "../../src/index.js";
+import { type CheckpointInfo, defineAgent, type LastShutdown, type RunEvent, Savepoint } from "../../src/index.js";
 import { rowKey, tapeName } from "../../src/model/keys.js";
 import { hashBytes } from "../../src/state/clone.js";
 import { idsIn } from "../checkpoints/agent-data.js";
@@ -13,6 +14,7 @@ import { STORES, useData } from "../model/stores.js";
 import { ALL_KINDS, codeOf, errorOf, interruptIn, settle, useLab, World } from "../run/lab.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { PLACES } from "./places.js";
+import { kill, startVictim } from "./victims.js";
 
 const GO = { session: "s", input: "go" };
 
@@ -258,8 +260,96 @@ describe.each(PLACES)("Continuum, when a process is killed, on $name", (place) =
   });
 });
 
+describe.each(PLACES)("Continuum, opening after a process was killed, on $name", (place) => {
+  const CLEAN: LastShutdown = { clean: true, processes: [], interrupted: [] };
+
+  it("004-U3: opening tells that the last shutdown was not clean, once, and nothing after a clean one", async () => {
+    const url = place.temporaryStore();
+    const told: LastShutdown[] = [];
+    const on = { uncleanShutdown: (event: LastShutdown) => void told.push(event) };
+    const since = Date.now();
+    const victim = await startVictim("hold", url);
+    {
+      // It lives, and has it open: that is no crash.
+      await using beside = await Savepoint.open(url, { on });
+      expect(beside.lastShutdown).toEqual(CLEAN);
+    }
+    await kill(victim);
+    {
+      await using sp = await Savepoint.open(url, { on });
+      expect(sp.lastShutdown).toMatchObject({ clean: false, processes: [{ pid: victim.pid }], interrupted: [] });
+      expect(sp.lastShutdown.processes[0]?.since).toBeGreaterThanOrEqual(since);
+      expect(told).toEqual([sp.lastShutdown]);
+      expect(await sp.session("s").latest()).toMatchObject({ id: victim.ids.at(-1), skipped: [] });
+      await sp.session("s").save("closed in an orderly way");
+    }
+    await using again = await Savepoint.open(url, { on });
+    expect(again.lastShutdown).toEqual(CLEAN);
+    expect(told).toHaveLength(1);
+  });
+
+  it("004-U3: who closes the store ends cleanly, also as a process of its own; who does not is named, and so are all", async () => {
+    const url = place.temporaryStore();
+    const closing = await startVictim("close", url);
+    expect(await closing.ended).toMatchObject({ code: 0 });
+    {
+      await using sp = await Savepoint.open(url);
+      expect(sp.lastShutdown).toEqual(CLEAN);
+    }
+    const victims = [await startVictim("hold", url, "a"), await startVictim("hold", url, "b")];
+    for (const victim of victims) await kill(victim);
+    await using sp = await Savepoint.open(url);
+    const pids = sp.lastShutdown.processes.map(({ pid }) => pid);
+    expect(new Set(pids)).toEqual(new Set(victims.map(({ pid }) => pid)));
+    expect(pids).toHaveLength(2);
+  });
+
+  it("004-B7: opening names every session that a crash has interrupted, and they go on", async () => {
+    const url = place.temporaryStore();
+    await kill(await startVictim("runs", url));
+    const told: LastShutdown[] = [];
+    await using sp = await Savepoint.open(url, { on: { uncleanShutdown: (event) => void told.push(event) } });
+    const named = sp.lastShutdown.interrupted.map(({ sessionId, branch }) => `${sessionId} ${branch}`).sort();
+    expect(named).toEqual(["one main", "three main", "two main"]);
+    expect(told).toEqual([sp.lastShutdown]);
+    for (const id of ["one", "two", "three"]) expect((await sp.sessions.load(id))?.status).toBe("interrupted");
+    const handles = await sp.recover([counter(new World())]);
+    for (const handle of handles) expect(await handle.result()).toMatchObject({ status: "completed", output: 3 });
+    expect(handles.map(({ session }) => session).sort()).toEqual(["one", "three", "two"]);
+  });
+});
+
 describe.each(PLACES)("Continuum, with damage, on $name", (place) => {
   const file = place.useDamageable();
+
+  it("004-U3: after a crash the newest whole checkpoint is taken, and where none is whole, what a backup has", async () => {
+    const { url } = await file.open();
+    const victim = await startVictim("hold", url);
+    await kill(victim);
+    const { ids } = victim;
+    const to = await temporaryFolder();
+    const first = await file.open();
+    expect(first.lastShutdown).toMatchObject({ clean: false, processes: [{ pid: victim.pid }] });
+    await first.backup({ to });
+    file.damage({ kind: "item", tape: tapeName(0, 0), item: 22 }, "flip");
+    const latest = await (await file.open()).session("s").latest();
+    expect(latest).toMatchObject({ id: ids[2], state: { messages: { length: 22 } }, skipped: [{ id: ids[3] }] });
+    file.damage({ kind: "item", tape: tapeName(0, 0), item: 0 }, "flip");
+    const sp = await file.open();
+    expect(await codeOf(sp.session("s").latest())).toBe("DAMAGED");
+    expect(await sp.repair({ dryRun: true })).toMatchObject({ ok: false });
+    const { ok, healed, holes } = await sp.repair({ from: to });
+    expect({ ok, holes }).toEqual({ ok: true, holes: [] });
+    expect([...new Set(healed.flatMap(({ checkpoints }) => checkpoints))].sort()).toEqual(ids.slice().sort());
+    for (const whole of [sp, await file.open()]) {
+      expect(await whole.session("s").latest()).toMatchObject({
+        id: ids[3],
+        state: { messages: { length: 23 } },
+        skipped: [],
+      });
+      expect(await whole.verify({ deep: true })).toMatchObject({ ok: true, checkpoints: 4 });
+    }
+  });
 
   async function grow(): Promise<string[]> {
     const session = (await file.open()).session<{ messages: unknown[] }>("s");
@@ -307,7 +397,8 @@ describe.each(PLACES)("Continuum, with damage, on $name", (place) => {
   it("004-U2: what is missing, what is changed and what is of a newer version are told apart, by name", async () => {
     const sp = await file.open();
     for (const [n, id] of ["changed", "lost"].entries()) {
-      const bytes = new Uint8Array(5000).fill(n + 1);
+      // They cannot be packed: every bit counts.
+      const bytes = randomBytes(5000);
       await sp.session(id).save({ bytes });
       file.damage({ kind: "blob", hash: hashBytes(bytes) }, n === 0 ? "flip" : "remove");
     }

@@ -1,12 +1,14 @@
 /** Damages what a store of files has stored. The file stays as long as it was: others have it open. */
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Damage, DamageTarget } from "savepoint/testing";
 import { parseLine, splitLines } from "../../src/store/file/lines.js";
 
 export function damageFiles(folder: string, target: DamageTarget, how: Damage): void {
   if (target.kind === "blob") {
-    const path = join(folder, "blobs", target.hash.slice(0, 2), target.hash);
+    const plain = join(folder, "blobs", target.hash.slice(0, 2), target.hash);
+    // It is packed where that pays.
+    const path = existsSync(plain) ? plain : `${plain}.gz`;
     if (how === "remove") rmSync(path);
     else writeFileSync(path, damaged(readFileSync(path), how));
     return;

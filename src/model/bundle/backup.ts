@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { type Duration, MAX_TIMER, toMilliseconds } from "../../store/duration.js";
 import { fileFailure } from "../../store/file/failure.js";
+import { TEMPORARY } from "../../store/replace-file.js";
 import { checkFields, invalidArgument } from "../arguments.js";
 import type { Context } from "../context.js";
 import { backupName, isBackup } from "./backup-name.js";
@@ -15,7 +16,7 @@ export interface BackupOptions {
   /** The folder that backups are written to. It is made if it is not there. */
   readonly to: string;
   /**
-   * How many backups are kept: the oldest beyond that are removed, once the new one is there and verified.
+   * How many backups are kept: the oldest beyond that are removed, once the new one is there, verified and complete.
    * @default 3
    */
   readonly keep?: number;
@@ -45,6 +46,7 @@ export interface BackupInfo {
   readonly createdAt: number;
 }
 
+const UNFINISHED = 3_600_000;
 const FIELDS = new Set(["to", "keep", "onProgress"]);
 
 export async function backup(context: Context, options: BackupOptions): Promise<BackupResult> {
@@ -55,7 +57,9 @@ export async function backup(context: Context, options: BackupOptions): Promise<
     const bundle = exportBundle(context, {}, onProgress && { onProgress });
     const { holes, createdAt, sections, checkpoints, items, bytes } = await bundle.save(path);
     await checkWritten(path);
-    const removed = await removeOld(to, keep, path);
+    // One that lacks something takes no other one's place.
+    const removed = holes.length > 0 ? [] : await removeOld(to, keep, path);
+    await removeUnfinished(to);
     return { path, createdAt, holes, removed, sections, checkpoints, items, bytes };
   } catch (error) {
     throw fileFailure(error, to, "Backing up to");
@@ -145,6 +149,16 @@ async function checkWritten(path: string): Promise<void> {
         cause,
       },
     );
+  }
+}
+
+/** What killed processes have left. One that is being written is not as old. */
+async function removeUnfinished(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!name.endsWith(TEMPORARY) || !isBackup(name.slice(0, -TEMPORARY.length))) continue;
+    const path = join(folder, name);
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
+    if (Date.now() - mtimeMs > UNFINISHED) await rm(path, { force: true });
   }
 }
 

@@ -16,6 +16,8 @@ export interface VerifyProblem {
   readonly checkpoints: readonly string[];
   readonly place: string;
   readonly reason: string;
+  /** Of something that `repair` took from a backup, and that may have changed since: when the backup was made. */
+  readonly asOf?: number;
 }
 
 /** The same, with what it takes to heal it. */
@@ -40,6 +42,11 @@ export function toProblem({ at: _at, ...problem }: Finding): VerifyProblem {
 /** A record that cannot be read. */
 export function damagedRecord(key: string, reason: string): Finding {
   return { kind: "record", ...ownerOf(key), checkpoints: [], place: describeKey(key), reason, at: { record: key } };
+}
+
+/** A record that should be there. */
+export function missingRecord(key: string): Finding {
+  return { ...damagedRecord(key, "it is missing"), kind: "structure" };
 }
 
 /** Records by the first letter of their keys. */

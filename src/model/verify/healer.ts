@@ -8,8 +8,9 @@ import type { Context } from "../context.js";
 import { titlePut } from "../conversation-commit.js";
 import { readConversations } from "../conversation-reader.js";
 import { decodeConversation, encodeConversation } from "../conversation-records.js";
+import type { Events } from "../events.js";
 import { moveMessage } from "../message-item.js";
-import { conversationKey, messageTape, noteKey, rowKey, tapeName } from "../keys.js";
+import { conversationKey, conversationNumberKey, messageTape, noteKey, rowKey, sessionKey, tapeName } from "../keys.js";
 import {
   type BranchRecord,
   decodeBranch,
@@ -38,7 +39,10 @@ interface Offer {
 export class Healer {
   /** The keys of findings that are healed, or would be. */
   readonly healed = new Set<string>();
+  /** Of records that may have changed since the bundle was made that they were taken from: when that was. */
+  readonly asOf = new Map<string, number>();
   readonly #context: Context;
+  readonly #events: Events;
   readonly #dryRun: boolean;
   readonly #items = new Map<string, Set<number>>();
   readonly #blobs = new Set<string>();
@@ -46,8 +50,11 @@ export class Healer {
   /** What bundles say of sessions, by id: the first that says anything. */
   readonly #remembered = new Map<string, Remembered>();
   readonly #findings: readonly Finding[];
+  #madeAt = 0;
 
-  constructor(context: Context, findings: readonly Finding[], dryRun: boolean) {
+  /** @param events who is told that a bundle is damaged */
+  constructor(context: Context, findings: readonly Finding[], dryRun: boolean, events: Events) {
+    this.#events = events;
     this.#context = context;
     this.#findings = findings;
     this.#dryRun = dryRun;
@@ -63,20 +70,22 @@ export class Healer {
   async healFrom(source: BundleSource): Promise<void> {
     let section: ((line: BundleLine) => void) | undefined;
     let offer = newOffer();
+    const isOurs = await this.#isOurs(source);
     try {
       for await (const event of readBundle(toStream(source))) {
-        if ("start" in event) {
+        if ("header" in event) this.#madeAt = event.header.createdAt;
+        else if ("start" in event) {
           offer = newOffer();
           const { start } = event;
           if (start.begin === "session") section = await this.#session(start, offer);
-          else section = start.begin === "conversations" ? await this.#conversations(start, offer) : undefined;
+          else section = start.begin === "conversations" ? await this.#conversations(start, offer, isOurs) : undefined;
         } else if ("line" in event) section?.(event.line);
         else if ("end" in event) await this.#apply(offer);
       }
     } catch (error) {
       if (!isSavepointError(error, "DAMAGED")) throw error;
       const message = "a bundle is damaged, and only what comes before that was used to repair the store";
-      this.#context.events.emit("backgroundFailure", { message, error });
+      this.#events.emit("backgroundFailure", { message, error });
     }
   }
 
@@ -132,24 +141,62 @@ export class Healer {
     };
   }
 
-  async #conversations(start: ConversationsStart, offer: Offer): Promise<(line: BundleLine) => void> {
+  /** Was it made from this store? A session that both have under the same number tells. A stream can be read only once. */
+  async #isOurs(source: BundleSource): Promise<boolean> {
+    if (typeof source !== "string" && !(source instanceof Uint8Array)) return false;
+    try {
+      for await (const event of readBundle(toStream(source))) {
+        if (!("start" in event) || event.start.begin !== "session") continue;
+        const { id, number, createdAt } = event.start;
+        const [here] = await this.#context.store.get([sessionKey(id)]);
+        const session = here && "value" in here ? decodeSession(here.value) : undefined;
+        if (session?.number === number && session.createdAt === createdAt) return true;
+      }
+    } catch (error) {
+      // It is told when it is read for good.
+      if (!isSavepointError(error, "DAMAGED")) throw error;
+    }
+    return false;
+  }
+
+  /** Does a list say that this conversation has this number? */
+  async #isListed(id: string, number: number): Promise<boolean> {
+    const [listed] = await this.#context.store.get([conversationNumberKey(number)]);
+    return listed !== undefined && "value" in listed && listed.value === id;
+  }
+
+  async #conversations(
+    start: ConversationsStart,
+    offer: Offer,
+    isOurs: boolean,
+  ): Promise<((line: BundleLine) => void) | undefined> {
     const numbers = new Map<number, number>();
     const stored = await readConversations(
       this.#context,
       start.conversations.map(([id]) => id),
     );
-    // Those that were deleted there have moved as far as those that were not.
-    let shift = 0;
+    // Those that were deleted there have moved as far as those that were not. Without one that is surely the same, it is
+    // another agent's, or another store's.
+    let shift: number | undefined;
+    const others = new Set<number>();
     for (const [index, found] of stored.entries()) {
-      const [, createdAt, number] = start.conversations[index] as [string, number, number];
-      if (!found || "unreadable" in found || found.record.createdAt !== createdAt) continue;
-      numbers.set(number, found.record.number);
-      shift = found.record.number - number;
+      const [id, createdAt, number] = start.conversations[index] as [string, number, number];
+      if (!found || "unreadable" in found) {
+        if (await this.#isListed(id, number)) [shift] = [0, numbers.set(number, number)];
+      } else if (found.record.createdAt !== createdAt) others.add(number);
+      else {
+        numbers.set(number, found.record.number);
+        shift = found.record.number - number;
+      }
     }
-    const here = (number: number): number => numbers.get(number) ?? number + shift;
+    shift ??= isOurs ? 0 : undefined;
+    if (shift === undefined) return undefined;
+    const by = shift;
+    const here = (number: number): number => numbers.get(number) ?? number + by;
     return (line) => {
       if ("items" in line) {
         const [number, first, frames] = line.items;
+        if (others.has(number)) return;
         const moved = frames.map((frame, index) =>
           here(number) === number ? toFrame(frame) : moveMessage(toFrame(frame), { number, seq: first + index }),
         );
@@ -157,8 +204,9 @@ export class Healer {
       } else if ("blob" in line) this.#offerBlob(offer, line);
       else if ("conversation" in line) {
         const record = decodeConversation(line.value);
+        if (others.has(record.number)) return;
         const base = record.base.map((piece) => ({ ...piece, tape: here(piece.tape) }));
-        const moved = { ...record, number: here(record.number), order: record.order + shift, base };
+        const moved = { ...record, number: here(record.number), order: record.order + by, base };
         this.#offerRecord(offer, conversationKey(line.conversation), encodeConversation(moved));
         const title =
           line.firstTitle === undefined ? undefined : titlePut(line.conversation, moved.number, line.firstTitle);
@@ -205,6 +253,8 @@ export class Healer {
     }
     for (const [key, { value, refs }] of offer.records) {
       await this.#write(key, { put: { key, value, refs } });
+      // Checkpoints never change; what is said about conversations, labels and pins do.
+      if (!key.startsWith("z")) this.asOf.set(key, this.#madeAt);
       this.#records.delete(key);
     }
   }

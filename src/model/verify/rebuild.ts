@@ -136,10 +136,11 @@ async function rebuildBranch(
   const number = await reader.searchNumber();
   if (number === undefined) return undefined;
   let head: Row | undefined;
+  let first: Row | undefined;
   for await (const row of reader.allRows(number, true)) {
     if ("unreadable" in row || row.branch !== name) continue;
-    head = row;
-    break;
+    head ??= row;
+    first = row;
   }
   const known = head ?? before?.head;
   const tape = head?.tape ?? before?.tape ?? (name === MAIN ? 0 : undefined);
@@ -155,8 +156,8 @@ async function rebuildBranch(
     held: false,
     // A head that has a row is shown.
     hidden: head === undefined && (before?.hidden ?? false),
-    createdAt: before?.createdAt ?? known?.createdAt ?? 0,
-    from: before?.from,
+    createdAt: before?.createdAt ?? first?.createdAt ?? known?.createdAt ?? 0,
+    from: before?.from ?? (name === MAIN ? undefined : first?.parent),
     head: known,
     headParentId: parent && !("unreadable" in parent) ? parent.id : undefined,
   });

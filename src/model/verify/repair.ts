@@ -4,6 +4,7 @@
  */
 import { stat, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { fileFailure } from "../../store/file/failure.js";
 import type { Context } from "../context.js";
 import { checkFields } from "../arguments.js";
 import { isBackup } from "../bundle/backup-name.js";
@@ -47,17 +48,25 @@ export async function repair(context: Context, options: RepairOptions = {}): Pro
   const sources = await toSources(options.from);
   const own = quiet(context);
   const before = await findAll(own, onProgress);
-  const healer = new Healer(own, before, dryRun);
+  const healer = new Healer(own, before, dryRun, context.events);
   for (const source of sources) await healer.healFrom(source);
   await healer.rebuild();
   // What a store says of itself is about files and tables: packing them leaves out what is damaged and not needed any more.
   if (!dryRun && healer.healed.size > 0) await context.store.compact();
-  const left = dryRun
-    ? before.filter((finding) => !healer.healed.has(findingKey(finding)))
-    : await findAll(own, onProgress);
+  const left = dryRun ? leftOf(before, healer.healed) : await findAll(own, onProgress);
   const still = new Set(left.map(findingKey));
   const healed = before.filter((finding) => !still.has(findingKey(finding)));
-  return { dryRun, ok: left.length === 0, healed: healed.map(toProblem), holes: left.map(toProblem) };
+  const toHealed = (finding: Finding): VerifyProblem => {
+    const asOf = finding.at && "record" in finding.at ? healer.asOf.get(finding.at.record) : undefined;
+    return { ...toProblem(finding), ...(asOf !== undefined && { asOf }) };
+  };
+  return { dryRun, ok: left.length === 0, healed: healed.map(toHealed), holes: left.map(toProblem) };
+}
+
+/** Where all that was stored comes back, packing leaves out what the store itself says is damaged. */
+function leftOf(findings: readonly Finding[], healed: ReadonlySet<string>): Finding[] {
+  const left = findings.filter((finding) => !healed.has(findingKey(finding)));
+  return left.every(({ kind }) => kind === "store") && healed.size > 0 ? [] : left;
 }
 
 async function findAll(context: Context, onProgress: (counts: Readonly<SurveyCounts>) => void): Promise<Finding[]> {
@@ -79,7 +88,11 @@ async function toSources(from: RepairOptions["from"]): Promise<BundleSource[]> {
 
 /** A file, or the backups in a folder, newest first. */
 async function filesOf(path: string): Promise<string[]> {
-  if (!(await stat(path)).isDirectory()) return [path];
-  const names = (await readdir(path)).filter(isBackup).sort().reverse();
-  return names.map((name) => join(path, name));
+  try {
+    if (!(await stat(path)).isDirectory()) return [path];
+    const names = (await readdir(path)).filter(isBackup).sort().reverse();
+    return names.map((name) => join(path, name));
+  } catch (error) {
+    throw fileFailure(error, path, "Reading");
+  }
 }

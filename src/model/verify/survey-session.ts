@@ -1,13 +1,27 @@
 /** Looks at one session: whether its records fit together, and, closely, whether its states can be read. */
 import { isSavepointError } from "../../errors.js";
 import { Unmarkable } from "../collect-conversations.js";
-import { agentOfLine, branchKey, sessionKey, tapeName } from "../keys.js";
+import { saysItsPlace } from "../ids.js";
+import {
+  agentOfLine,
+  agentSessionKey,
+  branchKey,
+  idKey,
+  labelKey,
+  numberKey,
+  rowKey,
+  sessionKey,
+  tapeName,
+} from "../keys.js";
 import { Marks, readJournals } from "../marks.js";
 import { formatRefs } from "../../state/refs.js";
-import { type BranchRecord, MAIN, type Row } from "../records.js";
+import { type BranchRecord, decodeSession, MAIN, type Row, type SessionRecord } from "../records.js";
 import type { SessionReader } from "../session-reader.js";
 import type { Finding } from "./findings.js";
 import { readAll, type Survey } from "./look.js";
+
+/** Records that are read at once. */
+const MANY = 256;
 
 /** @param blobs gets the hashes of all bytes that its states have */
 export async function* surveySession(
@@ -29,7 +43,8 @@ export async function* surveySession(
   options.counts.checkpoints += seen.length;
   const findings: Finding[] = [];
   const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
-    findings.push(problem(reader, "item", "what items point at", unreadable));
+    // A closer look finds the items themselves.
+    if (!options.deep) findings.push(problem(reader, "item", "what items point at", unreadable));
   });
   await markHeads(reader, number, branches, marks);
   for (const { skeleton, tape } of seen) await marks.frame(skeleton.refs, tape);
@@ -57,18 +72,52 @@ async function* structure(
 ): AsyncGenerator<Finding> {
   const { store } = reader.context;
   const [own, main] = await store.get([sessionKey(reader.sessionId), branchKey(reader.sessionId, MAIN)]);
+  // It was deleted, and begun anew, since it was listed.
+  const session = own && "value" in own ? decodeSession(own.value) : undefined;
+  if (session && session.number !== number) return;
+  yield* lists(reader, number, session, rows);
   // What was deleted since it was listed is not damaged.
   const isThere = rows.length > 0 && (await reader.row(number, rows[0]?.seq ?? 0)) !== undefined;
   if (!own && isThere) yield missing(reader, sessionKey(reader.sessionId), "its record is missing");
   if (!main && isThere) yield missing(reader, branchKey(reader.sessionId, MAIN), "its branch main is missing");
   for (const { name, head, hidden } of branches) {
     if (!head || hidden || seqs.has(head.seq)) continue;
-    yield problem(reader, "structure", `branch ${name}`, `its newest checkpoint, #${head.seq}, is missing`);
+    const reason = `its newest checkpoint, #${head.seq}, is missing`;
+    const found = problem(reader, "structure", `branch ${name}`, reason);
+    yield { ...found, checkpoints: [head.id], at: { record: rowKey(number, head.seq) } };
   }
   for (const { id, seq, parent } of rows) {
     if (parent === undefined || seqs.has(parent) || branches.some(({ head }) => head?.seq === parent)) continue;
     const place = `checkpoint #${seq}`;
-    yield { ...problem(reader, "structure", place, `its parent, #${parent}, is missing`), checkpoints: [id] };
+    const found = problem(reader, "structure", place, `its parent, #${parent}, is missing`);
+    yield { ...found, checkpoints: [id], at: { record: rowKey(number, parent) } };
+  }
+}
+
+/** The records that lead to a session and to its checkpoints. */
+async function* lists(
+  reader: SessionReader,
+  number: number,
+  session: SessionRecord | undefined,
+  rows: readonly Row[],
+): AsyncGenerator<Finding> {
+  const keys = session ? [numberKey(number)] : [];
+  if (session?.agent !== undefined) keys.push(agentSessionKey(session.agent, number));
+  const notes = await reader.notes(number, 0, session?.nextSeq ?? 0);
+  for (const { id, seq, label } of rows) {
+    if (!saysItsPlace(id, number, seq)) keys.push(idKey(id, number));
+    const now = notes.get(seq)?.get("label") ?? label;
+    if (now) keys.push(labelKey(number, now, seq));
+  }
+  for (let from = 0; from < keys.length; from += MANY) {
+    const some = keys.slice(from, from + MANY);
+    for (const [index, found] of (await reader.context.store.get(some)).entries()) {
+      if (!found)
+        yield {
+          ...problem(reader, "structure", "a list", "a record is missing"),
+          at: { record: some[index] as string },
+        };
+    }
   }
 }
 

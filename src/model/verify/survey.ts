@@ -4,28 +4,40 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { scan } from "../../store/scan.js";
-import type { KeyRange } from "../../store/store.js";
+import type { KeyRange, Store } from "../../store/store.js";
 import { agentsWithConversations, liveMessages } from "../collect-conversations.js";
 import type { Context } from "../context.js";
+import { decodeConversation } from "../conversation-records.js";
 import { readConversations } from "../conversation-reader.js";
 import { listedConversation } from "../conversation-commit.js";
 import {
   agentLine,
+  agentOfLine,
+  agentConversationKey,
+  ALL_CONVERSATION_NUMBERS,
+  ALL_CONVERSATIONS,
   ALL_NUMBERS,
+  ALL_SESSIONS,
   branchesOf,
+  conversationKey,
+  conversationNumberKey,
   conversationsOf,
   decodeNumbers,
   dueOf,
   labelsOf,
+  messageCounterKey,
   messageTape,
+  NEXT_NUMBER,
   notesOf,
+  numberKey,
   rowsOf,
   runsOf,
   sessionKey,
   sessionsOfAgent,
 } from "../keys.js";
+import { decodeSession } from "../records.js";
 import { SessionReader } from "../session-reader.js";
-import { damagedRecord, type Finding, findingKey } from "./findings.js";
+import { damagedRecord, type Finding, findingKey, missingRecord } from "./findings.js";
 import { readAll, type Survey, type SurveyCounts } from "./look.js";
 import { surveySession } from "./survey-session.js";
 
@@ -37,10 +49,12 @@ const MANY = 256;
 export async function* survey(context: Context, options: Survey): AsyncGenerator<Finding> {
   const { session, agent } = options;
   if (session === undefined && agent === undefined) {
-    for (const { place, reason } of (await context.store.check?.()) ?? []) {
-      yield { kind: "store", checkpoints: [], place, reason };
+    for (const { place, reason, record } of (await context.store.check?.()) ?? []) {
+      if (record === undefined) yield { kind: "store", checkpoints: [], place, reason };
+      else yield damagedRecord(record, reason);
     }
     yield* surveyRecords(context, EVERYTHING, options.counts);
+    yield* surveyCounter(context);
   }
   const blobs = new Set<string>();
   for await (const { reader, number } of sessionsToSee(context, options)) {
@@ -52,6 +66,7 @@ export async function* survey(context: Context, options: Survey): AsyncGenerator
     options.onProgress();
     await nextTurn();
   }
+  if (session === undefined && agent === undefined) yield* surveyLists(context);
   const agents = session !== undefined ? [] : agent !== undefined ? [agent] : await agentsWithConversations(context);
   for (const each of agents) yield* twice(() => surveyConversations(context, each, options, blobs));
   if (options.deep) yield* surveyBlobs(context, blobs, options);
@@ -60,8 +75,29 @@ export async function* survey(context: Context, options: Survey): AsyncGenerator
 async function* surveyRecords({ store }: Context, range: KeyRange, counts: SurveyCounts): AsyncGenerator<Finding> {
   for await (const record of scan(store, range)) {
     counts.records++;
-    if ("unreadable" in record) yield damagedRecord(record.key, record.unreadable);
+    if ("unreadable" in record)
+      yield { ...damagedRecord(record.key, record.unreadable), ...(await ownerOfRow(store, record.key)) };
     if (counts.records % MANY === 0) await nextTurn();
+  }
+}
+
+/** Whose a checkpoint, its label or its pin is: their keys have only the number of the session. */
+async function ownerOfRow(store: Store, key: string): Promise<{ sessionId?: string; agent?: string }> {
+  if (!/^[zal]/.test(key)) return {};
+  const [listed] = await store.get([numberKey(decodeNumbers(key.slice(1), 1).numbers[0] as number)]);
+  if (!listed || !("value" in listed)) return {};
+  const agent = agentOfLine(listed.value);
+  return agent === undefined ? { sessionId: listed.value } : { agent };
+}
+
+/** Without the counter, numbers would be given a second time. */
+async function* surveyCounter({ store }: Context): AsyncGenerator<Finding> {
+  const [counter] = await store.get([NEXT_NUMBER]);
+  if (counter) return;
+  for (const range of [ALL_NUMBERS, ALL_CONVERSATION_NUMBERS]) {
+    if ((await store.list(range, { limit: 1 })).length === 0) continue;
+    yield missingRecord(NEXT_NUMBER);
+    return;
   }
 }
 
@@ -92,9 +128,17 @@ async function* sessionsToSee(context: Context, { session, agent }: Survey): Asy
       if ("value" in record) yield* oneSession(context, record.value);
     }
   } else {
+    // By what lists them, and by what they say themselves: either may be lost.
+    const seen = new Set<string>();
     for await (const record of scan(context.store, ALL_NUMBERS)) {
       const number = decodeNumbers(record.key.slice(1), 1).numbers[0] as number;
       if ("value" in record) yield { reader: new SessionReader(context, record.value), number };
+      if ("value" in record) seen.add(record.value);
+    }
+    for await (const record of scan(context.store, ALL_SESSIONS)) {
+      const [, id = "", branch] = record.key.split("\t");
+      if (branch !== undefined || seen.has(id) || !("value" in record)) continue;
+      yield { reader: new SessionReader(context, id), number: decodeSession(record.value).number };
     }
   }
 }
@@ -103,6 +147,23 @@ async function* oneSession(context: Context, id: string): AsyncGenerator<SeenSes
   const reader = new SessionReader(context, id);
   const number = await reader.anyNumber();
   if (number !== undefined) yield { reader, number };
+}
+
+/** Every conversation is in the list of all, and in that of its agent. */
+async function* surveyLists({ store }: Context): AsyncGenerator<Finding> {
+  for await (const record of scan(store, ALL_CONVERSATIONS)) {
+    const [, conversationId = "", part] = record.key.split("\t");
+    if (part !== undefined || !("value" in record)) continue;
+    const { order, agent, number } = decodeConversation(record.value);
+    const keys = [
+      conversationNumberKey(order),
+      agentConversationKey(agent, order),
+      messageCounterKey(conversationId, number),
+    ];
+    for (const [index, found] of (await store.get(keys)).entries()) {
+      if (!found) yield { ...missingRecord(keys[index] as string), conversationId };
+    }
+  }
 }
 
 async function* surveyConversations(
@@ -116,19 +177,23 @@ async function* surveyConversations(
     if ("value" in record) ids.push(listedConversation(record.value).id);
   }
   options.counts.conversations += ids.length;
+  const idByNumber = new Map<number, string>();
   for (const [index, found] of (await readConversations(context, ids)).entries()) {
     const conversationId = ids[index] as string;
-    if (found) continue;
-    const place = `conversation ${conversationId}`;
-    yield { kind: "structure", conversationId, checkpoints: [], place, reason: "it is in the list, and is not there" };
+    if (!found) yield { ...missingRecord(conversationKey(conversationId)), conversationId };
+    else if (!("unreadable" in found)) idByNumber.set(found.record.number, conversationId);
+    else if (options.agent !== undefined) yield damagedRecord(conversationKey(conversationId), found.unreadable);
   }
   if (!options.deep) return;
   for (const [number, intervals] of await liveMessages(context, agent)) {
+    const conversationId = idByNumber.get(number);
+    const whose = { ...(agent !== "" && { agent }), ...(conversationId !== undefined && { conversationId }) };
+    const name = conversationId ?? `number ${number}, which only checkpoints have`;
     for (const span of intervals.spans()) {
       const tape = messageTape(number);
       for await (const { item, reason } of readAll(context, { tape, ...span }, options, blobs)) {
-        const place = `message ${item} of conversation number ${number}`;
-        yield { kind: "item", ...(agent !== "" && { agent }), checkpoints: [], place, reason, at: { tape, item } };
+        const place = `message ${item} of conversation ${name}`;
+        yield { kind: "item", ...whose, checkpoints: [], place, reason, at: { tape, item } };
       }
     }
   }

@@ -8,7 +8,7 @@
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import { isSavepointError } from "../../errors.js";
+import { isSavepointError, SavepointError } from "../../errors.js";
 import { isChecksum } from "../checksum.js";
 import { storeClosed } from "../closed.js";
 import { GroupCommit } from "../group-commit.js";
@@ -30,6 +30,7 @@ import type {
 import { readBlob } from "./blob-codec.js";
 import { Connection } from "./connection.js";
 import { driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
+import { checkDatabase, dropMisplaced } from "./check.js";
 import { healItems } from "./heal.js";
 import { isBusy, sqliteFailure } from "./failure.js";
 import { backgroundReport, busyTimeoutOf } from "../options.js";
@@ -53,6 +54,9 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   const url = given ? "sqlite: (your handle)" : `sqlite:${target}`;
   try {
     if (path !== undefined) mkdirSync(dirname(path), { recursive: true });
+    // SQLite takes it for a new one.
+    const size = (path === undefined ? undefined : statSync(path, { throwIfNoEntry: false })?.size) ?? 0;
+    if (size > 0 && size < SMALLEST) throw notADatabase(url);
     const database = typeof target === "string" ? await openDatabase(path ?? target) : target;
     try {
       await prepareDatabase(database, url, given, options);
@@ -82,6 +86,9 @@ function openFile(database: SqliteDatabase, module: string, url: string, path: s
     keeper: new WalKeeper(connection, path, module, backgroundReport(options)),
   });
 }
+
+/** No database is shorter than its first page. */
+const SMALLEST = 512;
 
 const RECORD_BYTES = `SELECT coalesce(sum(
     length(CAST(key AS BLOB)) + length(CAST(refs AS BLOB)) + length(CAST(value AS BLOB))), 0) AS bytes
@@ -277,12 +284,7 @@ class SqliteStore implements Store {
   }
 
   async check(): Promise<StoreProblem[]> {
-    return this.#readNow(() =>
-      this.#connection
-        .rows<{ quick_check: string }>("PRAGMA quick_check(100)")
-        .filter(({ quick_check: said }) => said !== "ok")
-        .map(({ quick_check: said }) => ({ place: "the database", reason: said })),
-    );
+    return this.#readNow(() => checkDatabase(this.#connection));
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
@@ -316,6 +318,7 @@ class SqliteStore implements Store {
     this.#checkOpen();
     try {
       await this.#fold();
+      dropMisplaced(this.#connection);
       await this.#sealer.sealAll();
       await this.#connection.giveSpaceBack();
     } catch (error) {
@@ -422,5 +425,18 @@ class SqliteStore implements Store {
 }
 
 function verifiedRecord({ key, sum, refs, value }: RecordRow): StoredRecord | UnreadableRecord {
+  if (typeof (key as unknown) !== "string") throw damagedSchema();
   return isChecksum(sum, key, refs, value) ? { key, refs, value } : { key, unreadable: `the record ${key} is damaged` };
+}
+
+/** A table that does not have the columns that it should. */
+function damagedSchema(): SavepointError<"DAMAGED"> {
+  return new SavepointError("DAMAGED", "The tables of the database are damaged. Restore the file from a backup.");
+}
+
+function notADatabase(url: string): SavepointError<"NOT_A_STORE"> {
+  return new SavepointError(
+    "NOT_A_STORE",
+    `Cannot open ${url}: it is no database, or what is left of one. It was not touched.`,
+  );
 }
