@@ -1,7 +1,7 @@
 // Cuts the power under a store that is being written, again and again, and looks whether anything is lost that was
 // acknowledged before.
 //
-//   npm run test:power [cycles]
+//   npm run test:power [cycles] [sqlite | file]
 //
 // The store is on an ext4 file system in a file, which is shut down with EXT4_IOC_SHUTDOWN in the middle of the work: what
 // was not synced is gone, as it would be with the machine. It needs Linux, root, mkfs.ext4, mount and perl. To see that the
@@ -15,6 +15,9 @@ import { fileURLToPath } from "node:url";
 
 const CYCLES = Number(process.argv[2] ?? 30);
 const BAD_CYCLES = 5;
+const SCHEME = process.argv[3] ?? "sqlite";
+/** @param {string} folder */
+const urlIn = (folder) => (SCHEME === "file" ? `file:${join(folder, "store")}` : `sqlite:${join(folder, "store.db")}`);
 const writer = fileURLToPath(new URL("writer.mjs", import.meta.url));
 const reader = fileURLToPath(new URL("reader.mjs", import.meta.url));
 const TURN_OFF = `open(my $d, "<", $ARGV[0]) or die $!; my $f = pack("L", 2); ioctl($d, 0x8004587D, $f) or die $!`;
@@ -27,7 +30,7 @@ if (process.platform !== "linux" || process.getuid?.() !== 0) {
 }
 
 let failed = false;
-const good = await run("Savepoint", CYCLES, "sync");
+const good = await run(`Savepoint on ${SCHEME}:`, CYCLES, "sync");
 console.log(`${CYCLES} power cuts, ${good.acknowledged} saves acknowledged before them, ${good.lost.length} lost`);
 for (const line of good.lost) console.log(`  lost: ${line}`);
 failed ||= good.lost.length > 0;
@@ -91,7 +94,7 @@ function makeDisk() {
  * @param {ReturnType<typeof makeDisk>} disk @param {string} mode
  */
 async function cutWhileWriting(disk, mode) {
-  const child = spawn(process.execPath, [writer, join(disk.folder, "store.db"), mode], {
+  const child = spawn(process.execPath, [writer, urlIn(disk.folder), mode], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const ended = new Promise((resolve) => child.once("close", resolve));
@@ -120,7 +123,7 @@ async function cutWhileWriting(disk, mode) {
  * @param {string} folder @param {ReadonlyMap<string, number>} acknowledged @returns {string[]}
  */
 function findLost(folder, acknowledged) {
-  const args = [reader, join(folder, "store.db"), JSON.stringify([...acknowledged])];
+  const args = [reader, urlIn(folder), JSON.stringify([...acknowledged])];
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
   return status === 0 ? JSON.parse(stdout) : [`everything: ${stderr}`];
 }

@@ -5,7 +5,7 @@ import { stateOf } from "./writer.mjs";
 const [, , path = "", json = ""] = process.argv;
 /** @type {string[]} */
 const lost = [];
-const sp = await Savepoint.open(`sqlite:${path}`, { on: { damage: () => {} } });
+const sp = await Savepoint.open(path, { on: { damage: () => {} } });
 for (const [id, step] of /** @type {[string, number][]} */ (JSON.parse(json))) {
   const session = sp.session(id);
   const latest = await session.latest().catch((/** @type {Error} */ error) => error);

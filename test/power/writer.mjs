@@ -28,9 +28,9 @@ async function write(sp, id) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [, , path, mode] = process.argv;
+  const [, , path = "", mode] = process.argv;
   const noSync = { syncFile: (/** @type {number} */ _, /** @type {(error: null) => void} */ done) => done(null) };
-  const sp = await Savepoint.open(`sqlite:${path}`, mode === "no-sync" ? noSync : {});
+  const sp = await Savepoint.open(path, mode === "no-sync" ? noSync : {});
   // With its file system gone every write fails: that is how this ends.
   await Promise.all(Array.from({ length: SESSIONS }, (_, n) => write(sp, `session-${n}`))).catch(() => process.exit(0));
 }

@@ -89,15 +89,18 @@ export class Healer {
     }
   }
 
-  /** Makes records anew that follow from others. Those of sessions first: the others follow from them. */
+  /** Makes records anew that follow from others; what follows from those that were made, in a further pass. */
   async rebuild(): Promise<void> {
-    const rank = (key: string): number =>
-      key.startsWith("s") ? (key.split("\t").length > 2 ? 1 : 2) : key.startsWith("n") ? 0 : 3;
-    for (const key of [...this.#records].sort((a, b) => rank(a) - rank(b))) {
-      const [, session = ""] = key.split("\t");
-      const remembered = this.#remembered.get(session) ?? { session: undefined, branches: new Map() };
-      const rebuilt = await rebuildRecord(this.#context, key, remembered);
-      if (rebuilt) await this.#write(key, rebuilt);
+    for (let before = -1; this.healed.size > before;) {
+      before = this.healed.size;
+      for (const key of this.#records) {
+        const [, session = ""] = key.split("\t");
+        const remembered = this.#remembered.get(session) ?? { session: undefined, branches: new Map() };
+        const rebuilt = await rebuildRecord(this.#context, key, remembered);
+        if (!rebuilt) continue;
+        await this.#write(key, rebuilt);
+        if (!this.#dryRun) this.#records.delete(key);
+      }
     }
   }
 
