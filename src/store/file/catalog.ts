@@ -62,6 +62,19 @@ export class Catalog {
     return [...(this.#tapes.get(tape) ?? [])].sort(([a], [b]) => a - b);
   }
 
+  /** The items of a tape with these numbers, as far as there are any, in order. */
+  itemsWithin(tape: string, start: number, count: number): [number, Entry][] {
+    const items = this.#tapes.get(tape);
+    if (!items || count > items.size)
+      return this.itemsOf(tape).filter(([item]) => item >= start && item < start + count);
+    const found: [number, Entry][] = [];
+    for (let item = start; item < start + count; item++) {
+      const entry = items.get(item);
+      if (entry) found.push([item, entry]);
+    }
+    return found;
+  }
+
   tapes(range: KeyRange): string[] {
     return [...this.#tapes.keys()].filter((tape) => covers(range, tape)).sort(compareKeys);
   }

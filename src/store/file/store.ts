@@ -147,8 +147,8 @@ class FileStore implements Store {
   async itemRefs({ tape, start, count }: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     return this.#read((reader) => {
       const wanted = this.#contents.catalog
-        .itemsOf(tape)
-        .filter(([item, entry]) => item >= start && item < start + count && (entry.refs || entry.length === 0))
+        .itemsWithin(tape, start, count)
+        .filter(([, entry]) => entry.refs || entry.length === 0)
         .map(([item, entry]) => ({ tape, item, entry }));
       const found: ItemRefs[] = [];
       for (const [index, frame] of reader.items(wanted).entries()) {
