@@ -44,7 +44,7 @@ export default async function retention(args) {
       ],
       rows,
       notes: [
-        "Each step adds a message of 500 bytes and replaces one of 20 files of 4 kB; only growing: adds the message and nothing else, trimmed to the last 2,000 where there are edits.",
+        "Each step adds a message of 500 bytes and replaces one of 20 files of 4 kB; messages are trimmed to the last 2,000. Only growing: it adds the message, and nothing else.",
       ],
     },
   ]);
