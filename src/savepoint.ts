@@ -197,7 +197,10 @@ export class Savepoint implements AsyncDisposable {
     const now = options.now ?? Date.now;
     const policies = new Policies(store, events, now);
     const context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
-    const lastShutdown = await readLastShutdown({ ...context, store: opened });
+    const lastShutdown = await readLastShutdown({ ...context, store: opened }).catch(async (error: unknown) => {
+      if (opened !== target) await opened.close();
+      throw error;
+    });
     if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
     // Another thread can open the same store, and knows the same time.
     const shared = typeof target === "string" && store.capabilities.shared && options.now === undefined;

@@ -11,9 +11,11 @@ const CLEAN: LastShutdown = { clean: true, processes: [], interrupted: [] };
 
 export async function readLastShutdown(context: Context): Promise<LastShutdown> {
   if (!context.store.capabilities.durable) return CLEAN;
-  const processes = await findCrashed(context.store);
+  const { processes, notes } = await findCrashed(context.store);
   if (processes.length === 0) return CLEAN;
-  return { clean: false, processes, interrupted: await findInterrupted(context) };
+  const interrupted = await findInterrupted(context);
+  await context.store.commit({ deletes: notes });
+  return { clean: false, processes, interrupted };
 }
 
 async function findInterrupted(context: Context): Promise<InterruptedRun[]> {

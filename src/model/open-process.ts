@@ -42,6 +42,7 @@ export class OpenProcessNote {
   readonly #store: Store;
   readonly #key = openProcessKey(randomBytes(9).toString("base64url"));
   #written = false;
+  #tried = false;
 
   constructor(store: Store) {
     this.#store = store;
@@ -54,6 +55,7 @@ export class OpenProcessNote {
     const puts = [...(commit.puts ?? []), { key: this.#key, value: JSON.stringify(note) }];
     // Before it is there: a second commit need not bring it as well. If this one fails, the next does.
     this.#written = true;
+    this.#tried = true;
     try {
       return await this.#store.commit({ ...commit, puts });
     } catch (error) {
@@ -64,12 +66,13 @@ export class OpenProcessNote {
 
   /** The store is closed in an orderly way. */
   async remove(): Promise<void> {
-    if (this.#written) await this.#store.commit({ deletes: [this.#key] });
+    // A write that failed may have been made all the same.
+    if (this.#tried) await this.#store.commit({ deletes: [this.#key] });
   }
 }
 
-/** The processes that died with the store open. They are told once: their notes are taken away. */
-export async function findCrashed(store: Store): Promise<CrashedProcess[]> {
+/** The processes that died with the store open, and the keys of their notes: once they are told, those are taken away. */
+export async function findCrashed(store: Store): Promise<{ processes: CrashedProcess[]; notes: string[] }> {
   const crashed: CrashedProcess[] = [];
   const deletes: string[] = [];
   for await (const record of scan(store, ALL_OPEN_PROCESSES)) {
@@ -79,8 +82,7 @@ export async function findCrashed(store: Store): Promise<CrashedProcess[]> {
     crashed.push({ host: process.host, pid: process.pid, since });
     deletes.push(record.key);
   }
-  if (deletes.length > 0) await store.commit({ deletes });
-  return crashed;
+  return { processes: crashed, notes: deletes };
 }
 
 /** No process outlives its machine's restart. */

@@ -239,7 +239,7 @@ export class SessionReader {
       this.notes(number, row.seq, row.seq),
     ]);
     const parentId = parent && !("unreadable" in parent) ? parent.id : undefined;
-    if (row.parent !== undefined && parentId === undefined) {
+    if (parent && "unreadable" in parent) {
       this.reportDamage(row.id, row.seq, `its parent, #${row.parent}, cannot be read`);
     }
     return this.toInfo(row, agent, parentId, notes.get(row.seq));

@@ -11,3 +11,8 @@ export function backupName(createdAt: number, id: string): string {
 export function isBackup(name: string): boolean {
   return name.startsWith(PREFIX) && name.endsWith(EXTENSION);
 }
+
+/** When a backup was made, as its name says it: later ones sort behind it. */
+export function timeIn(path: string): string {
+  return path.slice(path.lastIndexOf(PREFIX), path.lastIndexOf("-"));
+}

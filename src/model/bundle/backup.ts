@@ -7,7 +7,7 @@ import { fileFailure } from "../../store/file/failure.js";
 import { TEMPORARY } from "../../store/replace-file.js";
 import { checkFields, invalidArgument } from "../arguments.js";
 import type { Context } from "../context.js";
-import { backupName, isBackup } from "./backup-name.js";
+import { backupName, isBackup, timeIn } from "./backup-name.js";
 import { type BundleHole, type BundleProgress, exportBundle } from "./export.js";
 import { readBundle } from "./format.js";
 import { toStream } from "./import.js";
@@ -70,13 +70,14 @@ export async function backup(context: Context, options: BackupOptions): Promise<
 export async function listBackups(folder: string): Promise<BackupInfo[]> {
   try {
     const names = (await readdir(folder)).filter(isBackup).sort().reverse();
-    return await Promise.all(
-      names.map(async (name) => {
-        const path = join(folder, name);
-        const { size, mtimeMs } = await stat(path);
-        return { path, bytes: size, createdAt: Math.round(mtimeMs) };
-      }),
-    );
+    const found: BackupInfo[] = [];
+    for (const name of names) {
+      const path = join(folder, name);
+      const there = await stat(path).catch(() => undefined);
+      // Another process may have removed it meanwhile.
+      if (there) found.push({ path, bytes: there.size, createdAt: Math.round(there.mtimeMs) });
+    }
+    return found;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
     throw fileFailure(error, folder, "Reading");
@@ -163,9 +164,10 @@ async function removeUnfinished(folder: string): Promise<void> {
 }
 
 async function removeOld(folder: string, keep: number, newest: string): Promise<string[]> {
+  // By their names: one that another process has taken since is newer.
   const old = (await listBackups(folder))
     .map(({ path }) => path)
-    .filter((path) => path !== newest)
+    .filter((path) => path !== newest && timeIn(path) <= timeIn(newest))
     .slice(keep - 1);
   for (const path of old) await rm(path, { force: true });
   return old;

@@ -47,9 +47,12 @@ export async function* blobLines(
 ): AsyncGenerator<BundleLine> {
   for (const hash of hashes) {
     if (written.has(hash)) continue;
-    written.add(hash);
     const bytes = await store.blob(hash);
-    if ("unreadable" in bytes) yield { hole: hash, reason: bytes.unreadable };
-    else yield { blob: hash, bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64") };
+    if ("unreadable" in bytes) {
+      yield { hole: hash, reason: bytes.unreadable };
+      continue;
+    }
+    written.add(hash);
+    yield { blob: hash, bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64") };
   }
 }

@@ -107,12 +107,12 @@ export async function importBundle(
   } catch (error) {
     // What was changed, or left by something else, must not be gone on with.
     const isHopeless = isSavepointError(error, "DAMAGED") || isSavepointError(error, "CONFLICT");
-    if (isHopeless) await staging?.abandon();
+    if (isHopeless) await staging?.end();
     if (typeof source === "string") throw fileFailure(error, source, "Importing");
     throw error;
   }
   if (!header || !staging) throw brokenBundle("it is empty");
-  await staging.finish();
+  await staging.end();
   const { sessions, conversations, skipped, holes } = tally;
   return { ...progressOf(tally), kind: header.kind, sessions, conversations, skipped, holes };
 }

@@ -50,7 +50,11 @@ export class Staging {
     const [lowest, highest] = numbers;
     for (;;) {
       const [begun, counter] = await store.get([importKey(id), NEXT_NUMBER]);
-      if (begun && "value" in begun) return new Staging(context, id, JSON.parse(begun.value) as StagingRecord);
+      if (begun && "value" in begun) {
+        const staging = new Staging(context, id, JSON.parse(begun.value) as StagingRecord);
+        await staging.#write();
+        return staging;
+      }
       if (counter && !("value" in counter)) {
         throw new SavepointError("DAMAGED", `Nothing can be imported: ${counter.unreadable}. Repair the store first.`);
       }
@@ -81,18 +85,17 @@ export class Staging {
   async note(number: number): Promise<void> {
     if (this.#numbers.has(number)) return;
     this.#numbers.add(number);
+    await this.#write();
+  }
+
+  async #write(): Promise<void> {
     const record: StagingRecord = { by: this.by, at: Date.now(), numbers: [...this.#numbers] };
     await this.#context.store.commit({ puts: [{ key: importKey(this.#id), value: JSON.stringify(record) }] });
   }
 
-  /** All of it is there. What was stored for things that are not wanted is freed. */
-  async finish(): Promise<void> {
+  /** It is over, well or not: what is stored and nobody uses is freed, and a further try has other numbers. */
+  async end(): Promise<void> {
     await release(this.#context, importKey(this.#id), this.#numbers);
-  }
-
-  /** It is not gone on with: the next try has other numbers. */
-  async abandon(): Promise<void> {
-    await this.finish();
   }
 }
 

@@ -79,8 +79,10 @@ export class Healer {
           const { start } = event;
           if (start.begin === "session") section = await this.#session(start, offer);
           else section = start.begin === "conversations" ? await this.#conversations(start, offer, isOurs) : undefined;
-        } else if ("line" in event) section?.(event.line);
-        else if ("end" in event) await this.#apply(offer);
+        } else if ("line" in event) {
+          if ("again" in event.line) clearOffer(offer);
+          else section?.(event.line);
+        } else if ("end" in event) await this.#apply(offer);
       }
     } catch (error) {
       if (!isSavepointError(error, "DAMAGED")) throw error;
@@ -300,4 +302,9 @@ export class Healer {
 
 function newOffer(): Offer {
   return { items: new Map(), blobs: new Map(), records: new Map(), rows: new Map(), branches: new Map() };
+}
+
+/** What was offered so far was changed while it was exported. */
+function clearOffer({ items, blobs, records, rows, branches }: Offer): void {
+  for (const map of [items, blobs, records, rows, branches]) map.clear();
 }

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { isSavepointError } from "../../errors.js";
 import { checkFields, invalidArgument } from "../arguments.js";
+import { placeOfHole } from "../bundle/export.js";
 import { readBundle } from "../bundle/format.js";
 import { type BundleSource, toStream } from "../bundle/import.js";
 import type { Context } from "../context.js";
@@ -104,29 +105,46 @@ function problemOf(id: string): (error: unknown) => Finding {
 
 async function verifyBundle(source: BundleSource, counts: SurveyCounts, tell: () => void): Promise<VerifyProblem[]> {
   const problems: VerifyProblem[] = [];
-  const report = (place: string, reason: string): unknown =>
-    problems.push({ kind: "bundle", checkpoints: [], place, reason });
+  const problem = (place: string, reason: string): VerifyProblem => ({
+    kind: "bundle",
+    checkpoints: [],
+    place,
+    reason,
+  });
+  let before = { ...counts };
+  let ofSection: VerifyProblem[] = [];
   try {
     for await (const event of readBundle(toStream(source))) {
-      if ("start" in event && event.start.begin === "session") counts.sessions++;
-      if (!("line" in event)) continue;
-      const { line } = event;
-      counts.records++;
-      if ("row" in line) counts.checkpoints++;
-      else if ("conversation" in line) counts.conversations++;
-      else if ("items" in line) counts.items += line.items[2].length;
-      else if ("hole" in line)
-        report(String(line.hole), `it could not be read when the bundle was made: ${line.reason}`);
-      else if ("blob" in line) {
-        counts.blobs++;
-        const hash = createHash("sha256").update(Buffer.from(line.bytes, "base64")).digest("hex");
-        if (hash !== line.blob) report(`blob ${line.blob}`, "it is damaged");
+      if ("start" in event) {
+        if (event.start.begin === "session") counts.sessions++;
+        before = { ...counts };
+      } else if ("end" in event) {
+        problems.push(...ofSection);
+        ofSection = [];
+      } else if ("line" in event) {
+        const { line } = event;
+        counts.records++;
+        if ("again" in line) {
+          // What came so far of the section does not count.
+          Object.assign(counts, before);
+          ofSection = [];
+        } else if ("row" in line) counts.checkpoints++;
+        else if ("conversation" in line) counts.conversations++;
+        else if ("items" in line) counts.items += line.items[2].length;
+        else if ("hole" in line) {
+          const reason = `it could not be read when the bundle was made: ${line.reason}`;
+          ofSection.push(problem(placeOfHole(undefined, line.hole), reason));
+        } else if ("blob" in line) {
+          counts.blobs++;
+          const hash = createHash("sha256").update(Buffer.from(line.bytes, "base64")).digest("hex");
+          if (hash !== line.blob) ofSection.push(problem(`blob ${line.blob}`, "it is damaged"));
+        }
+        tell();
       }
-      tell();
     }
   } catch (error) {
     if (!isSavepointError(error)) throw error;
-    report("the bundle", error.message);
+    problems.push(...ofSection, problem("the bundle", error.message));
   }
   return problems;
 }

@@ -31,10 +31,11 @@ export class Access {
       if (this.#poisoned) throw this.#refuse();
       const dead = await this.lock.acquire();
       try {
-        if (dead.length > 0 || this.#mustLoad) await this.contents.load();
-        else await this.#upToDate(() => {});
-        this.#mustLoad = false;
+        // Should this process die before everything is read, its own lock says that it must be.
         this.lock.forget(dead);
+        if (dead.length > 0) this.#mustLoad = true;
+        if (this.#mustLoad) await this.reload();
+        else await this.#upToDate(() => {});
         return await work();
       } finally {
         this.lock.release();
@@ -46,7 +47,7 @@ export class Access {
 
   /** Reads, knowing all that was committed before. `last` says that what is missing now is missing for good. */
   async read<T>(work: (last: boolean) => T): Promise<T> {
-    if (this.#mustLoad && !this.#poisoned) await this.exclusive(async () => {});
+    if (this.#mustLoad) await this.exclusive(async () => {});
     return this.#upToDate(work);
   }
 
@@ -57,6 +58,7 @@ export class Access {
 
   /** Reads everything anew. The lock is held. */
   async reload(): Promise<void> {
+    this.#mustLoad = true;
     await this.contents.load();
     this.#mustLoad = false;
   }

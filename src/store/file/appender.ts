@@ -2,9 +2,10 @@
  * Appends commits to files, in groups: all that a group has written is synced together, and then noted in the list of
  * commits. Where that fails, the files are cut back to what they were.
  */
-import { closeSync, fdatasync, openSync, rmSync } from "node:fs";
+import { closeSync, fdatasync, fstatSync, openSync, rmSync, statSync } from "node:fs";
 import { promisify } from "node:util";
-import type { DiskOptions, SyncFile } from "../options.js";
+import { isSavepointError, SavepointError } from "../../errors.js";
+import { backgroundReport, type DiskOptions, type SyncFile } from "../options.js";
 import type { Access } from "./access.js";
 import type { Found } from "./catalog.js";
 import { type DataFile, headerLine, newDataFile, truncate, writeBytes } from "./data-file.js";
@@ -32,6 +33,7 @@ export class Appender {
   readonly #sync: (handle: number) => Promise<void>;
   readonly #probe: (point: string) => void;
   readonly #tears: boolean;
+  readonly #report: (message: string, error: unknown) => void;
   #group: Group | undefined;
 
   constructor(access: Access, options: DiskOptions) {
@@ -40,6 +42,7 @@ export class Appender {
     this.#sync = promisify<number, void>((options.syncFile ?? fdatasync) as SyncFile);
     this.#probe = options.probe ?? (() => {});
     this.#tears = options.probe !== undefined;
+    this.#report = backgroundReport(options);
   }
 
   /** Runs work that appends, and makes durable what it has appended. The lock is held. */
@@ -69,8 +72,18 @@ export class Appender {
       throw fileFailure(error, contents.url, "Writing to");
     }
     this.#probe("logged");
-    if (contents.log.isLong) await contents.log.rewrite(contents.summary());
+    await this.#shortenLog();
     return result;
+  }
+
+  /** What was written is safe by now, whatever becomes of this. */
+  async #shortenLog(): Promise<void> {
+    const { log } = this.#access.contents;
+    try {
+      if (log.isLong) await log.rewrite(this.#access.contents.summary());
+    } catch (error) {
+      this.#report("the list of commits could not be shortened, and stays as it is", error);
+    }
   }
 
   /** Appends a commit to a file. */
@@ -81,8 +94,9 @@ export class Appender {
     lock.check();
     const file = contents.files.get(name) ?? newDataFile(name, contents.folder.file(name), at);
     const { bytes, found, seal } = format(file, at, lines);
-    if (!group.before.has(file)) group.before.set(file, file.size === 0 ? undefined : file.size);
+    const before = file.size === 0 ? undefined : file.size;
     this.#write(file, bytes);
+    if (!group.before.has(file)) group.before.set(file, before);
     file.size += bytes.length;
     contents.files.set(name, file);
     for (const each of found) contents.catalog.apply(each);
@@ -114,6 +128,7 @@ export class Appender {
     try {
       if (file.size === 0) closeSync(openSync(file.path, "w"));
       const handle = handles.of(file);
+      if (!isAt(handle, file.path)) throw this.#replaced(file);
       if (this.#tears) {
         const half = bytes.length >> 1;
         writeBytes(handle, bytes.subarray(0, half), file.size);
@@ -121,10 +136,17 @@ export class Appender {
         writeBytes(handle, bytes.subarray(half), file.size + half);
       } else writeBytes(handle, bytes, file.size);
     } catch (error) {
-      // A full disk may have taken a part.
-      this.#cut(file, file.size);
+      // A full disk may have taken a part. What took a file's place is not ours to cut.
+      if (!isSavepointError(error)) this.#cut(file, file.size);
       throw error;
     }
+  }
+
+  /** Somebody put another file in its place and did not get to say so: what is written to the old one would be gone. */
+  #replaced(file: DataFile): SavepointError<"BUSY"> {
+    this.#access.distrust();
+    this.#access.contents.handles.close(file);
+    return new SavepointError("BUSY", `${file.path} was replaced by another process. Nothing was written; try again.`);
   }
 
   async #syncAll({ before }: Group): Promise<void> {
@@ -158,6 +180,11 @@ export class Appender {
       this.#access.poison(error);
     }
   }
+}
+
+/** Is the open file the one that has this name? */
+function isAt(handle: number, path: string): boolean {
+  return fstatSync(handle).ino === statSync(path, { throwIfNoEntry: false })?.ino;
 }
 
 /** The bytes of a commit, and where its lines are going to be. */

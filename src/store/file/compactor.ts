@@ -66,6 +66,16 @@ export class Compactor {
    * @param goneBefore lines up to this commit by which something went are left out
    */
   async compactFile(file: DataFile, goneBefore: number): Promise<void> {
+    try {
+      await this.#replace(file, goneBefore);
+    } catch (error) {
+      // The new file may have taken the place of the old one already.
+      this.#access.distrust();
+      throw error;
+    }
+  }
+
+  async #replace(file: DataFile, goneBefore: number): Promise<void> {
     const { contents, lock } = this.#access;
     const commit = ++contents.catalog.lastCommit;
     const next = newDataFile(file.name, file.path, commit);
@@ -84,7 +94,7 @@ export class Compactor {
     const entry: LogEntry = { file: file.name, generation, size, commit, holds, all: true };
     next.lastCommit = commit;
     contents.replace(next);
-    for (const each of found) contents.catalog.apply(each);
+    contents.apply(found);
     next.dead = 0;
     lock.check();
     contents.log.append([isEmpty ? { ...entry, removed: true } : entry]);

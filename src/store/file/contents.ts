@@ -66,7 +66,7 @@ export class Contents {
     for (const name of new Set([...names, ...logged.files.keys()])) {
       found.push(...this.#loadFile(name, logged.files.get(name) ?? [], log !== undefined));
     }
-    this.#apply(found);
+    this.apply(found);
     this.catalog.lastCommit = Math.max(this.catalog.lastCommit, logged.lastCommit);
     // What is lost is written down by now; the list must not say it again.
     if (!log?.whole || this.problems.length > 0) await this.log.rewrite(this.summary());
@@ -140,7 +140,7 @@ export class Contents {
     }
     for (const file of old) if (this.files.get(file.name) === file) this.#forgetFile(file.name);
     this.problems.push(...problems);
-    this.#apply(found);
+    this.apply(found);
     // Whatever is not in the file that took its place went before that, by a line that may be gone by now too.
     if (old.size > 0) this.catalog.forget(old);
     this.catalog.lastCommit = Math.max(this.catalog.lastCommit, logged.lastCommit);
@@ -154,7 +154,8 @@ export class Contents {
   adopt(replaced: FileReplaced): void {
     const before = this.files.get(replaced.file.name);
     if (before !== replaced.file) return;
-    const handle = openSync(before.path, "r");
+    const handle = openIfThere(before.path);
+    if (handle === undefined) return;
     try {
       const header = readHeader(handle);
       if (!header || header.generation <= before.generation) return;
@@ -162,7 +163,7 @@ export class Contents {
       const scanned = scanFile(file, handle, 0, sizeOf(handle));
       [file.size, file.lastCommit] = [scanned.end, header.generation];
       this.#setFile(file);
-      this.#apply([...scanned.found]);
+      this.apply([...scanned.found]);
       this.catalog.forget(new Set([before]));
     } finally {
       closeSync(handle);
@@ -245,10 +246,11 @@ export class Contents {
     file.size += bytes.length;
   }
 
-  #apply(found: Found[]): void {
+  /** Takes in what lines say. */
+  apply(found: readonly Found[]): void {
     // Within a commit what goes comes first; otherwise what it has written stays in its order.
     const rank = ({ head }: Found): number => (isGone(head) ? 0 : 1);
-    for (const each of found.sort((a, b) => a.head.at - b.head.at || rank(a) - rank(b))) this.catalog.apply(each);
+    for (const each of [...found].sort((a, b) => a.head.at - b.head.at || rank(a) - rank(b))) this.catalog.apply(each);
   }
 
   #problem(file: string, offset: number, reason: string): void {
@@ -298,6 +300,15 @@ function assess(
 
 function isLogged(entry: LogEntry, logged: LogEntry | undefined): boolean {
   return logged?.generation === entry.generation && logged.size === entry.size;
+}
+
+function openIfThere(path: string): number | undefined {
+  try {
+    return openSync(path, "r");
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
 }
 
 function openOrMake(path: string): number {

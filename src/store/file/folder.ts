@@ -51,7 +51,7 @@ export class Folder {
   /** The names of the files of lines that are there. */
   names(): string[] {
     const names = readdirSync(this.tapes)
-      .filter((name) => name.endsWith(EXTENSION))
+      .filter(isTapeFile)
       .map((name) => name.slice(0, -EXTENSION.length))
       .sort();
     return statSync(this.file(RECORDS), { throwIfNoEntry: false }) ? [...names, RECORDS] : names;
@@ -70,7 +70,8 @@ export class Folder {
 
   /** The hashes of the blobs that are there, and temporary files beside them. */
   storedBlobs(): string[] {
-    return readdirSync(this.blobs).flatMap((part) => readdirSync(join(this.blobs, part)));
+    const parts = readdirSync(this.blobs).filter((name) => /^[0-9a-f]{2}$/.test(name));
+    return parts.flatMap((part) => readdirSync(join(this.blobs, part)));
   }
 
   /** Makes what is missing of a store. Refuses a folder in which there is something else, and does not touch it. */
@@ -95,9 +96,14 @@ export class Folder {
 
   #tapeFiles(): string[] {
     return readdirSync(this.tapes)
-      .filter((name) => name.endsWith(EXTENSION))
+      .filter(isTapeFile)
       .map((name) => join(this.tapes, name));
   }
+}
+
+/** People may keep files of their own beside it. */
+function isTapeFile(name: string): boolean {
+  return /^[th]-/.test(name) && name.endsWith(EXTENSION);
 }
 
 function saysItIsOurs(path: string): boolean {

@@ -57,9 +57,9 @@ export class FolderLock {
         return others;
       }
       const first = living.every((other) => name < other);
-      if (!first) unlinkSync(path);
+      if (!first) removeIfThere(path);
       if (Date.now() - began > this.#timeout) {
-        if (first) unlinkSync(path);
+        removeIfThere(path);
         throw this.#busy(living);
       }
       await sleep(first ? SOON : SOON + Math.random() * LATER);
@@ -101,9 +101,8 @@ export class FolderLock {
       const now = new Date();
       try {
         utimesSync(path, now, now);
-      } catch (error) {
-        // It was taken over: whoever writes next finds out.
-        if (!isMissing(error)) throw error;
+      } catch {
+        // It was taken over, or the disk fails: whoever writes next finds out.
       }
     }, SIGN_EVERY).unref();
   }
@@ -113,9 +112,11 @@ export class FolderLock {
     const own = thisProcess();
     if (!other) return false;
     const sameMachine = other.host === encode(own.host);
-    if (sameMachine && other.boot !== encode(own.boot)) return true;
+    const knowsBoot = own.boot !== undefined && other.boot !== encode(undefined);
+    if (sameMachine && knowsBoot && other.boot !== encode(own.boot)) return true;
     if (sameMachine && other.namespace === encode(own.namespace)) {
-      if (own.start === undefined) return isGone(other.pid);
+      // A pid may have been given again.
+      if (own.start === undefined) return isGone(other.pid) || this.#isSilent(name);
       return isCertainlyDead({ ...own, pid: other.pid, start: other.start });
     }
     return this.#isSilent(name);

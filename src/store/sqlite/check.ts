@@ -21,6 +21,11 @@ export function checkDatabase(connection: Connection): StoreProblem[] {
   return problems;
 }
 
+/** Are there rows in no range? Looks at all keys. */
+export function hasMisplaced(connection: Connection): boolean {
+  return connection.row(`${MISPLACED} LIMIT 1`) !== undefined;
+}
+
 /** Removes rows that are in no range, once what they were is there again. */
 export function dropMisplaced(connection: Connection): void {
   connection.run(`DELETE FROM savepoint_record WHERE typeof(key) <> 'text'

@@ -30,7 +30,7 @@ import type {
 import { readBlob } from "./blob-codec.js";
 import { Connection } from "./connection.js";
 import { driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
-import { checkDatabase, dropMisplaced } from "./check.js";
+import { checkDatabase, dropMisplaced, hasMisplaced } from "./check.js";
 import { healItems } from "./heal.js";
 import { isBusy, sqliteFailure } from "./failure.js";
 import { backgroundReport, busyTimeoutOf } from "../options.js";
@@ -318,7 +318,9 @@ class SqliteStore implements Store {
     this.#checkOpen();
     try {
       await this.#fold();
-      dropMisplaced(this.#connection);
+      if (hasMisplaced(this.#connection)) {
+        await this.#connection.transaction("Compacting", () => dropMisplaced(this.#connection));
+      }
       await this.#sealer.sealAll();
       await this.#connection.giveSpaceBack();
     } catch (error) {

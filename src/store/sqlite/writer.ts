@@ -226,7 +226,7 @@ export class Writer {
       } else {
         // Who is told that these bytes are stored must be able to read them, so damaged ones are replaced.
         this.#connection.run(
-          "UPDATE savepoint_blob SET codec = ?1, body = ?2 WHERE hash = ?3 AND body <> ?2",
+          "UPDATE savepoint_blob SET codec = ?1, body = ?2 WHERE hash = ?3 AND (body <> ?2 OR codec <> ?1)",
           codec,
           body,
           hash,
