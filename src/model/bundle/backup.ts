@@ -3,7 +3,7 @@ import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { type Duration, MAX_TIMER, toMilliseconds } from "../../store/duration.js";
-import { fileFailure } from "../../store/file/failure.js";
+import { fileFailure } from "../../store/file-failure.js";
 import { TEMPORARY } from "../../store/replace-file.js";
 import { checkFields, invalidArgument } from "../arguments.js";
 import type { Context } from "../context.js";

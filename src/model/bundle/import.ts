@@ -7,7 +7,7 @@
  */
 import { createReadStream } from "node:fs";
 import { isSavepointError } from "../../errors.js";
-import { fileFailure } from "../../store/file/failure.js";
+import { fileFailure } from "../../store/file-failure.js";
 import { checkFields, invalidArgument } from "../arguments.js";
 import type { Context } from "../context.js";
 import { checkId } from "../ids.js";

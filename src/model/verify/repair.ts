@@ -4,7 +4,7 @@
  */
 import { stat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { fileFailure } from "../../store/file/failure.js";
+import { fileFailure } from "../../store/file-failure.js";
 import type { Context } from "../context.js";
 import { checkFields } from "../arguments.js";
 import { isBackup } from "../bundle/backup-name.js";

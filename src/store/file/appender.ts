@@ -9,7 +9,7 @@ import { backgroundReport, type DiskOptions, type SyncFile } from "../options.js
 import type { Access } from "./access.js";
 import type { Found } from "./catalog.js";
 import { type DataFile, headerLine, newDataFile, truncate, writeBytes } from "./data-file.js";
-import { fileFailure } from "./failure.js";
+import { fileFailure } from "../file-failure.js";
 import { type Head, type Seal, toHolds, toLine, toValueLine } from "./lines.js";
 import type { LogEntry } from "./log-lines.js";
 import { syncFolder } from "../replace-file.js";

@@ -7,7 +7,7 @@ import { gunzip, gzip } from "node:zlib";
 import { hashBytes } from "../../state/clone.js";
 import type { Unreadable } from "../store.js";
 import type { Contents } from "./contents.js";
-import { isMissing } from "./failure.js";
+import { isMissing } from "../file-failure.js";
 import { replaceFile, syncFolder } from "../replace-file.js";
 
 /** A file that no commit names may be about to be named by one. */

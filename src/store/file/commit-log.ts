@@ -8,7 +8,7 @@
  */
 import { closeSync, fdatasyncSync, openSync, readFileSync, statSync } from "node:fs";
 import { headerLine, readBytes, truncate, writeBytes } from "./data-file.js";
-import { isMissing } from "./failure.js";
+import { isMissing } from "../file-failure.js";
 import { FORMAT, parseLine, splitLines, toLine } from "./lines.js";
 import type { LogLine } from "./log-lines.js";
 import { replaceFile } from "../replace-file.js";

@@ -18,7 +18,7 @@ import {
   truncate,
   writeBytes,
 } from "./data-file.js";
-import { isMissing } from "./failure.js";
+import { isMissing } from "../file-failure.js";
 import type { Folder } from "./folder.js";
 import { FORMAT, type Head, isGone, type Seal, toHolds, toLine } from "./lines.js";
 import type { LogEntry, LogLine } from "./log-lines.js";

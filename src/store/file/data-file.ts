@@ -5,7 +5,7 @@
  * was opened on, so what was known of it stays true; whoever opens it anew finds out by its first line.
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
-import { isMissing } from "./failure.js";
+import { isMissing } from "../file-failure.js";
 import { type FileHeader, FORMAT, type Head, parseLine, splitLines, toLine } from "./lines.js";
 
 /** A file, as far as it is known. */

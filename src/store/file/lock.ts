@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
 import { isCertainlyDead, type ProcessIdentity, thisProcess } from "../process-identity.js";
-import { isMissing } from "./failure.js";
+import { isMissing } from "../file-failure.js";
 
 /** How often a holder shows that it lives, and how long others believe it without; in milliseconds. */
 const SIGN_EVERY = 1_000;

@@ -30,7 +30,7 @@ import { BlobFiles } from "./blob-files.js";
 import type { Entry } from "./catalog.js";
 import { Compactor } from "./compactor.js";
 import { Contents } from "./contents.js";
-import { fileFailure } from "./failure.js";
+import { fileFailure } from "../file-failure.js";
 import { Folder } from "./folder.js";
 import { FolderLock } from "./lock.js";
 import { fileOfTape, RECORDS } from "./names.js";

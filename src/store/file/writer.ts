@@ -13,7 +13,7 @@ import type { Access } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
 import type { Appender, NewLine } from "./appender.js";
 import type { Entry } from "./catalog.js";
-import { fileFailure } from "./failure.js";
+import { fileFailure } from "../file-failure.js";
 import { fileOfTape, RECORDS } from "./names.js";
 import { LineReader } from "./reader.js";
 

@@ -1,5 +1,5 @@
 /** What an error of the file system means, as an error of Savepoint. */
-import { SavepointError } from "../../errors.js";
+import { SavepointError } from "../errors.js";
 
 const ADVICE: Readonly<Record<string, string>> = {
   ENOSPC: "Free some space; nothing that was saved is lost.",
