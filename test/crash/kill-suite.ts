@@ -5,24 +5,28 @@ import { startChild } from "./children.js";
 import { Survivors } from "./survivors.js";
 import { seeded } from "./workload.mjs";
 
-const KILLS = 100;
 const CHECK_EVERY = 20;
 
 /**
  * Kills a process that saves, at random and at every point of a write.
  *
+ * @param kills how often it is killed at random
  * @param points with how often each is passed before the process dies
  */
-export function killSuite(temporaryStore: () => string, points: ReadonlyMap<string, readonly number[]>): void {
+export function killSuite(
+  temporaryStore: () => string,
+  kills: number,
+  points: ReadonlyMap<string, readonly number[]>,
+): void {
   it(
-    `loses nothing that it acknowledged when it is killed ${KILLS} times at random`,
+    `loses nothing that it acknowledged when it is killed ${kills} times at random`,
     { timeout: 240_000 },
     async () => {
       const survivors = new Survivors(temporaryStore());
       const seed = Number(process.env["SEED"] ?? Date.now() % 1e6);
       console.log(`killed at random: SEED=${seed}`);
       const random = seeded(seed);
-      for (let kill = 1; kill <= KILLS; kill++) {
+      for (let kill = 1; kill <= kills; kill++) {
         const { child, started, ended } = startChild("saveForever", survivors.url, random(2 ** 30));
         await started;
         await sleep(random(30));
@@ -30,9 +34,9 @@ export function killSuite(temporaryStore: () => string, points: ReadonlyMap<stri
         const { lines, signal, stderr } = await ended;
         expect({ signal, stderr }).toEqual({ signal: "SIGKILL", stderr: "" });
         survivors.note(lines);
-        if (kill % CHECK_EVERY === 0) await survivors.check({ all: kill === KILLS });
+        if (kill % CHECK_EVERY === 0) await survivors.check({ all: kill === kills });
       }
-      expect(survivors.count).toBeGreaterThan(KILLS);
+      expect(survivors.count).toBeGreaterThan(kills);
     },
   );
 

@@ -5,5 +5,5 @@ import { killSuite } from "./kill-suite.js";
 
 describe("a process that saves as fast as it can", () => {
   const passings = (point: string): number[] => (point.startsWith("seal") ? [0, 2, 5] : [0, 1, 40]);
-  killSuite(temporaryStore, new Map(WRITE_POINTS.map((point) => [point, passings(point)])));
+  killSuite(temporaryStore, 20, new Map(WRITE_POINTS.map((point) => [point, passings(point)])));
 });
