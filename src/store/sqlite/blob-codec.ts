@@ -7,6 +7,6 @@ import { decompress } from "./compression.js";
 export function readBlob(hash: string, codec: number, body: Uint8Array): Uint8Array | Unreadable {
   if (!(body instanceof Uint8Array)) return { unreadable: `blob ${hash} is damaged` };
   const bytes = decompress(codec, body);
-  if ("unreadable" in bytes) return { unreadable: `blob ${hash} ${bytes.unreadable}` };
+  if ("unreadable" in bytes) return { unreadable: `blob ${hash} is damaged: it ${bytes.unreadable}` };
   return hashBytes(bytes) === hash ? bytes : { unreadable: `blob ${hash} is damaged` };
 }
