@@ -129,7 +129,6 @@ export class Sealer {
     );
     const kept = spans.reduce((count, span) => count + span.end - span.start, 0);
     if (kept >= row.count || (kept > 0 && !repack)) return;
-    let keptBytes = 0;
     if (kept > 0) {
       const items = unpackRun(row);
       if ("unreadable" in items || !items.every((item) => "json" in item)) return;
@@ -137,11 +136,11 @@ export class Sealer {
       for (const span of spans) {
         const part = packRun(row.tape, span.start, items.slice(span.start - row.first, span.end - row.first));
         insertRun(this.#connection, part);
-        keptBytes += part.body.length;
       }
     } else this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", row.id);
     freed.items += row.count - kept;
-    freed.bytes += row.body.length - keptBytes;
+    // Their share: what is left may take more than before, because it is not compressed yet.
+    freed.bytes += Math.round((row.body.length * (row.count - kept)) / row.count);
   }
 
   /**
