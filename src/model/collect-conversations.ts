@@ -77,7 +77,7 @@ export async function collectConversations(
 ): Promise<{ items: number; bytes: number } | undefined> {
   const { store } = context;
   const live = new Map<number, Intervals>();
-  const mark = marker(live);
+  const mark = (pieces: readonly Piece[]): void => markPieces(live, pieces);
   const counters = await markConversations(context, agent, mark);
   const gone: number[] = [];
   for await (const { key } of scan(store, goneConversationsOf(agent))) gone.push(lastNumberOf(key));
@@ -110,7 +110,7 @@ export async function collectConversations(
 /** What the conversations of an agent and its checkpoints have, by the numbers of conversations. What is damaged is left out. */
 export async function liveMessages(context: Context, agent: string): Promise<Map<number, Intervals>> {
   const live = new Map<number, Intervals>();
-  const mark = marker(live);
+  const mark = (pieces: readonly Piece[]): void => markPieces(live, pieces);
   await markConversations(context, agent, mark, () => {});
   try {
     await new CheckpointMarks(context, agent, mark, () => {}).markNew();
@@ -121,14 +121,13 @@ export async function liveMessages(context: Context, agent: string): Promise<Map
   return live;
 }
 
-function marker(live: Map<number, Intervals>): (pieces: readonly Piece[]) => void {
-  return (pieces) => {
-    for (const { tape, start, count } of pieces) {
-      const intervals = live.get(tape) ?? new Intervals();
-      live.set(tape, intervals);
-      intervals.add(start, count);
-    }
-  };
+/** Adds ranges of messages to what is live, by the numbers of conversations. */
+export function markPieces(live: Map<number, Intervals>, pieces: readonly Piece[]): void {
+  for (const { tape, start, count } of pieces) {
+    const intervals = live.get(tape) ?? new Intervals();
+    live.set(tape, intervals);
+    intervals.add(start, count);
+  }
 }
 
 /** Nothing may be freed where something cannot be read. */

@@ -1,10 +1,10 @@
 /** Finding a checkpoint by its id alone, whatever it is a checkpoint of. */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { scan } from "../store/scan.js";
+import { sessionWithNumber } from "./find-session.js";
 import { prefixRange } from "../store/store.js";
 import type { Context } from "./context.js";
 import { placeOfId } from "./ids.js";
-import { agentOfLine, ALL_SESSIONS, idPrefix, lastNumberOf, numberKey, sessionKey } from "./keys.js";
+import { agentOfLine, idPrefix, lastNumberOf, numberKey, sessionKey } from "./keys.js";
 import { decodeSession, MAIN, type Row } from "./records.js";
 import { SessionReader } from "./session-reader.js";
 
@@ -34,7 +34,7 @@ export async function findCheckpoint(context: Context, id: string): Promise<Foun
 async function findIn(context: Context, number: number, id: string): Promise<FoundCheckpoint | undefined> {
   const [record] = await context.store.get([numberKey(number)]);
   if (!record) return undefined;
-  const sessionId = "value" in record ? record.value : await searchSession(context, number);
+  const sessionId = "value" in record ? record.value : await sessionWithNumber(context.store, number);
   // Nobody can tell whose it is: that is not the same as that there is none.
   if (sessionId === undefined) throw damagedPlace(id, "unreadable" in record ? record.unreadable : "");
   const reader = new SessionReader(context, sessionId);
@@ -43,15 +43,6 @@ async function findIn(context: Context, number: number, id: string): Promise<Fou
   const head = agent === undefined ? await readHead(reader) : undefined;
   const row = await reader.find(number, id, head);
   return row && { reader, number, row, agent };
-}
-
-/** The session with a number, found the long way when the record that says which it is cannot be read. */
-async function searchSession({ store }: Context, number: number): Promise<string | undefined> {
-  for await (const record of scan(store, ALL_SESSIONS)) {
-    const [, id, branch] = record.key.split("\t");
-    if (branch === undefined && "value" in record && decodeSession(record.value).number === number) return id;
-  }
-  return undefined;
 }
 
 /** The head of `main`, which may have no row. Where that is damaged, checkpoints are found by their rows all the same. */

@@ -25,3 +25,14 @@ export function compareKeys(a: string, b: string): number {
 function codeUnitRank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
+
+/** Where the first key is that is not before this one. */
+export function lowerBound(keys: readonly string[], key: string): number {
+  let [low, high] = [0, keys.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (compareKeys(keys[middle] as string, key) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -5,7 +5,7 @@
 import { storeClosed } from "./closed.js";
 import { commitConflict } from "./conflict.js";
 import { readCounter } from "./counter.js";
-import { compareKeys, covers } from "./key-range.js";
+import { compareKeys, covers, lowerBound } from "./key-range.js";
 import type {
   Check,
   Commit,
@@ -260,17 +260,6 @@ class MemoryStore implements Store {
 
 function isTarget(target: string | KeyRange, key: string): boolean {
   return typeof target === "string" ? target === key : covers(target, key);
-}
-
-function lowerBound(keys: readonly string[], key: string): number {
-  let low = 0;
-  let high = keys.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (compareKeys(keys[middle] as string, key) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {

@@ -64,7 +64,7 @@ function startOf(pid: number | "self"): string | null | undefined {
 }
 
 /** Some systems hide the processes of other users: those that are there still refuse a signal. */
-function isUnknownPid(pid: number): boolean {
+export function isUnknownPid(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return false;

@@ -1,5 +1,5 @@
 /** Keys in order, many of them: kept in short lists, so that adding one moves few others. */
-import { compareKeys, type KeyRange } from "./key-range.js";
+import { compareKeys, type KeyRange, lowerBound } from "./key-range.js";
 
 const MAX_LIST = 512;
 
@@ -62,15 +62,4 @@ export class SortedKeys {
     }
     return low;
   }
-}
-
-/** Where the first key is that is not before this one. */
-function lowerBound(keys: readonly string[], key: string): number {
-  let [low, high] = [0, keys.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (compareKeys(keys[middle] as string, key) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -3,7 +3,7 @@ import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { type Duration, MAX_TIMER, toMilliseconds } from "../../store/duration.js";
-import { fileFailure } from "../../store/file-failure.js";
+import { fileFailure, isMissing } from "../../store/file-failure.js";
 import { TEMPORARY } from "../../store/replace-file.js";
 import { checkFields, invalidArgument } from "../arguments.js";
 import type { Context } from "../context.js";
@@ -73,7 +73,10 @@ export async function listBackups(folder: string): Promise<BackupInfo[]> {
     const found: BackupInfo[] = [];
     for (const name of names) {
       const path = join(folder, name);
-      const there = await stat(path).catch(() => undefined);
+      const there = await stat(path).catch((error: unknown) => {
+        if (!isMissing(error)) throw error;
+        return undefined;
+      });
       // Another process may have removed it meanwhile.
       if (there) found.push({ path, bytes: there.size, createdAt: Math.round(there.mtimeMs) });
     }

@@ -2,16 +2,15 @@
  * The conversations of an agent as a section of a bundle: their messages, those that only checkpoints of the agent still
  * have, and their records.
  */
-import type { Piece } from "../../state/refs.js";
 import { parseRefs } from "../../state/refs.js";
 import { scan } from "../../store/scan.js";
-import { liveMessages } from "../collect-conversations.js";
+import { liveMessages, markPieces } from "../collect-conversations.js";
 import type { Context } from "../context.js";
 import { listedConversation } from "../conversation-commit.js";
 import { decodeEntry, piecesOfEntry } from "../conversation-entry.js";
 import { readConversations, type StoredConversation } from "../conversation-reader.js";
 import { piecesOf } from "../conversation-records.js";
-import { Intervals } from "../intervals.js";
+import type { Intervals } from "../intervals.js";
 import { agentLine, conversationsOf, goneConversationsOf, lastNumberOf, messageTape, sessionKey } from "../keys.js";
 import { readMoves } from "../moved-numbers.js";
 import { decodeSession } from "../records.js";
@@ -89,14 +88,6 @@ export async function* exportMessages(
   yield await startOf(context, agent, []);
   yield* messageLines(context, live, blobsWritten);
   for (const number of live.keys()) yield { gone: number };
-}
-
-function markPieces(live: Map<number, Intervals>, pieces: readonly Piece[]): void {
-  for (const { tape, start, count } of pieces) {
-    const intervals = live.get(tape) ?? new Intervals();
-    live.set(tape, intervals);
-    intervals.add(start, count);
-  }
 }
 
 async function startOf(

@@ -13,7 +13,6 @@ import {
   ALL_CONVERSATION_NUMBERS,
   ALL_CONVERSATIONS,
   ALL_NUMBERS,
-  ALL_SESSIONS,
   branchesOf,
   decodeNumbers,
   idPrefix,
@@ -21,13 +20,11 @@ import {
   lastNumberOf,
   messageTape,
   NEXT_NUMBER,
-  numberKey,
   tapeName,
 } from "../keys.js";
 import {
   type BranchRecord,
   decodeBranch,
-  decodeSession,
   encodeBranch,
   encodeRow,
   encodeSession,
@@ -37,6 +34,7 @@ import {
   type SessionRecord,
 } from "../records.js";
 import { decodeJournal } from "../run-records.js";
+import { sessionWithNumber } from "../find-session.js";
 import { SessionReader } from "../session-reader.js";
 import { toTitle } from "../title.js";
 
@@ -201,16 +199,6 @@ async function highestNumber(store: Store): Promise<number> {
   }
   for await (const [, { number }] of conversationRecords(store)) highest = Math.max(highest, number);
   return highest;
-}
-
-async function sessionWithNumber(store: Store, number: number): Promise<string | undefined> {
-  const [listed] = await store.get([numberKey(number)]);
-  if (listed && "value" in listed) return listed.value;
-  for await (const record of scan(store, ALL_SESSIONS)) {
-    const [, id = "", branch] = record.key.split("\t");
-    if (branch === undefined && "value" in record && decodeSession(record.value).number === number) return id;
-  }
-  return undefined;
 }
 
 async function agentOfSession(store: Store, number: number): Promise<string | undefined> {

@@ -14,7 +14,7 @@ import { closeSync, existsSync, openSync, readdirSync, statSync, unlinkSync, uti
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { isCertainlyDead, type ProcessIdentity, thisProcess } from "../process-identity.js";
+import { isCertainlyDead, isUnknownPid, type ProcessIdentity, thisProcess } from "../process-identity.js";
 import { isMissing } from "../file-failure.js";
 
 /** How often a holder shows that it lives, and how long others believe it without; in milliseconds. */
@@ -116,7 +116,7 @@ export class FolderLock {
     if (sameMachine && knowsBoot && other.boot !== encode(own.boot)) return true;
     if (sameMachine && other.namespace === encode(own.namespace)) {
       // A pid may have been given again.
-      if (own.start === undefined) return isGone(other.pid) || this.#isSilent(name);
+      if (own.start === undefined) return isUnknownPid(other.pid) || this.#isSilent(name);
       return isCertainlyDead({ ...own, pid: other.pid, start: other.start });
     }
     return this.#isSilent(name);
@@ -161,15 +161,6 @@ function parse(name: string): Holder | undefined {
 function encode(text: string | undefined): string {
   if (text === undefined) return "unknown";
   return /^\d+$/.test(text) ? text : createHash("sha256").update(text).digest("hex").slice(0, 12);
-}
-
-function isGone(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ESRCH";
-  }
 }
 
 function removeIfThere(path: string): void {

@@ -1,0 +1,15 @@
+/** Finding a session by its number, also where the list that says which it is cannot be read. */
+import { scan } from "../store/scan.js";
+import type { Store } from "../store/store.js";
+import { ALL_SESSIONS, numberKey } from "./keys.js";
+import { decodeSession } from "./records.js";
+
+export async function sessionWithNumber(store: Store, number: number): Promise<string | undefined> {
+  const [listed] = await store.get([numberKey(number)]);
+  if (listed && "value" in listed) return listed.value;
+  for await (const record of scan(store, ALL_SESSIONS)) {
+    const [, id = "", branch] = record.key.split("\t");
+    if (branch === undefined && "value" in record && decodeSession(record.value).number === number) return id;
+  }
+  return undefined;
+}
