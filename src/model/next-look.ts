@@ -31,8 +31,9 @@ export function nextLook(
   for (const { seq } of waysBack(known)) addHeads(seq + 1);
   // What is saved from now on grows old as well.
   let deadline = now + Math.min(ttl ?? Number.POSITIVE_INFINITY, within ?? Number.POSITIVE_INFINITY) - 1;
-  // One that has expired and stays hides from the session's record when others do.
-  if (session.expires !== undefined && now > session.expires) deadline = Math.min(deadline, now + RECONSIDER);
+  // One that expires and stays hides from the session's record when those do that others save.
+  const { expires = Number.POSITIVE_INFINITY } = session;
+  deadline = Math.min(deadline, now > expires ? now + RECONSIDER : expires);
   for (const row of rows) {
     const why = reasons.get(row.seq) ?? [];
     if (why.every((reason) => REVOCABLE.has(reason))) deadline = Math.min(deadline, now + RECONSIDER);
@@ -48,9 +49,18 @@ export function nextLook(
   // A hidden head has its seq already, and may get a row.
   const hidden = known.branches.filter(({ record }) => record.hidden).length;
   const spare = Math.max(0, (isCalendar ? slack : spareSaves(rows, reasons, retention)) - hidden);
-  const { number, nextSeq, expires } = session;
+  const { number, nextSeq } = session;
   const read = known.rows.length;
-  return { number, policy, at: now, rows: read, nextSeq: nextSeq + spare, deadline, expires, lastHeads };
+  return {
+    number,
+    policy,
+    at: now,
+    rows: read,
+    nextSeq: nextSeq + spare,
+    deadline,
+    expires: session.expires,
+    lastHeads,
+  };
 }
 
 /** How many saves, on whatever branch, push no checkpoint out of the last ones that are kept. */

@@ -42,6 +42,24 @@ const action = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant("wait" as const), hours: fc.integer({ min: 1, max: 20 }) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("policy" as const), options }) },
 );
+type Action = typeof action extends fc.Arbitrary<infer T> ? T : never;
+
+const saveOf = (at: number, ttl?: number): Action => ({ kind: "save", at, ttl, label: undefined, as: "automatic" });
+
+/** One that expires and stays, because it is pinned, hides that another process has saved one that expires later. */
+const HIDDEN_EXPIRY: [RetentionOptions, Action[]] = [
+  { keepLast: 0, keepWithin: 2 * HOUR },
+  [
+    saveOf(0, HOUR),
+    { kind: "pin", at: 0, pinned: true },
+    saveOf(1),
+    { kind: "wait", hours: 2 },
+    saveOf(0, 0),
+    saveOf(0),
+    { kind: "wait", hours: 1 },
+    saveOf(3),
+  ],
+];
 
 describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kind) => {
   const data = useData(kind);
@@ -104,7 +122,7 @@ describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kin
           expect(state).toBeDefined();
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 150, examples: [HIDDEN_EXPIRY] },
     );
   }, 120_000);
 });
