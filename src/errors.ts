@@ -35,7 +35,9 @@ export type SavepointErrorCode =
   | "SESSION_DELETED"
   | "SESSION_NOT_FOUND"
   | "STORE_FAILED"
+  | "STORE_NOT_FOUND"
   | "STORE_TOO_NEW"
+  | "STORE_TOO_OLD"
   | "TIMEOUT"
   | "UNANSWERED_TOOL_CALLS";
 

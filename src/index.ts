@@ -106,6 +106,7 @@ export type {
   UnknownPolicy,
   Verdict,
 } from "./run/run.js";
+export type { JournalEntry } from "./run/read-journal.js";
 export type { RecoverOptions, RunOptions } from "./run/run-options.js";
 export { type CheckpointEvent, shouldCheckpoint, type Strategy } from "./run/strategy.js";
 export type { WatchEvent, WatchOptions } from "./run/watch.js";

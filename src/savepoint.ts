@@ -13,6 +13,8 @@ import { ConversationWriter } from "./model/conversation-writer.js";
 import { Conversations } from "./model/conversations.js";
 import { Cursors } from "./model/cursors.js";
 import { type EventName, Events, type Listener, type Listeners } from "./model/events.js";
+import { createListing, type Listing } from "./model/listing.js";
+import { MAIN } from "./model/records.js";
 import { findStore } from "./model/find-store.js";
 import { checkId, createIdSource } from "./model/ids.js";
 import { type AgentMigrations, Migrations } from "./model/migrations.js";
@@ -36,6 +38,7 @@ import type { RunHandle } from "./run/handle.js";
 import type { RunResult } from "./run/result.js";
 import type { RecoverOptions, RunOptions } from "./run/run-options.js";
 import { Runs } from "./run/runs.js";
+import { type JournalEntry, readJournal } from "./run/read-journal.js";
 import { type WatchEvent, type WatchOptions, watchSession } from "./run/watch.js";
 import { forkWithResults } from "./run/what-if.js";
 import { type AnyStoredClass, ClassRegistry } from "./state/registry.js";
@@ -100,7 +103,10 @@ export class Savepoint implements AsyncDisposable {
   readonly autoCheckpoints: AutoCheckpoints;
   /** Backups that are taken by themselves. */
   readonly backups: AutoBackups;
-  /** How the store was left before it was opened: whether a process died with it, and what that interrupted. */
+  /**
+   * How the store was left before it was opened: whether a process died with it, and what that interrupted. Each crash is
+   * told once; to those who open the store `asIs` it is told, and to the next one as well.
+   */
   readonly lastShutdown: LastShutdown;
   /** What is kept of all that is saved, in the store and for every process. */
   readonly retention: RetentionPolicies;
@@ -197,10 +203,12 @@ export class Savepoint implements AsyncDisposable {
     const now = options.now ?? Date.now;
     const policies = new Policies(store, events, now);
     const context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
-    const lastShutdown = await readLastShutdown({ ...context, store: opened }).catch(async (error: unknown) => {
-      if (opened !== target) await opened.close();
-      throw error;
-    });
+    const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.asIs ?? false).catch(
+      async (error: unknown) => {
+        if (opened !== target) await opened.close();
+        throw error;
+      },
+    );
     if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
     // Another thread can open the same store, and knows the same time.
     const shared = typeof target === "string" && store.capabilities.shared && options.now === undefined;
@@ -308,6 +316,15 @@ export class Savepoint implements AsyncDisposable {
   watch(session: string, options: WatchOptions = {}): AsyncGenerator<WatchEvent> {
     const reader = new SessionReader(this.#open(), checkId(session, "session id"));
     return watchSession(reader, options, () => void this.#open());
+  }
+
+  /**
+   * What a session has recorded in the step that it is in: its effects in the order in which they began, with what they
+   * returned, and those of which nobody knows whether they happened. Empty between steps: then the state has it all.
+   */
+  journal(session: string, options: { readonly branch?: string } = {}): Listing<JournalEntry> {
+    const reader = new SessionReader(this.#open(), checkId(session, "session id"));
+    return createListing(() => readJournal(reader, options.branch ?? MAIN));
   }
 
   /**

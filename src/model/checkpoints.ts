@@ -7,6 +7,7 @@ import type { AgentCheckpoints, CreateCheckpointOptions } from "./agent-checkpoi
 import type { AgentCheckpoint, AgentCheckpointInfo, Checkpoint, CheckpointInfo, CheckpointKind } from "./checkpoint.js";
 import { type FoundCheckpoint, findCheckpoint } from "./find-checkpoint.js";
 import type { Context } from "./context.js";
+import { findByName } from "./find-by-name.js";
 import { type CheckpointFilter, walkCheckpoints } from "./list-checkpoints.js";
 import { createListing, type Listing, take } from "./listing.js";
 import { MAIN } from "./records.js";
@@ -80,6 +81,15 @@ export class Checkpoints {
     if (!found) return undefined;
     if (found.agent !== undefined) return this.#host.agents.load(found.agent, found.number, found.row);
     return this.#host.session(found.reader.sessionId, MAIN).load(found.row.id);
+  }
+
+  /**
+   * The checkpoints that a name may mean, without their states: none, one, or several if it is ambiguous. A name is an id,
+   * its last eight characters, `session#seq`, `session@branch` (its newest) or `session` (the newest of `main`). Looking for
+   * the end of an id reads every row of the store, and no states.
+   */
+  async find(name: string): Promise<AnyCheckpointInfo[]> {
+    return findByName(this.#host.open(), checkId(name, "name of a checkpoint"));
   }
 
   /**

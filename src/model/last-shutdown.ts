@@ -9,12 +9,13 @@ import { SessionReader } from "./session-reader.js";
 
 const CLEAN: LastShutdown = { clean: true, processes: [], interrupted: [] };
 
-export async function readLastShutdown(context: Context): Promise<LastShutdown> {
+/** @param tellAgain leave it for the next one as well */
+export async function readLastShutdown(context: Context, tellAgain: boolean): Promise<LastShutdown> {
   if (!context.store.capabilities.durable) return CLEAN;
   const { processes, notes } = await findCrashed(context.store);
   if (processes.length === 0) return CLEAN;
   const interrupted = await findInterrupted(context);
-  await context.store.commit({ deletes: notes });
+  if (!tellAgain) await context.store.commit({ deletes: notes });
   return { clean: false, processes, interrupted };
 }
 

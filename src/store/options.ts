@@ -18,6 +18,12 @@ export interface DiskOptions {
    */
   readonly busyTimeout?: Duration;
   /**
+   * Open only a store that is there, in the format of this version: nothing is made, and nothing is brought up to date.
+   * `STORE_NOT_FOUND` or `STORE_TOO_OLD` otherwise. For those who look at what others have saved.
+   * @default false
+   */
+  readonly asIs?: boolean;
+  /**
    * The clock, in milliseconds.
    * @default Date.now
    */

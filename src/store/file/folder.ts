@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { readHeader } from "./data-file.js";
 import { RECORDS } from "./names.js";
+import { storeNotFound } from "../as-is.js";
 import { TEMPORARY } from "../replace-file.js";
 
 const EXTENSION = ".jsonl";
@@ -74,9 +75,14 @@ export class Folder {
     return parts.flatMap((part) => readdirSync(join(this.blobs, part)));
   }
 
-  /** Makes what is missing of a store. Refuses a folder in which there is something else, and does not touch it. */
-  prepare(url: string): void {
+  /**
+   * Makes what is missing of a store. Refuses a folder in which there is something else, and does not touch it.
+   *
+   * @param asIs refuse to make one
+   */
+  prepare(url: string, asIs = false): void {
     const stat = statSync(this.path, { throwIfNoEntry: false });
+    if (asIs && !(stat?.isDirectory() && statSync(this.tapes, { throwIfNoEntry: false }))) throw storeNotFound(url);
     if (stat && !stat.isDirectory()) throw notAStore(url, "it is a file, and not a folder");
     if (stat && !this.#isStore()) throw notAStore(url, "there is something else in the folder");
     for (const folder of [this.tapes, this.blobs, this.lock]) mkdirSync(folder, { recursive: true });

@@ -45,7 +45,7 @@ export async function openFileStore(path: string, options: DiskOptions = {}): Pr
   const url = `file:${path}`;
   try {
     const folder = new Folder(resolve(path));
-    folder.prepare(url);
+    folder.prepare(url, options.asIs);
     const access = new Access(new Contents(folder, url), new FolderLock(folder.lock, url, busyTimeoutOf(options)));
     await access.exclusive(async () => {});
     return new FileStore(access, options);

@@ -6,6 +6,7 @@
  * version, or a file that is no store, is refused before anything is written to it.
  */
 import { SavepointError } from "../../errors.js";
+import { storeNotFound, storeTooOld } from "../as-is.js";
 import type { SqliteDatabase } from "./driver.js";
 import { isNotADatabase } from "./failure.js";
 
@@ -56,10 +57,12 @@ const SCHEMA_VERSION = MIGRATIONS.length;
  * Makes sure that the tables are there and current.
  *
  * @param foreign may the database have other tables? Only where the caller gave the handle
+ * @param asIs refuse to make or change them
  */
-export function migrate(database: SqliteDatabase, url: string, foreign: boolean): void {
+export function migrate(database: SqliteDatabase, url: string, foreign: boolean, asIs = false): void {
   const version = readVersion(database, url, foreign);
   if (version === SCHEMA_VERSION) return;
+  if (asIs) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, SCHEMA_VERSION);
   // Must come before the first table: it lets compaction return space without rewriting the whole file.
   if (version === 0 && !foreign) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
   database.exec("BEGIN IMMEDIATE");

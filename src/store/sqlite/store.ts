@@ -10,6 +10,7 @@ import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
 import { isChecksum } from "../checksum.js";
+import { storeNotFound } from "../as-is.js";
 import { storeClosed } from "../closed.js";
 import { GroupCommit } from "../group-commit.js";
 import type {
@@ -53,9 +54,10 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   const path = typeof target === "string" && target !== ":memory:" ? resolve(target) : undefined;
   const url = given ? "sqlite: (your handle)" : `sqlite:${target}`;
   try {
+    const size = (path === undefined ? undefined : statSync(path, { throwIfNoEntry: false })?.size) ?? 0;
+    if (path !== undefined && options.asIs && size === 0) throw storeNotFound(url);
     if (path !== undefined) mkdirSync(dirname(path), { recursive: true });
     // SQLite takes it for a new one.
-    const size = (path === undefined ? undefined : statSync(path, { throwIfNoEntry: false })?.size) ?? 0;
     if (size > 0 && size < SMALLEST) throw notADatabase(url);
     const database = typeof target === "string" ? await openDatabase(path ?? target) : target;
     try {
@@ -112,7 +114,7 @@ async function prepareDatabase(
   const timeout = busyTimeoutOf(options);
   // Opening may have to wait for another process that opens and migrates at the same moment.
   database.exec(`PRAGMA busy_timeout = ${timeout}`);
-  migrate(database, url, given);
+  migrate(database, url, given, options.asIs && url !== "sqlite::memory:");
   // Only now that it is known to be a store: this writes to the file. SQLite does not wait for locks here, so we do.
   const deadline = Date.now() + timeout;
   for (let changed = false; !changed;) {
