@@ -32,7 +32,7 @@ export {
   Checkpoints,
   type RestoreReport,
 } from "./model/checkpoints.js";
-export type { CollectReport } from "./model/collect.js";
+export type { CollectOptions, CollectReport } from "./model/collect.js";
 export type {
   Conversation,
   ConversationEntry,
@@ -75,7 +75,14 @@ export { Bundle } from "./model/bundle/export.js";
 export type { BundleHole, BundleProgress, BundleSummary, ExportOptions, ExportTarget } from "./model/bundle/export.js";
 export type { BundleKind } from "./model/bundle/format.js";
 export type { BundleSource, ImportOptions, ImportResult } from "./model/bundle/import.js";
-export type { KeptCheckpoint, PrunedCheckpoint, PruneOptions, PruneResult, PruneTarget } from "./model/prune.js";
+export type {
+  KeptCheckpoint,
+  PrunedCheckpoint,
+  PruneOptions,
+  PruneProgress,
+  PruneResult,
+  PruneTarget,
+} from "./model/prune.js";
 export type { AutoPolicy } from "./model/records.js";
 export type { KeepReason, RetentionOptions } from "./model/retention.js";
 export { RetentionPolicies, type RetentionPolicy } from "./model/retention-policies.js";

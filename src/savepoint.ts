@@ -7,7 +7,7 @@ import { Checkpoints } from "./model/checkpoints.js";
 import { type Bundle, exportBundle, type ExportOptions, type ExportTarget } from "./model/bundle/export.js";
 import { AutoBackups, backup, type BackupOptions, type BackupResult } from "./model/bundle/backup.js";
 import { type BundleSource, importBundle, type ImportOptions, type ImportResult } from "./model/bundle/import.js";
-import { collectGarbage, type CollectReport } from "./model/collect.js";
+import { collectGarbage, type CollectOptions, type CollectReport } from "./model/collect.js";
 import type { Context } from "./model/context.js";
 import { ConversationWriter } from "./model/conversation-writer.js";
 import { Conversations } from "./model/conversations.js";
@@ -412,9 +412,9 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /** Frees what no checkpoint reaches any more, packs the rest and gives the space back. Safe while others save. */
-  async compact(): Promise<CollectReport> {
+  async compact(options: CollectOptions = {}): Promise<CollectReport> {
     const context = this.#open();
-    const report = await collectGarbage(context, { repack: true });
+    const report = await collectGarbage(context, { ...options, repack: true });
     await context.store.compact();
     return report;
   }

@@ -34,8 +34,16 @@ export interface CollectReport {
 /** A blob must be unused for this long before it is freed: a save may be about to point at it. */
 const BLOB_AGE = 3_600_000;
 
-/** @param repack also rewrite what is packed together with live items */
-export async function collectGarbage(context: Context, options: { readonly repack: boolean }): Promise<CollectReport> {
+export interface CollectOptions {
+  /** Told as it goes on. What it throws ends it, between two sessions. */
+  readonly onProgress?: (progress: { readonly sessions: number }) => void;
+}
+
+/** @param options.repack also rewrite what is packed together with live items */
+export async function collectGarbage(
+  context: Context,
+  options: CollectOptions & { readonly repack: boolean },
+): Promise<CollectReport> {
   const { store } = context;
   const unusedSince = (await store.now()) - BLOB_AGE;
   await releaseOldImports(context);
@@ -43,12 +51,14 @@ export async function collectGarbage(context: Context, options: { readonly repac
   const freed = { items: 0, bytes: 0 };
   const blobs = new Set<string>();
   let complete = true;
+  let done = 0;
   for await (const { reader, number } of allSessions(context)) {
     const result = reader && (await collectSession(reader, number, blobs, options.repack));
     if (result) {
       freed.items += result.items;
       freed.bytes += result.bytes;
     } else complete = false;
+    options.onProgress?.({ sessions: ++done });
   }
   for (const agent of await agentsWithConversations(context)) {
     const result = await collectAgent(context, agent, blobs, options.repack);

@@ -16,6 +16,14 @@ export interface PruneOptions extends RetentionOptions {
    * @default false
    */
   readonly dryRun?: boolean;
+  /** Told as it goes on. What it throws ends it, between two sessions. */
+  readonly onProgress?: (progress: PruneProgress) => void;
+}
+
+export interface PruneProgress {
+  /** How many sessions are done; checkpoints of whole agents count as one each. */
+  readonly sessions: number;
+  readonly removed: number;
 }
 
 /** Whose checkpoints are pruned: those of one session; of one agent and its sessions; all of the store, if nothing is said. */
@@ -59,13 +67,16 @@ export async function prune(
   options: PruneOptions,
   reset: (sessionId: string) => void,
 ): Promise<PruneResult> {
-  const { dryRun = false, ...kept } = options;
+  const { dryRun = false, onProgress, ...kept } = options;
   const retention = takeRetention(kept);
   const results: PruneResult[] = [];
+  let removed = 0;
   for await (const sessionId of sessionIds(context, target)) {
     const result = await pruneSession(new SessionReader(context, sessionId), retention, whyKept, dryRun);
     if (result.removed > 0 && !dryRun) reset(sessionId);
     results.push(result);
+    removed += result.removed;
+    onProgress?.({ sessions: results.length, removed });
   }
   return addUp(results, dryRun);
 }

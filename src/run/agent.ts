@@ -116,6 +116,14 @@ export function defineAgent<Input, State, Result>(
   return Object.freeze({ name, definition: taken as unknown as TakenDefinition });
 }
 
+/** The same agent with other limits; those that are not named stay. */
+export function withLimits(agent: Agent, limits: Limits | undefined): Agent {
+  if (!limits) return agent;
+  const { name, definition } = agent;
+  const taken = { ...definition.limits, ...takeLimits(name, limits) };
+  return { ...agent, definition: { ...definition, limits: taken } };
+}
+
 function takeLimits(name: string, limits: Limits): TakenDefinition["limits"] {
   const { time, ...counts } = limits;
   for (const [key, value] of Object.entries(counts)) {

@@ -2,7 +2,7 @@
 import { SavepointError } from "../errors.js";
 import type { RunEvent } from "../model/run-events.js";
 import { describeBranch } from "../model/session-errors.js";
-import type { Agent } from "./agent.js";
+import type { Agent, Limits } from "./agent.js";
 
 /** How a session is run. */
 export interface RunOptions<Input = unknown> {
@@ -30,6 +30,8 @@ export interface RunOptions<Input = unknown> {
    * @default false
    */
   readonly wait?: boolean;
+  /** What the session may use, instead of what its agent says; while this process runs it. */
+  readonly limits?: Limits;
   /** Told what happens in the run, from its beginning. */
   readonly onEvent?: (event: RunEvent) => void;
 }

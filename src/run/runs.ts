@@ -12,7 +12,7 @@ import { SessionReader } from "../model/session-reader.js";
 import { cloneValue } from "../state/clone.js";
 import { shadowToValue } from "../state/value.js";
 import { scan } from "../store/scan.js";
-import type { Agent } from "./agent.js";
+import { type Agent, withLimits } from "./agent.js";
 import { leaveInput, recordAnswer, requestCancel } from "./answers.js";
 import { begin, inputMismatch, type Request, takeInput } from "./begin.js";
 import { decodeDue, releaseBranch } from "./claim.js";
@@ -72,8 +72,9 @@ export class Runs {
     this.#leases = new Leases(context, lease, url);
   }
 
-  async run(agent: Agent, options: RunOptions): Promise<RunResult> {
+  async run(given: Agent, options: RunOptions): Promise<RunResult> {
     const wanted = toWanted(options);
+    const agent = withLimits(checkAgent(given), wanted.limits);
     const unlisten = this.#listen(wanted);
     try {
       return await this.#finish(agent, wanted, await this.#start(agent, wanted));
@@ -82,8 +83,9 @@ export class Runs {
     }
   }
 
-  async start(agent: Agent, options: RunOptions): Promise<RunHandle> {
+  async start(given: Agent, options: RunOptions): Promise<RunHandle> {
     const wanted = toWanted(options);
+    const agent = withLimits(checkAgent(given), wanted.limits);
     const unlisten = this.#listen(wanted);
     try {
       const started = await this.#start(agent, wanted);

@@ -1,0 +1,38 @@
+/** Checks what was typed, as commander reads it: a wrong value is named together with what it was given for. */
+import { InvalidArgumentError } from "commander";
+
+export function toCount(text: string): number {
+  const number = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(number)) throw new InvalidArgumentError("Give a whole number.");
+  return number;
+}
+
+export function toShare(text: string): number {
+  const number = Number(text);
+  if (!(number > 0 && number <= 1)) throw new InvalidArgumentError("Give a share: more than 0, up to 1.");
+  return number;
+}
+
+/** A date, or how long ago: "2026-01-31", "3d". */
+export function toTime(text: string): number {
+  const ago = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text);
+  const time = ago ? Date.now() - Number(ago[1]) * UNITS[ago[2] as keyof typeof UNITS] : Date.parse(text);
+  if (Number.isNaN(time)) throw new InvalidArgumentError('Give a date such as "2026-01-31", or an age such as "3d".');
+  return time;
+}
+
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+/** Any JSON. */
+export function toJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw new InvalidArgumentError(`That is no JSON: ${(error as Error).message}.`);
+  }
+}
+
+/** For an option that may be given several times. */
+export function collect(text: string, before: readonly string[] = []): string[] {
+  return [...before, text];
+}

@@ -1,0 +1,87 @@
+/** What a verb works with: the store, what it prints, whom it asks, and whether it should end. */
+import type { OpenOptions, Savepoint } from "../index.js";
+import { usage } from "./failure.js";
+import type { Interruption } from "./interruption.js";
+import type { Output } from "./output.js";
+import { type Progress, type ProgressOptions, showProgress, silentProgress } from "./progress.js";
+import { clean } from "./text.js";
+
+/** Options that every verb takes. */
+export interface CommonOptions {
+  readonly store?: string;
+  readonly json?: boolean;
+  readonly jsonl?: boolean;
+  readonly color?: boolean;
+  readonly quiet?: boolean;
+  readonly yes?: boolean;
+}
+
+export class Cli {
+  readonly output: Output;
+  readonly #common: CommonOptions;
+  readonly #interruption: Interruption;
+  #open: Savepoint | undefined;
+
+  constructor(common: CommonOptions, output: Output, interruption: Interruption) {
+    this.#common = common;
+    this.output = output;
+    this.#interruption = interruption;
+  }
+
+  /** Aborted by Ctrl-C. */
+  get signal(): AbortSignal {
+    return this.#interruption.signal;
+  }
+
+  /** The store that was named, if one was. */
+  get storeUrl(): string | undefined {
+    return this.#common.store;
+  }
+
+  /** Opens the store as it is; it is closed when the verb is done. The library is loaded only now. */
+  async open(options: OpenOptions = { asIs: true }): Promise<Savepoint> {
+    const { Savepoint } = await import("../index.js");
+    const on = {
+      // What is damaged is said with the data, as far as that could be read.
+      damage: ({ reason }: { reason: string }) => this.output.warn(`damage: ${clean(reason)}`),
+      backgroundFailure: ({ message, error }: { message: string; error: unknown }) =>
+        this.output.warn(`${clean(message)}: ${clean((error as Error).message)}`),
+    };
+    const opened = await Savepoint.open(this.#common.store, { on, ...options });
+    this.#open = opened;
+    return opened;
+  }
+
+  async close(): Promise<void> {
+    await this.#open?.close();
+  }
+
+  /** Ends the verb if it was interrupted. */
+  checkInterrupted(): void {
+    this.#interruption.check();
+  }
+
+  /** Ends the verb as Ctrl-C does: somebody has pressed it where they were asked. */
+  interrupt(): never {
+    return this.#interruption.interrupt();
+  }
+
+  /** A bar for long work, where somebody watches. */
+  async progress(options: Omit<ProgressOptions, "check">): Promise<Progress> {
+    const check = (): void => this.checkInterrupted();
+    const watched = process.stderr.isTTY && !this.#common.quiet;
+    return watched ? showProgress({ ...options, check }) : silentProgress(check);
+  }
+
+  /** Asks before something that cannot be undone. Where nobody can be asked, `--yes` must have been given. */
+  async confirm(question: string): Promise<boolean> {
+    if (this.#common.yes) return true;
+    if (!this.output.interactive) {
+      throw usage(`${question} Nobody can be asked here: say --yes if that is what you want.`);
+    }
+    const { confirm, isCancel } = await import("@clack/prompts");
+    const answer = await confirm({ message: question, initialValue: false, output: process.stderr });
+    if (isCancel(answer)) this.interrupt();
+    return answer === true;
+  }
+}

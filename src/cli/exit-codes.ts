@@ -1,0 +1,42 @@
+/** What the process ends with. docs/cli.md lists them; programs rely on them. */
+import type { SavepointErrorCode } from "../index.js";
+
+export const EXIT = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  /** Some of it was done, and some was not. */
+  partly: 3,
+  /** What was named is not there, or could be several things. */
+  notFound: 4,
+  noStore: 10,
+  locked: 11,
+  needsMigration: 12,
+  damage: 20,
+  interrupted: 130,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+const BY_CODE: Partial<Record<SavepointErrorCode, ExitCode>> = {
+  AGENT_NOT_FOUND: EXIT.notFound,
+  ALREADY_RUNNING: EXIT.locked,
+  BRANCH_NOT_FOUND: EXIT.notFound,
+  BUSY: EXIT.locked,
+  CHECKPOINT_NOT_FOUND: EXIT.notFound,
+  CONVERSATION_NOT_FOUND: EXIT.notFound,
+  DAMAGED: EXIT.damage,
+  INVALID_ARGUMENT: EXIT.usage,
+  INVALID_ID: EXIT.usage,
+  INVALID_URL: EXIT.usage,
+  NOT_A_STORE: EXIT.noStore,
+  SESSION_DELETED: EXIT.notFound,
+  SESSION_NOT_FOUND: EXIT.notFound,
+  STORE_NOT_FOUND: EXIT.noStore,
+  STORE_TOO_NEW: EXIT.needsMigration,
+  STORE_TOO_OLD: EXIT.needsMigration,
+};
+
+export function exitCodeOf(code: SavepointErrorCode): ExitCode {
+  return BY_CODE[code] ?? EXIT.failed;
+}

@@ -1,0 +1,129 @@
+/** Data goes to stdout, in the form that was asked for; everything else goes to stderr. */
+import { once } from "node:events";
+import type { WriteStream } from "node:tty";
+import pc from "picocolors";
+import { toPlain } from "./plain.js";
+import { type Column, Table } from "./table.js";
+
+export type Format = "text" | "json" | "jsonl";
+export type Colors = ReturnType<typeof pc.createColors>;
+
+/** How a list is shown to people. */
+export interface ListView<T> {
+  readonly columns: readonly Column[];
+  row(entry: T): readonly string[];
+  /** Said on stderr where there is nothing. */
+  readonly empty: string;
+}
+
+/** Rows that are looked at before the first is printed, so that the columns fit them. */
+const FIRST_ROWS = 50;
+
+export class Output {
+  readonly format: Format;
+  readonly colors: Colors;
+  /** For what is said beside the data. */
+  readonly noteColors: Colors;
+  /** Is somebody there who can be asked, and who watches? */
+  readonly interactive: boolean;
+  readonly #quiet: boolean;
+  #closed = false;
+
+  constructor(options: { format: Format; color: boolean | undefined; quiet: boolean }) {
+    this.format = options.format;
+    this.#quiet = options.quiet;
+    this.colors = pc.createColors(isColorful(process.stdout, options.color));
+    this.noteColors = pc.createColors(isColorful(process.stderr, options.color));
+    this.interactive = Boolean(process.stdin.isTTY && process.stderr.isTTY);
+    // Whoever reads, such as `head`, has seen enough: that is no failure.
+    process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") throw error;
+      this.#closed = true;
+    });
+  }
+
+  /** Has whoever reads stopped reading? */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  get columns(): number {
+    return process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY;
+  }
+
+  async line(text: string): Promise<void> {
+    await this.raw(`${text}\n`);
+  }
+
+  async raw(data: string | Uint8Array): Promise<void> {
+    if (this.#closed) return;
+    if (!process.stdout.write(data)) await Promise.race([once(process.stdout, "drain"), once(process.stdout, "close")]);
+  }
+
+  /** Says something beside the data. */
+  note(text: string): void {
+    if (!this.#quiet) process.stderr.write(`${text}\n`);
+  }
+
+  /** Says something that must not be missed. */
+  warn(text: string): void {
+    process.stderr.write(`${text}\n`);
+  }
+
+  /** One result: as JSON, or in words. */
+  async result(record: unknown, words: () => string): Promise<void> {
+    if (this.format === "text") {
+      const text = words();
+      if (text !== "") await this.line(text);
+    } else await this.line(this.#json(record));
+  }
+
+  /** Many of a kind, printed as they come. */
+  async list<T>(entries: AsyncIterable<T> | Iterable<T>, view: ListView<T>): Promise<void> {
+    if (this.format !== "text") return this.stream(entries);
+    const table = new Table(view.columns, this.columns);
+    let first: (readonly string[])[] | undefined = [];
+    const begin = async (rows: readonly (readonly string[])[]): Promise<void> => {
+      if (rows.length === 0) return this.note(view.empty);
+      await this.line(this.colors.dim(table.begin(rows)));
+      for (const row of rows) await this.line(table.row(row));
+    };
+    for await (const entry of entries) {
+      if (this.#closed) return;
+      const row = view.row(entry);
+      if (!first) await this.line(table.row(row));
+      else if (first.push(row) === FIRST_ROWS) {
+        await begin(first);
+        first = undefined;
+      }
+    }
+    if (first) await begin(first);
+  }
+
+  /** Many records: one JSON array, or one line each. */
+  async stream(records: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
+    if (this.format === "jsonl") {
+      for await (const record of records) {
+        if (this.#closed) return;
+        await this.line(JSON.stringify(toPlain(record)));
+      }
+      return;
+    }
+    let count = 0;
+    for await (const record of records) {
+      if (this.#closed) return;
+      await this.raw(`${count++ === 0 ? "[\n" : ",\n"}  ${JSON.stringify(toPlain(record))}`);
+    }
+    await this.line(count === 0 ? "[]" : "\n]");
+  }
+
+  #json(record: unknown): string {
+    return JSON.stringify(toPlain(record), undefined, this.format === "json" ? 2 : undefined);
+  }
+}
+
+/** Colour only on a terminal, unless somebody wants it, and never if somebody does not. */
+function isColorful(stream: NodeJS.WriteStream & Partial<WriteStream>, wanted: boolean | undefined): boolean {
+  if (wanted !== undefined) return wanted;
+  return Boolean(stream.isTTY) && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb";
+}

@@ -1,0 +1,121 @@
+import type { Question, SessionInfo } from "../../index.js";
+import type { Cli } from "../cli.js";
+import { usage } from "../failure.js";
+import { quote, requireSession } from "../names.js";
+import { toPlain } from "../plain.js";
+import { clean, moment } from "../text.js";
+import { toJson } from "../arguments.js";
+import { defineVerb } from "../verb.js";
+
+interface Options {
+  readonly value?: unknown;
+  readonly text?: string;
+  readonly happened?: boolean;
+  readonly result?: unknown;
+  readonly question?: string;
+  readonly branch?: string;
+}
+
+export const answer = defineVerb<Options>({
+  name: "answer",
+  group: "Run",
+  summary: "answer what a session waits to be told; whoever runs it next goes on",
+  examples: [
+    ["savepoint answer order-88", "shows what it asks, and asks you"],
+    ["savepoint answer order-88 --text yes", "without being asked"],
+    ["savepoint answer order-88 --happened --result '\"receipt 7\"'", "of an interrupted tool: it did happen"],
+    ["savepoint answer order-88 --no-happened", "it did not: it is done again"],
+  ],
+  declare(command) {
+    command
+      .argument("<session>")
+      .option("--value <json>", "the answer, as JSON", toJson)
+      .option("--text <text>", "the answer, as a text")
+      .option("--happened", "an interrupted tool did happen")
+      .option("--no-happened", "an interrupted tool did not happen")
+      .option("--result <json>", "what the tool returned, where it happened", toJson)
+      .option("--question <id>", "which question, where it asks several")
+      .option("-b, --branch <name>", "another branch than main");
+    // Without either, nothing is said about it.
+    command.setOptionValue("happened", undefined);
+  },
+  async run(cli, [id = ""], options) {
+    const sp = await cli.open();
+    await requireSession(sp, id);
+    const info = (await sp.sessions.load(id)) as SessionInfo;
+    const { branch, question: wanted } = options;
+    const question = info.questions.find((each) => wanted === undefined || each.id === wanted);
+    const given = valueOf(options);
+    if (!given && !question) {
+      if (info.questions.length > 0)
+        throw usage(`Session ${quote(id)} asks nothing that is called ${quote(wanted ?? "")}.`);
+      throw usage(`Session ${quote(id)} asks nothing: it is ${info.status}.`);
+    }
+    const value = given ? given.value : await ask(cli, question as Question);
+    const where = { ...(wanted !== undefined && { question: wanted }), ...(branch !== undefined && { branch }) };
+    await sp.answer(id, value, where);
+    await cli.output.result(
+      { session: id, question: question?.id, value },
+      () => `Answered. Whoever runs ${clean(id)} next goes on.`,
+    );
+    cli.output.note("Go on with: savepoint recover --agents ./agents.mjs");
+  },
+});
+
+function valueOf({ value, text, happened, result }: Options): { value: unknown } | undefined {
+  const given = [value, text, happened].filter((each) => each !== undefined);
+  if (given.length > 1) throw usage("Give one answer: --value, --text, --happened or --no-happened.");
+  if (result !== undefined && happened !== true)
+    throw usage("--result says what a tool returned: it needs --happened.");
+  if (happened !== undefined) return { value: { happened, ...(result !== undefined && { result }) } };
+  if (text !== undefined) return { value: text };
+  return value === undefined ? undefined : { value };
+}
+
+/** Asks whoever sits there. */
+async function ask(cli: Cli, question: Question): Promise<unknown> {
+  if (!cli.output.interactive) {
+    throw usage(
+      `It asks: ${clean(question.text)} Nobody can be asked here: answer with --value, --text or --happened.`,
+    );
+  }
+  const { isCancel, select, text } = await import("@clack/prompts");
+  const output = process.stderr;
+  const stop = <T>(said: T): Exclude<T, symbol> => {
+    if (isCancel(said)) cli.interrupt();
+    return said as Exclude<T, symbol>;
+  };
+  if (question.kind === "unknown") {
+    const { call, startedAt } = question;
+    if (call)
+      cli.output.note(
+        `${clean(call.name)}(${clean(JSON.stringify(toPlain(call.arguments)))})${startedAt === undefined ? "" : `, begun ${moment(startedAt)}`}`,
+      );
+    const happened = stop(
+      await select({
+        message: clean(question.text),
+        output,
+        options: [
+          { value: false, label: "It did not happen: do it again" },
+          { value: true, label: "It did happen" },
+        ],
+      }),
+    );
+    if (!happened) return { happened };
+    const result = stop(
+      await text({ message: "What did it return? JSON, or a text; empty for nothing.", output, defaultValue: "" }),
+    );
+    return result === "" ? { happened } : { happened, result: jsonOrText(result) };
+  }
+  if (question.data !== undefined) cli.output.note(clean(JSON.stringify(toPlain(question.data))));
+  return jsonOrText(stop(await text({ message: clean(question.text), output, defaultValue: "" })));
+}
+
+/** What people type is mostly a text; a number, true, or something in brackets is what it looks like. */
+function jsonOrText(typed: string): unknown {
+  try {
+    return JSON.parse(typed) as unknown;
+  } catch {
+    return typed;
+  }
+}

@@ -1,0 +1,60 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { toCount } from "../arguments.js";
+import { EXIT } from "../exit-codes.js";
+import { clean } from "../text.js";
+import { defineVerb } from "../verb.js";
+
+interface Options {
+  readonly kills?: number;
+  readonly seed?: number;
+}
+
+const DEMO = new URL("../../../examples/demo/demo.mjs", import.meta.url);
+
+export const demo = defineVerb<Options>({
+  name: "demo",
+  group: "Set up",
+  summary: "kill an agent a dozen times, and see that nothing is lost or done twice",
+  examples: [
+    ["savepoint demo", "in a folder of its own, which stays"],
+    ["savepoint demo --kills 3 --seed 42", "a short one, with the same moments each time"],
+  ],
+  declare(command) {
+    command
+      .option("--kills <count>", "how often it is killed", toCount, 12)
+      .option("--seed <number>", "decides when", toCount);
+  },
+  async run(cli, _, { kills = 12, seed }) {
+    const folder = await newFolder();
+    const wanted = ["--kills", String(kills), ...(seed === undefined ? [] : ["--seed", String(seed)])];
+    const { output } = cli;
+    // Data goes to stdout: for programs that is the result, and for people it is what happens.
+    const stdout = output.format === "text" ? "inherit" : 2;
+    const child = spawn(process.execPath, [fileURLToPath(DEMO), "--folder", folder, ...wanted], {
+      stdio: ["ignore", stdout, "inherit"],
+    });
+    const [code] = (await once(child, "close")) as [number | null];
+    const store = `sqlite:${relative(process.cwd(), join(folder, "demo.db"))}`;
+    const ok = code === 0;
+    await output.result({ ok, folder, store, session: "orders" }, () => "");
+    output.note(`\nWhat it has left: npx savepoint log orders --graph --store ${clean(store)}`);
+    return ok ? EXIT.ok : EXIT.failed;
+  },
+});
+
+/** A folder that was not there before, in this one. */
+async function newFolder(): Promise<string> {
+  for (let n = 1; ; n++) {
+    const folder = resolve(n === 1 ? "savepoint-demo" : `savepoint-demo-${n}`);
+    try {
+      await mkdir(folder);
+      return folder;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+  }
+}

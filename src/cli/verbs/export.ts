@@ -1,0 +1,69 @@
+import type { ExportTarget } from "../../index.js";
+import { EXIT } from "../exit-codes.js";
+import { usage } from "../failure.js";
+import { findNamed } from "../names.js";
+import { bytes, clean, count } from "../text.js";
+import { defineVerb } from "../verb.js";
+
+interface Options {
+  readonly session?: string;
+  readonly agent?: string;
+  readonly out?: string;
+}
+
+export const exportVerb = defineVerb<Options>({
+  name: "export",
+  group: "Keep safe",
+  summary: "write a checkpoint, a session, an agent or everything as one portable file",
+  examples: [
+    ["savepoint export --session order-88 -o order-88.savepoint", "a session with all its branches"],
+    ["savepoint export order-88#14 -o step-14.savepoint", "one checkpoint"],
+    ["savepoint export | ssh other savepoint import -", "everything, to another machine"],
+  ],
+  declare(command) {
+    command
+      .argument("[checkpoint]", "one checkpoint; everything, if nothing is said")
+      .option("--session <id>", "a session with all its branches")
+      .option("-a, --agent <id>", "an agent with its conversations and sessions")
+      .option("-o, --out <file>", "where to; stdout, if it is not said");
+  },
+  async run(cli, [checkpoint], { session, agent, out }) {
+    const named = [checkpoint, session, agent].filter((each) => each !== undefined);
+    if (named.length > 1) throw usage("Export one of: a checkpoint, --session, --agent; or everything.");
+    if (out === undefined && process.stdout.isTTY) throw usage("That is not for a terminal: say -o file, or pipe it.");
+    const sp = await cli.open();
+    const target: ExportTarget =
+      checkpoint !== undefined
+        ? { checkpoint: (await findNamed(sp, checkpoint)).info.id }
+        : session !== undefined
+          ? { session }
+          : agent !== undefined
+            ? { agent }
+            : {};
+    const total =
+      checkpoint === undefined && session === undefined
+        ? (await sp.stats(agent === undefined ? {} : { agent })).checkpoints
+        : undefined;
+    const bar = await cli.progress({ doing: "Exporting", unit: "checkpoints", total });
+    try {
+      const bundle = sp.export(target, { onProgress: (progress) => bar.update(progress.checkpoints) });
+      if (out === undefined) {
+        for await (const chunk of bundle) {
+          cli.checkInterrupted();
+          await cli.output.raw(chunk);
+        }
+        return;
+      }
+      const done = await bundle.save(out);
+      bar.stop();
+      await cli.output.result(
+        { path: out, ...done },
+        () => `${clean(out)}  ${count(done.checkpoints, "checkpoint")}, ${bytes(done.bytes)}`,
+      );
+      for (const hole of done.holes) cli.output.warn(`not in it: ${clean(hole.place)}: ${clean(hole.reason)}`);
+      return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
+    } finally {
+      bar.stop();
+    }
+  },
+});

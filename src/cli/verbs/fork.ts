@@ -1,0 +1,48 @@
+import { findOfSession } from "../names.js";
+import { readJson } from "../read-json.js";
+import { clean } from "../text.js";
+import { defineVerb } from "../verb.js";
+
+interface Options {
+  readonly state?: string;
+  readonly results?: string;
+  readonly label?: string;
+}
+
+export const fork = defineVerb<Options>({
+  name: "fork",
+  group: "Travel in time",
+  summary: "open a branch at a checkpoint, to try it differently",
+  examples: [
+    ["savepoint fork order-88#14 what-if", "a branch that goes on from there"],
+    ["savepoint fork order-88#14 what-if --state edited.json", "with another state"],
+    ["savepoint fork order-88#14 --results results.json", "as if tools had answered something else"],
+  ],
+  declare(command) {
+    command
+      .argument("<checkpoint>", "where it starts")
+      .argument("[branch]", "its name; one is made up, if it is not said")
+      .option("--state <file>", "a JSON file with the state to start with; - for stdin")
+      .option("--results <file>", "a JSON file with results of tools, by the ids of their calls; - for stdin")
+      .option("--label <text>", "a label for the first checkpoint of the branch; needs --state");
+  },
+  async run(cli, [name = "", branch], { state, results, label }) {
+    const sp = await cli.open();
+    const { info } = await findOfSession(sp, name);
+    const given = {
+      ...(state !== undefined && { state: await readJson(state) }),
+      ...(results !== undefined && { results: (await readJson(results)) as Record<string, unknown> }),
+    };
+    const made = await sp.session(info.sessionId).fork(info.id, {
+      ...(branch !== undefined && { branch }),
+      ...(label !== undefined && { label }),
+      ...given,
+    });
+    const head = await made.head();
+    await cli.output.result(
+      { session: info.sessionId, branch: made.branch, from: info.id, head },
+      () => `Branch ${clean(made.branch)} starts at ${clean(info.sessionId)}#${head?.seq ?? info.seq}.`,
+    );
+    cli.output.note(`Look at it with: savepoint log ${clean(info.sessionId)} --graph`);
+  },
+});

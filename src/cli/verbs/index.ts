@@ -1,0 +1,69 @@
+/** All verbs, in the order in which help lists them. A new one is a file here and a line below. */
+import type { Verb } from "../verb.js";
+import { agents } from "./agents.js";
+import { answer } from "./answer.js";
+import { backup } from "./backup.js";
+import { cancel } from "./cancel.js";
+import { compact } from "./compact.js";
+import { conversations } from "./conversations.js";
+import { deleteVerb } from "./delete.js";
+import { demo } from "./demo.js";
+import { diff } from "./diff.js";
+import { doctor } from "./doctor.js";
+import { exportVerb } from "./export.js";
+import { fork } from "./fork.js";
+import { importVerb } from "./import.js";
+import { init } from "./init.js";
+import { journal } from "./journal.js";
+import { label } from "./label.js";
+import { log } from "./log.js";
+import { mcp } from "./mcp.js";
+import { migrate } from "./migrate.js";
+import { pin } from "./pin.js";
+import { prune } from "./prune.js";
+import { recover } from "./recover.js";
+import { repair } from "./repair.js";
+import { restore } from "./restore.js";
+import { rewind } from "./rewind.js";
+import { run } from "./run.js";
+import { search } from "./search.js";
+import { sessions } from "./sessions.js";
+import { show } from "./show.js";
+import { stats } from "./stats.js";
+import { verify } from "./verify.js";
+import { watch } from "./watch.js";
+
+export const VERBS: readonly Verb[] = [
+  sessions,
+  log,
+  show,
+  diff,
+  search,
+  agents,
+  conversations,
+  journal,
+  watch,
+  stats,
+  fork,
+  rewind,
+  restore,
+  label,
+  pin,
+  deleteVerb,
+  run,
+  recover,
+  answer,
+  cancel,
+  backup,
+  verify,
+  repair,
+  prune,
+  compact,
+  exportVerb,
+  importVerb,
+  init,
+  migrate,
+  doctor,
+  mcp,
+  demo,
+];

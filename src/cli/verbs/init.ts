@@ -1,0 +1,41 @@
+import { mkdir, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { isSavepointError } from "../../errors.js";
+import { clean } from "../text.js";
+import { defineVerb } from "../verb.js";
+
+const FOLDER = ".savepoint";
+
+export const init = defineVerb({
+  name: "init",
+  group: "Set up",
+  summary: "make a store here, which programs and this command find by themselves",
+  examples: [
+    ["savepoint init", `in ${FOLDER}, in this folder`],
+    ["savepoint init --store file:./agents", "of plain files, somewhere else"],
+  ],
+  declare() {},
+  async run(cli) {
+    const named = cli.storeUrl ?? process.env["SAVEPOINT_URL"];
+    if (named === undefined) await makeFolder();
+    let created = false;
+    const sp = await cli.open().catch(async (error: unknown) => {
+      if (!isSavepointError(error, "STORE_NOT_FOUND")) throw error;
+      created = true;
+      return cli.open({});
+    });
+    await cli.output.result({ store: sp.url, created }, () =>
+      created ? `Made a store: ${clean(sp.url)}` : `There is a store already: ${clean(sp.url)}`,
+    );
+    const how = named === undefined ? "Savepoint.open()" : `Savepoint.open(${JSON.stringify(sp.url)})`;
+    if (created) cli.output.note(`Programs open it with: await ${clean(how)}`);
+  },
+});
+
+/** Where it is, it is found; also by those who look upwards from a folder further down. */
+async function makeFolder(): Promise<void> {
+  if (await stat(FOLDER).catch(() => undefined)) return;
+  await mkdir(FOLDER);
+  // What agents work on seldom belongs into a repository.
+  await writeFile(join(FOLDER, ".gitignore"), "*\n");
+}

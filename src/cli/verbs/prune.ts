@@ -1,0 +1,106 @@
+import type { CheckpointKind, PruneOptions, PruneResult } from "../../index.js";
+import { collect, toCount } from "../arguments.js";
+import type { Cli } from "../cli.js";
+import { bytes, clean, count, shortId } from "../text.js";
+import { usage } from "../failure.js";
+import { defineVerb } from "../verb.js";
+
+interface Options {
+  readonly session?: string;
+  readonly agent?: string;
+  readonly keepLast?: number;
+  readonly keepHourly?: number;
+  readonly keepDaily?: number;
+  readonly keepWeekly?: number;
+  readonly keepWithin?: string;
+  readonly keepLabelled?: boolean;
+  readonly kind?: CheckpointKind[];
+  readonly ttl?: string;
+  readonly expired?: boolean;
+  readonly dryRun?: boolean;
+}
+
+export const prune = defineVerb<Options>({
+  name: "prune",
+  group: "Keep safe",
+  summary: "remove checkpoints that nobody wants to keep",
+  examples: [
+    ["savepoint prune --session order-88 --keep-last 20 --dry-run", "what would go, and why the rest stays"],
+    ["savepoint prune --keep-last 10 --keep-daily 30 --yes", "of the whole store, without being asked"],
+    ["savepoint prune --expired --yes", "only what has expired"],
+  ],
+  declare(command) {
+    command
+      .option("--session <id>", "only this session")
+      .option("-a, --agent <id>", "only this agent and its sessions")
+      .option("--keep-last <count>", "keep the newest so many of each branch", toCount)
+      .option("--keep-hourly <count>", "keep the newest of each of so many hours", toCount)
+      .option("--keep-daily <count>", "keep the newest of each of so many days", toCount)
+      .option("--keep-weekly <count>", "keep the newest of each of so many weeks", toCount)
+      .option("--keep-within <time>", 'keep all that are younger, such as "7d"')
+      .option("--no-keep-labelled", "labelled ones may go too")
+      .option("--kind <kind>", "only automatic, manual, preOperation or recovery ones may go; several times", collect)
+      .option("--ttl <time>", "those that were saved without a lifetime have this one")
+      .option("--expired", "remove only what has expired")
+      .option("--dry-run", "only say what would go");
+  },
+  async run(cli, _, { session, agent, dryRun = false, kind, ...kept }) {
+    const target = { ...(session !== undefined && { session }), ...(agent !== undefined && { agent }) };
+    const { keepLabelled, ...wishes } = kept;
+    if (Object.keys(wishes).length === 0) {
+      throw usage(
+        "Say what is kept: --keep-last, --keep-hourly, --keep-daily, --keep-weekly, --keep-within, --ttl or --expired.",
+      );
+    }
+    const options = {
+      ...target,
+      ...wishes,
+      ...(keepLabelled === false && { keepLabelled }),
+      ...(kind && { kinds: kind }),
+    } as PruneOptions;
+    const sp = await cli.open();
+    const total = session === undefined ? (await sp.stats(agent === undefined ? {} : { agent })).sessions : 1;
+    const work = async (dry: boolean, doing: string): Promise<PruneResult> => {
+      const bar = await cli.progress({ doing, unit: "sessions", total });
+      try {
+        return await sp.prune({ ...options, dryRun: dry, onProgress: (progress) => bar.update(progress.sessions) });
+      } finally {
+        bar.stop();
+      }
+    };
+    const plan = await work(true, "Looking");
+    if (dryRun || plan.removed === 0) return print(cli, plan);
+    if (
+      !(await cli.confirm(`Remove ${count(plan.removed, "checkpoint")}? ${count(plan.kept.length, "stays", "stay")}.`))
+    )
+      return;
+    await print(cli, await work(false, "Pruning"));
+  },
+});
+
+async function print({ output }: Cli, result: PruneResult): Promise<void> {
+  const { dryRun, removed, gone, kept, rowsOnly } = result;
+  if (output.format !== "text") return output.result(result, () => "");
+  const said = dryRun ? "would go" : "removed";
+  const rows = [
+    ...gone.map((each) => ({ ...each, fate: output.colors.red(dryRun ? "goes" : "gone"), reason: "nothing wants it" })),
+    ...kept.map((each) => ({ ...each, fate: output.colors.green("stays"), reason: each.reasons.join(", ") })),
+  ];
+  await output.list(rows, {
+    columns: [{ title: "CHECKPOINT" }, { title: "OF" }, { title: "" }, { title: "REASON", flexible: true }],
+    row: ({ id, sessionId, agent, seq, fate, reason }) => [
+      shortId(id),
+      clean(sessionId === undefined ? `agent ${agent ?? ""}` : `${sessionId}#${seq}`),
+      fate,
+      reason,
+    ],
+    empty: "There are no checkpoints.",
+  });
+  const freed = dryRun
+    ? ""
+    : rowsOnly
+      ? "; their items are needed by those that stay"
+      : `, ${bytes(result.bytes)} freed`;
+  output.note(`${count(removed, "checkpoint")} ${said}, ${count(kept.length, "stays", "stay")}${freed}.`);
+  if (!dryRun && removed > 0) output.note("savepoint compact gives the space back.");
+}

@@ -1,0 +1,65 @@
+import type { SessionInfo, SessionListOptions, Status } from "../../index.js";
+import { toCount } from "../arguments.js";
+import { colorStatus } from "../one-line.js";
+import { age, clean } from "../text.js";
+import { defineVerb } from "../verb.js";
+
+const STATUSES = ["queued", "running", "waiting", "completed", "failed", "halted", "interrupted"];
+
+interface Options {
+  readonly agent?: string;
+  readonly status?: Status;
+  readonly limit?: number;
+}
+
+export const sessions = defineVerb<Options>({
+  name: "sessions",
+  group: "Look",
+  summary: "list sessions, newest first, and how their work stands",
+  examples: [
+    ["savepoint sessions --status waiting", "what waits for a person"],
+    ["savepoint sessions --agent shop --limit 20", "the newest of one agent"],
+    ["savepoint sessions --jsonl | jq -r .id", "all ids"],
+  ],
+  declare(command) {
+    command
+      .option("-a, --agent <id>", "only those of this agent")
+      .addOption(command.createOption("--status <status>", "only those with this status").choices(STATUSES))
+      .option("-n, --limit <count>", "at most so many", toCount);
+  },
+  async run(cli, _, { agent, status, limit }) {
+    const sp = await cli.open();
+    const wanted: SessionListOptions = {
+      ...(agent !== undefined && { agent }),
+      ...(status !== undefined && { status }),
+      ...(limit !== undefined && { limit }),
+    };
+    const { output } = cli;
+    const now = Date.now();
+    await output.list<SessionInfo>(sp.sessions.list(wanted), {
+      columns: [
+        { title: "SESSION" },
+        { title: "AGENT" },
+        { title: "STATUS" },
+        { title: "STEP", align: "right" },
+        { title: "UPDATED" },
+        { title: "", flexible: true },
+      ],
+      row: (info) => [
+        clean(info.id),
+        clean(info.agent ?? ""),
+        colorStatus(info.status, output.colors),
+        String(info.head?.step ?? ""),
+        age(info.updatedAt, now),
+        clean(about(info, now)),
+      ],
+      empty: "No sessions.",
+    });
+  },
+});
+
+function about({ questions, wakeAt, reason, head }: SessionInfo, now: number): string {
+  if (questions[0]) return `asks: ${questions[0].text}`;
+  if (wakeAt !== undefined) return `wakes ${age(wakeAt, now)}`;
+  return reason ?? head?.label ?? "";
+}

@@ -1,0 +1,100 @@
+import type { AgentCheckpoint, AnyCheckpointInfo, Checkpoint, Savepoint } from "../../index.js";
+import { follow, findNamed, nameOf } from "../names.js";
+import { notFound } from "../failure.js";
+import type { Colors } from "../output.js";
+import { toPlain } from "../plain.js";
+import { bytes, clean, cleanLines, moment } from "../text.js";
+import { defineVerb } from "../verb.js";
+
+interface Options {
+  readonly partial?: boolean;
+  readonly info?: boolean;
+}
+
+export const show = defineVerb<Options>({
+  name: "show",
+  group: "Look",
+  summary: "print a checkpoint: what is known about it, and its state",
+  examples: [
+    ["savepoint show order-88", "the newest of a session"],
+    ["savepoint show order-88#14:/messages/3", "a part of the state at step 14"],
+    ["savepoint show 5e6f7a8b --json", "all of it, for programs"],
+    ["savepoint show order-88 --partial", "what is left of a damaged one"],
+  ],
+  declare(command) {
+    command
+      .argument("<checkpoint>", "see savepoint --help for how checkpoints are named")
+      .option("--partial", "print what is left of a damaged state, and name its holes")
+      .option("--info", "leave the state out");
+  },
+  async run(cli, [name = ""], { partial, info: only }) {
+    const sp = await cli.open();
+    const { info, pointer, newestOf } = await findNamed(sp, name);
+    const { output } = cli;
+    if (only) return output.result(info, () => header(info, output.colors));
+    const found = await load(sp, info, partial ?? false, newestOf);
+    if (pointer !== "") {
+      const value = toPlain(follow(found.state, pointer));
+      return output.result(value, () => cleanLines(JSON.stringify(value, undefined, 2)));
+    }
+    for (const hole of "holes" in found ? found.holes : [])
+      output.warn(`lost: ${clean(hole.path)}: ${clean(hole.reason)}`);
+    for (const skipped of "skipped" in found ? found.skipped : []) {
+      output.warn(`#${skipped.seq} is newer, and damaged: ${clean(skipped.reason)}`);
+    }
+    await output.result(found, () => {
+      const state = cleanLines(JSON.stringify(toPlain(found.state), undefined, 2));
+      return `${header(found, output.colors)}\n\n${state}`;
+    });
+  },
+});
+
+/** @param newestOf the branch whose newest whole one is wanted, where the newest is damaged */
+async function load(
+  sp: Savepoint,
+  info: AnyCheckpointInfo,
+  partial: boolean,
+  newestOf: string | undefined,
+): Promise<Checkpoint | AgentCheckpoint> {
+  const { sessionId, branch } = info;
+  const session = sessionId === undefined ? undefined : sp.session(sessionId, { branch: newestOf ?? branch });
+  const found =
+    session && partial
+      ? await session.load(info.id, { partial })
+      : session && newestOf !== undefined
+        ? await session.latest()
+        : await sp.checkpoints.load(info.id);
+  if (!found) throw notFound(`Checkpoint ${clean(nameOf(info))} was removed just now.`);
+  return found;
+}
+
+function header(info: AnyCheckpointInfo, colors: Colors): string {
+  const { usage, metadata } = info;
+  const known: readonly (readonly [string, string | undefined])[] = [
+    ["checkpoint", colors.yellow(clean(info.id))],
+    ["session", info.sessionId === undefined ? undefined : `${clean(info.sessionId)} #${info.seq}`],
+    ["agent", info.agent],
+    ["branch", info.sessionId === undefined ? undefined : info.branch],
+    ["parent", info.parentId],
+    ["step", String(info.step)],
+    ["saved", moment(info.createdAt)],
+    ["kind", info.kind],
+    ["status", info.status],
+    ["reason", info.reason],
+    ["label", info.label],
+    ["description", info.description],
+    ["trigger", info.trigger],
+    ["resume", info.resumeHint],
+    ["tasks", info.tasksCompleted > 0 ? `${info.tasksCompleted} completed` : undefined],
+    ["used", usage && `${usage.tokens ?? 0} tokens, cost ${usage.cost ?? 0}`],
+    ["pinned", info.pinned ? "yes" : undefined],
+    ["expires", info.expiresAt === undefined ? undefined : moment(info.expiresAt)],
+    ["metadata", Object.keys(metadata).length > 0 ? JSON.stringify(toPlain(metadata)) : undefined],
+    ["size", `${bytes(info.stateBytes)}, ${bytes(info.storedBytes)} of them new`],
+  ];
+  return known
+    .flatMap(([title, value]) =>
+      value === undefined ? [] : [`${colors.dim(title.padEnd(11))} ${title === "checkpoint" ? value : clean(value)}`],
+    )
+    .join("\n");
+}

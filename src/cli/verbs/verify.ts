@@ -1,0 +1,75 @@
+import type { VerifyReport } from "../../index.js";
+import { toShare } from "../arguments.js";
+import { EXIT } from "../exit-codes.js";
+import { findNamed } from "../names.js";
+import { clean, count } from "../text.js";
+import { defineVerb } from "../verb.js";
+
+interface Options {
+  readonly deep?: boolean;
+  readonly sample?: number;
+  readonly session?: string;
+  readonly agent?: string;
+  readonly checkpoint?: string;
+  readonly bundle?: string;
+}
+
+export const verify = defineVerb<Options>({
+  name: "verify",
+  group: "Keep safe",
+  summary: "look whether everything that was saved is there, and whole",
+  examples: [
+    ["savepoint verify", "records, and what they point at"],
+    ["savepoint verify --deep", "every byte"],
+    ["savepoint verify --bundle ./backups/….savepoint", "a backup"],
+  ],
+  declare(command) {
+    command
+      .option("--deep", "read every item as well; takes as long as reading the store")
+      .option("--sample <share>", "look at a share of the checkpoints, such as 0.1", toShare)
+      .option("--session <id>", "only this session")
+      .option("-a, --agent <id>", "only this agent with its conversations and sessions")
+      .option("--checkpoint <name>", "only this checkpoint")
+      .option("--bundle <file>", "a bundle or a backup, instead of the store");
+  },
+  async run(cli, _, { checkpoint, bundle, ...options }) {
+    const sp = await cli.open(bundle === undefined ? undefined : {});
+    const named = checkpoint === undefined ? undefined : await findNamed(sp, checkpoint);
+    const whole = options.session === undefined && named === undefined && bundle === undefined;
+    const total = whole ? (await sp.stats()).checkpoints : undefined;
+    const bar = await cli.progress({ doing: "Verifying", unit: "checkpoints", total });
+    let report: VerifyReport;
+    try {
+      report = await sp.verify({
+        ...options,
+        ...(named && { checkpoint: named.info.id }),
+        ...(bundle !== undefined && { bundle }),
+        onProgress: (progress) => bar.update(progress.checkpoints),
+      });
+    } finally {
+      bar.stop();
+    }
+    const { ok, problems } = report;
+    await cli.output.result(report, () =>
+      [
+        ...problems.map(
+          ({ place, reason }) => `${cli.output.colors.red("damaged")}  ${clean(place)}: ${clean(reason)}`,
+        ),
+        `${ok ? "All is well" : count(problems.length, "problem")}: ${looked(report)}.`,
+      ].join("\n"),
+    );
+    if (!ok) cli.output.note("Bring back what is lost with: savepoint repair --from ./backups");
+    return ok ? EXIT.ok : EXIT.damage;
+  },
+});
+
+function looked({ records, sessions, checkpoints, conversations, items, deep }: VerifyReport): string {
+  const parts = [
+    count(sessions, "session"),
+    count(checkpoints, "checkpoint"),
+    count(conversations, "conversation"),
+    count(records, "record"),
+    ...(deep ? [count(items, "item")] : []),
+  ];
+  return parts.join(", ");
+}
