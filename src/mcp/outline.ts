@@ -1,0 +1,167 @@
+/**
+ * Large values in parts: what fits is shown, and of the rest where it is and how large. A caller goes on with a pointer to
+ * such a part, and from which place in it.
+ */
+import { z } from "zod";
+import { SavepointError } from "../index.js";
+import { type Json, toJson } from "./values.js";
+
+/** Characters of JSON that one value may take in a result. */
+export const MAX_CHARACTERS = 100_000;
+/** The least that is shown of a part, however many parts there are. */
+const MIN_SHARE = 2000;
+
+export const OMITTED = z
+  .array(
+    z.object({
+      pointer: z.string().describe("JSON pointer to the part: pass it as `pointer`."),
+      kind: z.enum(["array", "object", "text"]),
+      length: z.number().describe("Entries, keys or characters of the whole part."),
+      from: z.number().describe("Where the rest begins: pass it as `from`."),
+    }),
+  )
+  .optional()
+  .describe("What was left out because it is too large. In the value, `$more` stands in its place.");
+
+/** What was left out. */
+export interface Omitted {
+  readonly pointer: string;
+  readonly kind: "array" | "object" | "text";
+  readonly length: number;
+  readonly from: number;
+}
+
+export interface Outline {
+  readonly value: Json;
+  readonly omitted: Omitted[] | undefined;
+}
+
+export interface OutlineOptions {
+  /** JSON pointer to the part that is wanted. */
+  readonly pointer?: string | undefined;
+  /** The first entry, key or character of it that is wanted. */
+  readonly from?: number | undefined;
+  readonly maxCharacters?: number;
+}
+
+/** A value, or a part of it, as far as it fits. */
+export function outline(value: unknown, options: OutlineOptions = {}): Outline {
+  const { pointer = "", from = 0, maxCharacters = MAX_CHARACTERS } = options;
+  const part = partAt(toJson(value), pointer);
+  const omitted: Omitted[] = [];
+  const fitted = new Fitting(omitted).fit(part, pointer, maxCharacters, from);
+  return { value: fitted, omitted: omitted.length > 0 ? omitted : undefined };
+}
+
+/** The same for what is never paged into: metadata, values of changes. */
+export function briefly(value: unknown, maxCharacters = 4000): Json {
+  return outline(value, { maxCharacters }).value;
+}
+
+class Fitting {
+  readonly #omitted: Omitted[];
+  readonly #sizes = new Map<Json, number>();
+
+  constructor(omitted: Omitted[]) {
+    this.#omitted = omitted;
+  }
+
+  fit(value: Json, pointer: string, budget: number, from = 0): Json {
+    if (from === 0 && this.#size(value) <= budget) return value;
+    if (typeof value === "string") return this.#fitText(value, pointer, budget, from);
+    if (typeof value !== "object" || value === null) return value;
+    if (Array.isArray(value)) {
+      const { shown, next } = this.#fitEntries(Object.entries(value), pointer, budget, from);
+      const entries = shown.map(([, entry]) => entry);
+      return next < value.length ? [...entries, this.#more(pointer, "array", value.length, next)] : entries;
+    }
+    const entries = Object.entries(value);
+    const { shown, next } = this.#fitEntries(entries, pointer, budget, from);
+    const fields = Object.fromEntries(shown);
+    return next < entries.length ? { ...fields, ...this.#more(pointer, "object", entries.length, next) } : fields;
+  }
+
+  #fitText(text: string, pointer: string, budget: number, from: number): Json {
+    let end = from + budget;
+    if (end >= text.length) return text.slice(from);
+    // Half a character is not JSON that everybody can read.
+    if (/[\uD800-\uDBFF]/.test(text[end - 1] as string)) end--;
+    this.#more(pointer, "text", text.length, end);
+    return `${text.slice(from, end)}… ($more: ${text.length - end} characters from ${end})`;
+  }
+
+  /** As many entries as fit; each gets its share of what is left, and at least a little. */
+  #fitEntries(entries: [string, Json][], pointer: string, budget: number, from: number): FittedEntries {
+    const shown: [string, Json][] = [];
+    let left = budget;
+    let next = from;
+    for (; next < entries.length && (left > 0 || shown.length === 0); next++) {
+      const [key, entry] = entries[next] as [string, Json];
+      const share = Math.max(MIN_SHARE, Math.floor(left / (entries.length - next)));
+      const whole = this.#size(entry) <= Math.min(left, MIN_SHARE);
+      const fitted = whole ? entry : this.fit(entry, `${pointer}/${escapeKey(key)}`, share);
+      shown.push([key, fitted]);
+      left -= key.length + 4 + (fitted === entry ? this.#size(entry) : JSON.stringify(fitted).length);
+    }
+    return { shown, next };
+  }
+
+  #more(pointer: string, kind: Omitted["kind"], length: number, from: number): { $more: Json } {
+    this.#omitted.push({ pointer, kind, length, from });
+    return { $more: { pointer, length, from } };
+  }
+
+  /** Characters of its JSON, about; asked for again and again, and so remembered. */
+  #size(value: Json): number {
+    if (typeof value === "string") return value.length + 2;
+    if (typeof value !== "object" || value === null) return String(value).length;
+    const known = this.#sizes.get(value);
+    if (known !== undefined) return known;
+    let size = 2;
+    if (Array.isArray(value)) for (const entry of value) size += this.#size(entry) + 1;
+    else for (const [key, entry] of Object.entries(value)) size += key.length + 4 + this.#size(entry);
+    this.#sizes.set(value, size);
+    return size;
+  }
+}
+
+interface FittedEntries {
+  readonly shown: [string, Json][];
+  /** The place of the first entry that is not shown. */
+  readonly next: number;
+}
+
+function partAt(root: Json, pointer: string): Json {
+  if (pointer !== "" && !pointer.startsWith("/")) {
+    throw new SavepointError("INVALID_ARGUMENT", '`pointer` is not a JSON pointer. Write it like "/messages/3".');
+  }
+  let value = root;
+  let walked = "";
+  for (const token of pointer.split("/").slice(1)) {
+    const key = token.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) throw leadsNowhere(walked, value);
+    value = (value as Record<string, Json>)[key] as Json;
+    walked += `/${token}`;
+  }
+  return value;
+}
+
+function leadsNowhere(walked: string, value: Json): SavepointError {
+  const keys = typeof value === "object" && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
+  const there = Array.isArray(value)
+    ? `an array of ${value.length}`
+    : keys.length > 0
+      ? `an object with ${keys
+          .slice(0, 20)
+          .map((key) => JSON.stringify(key))
+          .join(", ")}${keys.length > 20 ? " and more" : ""}`
+      : "nothing to go into";
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    `\`pointer\` leads to nothing: at ${JSON.stringify(walked)} there is ${there}. Leave \`pointer\` out to see the whole.`,
+  );
+}
+
+function escapeKey(key: string): string {
+  return key.replaceAll("~", "~0").replaceAll("/", "~1");
+}

@@ -1,0 +1,99 @@
+/**
+ * Lists, a page at a time. A page goes on after the entry that the page before ended with, wherever that stands by now:
+ * what is added meanwhile moves nothing. If that entry is gone, it goes on where it would stand; entries that cannot be
+ * told from it in order may then come twice, but none is left out.
+ */
+import { z } from "zod";
+import { decodeCursor, encodeCursor } from "./cursor.js";
+
+/** The arguments that every list takes. */
+export const PAGE_ARGUMENTS = {
+  limit: z.int().min(1).max(200).default(20).describe("At most this many entries."),
+  cursor: z.string().optional().describe("`nextCursor` of the page before; the other arguments must be the same."),
+};
+
+/** What every list says beside its entries. */
+export const NEXT_CURSOR = z
+  .string()
+  .optional()
+  .describe("Pass it as `cursor` to get the next page. Missing on the last page.");
+
+export interface PageArguments {
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
+
+/** A list that is read in pages. */
+export interface PagedList<T> {
+  /** What it is and what limits it, so that cursors of other lists are refused. */
+  readonly name: unknown;
+  /** Walks it from its beginning. */
+  walk(): AsyncIterable<T>;
+  /** What no other entry has. */
+  idOf(entry: T): string;
+  /** Where it stands in the order of the list. */
+  rankOf(entry: T): string | number;
+  /** Does an entry with this rank stand at or behind one with that? */
+  isBehind(rank: string | number, other: string | number): boolean;
+}
+
+export interface Page<T> {
+  readonly entries: T[];
+  readonly nextCursor: string | undefined;
+}
+
+export async function takePage<T>(list: PagedList<T>, { limit, cursor }: PageArguments): Promise<Page<T>> {
+  const entries = cursor === undefined ? await takeFrom(list, limit, () => "here") : await goOn(list, limit, cursor);
+  if (entries.length <= limit) return { entries, nextCursor: undefined };
+  const page = entries.slice(0, limit);
+  const last = page.at(-1) as T;
+  return { entries: page, nextCursor: encodeCursor(list.name, [list.idOf(last), list.rankOf(last)]) };
+}
+
+/** Lists whose newest entries come first. */
+export function newestFirst(rank: string | number, other: string | number): boolean {
+  return rank <= other;
+}
+
+async function goOn<T>(list: PagedList<T>, limit: number, cursor: string): Promise<T[]> {
+  const [last, lastRank] = decodePlace(list.name, cursor);
+  const after = await takeFrom(list, limit, (entry) => (list.idOf(entry) === last ? "after" : "later"));
+  if (after.length > 0) return after;
+  // Either the end, or that entry is gone: then what is left of its neighbours tells where it stood.
+  const whereItWas = await takeFrom(list, limit, (entry) => {
+    if (list.idOf(entry) === last) return "after";
+    return list.isBehind(list.rankOf(entry), lastRank) ? "here" : "later";
+  });
+  return (await has(list, last)) ? [] : whereItWas;
+}
+
+function decodePlace(name: unknown, cursor: string): readonly [string, string | number] {
+  try {
+    return decodeCursor(name, cursor, ["string", "number"]) as readonly [string, number];
+  } catch {
+    return decodeCursor(name, cursor, ["string", "string"]) as readonly [string, string];
+  }
+}
+
+/** One entry more than a page has, to know whether there is another page. */
+async function takeFrom<T>(
+  list: PagedList<T>,
+  limit: number,
+  startOf: (entry: T) => "here" | "after" | "later",
+): Promise<T[]> {
+  const taken: T[] = [];
+  let started = false;
+  for await (const entry of list.walk()) {
+    const start = started ? "here" : startOf(entry);
+    if (start === "later") continue;
+    started = true;
+    if (start === "here") taken.push(entry);
+    if (taken.length > limit) break;
+  }
+  return taken;
+}
+
+async function has<T>(list: PagedList<T>, id: string): Promise<boolean> {
+  for await (const entry of list.walk()) if (list.idOf(entry) === id) return true;
+  return false;
+}

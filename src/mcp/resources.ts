@@ -1,0 +1,89 @@
+/** What resources say: the same as the tools that read, without their arguments. */
+import type { AgentCheckpoint, Checkpoint, SessionInfo } from "../index.js";
+import { noCheckpoint } from "./not-found.js";
+import { briefly, outline } from "./outline.js";
+import type { Scope } from "./scope.js";
+import { toAgentInfo, toCheckpointInfo, toConversationInfo, toSkipped, toTime } from "./shapes.js";
+import { listAgents } from "./tools/agents.js";
+import { conversationLoad } from "./tools/conversation-load.js";
+
+/** Entries of a list, and checkpoints of a session. The tools have all, in pages. */
+const MAX_LISTED = 100;
+const MAX_CHECKPOINTS = 20;
+
+export async function readSessions(scope: Scope): Promise<unknown> {
+  const found = await scope.sp.sessions.list({ ...scope.filter(undefined), limit: MAX_LISTED }).all();
+  return { sessions: found.map(toSession) };
+}
+
+export async function readConversations(scope: Scope): Promise<unknown> {
+  const found = await scope.sp.conversations.list({ ...scope.filter(undefined), limit: MAX_LISTED }).all();
+  return { conversations: found.map(toConversationInfo) };
+}
+
+export async function readAgents(scope: Scope): Promise<unknown> {
+  const agents: unknown[] = [];
+  for await (const agent of listAgents(scope)) if (agents.push(toAgentInfo(agent)) === MAX_LISTED) break;
+  return { agents };
+}
+
+export async function readAgent(scope: Scope, id: string): Promise<unknown> {
+  const found = await scope.loadAgent(id);
+  const { systemPrompt, config, state, activeConversations } = found;
+  const { value, omitted } = outline({ systemPrompt: systemPrompt ?? null, config, state });
+  return { agent: toAgentInfo(found), content: value, omitted, activeConversations };
+}
+
+export async function readSession(scope: Scope, id: string): Promise<unknown> {
+  const session = await scope.openSession(id);
+  const info = await scope.loadSession(id);
+  const newest = await session.history({ limit: MAX_CHECKPOINTS, allBranches: true }).all();
+  return { session: toSession(info), checkpoints: newest.map(toCheckpointInfo) };
+}
+
+/** @param name its id, `session#seq`, or `latest` */
+export async function readSessionCheckpoint(scope: Scope, id: string, name: string): Promise<unknown> {
+  const session = await scope.openSession(id);
+  await scope.loadSession(id);
+  const found = (await session.load(name)) ?? (name === "latest" ? await session.latest() : undefined);
+  if (!found || !scope.owns(found.agent)) throw noCheckpoint(name);
+  return toState(found);
+}
+
+export async function readCheckpoint(scope: Scope, id: string): Promise<unknown> {
+  return toState(await scope.loadCheckpoint(id));
+}
+
+export async function readConversation(scope: Scope, id: string): Promise<unknown> {
+  return conversationLoad.run({ id, limit: 50 }, scope);
+}
+
+function toState(found: Checkpoint | AgentCheckpoint): unknown {
+  const { value, omitted } = outline(found.state);
+  const checkpoint = toCheckpointInfo(found);
+  if ("conversations" in found) {
+    return { checkpoint, state: value, omitted, conversations: found.conversations.map(toConversationInfo) };
+  }
+  return {
+    checkpoint,
+    state: value,
+    omitted,
+    pendingToolCalls: found.pendingToolCalls.map((call) => briefly(call)),
+    skipped: toSkipped(found.skipped),
+  };
+}
+
+function toSession(info: SessionInfo): unknown {
+  const { id, agent, createdAt, updatedAt, status, reason, questions, wakeAt, head } = info;
+  return {
+    id,
+    agent,
+    createdAt: toTime(createdAt),
+    updatedAt: toTime(updatedAt),
+    status,
+    reason,
+    questions: questions.map((question) => briefly(question)),
+    wakeAt: wakeAt === undefined ? undefined : toTime(wakeAt),
+    newest: head && toCheckpointInfo(head),
+  };
+}

@@ -1,0 +1,122 @@
+/** Tools for conversations: finding, listing and deleting them. What was said is in files of its own. */
+import { z } from "zod";
+import { newestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, takePage } from "../page.js";
+import { CONVERSATION_INFO, toConversationInfo, toTime } from "../shapes.js";
+import { AGENT, defineTool, MOMENT, type Tool } from "../tool.js";
+import { isSavepointError } from "../../index.js";
+import { conversationLoad } from "./conversation-load.js";
+import { conversationSave } from "./conversation-save.js";
+
+const conversationDelete = defineTool({
+  name: "conversation_delete",
+  title: "Delete a conversation",
+  description:
+    "Deletes a conversation. Checkpoints of its agent that were taken before still have it: checkpoint_restore brings it back. Returns whether there was one.",
+  input: z.strictObject({ id: z.string().min(1) }),
+  output: z.object({ deleted: z.boolean() }),
+  writes: true,
+  destructive: true,
+  idempotent: true,
+  async run({ id }, scope) {
+    try {
+      if (scope.agent !== undefined) await scope.loadConversation(id, { limit: 0 });
+    } catch (error) {
+      if (isSavepointError(error, "CONVERSATION_NOT_FOUND")) return { deleted: false };
+      throw error;
+    }
+    return { deleted: await scope.sp.conversations.delete(id) };
+  },
+});
+
+const conversationList = defineTool({
+  name: "conversation_list",
+  title: "List conversations",
+  description:
+    "Lists conversations, newest first, without their messages. Use conversation_search to find one by what was said in it.",
+  input: z.strictObject({
+    agent: AGENT.describe("Only those of this agent."),
+    tag: z.string().optional().describe("Only those with this tag."),
+    archived: z.boolean().optional().describe("Only archived ones, or only those that are not. Default: both."),
+    since: MOMENT.optional().describe("Only those with a message since then."),
+    ...PAGE_ARGUMENTS,
+  }),
+  output: z.object({ conversations: z.array(CONVERSATION_INFO), nextCursor: NEXT_CURSOR }),
+  writes: false,
+  async run({ agent, tag, archived, since, limit, cursor }, scope) {
+    const filter = {
+      ...scope.filter(agent),
+      ...(tag !== undefined && { tag }),
+      ...(archived !== undefined && { archived }),
+      ...(since !== undefined && { since: new Date(since) }),
+    };
+    const { entries, nextCursor } = await takePage(
+      {
+        name: ["conversation_list", filter],
+        walk: () => scope.sp.conversations.list(filter),
+        idOf: ({ id }) => id,
+        rankOf: ({ createdAt }) => createdAt,
+        isBehind: newestFirst,
+      },
+      { limit, cursor },
+    );
+    const seen = entries.filter((entry) => scope.owns(entry.agent));
+    return { conversations: seen.map(toConversationInfo), nextCursor };
+  },
+});
+
+const conversationSearch = defineTool({
+  name: "conversation_search",
+  title: "Search conversations",
+  description:
+    "Finds conversations by what was said in them or by their titles: any part of a text, in any case, taken literally; no wildcards and no operators. One hit per conversation, the best first: whole words before parts of words, then what was said last. Read around a hit with conversation_load.",
+  input: z.strictObject({
+    text: z.string().min(1).describe("What to look for. One word or phrase finds more than a sentence."),
+    agent: AGENT.describe("Only in conversations of this agent."),
+    role: z.enum(["system", "user", "assistant", "tool"]).optional().describe("Only in messages of this role."),
+    tags: z.array(z.string()).optional().describe("Only in conversations with all of these tags."),
+    archived: z.boolean().optional().describe("Only in archived ones, or only in those that are not."),
+    since: MOMENT.optional().describe("Only in messages since then."),
+    limit: PAGE_ARGUMENTS.limit,
+  }),
+  output: z.object({
+    hits: z.array(
+      z.object({
+        conversation: z.string(),
+        agent: z.string().optional(),
+        title: z.string().optional(),
+        messageId: z.string().optional().describe("Missing where it was found in the title."),
+        role: z.string().optional(),
+        timestamp: z.string(),
+        snippet: z.string(),
+      }),
+    ),
+    more: z.boolean().describe("Are there more hits than `limit`? Then narrow the search."),
+  }),
+  writes: false,
+  async run({ text, agent, role, tags, archived, since, limit }, scope) {
+    const found = await scope.sp.conversations.search(text, {
+      ...scope.filter(agent),
+      ...(role !== undefined && { role }),
+      ...(tags !== undefined && { tags }),
+      ...(archived !== undefined && { archived }),
+      ...(since !== undefined && { since: new Date(since) }),
+      limit: limit + 1,
+    });
+    const seen = found.filter((hit) => scope.owns(hit.agent));
+    const hits = seen.slice(0, limit).map(({ conversationId, timestamp, snippet, ...hit }) => ({
+      conversation: conversationId,
+      timestamp: toTime(timestamp),
+      snippet,
+      ...Object.fromEntries(Object.entries(hit).filter(([, value]) => value !== undefined)),
+    }));
+    return { hits, more: seen.length > limit };
+  },
+});
+
+export const CONVERSATION_TOOLS: readonly Tool[] = [
+  conversationSave,
+  conversationLoad,
+  conversationDelete,
+  conversationList,
+  conversationSearch,
+];

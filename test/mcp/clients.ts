@@ -1,0 +1,160 @@
+/** Real clients of both generations of the SDK, each with a server process of its own. */
+import { fileURLToPath } from "node:url";
+import { Client as Client2 } from "@modelcontextprotocol/client";
+import { StdioClientTransport as Transport2 } from "@modelcontextprotocol/client/stdio";
+import { Client as Client1 } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport as Transport1 } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { expect } from "vitest";
+import { CODE_KEY } from "../../src/mcp/failure.js";
+import type { McpOptions } from "../../src/mcp/index.js";
+
+const program = fileURLToPath(new URL("./serve.mjs", import.meta.url));
+
+type Fields = Record<string, unknown>;
+
+/** What tests want of a client, whichever it is. */
+export interface Generation {
+  readonly name: string;
+  connect(url: string, options?: Omit<McpOptions, "signal">): Promise<TestClient>;
+}
+
+export const GENERATIONS: readonly Generation[] = [
+  {
+    name: "a client of SDK 1",
+    async connect(url, options) {
+      const client = new Client1({ name: "test", version: "1" });
+      const transport = new Transport1(parameters(url, options));
+      await client.connect(transport);
+      return new TestClient(client as unknown as AnyClient, transport);
+    },
+  },
+  {
+    name: "a client of SDK 2",
+    async connect(url, options) {
+      const client = new Client2(
+        { name: "test", version: "1" },
+        { versionNegotiation: { mode: { pin: "2026-07-28" } } },
+      );
+      const transport = new Transport2(parameters(url, options));
+      await client.connect(transport);
+      return new TestClient(client as unknown as AnyClient, transport);
+    },
+  },
+];
+
+/** The newer one, for what has nothing to do with the protocol. */
+export const NEWEST = GENERATIONS[1] as Generation;
+
+export interface CallResult {
+  readonly isError?: boolean;
+  readonly content: { readonly type: string; readonly text: string }[];
+  readonly structuredContent?: Fields;
+  readonly _meta?: Fields;
+}
+
+export interface ListedTool {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema: { readonly type: string; readonly properties?: Record<string, Fields> };
+  readonly outputSchema?: { readonly type: string };
+  readonly annotations?: Fields;
+}
+
+interface AnyClient {
+  callTool(params: { name: string; arguments: Fields }): Promise<CallResult>;
+  listTools(): Promise<{ tools: ListedTool[] }>;
+  listResources(): Promise<{ resources: { uri: string; name: string }[] }>;
+  listResourceTemplates(): Promise<{ resourceTemplates: { uriTemplate: string }[] }>;
+  readResource(params: { uri: string }): Promise<{ contents: { text: string; mimeType: string; uri: string }[] }>;
+  complete(params: Fields): Promise<{ completion: { values: string[] } }>;
+  close(): Promise<void>;
+}
+
+export class TestClient {
+  readonly #client: AnyClient;
+  readonly #transport: { readonly pid: number | null };
+
+  constructor(client: AnyClient, transport: { readonly pid: number | null }) {
+    this.#client = client;
+    this.#transport = transport;
+  }
+
+  get pid(): number {
+    return this.#transport.pid as number;
+  }
+
+  /** What a tool gives back. That it fails is a failure of the test. */
+  async call<T = Fields>(name: string, args: Fields = {}): Promise<T> {
+    const result = await this.raw(name, args);
+    expect(result.isError, result.content[0]?.text).toBeFalsy();
+    // Everybody gets the same, whether they read structures or texts.
+    expect(JSON.parse(result.content[0]?.text ?? "")).toEqual(result.structuredContent);
+    return result.structuredContent as T;
+  }
+
+  /** The code and the message of a tool that fails. */
+  async fail(name: string, args: Fields = {}): Promise<{ code: unknown; text: string }> {
+    const result = await this.raw(name, args);
+    expect(result.isError, JSON.stringify(result.structuredContent)).toBe(true);
+    const text = result.content[0]?.text ?? "";
+    const code = result._meta?.[CODE_KEY];
+    expect(text.startsWith(`${String(code)}: `)).toBe(true);
+    return { code, text };
+  }
+
+  raw(name: string, args: Fields = {}): Promise<CallResult> {
+    return this.#client.callTool({ name, arguments: args });
+  }
+
+  async tools(): Promise<ListedTool[]> {
+    return (await this.#client.listTools()).tools;
+  }
+
+  async resources(): Promise<{ uri: string; name: string }[]> {
+    return (await this.#client.listResources()).resources;
+  }
+
+  async templates(): Promise<string[]> {
+    return (await this.#client.listResourceTemplates()).resourceTemplates.map(({ uriTemplate }) => uriTemplate);
+  }
+
+  async read<T = Fields>(uri: string): Promise<T> {
+    const { contents } = await this.#client.readResource({ uri });
+    expect(contents[0]?.mimeType).toBe("application/json");
+    return JSON.parse(contents[0]?.text ?? "") as T;
+  }
+
+  /** The code and the message of a resource that cannot be read. */
+  async failToRead(uri: string): Promise<{ code: unknown; text: string }> {
+    const error = await this.#client.readResource({ uri }).then(
+      () => undefined,
+      (thrown: unknown) => thrown as Error & { data?: { code?: unknown } },
+    );
+    if (!error) throw new Error(`${uri} could be read.`);
+    return { code: error.data?.code, text: error.message };
+  }
+
+  async complete(
+    template: string,
+    name: string,
+    value: string,
+    chosen: Record<string, string> = {},
+  ): Promise<string[]> {
+    const ref = { type: "ref/resource", uri: template };
+    const { completion } = await this.#client.complete({
+      ref,
+      argument: { name, value },
+      context: { arguments: chosen },
+    });
+    return completion.values;
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+}
+
+function parameters(url: string, options: object = {}): { command: string; args: string[]; stderr: "pipe" } {
+  return { command: process.execPath, args: [program, url, JSON.stringify(options)], stderr: "pipe" };
+}

@@ -1,0 +1,40 @@
+/** A store in a folder of its own, and servers on it. All are closed when the test ends. */
+import { join } from "node:path";
+import { afterEach, beforeEach } from "vitest";
+import { Savepoint } from "../../src/index.js";
+import type { McpOptions } from "../../src/mcp/index.js";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { type Generation, NEWEST, type TestClient } from "./clients.js";
+
+export interface Lab {
+  readonly url: string;
+  /** A client with a server process of its own. */
+  connect(options?: Omit<McpOptions, "signal">): Promise<TestClient>;
+  /** The store itself, as another program has it open. */
+  open(): Promise<Savepoint>;
+}
+
+export function useLab(generation: Generation = NEWEST): Lab {
+  let folder = "";
+  let opened: { close(): Promise<void> }[] = [];
+  beforeEach(async () => {
+    folder = await makeFolder();
+    opened = [];
+  });
+  afterEach(async () => {
+    for (const each of opened) await each.close();
+    await removeFolder(folder);
+  });
+  const keep = <T extends { close(): Promise<void> }>(each: T): T => {
+    opened.push(each);
+    return each;
+  };
+  const url = (): string => `sqlite:${join(folder, "store.db")}`;
+  return {
+    get url() {
+      return url();
+    },
+    connect: async (options = { write: true }) => keep(await generation.connect(url(), options)),
+    open: async () => keep(await Savepoint.open(url(), { durability: "process" })),
+  };
+}
