@@ -21,16 +21,16 @@ import { prove, readEvidence } from "./proof.mjs";
 /** @typedef {{ begins: number; delay: number }} Plan when to kill: so long after so many effects have begun */
 
 const WORKER = fileURLToPath(new URL("worker.mjs", import.meta.url));
-const { seed, kills } = readArguments();
+const { seed, kills, folder: wanted } = readArguments();
 const orders = Math.max(3, kills);
 const random = createRandom(seed);
 const started = performance.now();
-const folder = mkdtempSync(join(tmpdir(), "savepoint-demo-"));
+const folder = wanted ?? mkdtempSync(join(tmpdir(), "savepoint-demo-"));
 /** @type {ChildProcess | undefined} */
 let worker;
 process.on("exit", () => {
   worker?.kill("SIGKILL");
-  rmSync(folder, { recursive: true, force: true });
+  if (wanted === undefined) rmSync(folder, { recursive: true, force: true });
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
 
@@ -195,8 +195,25 @@ async function conclude(killed) {
     `cost: ${median(costs).toFixed(1)} ms an effect beside its own work, ${median(steps).toFixed(1)} ms a step; ${Math.round(written / checkpoints.length)} bytes a checkpoint (${checkpoints.length}), ${Math.round(size / 1000)} kB on disk in all, ${Math.round(size / effects)} bytes an effect`,
   );
   for (const problem of problems) say(`BROKEN: ${problem}`);
+  if (wanted !== undefined) await branchOff(session, checkpoints);
   say(`${repeated} recorded effects repeated`);
   return problems.length > 0 ? 1 : 0;
+}
+
+/**
+ * Any past moment can be tried differently: leaves a branch that another order begins.
+ *
+ * @param {import("savepoint").Session} session @param {import("savepoint").CheckpointInfo[]} checkpoints
+ */
+async function branchOff(session, checkpoints) {
+  const past = checkpoints[checkpoints.length >> 1];
+  if (!past) return;
+  const { state } = (await session.load(past.id)) ?? {};
+  const branch = await session.fork(past.id, {
+    branch: "what-if",
+    state: { .../** @type {State} */ (state), orders: orders + 1 },
+  });
+  say(`and a branch, ${branch.branch}, that goes on from step ${past.step} with one order more`);
 }
 
 /** @param {number[]} numbers */
@@ -206,14 +223,17 @@ function median(numbers) {
 
 function readArguments() {
   try {
-    const { values } = parseArgs({ options: { seed: { type: "string" }, kills: { type: "string" } } });
+    const text = /** @type {const} */ ({ type: "string" });
+    const { values } = parseArgs({ options: { seed: text, kills: text, folder: text } });
     const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
     const kills = Number(values.kills ?? 12);
     if (!Number.isSafeInteger(seed)) throw new Error(`--seed takes a whole number, not ${values.seed}`);
     if (!Number.isSafeInteger(kills) || kills < 0) throw new Error(`--kills takes a number, not ${values.kills}`);
-    return { seed, kills };
+    return { seed, kills, folder: values.folder };
   } catch (error) {
-    console.error(`${/** @type {Error} */ (error).message}\nusage: npm run demo -- [--kills 12] [--seed 42]`);
+    console.error(
+      `${/** @type {Error} */ (error).message}\nusage: npm run demo -- [--kills 12] [--seed 42] [--folder ./demo]`,
+    );
     process.exit(2);
   }
 }

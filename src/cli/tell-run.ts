@@ -40,8 +40,8 @@ function toLine(event: RunEvent): string | undefined {
 }
 
 /** A result, without the state: "savepoint show" has that. */
-export function toRecord({ state: _, ...result }: RunResult): Record<string, unknown> {
-  return result;
+export function toRecord(result: RunResult): Record<string, unknown> {
+  return { ...result, state: undefined };
 }
 
 export function describeResult(cli: Cli, result: RunResult): string {

@@ -3,6 +3,7 @@ import { stripVTControlCharacters } from "node:util";
 
 // What a state or a title says is not ours: it must not move the cursor, colour the screen or ring the bell. Marks that
 // reorder text are shown as well: they make one thing look like another.
+// eslint-disable-next-line no-control-regex -- they are what is looked for
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
 /** On one line, with what would disturb a terminal made visible. */

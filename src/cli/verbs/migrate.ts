@@ -15,10 +15,10 @@ export const migrate = defineVerb<{ readonly to?: string }>({
     command.option("--to <url>", "another store, which is made if it is not there");
   },
   async run(cli, _, { to }) {
-    let from: unknown;
+    let from: number | undefined;
     const sp = await cli.open().catch(async (error: unknown) => {
       if (!isSavepointError(error, "STORE_TOO_OLD")) throw error;
-      from = error.details["found"];
+      from = Number(error.details["found"]);
       return cli.open({});
     });
     const { output } = cli;
