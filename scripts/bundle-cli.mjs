@@ -39,6 +39,12 @@ const { output } = await bundle.write({
   format: "esm",
   entryFileNames: "[name].js",
   chunkFileNames: "[name]-[hash].js",
+  codeSplitting: {
+    groups: [
+      { name: "errors", test: isErrors, priority: 1 },
+      { name: "library", test: isLibrary },
+    ],
+  },
   // Comments are half of what would be read at each start.
   minify: { compress: false, mangle: false },
 });
@@ -55,6 +61,16 @@ writeFileSync(join(bin, "LICENSES.txt"), licenses.join("\n---\n\n"));
 chmodSync(join(bin, "savepoint.js"), 0o755);
 // All of it is in the bundle.
 rmSync(join(dist, "cli"), { recursive: true });
+
+/** Help does not wait for the library. @param {string} id */
+function isErrors(id) {
+  return id === join(dist, "errors.js");
+}
+
+/** What most verbs need is one file; plain files and the MCP server are loaded by those who want them. @param {string} id */
+function isLibrary(id) {
+  return id.startsWith(dist) && !/^(cli|mcp|store\/file)\//.test(relative(dist, id).replaceAll("\\", "/"));
+}
 
 /** Modules that look for files beside them find them: `import.meta.url` stays what it was. */
 function stayWhereTheyWere() {

@@ -1,13 +1,18 @@
 /** JSON that is handed over in a file, or on stdin. */
 import { readFile } from "node:fs/promises";
-import { text } from "node:stream/consumers";
 import { usage } from "./failure.js";
+
+async function readStdin(): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString("utf8");
+}
 
 export async function readJson(path: string): Promise<unknown> {
   const from = path === "-" ? "stdin" : path;
   let content: string;
   try {
-    content = path === "-" ? await text(process.stdin) : await readFile(path, "utf8");
+    content = path === "-" ? await readStdin() : await readFile(path, "utf8");
   } catch (error) {
     throw usage(`${from} cannot be read: ${(error as Error).message}`, error);
   }
