@@ -51,29 +51,32 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
-const SCHEMA_VERSION = MIGRATIONS.length;
+export interface MigrateOptions {
+  /** May the database have other tables? Only where the caller gave the handle. */
+  readonly foreign: boolean;
+  /** Refuse to make tables, or to change them. */
+  readonly asIs: boolean;
+  /** @default those of this version */
+  readonly migrations?: readonly string[];
+}
 
-/**
- * Makes sure that the tables are there and current.
- *
- * @param foreign may the database have other tables? Only where the caller gave the handle
- * @param asIs refuse to make or change them
- */
-export function migrate(database: SqliteDatabase, url: string, foreign: boolean, asIs = false): void {
-  const version = readVersion(database, url, foreign);
-  if (version === SCHEMA_VERSION) return;
-  if (asIs) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, SCHEMA_VERSION);
+/** Makes sure that the tables are there and current. */
+export function migrate(database: SqliteDatabase, url: string, options: MigrateOptions): void {
+  const { foreign, asIs, migrations = MIGRATIONS } = options;
+  const version = readVersion(database, url, foreign, migrations.length);
+  if (version === migrations.length) return;
+  if (asIs) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, migrations.length);
   // Must come before the first table: it lets compaction return space without rewriting the whole file.
   if (version === 0 && !foreign) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
   database.exec("BEGIN IMMEDIATE");
   try {
-    const current = readVersion(database, url, foreign);
+    const current = readVersion(database, url, foreign, migrations.length);
     if (current === 0)
       database.exec("CREATE TABLE savepoint_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID");
-    for (const migration of MIGRATIONS.slice(current)) database.exec(migration);
+    for (const migration of migrations.slice(current)) database.exec(migration);
     database
       .prepare("INSERT OR REPLACE INTO savepoint_meta (key, value) VALUES ('schema', ?)")
-      .run(String(SCHEMA_VERSION));
+      .run(String(migrations.length));
     database.exec("COMMIT");
   } catch (error) {
     database.exec("ROLLBACK");
@@ -82,7 +85,7 @@ export function migrate(database: SqliteDatabase, url: string, foreign: boolean,
 }
 
 /** The version of the store in this database; 0 for none yet. */
-function readVersion(database: SqliteDatabase, url: string, foreign: boolean): number {
+function readVersion(database: SqliteDatabase, url: string, foreign: boolean, known: number): number {
   const tables = readTables(database, url);
   if (!tables.includes("savepoint_meta")) {
     if (tables.length > 0 && !foreign) throw notAStore(url, "it is a SQLite database with other tables");
@@ -93,11 +96,11 @@ function readVersion(database: SqliteDatabase, url: string, foreign: boolean): n
     | undefined;
   const version = Number(row?.value);
   if (!Number.isInteger(version) || version < 1) throw notAStore(url, "its version is unreadable");
-  if (version > SCHEMA_VERSION) {
+  if (version > known) {
     throw new SavepointError(
       "STORE_TOO_NEW",
-      `The store ${url} has format ${version}, this version of Savepoint knows up to ${SCHEMA_VERSION}. Update the package; the store was not touched.`,
-      { details: { found: version, known: SCHEMA_VERSION } },
+      `The store ${url} has format ${version}, this version of Savepoint knows up to ${known}. Update the package; the store was not touched.`,
+      { details: { found: version, known } },
     );
   }
   return version;

@@ -114,7 +114,7 @@ async function prepareDatabase(
   const timeout = busyTimeoutOf(options);
   // Opening may have to wait for another process that opens and migrates at the same moment.
   database.exec(`PRAGMA busy_timeout = ${timeout}`);
-  migrate(database, url, given, options.asIs && url !== "sqlite::memory:");
+  migrate(database, url, { foreign: given, asIs: Boolean(options.asIs) && url !== "sqlite::memory:" });
   // Only now that it is known to be a store: this writes to the file. SQLite does not wait for locks here, so we do.
   const deadline = Date.now() + timeout;
   for (let changed = false; !changed;) {
