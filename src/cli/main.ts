@@ -47,7 +47,7 @@ function report(error: unknown, common: CommonOptions): ExitCode {
   const { format, noteColors } = createOutput(common);
   const known = error instanceof Failure || isSavepointError(error);
   const code = known ? error.code : "UNEXPECTED";
-  const message = (error as Error).message ?? String(error);
+  const message = `${(error as Error).message ?? String(error)}${adviceFor(code)}`;
   if (format === "text") {
     process.stderr.write(`${noteColors.red("error")} ${clean(message)}\n`);
     // What nobody expected should be reported, and then this helps.
@@ -58,4 +58,10 @@ function report(error: unknown, common: CommonOptions): ExitCode {
   }
   if (error instanceof Failure) return error.exitCode;
   return isSavepointError(error) ? exitCodeOf(error.code) : EXIT.failed;
+}
+
+/** What helps here, and not in a program. */
+function adviceFor(code: string): string {
+  if (code === "STORE_NOT_FOUND") return ' Name another one with --store, or make one here with "savepoint init".';
+  return code === "UNEXPECTED" ? " That should not happen: please report it." : "";
 }

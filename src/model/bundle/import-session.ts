@@ -129,7 +129,7 @@ export class SessionImport implements Section {
       if (isSavepointError(error, "CONFLICT")) throw taken(describeSession(this.#id), error);
       throw error;
     }
-    tally.sessions++;
+    if (this.#agent === undefined) tally.sessions++;
     tally.checkpoints += checkpoints;
     tally.items += items;
   }

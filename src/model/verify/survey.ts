@@ -62,7 +62,8 @@ export async function* survey(context: Context, options: Survey): AsyncGenerator
       for (const range of rangesOf(reader.sessionId, number)) yield* surveyRecords(context, range, options.counts);
     }
     yield* twice(() => surveySession(reader, number, options, blobs));
-    options.counts.sessions++;
+    // Checkpoints of whole agents are kept like those of sessions, and are none.
+    if (agentOfLine(reader.sessionId) === undefined) options.counts.sessions++;
     options.onProgress();
     await nextTurn();
   }

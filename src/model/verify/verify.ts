@@ -9,6 +9,7 @@ import type { Context } from "../context.js";
 import { Events } from "../events.js";
 import { findCheckpoint } from "../find-checkpoint.js";
 import { checkId } from "../ids.js";
+import { agentOfLine } from "../keys.js";
 import { loadShadow } from "../load-state.js";
 import { unknownCheckpoint } from "../session-errors.js";
 import { type Finding, toProblem, type VerifyProblem } from "./findings.js";
@@ -116,7 +117,7 @@ async function verifyBundle(source: BundleSource, counts: SurveyCounts, tell: ()
   try {
     for await (const event of readBundle(toStream(source))) {
       if ("start" in event) {
-        if (event.start.begin === "session") counts.sessions++;
+        if (event.start.begin === "session" && agentOfLine(event.start.id) === undefined) counts.sessions++;
         before = { ...counts };
       } else if ("end" in event) {
         problems.push(...ofSection);
