@@ -54,7 +54,8 @@ const checkpointRestore = defineTool({
   writes: true,
   destructive: true,
   async run({ id, dryRun }, scope) {
-    const own = await scope.checkpointId(id);
+    // Loaded first: to go back to a damaged one would make that the newest.
+    const { id: own } = await scope.loadCheckpoint(id);
     if (dryRun) return { dryRun, ...toPlan(await scope.sp.checkpoints.restore(own, { dryRun })) };
     const report: RestoreReport = await scope.sp.checkpoints.restore(own);
     const { checkpoint, before } = report;
