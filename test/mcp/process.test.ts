@@ -68,13 +68,18 @@ describe("the process of a server", () => {
   it("ends when its client has gone, with what was asked for done and the store closed", async () => {
     const server = new Bare(lab);
     await server.initialize();
-    for (let n = 1; n <= 20; n++) server.call(n, "session_save", { session: "s", state: { n } });
+    server.call(1, "session_save", { session: "s", state: { list: [] } });
+    await server.answer(1);
+    // Each of these reads before it writes, and is in the middle of that when the client goes.
+    for (let n = 2; n <= 20; n++) {
+      server.call(n, "session_save", { session: "s", changes: [{ op: "add", path: "/list/-", value: n }] });
+    }
     server.process.stdin.end();
     expect(await server.ended()).toBe(0);
     const sp = await lab.open();
     expect(sp.lastShutdown).toMatchObject({ clean: true });
-    // What it had begun when the client went is done, not lost in the middle.
-    expect(await sp.session("s").latest()).toMatchObject({ state: { n: 20 } });
+    const latest = await sp.session<{ list: number[] }>("s").latest();
+    expect(latest?.state.list.sort((x, y) => x - y)).toEqual(Array.from({ length: 19 }, (_, index) => index + 2));
   });
 
   it("ends when it is told to, with the store closed", async () => {
@@ -162,24 +167,26 @@ describe.each(GENERATIONS)("a server that is killed, for $name", (generation) =>
   it("has lost nothing that it said was saved, however often it is killed", async () => {
     const saved: number[] = [];
     const said: string[] = [];
-    for (let round = 0, n = 0; round < 4; round++) {
+    for (let round = 0, n = 0; round < 6; round++) {
       const client = await lab.connect();
-      const killAfter = saved.length + 3 + 4 * round;
-      for (;;) {
+      const last = n + 4 + 2 * round;
+      const kill = (): void => void process.kill(client.pid, "SIGKILL");
+      for (let dead = false; !dead;) {
         n++;
-        // Some are under way when it is killed: those may be there or not, but nothing before them may be missing.
+        dead = n === last;
         const saving = client.call("session_save", { session: "s", state: { n } }).then(() => saved.push(n));
-        const saying = client.call("conversation_save", { id: "c", messages: [message.user(`m${n}`)] });
-        const noting = saying.then(() => said.push(`m${n}`));
-        if (saved.length >= killAfter) {
-          process.kill(client.pid, "SIGKILL");
-          await Promise.allSettled([saving, noting]);
-          break;
-        }
-        await Promise.all([saving, noting]);
+        const saying = client.call("conversation_save", { id: "c", messages: [message.user(`m${n}`)] }).then(() => {
+          said.push(`m${n}`);
+          // In the moment in which it says so.
+          if (dead && round % 2 === 0) kill();
+        });
+        // Or while both are under way: then they may be there or not, but nothing before them may be missing.
+        if (dead && round % 2 === 1) kill();
+        await Promise.allSettled([saving, saying]);
       }
     }
-    expect(saved.length).toBeGreaterThan(30);
+    expect(saved.length).toBeGreaterThan(40);
+    expect(said.length).toBeGreaterThan(40);
     const again = await lab.connect();
     const sp = await lab.open();
     const states = new Set<number>();
