@@ -276,3 +276,50 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
     expect((await client.fail("conversation_load", { id: "c" })).code).toBe("CONVERSATION_NOT_FOUND");
   });
 });
+
+describe("a confined server, while things change hands", () => {
+  const lab = useLab();
+
+  it("never saves into a session that another agent has made meanwhile, nor shows it", async () => {
+    const sp = await lab.open();
+    const client = await lab.connect({ write: true, agent: "me" });
+    let over = false;
+    const results: string[] = [];
+    const attack = async (tool: string, args: Fields): Promise<void> => {
+      while (!over) {
+        const { isError, content } = await client.raw(tool, args);
+        results.push(`${tool} ${isError ? "failed" : "worked"}`);
+        expect(content[0]?.text).not.toContain(SECRET);
+      }
+    };
+    const attacks = [
+      attack("session_save", { session: "x", state: { by: "me" } }),
+      attack("session_save", { session: "x", changes: [{ op: "add", path: "/by", value: "me" }] }),
+      attack("checkpoint_fork", { session: "x", checkpoint: { seq: 0 }, state: { by: "me" } }),
+      attack("session_resume", { session: "x" }),
+      attack("checkpoint_list", { session: "x" }),
+    ];
+    const foreign: unknown[] = [];
+    for (let round = 0; round < 60; round++) {
+      const agent = round % 2 === 0 ? { agent: "other" } : {};
+      await sp.sessions.delete("x");
+      const theirs = sp.session("x", agent);
+      const made = await theirs.save({ by: SECRET, text: SECRET }).catch(() => undefined);
+      // The confined one may have been first; then the session is its own.
+      if (made && made.agent !== "me") {
+        await new Promise((resolve) => setTimeout(resolve, 3));
+        for await (const { id } of theirs.history({ allBranches: true })) {
+          foreign.push((await theirs.load(id))?.state);
+        }
+      }
+      await sp.sessions.delete("x");
+      await new Promise((resolve) => setTimeout(resolve, 3));
+    }
+    over = true;
+    await Promise.all(attacks);
+    expect(foreign.length).toBeGreaterThan(10);
+    for (const state of foreign) expect(state).toEqual({ by: SECRET, text: SECRET });
+    expect(new Set(results)).toContain("session_save worked");
+    expect(new Set(results)).toContain("session_save failed");
+  });
+});

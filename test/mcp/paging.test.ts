@@ -130,6 +130,17 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     ).toHaveLength(3);
   });
 
+  it("of entries that are large have fewer of them on a page", async () => {
+    const sp = await lab.open();
+    const metadata = { text: "x".repeat(100_000) };
+    for (const id of names.slice(0, 80)) await sp.conversations.create({ id, metadata });
+    const client = await lab.connect({});
+    const first = await client.raw("conversation_list", { limit: 200 });
+    expect(first.content[0]?.text.length).toBeLessThan(120_000);
+    const found = await readAll(client, "conversation_list", "conversations", { limit: 200 });
+    expect(ids(found)).toEqual(names.slice(0, 80).reverse());
+  });
+
   it("of hits say when there are more", async () => {
     const sp = await lab.open();
     for (const id of names.slice(0, 30)) await sp.conversations.create({ id, messages: [message.user("storm")] });

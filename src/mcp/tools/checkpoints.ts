@@ -89,6 +89,7 @@ const checkpointList = defineTool({
       {
         name: ["checkpoint_list", filter],
         walk: () => scope.sp.checkpoints.list(filter),
+        show: toCheckpointInfo,
         // Ids that callers chose may be the same in several sessions.
         idOf: (info) => JSON.stringify([info.sessionId ?? null, info.agent ?? null, info.seq]),
         rankOf: ({ createdAt }) => createdAt,
@@ -96,8 +97,7 @@ const checkpointList = defineTool({
       },
       { limit, cursor },
     );
-    const seen = entries.filter((info) => scope.owns(info.agent));
-    return { checkpoints: seen.map(toCheckpointInfo), nextCursor };
+    return { checkpoints: entries.filter((info) => scope.owns(info.agent)), nextCursor };
   },
 });
 
