@@ -25,6 +25,9 @@ const NEXT: Partial<Record<SavepointErrorCode, string>> = {
 /** Then it was written for a model, and says what to do next. */
 const NAMES_A_TOOL = /\b(agent|checkpoint|conversation|session)_[a-z]+\b/;
 
+/** Who mends these finds the others, if there are any. */
+const MAX_ISSUES = 10;
+
 export interface Failure {
   readonly code: string;
   readonly message: string;
@@ -50,7 +53,7 @@ export function toFailedResult({ code, message }: Failure): CallToolResult {
 
 /** Arguments that do not fit, each by its name. */
 export function describeIssues(tool: string, issues: readonly z.core.$ZodIssue[]): Failure {
-  const problems = issues.map(({ path, message }) => {
+  const problems = issues.slice(0, MAX_ISSUES).map(({ path, message }) => {
     const name = path.map(String).join(".");
     return name === "" ? message : `\`${name}\`: ${message}`;
   });

@@ -1,7 +1,7 @@
 /** Every way in which a tool can fail says what failed, and what to do next; and the server goes on. */
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
-import { tapeName } from "../../src/model/keys.js";
+import { messageTape, tapeName } from "../../src/model/keys.js";
 import { GENERATIONS } from "./clients.js";
 import { useLab } from "./lab.js";
 
@@ -101,5 +101,21 @@ describe.each(GENERATIONS)("what fails, for $name", (generation) => {
       partial: true,
     });
     expect(partial.lost.length).toBeGreaterThan(0);
+  });
+
+  it("leaves out messages that are damaged, and says which", async () => {
+    const client = await lab.connect();
+    const messages = ["one", "two", "three"].map((text) => message.user(text.repeat(500)));
+    await client.call("conversation_save", { id: "c", messages });
+    await client.close();
+    await lab.damage({ kind: "item", tape: messageTape(0), item: 1 });
+    const again = await lab.connect();
+    const loaded = await again.call("conversation_load", { id: "c" });
+    expect(loaded).toMatchObject({ first: 0, messages: [{ index: 0 }, { index: 2 }], lost: [{ index: 1 }] });
+    expect((loaded["messages"] as { message: unknown }[])[1]?.message).toEqual(messages[2]);
+    expect((await again.fail("conversation_load", { id: "c", index: 1 })).code).toBe("DAMAGED");
+    expect(await again.call("conversation_load", { id: "c", index: 2 })).toMatchObject({ messages: [{ index: 2 }] });
+    // To append does not need what is lost.
+    await again.call("conversation_save", { id: "c", messages: [message.user("four")] });
   });
 });
