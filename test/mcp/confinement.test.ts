@@ -187,6 +187,10 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
       state: 3,
       after: (await sp.session("new", { branch: "b" }).head())?.id,
     });
+    expect((await client.fail("session_save", { session: "new", branch: "x", state: 4 })).code).toBe(
+      "BRANCH_NOT_FOUND",
+    );
+    expect((await client.fail("session_resume", { session: "new", branch: "x" })).code).toBe("BRANCH_NOT_FOUND");
     await client.call("checkpoint_restore", { id: "new#0" });
     await client.call("checkpoint_diff", { session: "new", from: checkpoint.id });
     await client.call("conversation_save", { id: "c", messages: [message.user("hello")] });
@@ -304,8 +308,9 @@ describe("a confined server, while things change hands", () => {
       const agent = round % 2 === 0 ? { agent: "other" } : {};
       await sp.sessions.delete("x");
       const theirs = sp.session("x", agent);
-      const made = await theirs.save({ by: SECRET, text: SECRET }).catch(() => undefined);
-      // The confined one may have been first; then the session is its own.
+      // The confined one may have been first. Then the session is its own, and what is saved there is not for others' eyes.
+      const first = (await theirs.head()) === undefined;
+      const made = first ? await theirs.save({ by: SECRET, text: SECRET }).catch(() => undefined) : undefined;
       if (made && made.agent !== "me") {
         await new Promise((resolve) => setTimeout(resolve, 3));
         for await (const { id } of theirs.history({ allBranches: true })) {
