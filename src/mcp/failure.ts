@@ -22,6 +22,12 @@ const NEXT: Partial<Record<SavepointErrorCode, string>> = {
   STORE_FAILED: "Nothing was changed. Call again in a moment.",
 };
 
+/** Then it was written for a model, and says what to do next. */
+const NAMES_A_TOOL = /\b(agent|checkpoint|conversation|session)_[a-z]+\b/;
+
+/** Who mends these finds the others, if there are any. */
+const MAX_ISSUES = 10;
+
 export interface Failure {
   readonly code: string;
   readonly message: string;
@@ -35,9 +41,9 @@ export function describeFailure(error: unknown, confined: boolean): Failure {
   }
   const { code } = error;
   if (confined && namesOthers(error.message, code)) {
-    return { code, message: "Something with this id cannot be used here. Nothing was changed. Use another id." };
+    return { code, message: "An id that this needs is not free. Nothing was changed. Use a different one." };
   }
-  const next = NEXT[code];
+  const next = NAMES_A_TOOL.test(error.message) ? undefined : NEXT[code];
   return { code, message: next === undefined ? error.message : `${error.message} ${next}` };
 }
 
@@ -47,7 +53,7 @@ export function toFailedResult({ code, message }: Failure): CallToolResult {
 
 /** Arguments that do not fit, each by its name. */
 export function describeIssues(tool: string, issues: readonly z.core.$ZodIssue[]): Failure {
-  const problems = issues.map(({ path, message }) => {
+  const problems = issues.slice(0, MAX_ISSUES).map(({ path, message }) => {
     const name = path.map(String).join(".");
     return name === "" ? message : `\`${name}\`: ${message}`;
   });

@@ -5,10 +5,11 @@
  */
 import { z } from "zod";
 import { decodeCursor, encodeCursor } from "./cursor.js";
+import { MAX_CHARACTERS } from "./outline.js";
 
 /** The arguments that every list takes. */
 export const PAGE_ARGUMENTS = {
-  limit: z.int().min(1).max(200).default(20).describe("At most this many entries."),
+  limit: z.int().min(1).max(200).default(20).describe("At most this many entries; fewer where they are large."),
   cursor: z.string().optional().describe("`nextCursor` of the page before; the other arguments must be the same."),
 };
 
@@ -24,11 +25,13 @@ export interface PageArguments {
 }
 
 /** A list that is read in pages. */
-export interface PagedList<T> {
+export interface PagedList<T, Shown> {
   /** What it is and what limits it, so that cursors of other lists are refused. */
   readonly name: unknown;
   /** Walks it from its beginning. */
   walk(): AsyncIterable<T>;
+  /** What is said about an entry. */
+  show(entry: T): Shown;
   /** What no other entry has. */
   idOf(entry: T): string;
   /** Where it stands in the order of the list. */
@@ -37,17 +40,27 @@ export interface PagedList<T> {
   isBehind(rank: string | number, other: string | number): boolean;
 }
 
-export interface Page<T> {
-  readonly entries: T[];
+export interface Page<Shown> {
+  readonly entries: Shown[];
   readonly nextCursor: string | undefined;
 }
 
-export async function takePage<T>(list: PagedList<T>, { limit, cursor }: PageArguments): Promise<Page<T>> {
-  const entries = cursor === undefined ? await takeFrom(list, limit, () => "here") : await goOn(list, limit, cursor);
-  if (entries.length <= limit) return { entries, nextCursor: undefined };
-  const page = entries.slice(0, limit);
-  const last = page.at(-1) as T;
-  return { entries: page, nextCursor: encodeCursor(list.name, [list.idOf(last), list.rankOf(last)]) };
+export async function takePage<T, Shown>(
+  list: PagedList<T, Shown>,
+  { limit, cursor }: PageArguments,
+): Promise<Page<Shown>> {
+  const found = cursor === undefined ? await takeFrom(list, limit, () => "here") : await goOn(list, limit, cursor);
+  const entries: Shown[] = [];
+  let left = MAX_CHARACTERS;
+  for (const entry of found.slice(0, limit)) {
+    if (left <= 0) break;
+    const shown = list.show(entry);
+    entries.push(shown);
+    left -= JSON.stringify(shown).length;
+  }
+  const last = found[entries.length - 1];
+  if (last === undefined || entries.length === found.length) return { entries, nextCursor: undefined };
+  return { entries, nextCursor: encodeCursor(list.name, [list.idOf(last), list.rankOf(last)]) };
 }
 
 /** Lists whose newest entries come first. */
@@ -55,7 +68,7 @@ export function newestFirst(rank: string | number, other: string | number): bool
   return rank <= other;
 }
 
-async function goOn<T>(list: PagedList<T>, limit: number, cursor: string): Promise<T[]> {
+async function goOn<T>(list: PagedList<T, unknown>, limit: number, cursor: string): Promise<T[]> {
   const [last, lastRank] = decodePlace(list.name, cursor);
   const after = await takeFrom(list, limit, (entry) => (list.idOf(entry) === last ? "after" : "later"));
   if (after.length > 0) return after;
@@ -77,7 +90,7 @@ function decodePlace(name: unknown, cursor: string): readonly [string, string | 
 
 /** One entry more than a page has, to know whether there is another page. */
 async function takeFrom<T>(
-  list: PagedList<T>,
+  list: PagedList<T, unknown>,
   limit: number,
   startOf: (entry: T) => "here" | "after" | "later",
 ): Promise<T[]> {
@@ -93,7 +106,7 @@ async function takeFrom<T>(
   return taken;
 }
 
-async function has<T>(list: PagedList<T>, id: string): Promise<boolean> {
+async function has<T>(list: PagedList<T, unknown>, id: string): Promise<boolean> {
   for await (const entry of list.walk()) if (list.idOf(entry) === id) return true;
   return false;
 }

@@ -76,7 +76,8 @@ export class Scope {
 
   /**
    * A handle on a session. Where all is confined it has looked already: should the session be deleted and made again by
-   * another agent meanwhile, the handle is refused instead of reaching that.
+   * another agent meanwhile, the handle is refused instead of reaching that. One on a session that is only to begin has
+   * seen nothing: whoever loads with it asks again whose that is.
    */
   async openSession(
     id: string,
@@ -84,15 +85,17 @@ export class Scope {
   ): Promise<Session> {
     const session = this.sp.session(id, { ...options, ...this.filter(options.agent) });
     if (this.agent === undefined) return session;
-    const head = await this.#unlessForeign(
-      () => session.head(),
-      () => this.#listsSession(id),
-    );
-    if (head && !this.owns(head.agent)) throw noSession(id);
-    if (head) return session;
-    const found = await this.sp.sessions.load(id);
-    if (found ? !this.owns(found.agent) : !begin) throw noSession(id);
-    return session;
+    const isOwn = (): Promise<boolean> => this.#listsSession(id);
+    for (let looks = 1; ; looks++) {
+      const head = await this.#unlessForeign(() => session.head(), isOwn);
+      if (head && !this.owns(head.agent)) throw noSession(id);
+      if (head) return session;
+      const found = await this.#unlessForeign(() => this.sp.sessions.load(id), isOwn);
+      if (found ? !this.owns(found.agent) : !begin) throw noSession(id);
+      // One that has come only now has not been seen by the handle, which would take any other for it. Looking once more
+      // is enough: what has no head then is a branch that is not there.
+      if (!found?.head || looks > 1) return session;
+    }
   }
 
   /** A checkpoint with its state, by its id or `session#seq`. */

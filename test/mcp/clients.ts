@@ -25,6 +25,8 @@ export const GENERATIONS: readonly Generation[] = [
       const client = new Client1({ name: "test", version: "1" });
       const transport = new Transport1(parameters(url, options));
       await client.connect(transport);
+      // From now on it checks every result against the schema that its tool has promised.
+      await client.listTools();
       return new TestClient(client as unknown as AnyClient, transport);
     },
   },
@@ -37,6 +39,8 @@ export const GENERATIONS: readonly Generation[] = [
       );
       const transport = new Transport2(parameters(url, options));
       await client.connect(transport);
+      // From now on it checks every result against the schema that its tool has promised.
+      await client.listTools();
       return new TestClient(client as unknown as AnyClient, transport);
     },
   },

@@ -3,6 +3,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import type { McpOptions } from "../../src/mcp/index.js";
+import type { Damage, DamageTarget } from "savepoint/testing";
+import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { damageSqlite } from "../store/sqlite-damage.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { type Generation, NEWEST, type TestClient } from "./clients.js";
 
@@ -11,7 +14,9 @@ export interface Lab {
   /** A client with a server process of its own. */
   connect(options?: Omit<McpOptions, "signal">): Promise<TestClient>;
   /** The store itself, as another program has it open. */
-  open(): Promise<Savepoint>;
+  open(now?: () => number): Promise<Savepoint>;
+  /** Damages something that is stored. */
+  damage(target: DamageTarget, how?: Damage): Promise<void>;
 }
 
 export function useLab(generation: Generation = NEWEST): Lab {
@@ -35,6 +40,11 @@ export function useLab(generation: Generation = NEWEST): Lab {
       return url();
     },
     connect: async (options = { write: true }) => keep(await generation.connect(url(), options)),
-    open: async () => keep(await Savepoint.open(url(), { durability: "process" })),
+    async damage(target, how = "flip") {
+      const database = await openDatabase(join(folder, "store.db"));
+      damageSqlite(database, target, how);
+      database.close();
+    },
+    open: async (now) => keep(await Savepoint.open(url(), { durability: "process", ...(now && { now }) })),
   };
 }

@@ -6,10 +6,7 @@ describe("a store in Postgres", () => {
   it.todo("001-U1: Postgres holds what the other stores hold, and passes the same suite");
 });
 
-describe("the command line and the MCP server", () => {
-  // Each of agent_{save,load,delete,list}, conversation_{save,load,delete,list,search}, checkpoint_{create,restore,list,delete}
-  // and persistence_stats has a tool or verb that does it on a real store.
-  it.todo("003-S17: everything that can be kept can be saved, loaded, listed, searched and deleted from outside");
+describe("the command line", () => {
   // savepoint session list|show|resume|delete and checkpoint list|restore|delete on a store that a program has left.
   it.todo("004-U7: sessions and checkpoints are listed, shown, resumed, restored and deleted from the command line");
   // The same verbs change the store: none of them prints that it is not implemented.

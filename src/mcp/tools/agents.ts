@@ -109,6 +109,7 @@ const agentList = defineTool({
       {
         name: "agent_list",
         walk: () => listAgents(scope),
+        show: toAgentInfo,
         idOf: ({ id }) => id,
         rankOf: ({ id }) => id,
         // The order of stores is that of UTF-8 bytes.
@@ -116,7 +117,7 @@ const agentList = defineTool({
       },
       page,
     );
-    return { agents: entries.map(toAgentInfo), nextCursor };
+    return { agents: entries, nextCursor };
   },
 });
 

@@ -54,7 +54,8 @@ const checkpointRestore = defineTool({
   writes: true,
   destructive: true,
   async run({ id, dryRun }, scope) {
-    const own = await scope.checkpointId(id);
+    // Loaded first: to go back to a damaged one would make that the newest.
+    const { id: own } = await scope.loadCheckpoint(id);
     if (dryRun) return { dryRun, ...toPlan(await scope.sp.checkpoints.restore(own, { dryRun })) };
     const report: RestoreReport = await scope.sp.checkpoints.restore(own);
     const { checkpoint, before } = report;
@@ -88,6 +89,7 @@ const checkpointList = defineTool({
       {
         name: ["checkpoint_list", filter],
         walk: () => scope.sp.checkpoints.list(filter),
+        show: toCheckpointInfo,
         // Ids that callers chose may be the same in several sessions.
         idOf: (info) => JSON.stringify([info.sessionId ?? null, info.agent ?? null, info.seq]),
         rankOf: ({ createdAt }) => createdAt,
@@ -95,8 +97,7 @@ const checkpointList = defineTool({
       },
       { limit, cursor },
     );
-    const seen = entries.filter((info) => scope.owns(info.agent));
-    return { checkpoints: seen.map(toCheckpointInfo), nextCursor };
+    return { checkpoints: entries.filter((info) => scope.owns(info.agent)), nextCursor };
   },
 });
 

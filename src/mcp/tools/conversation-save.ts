@@ -62,9 +62,12 @@ export const conversationSave = defineTool({
   },
 });
 
-async function append({ sp }: Scope, { id, messages = [], ...input }: Named): Promise<ConversationInfo> {
-  if (messages.length > 0) await sp.conversations.append(id, messages);
-  return sp.conversations.update(id, changeOf(input));
+async function append(scope: Scope, { id, messages = [], ...input }: Named): Promise<ConversationInfo> {
+  const { conversations } = scope.sp;
+  if (messages.length > 0) await conversations.append(id, messages);
+  const change = changeOf(input);
+  // Most often only messages come, and to write that nothing else has changed would cost as much again.
+  return Object.keys(change).length > 0 ? conversations.update(id, change) : scope.loadConversation(id, { limit: 0 });
 }
 
 /** Its agent is named where it has one, so that the store itself refuses what became another's meanwhile. */

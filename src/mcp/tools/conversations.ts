@@ -53,14 +53,14 @@ const conversationList = defineTool({
       {
         name: ["conversation_list", filter],
         walk: () => scope.sp.conversations.list(filter),
+        show: toConversationInfo,
         idOf: ({ id }) => id,
         rankOf: ({ createdAt }) => createdAt,
         isBehind: newestFirst,
       },
       { limit, cursor },
     );
-    const seen = entries.filter((entry) => scope.owns(entry.agent));
-    return { conversations: seen.map(toConversationInfo), nextCursor };
+    return { conversations: entries.filter((info) => scope.owns(info.agent)), nextCursor };
   },
 });
 

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { type CheckpointInfo, isSavepointError, type SaveOptions, SavepointError, type Session } from "../../index.js";
 import { applyGiven } from "../apply-given.js";
+import { noSession } from "../not-found.js";
 import type { Scope } from "../scope.js";
 import { CHECKPOINT_INFO, toCheckpointInfo } from "../shapes.js";
 import { AGENT, CHANGES, defineTool, JSON_OBJECT, JSON_VALUE } from "../tool.js";
@@ -67,9 +68,9 @@ async function save(scope: Scope, input: Input): Promise<CheckpointInfo> {
   const { session: id, state, changes, after, branch, agent } = input;
   const options = { ...(branch !== undefined && { branch }), ...(agent !== undefined && { agent }) };
   const session = await scope.openSession(id, { ...options, begin: true });
-  if (after !== undefined) await requireHead(session, after);
+  if (after !== undefined) await requireHead(scope, session, after);
   if (changes === undefined) return session.save(state, saidOf(input));
-  return session.save(await applyTo(session, changes), saidOf(input));
+  return session.save(await applyTo(scope, session, changes), saidOf(input));
 }
 
 /** What the tool was told about the checkpoint, as Savepoint wants it. */
@@ -79,8 +80,9 @@ export function saidOf(input: { readonly [Key in keyof typeof SAID]?: unknown })
 }
 
 /** The handle has seen that head from now on: should another come, saving is refused by the store. */
-async function requireHead(session: Session, after: string): Promise<void> {
+async function requireHead(scope: Scope, session: Session, after: string): Promise<void> {
   const head = await session.head();
+  if (head && !scope.owns(head.agent)) throw noSession(session.id);
   if (head?.id === after) return;
   const found = head ? `checkpoint ${JSON.stringify(head.id)}` : "nothing saved";
   throw new SavepointError(
@@ -89,8 +91,9 @@ async function requireHead(session: Session, after: string): Promise<void> {
   );
 }
 
-async function applyTo(session: Session, changes: z.output<typeof CHANGES>): Promise<unknown> {
+async function applyTo(scope: Scope, session: Session, changes: z.output<typeof CHANGES>): Promise<unknown> {
   const latest = await session.latest();
+  if (latest && !scope.owns(latest.agent)) throw noSession(session.id);
   if (latest) return applyGiven(latest.state, changes);
   throw new SavepointError(
     "INVALID_ARGUMENT",

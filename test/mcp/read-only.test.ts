@@ -1,0 +1,40 @@
+/** Without `write`, nothing can be changed, and nothing pretends that it could be. */
+import { describe, expect, it } from "vitest";
+import { GENERATIONS } from "./clients.js";
+import { useLab } from "./lab.js";
+
+describe.each(GENERATIONS)("a server that only reads, for $name", (generation) => {
+  const lab = useLab(generation);
+
+  it("offers no tool that changes anything, and says how to get them when one is called all the same", async () => {
+    const writing = (await (await lab.connect({ write: true })).tools()).filter(
+      ({ annotations }) => !annotations?.["readOnlyHint"],
+    );
+    expect(writing).toHaveLength(9);
+    const client = await lab.connect({});
+    const offered = (await client.tools()).map(({ name }) => name);
+    expect(offered).toHaveLength(9);
+    for (const { name } of writing) {
+      expect(offered).not.toContain(name);
+      const { code, text } = await client.fail(name, { id: "x", session: "x", state: 1, agent: "x", checkpoint: "x" });
+      expect(code).toBe("READ_ONLY");
+      expect(text).toContain("--write");
+    }
+    const sp = await lab.open();
+    expect(await sp.stats()).toMatchObject({ agents: 0, conversations: 0, sessions: 0, checkpoints: 0 });
+  });
+
+  it("reads what others save", async () => {
+    const sp = await lab.open();
+    await sp.session("s").save({ n: 1 });
+    const client = await lab.connect({});
+    expect((await client.call("session_resume", { session: "s" })).state).toEqual({ n: 1 });
+    await sp.session("s").save({ n: 2 });
+    expect((await client.call("session_resume", { session: "s" })).state).toEqual({ n: 2 });
+  });
+
+  it("knows no tool that there is not", async () => {
+    const client = await lab.connect();
+    await expect(client.raw("agent_explode")).rejects.toThrow("agent_explode");
+  });
+});
