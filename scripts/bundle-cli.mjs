@@ -41,7 +41,7 @@ const { output } = await bundle.write({
   chunkFileNames: "[name]-[hash].js",
   codeSplitting: {
     groups: [
-      { name: "errors", test: isErrors, priority: 1 },
+      { name: "light", test: isLight, priority: 1 },
       { name: "library", test: isLibrary },
     ],
   },
@@ -63,8 +63,8 @@ chmodSync(join(bin, "savepoint.js"), 0o755);
 rmSync(join(dist, "cli"), { recursive: true });
 
 /** Help does not wait for the library. @param {string} id */
-function isErrors(id) {
-  return id === join(dist, "errors.js");
+function isLight(id) {
+  return id === join(dist, "errors.js") || id === join(dist, "state", "to-json.js");
 }
 
 /** What most verbs need is one file; plain files and the MCP server are loaded by those who want them. @param {string} id */

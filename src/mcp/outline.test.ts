@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type Omitted, outline } from "./outline.js";
-import type { Json } from "./values.js";
+import type { Json } from "../index.js";
 
 const BUDGET = 3000;
 

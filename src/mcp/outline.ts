@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { SavepointError } from "../index.js";
-import { type Json, toJson } from "./values.js";
+import { type Json, toJson } from "../index.js";
 
 /** Characters of JSON that one value may take in a result. */
 export const MAX_CHARACTERS = 100_000;

@@ -1,0 +1,71 @@
+/**
+ * States as JSON that people, programs and models can read. What JSON has no form for stands as an object whose first key
+ * begins with `$`: `{"$date": "…"}`, `{"$bytes": 3, "base64": "AQID"}`, `{"$map": …}`, `{"$set": […]}`, `{"$bigint": "1"}`,
+ * `{"$number": "NaN"}`, `{"$url": "…"}`, `{"$undefined": true}`. It only goes this way: such an object that was saved is not made
+ * a date again.
+ */
+
+/** Any JSON value. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface ToJsonOptions {
+  /**
+   * Of more bytes than this only the number is said.
+   * @default all are shown
+   */
+  readonly maxBytes?: number;
+  /**
+   * Leave out properties that are `undefined`.
+   * @default false
+   */
+  readonly omitUndefined?: boolean;
+}
+
+export function toJson(value: unknown, options: ToJsonOptions = {}): Json {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return value;
+    case "number":
+      // JSON has no names for these, and would say null, or 0.
+      return Number.isFinite(value) && !Object.is(value, -0)
+        ? value
+        : { $number: Object.is(value, -0) ? "-0" : String(value) };
+    case "bigint":
+      return { $bigint: value.toString() };
+    case "undefined":
+      return { $undefined: true };
+    case "object":
+      return value === null ? null : objectToJson(value, options);
+    default:
+      return { $unknown: typeof value };
+  }
+}
+
+function objectToJson(value: object, options: ToJsonOptions): Json {
+  const each = (part: unknown): Json => toJson(part, options);
+  if (Array.isArray(value)) return value.map(each);
+  if (value instanceof Date) return { $date: Number.isNaN(value.getTime()) ? null : value.toISOString() };
+  if (value instanceof Uint8Array) return bytesToJson(value, options.maxBytes ?? Number.POSITIVE_INFINITY);
+  if (value instanceof Map) return { $map: mapToJson(value, each) };
+  if (value instanceof Set) return { $set: Array.from(value, each) };
+  if (value instanceof URL) return { $url: value.href };
+  const fields = Object.entries(value).filter(([, field]) => field !== undefined || !options.omitUndefined);
+  const shown = Object.fromEntries(fields.map(([key, field]) => [key, each(field)]));
+  const prototype = Object.getPrototypeOf(value) as { constructor?: { name?: string } } | null;
+  if (prototype === null || prototype === Object.prototype) return shown;
+  return { $class: prototype.constructor?.name ?? "", ...shown };
+}
+
+function bytesToJson(bytes: Uint8Array, max: number): Json {
+  if (bytes.length > max) return { $bytes: bytes.length };
+  const { buffer, byteOffset, byteLength } = bytes;
+  return { $bytes: bytes.length, base64: Buffer.from(buffer, byteOffset, byteLength).toString("base64") };
+}
+
+/** By their keys where those are texts, so that pointers lead through them; else as pairs. */
+function mapToJson(map: ReadonlyMap<unknown, unknown>, each: (part: unknown) => Json): Json {
+  const entries = [...map];
+  if (!entries.every(([key]) => typeof key === "string")) return entries.map((pair) => pair.map(each));
+  return Object.fromEntries(entries.map(([key, entry]) => [key as string, each(entry)]));
+}
