@@ -27,7 +27,7 @@ async function fillEvil(sp: Savepoint): Promise<void> {
     { [EVIL]: EVIL, messages: [message.user(`needle ${EVIL}`)] },
     {
       id: `checkpoint ${ID}`,
-      label: EVIL,
+      label: ID,
       description: EVIL,
       trigger: EVIL,
       reason: EVIL,
@@ -69,7 +69,7 @@ describe.concurrent("what would disturb a terminal", () => {
 
   it("is exact for programs", async () => {
     const [first] = await place().json("log", ID);
-    expect(first).toMatchObject({ label: EVIL, description: EVIL, trigger: EVIL, reason: EVIL, metadata: { [EVIL]: EVIL } });
+    expect(first).toMatchObject({ label: ID, description: EVIL, trigger: EVIL, reason: EVIL, metadata: { [EVIL]: EVIL } });
     expect((await place().json("show", ID)).state[EVIL]).toBe(EVIL);
     expect(await place().json("agents", ID)).toMatchObject({ name: EVIL, systemPrompt: EVIL, state: { [EVIL]: EVIL } });
     expect((await place().json("conversations", ID)).messages[0].content).toBe(`needle ${EVIL}`);

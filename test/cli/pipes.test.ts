@@ -7,7 +7,7 @@ import { environment, linesOf, PROGRAM, shell, usePlace } from "./cli.js";
 describe.concurrent("a pipe", () => {
   const place = usePlace(async (sp) => {
     const sessions = Array.from({ length: 50 }, (_, n) => sp.session(`s${n}`));
-    for (let n = 0; n < 40; n++) await Promise.all(sessions.map((each) => each.save({ n }, { label: "x".repeat(200) })));
+    for (let n = 0; n < 40; n++) await Promise.all(sessions.map((each) => each.save({ n }, { metadata: { x: "x".repeat(2000) } })));
     await sp.session("big").save({ text: "x".repeat(3_000_000) });
   });
   const through = (line: string) => shell(line, { env: { SAVEPOINT_URL: place().url } });
@@ -75,7 +75,7 @@ async function readSlowly(args: string[], url: string): Promise<{ lines: number;
   let text = "";
   for await (const chunk of child.stdout.setEncoding("utf8")) {
     text += String(chunk);
-    await sleep(2);
+    await sleep(3);
   }
   return { lines: linesOf(text).length, stderr, code: await closed };
 }
