@@ -109,12 +109,14 @@ export class Place {
   }
 
   /** What it prints for programs; it must go well. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- its shape is what the tests are about
   async json<T = any>(...args: string[]): Promise<T> {
     const { stdout, stderr, code } = await this.run([...args, "--json"]);
     if (code !== 0) throw new Error(`${args.join(" ")} ended with ${code}: ${stderr}`);
     return JSON.parse(stdout) as T;
   }
 
+  // oxlint-disable-next-line typescript/no-explicit-any -- its shape is what the tests are about
   async jsonl<T = any>(...args: string[]): Promise<T[]> {
     const { stdout, stderr, code } = await this.run([...args, "--jsonl"]);
     if (code !== 0) throw new Error(`${args.join(" ")} ended with ${code}: ${stderr}`);

@@ -20,7 +20,13 @@ async function fillEvil(sp: Savepoint): Promise<void> {
     config: { [EVIL]: EVIL },
     state: { [EVIL]: EVIL },
   });
-  await sp.conversations.create({ id: ID, agent: ID, title: EVIL, tags: [ID], messages: [message.user(`needle ${EVIL}`)] });
+  await sp.conversations.create({
+    id: ID,
+    agent: ID,
+    title: EVIL,
+    tags: [ID],
+    messages: [message.user(`needle ${EVIL}`)],
+  });
   const session = sp.session(ID, { agent: ID });
   await session.save({ [EVIL]: 1 });
   await session.save(
@@ -69,7 +75,13 @@ describe.concurrent("what would disturb a terminal", () => {
 
   it("is exact for programs", async () => {
     const [first] = await place().json("log", ID);
-    expect(first).toMatchObject({ label: ID, description: EVIL, trigger: EVIL, reason: EVIL, metadata: { [EVIL]: EVIL } });
+    expect(first).toMatchObject({
+      label: ID,
+      description: EVIL,
+      trigger: EVIL,
+      reason: EVIL,
+      metadata: { [EVIL]: EVIL },
+    });
     expect((await place().json("show", ID)).state[EVIL]).toBe(EVIL);
     expect(await place().json("agents", ID)).toMatchObject({ name: EVIL, systemPrompt: EVIL, state: { [EVIL]: EVIL } });
     expect((await place().json("conversations", ID)).messages[0].content).toBe(`needle ${EVIL}`);
@@ -78,7 +90,13 @@ describe.concurrent("what would disturb a terminal", () => {
   });
 
   it("is made visible where it is typed", async () => {
-    for (const args of [["log", "\u001b[31mx"], ["show", "\u001b]0;x\u0007"], ["\u001b[31mverb"], ["log", "--\u001b[31mx"], ["log", "-n", "\u001b[31m"]]) {
+    for (const args of [
+      ["log", "\u001b[31mx"],
+      ["show", "\u001b]0;x\u0007"],
+      ["\u001b[31mverb"],
+      ["log", "--\u001b[31mx"],
+      ["log", "-n", "\u001b[31m"],
+    ]) {
       const { stdout, stderr } = await place().run(args);
       expect(stdout + stderr, JSON.stringify(args)).not.toMatch(DISTURBING);
     }
@@ -122,7 +140,12 @@ describe.concurrent("values that JSON has no form for", () => {
     date: { $date: "2001-09-09T01:46:40.000Z" },
     noDate: { $date: null },
     bytes: { $bytes: "AP8K" },
-    map: { $map: [["k", { $bigint: "1" }], [{ o: 1 }, { $set: [{ $date: "1970-01-01T00:00:00.000Z" }] }]] },
+    map: {
+      $map: [
+        ["k", { $bigint: "1" }],
+        [{ o: 1 }, { $set: [{ $date: "1970-01-01T00:00:00.000Z" }] }],
+      ],
+    },
     set: { $set: [1, "1"] },
     big: { $bigint: "12345678901234567890" },
     numbers: [{ $number: "NaN" }, { $number: "Infinity" }, { $number: "-Infinity" }, { $number: "-0" }, 1.5],
@@ -142,7 +165,9 @@ describe.concurrent("values that JSON has no form for", () => {
   it("are printed so in what is said about a checkpoint", async () => {
     const metadata = { at: { $date: "1970-01-01T00:00:00.000Z" }, n: { $bigint: "1" } };
     expect(await place().json("log", "s")).toMatchObject([{ metadata }, {}]);
-    expect(await place().json("sessions")).toContainEqual(expect.objectContaining({ head: expect.objectContaining({ metadata }) }));
+    expect(await place().json("sessions")).toContainEqual(
+      expect.objectContaining({ head: expect.objectContaining({ metadata }) }),
+    );
   });
 
   it("are printed so in what changed", async () => {

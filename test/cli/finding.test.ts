@@ -80,18 +80,21 @@ const READING = [
 ];
 
 describe.concurrent("where there is no store", () => {
-  it.each(READING.map((args) => [args.join(" "), args] as const))("%s ends with 10, says so, and makes none", async (_, args) => {
-    const place = await inEmptyFolder();
-    try {
-      const { stdout, stderr, code } = await run(args, { cwd: place });
-      expect({ stdout, code }).toEqual({ stdout: "", code: 10 });
-      expect(stderr).toMatch(/^error .*no store/);
-      expect(linesOf(stderr)).toHaveLength(1);
-      expect(readdirSync(place)).toEqual([]);
-    } finally {
-      removeFolder(place);
-    }
-  });
+  it.each(READING.map((args) => [args.join(" "), args] as const))(
+    "%s ends with 10, says so, and makes none",
+    async (_, args) => {
+      const place = await inEmptyFolder();
+      try {
+        const { stdout, stderr, code } = await run(args, { cwd: place });
+        expect({ stdout, code }).toEqual({ stdout: "", code: 10 });
+        expect(stderr).toMatch(/^error .*no store/);
+        expect(linesOf(stderr)).toHaveLength(1);
+        expect(readdirSync(place)).toEqual([]);
+      } finally {
+        removeFolder(place);
+      }
+    },
+  );
 
   it("says so in JSON to programs", async (test) => {
     const { folder } = createPlace(test);

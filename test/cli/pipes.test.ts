@@ -7,7 +7,8 @@ import { environment, linesOf, PROGRAM, shell, usePlace } from "./cli.js";
 describe.concurrent("a pipe", () => {
   const place = usePlace(async (sp) => {
     const sessions = Array.from({ length: 50 }, (_, n) => sp.session(`s${n}`));
-    for (let n = 0; n < 40; n++) await Promise.all(sessions.map((each) => each.save({ n }, { metadata: { x: "x".repeat(2000) } })));
+    for (let n = 0; n < 40; n++)
+      await Promise.all(sessions.map((each) => each.save({ n }, { metadata: { x: "x".repeat(2000) } })));
     await sp.session("big").save({ text: "x".repeat(3_000_000) });
   });
   const through = (line: string) => shell(line, { env: { SAVEPOINT_URL: place().url } });
@@ -64,7 +65,10 @@ describe.concurrent("a pipe", () => {
   });
 });
 
-async function readSlowly(args: string[], url: string): Promise<{ lines: number; stderr: string; code: number | null }> {
+async function readSlowly(
+  args: string[],
+  url: string,
+): Promise<{ lines: number; stderr: string; code: number | null }> {
   const child = spawn(process.execPath, [PROGRAM, ...args], {
     env: environment({ SAVEPOINT_URL: url }),
     stdio: ["ignore", "pipe", "pipe"],

@@ -68,7 +68,10 @@ async function fillAll(sp: Savepoint): Promise<void> {
   await sp.conversations.archive("c2");
   const session = sp.session("order", { agent: "shop" });
   await session.save({ n: 0, list: [1] }, { id: "o-first1", label: "start" });
-  await session.save({ n: 1, list: [1, 2] }, { id: "o-second", metadata: { why: "because" }, usage: { tokens: 7, cost: 0.5 } });
+  await session.save(
+    { n: 1, list: [1, 2] },
+    { id: "o-second", metadata: { why: "because" }, usage: { tokens: 7, cost: 0.5 } },
+  );
   const side = await session.fork("o-first1", { branch: "side" });
   await side.save({ n: 5, list: [] }, { id: "o-side00", pinned: true });
   await session.save({ n: 2, list: [1, 2, 3], messages: [message.user("refund, please")] }, { id: "o-third0" });
@@ -282,7 +285,9 @@ describe.concurrent("show", () => {
 
   it("prints what is known, then the state", async () => {
     const [head = "", state = ""] = (await place().text("show", "o-second")).split("\n\n");
-    expect(head).toMatch(/^checkpoint {2}o-second\nsession {5}order #1\nagent {7}shop\nbranch {6}main\nparent {6}o-first1\n/);
+    expect(head).toMatch(
+      /^checkpoint {2}o-second\nsession {5}order #1\nagent {7}shop\nbranch {6}main\nparent {6}o-first1\n/,
+    );
     expect(head).toContain("\nused        7 tokens, cost 0.5\n");
     expect(head).toContain('\nmetadata    {"why":"because"}\n');
     expect(JSON.parse(state)).toEqual({ n: 1, list: [1, 2] });
@@ -322,7 +327,11 @@ describe.concurrent("diff", () => {
       { op: "replace", path: "/n", before: 0, value: 1 },
       { op: "add", path: "/list/1", value: 2 },
     ]);
-    expect(await place().jsonl("diff", "o-second", "order#0")).toContainEqual({ op: "remove", path: "/list/1", before: 2 });
+    expect(await place().jsonl("diff", "o-second", "order#0")).toContainEqual({
+      op: "remove",
+      path: "/list/1",
+      before: 2,
+    });
   });
 
   it("compares one alone with its parent", async () => {
@@ -330,7 +339,9 @@ describe.concurrent("diff", () => {
   });
 
   it("says how much changed, and where", async () => {
-    expect(await place().text("diff", "order#0", "order#1", "--stat")).toBe("/n     +0 -0 ~1\n/list  +1 -0 ~0\n2 changes\n");
+    expect(await place().text("diff", "order#0", "order#1", "--stat")).toBe(
+      "/n     +0 -0 ~1\n/list  +1 -0 ~0\n2 changes\n",
+    );
     expect(await place().json("diff", "order#0", "order#1", "--stat")).toEqual([
       { path: "/n", added: 0, removed: 0, replaced: 1 },
       { path: "/list", added: 1, removed: 0, replaced: 0 },
@@ -338,9 +349,20 @@ describe.concurrent("diff", () => {
   });
 
   it("ends with 1 if asked to where something differs, and with 0 where nothing does", async () => {
-    expect(await place().run(["diff", "order#0", "order#1", "--exit-code", "-q"])).toMatchObject({ code: 1, stderr: "" });
-    expect(await place().run(["diff", "order", "order", "--exit-code", "-q"])).toEqual({ stdout: "", stderr: "", code: 0 });
-    expect(await place().run(["diff", "order", "order", "--exit-code", "--json"])).toEqual({ stdout: "[]\n", stderr: "", code: 0 });
+    expect(await place().run(["diff", "order#0", "order#1", "--exit-code", "-q"])).toMatchObject({
+      code: 1,
+      stderr: "",
+    });
+    expect(await place().run(["diff", "order", "order", "--exit-code", "-q"])).toEqual({
+      stdout: "",
+      stderr: "",
+      code: 0,
+    });
+    expect(await place().run(["diff", "order", "order", "--exit-code", "--json"])).toEqual({
+      stdout: "[]\n",
+      stderr: "",
+      code: 0,
+    });
     expect((await place().run(["diff", "order", "order"])).stderr).toBe("Nothing differs.\n");
     expect(await place().text("diff", "order#0", "order#1")).not.toBe("");
   });
@@ -386,7 +408,13 @@ describe.concurrent("search, agents and conversations", () => {
     const hits = await place().json("search", "REFUND");
     expect(hits).toHaveLength(2);
     expect(hits).toContainEqual(
-      expect.objectContaining({ source: "session", id: "order", branch: "main", path: "/messages/0", snippet: "refund, please" }),
+      expect.objectContaining({
+        source: "session",
+        id: "order",
+        branch: "main",
+        path: "/messages/0",
+        snippet: "refund, please",
+      }),
     );
     expect(hits).toContainEqual(expect.objectContaining({ source: "conversation", id: "c1", role: "user" }));
     expect(await place().jsonl("search", "REFUND")).toEqual(hits);
@@ -396,7 +424,8 @@ describe.concurrent("search, agents and conversations", () => {
   });
 
   it("finds nothing of what is not there, and takes marks literally", async () => {
-    for (const text of ["%", "*", "ref_nd", "zzz", '"', "' OR 1=1"]) expect(await place().json("search", text)).toEqual([]);
+    for (const text of ["%", "*", "ref_nd", "zzz", '"', "' OR 1=1"])
+      expect(await place().json("search", text)).toEqual([]);
   });
 
   it("finds within an agent, a role, a tag, a time and a number", async () => {
@@ -446,7 +475,10 @@ describe.concurrent("search, agents and conversations", () => {
       messages: [{ role: "user", content: "I want a refund" }, { role: "assistant" }],
       first: 0,
     });
-    expect(await place().json("conversations", "c1", "-n", "1")).toMatchObject({ first: 1, messages: [{ role: "assistant" }] });
+    expect(await place().json("conversations", "c1", "-n", "1")).toMatchObject({
+      first: 1,
+      messages: [{ role: "assistant" }],
+    });
     expect(await place().text("conversations", "c1")).toMatch(
       /^About the refund\nc1 {2}support {2}2 messages {2}#vip\n\n0 {2}user {2}\S+ \S+Z\nI want a refund\n\n1 {2}assistant .*\nHere it is\n$/,
     );
@@ -454,8 +486,19 @@ describe.concurrent("search, agents and conversations", () => {
   });
 
   it("says how much there is, in all and of an agent", async () => {
-    expect(await place().json("stats")).toMatchObject({ agents: 2, conversations: 2, messages: 3, sessions: 4, checkpoints: 8 });
-    expect(await place().json("stats", "--agent", "support")).toMatchObject({ agents: 1, conversations: 1, messages: 2, sessions: 0 });
+    expect(await place().json("stats")).toMatchObject({
+      agents: 2,
+      conversations: 2,
+      messages: 3,
+      sessions: 4,
+      checkpoints: 8,
+    });
+    expect(await place().json("stats", "--agent", "support")).toMatchObject({
+      agents: 1,
+      conversations: 1,
+      messages: 2,
+      sessions: 0,
+    });
     expect(linesOf(await place().text("stats"))).toHaveLength(6);
   });
 });
@@ -466,7 +509,15 @@ describe.concurrent("journal", () => {
   it("lists what a step has recorded", async () => {
     const listed = await place().json("journal", "asks");
     expect(listed).toMatchObject([
-      { index: 0, kind: "tool", name: "look", callId: "t1", arguments: { at: "it" }, outcome: "recorded", value: { seen: true } },
+      {
+        index: 0,
+        kind: "tool",
+        name: "look",
+        callId: "t1",
+        arguments: { at: "it" },
+        outcome: "recorded",
+        value: { seen: true },
+      },
       { index: 1, kind: "ask", outcome: "running" },
     ]);
     expect(await place().jsonl("journal", "asks")).toEqual(listed);

@@ -11,7 +11,10 @@ const LETTERS = new Intl.Segmenter("en", { granularity: "grapheme" });
 /** Columns that a line takes: two for each Chinese letter and each picture. */
 function columnsOf(line: string): number {
   const letters = [...LETTERS.segment(stripVTControlCharacters(line))];
-  return letters.reduce((sum, { segment }) => sum + (/^[\p{Script=Han}\p{Emoji_Presentation}]/u.test(segment) ? 2 : 1), 0);
+  return letters.reduce(
+    (sum, { segment }) => sum + (/^[\p{Script=Han}\p{Emoji_Presentation}]/u.test(segment) ? 2 : 1),
+    0,
+  );
 }
 
 describe.concurrent("colours", () => {
@@ -52,7 +55,10 @@ describe.concurrent("colours", () => {
   });
 
   it("change nothing of what is said", async () => {
-    const [plain, coloured] = await Promise.all([run(["show", "s", "--store", place().url]), run(["show", "s", "--color", "--store", place().url])]);
+    const [plain, coloured] = await Promise.all([
+      run(["show", "s", "--store", place().url]),
+      run(["show", "s", "--color", "--store", place().url]),
+    ]);
     expect(stripVTControlCharacters(coloured.stdout)).toBe(plain.stdout);
   });
 

@@ -26,7 +26,9 @@ describe.concurrent("help", () => {
     const [, examples = ""] = stdout.split("Examples:\n");
     expect(examples).toMatch(new RegExp(`^  .*savepoint ${name}\\b.*# `));
     for (const [option] of examples.replaceAll(/[|#].*|"[^"]*"/g, "").matchAll(/(?<= )--?[a-z][a-z-]*/g)) {
-      expect(`${stdout.split("Examples:")[0]} ${OF_ALL.join(" ")}`, option).toMatch(new RegExp(`(^|[ ,])${option}\\b`, "m"));
+      expect(`${stdout.split("Examples:")[0]} ${OF_ALL.join(" ")}`, option).toMatch(
+        new RegExp(`(^|[ ,])${option}\\b`, "m"),
+      );
     }
   });
 

@@ -77,7 +77,9 @@ describe.concurrent("watch", () => {
   });
 
   it("prints a line each for people, and ends at once where the work is over", async (test) => {
-    const place = await createPlace(test).fill((sp) => sp.session("s").save({}, { status: "failed", reason: "no\u001b[31m money" }));
+    const place = await createPlace(test).fill((sp) =>
+      sp.session("s").save({}, { status: "failed", reason: "no\u001b[31m money" }),
+    );
     const { stdout, code } = await place.run(["watch", "s"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^\S{8} {2}#0 {2}step 0 {2}failed .*\nfailed {2}no\\u001b\[31m money\n$/);
@@ -117,7 +119,11 @@ describe.concurrent("watch", () => {
     const watcher = new Watcher(test, place, ["s", "--jsonl"]);
     await watcher.until((lines) => lines.length >= 1);
     watcher.stopReading();
-    for (let n = 0; n < 4; n++) await sp.session("s").save({ n }).then(() => sleep(100));
+    for (let n = 0; n < 4; n++)
+      await sp
+        .session("s")
+        .save({ n })
+        .then(() => sleep(100));
     expect(await Promise.race([watcher.ended, sleep(3000, "goes on", { ref: false })])).toBe(0);
   });
 
@@ -140,7 +146,11 @@ describe.concurrent("watch", () => {
     }
     await sp.sessions.delete("s");
     await sp.session("s").save({ anew: true });
-    for (let n = 0; n < 8; n++) await sp.session("clock").save({ n }).then(() => sleep(250));
+    for (let n = 0; n < 8; n++)
+      await sp
+        .session("clock")
+        .save({ n })
+        .then(() => sleep(250));
     expect(parse(watcher.lines).some(({ session }) => session === "s")).toBe(true);
   });
 });
