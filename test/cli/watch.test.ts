@@ -111,7 +111,7 @@ describe.concurrent("watch", () => {
     expect(await watcher.ended).toBe(130);
   });
 
-  // BUG: in JSON modes nobody looks whether stdout is still read, so that it goes on for ever.
+  // BUG: "write EPIPE" and exit code 1; and in JSON modes nobody looks whether stdout is still read.
   it.fails("ends when nobody reads any more", async (test) => {
     const place = createPlace(test);
     const sp = await openFor(test, place);
