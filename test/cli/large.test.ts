@@ -41,7 +41,7 @@ describe("a store with 50,000 checkpoints", () => {
     expect(JSON.parse(stdout)).toHaveLength(ALL);
   });
 
-  it.each(["log", "log long --graph", "log --jsonl", "log --json", "log --all"])(
+  it.each(["log", "log long --graph", "log --json"])(
     "%s prints its first lines while nobody has taken the rest, and waits",
     async (line) => {
       expect(await firstLines(place(), line.split(" "), 3)).toHaveLength(3);

@@ -79,7 +79,7 @@ async function readSlowly(
   let text = "";
   for await (const chunk of child.stdout.setEncoding("utf8")) {
     text += String(chunk);
-    await sleep(3);
+    await sleep(30);
   }
   return { lines: linesOf(text).length, stderr, code: await closed };
 }
