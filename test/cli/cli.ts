@@ -138,7 +138,10 @@ export function createPlace({ onTestFinished }: TestContext, kind?: "sqlite" | "
 /** A place that the tests of a suite look at. */
 export function usePlace(save: (sp: Savepoint) => Promise<unknown>, kind?: "sqlite" | "file"): () => Place {
   let place: Place | undefined;
-  beforeAll(async () => void (place = await new Place(kind).fill(save)));
+  beforeAll(async () => {
+    place = new Place(kind);
+    await place.fill(save);
+  });
   afterAll(() => place?.remove());
   return () => place as Place;
 }
