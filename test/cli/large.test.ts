@@ -1,0 +1,90 @@
+/** Many checkpoints: the first are printed before the rest is read, and memory stays small. */
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { describe, expect, it } from "vitest";
+import { environment, linesOf, type Place, PROGRAM, run, usePlace } from "./cli.js";
+
+/** One long session, and many short ones. */
+const LONG = 20_000;
+const SHORT = 100;
+const SESSIONS = 300;
+const ALL = LONG + SHORT * SESSIONS;
+/** Memory of JavaScript's, in megabytes. */
+const LITTLE = ["--max-old-space-size=64"];
+
+describe("a store with 50,000 checkpoints", () => {
+  const place = usePlace(async (sp) => {
+    const long = sp.session("long");
+    const saves = (async () => {
+      for (let n = 0; n < LONG; n++) await long.save({ n });
+    })();
+    const short = Array.from({ length: SESSIONS }, (_, n) => sp.session(`short-${n}`));
+    for (let n = 0; n < SHORT; n++) await Promise.all(short.map((session) => session.save({ n })));
+    await saves;
+  });
+
+  it.each([
+    ["log long", LONG + 1],
+    ["log long --graph", LONG + 1],
+    ["log long --jsonl", LONG],
+    ["log long --oldest --jsonl", LONG],
+    ["log --jsonl", ALL],
+  ])("%s prints all of them in little memory", async (line, lines) => {
+    const { stdout, code } = await run([...line.split(" "), "--store", place().url], { nodeArgs: LITTLE });
+    expect(code).toBe(0);
+    expect(linesOf(stdout)).toHaveLength(lines);
+  });
+
+  it("a document of all of them is JSON", async () => {
+    const { stdout, code } = await run(["log", "--json", "--store", place().url], { nodeArgs: LITTLE });
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toHaveLength(ALL);
+  });
+
+  it.each(["log", "log long --graph", "log --json"])(
+    "%s prints its first lines while nobody has taken the rest, and waits",
+    async (line) => {
+      expect(await firstLines(place(), line.split(" "), 3)).toHaveLength(3);
+    },
+  );
+
+  it("so many of them are read as are wanted", async () => {
+    const { stdout } = await run(["log", "-n", "5", "--jsonl", "--store", place().url], { nodeArgs: LITTLE });
+    expect(linesOf(stdout)).toHaveLength(5);
+  });
+
+  it("any of them is found by its number, its id, and the end of that", async () => {
+    const shown = await place().json("show", "long#77");
+    expect(shown.state).toEqual({ n: 77 });
+    expect(await place().json("show", `${shown.id}:/n`)).toBe(77);
+    const { stdout, code } = await run(["show", `${shown.id.slice(-8)}:/n`, "--store", place().url], {
+      nodeArgs: LITTLE,
+    });
+    expect({ stdout, code }).toEqual({ stdout: "77\n", code: 0 });
+  });
+
+  it("sessions and stats are told in little memory", async () => {
+    const sessions = await run(["sessions", "--store", place().url], { nodeArgs: LITTLE });
+    expect(linesOf(sessions.stdout)).toHaveLength(SESSIONS + 2);
+    const stats = await run(["stats", "--json", "--store", place().url], { nodeArgs: LITTLE });
+    expect(JSON.parse(stats.stdout)).toMatchObject({ sessions: SESSIONS + 1, checkpoints: ALL });
+  });
+});
+
+/** Reads some lines, looks whether more would come, and ends the program. */
+async function firstLines(place: Place, args: readonly string[], count: number): Promise<string[]> {
+  const child = spawn(process.execPath, [PROGRAM, ...args, "--store", place.url], {
+    env: environment(),
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const closed = new Promise((resolve) => child.on("close", resolve));
+  const lines: string[] = [];
+  for await (const line of createInterface(child.stdout)) {
+    if (lines.push(line) === count) break;
+  }
+  // It has not come to its end: what is not read fills the pipe.
+  const running = child.exitCode === null;
+  child.kill("SIGKILL");
+  await closed;
+  return running ? lines : [];
+}

@@ -1,0 +1,197 @@
+/** How checkpoints are named, and how parts of their states are. */
+import { describe, expect, it } from "vitest";
+import { message, type Savepoint } from "../../src/index.js";
+import { errorOf, run, usePlace } from "./cli.js";
+
+/** Sessions whose ids have what names are made of. */
+const ODD = [
+  "plain",
+  "with space",
+  "a#b",
+  "a#1",
+  "a@b",
+  "a:b",
+  "a:/b",
+  "#",
+  "@",
+  ":/",
+  "übergröße",
+  "会话",
+  "👩‍👩‍👧",
+  "-dash",
+  "--graph",
+  "__proto__",
+  "12345678",
+  "$HOME `x` \"q\" 'q' \\",
+];
+
+async function saveOdd(sp: Savepoint): Promise<void> {
+  await Promise.all(
+    ODD.map(async (id) => {
+      const session = sp.session(id);
+      const { id: first } = await session.save({ of: id, n: 0 });
+      await session.save({ of: id, n: 1 });
+      const side = await session.fork(first, { branch: "what if" });
+      await side.save({ of: id, n: 2 });
+    }),
+  );
+}
+
+describe.concurrent("a session with any id", () => {
+  const place = usePlace(saveOdd);
+  const show = async (name: string): Promise<unknown> => {
+    const ended = await run(["show", "--json", "-s", place().url, "--", name]);
+    expect(ended, name).toMatchObject({ code: 0, stderr: "" });
+    return (JSON.parse(ended.stdout) as { state?: unknown }).state ?? JSON.parse(ended.stdout);
+  };
+
+  it.each(ODD)("%j is shown by its id, number, branch and pointer", async (id) => {
+    expect(await show(id)).toEqual({ of: id, n: 1 });
+    expect(await show(`${id}#0`)).toEqual({ of: id, n: 0 });
+    expect(await show(`${id}@what if:/of`)).toBe(id);
+  });
+
+  it("is listed, and each can be looked at", async () => {
+    const listed = await place().json<{ id: string }[]>("sessions");
+    expect(listed.map(({ id }) => id).sort()).toEqual([...ODD].sort());
+  });
+});
+
+const TWINS = ["00000001-aaaa-twintwin", "00000002-bbbb-twintwin"];
+
+describe.concurrent("a checkpoint", () => {
+  let whole = "";
+  const place = usePlace(async (sp) => {
+    const session = sp.session("s");
+    await session.save({ n: 0 }, { id: TWINS[0] as string });
+    await session.save({ n: 1 }, { id: TWINS[1] as string });
+    await session.save({ n: 2 }, { id: "short" });
+    await session.save({ n: 3 }, { id: "other#id:/x@y" });
+    await session.save({ n: 4, list: [{ "a/b": { "c~d": "deep" } }], "": { "": "nothing" }, "k:/k": 5, length: 6 });
+    await sp.session("twintwin").save({ n: 7 });
+    await sp
+      .session("t")
+      .save({ n: 8, map: new Map([["k", new Map([["l", 9]])]]), set: new Set([1]), "~1": 10, "01": 11 });
+    await sp.agents.save({ id: "ag", name: "Agent", state: { n: 12 } });
+    await sp.conversations.create({ id: "c", agent: "ag", messages: [message.user("Hello")] });
+    whole = (await sp.checkpoints.create({ agent: "ag", label: "whole" })).id;
+  });
+  const value = async (name: string): Promise<unknown> => place().json("show", name);
+  const state = async (name: string): Promise<unknown> => ((await value(name)) as { state: unknown }).state;
+
+  it("is named by its id, whatever that has in it", async () => {
+    for (const [n, id] of [...TWINS, "short", "other#id:/x@y"].entries()) expect(await state(id)).toEqual({ n });
+    expect(await value("other#id:/x@y:/n")).toBe(3);
+  });
+
+  it("is named by the last eight characters of its id", async () => {
+    const { id } = await place().json<{ id: string }>("show", "s", "--info");
+    expect(await value(`${id.slice(-8)}:/n`)).toBe(4);
+    expect(await value("short:/n")).toBe(2);
+    expect((await place().run(["show", id.slice(-7)])).code).toBe(4);
+  });
+
+  it("a session comes before the end of an id", async () => {
+    expect(await state("twintwin")).toEqual({ n: 7 });
+  });
+
+  it("is named by its number, and not by one that there is not", async () => {
+    expect(await state("s#0")).toEqual({ n: 0 });
+    for (const name of ["s#5", "s#-1", "s#", "s#x", "s#1.0", "s#9007199254740993", "s@", "s@nope", "@main"]) {
+      const ended = await place().run(["show", name, "--json"]);
+      expect(ended.code, name).toBe(4);
+      expect(errorOf(ended).code).toBe("NOT_FOUND");
+    }
+  });
+
+  it("a part of its state is named by a JSON pointer", async () => {
+    expect(await value("s:/list/0/a~1b/c~0d")).toBe("deep");
+    expect(await value("s:/list")).toEqual([{ "a/b": { "c~d": "deep" } }]);
+    expect(await value("s:/")).toEqual({ "": "nothing" });
+    expect(await value("s://")).toBe("nothing");
+    expect(await value("s:/k:~1k")).toBe(5);
+    expect(await value("t:/map/k/l")).toBe(9);
+    expect(await value("t:/~01")).toBe(10);
+    expect(await value("t:/01")).toBe(11);
+  });
+
+  // BUG: "length" is refused everywhere, and not only in lists.
+  it.fails("a key that is called length is one like any other", async () => {
+    expect(await value("s:/length")).toBe(6);
+  });
+
+  it.each([
+    "s:/nope",
+    "s:/list/1",
+    "s:/list/-",
+    "s:/list/length",
+    "s:/n/x",
+    "s:/__proto__",
+    "s:/list/0/a/b",
+    "s:/toString",
+  ])("%s leads to nothing, which ends with 4", async (name) => {
+    const ended = await place().run(["show", name, "--json"]);
+    expect(ended.code).toBe(4);
+    expect(errorOf(ended).code).toBe("NOT_FOUND");
+  });
+
+  it("what is beside a pointer that leads to nothing is said", async () => {
+    const { stderr } = await place().run(["show", "t:/nope"]);
+    expect(stderr).toContain("There are n, map, set, ~1, 01.");
+  });
+
+  it("of a whole agent is shown, and compared with nothing", async () => {
+    expect(await value(whole)).toMatchObject({
+      id: whole,
+      agent: "ag",
+      label: "whole",
+      state: { id: "ag", state: { n: 12 } },
+      conversations: [{ id: "c", messageCount: 1 }],
+    });
+    expect(await value(`${whole.slice(-8)}:/state/n`)).toBe(12);
+    const { stdout, stderr, code } = await place().run(["diff", whole]);
+    expect({ stdout, code }).toEqual({ stdout: "", code: 2 });
+    expect(stderr).toContain("savepoint restore");
+  });
+});
+
+describe.concurrent("a name that several have", () => {
+  const place = usePlace(async (sp) => {
+    for (const [n, id] of TWINS.entries()) await sp.session(`s${n}`).save({ n }, { id });
+    for (let n = 0; n < 7; n++) await sp.session(`many-${n}`).save({ n }, { id: `${n}-manymany` });
+  });
+
+  it("is ambiguous: ends with 4, and says which there are", async () => {
+    const { stdout, stderr, code } = await place().run(["show", "twintwin"]);
+    expect({ stdout, code }).toEqual({ stdout: "", code: 4 });
+    for (const [n, id] of TWINS.entries()) expect(stderr).toContain(`s${n}#0 (${id})`);
+    const json = await place().run(["diff", "twintwin", "--json"]);
+    expect(json.code).toBe(4);
+    expect(errorOf(json).code).toBe("AMBIGUOUS");
+  });
+
+  it("is ambiguous with a pointer, too", async () => {
+    expect(errorOf(await place().run(["show", "twintwin:/n", "--json"])).code).toBe("AMBIGUOUS");
+  });
+
+  it("is said of some, where there are many", async () => {
+    const { stderr } = await place().run(["show", "manymany"]);
+    expect(stderr).toContain("and 2 more");
+  });
+});
+
+describe.concurrent("a long or odd pointer", () => {
+  const long = "k".repeat(3000);
+  const place = usePlace((sp) =>
+    sp.session("s").save({ [long]: 1, "line\nbreak": 2, "\u0007bell": 3, "half\ud83d": 4 }),
+  );
+
+  // BUG: what is before each colon is taken for an id, and an id of this kind is refused with 2.
+  it.fails.each([
+    ["longer than ids can be", long, 1],
+    ["with a line break", "line\nbreak", 2],
+    ["with a bell", "\u0007bell", 3],
+  ])("%s is followed", async (_, key, expected) => {
+    expect(await place().json("show", `s:/${key}`)).toBe(expected);
+  });
+});

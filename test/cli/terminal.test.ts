@@ -1,0 +1,131 @@
+/** Colours, and terminals that are too narrow. */
+import { stripVTControlCharacters } from "node:util";
+import { describe, expect, it } from "vitest";
+import { inTerminal, run, usePlace } from "./cli.js";
+
+const COLOURED = "\u001b[";
+const LABEL = "a label that is a good deal longer than a narrow terminal is wide";
+
+const LETTERS = new Intl.Segmenter("en", { granularity: "grapheme" });
+
+/** Columns that a line takes: two for each Chinese letter and each picture. */
+function columnsOf(line: string): number {
+  const letters = [...LETTERS.segment(stripVTControlCharacters(line))];
+  return letters.reduce(
+    (sum, { segment }) => sum + (/^[\p{Script=Han}\p{Emoji_Presentation}]/u.test(segment) ? 2 : 1),
+    0,
+  );
+}
+
+describe.concurrent("colours", () => {
+  const place = usePlace((sp) => sp.session("s").save({ n: 1 }, { label: "one", status: "failed", reason: "why" }));
+  const log = (): string[] => ["log", "s", "--store", place().url];
+
+  it("are printed on a terminal", async () => {
+    const { screen, code } = await inTerminal(log());
+    expect(code).toBe(0);
+    expect(screen).toContain(COLOURED);
+    expect(stripVTControlCharacters(screen)).toContain('"one"');
+  });
+
+  it("are not printed where there is none", async () => {
+    for (const args of [log(), ["sessions", "--store", place().url], ["show", "s", "--store", place().url]]) {
+      expect((await run(args)).stdout).not.toContain(COLOURED);
+    }
+  });
+
+  it("are not printed on a terminal with NO_COLOR, --no-color, or one that has none", async () => {
+    expect((await inTerminal(log(), { env: { NO_COLOR: "1" } })).screen).not.toContain(COLOURED);
+    expect((await inTerminal([...log(), "--no-color"])).screen).not.toContain(COLOURED);
+    expect((await inTerminal(log(), { env: { TERM: "dumb" } })).screen).not.toContain(COLOURED);
+  });
+
+  it("are printed on a terminal where NO_COLOR is empty", async () => {
+    expect((await inTerminal(log(), { env: { NO_COLOR: "" } })).screen).toContain(COLOURED);
+  });
+
+  it("are printed anywhere with --color, before and after the verb, also against NO_COLOR", async () => {
+    expect((await run([...log(), "--color"])).stdout).toContain(COLOURED);
+    expect((await run(["--color", ...log()], { env: { NO_COLOR: "1" } })).stdout).toContain(COLOURED);
+  });
+
+  it("are never in JSON, and neither on a terminal", async () => {
+    expect((await run([...log(), "--json", "--color"])).stdout).not.toContain(COLOURED);
+    expect((await inTerminal([...log(), "--json"])).screen).not.toContain(COLOURED);
+  });
+
+  it("change nothing of what is said", async () => {
+    const [plain, coloured] = await Promise.all([
+      run(["show", "s", "--store", place().url]),
+      run(["show", "s", "--color", "--store", place().url]),
+    ]);
+    expect(stripVTControlCharacters(coloured.stdout)).toBe(plain.stdout);
+  });
+
+  it("an error is coloured on a terminal only", async () => {
+    const args = ["log", "nope", "--store", place().url];
+    expect((await run(args)).stderr).not.toContain(COLOURED);
+    const { screen, code } = await inTerminal(args);
+    expect(code).toBe(4);
+    expect(screen).toContain(COLOURED);
+  });
+});
+
+describe.concurrent("a narrow terminal", () => {
+  const place = usePlace(async (sp) => {
+    await sp.session("s").save({ text: "x".repeat(500) }, { label: LABEL });
+    await sp.session("s").save({ text: "会".repeat(500) }, { label: `会话 👩‍👩‍👧 ${LABEL}` });
+    await sp.conversations.create({ id: "c", title: LABEL.slice(0, 49), messages: [{ role: "user", content: LABEL }] });
+  });
+  const widths = (lines: readonly string[]): number[] => lines.map(columnsOf);
+
+  it.each([["sessions"], ["conversations"], ["search", "narrow"]])("%s cuts what does not fit", async (...args) => {
+    const { lines, code } = await inTerminal([...args, "--store", place().url], { columns: 60 });
+    expect(code).toBe(0);
+    expect(Math.max(...widths(lines))).toBeLessThanOrEqual(60);
+    expect(lines.join("\n")).toContain("…");
+  });
+
+  it("log cuts what does not fit", async () => {
+    const { lines } = await inTerminal(["log", "s", "--no-color", "--store", place().url], { columns: 50 });
+    expect(Math.max(...widths(lines))).toBeLessThanOrEqual(50);
+    expect(lines.filter((line) => line.endsWith("…"))).toHaveLength(2);
+  });
+
+  // BUG: with colours, which a terminal has by default, nothing is cut.
+  it.fails("log cuts what does not fit, in colours too", async () => {
+    const { lines } = await inTerminal(["log", "s", "--store", place().url], { columns: 50 });
+    expect(Math.max(...widths(lines))).toBeLessThanOrEqual(50);
+  });
+
+  it("diff cuts values that do not fit", async () => {
+    const { lines } = await inTerminal(["diff", "s", "--store", place().url], { columns: 40 });
+    expect(Math.max(...widths(lines))).toBeLessThanOrEqual(40);
+  });
+
+  it("nothing is cut for programs", async () => {
+    const { screen } = await inTerminal(["log", "s", "--jsonl", "--store", place().url], { columns: 20 });
+    expect(screen).toContain(LABEL);
+  });
+
+  it("one of a single column ends well", async () => {
+    for (const verb of ["sessions", "log"]) {
+      expect((await inTerminal([verb, "--store", place().url], { columns: 1 })).code).toBe(0);
+    }
+  });
+
+  // BUG: a terminal that does not say how wide it is says 0, and then all but "…" is cut off.
+  it.fails("one that does not say how wide it is cuts nothing", async () => {
+    const args = ["log", "s", "--no-color", "--store", place().url];
+    const { screen } = await inTerminal(args, { before: "stty cols 0 rows 0" });
+    expect(screen).toContain(LABEL);
+  });
+});
+
+describe.concurrent("help in a terminal", () => {
+  it("is printed without colours that get in the way, and ends with 0", async () => {
+    const { screen, code } = await inTerminal(["--help"], { columns: 40 });
+    expect(code).toBe(0);
+    expect(screen).toContain("savepoint <verb>");
+  });
+});

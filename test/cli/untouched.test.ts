@@ -1,0 +1,155 @@
+/** Looking changes nothing; and what has to be written waits for others, but not for ever. */
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { describe, expect, it, type TestContext } from "vitest";
+import { Savepoint } from "../../src/index.js";
+import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { filesIn } from "../damage/world.js";
+import { createPlace, errorOf, inTerminal, type Place } from "./cli.js";
+
+const LOOKS = [
+  ["sessions"],
+  ["log"],
+  ["log", "s", "--graph", "--json"],
+  ["show", "s"],
+  ["show", "s#0:/n"],
+  ["show", "nope"],
+  ["diff", "s"],
+  ["agents", "ag"],
+  ["conversations", "c"],
+  ["journal", "s"],
+  ["stats"],
+  ["verify", "--deep"],
+];
+
+/** Another process does this as well, from its text: it uses nothing but what it is given. */
+async function fill(sp: Savepoint): Promise<void> {
+  const said = (content: string) => ({ role: "user", content });
+  for (let n = 0; n < 70; n++) await sp.session("s", { agent: "ag" }).save({ n, messages: [said(`needle ${n}`)] });
+  await sp.agents.save({ id: "ag", name: "Agent", state: {} });
+  await sp.conversations.create({ id: "c", agent: "ag", messages: [said("needle")] });
+}
+
+/** Hashes of files by name. An empty log of SQLite's says as much as none. */
+const bytesOf = ({ folder }: Place): Record<string, string> =>
+  Object.fromEntries(
+    [...filesIn(folder)]
+      .filter(([name, bytes]) => !(name.endsWith("-wal") && bytes.length === 0))
+      .map(([name, bytes]) => [name, createHash("sha256").update(bytes).digest("hex")]),
+  );
+
+describe.concurrent.each(["sqlite", "file"] as const)("looking at a store of kind %s", (kind) => {
+  it("leaves every byte as it is", async (test) => {
+    const place = await createPlace(test, kind).fill(fill);
+    const before = bytesOf(place);
+    for (const args of LOOKS) {
+      await place.run(args);
+      expect(bytesOf(place), args.join(" ")).toEqual(before);
+    }
+    await inTerminal(["sessions", "--store", place.url]);
+    expect(bytesOf(place)).toEqual(before);
+  });
+
+  it("does not consume the note that a process crashed", async (test) => {
+    const place = createPlace(test, kind);
+    await crash(place);
+    for (const args of [...LOOKS, ["search", "needle"], ["doctor"]]) await place.run(args);
+    const sp = await Savepoint.open(place.url);
+    const { clean, processes } = sp.lastShutdown;
+    await sp.close();
+    expect({ clean, processes: processes.length }).toEqual({ clean: false, processes: 1 });
+    // And then it was told.
+    const next = await Savepoint.open(place.url);
+    expect(next.lastShutdown.clean).toBe(true);
+    await next.close();
+  });
+
+  it("loses nothing of what a process that crashed has saved", async (test) => {
+    const place = createPlace(test, kind);
+    await crash(place);
+    expect(await place.json("log", "s")).toHaveLength(70);
+    expect(await place.json("verify", "--deep")).toMatchObject({ ok: true });
+    expect(await place.json("log", "s")).toHaveLength(70);
+  });
+
+  it("is done while a program has it open, and sees what that has saved", async (test) => {
+    const place = createPlace(test, kind);
+    const sp = await openFor(test, place);
+    await fill(sp);
+    for (let n = 0; n < 3; n++) {
+      await sp.session("live").save({ n });
+      expect(await place.json("show", "live:/n")).toBe(n);
+    }
+    expect(sp.lastShutdown.clean).toBe(true);
+  });
+});
+
+describe.concurrent("searching", () => {
+  // BUG: a search brings the index in the store up to date, which is writing.
+  it.fails("leaves every byte as it is", async (test) => {
+    const place = await createPlace(test).fill(fill);
+    const before = bytesOf(place);
+    expect(await place.json("search", "needle")).not.toEqual([]);
+    expect(bytesOf(place)).toEqual(before);
+  });
+});
+
+describe.concurrent("a store that another process is writing to", () => {
+  const locked = async (test: TestContext): Promise<[Place, () => void]> => {
+    const place = await createPlace(test).fill(fill);
+    const database = await openDatabase(place.url.slice("sqlite:".length));
+    test.onTestFinished(() => void database.close());
+    database.exec("BEGIN IMMEDIATE");
+    return [place, () => void database.exec("ROLLBACK")];
+  };
+
+  it("is read at once, and what has to be written to it ends with 11", async (test) => {
+    const [place, release] = await locked(test);
+    const [listed, shown, pinned] = await Promise.all([
+      place.run(["log", "s", "--jsonl"]),
+      place.run(["show", "s"]),
+      place.run(["pin", "s#1"]),
+    ]);
+    release();
+    expect([listed.code, shown.code]).toEqual([0, 0]);
+    expect(pinned).toMatchObject({ code: 11, stdout: "" });
+    expect(pinned.stderr).toMatch(/^error .*another process/);
+    expect((await place.run(["pin", "s#1"])).code).toBe(0);
+  });
+
+  // BUG: closing the store waits once more, and a second line says that it could not be noted that the store was closed.
+  it.fails("is said to be so in one line", async (test) => {
+    const [place] = await locked(test);
+    expect(errorOf(await place.run(["label", "s#1", "x", "--json"])).code).toBe("BUSY");
+  });
+
+  // BUG: searching wants to write the index, and ends with 11 because it cannot.
+  it.fails("is searched", async (test) => {
+    const [place] = await locked(test);
+    expect((await place.run(["search", "needle", "--json"])).code).toBe(0);
+  });
+});
+
+async function openFor({ onTestFinished }: TestContext, place: Place): Promise<Savepoint> {
+  const sp = await Savepoint.open(place.url, { durability: "process" });
+  onTestFinished(() => sp.close());
+  return sp;
+}
+
+/** Saves as {@link fill} does, and dies. */
+async function crash(place: Place): Promise<void> {
+  const library = new URL("../../dist/index.js", import.meta.url).href;
+  const child = spawn(
+    process.execPath,
+    [
+      "--input-type=module",
+      "-e",
+      `const { Savepoint } = await import(${JSON.stringify(library)});
+      const sp = await Savepoint.open(${JSON.stringify(place.url)});
+      await (${fill.toString()})(sp);
+      process.kill(process.pid, "SIGKILL");`,
+    ],
+    { stdio: ["ignore", "inherit", "inherit"] },
+  );
+  await new Promise((resolve) => child.on("close", resolve));
+}

@@ -1,0 +1,171 @@
+/** Help, and what is said to somebody who has typed something wrong. */
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { VERBS } from "../../src/cli/verbs/index.js";
+import { createPlace, errorOf, linesOf, run, usePlace } from "./cli.js";
+
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
+
+const OF_ALL = ["--store", "-s", "--json", "--jsonl", "--color", "--no-color", "--quiet", "-q", "--yes", "-y"];
+
+describe.concurrent("help", () => {
+  it.each([[], ["--help"], ["-h"], ["help"]])("of everything lists every verb: %s", async (...args) => {
+    const { stdout, stderr, code } = await run(args);
+    expect({ stderr, code }).toEqual({ stderr: "", code: 0 });
+    for (const { name, summary } of VERBS) expect(stdout).toMatch(new RegExp(`^  ${name} +${summary}$`, "m"));
+    expect(stdout).toContain("order-88@what-if");
+    expect(stdout).toContain("--store <url>");
+  });
+
+  it.each(VERBS.map(({ name }) => name))("of %s has its usage and examples that can be typed", async (name) => {
+    const { stdout, stderr, code } = await run([name, "--help"]);
+    expect({ stderr, code }).toEqual({ stderr: "", code: 0 });
+    expect(stdout).toMatch(new RegExp(`^Usage: savepoint ${name}`));
+    const [, examples = ""] = stdout.split("Examples:\n");
+    expect(examples).toMatch(new RegExp(`^  .*savepoint ${name}\\b.*# `));
+    for (const [option] of examples.replaceAll(/[|#].*|"[^"]*"/g, "").matchAll(/(?<= )--?[a-z][a-z-]*/g)) {
+      expect(`${stdout.split("Examples:")[0]} ${OF_ALL.join(" ")}`, option).toMatch(
+        new RegExp(`(^|[ ,])${option}\\b`, "m"),
+      );
+    }
+  });
+
+  it("of a verb is the same by both ways of asking", async () => {
+    const [one, other] = await Promise.all([run(["log", "--help"]), run(["help", "log"])]);
+    expect(other).toEqual(one);
+  });
+
+  it("needs no store, and makes none", async (test) => {
+    const { folder } = createPlace(test);
+    expect((await run(["show", "--help"], { cwd: folder, env: { SAVEPOINT_URL: "bad" } })).code).toBe(0);
+  });
+});
+
+describe("the version", () => {
+  it.each(["--version", "-V"])("is printed by %s, and nothing else", async (option) => {
+    expect(await run([option])).toEqual({ stdout: `${version}\n`, stderr: "", code: 0 });
+  });
+});
+
+describe.concurrent("what cannot be understood", () => {
+  const place = usePlace((sp) => sp.session("order-88").save({ n: 1 }));
+
+  it.each([
+    ["an unknown verb", ["bogus"]],
+    ["an unknown option", ["sessions", "--bogus"]],
+    ["an unknown option of all", ["--bogus"]],
+    ["an unknown short option", ["sessions", "-Z"]],
+    ["a missing argument of show", ["show"]],
+    ["a missing argument of diff", ["diff"]],
+    ["a missing argument of search", ["search"]],
+    ["a missing argument of journal", ["journal"]],
+    ["too many arguments", ["show", "a", "b"]],
+    ["a missing value", ["sessions", "--agent"]],
+    ["a missing store", ["sessions", "--store"]],
+    ["a count that is none", ["sessions", "--limit", "many"]],
+    ["a negative count", ["sessions", "--limit=-1"]],
+    ["half a count", ["log", "-n", "1.5"]],
+    ["a count beyond counting", ["log", "-n", "99999999999999999999"]],
+    ["an empty count", ["log", "-n", ""]],
+    ["a status that there is not", ["sessions", "--status", "sleeping"]],
+    ["a role that there is not", ["search", "x", "--role", "boss"]],
+    ["a time that is none", ["conversations", "--since", "yesterday-ish"]],
+    ["an empty session", ["log", ""]],
+    ["a session with a control character", ["log", "a\u0007b"]],
+    ["an id that is too long", ["journal", "x".repeat(1100)]],
+  ])("%s ends with 2, and prints no data", async (_, args) => {
+    const { stdout, stderr, code } = await place().run(args);
+    expect({ stdout, code }, stderr).toEqual({ stdout: "", code: 2 });
+    expect(stderr).toMatch(/^error \S/);
+    expect(stderr).not.toContain("    at ");
+  });
+
+  // BUG: a number without a unit is taken for a month of 2001, or a year.
+  it.fails("an age without a unit is refused", async () => {
+    expect((await place().run(["conversations", "--since", "7"])).code).toBe(2);
+  });
+
+  // BUG: "too many arguments. Expected 0 arguments but got 1.", because the program itself has an action.
+  it.fails.each([
+    ["lgo", "log"],
+    ["session", "sessions"],
+    ["serach", "search"],
+    ["joural", "journal"],
+  ])("%s is no verb, and %s is guessed", async (typed, meant) => {
+    const { stderr, code } = await run([typed]);
+    expect(code).toBe(2);
+    expect(stderr).toContain(typed);
+    expect(stderr).toMatch(new RegExp(`Did you mean "?${meant}`, "i"));
+  });
+
+  // BUG: the error is "(outputHelp)".
+  it.fails("help for a verb that there is not says which that is", async () => {
+    const { stdout, stderr, code } = await run(["help", "bogus"]);
+    expect({ stdout, code }).toEqual({ stdout: "", code: 2 });
+    expect(stderr).toContain("bogus");
+  });
+
+  it("an option that is nearly one is guessed", async () => {
+    const { stderr, code } = await place().run(["log", "--grap"]);
+    expect(code).toBe(2);
+    expect(stderr).toContain("Did you mean --graph?");
+  });
+
+  // BUG: the line break of the guess is shown as "⏎", like one in what was stored.
+  it.fails("a guess is printed without marks for line breaks", async () => {
+    expect((await place().run(["log", "--grap"])).stderr).not.toContain("⏎");
+  });
+
+  it.each([
+    ["log", "order-8"],
+    ["log", "order88"],
+    ["show", "ordr-88"],
+    ["show", "oder-88#1"],
+    ["diff", "orrder-88:/n"],
+    ["journal", "order-89"],
+  ])("%s %s is not there, and the session is guessed", async (verb, typed) => {
+    const { stdout, stderr, code } = await place().run([verb, typed]);
+    expect({ stdout, code }).toEqual({ stdout: "", code: 4 });
+    expect(stderr).toContain('Did you mean "order-88"?');
+    expect(linesOf(stderr)).toHaveLength(1);
+  });
+
+  it("a session is not guessed where nothing is like it", async () => {
+    const { stderr, code } = await place().run(["log", "something else altogether"]);
+    expect(code).toBe(4);
+    expect(stderr).not.toContain("Did you mean");
+    expect(stderr).toContain("savepoint sessions");
+  });
+
+  it("a checkpoint that is not there, of a session that is, says where to look", async () => {
+    const { stderr, code } = await place().run(["show", "order-88#7"]);
+    expect(code).toBe(4);
+    expect(stderr).toContain("savepoint log order-88 --all");
+  });
+
+  it("an argument after -- is no option", async () => {
+    const { stderr, code } = await run(["log", "--json", "--store", place().url, "--", "--graph"]);
+    expect(code).toBe(4);
+    expect(JSON.parse(stderr)).toMatchObject({ error: { code: "NOT_FOUND" } });
+  });
+
+  it("what is wrong is told programs in JSON, wherever that is asked for", async () => {
+    for (const args of [
+      ["bogus", "--json"],
+      ["--json", "sessions", "--bogus"],
+      ["log", "-n", "x", "--jsonl"],
+    ]) {
+      const ended = await place().run(args);
+      expect(ended.code).toBe(2);
+      expect(errorOf(ended).code).toBe("USAGE");
+    }
+  });
+
+  it("an error tells programs what it is about", async () => {
+    const ended = await place().run(["show", "nope", "--jsonl"]);
+    expect(ended.code).toBe(4);
+    expect(errorOf(ended)).toEqual({ code: "NOT_FOUND", message: expect.stringContaining("nope"), details: {} });
+  });
+});
