@@ -148,6 +148,13 @@ describe("export and import", () => {
     expect(done.holes.length).toBeGreaterThan(0);
   });
 
+  // BUG: the bundle takes the place of the store, which is lost; exit code 0.
+  it.fails("never writes over the store that it exports", async () => {
+    await fill();
+    await tool().fail(["export", "-o", "s.db"], 2);
+    expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
+  });
+
   // BUG: on stdout a bundle with holes is written without a word, and the exit code is 0; with --out it is 3.
   it.fails("says what is missing in a bundle that is written to stdout", async () => {
     await fill();
@@ -199,7 +206,7 @@ describe("prune", () => {
   const dry = (args: readonly string[]): Promise<Pruned> =>
     tool().json(["prune", "--session", "trip", "--dry-run", ...args]);
   const gone = async (args: readonly string[]): Promise<number[]> =>
-    (await dry(args)).gone.map(({ seq }) => seq).sort();
+    (await dry(args)).gone.map(({ seq }) => seq).sort((a, b) => a - b);
 
   it("says what would go, and why the rest stays, without removing anything", async () => {
     await fill();
@@ -286,6 +293,12 @@ describe("prune", () => {
     await tool().fail(["prune", "--session", "trap", "--keep-last", "1", "--yes"], 4);
   });
 
+  // BUG: --agent is passed over without a word.
+  it.fails("refuses a session together with an agent", async () => {
+    await fill();
+    await tool().fail(["prune", "--session", "trip", "--agent", "nobody", "--keep-last", "1", "--yes"], 2);
+  });
+
   // BUG: a kind that does not exist is taken, and keeps everything without a word.
   it.fails("refuses a kind that there is not", async () => {
     await fill();
@@ -348,6 +361,15 @@ describe("verify", () => {
     await fill();
     expect(await tool().json(["stats"])).toMatchObject({ sessions: 1 });
     expect(await tool().json(["verify"])).toMatchObject({ sessions: 1 });
+  });
+
+  // BUG: what is advised is to repair the store, of which nothing is damaged.
+  it.fails("does not advise to repair the store where a bundle is damaged", async () => {
+    await fill();
+    tool().file("broken.savepoint", "{");
+    const ended = await tool().on(["verify", "--bundle", "broken.savepoint"]);
+    expect(ended.code).toBe(20);
+    expect(ended.stderr).not.toContain("savepoint repair");
   });
 
   // BUG: a session that is not there is "All is well", exit code 0.

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { DamageTarget } from "savepoint/testing";
 import { SQLITE, targetsIn } from "../damage/world.js";
-import { errorOf, type Fields, LIBRARY, saveAgent, saveTrip, useTool } from "./tool.js";
+import { type Ended, errorOf, type Fields, LIBRARY, saveAgent, saveTrip, useTool } from "./tool.js";
 
 const tool = useTool();
 
@@ -178,21 +178,23 @@ describe("programs", () => {
       return saveAgent(sp);
     });
     const shapes: [string[], string][] = [
-      [["restore", whole, "--dry-run"], "agent changes checkpoint recreated removed restored"],
+      [["restore", whole, "--dry-run"], "agent changes recreated removed restored"],
       [["label", "trip#1", "x"], "checkpoint label seq session"],
       [["pin", "trip#1"], "checkpoint pinned seq session"],
       [["prune", "--keep-last", "1", "--dry-run"], "bytes dryRun gone items kept removed rowsOnly"],
-      [["verify"], "checkpoints conversations deep items ok problems records sample sessions"],
-      [["repair", "--dry-run"], "dryRun healed holes"],
-      [["export", "-o", "x.savepoint"], "bytes checkpoints createdAt holes items path sections"],
+      [["verify"], "blobs checkpoints conversations deep items ok problems records sessions"],
+      [["repair", "--dry-run"], "dryRun healed holes ok"],
+      [["export", "-o", "x.savepoint"], "bytes checkpoints createdAt holes id items kind path sections"],
       [["backup", "--to", "b"], "bytes checkpoints createdAt holes items path removed sections"],
       [["migrate"], "migrated store"],
+      [["compact"], "after before blobs bytes items sessions"],
+      [["cancel", "trip"], "cancelled session"],
+      [["fork", "trip#1"], "branch from head session"],
     ];
-    const ended = await Promise.all(
-      shapes.flatMap(([args]) => [tool().on([...args, "--json"]), tool().on([...args, "--jsonl"])]),
-    );
+    const inForm = (form: string): Promise<Ended[]> => Promise.all(shapes.map(([args]) => tool().on([...args, form])));
+    const [asJson, asLines] = [await inForm("--json"), await inForm("--jsonl")];
     for (const [index, [args, keys]] of shapes.entries()) {
-      const [json, jsonl] = ended.slice(2 * index);
+      const [json, jsonl] = [asJson[index], asLines[index]];
       expect(json?.code, `${args.join(" ")}: ${json?.stderr}`).toBe(0);
       expect(jsonl?.stdout.trim().split("\n"), args.join(" ")).toHaveLength(1);
       const shape = (text = ""): string =>

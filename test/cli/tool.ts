@@ -37,7 +37,7 @@ export interface Started {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
   /** Resolves as soon as this was printed, on stdout or stderr. */
-  seen(text: string | RegExp): Promise<void>;
+  readonly seen: (text: string | RegExp) => Promise<void>;
 }
 
 /** A process in a pseudo-terminal. */
