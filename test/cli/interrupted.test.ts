@@ -42,9 +42,9 @@ interface Work {
   readonly args: readonly string[];
   /** What is printed while it is under way. */
   readonly doing: string;
-  prepare(): Promise<void>;
+  readonly prepare: () => Promise<void>;
   /** That doing it again was all that was needed. */
-  check(): Promise<void>;
+  readonly check: () => Promise<void>;
 }
 
 const stillThere = async (checkpoints: number): Promise<void> => {
