@@ -91,13 +91,19 @@ describe("demo", () => {
   it.fails("ends all that it has started when it is told to end", async () => {
     const started = tool().start(["demo", "--kills", "200", "--seed", "7"], { stdin: "" });
     await started.seen("KILL");
-    const pid = String(started.child.pid);
-    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ");
+    const childrenOf = (pid: string): string[] =>
+      readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+    const children = childrenOf(String(started.child.pid));
     started.child.kill("SIGTERM");
     await Promise.race([new Promise((resolve) => started.child.on("exit", resolve)), sleep(4000)]);
     await sleep(200);
     const left = children.filter((child) => existsSync(`/proc/${child}`));
-    for (const child of left) process.kill(Number(child), "SIGKILL");
+    // Stopped first, so that it starts no worker anew while the last one goes.
+    for (const child of left) {
+      process.kill(Number(child), "SIGSTOP");
+      for (const each of [...childrenOf(child), child]) process.kill(Number(each), "SIGKILL");
+    }
+    await sleep(100);
     expect(children.length).toBe(1);
     expect(left).toEqual([]);
   });
