@@ -1,75 +1,312 @@
-/** A run whose process has died: what was recorded, and of what nobody knows whether it happened. */
-import { spawn } from "node:child_process";
+// Long work that somebody ends, and stores that cannot be written: nothing is lost, and doing it again works.
+import { execFileSync } from "node:child_process";
+import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { environment, linesOf, Place, PROGRAM, withoutAges } from "./cli.js";
+import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { CTRL_C, type Ended, errorOf, saveTrip, type Started, Tool, useTool } from "./tool.js";
 
-const LIBRARY = new URL("../../dist/index.js", import.meta.url).href;
+const SESSIONS = 200;
+const EACH = 20;
 
-/** Reads, then dies while it charges. */
-const program = (url: string): string => `
-  const { defineAgent, Savepoint } = await import(${JSON.stringify(LIBRARY)});
-  const shop = defineAgent({
-    name: "shop",
-    initial: () => ({}),
-    async step(run) {
-      await run.effect("read", async () => ({ stock: 3n, said: "\\u001b[31mred" }));
-      await run.effect("fails", async () => { throw new TypeError("no\\nway \\u001b[31m"); }, { retry: { attempts: 1 } }).catch(() => {});
-      await run.tool({ id: "c1", name: "charge", arguments: { card: "42" } }, () => process.kill(process.pid, "SIGKILL"));
+const tool = useTool();
+let large: Tool;
+
+/** A store that takes a while to go through, and all of it in a bundle. */
+beforeAll(async () => {
+  large = new Tool();
+  await large.leave(async (sp) => {
+    const text = "lorem ipsum ".repeat(20);
+    const fill = async (n: number): Promise<void> => {
+      const session = sp.session(`s${n}`);
+      await session.save({ n, messages: [] });
+      for (let at = 1; at < EACH; at++) await session.append("/messages", [`${n}.${at} ${text}`]);
+    };
+    await Promise.all(Array.from({ length: SESSIONS }, (_, n) => fill(n)));
+    await sp.export({}).save(large.path("all.savepoint"));
+  });
+});
+
+afterAll(() => large.end());
+
+const useLarge = (): void => copyFileSync(large.path("s.db"), tool().path("s.db"));
+
+/** Whatever is in the folder beside the store and what tests have put there. */
+const leftovers = (): string[] =>
+  readdirSync(tool().folder, { recursive: true, encoding: "utf8" }).filter(
+    (name) => !/^(s\.db(-wal|-shm)?|backups|all\.savepoint)$/.test(name),
+  );
+
+interface Work {
+  readonly name: string;
+  readonly args: readonly string[];
+  /** What is printed while it is under way. */
+  readonly doing: string;
+  readonly prepare: () => Promise<void>;
+  /** That doing it again was all that was needed. */
+  readonly check: () => Promise<void>;
+}
+
+const stillThere = async (checkpoints: number): Promise<void> => {
+  await tool().leave(async (sp) => {
+    expect((await sp.verify({ deep: true })).problems).toEqual([]);
+    expect(await sp.stats()).toMatchObject({ sessions: SESSIONS, checkpoints });
+    expect((await sp.session("s7").latest())?.state).toMatchObject({ n: 7 });
+  });
+};
+
+const ALL = SESSIONS * EACH;
+
+const WORK: readonly Work[] = [
+  {
+    name: "prune",
+    args: ["prune", "--keep-last", "2", "--yes"],
+    doing: "Pruning",
+    prepare: async () => useLarge(),
+    check: () => stillThere(SESSIONS * 2),
+  },
+  {
+    name: "export",
+    args: ["export", "-o", "out.savepoint"],
+    doing: "Exporting",
+    prepare: async () => useLarge(),
+    async check() {
+      expect(await tool().leave((sp) => sp.verify({ bundle: tool().path("out.savepoint") }))).toMatchObject({
+        ok: true,
+        checkpoints: ALL,
+      });
     },
-  });
-  const sp = await Savepoint.open(${JSON.stringify(url)});
-  await sp.run(shop, { session: "order", input: {} });
-`;
+  },
+  {
+    name: "import",
+    args: ["import", "all.savepoint"],
+    doing: "Importing",
+    async prepare() {
+      copyFileSync(large.path("all.savepoint"), tool().path("all.savepoint"));
+      await tool().leave(async () => {});
+    },
+    check: () => stillThere(ALL),
+  },
+  {
+    name: "backup",
+    args: ["backup", "--to", "backups"],
+    doing: "Backing up",
+    prepare: async () => useLarge(),
+    async check() {
+      expect(readdirSync(tool().path("backups"))).toHaveLength(1);
+    },
+  },
+  {
+    name: "verify",
+    args: ["verify", "--deep"],
+    doing: "Verifying",
+    prepare: async () => useLarge(),
+    check: () => stillThere(ALL),
+  },
+  {
+    name: "compact",
+    args: ["compact"],
+    doing: "Packing",
+    prepare: async () => useLarge(),
+    check: () => stillThere(ALL),
+  },
+];
 
-describe.concurrent("a run whose process has died", () => {
-  let place: Place;
-  beforeAll(async () => {
-    place = new Place();
-    const child = spawn(process.execPath, ["--input-type=module", "-e", program(place.url)], { stdio: "inherit" });
-    await new Promise((resolve) => child.on("close", resolve));
-  });
-  afterAll(() => place.remove());
+describe.each(WORK)("$name, interrupted", ({ args, doing, prepare, check }) => {
+  it.each(["Ctrl-C", "SIGTERM"])(
+    "by %s says that the store is consistent, leaves nothing behind, and works again",
+    async (how) => {
+      await prepare();
+      const terminal = tool().terminalOn(args);
+      // The bar with a rate is painted when it is in the middle.
+      await terminal.seen(new RegExp(`${doing} [\\d,.]+.*/s`));
+      if (how === "Ctrl-C") terminal.type(CTRL_C);
+      else process.kill(terminal.pty.pid, "SIGTERM");
+      const { code, screen } = await terminal.ended;
+      expect(code, screen).toBe(130);
+      expect(screen).toContain("the store is consistent");
+      expect(leftovers()).toEqual([]);
+      await tool().leave(async (sp) => expect((await sp.verify({ deep: true })).problems).toEqual([]));
+      const again = await tool().on(args);
+      expect(again.code, again.stderr).toBe(0);
+      // Off a terminal there is no bar.
+      expect(again.stderr).not.toContain(doing);
+      await check();
+    },
+  );
+});
 
-  it("is interrupted", async () => {
-    expect(await place.json("sessions")).toMatchObject([{ id: "order", agent: "shop", status: "interrupted" }]);
-    expect(await place.json("sessions", "--status", "interrupted")).toHaveLength(1);
-    expect(await place.json("sessions", "--status", "running")).toEqual([]);
-  });
+describe("kill -9 of the command line", () => {
+  const KILLED = WORK.filter(({ name }) => name !== "verify" && name !== "export");
+  it.each(KILLED)(
+    "in the middle of $name loses nothing, and it works again",
+    async ({ args, doing, prepare, check }) => {
+      await prepare();
+      const terminal = tool().terminalOn(args);
+      await terminal.seen(new RegExp(`${doing} [\\d,.]+.*/s`));
+      terminal.pty.kill("SIGKILL");
+      await terminal.ended;
+      await tool().leave(async (sp) => expect((await sp.verify({ deep: true })).problems).toEqual([]));
+      // What a backup has begun, and nobody will finish, is removed after an hour.
+      if (args[0] === "backup") rmSync(tool().path("backups"), { recursive: true, force: true });
+      const again = await tool().on(args);
+      expect(again.code, again.stderr).toBe(0);
+      await check();
+    },
+  );
+});
 
-  it("has a journal that says what is recorded, and what is unknown", async () => {
-    expect(await place.json("journal", "order")).toMatchObject([
-      { index: 0, name: "read", outcome: "recorded", value: { stock: { $bigint: "3" }, said: "\u001b[31mred" } },
-      { index: 1, name: "fails", outcome: "failed", error: { name: "TypeError", message: "no\nway \u001b[31m" } },
-      { index: 2, kind: "tool", name: "charge", callId: "c1", arguments: { card: "42" }, outcome: "unknown" },
-    ]);
-  });
+it("Ctrl-C ends an import that waits for stdin", async () => {
+  await tool().leave((sp) => saveTrip(sp));
+  const terminal = tool().terminalOn(["import", "-"]);
+  await terminal.seen("Importing");
+  terminal.type(CTRL_C);
+  const { code, screen } = await terminal.ended;
+  expect(code).toBe(130);
+  expect(screen).toContain("the store is consistent");
+});
 
-  it("has a journal for people, which says what to do", async () => {
-    const { stdout, stderr, code } = await place.run(["journal", "order"]);
+describe("the progress bar", () => {
+  it("shows how much is done, the rate and the time that is left, on stderr", async () => {
+    useLarge();
+    const terminal = tool().terminalOn(["verify", "--deep"]);
+    const { code, screen } = await terminal.ended;
     expect(code).toBe(0);
-    const lines = linesOf(withoutAges(stdout));
-    expect(lines[0]).toMatch(/^# +EFFECT +NAME +OUTCOME +STARTED +RESULT$/);
-    expect(lines).toHaveLength(4);
-    expect(lines[1]).toContain('{"stock":{"$bigint":"3"},"said":"\\u001b[31mred"}');
-    expect(lines[2]).toContain("failed    0s ago  TypeError: no⏎way \\u001b[31m");
-    expect(lines[3]).toMatch(/charge c1 +unknown/);
-    expect(stderr).toMatch(/^One effect was interrupted.*savepoint answer order/);
-    expect((await place.run(["journal", "order", "-q"])).stderr).toBe("");
+    expect(screen).toMatch(/Verifying [\d,]+ of 4,000 checkpoints, [\d,]+\/s, \d+ s left/);
+    expect(screen).toContain("All is well");
   });
 
-  it("is told so by watch, which waits for whoever goes on", async () => {
-    const child = spawn(process.execPath, [PROGRAM, "watch", "order", "--jsonl", "--store", place.url], {
-      env: environment(),
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    let text = "";
-    for await (const chunk of child.stdout.setEncoding("utf8")) {
-      text += String(chunk);
-      if (text.includes('"status":"interrupted"')) break;
-    }
-    child.kill("SIGKILL");
-    const types = linesOf(text).map((line) => JSON.parse(line) as { type: string; name?: string; phase?: string });
-    expect(types).toContainEqual(expect.objectContaining({ type: "effect", name: "charge", phase: "start" }));
-    expect(types).not.toContainEqual(expect.objectContaining({ type: "effect", name: "charge", phase: "end" }));
+  it("is not shown with --quiet, nor where stderr is no terminal", async () => {
+    useLarge();
+    const quiet = await tool().terminalOn(["verify", "--quiet"]).ended;
+    expect(quiet.code).toBe(0);
+    expect(quiet.screen).not.toContain("Verifying");
+    const piped = await tool().on(["verify"]);
+    expect(piped).toMatchObject({ code: 0, stderr: "" });
   });
+
+  it("is not in the way of JSON", async () => {
+    useLarge();
+    const { code, screen } = await tool().terminalOn(["verify", "--json"]).ended;
+    expect(code).toBe(0);
+    // eslint-disable-next-line no-control-regex -- what a terminal is told
+    const shown = screen.replaceAll(/\u001b\[[\d;?]*[A-Za-z]/g, "");
+    expect(JSON.parse(shown.slice(shown.indexOf("{")))).toMatchObject({ ok: true });
+  });
+});
+
+describe("a store that another process has locked", () => {
+  /** Labels a checkpoint while somebody holds the lock, and lets go as soon as `work` is done. */
+  async function whileLocked(work: (started: Started) => Promise<void>): Promise<Ended> {
+    await tool().leave((sp) => saveTrip(sp));
+    const database = await openDatabase(tool().path("s.db"));
+    try {
+      database.exec("BEGIN IMMEDIATE");
+      const started = tool().start(["--store", tool().url, "--json", "label", "trip#1", "x"], { stdin: "" });
+      await work(started);
+      database.exec("ROLLBACK");
+      return await started.ended;
+    } finally {
+      database.close();
+    }
+  }
+
+  it("is exit code 11 for what writes, and is read all the same", async () => {
+    const ended = await whileLocked(async ({ seen }) => {
+      const shown = await tool().on(["show", "trip", "--json"]);
+      expect(shown.code, shown.stderr).toBe(0);
+      await seen("BUSY");
+    });
+    expect(errorOf(ended, 11).code).toBe("BUSY");
+    expect((await tool().on(["label", "trip#1", "x"])).code).toBe(0);
+  });
+
+  // BUG: closing the store waits for the lock as long again (10 s and 10 s), and then says so on a second line.
+  it.fails("is not waited for a second time when it is told", async () => {
+    let over: unknown;
+    await whileLocked(async ({ seen, ended }) => {
+      await seen("BUSY");
+      over = await Promise.race([ended, sleep(5000)]);
+    });
+    expect(over).toBeDefined();
+  });
+});
+
+// Only root can mount a disk that is small, or cannot be written.
+const isRoot = process.platform === "linux" && process.getuid?.() === 0;
+
+describe.runIf(isRoot)("a disk", () => {
+  /** A disk of its own, which is taken away when the work is done. */
+  async function withDisk(options: string, work: (folder: string) => Promise<void>): Promise<void> {
+    const folder = tool().path("disk");
+    mkdirSync(folder);
+    execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", folder]);
+    try {
+      await work(folder);
+    } finally {
+      execFileSync("umount", ["-l", folder]);
+    }
+  }
+
+  it("that is full ends export, backup and import with 1, leaves no half of a file, and the store whole", async () => {
+    useLarge();
+    await withDisk("size=600k", async (folder) => {
+      expect((await tool().on(["export", "-o", `${folder}/all.savepoint`])).code).toBe(1);
+      expect(readdirSync(folder)).toEqual([]);
+      await tool().fail(["backup", "--to", folder], 1);
+      expect(readdirSync(folder)).toEqual([]);
+      const url = `sqlite:${folder}/s.db`;
+      await tool().leave((sp) => saveTrip(sp), url);
+      const bundle = large.path("all.savepoint");
+      const refused = await tool().run(["import", bundle, "--store", url, "--json"]);
+      expect(refused).toMatchObject({ code: 1, stdout: "" });
+      expect(JSON.parse(refused.stderr.split("\n")[0] as string)).toMatchObject({ error: { code: "IO_FAILED" } });
+      const verified = await tool().run(["verify", "--deep", "--store", url, "--json"]);
+      expect(verified.code, verified.stdout).toBe(0);
+      const shown = await tool().run(["show", "trip", "--store", url, "--json"]);
+      expect(JSON.parse(shown.stdout)).toMatchObject({ state: { n: 4 } });
+      const doctor = await tool().run(["doctor", "--store", url, "--json"]);
+      expect(doctor.code).toBe(1);
+      expect(doctor.stdout).toContain("Make room");
+    });
+  });
+
+  /** A store on a disk that cannot be written. */
+  async function whereNothingIsWritten(work: (url: string, folder: string) => Promise<void>): Promise<void> {
+    await tool().leave((sp) => saveTrip(sp));
+    await withDisk("size=4m", async (folder) => {
+      copyFileSync(tool().path("s.db"), `${folder}/s.db`);
+      execFileSync("mount", ["-o", "remount,ro", folder]);
+      await work(`sqlite:${folder}/s.db`, folder);
+    });
+  }
+
+  it("that cannot be written is told in words", async () => {
+    await whereNothingIsWritten(async (url, folder) => {
+      const { message } = errorOf(await tool().run(["label", "trip#1", "x", "--store", url, "--json"]), 1);
+      expect(message).toContain("can be written");
+      errorOf(await tool().run(["init", "--store", `sqlite:${folder}/new.db`, "--json"]), 1);
+    });
+  });
+
+  // BUG: it is UNEXPECTED, with a stack for people and without details for programs.
+  it.fails("that cannot be written gets no new store, and init says so", async () => {
+    await whereNothingIsWritten(async (_, folder) => {
+      errorOf(await tool().run(["init", "--json"], { cwd: folder }), 1);
+    });
+  });
+
+  // BUG: a store that cannot be written cannot be looked at either: "unable to open database file".
+  it.fails("that cannot be written is read all the same", async () => {
+    await whereNothingIsWritten(async (url) => {
+      const shown = await tool().run(["show", "trip", "--store", url, "--json"]);
+      expect(shown.code, shown.stderr).toBe(0);
+    });
+  });
+});
+
+it("a file with nothing in it is no store for what only looks, and stays what it was", async () => {
+  writeFileSync(tool().path("s.db"), "");
+  expect((await tool().on(["verify"])).code).toBe(10);
+  expect(statSync(tool().path("s.db")).size).toBe(0);
 });

@@ -1,0 +1,398 @@
+// Running, recovering, answering, cancelling and watching, from the command line.
+import { setTimeout as sleep } from "node:timers/promises";
+import { existsSync, readFileSync } from "node:fs";
+import { beforeEach, describe, expect, it } from "vitest";
+import { CTRL_C, DOWN, type Ended, ENTER, errorOf, type Fields, LIBRARY, useTool } from "./tool.js";
+
+const tool = useTool();
+let agents: readonly string[] = [];
+
+beforeEach(() => {
+  agents = ["--agents", tool().file("agents.mjs", AGENTS)];
+});
+
+/** Agents of a module that has a copy of the library of its own. What they do is in the file "done". */
+const AGENTS = `
+import { appendFileSync, existsSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { defineAgent, message } from "${LIBRARY}";
+
+const done = (what) => appendFileSync("done", what + "\\n");
+
+const worker = defineAgent({
+  name: "worker",
+  initial: (input) => ({ input, n: 0 }),
+  async step(run) {
+    const reply = await run.llm(() => (done("llm " + run.state.n), { ...message.assistant("reply " + run.state.n), usage: { tokens: 10, cost: 1 } }));
+    run.state.n += 1;
+    if (run.state.n === run.state.input) return run.complete({ said: reply.content, at: new Date(0), big: 7n });
+  },
+});
+
+const payer = defineAgent({
+  name: "payer",
+  initial: (input) => ({ input }),
+  async step(run) {
+    const call = { id: "call-1", name: "pay", arguments: { euros: run.state.input } };
+    const result = await run.tool(call, async () => {
+      done("pay");
+      if (process.env.CRASH) process.kill(process.pid, "SIGKILL");
+      if (run.state.input === "slow") await sleep(60_000, undefined, { signal: run.signal });
+      return "receipt 1";
+    });
+    run.state.result = result;
+    return run.complete(result);
+  },
+});
+
+const asker = defineAgent({
+  name: "asker",
+  initial: (input) => ({ input }),
+  async step(run) {
+    run.state.answer = await run.ask({ text: "Which \\u001b[31mcity?", data: { of: ["Lisbon", "Porto"] } });
+    return run.complete(run.state.answer);
+  },
+});
+
+const slow = defineAgent({
+  name: "slow",
+  initial: () => ({ n: 0 }),
+  async step(run) {
+    await run.effect("work " + run.state.n, async () => {
+      done("work " + run.state.n);
+      await sleep(run.state.n === 0 ? 10 : 100);
+    });
+    run.state.n += 1;
+    if (run.state.n === 30 || existsSync("enough")) return run.complete(run.state.n);
+  },
+});
+
+const unlucky = defineAgent({ name: "unlucky", initial: () => ({}), step: (run) => run.fail("no luck") });
+const odd = defineAgent({
+  name: "odd",
+  initial: () => ({}),
+  async step(run) {
+    return run.complete(await run.ask({ text: "How many?", data: { most: 5n } }));
+  },
+});
+
+export default worker;
+export const others = [payer, asker, slow];
+export { unlucky, odd };
+export const version = 1, nothing = null;
+`;
+
+const done = (): string[] =>
+  existsSync(tool().path("done")) ? readFileSync(tool().path("done"), "utf8").trim().split("\n") : [];
+const begin = (agent: string, session: string, input: unknown, ...more: string[]): string[] => [
+  "run",
+  agent,
+  ...agents,
+  "--session",
+  session,
+  "--input",
+  JSON.stringify(input),
+  ...more,
+];
+
+describe("run", () => {
+  it("begins a session, completes it, and gives what was recorded when it is asked again", async () => {
+    const first = await tool().json(begin("worker", "w", 2));
+    const output = { said: "reply 1", at: { $date: "1970-01-01T00:00:00.000Z" }, big: { $bigint: "7" } };
+    expect(first).toEqual({
+      session: "w",
+      branch: "main",
+      status: "completed",
+      steps: 2,
+      usage: { tokens: 20, cost: 2 },
+      output,
+    });
+    expect(await tool().json(["run", "worker", ...agents, "--session", "w"])).toEqual(first);
+    expect(done()).toEqual(["llm 0", "llm 1"]);
+    const text = await tool().on(["run", "worker", ...agents, "--session", "w"]);
+    expect(text.stdout).toContain("completed");
+    expect(text.stdout).toContain("reply 1");
+  });
+
+  it("halts at its limits with exit code 1, and goes on with more", async () => {
+    const halted = await tool().json(begin("worker", "w", 5, "--max-steps", "2"), 1);
+    expect(halted).toMatchObject({ status: "halted", steps: 2 });
+    expect(
+      await tool().json(["run", "worker", ...agents, "--session", "w", "--resume", "--budget", "3"], 1),
+    ).toMatchObject({
+      status: "halted",
+      usage: { cost: 3 },
+    });
+    expect(await tool().json(["run", "worker", ...agents, "--session", "w", "--resume"])).toMatchObject({ steps: 5 });
+    expect(done()).toHaveLength(5);
+  });
+
+  it("ends with 1 where the agent gives up", async () => {
+    expect(await tool().json(begin("unlucky", "u", 1), 1)).toMatchObject({ status: "failed", reason: "no luck" });
+  });
+
+  it("refuses what it cannot run", async () => {
+    await tool().leave(async () => {});
+    await tool().fail(["run", "worker", ...agents], 2);
+    await tool().fail(["run", "worker", "--session", "w"], 2);
+    await tool().fail(["run", "worker", "--agents", "nowhere.mjs", "--session", "w"], 2);
+    expect((await tool().fail(["run", "wroker", ...agents, "--session", "w"], 2)).message).toContain("worker");
+    expect((await tool().fail(["run", ...agents, "--session", "w"], 2)).message).toContain("payer");
+    await tool().fail(["run", "worker", ...agents, "--session", "w"], 4);
+    await tool().fail([...begin("worker", "w", 1).slice(0, -1), "{"], 2);
+    await tool().fail(begin("worker", "w", 1, "--budget", "much"), 2);
+    await tool().fail(begin("worker", "w", 1, "--max-steps", "0"), 2);
+    await tool().fail(begin("worker", "w", 1, "--max-time", "soon"), 2);
+    const broken = tool().file("broken.mjs", "throw new Error('\\u001b[31mbroken');");
+    const text = await tool().on(["run", "worker", "--agents", broken, "--session", "w"]);
+    expect(text.code).toBe(2);
+    expect(text.stderr).not.toContain("\u001b");
+    const none = tool().file("none.mjs", "export const agent = { name: 'worker' };");
+    await tool().fail(["run", "worker", "--agents", none, "--session", "w"], 2);
+    expect(done()).toEqual([]);
+  });
+
+  // BUG: an export with a name and the definition `null` is a TypeError with a stack; other exports do no harm.
+  it.fails("passes over exports that look a little like an agent", async () => {
+    const odd = tool().file(
+      "odd.mjs",
+      `export { default } from "./agents.mjs"; export const x = { name: "x", definition: null };`,
+    );
+    expect(await tool().json(["run", "worker", "--agents", odd, "--session", "w", "--input", "1"])).toMatchObject({
+      status: "completed",
+    });
+  });
+
+  it("takes an input under a key once", async () => {
+    await tool().json(begin("worker", "w", 1, "--key", "k"));
+    expect(await tool().json(begin("worker", "w", 1, "--key", "k"))).toMatchObject({ status: "completed" });
+    expect(done()).toEqual(["llm 0"]);
+  });
+
+  it("goes on after Ctrl-C, and says that nothing is lost", async () => {
+    const terminal = tool().terminalOn(begin("slow", "s", 1));
+    await terminal.seen("step 3 done");
+    terminal.type(CTRL_C);
+    const { code, screen } = await terminal.ended;
+    expect(code).toBe(130);
+    expect(screen).toContain("the store is consistent");
+    tool().file("enough", "");
+    const [result] = await tool().json<Fields[]>(["recover", ...agents]);
+    expect(result).toMatchObject({ status: "completed" });
+    // What was under way may be done again; what was recorded is not.
+    expect(done().filter((line) => line === "work 1")).toHaveLength(1);
+  });
+});
+
+describe("kill -9", () => {
+  it("recovers a run that was killed in the middle, and repeats nothing that was recorded", async () => {
+    const started = tool().start(["--store", tool().url, ...begin("slow", "s", 1)], { stdin: "" });
+    await started.seen("step 4 done");
+    started.child.kill("SIGKILL");
+    expect(await started.ended).toMatchObject({ signal: "SIGKILL" });
+
+    const findings = await tool().json<Fields[]>(["doctor"]);
+    expect(findings.find(({ check }) => check === "shutdown")).toMatchObject({ state: "note" });
+    expect(findings.find(({ check }) => check === "interrupted")).toMatchObject({ state: "note" });
+    expect(await tool().json(["sessions"])).toMatchObject([{ id: "s", status: "interrupted" }]);
+
+    tool().file("enough", "");
+    const [result] = await tool().json<Fields[]>(["recover", ...agents]);
+    expect(result).toMatchObject({ session: "s", status: "completed" });
+    for (let n = 0; n < 4; n++) expect(done().filter((line) => line === `work ${n}`)).toHaveLength(1);
+    expect(await tool().json(["recover", ...agents])).toEqual([]);
+    expect(await tool().json(["verify", "--deep"])).toMatchObject({ ok: true });
+  });
+
+  it("asks about a tool that was interrupted, and goes on as it is told: it happened", async () => {
+    const killed = await tool().on(begin("payer", "p", 5), { env: { CRASH: "1" } });
+    expect(killed.signal).toBe("SIGKILL");
+    expect(await tool().json(["journal", "p"])).toMatchObject([{ name: "pay", outcome: "unknown" }]);
+    expect(await tool().json(["recover", ...agents])).toMatchObject([{ status: "waiting" }]);
+    await tool().fail(["answer", "p", "--text", "yes"], 2);
+    await tool().fail(["answer", "p", "--result", "1"], 2);
+    await tool().fail(["answer", "p", "--happened", "--text", "yes"], 2);
+    await tool().fail(["answer", "p", "--happened", "--question", "nothing"], 1);
+    const said = await tool().json(["answer", "p", "--happened", "--result", '"receipt 7"']);
+    expect(said).toEqual({
+      session: "p",
+      question: expect.any(String),
+      value: { happened: true, result: "receipt 7" },
+    });
+    expect(await tool().json(["recover", ...agents, "--jsonl"])).toMatchObject([{ output: "receipt 7" }]);
+    expect(done()).toEqual(["pay"]);
+  });
+
+  it("does an interrupted tool again where it did not happen", async () => {
+    await tool().on(begin("payer", "p", 5), { env: { CRASH: "1" } });
+    await tool().json(["recover", ...agents]);
+    await tool().json(["answer", "p", "--no-happened"]);
+    expect(await tool().json(["recover", ...agents])).toMatchObject([{ output: "receipt 1" }]);
+    expect(done()).toEqual(["pay", "pay"]);
+  });
+
+  it("gives a fork other results of a tool", async () => {
+    await tool().json(begin("payer", "p", 5));
+    const results = tool().file("results.json", JSON.stringify({ "call-1": "refused" }));
+    const all = await tool().leave((sp) => sp.session("p").history().all());
+    const last = all[0];
+    const made = await tool().json(["fork", last?.id ?? "", "what-if", "--results", results]);
+    expect(made).toMatchObject({ branch: "what-if" });
+    const ran = await tool().json(["run", "payer", ...agents, "--session", "p", "--branch", "what-if"]);
+    expect(ran).toMatchObject({ output: "refused" });
+    expect(done()).toEqual(["pay"]);
+    await tool().fail(["fork", last?.id ?? "", "x", "--results", "-"], 2, { stdin: '{"call-9":1}' });
+  });
+});
+
+describe("answer", () => {
+  it("shows what is asked, and takes what is typed", async () => {
+    await tool().json(begin("asker", "a", 1));
+    const terminal = tool().terminalOn(["answer", "a"]);
+    await terminal.seen("city?");
+    expect(terminal.screen()).toContain('"Lisbon"');
+    // What an agent asks cannot colour the screen.
+    expect(terminal.screen()).toContain("\\u001b[31mcity?");
+    terminal.type(`Porto${ENTER}`);
+    const { code, screen } = await terminal.ended;
+    expect(code, screen).toBe(0);
+    expect(await tool().json(["recover", ...agents])).toMatchObject([{ output: "Porto" }]);
+  });
+
+  it("asks whether an interrupted tool happened, and what it returned", async () => {
+    await tool().on(begin("payer", "p", 5), { env: { CRASH: "1" } });
+    await tool().json(["recover", ...agents]);
+    const terminal = tool().terminalOn(["answer", "p"]);
+    await terminal.seen("It did happen");
+    expect(terminal.screen()).toContain('pay({"euros":5})');
+    terminal.type(DOWN);
+    await sleep(50);
+    terminal.type(ENTER);
+    await terminal.seen("What did it return?");
+    terminal.type(`{"receipt":9}${ENTER}`);
+    const { code, screen } = await terminal.ended;
+    expect(code, screen).toBe(0);
+    expect(await tool().json(["recover", ...agents])).toMatchObject([{ output: { receipt: 9 } }]);
+    expect(done()).toEqual(["pay"]);
+  });
+
+  it("ends with 130 for Ctrl-C, and the question stays", async () => {
+    await tool().json(begin("asker", "a", 1));
+    const terminal = tool().terminalOn(["answer", "a"]);
+    await terminal.seen("city?");
+    terminal.type(CTRL_C);
+    expect((await terminal.ended).code).toBe(130);
+    expect(await tool().json(["sessions"])).toMatchObject([{ status: "waiting" }]);
+  });
+
+  it("refuses to ask off a terminal, and to answer what is not asked", async () => {
+    await tool().json(begin("asker", "a", 1));
+    expect((await tool().fail(["answer", "a"], 2)).message).toContain("--text");
+    await tool().fail(["answer", "nobody", "--text", "x"], 4);
+    await tool().fail(["answer", "a", "--value", "{"], 2);
+    await tool().json(["answer", "a", "--value", '{"city":"Faro"}']);
+    await tool().fail(["answer", "a", "--text", "again"], 1);
+    expect(await tool().json(["recover", ...agents])).toMatchObject([{ output: { city: "Faro" } }]);
+    await tool().fail(["answer", "a"], 2);
+  });
+
+  // BUG: {"happened": true} is taken as the answer to a question that has nothing to do with a tool.
+  it.fails("refuses to say that it happened where no tool was interrupted", async () => {
+    await tool().json(begin("asker", "a", 1));
+    await tool().fail(["answer", "a", "--happened"], 2);
+  });
+
+  // BUG: only what main asks is looked at, so that a branch's question cannot be seen or answered by hand.
+  it.fails("knows what another branch asks", async () => {
+    await tool().json(begin("asker", "a", 1));
+    await tool().json(["fork", "a#0", "side"]);
+    await tool().json(["run", "asker", ...agents, "--session", "a", "--branch", "side", "--input", "1"]);
+    await tool().json(["answer", "a", "--text", "Porto"]);
+    const { message } = await tool().fail(["answer", "a", "--branch", "side"], 2);
+    expect(message).toContain("It asks:");
+  });
+});
+
+describe("cancel", () => {
+  it("stops a run of another process, which is then halted with the reason", async () => {
+    const started = tool().start(["--store", tool().url, "--json", ...begin("slow", "s", 1)], { stdin: "" });
+    await started.seen("step 2 done");
+    expect(await tool().json(["cancel", "s", "--reason", "wrong order"])).toEqual({ session: "s", cancelled: true });
+    const ended = await started.ended;
+    expect(ended.code, ended.stderr).toBe(1);
+    expect(JSON.parse(ended.stdout)).toMatchObject({
+      status: "halted",
+      reason: expect.stringContaining("wrong order"),
+    });
+    expect(await tool().json(["cancel", "s"])).toEqual({ session: "s", cancelled: false });
+    await tool().fail(["cancel", "nobody"], 4);
+  });
+
+  it("says that a run is another process's, with exit code 11", async () => {
+    const started = tool().start(["--store", tool().url, ...begin("slow", "s", 1)], { stdin: "" });
+    await started.seen("step 2 done");
+    expect((await tool().fail(["run", "slow", ...agents, "--session", "s"], 11)).code).toBe("ALREADY_RUNNING");
+    await tool().fail(["rewind", "s#0"], 11);
+    tool().file("enough", "");
+    expect(await started.ended).toMatchObject({ code: 0 });
+  });
+});
+
+describe("watch", () => {
+  it("follows a run of another process until it is over", async () => {
+    const started = tool().start(["--store", tool().url, ...begin("slow", "s", 1)], { stdin: "" });
+    await started.seen("step 2 done");
+    const watching = tool().start(["--store", tool().url, "watch", "s", "--jsonl"], { stdin: "" });
+    await watching.seen('"checkpoint"');
+    tool().file("enough", "");
+    expect(await started.ended).toMatchObject({ code: 0 });
+    const { code, stdout, stderr } = await watching.ended;
+    expect(code, stderr).toBe(0);
+    const events = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Fields);
+    for (const event of events) expect(event["session"]).toBe("s");
+    expect(events.some(({ type }) => type === "checkpoint")).toBe(true);
+    expect(events.at(-1)).toMatchObject({ type: "status", status: "completed" });
+  });
+
+  it("follows all sessions until Ctrl-C, and tells what is new", async () => {
+    await tool().leave((sp) => sp.session("old").save({ n: 0 }));
+    const watching = tool().start(["--store", tool().url, "watch"], { stdin: "" });
+    const seen = watching.seen(/^new .*#\d/m).then(() => true);
+    // When it has begun to look cannot be told from outside.
+    while (!(await Promise.race([seen, sleep(300, false)]))) {
+      await tool().leave((sp) => sp.session("new").save({ n: 1 }));
+    }
+    watching.child.kill("SIGINT");
+    const { code, stdout } = await watching.ended;
+    expect(code).toBe(130);
+    expect(stdout).not.toContain("old");
+  });
+
+  // BUG: it is an unexpected "write EPIPE", exit code 1.
+  it.fails("ends quietly where whoever reads has seen enough", async () => {
+    await tool().leave((sp) => sp.session("s").save({ n: 0 }));
+    const watching = tool().start(["--store", tool().url, "watch", "--jsonl"], { stdin: "" });
+    watching.child.stdout?.destroy();
+    let over: Ended | undefined;
+    for (let n = 1; n < 30 && !over; n++) {
+      await tool().leave((sp) => sp.session("s").save({ n }));
+      over = await Promise.race([watching.ended, sleep(700, undefined)]);
+    }
+    expect(over).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  // BUG: a question with a bigint is "Do not know how to serialize a BigInt", in every form of output.
+  it.fails("tells of questions with values that JSON has no form for", async () => {
+    await tool().json(begin("odd", "o", 1));
+    const watched = await tool().on(["watch", "o"]);
+    expect(watched.code, watched.stderr).toBe(0);
+  });
+
+  it("says that there is no such session", async () => {
+    await tool().leave((sp) => sp.session("s").save({ n: 0 }));
+    errorOf(await tool().on(["watch", "t", "--json"]), 4);
+  });
+});

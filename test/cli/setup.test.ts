@@ -1,0 +1,234 @@
+// Looking after a store, the demo, the MCP server, and what programs can rely on.
+import { createInterface } from "node:readline";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import type { DamageTarget } from "savepoint/testing";
+import { SQLITE, targetsIn } from "../damage/world.js";
+import { type Ended, errorOf, type Fields, LIBRARY, saveAgent, saveTrip, useTool } from "./tool.js";
+
+const tool = useTool();
+
+describe("doctor", () => {
+  const states = (findings: readonly Fields[]): Record<string, unknown> =>
+    Object.fromEntries(findings.map(({ check, state }) => [check, state]));
+
+  it("says that all is well", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    const findings = await tool().json<Fields[]>(["doctor"]);
+    expect(states(findings)).toMatchObject({
+      savepoint: "ok",
+      sqlite: "ok",
+      store: "ok",
+      shutdown: "ok",
+      damage: "ok",
+    });
+    for (const finding of findings) expect(Object.keys(finding).slice(0, 3)).toEqual(["check", "state", "detail"]);
+    const text = await tool().on(["doctor"]);
+    expect(text.stdout).toMatch(/^damage +ok +none in 5 checkpoints/m);
+  });
+
+  it("says that a process has died, again and again, for it only looks", async () => {
+    const program = tool().file(
+      "die.mjs",
+      `import { Savepoint } from "${LIBRARY}";
+       const sp = await Savepoint.open(process.argv[2]);
+       await sp.session("s").save({ n: 1 });
+       process.kill(process.pid, "SIGKILL");`,
+    );
+    const { spawnSync } = await import("node:child_process");
+    expect(spawnSync(process.execPath, [program, tool().url]).signal).toBe("SIGKILL");
+    for (let n = 0; n < 2; n++) {
+      expect(states(await tool().json<Fields[]>(["doctor"]))).toMatchObject({ shutdown: "note", damage: "ok" });
+    }
+    // Whoever opens the store to work with it is told.
+    const sp = await tool().open();
+    expect(sp.lastShutdown.clean).toBe(false);
+  });
+
+  it("ends with 20 where something is damaged, and says what to do", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    const target = (await targetsIn(tool().url)).find(
+      (each) => each.kind === "record" && each.key.includes("trip"),
+    ) as DamageTarget;
+    await SQLITE.damage(tool().folder, target, "flip");
+    const findings = await tool().json<Fields[]>(["doctor"], 20);
+    expect(states(findings)).toMatchObject({ store: "ok", damage: "problem" });
+    expect(findings.at(-1)?.["advice"]).toContain("savepoint repair");
+  });
+
+  it("ends with 10 where there is no store, and makes none", async () => {
+    const findings = await tool().json<Fields[]>(["doctor"], 10);
+    expect(findings.at(-1)).toMatchObject({
+      check: "store",
+      state: "problem",
+      advice: expect.stringContaining("init"),
+    });
+    expect((await tool().run(["doctor"])).code).toBe(10);
+    expect(readdirSync(tool().folder)).toEqual([]);
+  });
+});
+
+describe("demo", () => {
+  it("kills an agent twice, repeats nothing, and leaves a store to look at", async () => {
+    const text = await tool().run(["demo", "--kills", "2", "--seed", "7"]);
+    expect(text.code, text.stderr).toBe(0);
+    expect(text.stdout).toContain("0 recorded effects repeated");
+    expect(text.stdout.split("  KILL ").length - 1).toBe(2);
+    const [, look = ""] = /npx savepoint (.*)$/m.exec(text.stderr) ?? [];
+    const looked = await tool().run(look.split(" "));
+    expect(looked.code, looked.stderr).toBe(0);
+    expect(looked.stdout).toContain("session orders");
+    const json = await tool().run(["demo", "--kills", "1", "--json"]);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      ok: true,
+      session: "orders",
+      store: "sqlite:savepoint-demo-2/demo.db",
+    });
+  });
+
+  // BUG: only the command line ends; what it has started goes on killing and starting workers.
+  it.fails("ends all that it has started when it is told to end", async () => {
+    const started = tool().start(["demo", "--kills", "200", "--seed", "7"], { stdin: "" });
+    await started.seen("KILL");
+    const childrenOf = (pid: string): string[] =>
+      readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+    const children = childrenOf(String(started.child.pid));
+    started.child.kill("SIGTERM");
+    await Promise.race([new Promise((resolve) => started.child.on("exit", resolve)), sleep(4000)]);
+    await sleep(200);
+    const left = children.filter((child) => existsSync(`/proc/${child}`));
+    // Stopped first, so that it starts no worker anew while the last one goes.
+    for (const child of left) {
+      process.kill(Number(child), "SIGSTOP");
+      for (const each of [...childrenOf(child), child]) process.kill(Number(each), "SIGKILL");
+    }
+    await sleep(100);
+    expect(children.length).toBe(1);
+    expect(left).toEqual([]);
+  });
+});
+
+describe("mcp", () => {
+  const INITIALIZE = {
+    protocolVersion: "2025-06-18",
+    capabilities: {},
+    clientInfo: { name: "test", version: "1" },
+  };
+
+  it("speaks over stdio, prints nothing else there, and ends when stdin closes", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    const server = tool().start(["--store", tool().url, "mcp"]);
+    const lines = createInterface({ input: server.child.stdout as NodeJS.ReadableStream })[Symbol.asyncIterator]();
+    const ask = async (id: number, method: string, params: object): Promise<Fields> => {
+      server.child.stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
+      return JSON.parse((await lines.next()).value as string) as Fields;
+    };
+    expect(await ask(1, "initialize", INITIALIZE)).toMatchObject({ id: 1, result: { serverInfo: expect.anything() } });
+    server.child.stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
+    const listed = await ask(2, "tools/list", {});
+    const { tools } = listed["result"] as { tools: { annotations?: { readOnlyHint?: boolean } }[] };
+    expect(tools.length).toBeGreaterThan(0);
+    for (const each of tools) expect(each.annotations?.readOnlyHint).toBe(true);
+    server.child.stdin?.end();
+    const { code, stderr } = await server.ended;
+    expect(code, stderr).toBe(0);
+  });
+
+  it("offers more with --write, and makes the store then", async () => {
+    const server = tool().start(["--store", tool().url, "mcp", "--write"]);
+    server.child.stdin?.write(
+      `${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE })}\n`,
+    );
+    await server.seen("serverInfo");
+    server.child.kill("SIGTERM");
+    expect((await server.ended).code).toBe(130);
+    expect(existsSync(tool().path("s.db"))).toBe(true);
+  });
+
+  it("does not start on a store that is not there", async () => {
+    errorOf(await tool().on(["mcp", "--json"]), 10);
+    expect(readdirSync(tool().folder)).toEqual([]);
+  });
+});
+
+describe("programs", () => {
+  it("get 10 and no store from every verb that needs one", async () => {
+    const verbs = [
+      ["fork", "s#1"],
+      ["rewind", "s#1"],
+      ["restore", "s#1", "--yes"],
+      ["label", "s#1", "x"],
+      ["pin", "s#1"],
+      ["delete", "s#1", "--yes"],
+      ["export", "-o", "x"],
+      ["import", "x"],
+      ["backup", "--to", "b"],
+      ["prune", "--keep-last", "1"],
+      ["compact"],
+      ["verify"],
+      ["repair"],
+      ["answer", "s", "--text", "x"],
+      ["cancel", "s"],
+      ["watch"],
+      ["migrate"],
+    ];
+    const all = await Promise.all(verbs.map((args) => tool().on([...args, "--json"])));
+    for (const ended of all) expect(errorOf(ended, 10).code).toBe("STORE_NOT_FOUND");
+    expect(readdirSync(tool().folder)).toEqual([]);
+  });
+
+  it("get one object on one line with --jsonl, of the same shape as with --json", async () => {
+    const whole = await tool().leave(async (sp) => {
+      await saveTrip(sp);
+      return saveAgent(sp);
+    });
+    const shapes: [string[], string][] = [
+      [["restore", whole, "--dry-run"], "agent changes recreated removed restored"],
+      [["label", "trip#1", "x"], "checkpoint label seq session"],
+      [["pin", "trip#1"], "checkpoint pinned seq session"],
+      [["prune", "--keep-last", "1", "--dry-run"], "bytes dryRun gone items kept removed rowsOnly"],
+      [["verify"], "blobs checkpoints conversations deep items ok problems records sessions"],
+      [["repair", "--dry-run"], "dryRun healed holes ok"],
+      [["export", "-o", "x.savepoint"], "bytes checkpoints createdAt holes id items kind path sections"],
+      [["backup", "--to", "b"], "bytes checkpoints createdAt holes items path removed sections"],
+      [["migrate"], "migrated store"],
+      [["compact"], "after before blobs bytes items sessions"],
+      [["cancel", "trip"], "cancelled session"],
+      [["fork", "trip#1"], "branch from head session"],
+    ];
+    const inForm = (form: string): Promise<Ended[]> => Promise.all(shapes.map(([args]) => tool().on([...args, form])));
+    const [asJson, asLines] = [await inForm("--json"), await inForm("--jsonl")];
+    for (const [index, [args, keys]] of shapes.entries()) {
+      const [json, jsonl] = [asJson[index], asLines[index]];
+      expect(json?.code, `${args.join(" ")}: ${json?.stderr}`).toBe(0);
+      expect(jsonl?.stdout.trim().split("\n"), args.join(" ")).toHaveLength(1);
+      const shape = (text = ""): string =>
+        Object.keys(JSON.parse(text) as Fields)
+          .sort()
+          .join(" ");
+      expect({ args, keys: shape(json?.stdout) }).toEqual({ args, keys });
+      expect({ args, keys: shape(jsonl?.stdout) }).toEqual({ args, keys });
+    }
+  });
+
+  it("get no colour, no bar and no question where they listen", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    const all = await Promise.all(
+      [["doctor"], ["verify"], ["prune", "--keep-last", "1", "--dry-run"], ["rewind", "trip#1"]].map((args) =>
+        tool().on(args),
+      ),
+    );
+    for (const { code, stdout, stderr } of all) {
+      expect(code).toBe(0);
+      expect(stdout + stderr).not.toContain("\u001b");
+    }
+    const coloured = await tool().on(["doctor", "--color"]);
+    expect(coloured.stdout).toContain("\u001b[");
+  });
+
+  // BUG: a verb that does not exist is "too many arguments. Expected 0 arguments but got 1.", without a guess.
+  it.fails("are told which verb was meant", async () => {
+    expect(errorOf(await tool().run(["verfy", "--json"]), 2).message).toContain("verify");
+  });
+});

@@ -1,0 +1,412 @@
+// Going back, branching off and deleting, from the command line.
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import {
+  CTRL_C,
+  ENTER,
+  errorOf,
+  type Fields,
+  saveAgent,
+  saveTrip,
+  seqsOf,
+  stateOf,
+  type Trip,
+  useTool,
+} from "./tool.js";
+
+const tool = useTool();
+
+interface Info extends Fields {
+  readonly id: string;
+  readonly seq: number;
+}
+
+const log = (name: string): Promise<Info[]> => tool().json<Info[]>(["log", name, "--all"]);
+const seqs = (session: string): Promise<number[]> => seqsOf(tool(), session);
+
+it("004-U7: sessions and checkpoints are listed, shown, resumed, restored and deleted from the command line", async () => {
+  const agents = tool().file("agents.mjs", ASKING);
+  const begun = await tool().on(["run", "--agents", agents, "--session", "order", "--input", '"88"']);
+  expect(begun.code, begun.stderr).toBe(0);
+  expect(begun.stdout).toContain("May I?");
+
+  const listed = await tool().json<Fields[]>(["sessions"]);
+  expect(listed.map(({ id, agent, status }) => ({ id, agent, status }))).toEqual([
+    { id: "order", agent: "asking", status: "waiting" },
+  ]);
+  expect((await tool().json(["show", "order"]))["state"]).toEqual({ order: "88" });
+
+  await tool().json(["answer", "order", "--text", "yes"]);
+  const [resumed] = await tool().json<Fields[]>(["recover", "--agents", agents]);
+  expect(resumed).toMatchObject({ session: "order", status: "completed", output: "yes" });
+  expect(await stateOf(tool(), "order")).toEqual({ order: "88", answer: "yes" });
+
+  const [first] = (await log("order")).reverse();
+  await tool().json(["restore", (first as Info).id, "--yes"]);
+  expect(await stateOf(tool(), "order")).toEqual({ order: "88" });
+
+  const before = await log("order");
+  const doomed = before[1] as Info;
+  await tool().json(["delete", doomed.id, "--yes"]);
+  expect((await log("order")).map(({ id }) => id)).toEqual(before.map(({ id }) => id).filter((id) => id !== doomed.id));
+  await tool().json(["delete", "--session", "order", "--yes"]);
+  expect(await tool().json(["sessions"])).toEqual([]);
+});
+
+it("004-B9: listing, restoring and deleting checkpoints from the command line really does it", async () => {
+  const [whole, ids] = await tool().leave(async (sp) => [await saveAgent(sp), await saveTrip(sp)] as const);
+  expect((await log("trip")).map(({ id }) => id)).toEqual([...ids].reverse());
+
+  await tool().json(["restore", "trip#1", "--yes"]);
+  await tool().json(["restore", whole, "--yes"]);
+  await tool().json(["delete", ids[3] as string, "--yes"]);
+
+  // A program that comes after it finds what the command line has done.
+  await tool().leave(async (sp) => {
+    const session = sp.session<Trip>("trip");
+    expect((await session.latest())?.state).toEqual({ n: 1, messages: ["message 0"] });
+    expect(await session.load(ids[3] as string)).toBeUndefined();
+    expect((await session.load(ids[4] as string))?.state.n).toBe(4);
+    expect((await sp.agents.load("planner"))?.state).toEqual({ mood: "good" });
+    expect((await sp.conversations.load("first"))?.messages).toHaveLength(1);
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+  expect(await tool().json(["log", "trip", "--all"])).toHaveLength(6);
+});
+
+const ASKING = `
+import { defineAgent } from "${new URL("../../dist/index.js", import.meta.url).href}";
+export default defineAgent({
+  name: "asking",
+  initial: (order) => ({ order }),
+  async step(run) {
+    run.state.answer = await run.ask({ text: "May I?" });
+    return run.complete(run.state.answer);
+  },
+});
+`;
+
+describe("init", () => {
+  it("makes a store that is found from folders further down, and keeps it out of repositories", async () => {
+    const made = await tool().run(["init", "--json"]);
+    expect(made.code, made.stderr).toBe(0);
+    const { store, created } = JSON.parse(made.stdout) as Fields;
+    expect({ store, created }).toEqual({ store: `sqlite:${tool().path(".savepoint", "store.db")}`, created: true });
+    expect(readFileSync(tool().path(".savepoint", ".gitignore"), "utf8")).toBe("*\n");
+
+    mkdirSync(tool().path("a", "b"), { recursive: true });
+    const found = await tool().run(["sessions", "--json"], { cwd: tool().path("a", "b") });
+    expect(found).toMatchObject({ code: 0, stdout: "[]\n" });
+
+    const again = await tool().run(["init", "--jsonl"]);
+    expect(JSON.parse(again.stdout)).toEqual({ store, created: false });
+  });
+
+  it("makes the store that is named, and nothing else", async () => {
+    const made = await tool().run(["init"], { env: { SAVEPOINT_URL: "file:./agents" } });
+    expect(made.code, made.stderr).toBe(0);
+    expect(existsSync(tool().path("agents"))).toBe(true);
+    expect(existsSync(tool().path(".savepoint"))).toBe(false);
+    expect(made.stderr).toContain("file:");
+  });
+
+  // BUG: an empty variable counts as a store that was named, so that the store is made without its .gitignore.
+  it.fails("takes an empty SAVEPOINT_URL for none", async () => {
+    const made = await tool().run(["init"], { env: { SAVEPOINT_URL: "" } });
+    expect(made.code, made.stderr).toBe(0);
+    expect(existsSync(tool().path(".savepoint", ".gitignore"))).toBe(true);
+  });
+
+  it("says so where something else is in the way", async () => {
+    tool().file(".savepoint", "a file");
+    const refused = errorOf(await tool().run(["init", "--json"]), 1);
+    expect(refused.code).toBe("IO_FAILED");
+    tool().file("notes.db", "these are notes, and no database at all".repeat(100));
+    errorOf(await tool().run(["init", "--json", "--store", "sqlite:./notes.db"]), 10);
+    expect(readFileSync(tool().path("notes.db"), "utf8")).toContain("these are notes");
+  });
+});
+
+describe("fork", () => {
+  it("opens a branch at a checkpoint, and the session goes on where it was", async () => {
+    const ids = await tool().leave((sp) => saveTrip(sp));
+    const made = await tool().json(["fork", "trip#2", "what-if"]);
+    expect(made).toMatchObject({ session: "trip", branch: "what-if", from: ids[2] });
+    expect(await stateOf(tool(), "trip", "what-if")).toMatchObject({ n: 2 });
+    expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
+    const { branch } = await tool().json(["fork", "trip#2"]);
+    expect(branch).not.toBe("what-if");
+    expect(typeof branch).toBe("string");
+  });
+
+  it("begins a branch with the state of a file or of stdin", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    const edited = tool().file("edited.json", JSON.stringify({ n: 20, messages: [] }));
+    await tool().json(["fork", "trip#2", "a", "--state", edited, "--label", "edited"]);
+    await tool().json(["fork", "trip#2", "b", "--state", "-"], 0, { stdin: '{"n":21,"messages":["x"]}' });
+    expect(await stateOf(tool(), "trip", "a")).toEqual({ n: 20, messages: [] });
+    expect((await tool().json(["show", "trip@a", "--info"]))["label"]).toBe("edited");
+    expect(await stateOf(tool(), "trip", "b")).toEqual({ n: 21, messages: ["x"] });
+  });
+
+  it("refuses what is no JSON, a file that is not there, and a branch that is there already", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    expect((await tool().fail(["fork", "trip#2", "x", "--state", "-"], 2, { stdin: "{" })).code).toBe("USAGE");
+    expect((await tool().fail(["fork", "trip#2", "x", "--state", "nowhere.json"], 2)).code).toBe("USAGE");
+    await tool().fail(["fork", "trip#2", "main"], 1);
+    await tool().fail(["fork", "trip#77", "x"], 4);
+    expect((await tool().fail(["fork", "trap#2", "x"], 4)).message).toContain('Did you mean "trip"?');
+    expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
+  });
+
+  // BUG: a label without --state is dropped without a word, though the help says that it needs --state.
+  it.fails("refuses a label where there is no state to label", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    await tool().fail(["fork", "trip#2", "x", "--label", "lost"], 2);
+  });
+
+  // BUG: `null` as results is a TypeError with a stack instead of a usage error.
+  it.fails("refuses results that are no object", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    await tool().fail(["fork", "trip#2", "x", "--results", "-"], 2, { stdin: "null" });
+  });
+
+  // BUG: what `show` prints as {"$date": …} comes back as an object with a key "$date", and not as a date.
+  it.fails("takes a state back as show has printed it", async () => {
+    await tool().leave((sp) => sp.session("dated").save({ at: new Date(0), big: 1n }));
+    const shown = await tool().json(["show", "dated"]);
+    await tool().json(["fork", "dated#0", "b", "--state", "-"], 0, { stdin: JSON.stringify(shown["state"]) });
+    const state = await tool().leave(async (sp) => (await sp.session("dated", { branch: "b" }).latest())?.state);
+    expect(state).toEqual({ at: new Date(0), big: 1n });
+  });
+});
+
+describe("rewind", () => {
+  it("goes back, keeps the way back, and says how to undo it", async () => {
+    const ids = await tool().leave((sp) => saveTrip(sp));
+    const ended = await tool().on(["rewind", "trip#1"]);
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(await stateOf(tool(), "trip")).toMatchObject({ n: 1 });
+    const undo = /savepoint (rewind \S+)/.exec(ended.stderr)?.[1] ?? "";
+    await tool().json(undo.split(" "));
+    expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
+    const all = (await log("trip")).map(({ id }) => id);
+    for (const id of ids) expect(all).toContain(id);
+  });
+
+  it("takes another branch back where that is said", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    await tool().json(["fork", "trip#3", "side"]);
+    const done = await tool().json(["rewind", "trip#1", "--branch", "side"]);
+    expect(done["checkpoint"]).toMatchObject({ branch: "side", sessionId: "trip" });
+    expect(await stateOf(tool(), "trip", "side")).toMatchObject({ n: 1 });
+    expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
+    await tool().fail(["rewind", "trip#1", "--branch", "nowhere"], 4);
+  });
+
+  it("leaves checkpoints of whole agents to restore", async () => {
+    const whole = await tool().leave((sp) => saveAgent(sp));
+    expect((await tool().fail(["rewind", whole], 2)).message).toContain("savepoint restore");
+  });
+});
+
+describe("restore", () => {
+  it("says what would change without changing it, does it, and undoes it", async () => {
+    const whole = await tool().leave((sp) => saveAgent(sp));
+    const plan = await tool().json(["restore", whole, "--dry-run"]);
+    expect(plan).toMatchObject({
+      agent: "planner",
+      restored: [{ id: "first" }],
+      recreated: ["gone"],
+      removed: ["newer"],
+    });
+    expect(await tool().leave(async (sp) => (await sp.agents.load("planner"))?.state)).toEqual({ mood: "bad" });
+
+    const done = await tool().on(["restore", whole.slice(-8), "--yes"]);
+    expect(done.code, done.stderr).toBe(0);
+    await tool().leave(async (sp) => {
+      expect((await sp.agents.load("planner"))?.state).toEqual({ mood: "good" });
+      expect(await sp.conversations.load("gone")).toBeDefined();
+      expect(await sp.conversations.load("newer")).toBeUndefined();
+    });
+
+    const undo = /To undo it: savepoint (restore \S+)/.exec(done.stderr)?.[1] ?? "";
+    await tool().json([...undo.split(" "), "--yes"]);
+    await tool().leave(async (sp) => {
+      expect((await sp.agents.load("planner"))?.state).toEqual({ mood: "bad" });
+      expect(await sp.conversations.load("newer")).toBeDefined();
+      expect((await sp.verify({ deep: true })).ok).toBe(true);
+    });
+  });
+
+  it("restores sessions as well, and can be undone by what it says", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    expect((await tool().on(["restore", "trip#0", "--dry-run"])).stdout).toContain("would change");
+    expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
+    const done = await tool().on(["restore", "trip#0", "--yes"]);
+    expect(await stateOf(tool(), "trip")).toMatchObject({ n: 0 });
+    const undo = /To undo it: savepoint (restore \S+)/.exec(done.stderr)?.[1] ?? "";
+    await tool().json([...undo.split(" "), "--yes"]);
+    expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
+  });
+
+  it("does nothing off a terminal where nobody has said yes", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    const refused = await tool().on(["restore", "trip#0"]);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain("--yes");
+    expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
+  });
+
+  // BUG: what will change is said on stderr before the error, so that stderr is no longer one line of JSON.
+  it.fails("prints nothing but the error for programs", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    await tool().fail(["restore", "trip#0"], 2);
+  });
+});
+
+describe("label and pin", () => {
+  it("gives labels and takes them away", async () => {
+    const ids = await tool().leave((sp) => saveTrip(sp));
+    const label = 'before "the refund", §5';
+    expect(await tool().json(["label", "trip#3", label])).toEqual({
+      checkpoint: ids[3],
+      session: "trip",
+      seq: 3,
+      label,
+    });
+    expect((await tool().json(["show", "trip#3", "--info"]))["label"]).toBe(label);
+    const refused = await tool().on(["label", "trip#2", "red \u001b[31m"]);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).not.toContain("\u001b");
+    expect(await tool().json(["label", "trip#3", "--remove"])).toMatchObject({ label: null });
+    expect((await tool().json(["show", "trip#3", "--info"]))["label"]).toBeUndefined();
+    await tool().json(["label", "trip#3", "--", "--remove"]);
+    expect((await tool().json(["show", "trip#3", "--info"]))["label"]).toBe("--remove");
+  });
+
+  it("pins a checkpoint so that prune leaves it, until the pin is taken away", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    expect(await tool().json(["pin", "trip#3"])).toMatchObject({ session: "trip", seq: 3, pinned: true });
+    await tool().json(["prune", "--session", "trip", "--keep-last", "1", "--yes"]);
+    expect(await seqs("trip")).toEqual([4, 3, 2, 1]);
+    expect(await tool().json(["pin", "trip#3", "--remove"])).toMatchObject({ pinned: false });
+    await tool().json(["prune", "--session", "trip", "--keep-last", "1", "--yes"]);
+    expect(await seqs("trip")).toEqual([4, 2, 1]);
+  });
+
+  it("wants a label or its removal, and a checkpoint of a session", async () => {
+    const whole = await tool().leave(async (sp) => {
+      await saveTrip(sp);
+      return saveAgent(sp);
+    });
+    await tool().fail(["label", "trip#3"], 2);
+    await tool().fail(["label", "trip#3", "x", "--remove"], 2);
+    await tool().fail(["label", "nowhere#3", "x"], 4);
+    await tool().fail(["pin", whole], 2);
+    await tool().fail(["pin"], 2);
+    await tool().fail(["label", "trip#3", ""], 2);
+  });
+});
+
+describe("delete", () => {
+  it("deletes a checkpoint, a conversation, a session and an agent with all that is its own", async () => {
+    await tool().leave(async (sp) => {
+      await saveTrip(sp);
+      await saveTrip(sp, "other");
+      await saveAgent(sp);
+    });
+    expect(await tool().json(["delete", "trip#3", "--yes"])).toMatchObject({ deleted: true });
+    expect(await seqs("trip")).toEqual([4, 2, 1, 0]);
+    await tool().json(["delete", "--conversation", "newer", "--yes"]);
+    await tool().json(["delete", "--session", "other", "--yes"]);
+    await tool().leave(async (sp) => {
+      expect(await sp.conversations.load("newer")).toBeUndefined();
+      expect(await sp.sessions.load("other")).toBeUndefined();
+    });
+    await tool().json(["delete", "--agent", "planner", "--yes"]);
+    await tool().leave(async (sp) => {
+      expect(await sp.agents.load("planner")).toBeUndefined();
+      expect(await sp.sessions.list().all()).toEqual([]);
+      expect(await sp.conversations.list().all()).toEqual([]);
+    });
+    expect(await tool().json(["verify", "--deep"])).toMatchObject({ ok: true });
+  });
+
+  it("refuses what moves, what is not there, several things at once, and nothing at all", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    expect((await tool().fail(["delete", "trip", "--yes"], 2)).message).toContain("trip#4");
+    await tool().fail(["delete", "trip@main", "--yes"], 2);
+    await tool().fail(["delete", "trip#9", "--yes"], 4);
+    await tool().fail(["delete", "--session", "trap", "--yes"], 4);
+    await tool().fail(["delete", "--conversation", "nowhere", "--yes"], 4);
+    await tool().fail(["delete", "--agent", "nobody", "--yes"], 4);
+    await tool().fail(["delete", "trip#1", "--session", "trip", "--yes"], 2);
+    await tool().fail(["delete", "--yes"], 2);
+    expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
+  });
+
+  it("does nothing off a terminal where nobody has said yes", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    expect((await tool().fail(["delete", "--session", "trip"], 2)).message).toContain("--yes");
+    expect((await tool().fail(["prune", "--keep-last", "1"], 2)).message).toContain("--yes");
+    expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
+  });
+});
+
+describe("a part of a state", () => {
+  // BUG: what follows the checkpoint is passed over, and the whole checkpoint is deleted.
+  it.fails("cannot be deleted", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    await tool().fail(["delete", "trip#3:/messages/1", "--yes"], 2);
+  });
+
+  // BUG: the same: the whole state goes back.
+  it.fails("cannot be restored or gone back to", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    await tool().fail(["restore", "trip#3:/messages", "--yes"], 2);
+    await tool().fail(["rewind", "trip#3:/messages"], 2);
+  });
+});
+
+describe("on a terminal", () => {
+  it("deletes when somebody says yes", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    const terminal = tool().terminalOn(["delete", "trip#3"]);
+    await terminal.seen("cannot be undone");
+    terminal.type("y");
+    const { code, screen } = await terminal.ended;
+    expect({ code, deleted: screen.includes("Deleted checkpoint trip#3") }).toEqual({ code: 0, deleted: true });
+    expect(await seqs("trip")).toEqual([4, 2, 1, 0]);
+  });
+
+  it("deletes nothing when somebody says no, or only presses Enter", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    for (const keys of ["n", ENTER]) {
+      const terminal = tool().terminalOn(["delete", "--session", "trip"]);
+      await terminal.seen("cannot be undone");
+      terminal.type(keys);
+      const { code, screen } = await terminal.ended;
+      expect(code, screen).toBe(0);
+      expect(screen).not.toContain("Deleted");
+    }
+    expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
+  });
+
+  it("ends with 130 when somebody presses Ctrl-C where they are asked, and nothing was done", async () => {
+    await tool().leave((sp) => saveTrip(sp));
+    for (const args of [
+      ["delete", "trip#3"],
+      ["restore", "trip#0"],
+      ["prune", "--keep-last", "1"],
+    ]) {
+      const terminal = tool().terminalOn(args);
+      await terminal.seen(/\?.*No/s);
+      terminal.type(CTRL_C);
+      const { code, screen } = await terminal.ended;
+      expect({ code, args }).toEqual({ code: 130, args });
+      expect(screen).toContain("Interrupted");
+    }
+    expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
+  });
+});
