@@ -118,7 +118,7 @@ export type { RecoverOptions, RunOptions } from "./run/run-options.js";
 export { type CheckpointEvent, shouldCheckpoint, type Strategy } from "./run/strategy.js";
 export type { WatchEvent, WatchOptions } from "./run/watch.js";
 export { applyChanges, type Change } from "./state/change.js";
-export { type Json, toJson, type ToJsonOptions } from "./state/to-json.js";
+export { fromJson, type Json, toJson, type ToJsonOptions } from "./state/to-json.js";
 export type { Hole } from "./state/decode.js";
 export type { AnyStoredClass, StoredClass } from "./state/registry.js";
 export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./store/sqlite/driver.js";

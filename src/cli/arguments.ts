@@ -7,6 +7,13 @@ export function toCount(text: string): number {
   return number;
 }
 
+/** More than nothing. */
+export function toAmount(text: string): number {
+  const number = Number(text);
+  if (!(number > 0) || !Number.isFinite(number)) throw new InvalidArgumentError("Give a number above 0.");
+  return number;
+}
+
 export function toShare(text: string): number {
   const number = Number(text);
   if (!(number > 0 && number <= 1)) throw new InvalidArgumentError("Give a share: more than 0, up to 1.");
@@ -16,7 +23,12 @@ export function toShare(text: string): number {
 /** A date, or how long ago: "2026-01-31", "3d". */
 export function toTime(text: string): number {
   const ago = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text);
-  const time = ago ? Date.now() - Number(ago[1]) * UNITS[ago[2] as keyof typeof UNITS] : Date.parse(text);
+  // A number alone would be taken for a month.
+  const time = /^\d+$/.test(text)
+    ? Number.NaN
+    : ago
+      ? Date.now() - Number(ago[1]) * UNITS[ago[2] as keyof typeof UNITS]
+      : Date.parse(text);
   if (Number.isNaN(time)) throw new InvalidArgumentError('Give a date such as "2026-01-31", or an age such as "3d".');
   return time;
 }

@@ -39,7 +39,7 @@ export class Cli {
   }
 
   /** Opens the store as it is; it is closed when the verb is done. The library is loaded only now. */
-  async open(options: OpenOptions = { asIs: true }): Promise<Savepoint> {
+  async open(options: OpenOptions = { asIs: true }, url = this.#common.store): Promise<Savepoint> {
     const { Savepoint } = await import("../index.js");
     const on = {
       // What is damaged is said with the data, as far as that could be read.
@@ -47,7 +47,7 @@ export class Cli {
       backgroundFailure: ({ message, error }: { message: string; error: unknown }) =>
         this.output.warn(`${clean(message)}: ${clean((error as Error).message)}`),
     };
-    const opened = await Savepoint.open(this.#common.store, { on, ...options });
+    const opened = await Savepoint.open(url, { on, ...options });
     this.#open = opened;
     return opened;
   }
@@ -82,6 +82,7 @@ export class Cli {
     const { confirm, isCancel } = await import("@clack/prompts");
     const answer = await confirm({ message: question, initialValue: false, output: process.stderr });
     if (isCancel(answer)) this.interrupt();
+    if (answer !== true) this.output.note("Nothing was changed.");
     return answer === true;
   }
 }

@@ -10,10 +10,14 @@ export interface LaneEntry {
 export class Lanes {
   /** The id that each lane comes to next, from left to right. */
   #waiting: string[] = [];
+  /** The lane that has just ended, where others right of it move up. */
+  #ended: number | undefined;
 
   /** The lines before the entry, where lanes meet; and what stands before the entry itself. */
   draw(entry: LaneEntry): { readonly before: readonly string[]; readonly prefix: string } {
     const before: string[] = [];
+    if (this.#ended !== undefined) before.push(this.#moveUp(this.#ended));
+    this.#ended = undefined;
     let lane = this.#waiting.indexOf(entry.id);
     // Something that nothing follows: the head of a branch.
     if (lane < 0) lane = this.#waiting.push(entry.id) - 1;
@@ -23,9 +27,19 @@ export class Lanes {
       this.#waiting.splice(other, 1);
     }
     const prefix = this.#waiting.map((_, index) => (index === lane ? "*" : "|")).join(" ");
-    if (entry.parentId === undefined) this.#waiting.splice(lane, 1);
-    else this.#waiting[lane] = entry.parentId;
+    if (entry.parentId === undefined) {
+      this.#waiting.splice(lane, 1);
+      if (lane < this.#waiting.length) this.#ended = lane;
+    } else this.#waiting[lane] = entry.parentId;
     return { before, prefix };
+  }
+
+  /** Lanes right of one that has ended take its place. */
+  #moveUp(ended: number): string {
+    return this.#waiting
+      .map((_, lane) => (lane < ended ? "| " : " /"))
+      .join("")
+      .trimEnd();
   }
 
   /** A lane that goes over to one left of it; those right of it move up. */

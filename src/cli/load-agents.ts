@@ -32,5 +32,5 @@ export function agentNamed(agents: readonly Agent[], name: string | undefined): 
 // A module may use another copy of the package: what an agent is, is told by what it has.
 function isAgent(value: unknown): value is Agent {
   const { name, definition } = (value ?? {}) as Partial<Agent>;
-  return typeof name === "string" && typeof definition === "object" && typeof definition.step === "function";
+  return typeof name === "string" && typeof definition?.step === "function";
 }

@@ -7,7 +7,9 @@ import { Failure } from "./failure.js";
 import { Interruption } from "./interruption.js";
 import { Output } from "./output.js";
 import { parse, type Typed } from "./program.js";
-import { clean } from "./text.js";
+import { watchPipes } from "./pipes.js";
+import { toPlain } from "./plain.js";
+import { clean, cleanLines } from "./text.js";
 import { VERBS } from "./verbs/index.js";
 
 /** How long a store may take to close after Ctrl-C. Every write is whole or not there, so it need not be waited for. */
@@ -16,25 +18,35 @@ const PATIENCE = 2000;
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(typed: readonly string[]): Promise<ExitCode> {
+  watchPipes();
   let common: CommonOptions = {};
   try {
     const found = await parse(VERBS, typed, (options) => (common = options));
     return found ? await run(found, common) : EXIT.ok;
   } catch (error) {
-    return report(error, common);
+    return report(error, createOutput(common));
   }
 }
 
 async function run({ verb, positionals, options }: Typed, common: CommonOptions): Promise<ExitCode> {
   const interruption = new Interruption();
-  const cli = new Cli(common, createOutput(common), interruption);
-  try {
-    return (await interruption.race(verb.run(cli, positionals, options))) ?? EXIT.ok;
-  } catch (error) {
-    return report(error, common);
-  } finally {
+  const output = createOutput(common);
+  const cli = new Cli(common, output, interruption);
+  const end = async (): Promise<void> => {
     if (interruption.signal.aborted) setTimeout(() => process.exit(EXIT.interrupted), PATIENCE).unref();
     await cli.close();
+  };
+  try {
+    const code = await interruption.race(verb.run(cli, positionals, options));
+    await end();
+    for (const warning of output.takeWarnings()) process.stderr.write(`${JSON.stringify({ warning })}\n`);
+    return code ?? EXIT.ok;
+  } catch (error) {
+    const code = report(error, output);
+    await end();
+    // What closing has to say after that is not worth a second line.
+    output.takeWarnings();
+    return code;
   }
 }
 
@@ -43,21 +55,34 @@ function createOutput({ json, jsonl, color, quiet = false }: CommonOptions): Out
 }
 
 /** Says what went wrong: for programs as JSON, if that is what they read. */
-function report(error: unknown, common: CommonOptions): ExitCode {
-  const { format, noteColors } = createOutput(common);
-  const known = error instanceof Failure || isSavepointError(error);
-  const code = known ? error.code : "UNEXPECTED";
+function report(error: unknown, output: Output): ExitCode {
+  const { code, exitCode, details } = meaningOf(error);
   const message = `${(error as Error).message ?? String(error)}${adviceFor(code)}`;
-  if (format === "text") {
-    process.stderr.write(`${noteColors.red("error")} ${clean(message)}\n`);
+  if (output.format === "text") {
+    process.stderr.write(`${output.noteColors.red("error")} ${clean(message)}\n`);
     // What nobody expected should be reported, and then this helps.
-    if (!known) process.stderr.write(`${(error as Error).stack ?? ""}\n`);
+    if (code === "UNEXPECTED") process.stderr.write(`${cleanLines((error as Error).stack ?? "")}\n`);
   } else {
-    const details = isSavepointError(error) ? error.details : {};
-    process.stderr.write(`${JSON.stringify({ error: { code, message, ...(known ? { details } : {}) } })}\n`);
+    const warnings = output.takeWarnings();
+    const told = { code, message, details, ...(warnings.length > 0 && { warnings }) };
+    process.stderr.write(`${JSON.stringify({ error: toPlain(told) })}\n`);
   }
-  if (error instanceof Failure) return error.exitCode;
-  return isSavepointError(error) ? exitCodeOf(error.code) : EXIT.failed;
+  return exitCode;
+}
+
+interface Meaning {
+  readonly code: string;
+  readonly exitCode: ExitCode;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+function meaningOf(error: unknown): Meaning {
+  if (error instanceof Failure) return { code: error.code, exitCode: error.exitCode, details: {} };
+  if (isSavepointError(error)) return { code: error.code, exitCode: exitCodeOf(error.code), details: error.details };
+  // A file that is not there, or must not be written, is no surprise.
+  const { syscall, path } = (error ?? {}) as NodeJS.ErrnoException;
+  if (syscall !== undefined) return { code: "IO_FAILED", exitCode: EXIT.failed, details: { path } };
+  return { code: "UNEXPECTED", exitCode: EXIT.failed, details: {} };
 }
 
 /** What helps here, and not in a program. */

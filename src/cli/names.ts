@@ -1,5 +1,7 @@
 /** From what people write to what they mean: checkpoints and sessions, with a guess at what was meant where there is none. */
 import type { AnyCheckpointInfo, CheckpointInfo, Savepoint } from "../index.js";
+import { isSavepointError } from "../errors.js";
+import { nearest } from "./did-you-mean.js";
 import { ambiguous, notFound, usage } from "./failure.js";
 import { clean, shortId } from "./text.js";
 
@@ -18,7 +20,11 @@ const NEAR = 2000;
 /** The checkpoint that a name means. A pointer may follow it after a colon; ids may have colons as well. */
 export async function findNamed(sp: Savepoint, name: string): Promise<Named> {
   for (let at = name.length; at > 0; at = name.lastIndexOf(":/", at - 1)) {
-    const found = await sp.checkpoints.find(name.slice(0, at));
+    const found = await sp.checkpoints.find(name.slice(0, at)).catch((error: unknown) => {
+      // What cannot be an id is none; what follows it may be a pointer.
+      if (isSavepointError(error, "INVALID_ID") && name.includes(":/")) return [];
+      throw error;
+    });
     const [info] = found;
     if (found.length > 1) throw severalMeant(name, found);
     if (info) return { info, pointer: name.slice(at + 1), newestOf: newestOf(info, name.slice(0, at)) };
@@ -26,9 +32,20 @@ export async function findNamed(sp: Savepoint, name: string): Promise<Named> {
   throw notFound(`There is no checkpoint ${quote(name)}.${await suggestSession(sp, name)}`);
 }
 
-/** The same, for verbs that are about sessions only. */
-export async function findOfSession(sp: Savepoint, name: string): Promise<Named & { readonly info: CheckpointInfo }> {
-  const { info, ...rest } = await findNamed(sp, name);
+/** The same, for verbs that are about whole checkpoints. */
+export async function findWhole(sp: Savepoint, name: string): Promise<Named> {
+  const named = await findNamed(sp, name);
+  if (named.pointer === "") return named;
+  throw usage(`${quote(name)} names a part of a state. This is about whole checkpoints: ${describe(named.info)}.`);
+}
+
+/** The same, for those that are about checkpoints of sessions only. */
+export async function findOfSession(
+  sp: Savepoint,
+  name: string,
+  find = findWhole,
+): Promise<Named & { readonly info: CheckpointInfo }> {
+  const { info, ...rest } = await find(sp, name);
   if (info.sessionId !== undefined) return { info, ...rest };
   throw usage(
     `${quote(name)} is a checkpoint of the whole agent ${quote(info.agent)}. Use "savepoint restore" for those.`,
@@ -45,6 +62,25 @@ function newestOf({ id, sessionId }: AnyCheckpointInfo, name: string): string | 
 export async function requireSession(sp: Savepoint, id: string): Promise<string> {
   if (await sp.sessions.load(id)) return id;
   throw notFound(`There is no session ${quote(id)}.${await suggestSession(sp, id)}`);
+}
+
+/** Makes sure that a branch is there, where one is named. */
+export async function requireBranch(sp: Savepoint, id: string, branch: string | undefined): Promise<void> {
+  if (branch === undefined) return;
+  const names: string[] = [];
+  for await (const { name } of sp.session(id).branches()) names.push(name);
+  if (!names.includes(branch)) {
+    throw notFound(`Session ${quote(id)} has no branch ${quote(branch)}. There are: ${names.map(clean).join(", ")}.`);
+  }
+}
+
+/** Makes sure that there is an agent, or anything that is its own. */
+export async function requireAgent(sp: Savepoint, id: string): Promise<void> {
+  if (await sp.agents.load(id)) return;
+  for (const listing of [sp.sessions.list({ agent: id, limit: 1 }), sp.conversations.list({ agent: id, limit: 1 })]) {
+    for await (const _ of listing) return;
+  }
+  throw notFound(`There is no agent ${quote(id)}. "savepoint agents" lists them.`);
 }
 
 /** How a checkpoint is written so that it is found again. */
@@ -65,7 +101,9 @@ export function follow(value: unknown, pointer: string): unknown {
 
 function has(value: unknown, key: string): boolean {
   if (value instanceof Map) return value.has(key);
-  return typeof value === "object" && value !== null && Object.hasOwn(value, key) && key !== "length";
+  // A list has a length as well, and that is no part of it.
+  if (Array.isArray(value) && !/^\d+$/.test(key)) return false;
+  return typeof value === "object" && value !== null && Object.hasOwn(value, key);
 }
 
 function keysOf(value: unknown): string {
@@ -84,38 +122,18 @@ function severalMeant(name: string, found: readonly AnyCheckpointInfo[]): Error 
 
 async function suggestSession(sp: Savepoint, name: string): Promise<string> {
   const wanted = name.replace(/[#@].*$|:\/.*$/s, "");
-  let best: { id: string; distance: number } | undefined;
-  let any = false;
-  for await (const { id } of sp.sessions.list({ limit: NEAR })) {
-    any = true;
-    const distance = editDistance(wanted.toLowerCase(), id.toLowerCase());
-    if (distance <= Math.max(2, wanted.length / 3) && distance < (best?.distance ?? Number.POSITIVE_INFINITY)) {
-      best = { id, distance };
-    }
+  const ids: string[] = [];
+  for await (const { id } of sp.sessions.list({ limit: NEAR })) ids.push(id);
+  if (ids.includes(wanted)) {
+    return ` Session ${quote(wanted)} is there: "savepoint log ${clean(wanted)} --all" lists its checkpoints.`;
   }
-  if (best && best.distance > 0) return ` Did you mean ${quote(best.id)}?`;
-  if (best)
-    return ` Session ${quote(best.id)} is there: "savepoint log ${clean(best.id)} --all" lists its checkpoints.`;
-  return any ? ' "savepoint sessions" lists what is there.' : " Nothing was saved in this store yet.";
-}
-
-/** How many letters have to be changed, added or left out. */
-function editDistance(a: string, b: string): number {
-  if (Math.abs(a.length - b.length) > 8) return Number.POSITIVE_INFINITY;
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const same = a[i - 1] === b[j - 1] ? 0 : 1;
-      next.push(Math.min((row[j] as number) + 1, (next[j - 1] as number) + 1, (row[j - 1] as number) + same));
-    }
-    row = next;
-  }
-  return row[b.length] as number;
+  const meant = nearest(wanted, ids);
+  if (meant !== undefined) return ` Did you mean ${quote(meant)}?`;
+  return ids.length > 0 ? ' "savepoint sessions" lists what is there.' : " Nothing was saved in this store yet.";
 }
 
 export function quote(name: string): string {
-  return JSON.stringify(clean(name));
+  return `"${clean(name)}"`;
 }
 
 /** How a checkpoint is shown in a sentence. */

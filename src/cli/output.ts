@@ -1,7 +1,7 @@
 /** Data goes to stdout, in the form that was asked for; everything else goes to stderr. */
-import { once } from "node:events";
 import type { WriteStream } from "node:tty";
 import pc from "picocolors";
+import { isClosed, print } from "./pipes.js";
 import { toPlain } from "./plain.js";
 import { type Column, Table } from "./table.js";
 
@@ -27,7 +27,8 @@ export class Output {
   /** Is somebody there who can be asked, and who watches? */
   readonly interactive: boolean;
   readonly #quiet: boolean;
-  #closed = false;
+  /** What was warned of where programs read: it is told in the end, as they expect it. */
+  readonly #warnings: string[] = [];
 
   constructor(options: { format: Format; color: boolean | undefined; quiet: boolean }) {
     this.format = options.format;
@@ -35,39 +36,39 @@ export class Output {
     this.colors = pc.createColors(isColorful(process.stdout, options.color));
     this.noteColors = pc.createColors(isColorful(process.stderr, options.color));
     this.interactive = Boolean(process.stdin.isTTY && process.stderr.isTTY);
-    // Whoever reads, such as `head`, has seen enough: that is no failure.
-    process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EPIPE") throw error;
-      this.#closed = true;
-    });
   }
 
   /** Has whoever reads stopped reading? */
   get closed(): boolean {
-    return this.#closed;
+    return isClosed();
   }
 
   get columns(): number {
-    return process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY;
+    return (process.stdout.isTTY && process.stdout.columns) || Number.POSITIVE_INFINITY;
   }
 
   async line(text: string): Promise<void> {
-    await this.raw(`${text}\n`);
+    await print(`${text}\n`);
   }
 
   async raw(data: string | Uint8Array): Promise<void> {
-    if (this.#closed) return;
-    if (!process.stdout.write(data)) await Promise.race([once(process.stdout, "drain"), once(process.stdout, "close")]);
+    await print(data);
   }
 
-  /** Says something beside the data. */
+  /** Says something to people beside the data. */
   note(text: string): void {
-    if (!this.#quiet) process.stderr.write(`${text}\n`);
+    if (!this.#quiet && this.format === "text") process.stderr.write(`${text}\n`);
   }
 
   /** Says something that must not be missed. */
   warn(text: string): void {
-    process.stderr.write(`${text}\n`);
+    if (this.format === "text") process.stderr.write(`${text}\n`);
+    else this.#warnings.push(text);
+  }
+
+  /** What programs were not told yet. */
+  takeWarnings(): string[] {
+    return this.#warnings.splice(0);
   }
 
   /** One result: as JSON, or in words. */
@@ -89,7 +90,7 @@ export class Output {
       for (const row of rows) await this.line(table.row(row));
     };
     for await (const entry of entries) {
-      if (this.#closed) return;
+      if (this.closed) return;
       const row = view.row(entry);
       if (!first) await this.line(table.row(row));
       else if (first.push(row) === FIRST_ROWS) {
@@ -104,14 +105,14 @@ export class Output {
   async stream(records: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
     if (this.format === "jsonl") {
       for await (const record of records) {
-        if (this.#closed) return;
+        if (this.closed) return;
         await this.line(JSON.stringify(toPlain(record)));
       }
       return;
     }
     let count = 0;
     for await (const record of records) {
-      if (this.#closed) return;
+      if (this.closed) return;
       await this.raw(`${count++ === 0 ? "[\n" : ",\n"}  ${JSON.stringify(toPlain(record))}`);
     }
     await this.line(count === 0 ? "[]" : "\n]");

@@ -1,7 +1,9 @@
 /** From the arguments to a verb: what can be typed, what it means, and the help that says so. */
 import { Command, CommanderError, Help } from "commander";
 import type { CommonOptions } from "./cli.js";
+import { nearest } from "./did-you-mean.js";
 import { usage } from "./failure.js";
+import { clean } from "./text.js";
 import { GROUPS, type Verb } from "./verb.js";
 import { version } from "./version.js";
 
@@ -23,10 +25,15 @@ export async function parse(
   try {
     await program.parseAsync(typed, { from: "user" });
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
+    if (!(error instanceof CommanderError)) {
+      noteOptions(program.opts());
+      throw error;
+    }
     if (error.exitCode === 0) return undefined;
     noteOptions(program.opts());
-    throw usage(error.message.replace(/^error: /, ""), error);
+    // "savepoint help" with something that is no verb ends so.
+    if (error.code === "commander.help") throw unknownVerb(verbs, typed.at(-1) ?? "");
+    throw usage(error.message.replace(/^error: /, "").replaceAll("\n", " "), error);
   }
   noteOptions(program.opts());
   return found;
@@ -53,11 +60,20 @@ function createProgram(
     .exitOverride()
     .configureOutput({ writeErr: () => {} })
     .configureHelp({ formatHelp: helpOfAll(verbs) })
-    .action(() => program.outputHelp());
+    .allowExcessArguments()
+    .action(() => {
+      const [wrong] = program.args;
+      if (wrong !== undefined) throw unknownVerb(verbs, wrong);
+      program.outputHelp();
+    });
   // Only a wish is a wish: without either, colour is up to the terminal.
   program.setOptionValue("color", undefined);
   for (const verb of verbs) {
-    const command = program.command(verb.name).summary(verb.summary).description(verb.summary);
+    const command = program
+      .command(verb.name)
+      .summary(verb.summary)
+      .description(verb.summary)
+      .allowExcessArguments(false);
     verb.declare(command);
     command
       .exitOverride()
@@ -70,6 +86,15 @@ function createProgram(
       });
   }
   return program;
+}
+
+function unknownVerb(verbs: readonly Verb[], typed: string): Error {
+  const meant = nearest(
+    typed,
+    verbs.map(({ name }) => name),
+  );
+  const guess = meant === undefined ? '"savepoint --help" lists them.' : `Did you mean "${meant}"?`;
+  return usage(`There is no verb "${clean(typed)}". ${guess}`);
 }
 
 type FormatHelp = (command: Command, helper: Help) => string;

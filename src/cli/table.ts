@@ -40,7 +40,8 @@ export class Table {
     const shown = this.#columns.map(({ align, flexible }, index) => {
       const width = this.#widths[index] as number;
       const cell = cells[index] ?? "";
-      const fitting = flexible && widthOf(cell) > width ? truncate(cell, width) : cell;
+      const tooWide = flexible && this.#screen !== Number.POSITIVE_INFINITY && widthOf(cell) > width;
+      const fitting = tooWide ? truncate(cell, width) : cell;
       if (align === "right") return padStart(fitting, width);
       return index === last ? fitting : padEnd(fitting, width);
     });

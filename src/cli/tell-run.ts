@@ -27,7 +27,7 @@ function toLine(event: RunEvent): string | undefined {
       return event.error === undefined ? `${what} recorded` : `${what} failed: ${clean(event.error)}`;
     }
     case "retry":
-      return `${clean(event.name)} is tried again in ${event.delay} ms: ${clean(event.reason)}`;
+      return `${clean(event.name)} is tried again in ${Math.round(event.delay)} ms: ${clean(event.reason)}`;
     case "loop":
       return event.verdict === "none" ? undefined : `the model goes round in circles: ${event.verdict}`;
     case "leaseLost":

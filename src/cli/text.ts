@@ -4,7 +4,7 @@ import { stripVTControlCharacters } from "node:util";
 // What a state or a title says is not ours: it must not move the cursor, colour the screen or ring the bell. Marks that
 // reorder text are shown as well: they make one thing look like another.
 // eslint-disable-next-line no-control-regex -- they are what is looked for
-const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
 /** On one line, with what would disturb a terminal made visible. */
 export function clean(text: string): string {
@@ -34,17 +34,29 @@ export function widthOf(text: string): number {
   return width;
 }
 
-/** At most so many columns, with an ellipsis where something was left out. For texts without colours. */
+// eslint-disable-next-line no-control-regex -- colours begin with one
+const COLOR = /(\u001b\[\d+m)/;
+const NO_COLOR = "\u001b[0m";
+
+/** At most so many columns, with an ellipsis where something was left out. Colours have no width. */
 export function truncate(text: string, columns: number): string {
   if (widthOf(text) <= columns) return text;
   let kept = "";
   let width = 0;
-  for (const { segment } of SEGMENTS.segment(text)) {
-    width += WIDE.test(segment) ? 2 : 1;
-    if (width >= columns) break;
-    kept += segment;
+  let colored = false;
+  cut: for (const part of text.split(COLOR)) {
+    if (COLOR.test(part)) {
+      kept += part;
+      colored = true;
+      continue;
+    }
+    for (const { segment } of SEGMENTS.segment(part)) {
+      width += WIDE.test(segment) ? 2 : 1;
+      if (width >= columns) break cut;
+      kept += segment;
+    }
   }
-  return `${kept.trimEnd()}…`;
+  return `${kept.trimEnd()}…${colored ? NO_COLOR : ""}`;
 }
 
 export function padEnd(text: string, columns: number): string {

@@ -144,6 +144,8 @@ export async function rewindBranch(
   author: Author,
 ): Promise<CheckpointInfo> {
   const { context, sessionId } = reader;
+  // What cannot be read must not become the newest: that would hide those that can.
+  await loadShadow(reader, number, target);
   for (;;) {
     const heads = await cursor.refresh();
     author.admit(heads);

@@ -1,5 +1,5 @@
 /** Where the store is when nobody says: found upwards from the working folder, like a git repository. */
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
 const FOLDER = ".savepoint";
@@ -9,8 +9,8 @@ export function findStore(folder: string = process.cwd()): string {
   const fromEnvironment = process.env["SAVEPOINT_URL"];
   if (fromEnvironment) return fromEnvironment;
   for (let at = resolve(folder); ; at = dirname(at)) {
-    const found = existsSync(join(at, FOLDER));
-    if (found) return storeIn(at);
+    const found = statSync(join(at, FOLDER), { throwIfNoEntry: false });
+    if (found?.isDirectory()) return storeIn(at);
     if (dirname(at) === at) return storeIn(resolve(folder));
   }
 }

@@ -5,6 +5,7 @@
  * opens a store learns whether anything was interrupted, whatever it was, at the price of one small record.
  */
 import { randomBytes } from "node:crypto";
+import { isSavepointError } from "../errors.js";
 import { scan } from "../store/scan.js";
 import { isCertainlyDead, type ProcessIdentity, thisProcess } from "../store/process-identity.js";
 import type { Commit, CommitResult, Store } from "../store/store.js";
@@ -55,11 +56,14 @@ export class OpenProcessNote {
     const puts = [...(commit.puts ?? []), { key: this.#key, value: JSON.stringify(note) }];
     // Before it is there: a second commit need not bring it as well. If this one fails, the next does.
     this.#written = true;
+    const tried = this.#tried;
     this.#tried = true;
     try {
       return await this.#store.commit({ ...commit, puts });
     } catch (error) {
       this.#written = false;
+      // Then nothing was written.
+      if (isSavepointError(error, "BUSY") || isSavepointError(error, "CONFLICT")) this.#tried = tried;
       throw error;
     }
   }

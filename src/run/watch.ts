@@ -63,7 +63,7 @@ export async function* watchSession(
       if (standing) {
         const { status, reason, run } = standing;
         const waiting = status === "waiting" ? run : undefined;
-        const now = JSON.stringify([status, reason, waiting?.questions, waiting?.wakeAt]);
+        const now = JSON.stringify([status, reason, waiting?.questions.map(({ id }) => id), waiting?.wakeAt]);
         if (now !== told) {
           told = now;
           idle = 0;

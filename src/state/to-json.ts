@@ -1,8 +1,7 @@
 /**
  * States as JSON that people, programs and models can read. What JSON has no form for stands as an object whose first key
  * begins with `$`: `{"$date": "…"}`, `{"$bytes": 3, "base64": "AQID"}`, `{"$map": …}`, `{"$set": […]}`, `{"$bigint": "1"}`,
- * `{"$number": "NaN"}`, `{"$url": "…"}`, `{"$undefined": true}`. It only goes this way: such an object that was saved is not made
- * a date again.
+ * `{"$number": "NaN"}`, `{"$url": "…"}`, `{"$undefined": true}`.
  */
 
 /** Any JSON value. */
@@ -69,3 +68,28 @@ function mapToJson(map: ReadonlyMap<unknown, unknown>, each: (part: unknown) => 
   if (!entries.every(([key]) => typeof key === "string")) return entries.map((pair) => pair.map(each));
   return Object.fromEntries(entries.map(([key, entry]) => [key as string, each(entry)]));
 }
+
+/** The other way: for states that people have edited. An object that has one of these forms is what it stands for. */
+export function fromJson(json: unknown): unknown {
+  if (Array.isArray(json)) return json.map(fromJson);
+  if (typeof json !== "object" || json === null) return json;
+  const entries = Object.entries(json);
+  const [name, first] = entries[0] ?? [];
+  const read = name === undefined ? undefined : READERS[name];
+  if (read && entries.length === (name === "$bytes" ? 2 : 1)) return read(first, (json as { base64?: unknown }).base64);
+  return Object.fromEntries(entries.map(([key, value]) => [key, fromJson(value)]));
+}
+
+const READERS: Readonly<Record<string, (value: unknown, base64: unknown) => unknown>> = {
+  $date: (value) => new Date(value === null ? Number.NaN : (value as string)),
+  $bytes: (_, base64) => Uint8Array.from(Buffer.from(String(base64), "base64")),
+  $map: (value) =>
+    new Map(
+      Array.isArray(value) ? (fromJson(value) as [unknown, unknown][]) : Object.entries(fromJson(value) as object),
+    ),
+  $set: (value) => new Set(fromJson(value) as unknown[]),
+  $bigint: (value) => BigInt(String(value)),
+  $number: (value) => Number(value),
+  $url: (value) => new URL(String(value)),
+  $undefined: () => undefined,
+};

@@ -25,5 +25,6 @@ export function fileFailure(error: unknown, url: string, what: string): Savepoin
 }
 
 export function isMissing(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException | undefined)?.code === "ENOENT";
+  const { code } = (error ?? {}) as NodeJS.ErrnoException;
+  return code === "ENOENT" || code === "ENOTDIR";
 }

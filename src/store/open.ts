@@ -25,7 +25,12 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
       return openFileStore(pathOf(url, rest, "folder"), options);
     }
     default:
-      throw invalidUrl(url, scheme === undefined ? "it has no scheme" : `there is no store for "${scheme}:"`);
+      throw invalidUrl(
+        url,
+        scheme === undefined
+          ? `it has no scheme; "sqlite:${url}" would be a file`
+          : `there is no store for "${scheme}:"`,
+      );
   }
 }
 

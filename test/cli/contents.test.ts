@@ -102,8 +102,7 @@ describe.concurrent("what would disturb a terminal", () => {
     }
   });
 
-  // BUG: the Arabic letter mark U+061C turns text around like U+200F, and is not made visible.
-  it.fails("is every mark that turns text around", async (test) => {
+  it("is every mark that turns text around", async (test) => {
     const own = await createPlace(test).fill((sp) => sp.session("s").save({}, { label: "a\u061cb" }));
     expect(await own.text("log")).not.toContain("\u061c");
   });
@@ -139,7 +138,8 @@ describe.concurrent("values that JSON has no form for", () => {
   const PLAIN = {
     date: { $date: "2001-09-09T01:46:40.000Z" },
     noDate: { $date: null },
-    bytes: { $bytes: "AP8K" },
+    bytes: { $bytes: 3, base64: "AP8K" },
+    gone: { $undefined: true },
     map: {
       $map: [
         ["k", { $bigint: "1" }],
@@ -182,34 +182,28 @@ describe.concurrent("values that JSON has no form for", () => {
     expect(await place().text("show", "null")).toMatch(/\n\nnull\n$/);
   });
 
-  // BUG: "undefined" is printed, which is no JSON.
-  it.fails("a part that is undefined is JSON for programs", async () => {
+  it("a part that is undefined is JSON for programs", async () => {
     const { stdout } = await place().run(["show", "s:/gone", "--json"]);
     JSON.parse(stdout);
   });
 
-  // BUG: a TypeError with its stack, and exit code 1.
-  it.fails("a part that is undefined is said to people", async () => {
+  it("a part that is undefined is said to people", async () => {
     expect((await place().run(["show", "s:/gone"])).code).toBe(0);
   });
 
-  // BUG: a TypeError with its stack, and exit code 1.
-  it.fails("a state that is undefined is shown", async () => {
+  it("a state that is undefined is shown", async () => {
     expect((await place().run(["show", "nothing"])).code).toBe(0);
   });
 
-  // BUG: a TypeError with its stack, and exit code 1.
-  it.fails("a field that became undefined is a change like any other", async () => {
+  it("a field that became undefined is a change like any other", async () => {
     expect((await place().run(["diff", "u"])).code).toBe(0);
   });
 
-  // BUG: the value is left out, so that nobody sees what it became.
-  it.fails("a field that became undefined says so to programs", async () => {
+  it("a field that became undefined says so to programs", async () => {
     expect(await place().json("diff", "u")).toEqual([{ op: "add", path: "/gone", value: { $undefined: true } }]);
   });
 
-  // BUG: "Do not know how to serialize a BigInt"; a date is printed as a text.
-  it.fails("are printed so by watch", async (test) => {
+  it("are printed so by watch", async (test) => {
     const own = await createPlace(test).fill((sp) =>
       sp.session("s").save({}, { status: "completed", metadata: { at: new Date(0), n: 1n } }),
     );

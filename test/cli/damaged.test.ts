@@ -59,8 +59,7 @@ describe.concurrent.each(PLACES)("a damaged store of kind $name", (place) => {
     expect(JSON.parse(last)).toMatchObject({ error: { code: "DAMAGED" } });
   });
 
-  // BUG: "damage: …" comes before it, which is no JSON.
-  it.fails("says so in one line of JSON to programs", async () => {
+  it("says so in one line of JSON to programs", async () => {
     const [json] = (await store.damaged(items(store.targets()), ["show s#0 --json"])) as [Ended];
     expect(linesOf(json.stderr).map((line) => JSON.parse(line) as unknown)).toMatchObject([
       { error: { code: "DAMAGED" } },

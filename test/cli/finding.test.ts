@@ -106,8 +106,7 @@ describe.concurrent("where there is no store", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  // BUG: what a newcomer should do ("savepoint init", --store) is not said.
-  it.fails("says how to make one, or to name another", async (test) => {
+  it("says how to make one, or to name another", async (test) => {
     const { folder } = createPlace(test);
     const { stderr } = await run(["sessions"], { cwd: folder });
     expect(stderr).toMatch(/savepoint init|--store/);
@@ -135,15 +134,13 @@ describe.concurrent("where there is no store", () => {
     expect(readdirSync(join(folder, ".savepoint"))).toEqual([]);
   });
 
-  // BUG: exit code 1 and "ENOTDIR": the file is taken for a folder.
-  it.fails("a file that is called .savepoint is none", async (test) => {
+  it("a file that is called .savepoint is none", async (test) => {
     const { folder } = createPlace(test);
     writeFileSync(join(folder, ".savepoint"), "");
     expect((await run(["sessions"], { cwd: folder })).code).toBe(10);
   });
 
-  // BUG: exit code 1, "unable to open database file. Check that the folder exists and can be written."
-  it.fails("a folder is no SQLite file", async (test) => {
+  it("a folder is no SQLite file", async (test) => {
     const { folder } = createPlace(test);
     mkdirSync(join(folder, "agents"));
     expect((await run(["sessions", "--store", "sqlite:./agents"], { cwd: folder })).code).toBe(10);

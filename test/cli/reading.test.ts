@@ -206,13 +206,11 @@ describe.concurrent("log", () => {
     });
   });
 
-  // BUG: exit code 0, and "No checkpoints."
-  it.fails("a branch that there is not ends with 4", async () => {
+  it("a branch that there is not ends with 4", async () => {
     expect((await place().run(["log", "order", "--branch", "nope"])).code).toBe(4);
   });
 
-  // BUG: --oldest is ignored without a word.
-  it.fails("draws nothing the oldest first, and says so", async () => {
+  it("draws nothing the oldest first, and says so", async () => {
     const { code } = await place().run(["log", "order", "--graph", "--oldest"]);
     expect(code).toBe(2);
   });
@@ -348,8 +346,7 @@ describe.concurrent("diff", () => {
     ]);
   });
 
-  // BUG: one line has the list of all, as --json has.
-  it.fails("says how much changed one by one, where one object per line is asked for", async () => {
+  it("says how much changed one by one, where one object per line is asked for", async () => {
     const stats = await place().json("diff", "order#0", "order#1", "--stat");
     expect(await place().jsonl("diff", "order#0", "order#1", "--stat")).toEqual(stats);
   });
@@ -384,13 +381,11 @@ describe.concurrent("diff", () => {
     expect(await place().json("diff", "order#1:/li")).toEqual([]);
   });
 
-  // BUG: the pointer of the first is ignored where there are two.
-  it.fails("looks at the part that the first one names", async () => {
+  it("looks at the part that the first one names", async () => {
     expect(await place().json("diff", "order#0:/list", "order#1")).toEqual([{ op: "add", path: "/list/1", value: 2 }]);
   });
 
-  // BUG: only changes below the pointer are looked at, and not those of what is above it.
-  it.fails("sees that a part is gone where all around it was replaced", async (test) => {
+  it("sees that a part is gone where all around it was replaced", async (test) => {
     const own = await createPlace(test).fill(async (sp) => {
       await sp.session("s").save({ a: { b: 1 } });
       await sp.session("s").save({ a: 5 });
@@ -398,12 +393,15 @@ describe.concurrent("diff", () => {
     expect((await own.run(["diff", "s:/a/b", "--exit-code"])).code).toBe(1);
   });
 
-  it("refuses checkpoints of two sessions, and the first of one alone", async () => {
-    for (const args of [["order", "done"], ["done"]]) {
-      const ended = await place().run(["diff", ...args, "--json"]);
-      expect(ended.code).toBe(2);
-      expect(errorOf(ended).code).toBe("USAGE");
-    }
+  it("refuses checkpoints of two sessions", async () => {
+    const ended = await place().run(["diff", "order", "done", "--json"]);
+    expect(ended.code).toBe(2);
+    expect(errorOf(ended).code).toBe("USAGE");
+  });
+
+  it("takes all of the first one for new", async (test) => {
+    const own = await createPlace(test).fill((sp) => sp.session("s").save({ a: 1 }));
+    expect(await own.json("diff", "s")).toEqual([{ op: "add", path: "", value: { a: 1 } }]);
   });
 });
 
@@ -537,8 +535,7 @@ describe.concurrent("journal", () => {
     expect(await place().json("journal", "order")).toEqual([]);
   });
 
-  // BUG: exit code 0, and "Nothing is recorded since the last step".
-  it.fails("a branch that there is not ends with 4", async () => {
+  it("a branch that there is not ends with 4", async () => {
     expect((await place().run(["journal", "asks", "--branch", "nope"])).code).toBe(4);
   });
 });
@@ -550,8 +547,7 @@ describe("a list that is longer than its first rows", () => {
     for (let n = 0; n < 60; n++) await sp.session(`s${n}`).save({}, { label: "short" });
   });
 
-  // BUG: the column that gives way is as wide as its first 50 rows ask for, also where there is no terminal.
-  it.fails("is not cut off where no terminal is too narrow for it", async () => {
+  it("is not cut off where no terminal is too narrow for it", async () => {
     expect(await place().text("sessions")).toContain(long);
   });
 

@@ -39,6 +39,16 @@ describe("damage", () => {
     return ids;
   }
 
+  it("of a checkpoint refuses going back to it, and leaves the newest as it is", async () => {
+    const session = await reopen();
+    const damaged = await session.save({ messages: messages(20) });
+    const whole = await session.save({ messages: [] });
+    flipItem(3);
+    const again = await reopen();
+    await expect(again.rewind(damaged.id)).rejects.toMatchObject({ code: "DAMAGED" });
+    expect((await again.latest())?.id).toBe(whole.id);
+  });
+
   describe("of the newest checkpoint", () => {
     it("makes latest() step back to the next good one, and say so", async () => {
       const [, , c, d] = await grow(await reopen(), 4);

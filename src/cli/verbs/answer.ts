@@ -1,7 +1,7 @@
-import type { Question, SessionInfo } from "../../index.js";
+import type { Question, Savepoint, SessionInfo } from "../../index.js";
 import type { Cli } from "../cli.js";
 import { usage } from "../failure.js";
-import { quote, requireSession } from "../names.js";
+import { quote, requireBranch, requireSession } from "../names.js";
 import { toPlain } from "../plain.js";
 import { clean, moment } from "../text.js";
 import { toJson } from "../arguments.js";
@@ -42,13 +42,17 @@ export const answer = defineVerb<Options>({
   async run(cli, [id = ""], options) {
     const sp = await cli.open();
     await requireSession(sp, id);
-    const info = (await sp.sessions.load(id)) as SessionInfo;
     const { branch, question: wanted } = options;
-    const question = info.questions.find((each) => wanted === undefined || each.id === wanted);
+    await requireBranch(sp, id, branch);
+    const info = (await sp.sessions.load(id)) as SessionInfo;
+    const questions = branch === undefined || branch === "main" ? info.questions : await questionsOf(sp, id, branch);
+    const question = questions.find((each) => wanted === undefined || each.id === wanted);
     const given = valueOf(options);
+    if (options.happened !== undefined && question?.kind === "ask") {
+      throw usage(`It asks: ${clean(question.text)} That is about no tool: answer with --value or --text.`);
+    }
     if (!given && !question) {
-      if (info.questions.length > 0)
-        throw usage(`Session ${quote(id)} asks nothing that is called ${quote(wanted ?? "")}.`);
+      if (questions.length > 0) throw usage(`Session ${quote(id)} asks nothing that is called ${quote(wanted ?? "")}.`);
       throw usage(`Session ${quote(id)} asks nothing: it is ${info.status}.`);
     }
     const value = given ? given.value : await ask(cli, question as Question);
@@ -61,6 +65,14 @@ export const answer = defineVerb<Options>({
     cli.output.note("Go on with: savepoint recover --agents ./agents.mjs");
   },
 });
+
+/** What another branch than main asks: how it stands is told first. */
+async function questionsOf(sp: Savepoint, id: string, branch: string): Promise<readonly Question[]> {
+  for await (const event of sp.watch(id, { branch })) {
+    if (event.type === "status") return event.question ? [event.question] : [];
+  }
+  return [];
+}
 
 function valueOf({ value, text, happened, result }: Options): { value: unknown } | undefined {
   const given = [value, text, happened].filter((each) => each !== undefined);

@@ -1,5 +1,5 @@
 import { notFound, usage } from "../failure.js";
-import { describe, findNamed, quote, requireSession } from "../names.js";
+import { describe, findWhole, quote, requireSession } from "../names.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -31,7 +31,7 @@ export const deleteVerb = defineVerb<Options>({
     let what: string;
     let remove: () => Promise<boolean>;
     if (checkpoint !== undefined) {
-      const { info, newestOf } = await findNamed(sp, checkpoint);
+      const { info, newestOf } = await findWhole(sp, checkpoint);
       if (newestOf !== undefined) {
         throw usage(`Which checkpoint ${quote(checkpoint)} is changes with every save. Name it: ${describe(info)}.`);
       }
@@ -50,7 +50,7 @@ export const deleteVerb = defineVerb<Options>({
     }
     if (!(await cli.confirm(`Delete ${what}? That cannot be undone.`))) return;
     const deleted = await remove();
-    if (!deleted) throw notFound(`There is no ${what}.`);
+    if (!deleted) throw notFound(`There is no ${what}; nothing was deleted.`);
     await cli.output.result({ deleted: true, what }, () => `Deleted ${what}.`);
   },
 });

@@ -37,6 +37,7 @@ export const demo = defineVerb<Options>({
     const child = spawn(process.execPath, [fileURLToPath(DEMO), "--folder", folder, ...wanted], {
       stdio: ["ignore", stdout, "inherit"],
     });
+    cli.signal.addEventListener("abort", () => child.kill());
     const code = await new Promise<number | null>((resolve) => child.on("close", resolve));
     const store = `sqlite:${relative(process.cwd(), join(folder, "demo.db"))}`;
     const ok = code === 0;

@@ -1,9 +1,10 @@
-import type { Change } from "../../index.js";
+import { isDeepStrictEqual } from "node:util";
+import type { Change, CheckpointInfo, Savepoint } from "../../index.js";
+import { toJson } from "../../state/to-json.js";
 import { EXIT } from "../exit-codes.js";
-import { usage } from "../failure.js";
-import { describe, findOfSession, quote } from "../names.js";
+import { Failure, usage } from "../failure.js";
+import { findNamed, findOfSession, follow, quote } from "../names.js";
 import type { Colors } from "../output.js";
-import { toPlain } from "../plain.js";
 import { clean, count, truncate } from "../text.js";
 import { defineVerb } from "../verb.js";
 
@@ -32,34 +33,74 @@ export const diff = defineVerb<Options>({
   async run(cli, [from = "", to], { stat, exitCode }) {
     const sp = await cli.open();
     const { output } = cli;
-    const first = await findOfSession(sp, from);
-    const second = to === undefined ? undefined : await findOfSession(sp, to);
-    const [a, b] = second ? [first.info.id, second.info] : [first.info.parentId, first.info];
-    const sessionId = b.sessionId;
-    if (first.info.sessionId !== sessionId) {
+    const first = await findOfSession(sp, from, findNamed);
+    const second = to === undefined ? undefined : await findOfSession(sp, to, findNamed);
+    const pointers = [...new Set([first.pointer, second?.pointer ?? ""])].filter((pointer) => pointer !== "");
+    if (pointers.length > 1)
+      throw usage("Two parts of states cannot be compared: give one pointer, or the same twice.");
+    if (second && second.info.sessionId !== first.info.sessionId) {
       throw usage(
         `${quote(from)} and ${quote(to ?? "")} are of two sessions. Checkpoints of one session can be compared.`,
       );
     }
-    if (a === undefined) throw usage(`${describe(b)} is the first of its session: there is nothing before it.`);
-    const pointer = (second ?? first).pointer;
-    const all = await sp.session(sessionId).diff(a, b.id);
-    const changes = all.filter(({ path }) => pointer === "" || path === pointer || path.startsWith(`${pointer}/`));
+    const [a, b] = second ? [first.info.id, second.info] : [first.info.parentId, first.info];
+    const all = await changesOf(sp, a, b);
+    const changes = all.flatMap((change) => within(change, pointers[0] ?? ""));
     if (output.format === "text") {
       if (changes.length === 0) output.note("Nothing differs.");
       const lines = stat
         ? summary(changes)
         : changes.flatMap((change) => toLines(change, output.colors, output.columns));
       for (const line of lines) await output.line(line);
-    } else if (stat) await output.result(statOf(changes), () => "");
-    else await output.stream(changes);
+    } else await output.stream(stat ? statOf(changes) : changes.map(toRecord));
     return exitCode && changes.length > 0 ? EXIT.failed : EXIT.ok;
   },
 });
 
+/** Before the first one of a session there is nothing: then all of it is new. */
+async function changesOf(sp: Savepoint, from: string | undefined, to: CheckpointInfo): Promise<Change[]> {
+  const session = sp.session(to.sessionId);
+  if (from !== undefined) return session.diff(from, to.id);
+  return [{ op: "add", path: "", value: (await session.load(to.id))?.state }];
+}
+
+/** What a change means for the part of a state that a pointer leads to. */
+function within(change: Change, pointer: string): Change[] {
+  const { path } = change;
+  if (pointer === "" || path === pointer || path.startsWith(`${pointer}/`)) return [change];
+  if (!pointer.startsWith(path === "" ? "/" : `${path}/`)) return [];
+  // Something that it is in was replaced as a whole.
+  const rest = pointer.slice(path.length);
+  const before = "before" in change ? partOf(change.before, rest) : undefined;
+  const after = "value" in change ? partOf(change.value, rest) : undefined;
+  if (before && after && isDeepStrictEqual(before.value, after.value)) return [];
+  if (before && after) return [{ op: "replace", path: pointer, before: before.value, value: after.value }];
+  if (after) return [{ op: "add", path: pointer, value: after.value }];
+  return before ? [{ op: "remove", path: pointer, before: before.value }] : [];
+}
+
+function partOf(value: unknown, pointer: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: follow(value, pointer) };
+  } catch (error) {
+    if (error instanceof Failure) return undefined;
+    throw error;
+  }
+}
+
+/** A value that is `undefined` is one as well. */
+function toRecord(change: Change): object {
+  return {
+    op: change.op,
+    path: change.path,
+    ...("before" in change && { before: toJson(change.before) }),
+    ...("value" in change && { value: toJson(change.value) }),
+  };
+}
+
 function toLines(change: Change, colors: Colors, columns: number): string[] {
-  const show = (value: unknown): string => truncate(clean(JSON.stringify(toPlain(value))), Math.min(columns, 2000) - 4);
-  const path = colors.bold(clean(change.path || "(the whole state)"));
+  const show = (value: unknown): string => truncate(clean(JSON.stringify(toJson(value))), columns - 4);
+  const path = colors.bold(clean(change.path || WHOLE));
   switch (change.op) {
     case "add":
       return [path, `  ${colors.green(`+ ${show(change.value)}`)}`];
@@ -69,6 +110,8 @@ function toLines(change: Change, colors: Colors, columns: number): string[] {
       return [path, `  ${colors.red(`- ${show(change.before)}`)}`, `  ${colors.green(`+ ${show(change.value)}`)}`];
   }
 }
+
+const WHOLE = "(the whole state)";
 
 interface Stat {
   readonly path: string;
@@ -91,9 +134,9 @@ function statOf(changes: readonly Change[]): Stat[] {
 
 function summary(changes: readonly Change[]): string[] {
   const stats = statOf(changes);
-  const width = Math.max(...stats.map(({ path }) => path.length));
+  const width = Math.max(...stats.map(({ path }) => (path || WHOLE).length));
   const lines = stats.map(
-    ({ path, added, removed, replaced }) => `${clean(path).padEnd(width)}  +${added} -${removed} ~${replaced}`,
+    ({ path, added, removed, replaced }) => `${clean(path || WHOLE).padEnd(width)}  +${added} -${removed} ~${replaced}`,
   );
   return changes.length === 0 ? [] : [...lines, count(changes.length, "change")];
 }

@@ -1,7 +1,8 @@
 import type { ExportTarget } from "../../index.js";
 import { EXIT } from "../exit-codes.js";
 import { usage } from "../failure.js";
-import { findNamed } from "../names.js";
+import { findWhole, requireAgent, requireSession } from "../names.js";
+import { isPartOf } from "../store-path.js";
 import { bytes, clean, count } from "../text.js";
 import { defineVerb } from "../verb.js";
 
@@ -32,34 +33,30 @@ export const exportVerb = defineVerb<Options>({
     if (named.length > 1) throw usage("Export one of: a checkpoint, --session, --agent; or everything.");
     if (out === undefined && process.stdout.isTTY) throw usage("That is not for a terminal: say -o file, or pipe it.");
     const sp = await cli.open();
+    if (out !== undefined && isPartOf(sp.url, out)) {
+      throw usage(`${clean(out)} is the store itself. Write to another file.`);
+    }
+    if (session !== undefined) await requireSession(sp, session);
+    if (agent !== undefined) await requireAgent(sp, agent);
     const target: ExportTarget =
       checkpoint !== undefined
-        ? { checkpoint: (await findNamed(sp, checkpoint)).info.id }
+        ? { checkpoint: (await findWhole(sp, checkpoint)).info.id }
         : session !== undefined
           ? { session }
           : agent !== undefined
             ? { agent }
             : {};
-    const total =
-      checkpoint === undefined && session === undefined
-        ? (await sp.stats(agent === undefined ? {} : { agent })).checkpoints
-        : undefined;
+    const whole = checkpoint === undefined && session === undefined;
+    const total = whole ? (await sp.stats(agent === undefined ? {} : { agent })).checkpoints : undefined;
     const bar = await cli.progress({ doing: "Exporting", unit: "checkpoints", total });
     try {
       const bundle = sp.export(target, { onProgress: (progress) => bar.update(progress.checkpoints) });
-      if (out === undefined) {
-        for await (const chunk of bundle) {
-          cli.checkInterrupted();
-          await cli.output.raw(chunk);
-        }
-        return;
-      }
-      const done = await bundle.save(out);
+      const done = out === undefined ? await bundle.pipe((chunk) => cli.output.raw(chunk)) : await bundle.save(out);
       bar.stop();
-      await cli.output.result(
-        { path: out, ...done },
-        () => `${clean(out)}  ${count(done.checkpoints, "checkpoint")}, ${bytes(done.bytes)}`,
-      );
+      if (out !== undefined) {
+        const words = `${clean(out)}  ${count(done.checkpoints, "checkpoint")}, ${bytes(done.bytes)}`;
+        await cli.output.result({ path: out, ...done }, () => words);
+      }
       for (const hole of done.holes) cli.output.warn(`not in it: ${clean(hole.place)}: ${clean(hole.reason)}`);
       return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
     } finally {

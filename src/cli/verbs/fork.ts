@@ -1,3 +1,5 @@
+import { fromJson } from "../../state/to-json.js";
+import { usage } from "../failure.js";
 import { findOfSession } from "../names.js";
 import { readJson } from "../read-json.js";
 import { clean } from "../text.js";
@@ -27,11 +29,13 @@ export const fork = defineVerb<Options>({
       .option("--label <text>", "a label for the first checkpoint of the branch; needs --state");
   },
   async run(cli, [name = "", branch], { state, results, label }) {
+    if (label !== undefined && state === undefined)
+      throw usage("--label is for the first checkpoint: give --state too.");
     const sp = await cli.open();
     const { info } = await findOfSession(sp, name);
     const given = {
-      ...(state !== undefined && { state: await readJson(state) }),
-      ...(results !== undefined && { results: (await readJson(results)) as Record<string, unknown> }),
+      ...(state !== undefined && { state: fromJson(await readJson(state)) }),
+      ...(results !== undefined && { results: toResults(await readJson(results)) }),
     };
     const made = await sp.session(info.sessionId).fork(info.id, {
       ...(branch !== undefined && { branch }),
@@ -46,3 +50,10 @@ export const fork = defineVerb<Options>({
     cli.output.note(`Look at it with: savepoint log ${clean(info.sessionId)} --graph`);
   },
 });
+
+function toResults(given: unknown): Record<string, unknown> {
+  if (typeof given === "object" && given !== null && !Array.isArray(given)) {
+    return fromJson(given) as Record<string, unknown>;
+  }
+  throw usage("Results are an object: the id of each call, and what it returned.");
+}

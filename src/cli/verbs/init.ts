@@ -1,6 +1,7 @@
 import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isSavepointError } from "../../errors.js";
+import { usage } from "../failure.js";
 import { clean } from "../text.js";
 import { defineVerb } from "../verb.js";
 
@@ -16,7 +17,11 @@ export const init = defineVerb({
   ],
   declare() {},
   async run(cli) {
-    const named = cli.storeUrl ?? process.env["SAVEPOINT_URL"];
+    // An empty variable names none.
+    const named = cli.storeUrl ?? (process.env["SAVEPOINT_URL"] || undefined);
+    if (named !== undefined && /^memory:|:memory:$/.test(named)) {
+      throw usage("What is in memory is gone when this command ends: there is nothing to make.");
+    }
     if (named === undefined) await makeFolder();
     let created = false;
     const sp = await cli.open().catch(async (error: unknown) => {

@@ -1,5 +1,5 @@
 import type { JournalEntry } from "../../index.js";
-import { requireSession } from "../names.js";
+import { requireBranch, requireSession } from "../names.js";
 import { toPlain } from "../plain.js";
 import { age, clean } from "../text.js";
 import { defineVerb } from "../verb.js";
@@ -18,6 +18,7 @@ export const journal = defineVerb<{ readonly branch?: string }>({
   async run(cli, [id = ""], { branch }) {
     const sp = await cli.open();
     await requireSession(sp, id);
+    await requireBranch(sp, id, branch);
     const now = Date.now();
     const { output } = cli;
     const { colors } = output;
@@ -49,7 +50,7 @@ export const journal = defineVerb<{ readonly branch?: string }>({
     });
     if (unknown > 0) {
       output.note(
-        `${unknown === 1 ? "One effect was" : `${unknown} effects were`} interrupted, and nobody knows whether it happened. What becomes of it is up to its policy: "savepoint recover" goes on, "savepoint answer ${clean(id)}" tells it.`,
+        `${unknown === 1 ? "One effect was interrupted, and nobody knows whether it happened. What becomes of it is up to its policy" : `${unknown} effects were interrupted, and nobody knows whether they happened. What becomes of them is up to their policies`}: "savepoint recover" goes on, and "savepoint answer ${clean(id)}" tells what it asks.`,
       );
     }
   },

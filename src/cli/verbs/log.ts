@@ -2,7 +2,8 @@ import type { CheckpointInfo, Savepoint, Session, SessionInfo } from "../../inde
 import { toCount } from "../arguments.js";
 import type { Cli } from "../cli.js";
 import { Lanes } from "../lanes.js";
-import { requireSession } from "../names.js";
+import { usage } from "../failure.js";
+import { requireBranch, requireSession } from "../names.js";
 import { checkpointLine, colorStatus } from "../one-line.js";
 import { age, clean, truncate } from "../text.js";
 import { defineVerb } from "../verb.js";
@@ -30,17 +31,19 @@ export const log = defineVerb<Options>({
       .argument("[session]", "a session; all of them, if it is not said")
       .option("-g, --graph", "draw branches as lanes; shows all of them")
       .option("--all", "checkpoints of all branches, in the order in which they were saved")
-      .option("-b, --branch <name>", "those that led to this branch's newest", "main")
+      .option("-b, --branch <name>", "those that led to the newest of this branch; main, if it is not said")
       .option("-n, --limit <count>", "at most so many", toCount)
       .option("--oldest", "oldest first");
   },
   async run(cli, [id], options) {
     const sp = await cli.open();
+    if (options.graph && options.oldest) throw usage("Lanes are drawn newest first: leave out --graph or --oldest.");
     const found = id === undefined ? undefined : await requireSession(sp, id);
+    if (found !== undefined) await requireBranch(sp, found, options.branch);
     const listed = found === undefined ? sp.sessions.list() : [(await sp.sessions.load(found)) as SessionInfo];
     if (cli.output.format !== "text") return cli.output.stream(checkpoints(sp, listed, options));
     const printed = await printSessions(cli, sp, listed, options);
-    if (printed === 0) cli.output.note("No checkpoints.");
+    if (printed === 0 && !cli.output.closed) cli.output.note("No checkpoints.");
   },
 });
 
@@ -78,8 +81,7 @@ async function printSession(cli: Cli, session: Session, options: Options): Promi
     for (const line of before) await output.line(output.colors.dim(line));
     const line = checkpointLine(info, output.colors, Date.now(), heads.get(info.id));
     const whole = prefix === undefined ? line : `${prefix}  ${line}`;
-    // Colours have no width, and cutting them off would leave the terminal coloured.
-    await output.line(output.colors.isColorSupported ? whole : truncate(whole, output.columns));
+    await output.line(truncate(whole, output.columns));
     printed++;
   }
   return printed;
@@ -104,7 +106,7 @@ function historyOf(session: Session, { graph, all, limit, oldest }: Options): As
   return session.history({
     allBranches: Boolean(graph || all),
     ...(limit !== undefined && limit !== Number.POSITIVE_INFINITY && { limit }),
-    ...(oldest && !graph && { order: "oldest" as const }),
+    ...(oldest && { order: "oldest" as const }),
   });
 }
 

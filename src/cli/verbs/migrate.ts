@@ -1,5 +1,7 @@
 import { isSavepointError } from "../../errors.js";
+import { EXIT } from "../exit-codes.js";
 import { usage } from "../failure.js";
+import { pathOfStore } from "../store-path.js";
 import { clean, count } from "../text.js";
 import { defineVerb } from "../verb.js";
 
@@ -28,7 +30,9 @@ export const migrate = defineVerb<{ readonly to?: string }>({
         migrated ? `${clean(sp.url)} was brought up to date from format ${from}.` : `${clean(sp.url)} is up to date.`,
       );
     }
-    if (to === sp.url) throw usage("That is the same store.");
+    const path = pathOfStore(to);
+    if (to === sp.url || (path !== undefined && path === pathOfStore(sp.url))) throw usage("That is the same store.");
+    if (/^memory:|:memory:$/.test(to)) throw usage("What is in memory is gone when this command ends.");
     const { Savepoint } = await import("../../index.js");
     const other = await Savepoint.open(to);
     const bar = await cli.progress({ doing: "Copying", unit: "checkpoints", total: (await sp.stats()).checkpoints });
@@ -41,6 +45,8 @@ export const migrate = defineVerb<{ readonly to?: string }>({
         () =>
           `Copied ${count(done.sessions, "session")} and ${count(done.conversations, "conversation")} to ${clean(other.url)}; ${count(done.skipped.length, "was", "were")} there already.`,
       );
+      for (const hole of done.holes) output.warn(`not copied: ${clean(hole.place)}: ${clean(hole.reason)}`);
+      return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
     } finally {
       bar.stop();
       await other.close();

@@ -1,5 +1,7 @@
 import type { CheckpointKind, PruneOptions, PruneResult } from "../../index.js";
+import { InvalidArgumentError } from "commander";
 import { collect, toCount } from "../arguments.js";
+import { requireAgent, requireSession } from "../names.js";
 import type { Cli } from "../cli.js";
 import { bytes, clean, count, shortId } from "../text.js";
 import { usage } from "../failure.js";
@@ -39,7 +41,7 @@ export const prune = defineVerb<Options>({
       .option("--keep-weekly <count>", "keep the newest of each of so many weeks", toCount)
       .option("--keep-within <time>", 'keep all that are younger, such as "7d"')
       .option("--no-keep-labelled", "labelled ones may go too")
-      .option("--kind <kind>", "only automatic, manual, preOperation or recovery ones may go; several times", collect)
+      .option("--kind <kind>", "only automatic, manual, preOperation or recovery ones may go; several times", toKinds)
       .option("--ttl <time>", "those that were saved without a lifetime have this one")
       .option("--expired", "remove only what has expired")
       .option("--dry-run", "only say what would go");
@@ -58,7 +60,10 @@ export const prune = defineVerb<Options>({
       ...(keepLabelled === false && { keepLabelled }),
       ...(kind && { kinds: kind }),
     } as PruneOptions;
+    if (session !== undefined && agent !== undefined) throw usage("Prune one of: --session, --agent; or everything.");
     const sp = await cli.open();
+    if (session !== undefined) await requireSession(sp, session);
+    if (agent !== undefined) await requireAgent(sp, agent);
     const total = session === undefined ? (await sp.stats(agent === undefined ? {} : { agent })).sessions : 1;
     const work = async (dry: boolean, doing: string): Promise<PruneResult> => {
       const bar = await cli.progress({ doing, unit: "sessions", total });
@@ -69,7 +74,7 @@ export const prune = defineVerb<Options>({
       }
     };
     const plan = await work(true, "Looking");
-    if (dryRun || plan.removed === 0) return print(cli, plan);
+    if (dryRun || plan.removed === 0) return print(cli, { ...plan, dryRun });
     if (
       !(await cli.confirm(`Remove ${count(plan.removed, "checkpoint")}? ${count(plan.kept.length, "stays", "stay")}.`))
     )
@@ -83,7 +88,11 @@ async function print({ output }: Cli, result: PruneResult): Promise<void> {
   if (output.format !== "text") return output.result(result, () => "");
   const said = dryRun ? "would go" : "removed";
   const rows = [
-    ...gone.map((each) => ({ ...each, fate: output.colors.red(dryRun ? "goes" : "gone"), reason: "nothing wants it" })),
+    ...gone.map((each) => ({
+      ...each,
+      fate: output.colors.red(dryRun ? "goes" : "gone"),
+      reason: "no option keeps it",
+    })),
     ...kept.map((each) => ({ ...each, fate: output.colors.green("stays"), reason: each.reasons.join(", ") })),
   ];
   await output.list(rows, {
@@ -103,4 +112,11 @@ async function print({ output }: Cli, result: PruneResult): Promise<void> {
       : `, ${bytes(result.bytes)} freed`;
   output.note(`${count(removed, "checkpoint")} ${said}, ${count(kept.length, "stays", "stay")}${freed}.`);
   if (!dryRun && removed > 0) output.note("savepoint compact gives the space back.");
+}
+
+const KINDS = ["automatic", "manual", "preOperation", "recovery"];
+
+function toKinds(text: string, before?: readonly string[]): string[] {
+  if (!KINDS.includes(text)) throw new InvalidArgumentError(`Give one of ${KINDS.join(", ")}.`);
+  return collect(text, before);
 }

@@ -1,5 +1,5 @@
 import type { RestorePlan, RestoreReport } from "../../index.js";
-import { describe, findNamed, nameOf } from "../names.js";
+import { describe, findWhole, nameOf } from "../names.js";
 import { clean, count } from "../text.js";
 import { defineVerb } from "../verb.js";
 
@@ -16,7 +16,7 @@ export const restore = defineVerb<{ readonly dryRun?: boolean }>({
   },
   async run(cli, [name = ""], { dryRun }) {
     const sp = await cli.open();
-    const { info } = await findNamed(sp, name);
+    const { info } = await findWhole(sp, name);
     const plan = await sp.checkpoints.restore(info.id, { dryRun: true });
     if (dryRun) return cli.output.result(plan, () => words(plan, "would change"));
     cli.output.note(words(plan, "will change"));

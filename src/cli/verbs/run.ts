@@ -1,4 +1,4 @@
-import { toCount, toJson } from "../arguments.js";
+import { toAmount, toJson } from "../arguments.js";
 import { usage } from "../failure.js";
 import { agentNamed, loadAgents } from "../load-agents.js";
 import { describeResult, exitCodeOfResults, tellEvent, toRecord } from "../tell-run.js";
@@ -42,9 +42,9 @@ export const run = defineVerb<Options>({
       .option("--wait", "stay while it waits to be woken or answered")
       .option("--resume", "go on with a session that has failed or was halted")
       .option("--restart-step", "begin the current step anew; for code that no longer does what it did")
-      .option("--max-steps <count>", "halt it after so many steps", toCount)
-      .option("--max-tokens <count>", "halt it after so many tokens", toCount)
-      .option("--budget <cost>", "halt it when it has cost so much", Number)
+      .option("--max-steps <count>", "halt it after so many steps", toAmount)
+      .option("--max-tokens <count>", "halt it after so many tokens", toAmount)
+      .option("--budget <cost>", "halt it when it has cost so much", toAmount)
       .option("--max-time <time>", 'halt it after so much work, such as "10m"');
   },
   async run(cli, [name], options) {

@@ -2,6 +2,7 @@ import type { AgentCheckpoint, AnyCheckpointInfo, Checkpoint, Savepoint } from "
 import { follow, findNamed, nameOf } from "../names.js";
 import { notFound } from "../failure.js";
 import type { Colors } from "../output.js";
+import { toJson } from "../../state/to-json.js";
 import { toPlain } from "../plain.js";
 import { bytes, clean, cleanLines, moment } from "../text.js";
 import { defineVerb } from "../verb.js";
@@ -17,7 +18,7 @@ export const show = defineVerb<Options>({
   summary: "print a checkpoint: what is known about it, and its state",
   examples: [
     ["savepoint show order-88", "the newest of a session"],
-    ["savepoint show order-88#14:/messages/3", "a part of the state at step 14"],
+    ["savepoint show order-88#14:/messages/3", "a part of the state, there"],
     ["savepoint show 5e6f7a8b --json", "all of it, for programs"],
     ["savepoint show order-88 --partial", "what is left of a damaged one"],
   ],
@@ -34,7 +35,7 @@ export const show = defineVerb<Options>({
     if (only) return output.result(info, () => header(info, output.colors));
     const found = await load(sp, info, partial ?? false, newestOf);
     if (pointer !== "") {
-      const value = toPlain(follow(found.state, pointer));
+      const value = toJson(follow(found.state, pointer));
       return output.result(value, () => cleanLines(JSON.stringify(value, undefined, 2)));
     }
     for (const hole of "holes" in found ? found.holes : [])
@@ -42,9 +43,10 @@ export const show = defineVerb<Options>({
     for (const skipped of "skipped" in found ? found.skipped : []) {
       output.warn(`#${skipped.seq} is newer, and damaged: ${clean(skipped.reason)}`);
     }
-    await output.result(found, () => {
-      const state = cleanLines(JSON.stringify(toPlain(found.state), undefined, 2));
-      return `${header(found, output.colors)}\n\n${state}`;
+    const state = toJson(found.state);
+    await output.result({ ...found, state }, () => {
+      const shown = cleanLines(JSON.stringify(state, undefined, 2));
+      return `${header(found, output.colors)}\n\n${shown}`;
     });
   },
 });

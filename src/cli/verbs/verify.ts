@@ -1,7 +1,7 @@
 import type { VerifyReport } from "../../index.js";
 import { toShare } from "../arguments.js";
 import { EXIT } from "../exit-codes.js";
-import { findNamed } from "../names.js";
+import { findWhole, requireAgent, requireSession } from "../names.js";
 import { clean, count } from "../text.js";
 import { defineVerb } from "../verb.js";
 
@@ -33,8 +33,11 @@ export const verify = defineVerb<Options>({
       .option("--bundle <file>", "a bundle or a backup, instead of the store");
   },
   async run(cli, _, { checkpoint, bundle, ...options }) {
-    const sp = await cli.open(bundle === undefined ? undefined : {});
-    const named = checkpoint === undefined ? undefined : await findNamed(sp, checkpoint);
+    // A bundle needs no store, and must not make one.
+    const sp = bundle === undefined ? await cli.open() : await cli.open({}, "memory:");
+    const named = checkpoint === undefined ? undefined : await findWhole(sp, checkpoint);
+    if (options.session !== undefined) await requireSession(sp, options.session);
+    if (options.agent !== undefined) await requireAgent(sp, options.agent);
     const whole = options.session === undefined && named === undefined && bundle === undefined;
     const total = whole ? (await sp.stats()).checkpoints : undefined;
     const bar = await cli.progress({ doing: "Verifying", unit: "checkpoints", total });
@@ -58,7 +61,9 @@ export const verify = defineVerb<Options>({
         `${ok ? "All is well" : count(problems.length, "problem")}: ${looked(report)}.`,
       ].join("\n"),
     );
-    if (!ok) cli.output.note("Bring back what is lost with: savepoint repair --from ./backups");
+    if (!ok && bundle === undefined) {
+      cli.output.note("Bring back what is lost with: savepoint repair --from ./backups");
+    }
     return ok ? EXIT.ok : EXIT.damage;
   },
 });

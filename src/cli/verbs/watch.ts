@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Savepoint, WatchEvent } from "../../index.js";
 import type { Cli } from "../cli.js";
-import { requireSession } from "../names.js";
+import { requireBranch, requireSession } from "../names.js";
+import { toPlain } from "../plain.js";
 import { checkpointLine, colorStatus } from "../one-line.js";
 import { clean } from "../text.js";
 import { defineVerb } from "../verb.js";
@@ -20,7 +21,7 @@ const OFTEN = 500;
 export const watch = defineVerb<Options>({
   name: "watch",
   group: "Look",
-  summary: "follow a session, or all of them, as they go on",
+  summary: "follow a session, or all of them, as they go on; as JSON, a line each",
   examples: [
     ["savepoint watch order-88", "until its work is over"],
     ["savepoint watch order-88 --keep-open", "and further, for its next turn"],
@@ -37,6 +38,7 @@ export const watch = defineVerb<Options>({
     const { signal } = cli;
     if (id === undefined) return print(cli, watchAll(sp, signal), true);
     await requireSession(sp, id);
+    await requireBranch(sp, id, branch);
     const options = { signal, ...(branch !== undefined && { branch }), ...(keepOpen && { keepOpen }) };
     const events = (async function* (): AsyncGenerator<Seen> {
       for await (const event of sp.watch(id, options)) yield { session: id, ...event };
@@ -49,7 +51,10 @@ async function print(cli: Cli, events: AsyncIterable<Seen>, named: boolean): Pro
   const { output } = cli;
   if (output.format !== "text") {
     // A document that never ends is of no use while it grows: one line each.
-    for await (const event of events) await output.line(JSON.stringify(event));
+    for await (const event of events) {
+      await output.line(JSON.stringify(toPlain(event)));
+      if (output.closed) return;
+    }
     return;
   }
   for await (const event of events) {
@@ -75,15 +80,15 @@ function toLine({ output: { colors } }: Cli, event: Seen): string {
 
 /** Looks at all sessions again and again, and tells what is new. What was there before is not told. */
 async function* watchAll(sp: Savepoint, signal: AbortSignal): AsyncGenerator<Seen> {
-  const known = new Map<string, { seq: number; status: string }>();
+  const known = new Map<string, { head: string | undefined; status: string }>();
   for (let first = true; !signal.aborted; first = false) {
     const began = performance.now();
     for await (const { id, head, status, reason, questions, wakeAt } of sp.sessions.list()) {
       const before = known.get(id);
-      const now = { seq: head?.seq ?? -1, status: `${status} ${reason ?? ""} ${questions[0]?.id ?? ""}` };
+      const now = { head: head?.id, status: `${status} ${reason ?? ""} ${questions[0]?.id ?? ""}` };
       known.set(id, now);
       if (first) continue;
-      if (head && head.seq > (before?.seq ?? -1)) yield { session: id, type: "checkpoint", checkpoint: head };
+      if (head && head.id !== before?.head) yield { session: id, type: "checkpoint", checkpoint: head };
       if (now.status !== before?.status) {
         yield { session: id, type: "status", status, reason, question: questions[0], wakeAt };
       }

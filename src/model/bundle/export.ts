@@ -1,6 +1,7 @@
 /** Writing part of a store, or all of it, as one stream that any other store can take in. */
 import { randomUUID } from "node:crypto";
 import { isSavepointError } from "../../errors.js";
+import { fileFailure } from "../../store/file-failure.js";
 import { replaceFile } from "../../store/replace-file.js";
 import { scan } from "../../store/scan.js";
 import { readLineState } from "../agent-checkpoints.js";
@@ -95,7 +96,18 @@ export class Bundle implements AsyncIterable<Uint8Array> {
   /** Writes it to a file, which is there whole or not at all. */
   async save(path: string): Promise<BundleSummary> {
     const stream = this.#make();
-    await replaceFile(path, stream.chunks());
+    try {
+      await replaceFile(path, stream.chunks());
+    } catch (error) {
+      throw fileFailure(error, path, "Writing");
+    }
+    return stream.summary();
+  }
+
+  /** Hands it over part by part, and says in the end what it holds, and what could not be read. */
+  async pipe(write: (chunk: Uint8Array) => Promise<void> | void): Promise<BundleSummary> {
+    const stream = this.#make();
+    for await (const chunk of stream.chunks()) await write(chunk);
     return stream.summary();
   }
 }

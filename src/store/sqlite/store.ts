@@ -5,13 +5,14 @@
  * for one transaction at most. Reads run on the same connection between transactions. They fold the tail first, if that can
  * be done at once, so that it is done once for all who read.
  */
-import { mkdirSync, statSync } from "node:fs";
+import { mkdirSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
 import { isChecksum } from "../checksum.js";
 import { storeNotFound } from "../as-is.js";
 import { storeClosed } from "../closed.js";
+import { isMissing } from "../file-failure.js";
 import { GroupCommit } from "../group-commit.js";
 import type {
   Commit,
@@ -54,7 +55,9 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   const path = typeof target === "string" && target !== ":memory:" ? resolve(target) : undefined;
   const url = given ? "sqlite: (your handle)" : `sqlite:${target}`;
   try {
-    const size = (path === undefined ? undefined : statSync(path, { throwIfNoEntry: false })?.size) ?? 0;
+    const there = path === undefined ? undefined : statIfThere(path);
+    if (there?.isDirectory()) throw notADatabase(url);
+    const size = there?.size ?? 0;
     if (path !== undefined && options.asIs && size === 0) throw storeNotFound(url);
     if (path !== undefined) mkdirSync(dirname(path), { recursive: true });
     // SQLite takes it for a new one.
@@ -436,6 +439,16 @@ function verifiedRecord({ key, sum, refs, value }: RecordRow): StoredRecord | Un
 /** A table that does not have the columns that it should. */
 function damagedSchema(): SavepointError<"DAMAGED"> {
   return new SavepointError("DAMAGED", "The tables of the database are damaged. Restore the file from a backup.");
+}
+
+/** Where a folder on the way is a file, there is nothing either. */
+function statIfThere(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
 }
 
 function notADatabase(url: string): SavepointError<"NOT_A_STORE"> {
