@@ -10,6 +10,7 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     exclude: ["node_modules/**", SLOW],
+    globalSetup: "test/postgres/global-setup.ts",
     // Real processes: tests kill their children, change the environment and load native code.
     pool: "forks",
     // The default leaves a core free, which on two cores means one file at a time.

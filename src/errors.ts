@@ -7,6 +7,7 @@
 
 /** What went wrong, for programs. `docs/errors.md` says for each code what to do. */
 export type SavepointErrorCode =
+  | "ACCESS_DENIED"
   | "AGENT_FAILED"
   | "AGENT_MISMATCH"
   | "AGENT_NOT_FOUND"
@@ -39,7 +40,8 @@ export type SavepointErrorCode =
   | "STORE_TOO_NEW"
   | "STORE_TOO_OLD"
   | "TIMEOUT"
-  | "UNANSWERED_TOOL_CALLS";
+  | "UNANSWERED_TOOL_CALLS"
+  | "UNAVAILABLE";
 
 /** Facts beside the message, for programs that act on an error. */
 export type SavepointErrorDetails = Readonly<Record<string, unknown>>;

@@ -98,7 +98,7 @@ function isDead(process: ProcessIdentity): boolean {
 
 /** The same store, whose commits go through a function. */
 export function withCommit(store: Store, commit: (commit: Commit) => Promise<CommitResult>): Store {
-  const check = store.check?.bind(store);
+  const [check, reserve, listen] = [store.check?.bind(store), store.reserve?.bind(store), store.listen?.bind(store)];
   return {
     url: store.url,
     capabilities: store.capabilities,
@@ -120,6 +120,8 @@ export function withCommit(store: Store, commit: (commit: Commit) => Promise<Com
     close: () => store.close(),
     [Symbol.asyncDispose]: () => store.close(),
     ...(check && { check }),
+    ...(reserve && { reserve }),
+    ...(listen && { listen }),
     ...(store.texts && { texts: store.texts }),
   };
 }

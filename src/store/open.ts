@@ -1,13 +1,14 @@
 /** From a URL to a store. No driver is loaded before a store needs it. */
 import { SavepointError } from "../errors.js";
 import { openMemoryStore } from "./memory.js";
+import type { PostgresOptions } from "./postgres/options.js";
 import type { SqliteOptions } from "./sqlite/options.js";
 import type { Store } from "./store.js";
 
 /** Options of any store; each takes those it knows. */
-export type StoreOptions = SqliteOptions;
+export type StoreOptions = SqliteOptions & Pick<PostgresOptions, "schema" | "connections" | "patience">;
 
-const SCHEMES = `"sqlite:./agents.db" (one file), "file:./agents" (a folder of plain files), "sqlite::memory:" or "memory:"`;
+const SCHEMES = `"sqlite:./agents.db" (one file), "file:./agents" (a folder of plain files), "postgres://user:password@host/database", "sqlite::memory:" or "memory:"`;
 
 /** Opens the store that a URL names. */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
@@ -23,6 +24,11 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
     case "file": {
       const { openFileStore } = await import("./file/store.js");
       return openFileStore(pathOf(url, rest, "folder"), options);
+    }
+    case "postgres":
+    case "postgresql": {
+      const { openPostgresStore } = await import("./postgres/store.js");
+      return openPostgresStore(url, options);
     }
     default:
       throw invalidUrl(

@@ -94,6 +94,8 @@ export interface Commit {
   readonly puts?: readonly Put[];
   readonly items?: readonly ItemRun[];
   readonly blobs?: readonly BlobUse[];
+  /** Names to call out once it is applied: those who {@link Store.listen} are told. A store without that ignores them. */
+  readonly wakes?: readonly string[];
 }
 
 export interface CommitResult {
@@ -209,6 +211,26 @@ export interface Store extends AsyncDisposable {
    * Reads no bodies.
    */
   bytesOf(ranges: StoredRanges): Promise<number>;
+
+  /**
+   * Up to `limit` records of these ranges, in the order of the ranges and of their keys, that no other caller of this was
+   * given in the last `forMs` milliseconds. Of many who look for work at once, each is so given something else. It is a
+   * hint: it keeps nobody from reading or writing them, and whoever writes one takes the hint away. A store that has
+   * none leaves it out; then those who look for work meet more often.
+   */
+  reserve?(
+    ranges: readonly KeyRange[],
+    options: { readonly limit: number; readonly forMs: number },
+  ): Promise<(StoredRecord | UnreadableRecord)[]>;
+
+  /**
+   * Listens to the names that commits call out ({@link Commit.wakes}), of any process. One that is called while nobody
+   * can hear it, because the connection is gone, is lost: whoever needs to know looks from time to time as well. A store
+   * in which processes cannot tell each other leaves it out.
+   *
+   * @returns the function that ends it
+   */
+  listen?(listener: (name: string) => void): Promise<() => Promise<void>>;
 
   /**
    * Finds documents by what they contain. A store that has none of its own leaves it out; then one in memory is used,

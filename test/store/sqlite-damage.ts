@@ -2,7 +2,7 @@
 import type { Damage, DamageTarget } from "savepoint/testing";
 import type { SqliteDatabase, SqliteValue } from "../../src/store/index.js";
 import { Connection } from "../../src/store/sqlite/connection.js";
-import { type RunRow, unpackRun } from "../../src/store/sqlite/run-codec.js";
+import { type RunRow, unpackRun } from "../../src/store/packing/run-codec.js";
 import { Sealer } from "../../src/store/sqlite/sealer.js";
 import { Tail } from "../../src/store/sqlite/tail.js";
 

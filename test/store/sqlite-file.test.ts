@@ -98,7 +98,7 @@ describe("a path", () => {
 
   it("that is a folder is an error that names it", async () => {
     await mkdir(file);
-    expect((await openingError()).code).toBe("IO_FAILED");
+    expect((await openingError()).code).toBe("NOT_A_STORE");
   });
 
   it("that lies inside a file is an error that names it", async () => {

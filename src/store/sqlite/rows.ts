@@ -1,7 +1,8 @@
-/** The rows of the tables: what a record's is, how large those of runs are meant to be, and how one is added. */
+/** The rows of the tables: what a record's is, and how one of items is added. */
 import type { Frame } from "../store.js";
 import type { Connection } from "./connection.js";
-import { packRun, type RunRow } from "./run-codec.js";
+import type { RunRow } from "../packing/run-codec.js";
+import { packItems } from "../packing/run-groups.js";
 
 /** A row of `savepoint_record`. */
 export interface RecordRow {
@@ -10,10 +11,6 @@ export interface RecordRow {
   readonly refs: string;
   readonly value: string;
 }
-
-/** A run is full with this many items, or with this many bytes. */
-export const RUN_ITEMS = 64;
-export const RUN_BYTES = 65_536;
 
 const INSERT = `INSERT INTO savepoint_run (tape, first, count, codec, sum, head, body)
   VALUES (?, ?, ?, ?, ?, ?, ?)`;
@@ -30,16 +27,9 @@ export function insertRun(connection: Connection, row: RunRow): void {
  * these numbers already. Rows of a tape do not overlap, so the last that starts before the end of the numbers tells.
  */
 export function addItems(connection: Connection, tape: string, first: number, items: readonly Frame[]): boolean {
-  let from = 0;
-  let bytes = 0;
-  for (const [index, { json }] of items.entries()) {
-    bytes += json.length;
-    if (bytes < RUN_BYTES && index < items.length - 1) continue;
-    const row = packRun(tape, first + from, items.slice(from, index + 1));
-    if (from > 0) insertRun(connection, row);
+  for (const [index, row] of packItems(tape, first, items).entries()) {
+    if (index > 0) insertRun(connection, row);
     else if (connection.run(APPEND, ...valuesOf(row), first + items.length) === 0) return false;
-    from = index + 1;
-    bytes = 0;
   }
   return true;
 }

@@ -1,56 +1,9 @@
-/** Finding and reading the rows that hold a span of items. */
-import type { Frame, ItemSpan, Unreadable } from "../store.js";
+/** Finding the rows that hold a span of items. */
+import type { ItemSpan } from "../store.js";
+import { ReadRun } from "../packing/read-span.js";
+import type { RunRow } from "../packing/run-codec.js";
+import { RUN_ITEMS } from "../packing/run-groups.js";
 import type { Connection } from "./connection.js";
-import { type RunRow, unpackOne, unpackRun } from "./run-codec.js";
-import { RUN_ITEMS } from "./rows.js";
-
-/** Adds the items of a span, one for one; what is missing or damaged says so. */
-export function readSpan(runs: RunCache, { tape, start, count }: ItemSpan, found: (Frame | Unreadable)[]): void {
-  const end = start + count;
-  let next = start;
-  const missing = (until: number): void => {
-    for (; next < until; next++) found.push({ unreadable: `item ${next} of tape ${tape} is missing` });
-  };
-  const rows = runs.of({ tape, start, count });
-  for (const [index, run] of rows.entries()) {
-    const { first, count: length } = run;
-    if (first + length <= start) continue;
-    missing(Math.min(first, end));
-    // No row reaches into the next one: a damaged count must not hide what is good.
-    const until = Math.min(end, first + length, rows[index + 1]?.first ?? end);
-    for (; next < until; next++) found.push(run.item(next - first, count === 1));
-  }
-  missing(end);
-}
-
-/** A row of items, unpacked when they are asked for. */
-class ReadRun {
-  readonly first: number;
-  readonly count: number;
-  readonly #row: RunRow | undefined;
-  #items: ReturnType<typeof unpackRun> | undefined;
-  #asked = 0;
-
-  /** @param problem why it cannot be read, if there is no row */
-  constructor(place: { readonly first: number; readonly count: number }, row: RunRow | undefined, problem = "") {
-    this.first = place.first;
-    this.count = place.count;
-    this.#row = row;
-    if (!row) this.#items = { unreadable: problem };
-  }
-
-  /** @param alone is it the only one that is wanted? Then the others are left alone, once or twice */
-  item(index: number, alone: boolean): Frame | Unreadable {
-    const row = this.#row as RunRow;
-    const one = alone && !this.#items && this.#asked++ < MAX_ALONE ? unpackOne(row, index) : undefined;
-    if (one) return one;
-    this.#items ??= unpackRun(row);
-    return "unreadable" in this.#items ? this.#items : (this.#items[index] as Frame | Unreadable);
-  }
-}
-
-/** Items that are read one by one before the whole row is unpacked. */
-const MAX_ALONE = 3;
 
 /** Spans of one list often lie in one run: that is read and unpacked once. */
 export class RunCache {

@@ -9,27 +9,18 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../../errors.js";
 import type { Freed, ItemRun } from "../store.js";
-import { COMPRESSES_WELL, compress, RAW } from "./compression.js";
+import { COMPRESSES_WELL } from "../packing/compression.js";
+import { LooseItems, startOfTail, type TailRow } from "../packing/loose-items.js";
+import { packGroup, planSealing } from "../packing/pack-group.js";
 import type { Connection } from "./connection.js";
 import { backgroundReport } from "../options.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import {
-  bodyLength,
-  joinBodies,
-  packRun,
-  packSummed,
-  type RunRow,
-  type SummedFrame,
-  unpackRun,
-  unpackSummed,
-} from "./run-codec.js";
-import { insertRun, RUN_BYTES, RUN_ITEMS } from "./rows.js";
+import { packRun, type RunRow, unpackRun } from "../packing/run-codec.js";
+import { RUN_ITEMS, spansInRow } from "../packing/run-groups.js";
+import { insertRun } from "./rows.js";
 
 /** Rows looked at in one transaction, so that a long tape does not hold the write lock for long. */
 const BATCH_ROWS = 256;
-
-/** Tapes whose new items are counted. Of more of them, those that have waited longest are counted anew. */
-const MAX_TAPES = 10_000;
 
 export class Sealer {
   readonly #connection: Connection;
@@ -37,8 +28,7 @@ export class Sealer {
   readonly #compress: boolean;
   readonly #compressesAtOnce: boolean;
   readonly #report: (message: string, error: unknown) => void;
-  /** Items of each tape that were not packed yet, and the number from which on; unknown until a tape is first packed. */
-  readonly #loose = new Map<string, { items: number; bytes: number; from?: number }>();
+  readonly #loose = new LooseItems();
   #work: Promise<void> = Promise.resolve();
 
   constructor(connection: Connection, options: SqliteOptions) {
@@ -50,29 +40,18 @@ export class Sealer {
   }
 
   /** Notes items that were committed; packs their tape in the background once a full run has gathered. */
-  noteNew({ tape, items }: ItemRun): void {
-    if (items.length >= RUN_ITEMS && !this.#compressesAtOnce) return;
-    let loose = this.#loose.get(tape);
-    if (!loose) {
-      this.#loose.set(tape, (loose = { items: 0, bytes: 0 }));
-      const [oldest] = this.#loose.keys();
-      if (this.#loose.size > MAX_TAPES && oldest !== undefined) this.#loose.delete(oldest);
-    }
-    loose.items += items.length;
-    for (const frame of items) loose.bytes += frame.json.length;
-    if (loose.items < RUN_ITEMS && loose.bytes < RUN_BYTES) return;
-    loose.items = loose.bytes = 0;
-    this.#work = this.#work.then(() => this.#sealTail(tape));
+  noteNew(run: ItemRun): void {
+    if (run.items.length >= RUN_ITEMS && !this.#compressesAtOnce) return;
+    if (this.#loose.note(run)) this.#work = this.#work.then(() => this.#sealTail(run.tape));
   }
 
   /** Packing is never urgent: a failure leaves small rows, and the next full run tries again. */
   async #sealTail(tape: string): Promise<void> {
     try {
       await nextTurn();
-      const loose = this.#loose.get(tape);
-      const from = loose?.from ?? this.#startOfTail(tape);
+      const from = this.#loose.start(tape) ?? this.#startOfTail(tape);
       const next = await this.#seal(tape, from, { all: false, compressing: this.#compressesAtOnce });
-      if (loose) loose.from = next.from;
+      this.#loose.setStart(tape, next.from);
     } catch (error) {
       // Others who write, and closing, come first. Anything else will soon be a failure of somebody's commit as well.
       if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED")) return;
@@ -120,13 +99,7 @@ export class Sealer {
     repack: boolean,
     freed: { items: number; bytes: number },
   ): void {
-    const end = row.first + row.count;
-    const spans = merged(
-      live
-        .concat({ start: below, count: Math.max(0, end - below) })
-        .map((span) => ({ start: Math.max(span.start, row.first), end: Math.min(span.start + span.count, end) }))
-        .filter((span) => span.end > span.start),
-    );
+    const spans = spansInRow(row, live, below);
     const kept = spans.reduce((count, span) => count + span.end - span.start, 0);
     if (kept >= row.count || (kept > 0 && !repack)) return;
     if (kept > 0) {
@@ -155,43 +128,25 @@ export class Sealer {
   ): Promise<{ from: number; more: boolean }> {
     this.#probe("seal:begin");
     const rows = this.#rows(tape, from, Number.MAX_SAFE_INTEGER);
-    const groups = groupRows(rows);
-    const last = groups.at(-1);
-    const more = rows.length === BATCH_ROWS;
-    // A group that is not full yet goes on with the rows that follow.
-    const open = last && !isFull(last) && (more ? groups.length > 1 : !options.all) ? groups.pop() : undefined;
+    const { groups, ...next } = planSealing(rows, from, BATCH_ROWS, options.all);
     for (const group of groups) await this.#pack(group, options.compressing);
-    const end = rows.at(-1);
-    return { from: open?.[0]?.first ?? (end ? end.first + end.count : from), more };
+    return next;
   }
 
   /** The first of the small rows at the end of a tape: all before it has been packed. */
   #startOfTail(tape: string): number {
-    const rows = this.#connection.rows<{ first: number; count: number; codec: number; bytes: number }>(
+    const rows = this.#connection.rows<TailRow>(
       `SELECT first, count, codec, length(body) AS bytes FROM savepoint_run WHERE tape = ? ORDER BY first DESC LIMIT ?`,
       tape,
       BATCH_ROWS,
     );
-    const packed = rows.find(
-      ({ count, codec, bytes }) => count >= RUN_ITEMS / 2 || bytes >= RUN_BYTES / 2 || codec !== RAW,
-    );
-    return packed ? packed.first + packed.count : (rows.at(-1)?.first ?? 0);
+    return startOfTail(rows);
   }
 
-  /** Puts one row in the place of these. A row alone is only compressed, where it is large and is not compressed yet. */
+  /** Puts one row in the place of these. */
   async #pack(group: readonly StoredRun[], compressing: boolean): Promise<void> {
-    const [first] = group;
-    if (!first || (group.length === 1 && !(compressing && isLargeAndRaw(first)))) return;
-    const items: SummedFrame[] = [];
-    for (const row of group) {
-      const frames = unpackSummed(row);
-      if (!frames) return;
-      items.push(...frames);
-    }
-    const body = joinBodies(items);
-    const packed = compressing ? await compress(body) : { codec: RAW, body };
-    if (group.length === 1 && packed.codec === RAW) return;
-    const row = packSummed(first.tape, first.first, items, packed);
+    const row = await packGroup(group, compressing);
+    if (!row) return;
     await this.#connection.transaction("Packing", () => {
       if (this.#replace(group, row)) this.#probe("seal:written");
       this.#probe("seal:commit");
@@ -223,39 +178,6 @@ export class Sealer {
 }
 
 type StoredRun = RunRow & { readonly id: number };
-
-/** Rows that stand side by side on their tape, in groups that make a full run. */
-function groupRows(rows: readonly StoredRun[]): StoredRun[][] {
-  const groups: StoredRun[][] = [];
-  for (const row of rows) {
-    const group = groups.at(-1);
-    const last = group?.at(-1);
-    if (group && last && last.first + last.count === row.first && !isFull(group)) group.push(row);
-    else groups.push([row]);
-  }
-  return groups;
-}
-
-function isLargeAndRaw(row: StoredRun): boolean {
-  return row.codec === RAW && row.count > 1;
-}
-
-function isFull(group: readonly StoredRun[]): boolean {
-  const items = group.reduce((sum, row) => sum + row.count, 0);
-  const bytes = group.reduce((sum, row) => sum + bodyLength(row), 0);
-  return items >= RUN_ITEMS || bytes >= RUN_BYTES;
-}
-
-/** The same numbers in spans that neither overlap nor touch: each becomes a row, and no item may be in two. */
-function merged(spans: { start: number; end: number }[]): { start: number; end: number }[] {
-  const apart: { start: number; end: number }[] = [];
-  for (const span of spans.sort((a, b) => a.start - b.start)) {
-    const last = apart.at(-1);
-    if (last && span.start <= last.end) last.end = Math.max(last.end, span.end);
-    else apart.push(span);
-  }
-  return apart;
-}
 
 /** Where the next batch begins; `undefined` when this was the last. */
 function nextStart(rows: readonly StoredRun[]): number | undefined {

@@ -29,7 +29,7 @@ import type {
   Unreadable,
   UnreadableRecord,
 } from "../store.js";
-import { readBlob } from "./blob-codec.js";
+import { readBlob } from "../packing/blob-codec.js";
 import { Connection } from "./connection.js";
 import { driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
 import { checkDatabase, dropMisplaced, hasMisplaced } from "./check.js";
@@ -38,8 +38,9 @@ import { isBusy, sqliteFailure } from "./failure.js";
 import { backgroundReport, busyTimeoutOf } from "../options.js";
 import type { SqliteOptions, SqliteTarget } from "./options.js";
 import type { RecordRow } from "./rows.js";
-import { type RunHead, unpackRefs } from "./run-codec.js";
-import { readSpan, RunCache, runArguments, runsOf } from "./run-reader.js";
+import { type RunHead, unpackRefs } from "../packing/run-codec.js";
+import { readSpan } from "../packing/read-span.js";
+import { RunCache, runArguments, runsOf } from "./run-reader.js";
 import { migrate } from "./schema.js";
 import { Sealer } from "./sealer.js";
 import { type Names, Tail } from "./tail.js";
@@ -210,7 +211,7 @@ class SqliteStore implements Store {
         const runs = new RunCache(this.#connection);
         const found: (Frame | Unreadable)[] = [];
         this.#connection.snapshot(() => {
-          for (const span of spans) readSpan(runs, span, found);
+          for (const span of spans) readSpan(runs.of(span), span, found);
         });
         return found;
       },

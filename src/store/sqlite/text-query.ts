@@ -4,6 +4,7 @@
  * A document contains a text only if it has every trigram of it; the reverse is for the caller to look at. Documents end
  * with two characters more than they have, so that each of theirs begins a trigram, and one or two can be found as well.
  */
+import { keptText, soughtText } from "../kept-text.js";
 
 const CHARACTERS = 3;
 const ENDING = "\u0002\u0002";
@@ -12,14 +13,9 @@ const HIGHEST = "\u{10ffff}";
 /** More of them find hardly less, and take longer. */
 const MAX_TRIGRAMS = 8;
 
-/** Drivers cut texts at NUL, and the index reads all of these as U+FFFD: as well as the halves of surrogate pairs. */
-const UNKEPT = /[\0\ufffe\uffff]|\p{Surrogate}/gu;
-/** Half a pair at either end of a text may be found inside of a whole one. */
-const HALF_AT_END = /^[\udc00-\udfff]|[\ud800-\udbff]$/g;
-
 /** A document as it is put into the index. */
 export function documentText(text: string): string {
-  return kept(text) + ENDING;
+  return keptText(text) + ENDING;
 }
 
 /** How to look for a text. */
@@ -32,7 +28,7 @@ export type TextQuery =
   | "all";
 
 export function queryOf(text: string): TextQuery {
-  const characters = Array.from(kept(text.replace(HALF_AT_END, "")));
+  const characters = Array.from(soughtText(text));
   if (characters.length === 0) return "all";
   if (characters.length >= CHARACTERS) return { match: allOf(spread(trigramsOf(characters))) };
   const first = characters.join("");
@@ -61,10 +57,6 @@ function spread(trigrams: readonly string[]): readonly string[] {
   if (trigrams.length <= MAX_TRIGRAMS) return trigrams;
   const step = (trigrams.length - 1) / (MAX_TRIGRAMS - 1);
   return Array.from({ length: MAX_TRIGRAMS }, (_, index) => trigrams[Math.round(index * step)] as string);
-}
-
-function kept(text: string): string {
-  return text.replace(UNKEPT, "\ufffd");
 }
 
 /** In quotes, nothing is an operator. */

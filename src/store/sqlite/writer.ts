@@ -8,7 +8,7 @@ import type { Outcome } from "../group-commit.js";
 import type { Check, Commit, CommitResult, ItemRun } from "../store.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import { compress, type Packed, RAW } from "./compression.js";
+import { compress, type Packed, RAW } from "../packing/compression.js";
 import { addItems, type RecordRow } from "./rows.js";
 import { findRecords, putRecords } from "./records.js";
 import type { Sealer } from "./sealer.js";

@@ -1,0 +1,87 @@
+/** How large rows of items are meant to be, which of them are packed together, and what of a row is still needed. */
+import type { Frame } from "../store.js";
+import { RAW } from "./compression.js";
+import { bodyLength, packRun, type RunRow } from "./run-codec.js";
+
+/** A run is full with this many items, or with this many bytes. */
+export const RUN_ITEMS = 64;
+export const RUN_BYTES = 65_536;
+
+/** Items that follow each other, as rows that are no larger than a packed one. */
+export function packItems(tape: string, first: number, items: readonly Frame[]): RunRow[] {
+  const rows: RunRow[] = [];
+  let from = 0;
+  let bytes = 0;
+  for (const [index, { json }] of items.entries()) {
+    bytes += json.length;
+    if (bytes < RUN_BYTES && index < items.length - 1) continue;
+    rows.push(packRun(tape, first + from, items.slice(from, index + 1)));
+    from = index + 1;
+    bytes = 0;
+  }
+  return rows;
+}
+
+/** Items with any numbers as rows: those that follow each other share one. */
+export function packScattered(tape: string, items: ReadonlyMap<number, Frame>): RunRow[] {
+  const rows: RunRow[] = [];
+  let run: Frame[] = [];
+  let first = 0;
+  const flush = (): void => {
+    if (run.length > 0) rows.push(packRun(tape, first, run));
+    run = [];
+  };
+  for (const [item, frame] of [...items].sort(([a], [b]) => a - b)) {
+    if (item !== first + run.length || run.length >= RUN_ITEMS) flush();
+    if (run.length === 0) first = item;
+    run.push(frame);
+  }
+  flush();
+  return rows;
+}
+
+/** Rows that stand side by side on their tape, in groups that make a full run. */
+export function groupRows<Row extends RunRow>(rows: readonly Row[]): Row[][] {
+  const groups: Row[][] = [];
+  for (const row of rows) {
+    const group = groups.at(-1);
+    const last = group?.at(-1);
+    if (group && last && last.first + last.count === row.first && !isFull(group)) group.push(row);
+    else groups.push([row]);
+  }
+  return groups;
+}
+
+export function isLargeAndRaw(row: RunRow): boolean {
+  return row.codec === RAW && row.count > 1;
+}
+
+export function isFull(group: readonly RunRow[]): boolean {
+  const items = group.reduce((sum, row) => sum + row.count, 0);
+  const bytes = group.reduce((sum, row) => sum + bodyLength(row), 0);
+  return items >= RUN_ITEMS || bytes >= RUN_BYTES;
+}
+
+/**
+ * Which numbers of a row stay, when those below `below` that are in none of the live spans may go: in spans that neither
+ * overlap nor touch, because each becomes a row, and no item may be in two.
+ */
+export function spansInRow(
+  row: { readonly first: number; readonly count: number },
+  live: readonly { readonly start: number; readonly count: number }[],
+  below: number,
+): { start: number; end: number }[] {
+  const end = row.first + row.count;
+  const spans = live
+    .concat({ start: below, count: Math.max(0, end - below) })
+    .map((span) => ({ start: Math.max(span.start, row.first), end: Math.min(span.start + span.count, end) }))
+    .filter((span) => span.end > span.start)
+    .sort((a, b) => a.start - b.start);
+  const apart: { start: number; end: number }[] = [];
+  for (const span of spans) {
+    const last = apart.at(-1);
+    if (last && span.start <= last.end) last.end = Math.max(last.end, span.end);
+    else apart.push(span);
+  }
+  return apart;
+}

@@ -1,0 +1,119 @@
+/**
+ * The way to the database: statements over a pool, each a transaction of its own. While no database is to be had, a
+ * statement is tried again, for as long as the options say.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { storeClosed } from "../closed.js";
+import { toMilliseconds } from "../duration.js";
+import type { PostgresClient, PostgresPool, PostgresResult, PostgresValue } from "./driver.js";
+import { isAway, isCrossed, postgresFailure } from "./failure.js";
+import type { PostgresOptions } from "./options.js";
+
+/** Pauses between attempts, in milliseconds: the last one is repeated. */
+const PAUSES = [20, 50, 100, 200, 500];
+/** How often a statement that crossed others is tried again. */
+const MAX_CROSSED = 20;
+
+/** What a statement is for, for messages. */
+export type Purpose = "Reading" | "Writing to" | "Packing" | "Freeing items in" | "Searching" | "Opening" | "Compacting";
+
+export class Connection {
+  readonly url: string;
+  /** The schema, quoted. */
+  readonly schema: string;
+  readonly #pool: PostgresPool;
+  readonly #owned: boolean;
+  readonly #patience: number;
+  #ended = false;
+  readonly #closing = new AbortController();
+  /** Statements that were asked for and not answered. */
+  readonly #underWay = new Set<Promise<unknown>>();
+
+  constructor(pool: PostgresPool, url: string, schema: string, owned: boolean, options: PostgresOptions) {
+    this.#pool = pool;
+    this.url = url;
+    this.schema = schema;
+    this.#owned = owned;
+    this.#patience = toMilliseconds(options.patience ?? 30_000, "patience");
+    // A connection that breaks while nobody uses it is replaced when one is next needed.
+    pool.on("error", ignoreIdleError);
+  }
+
+  async rows<Row>(sql: string, values: PostgresValue[] = [], purpose: Purpose = "Reading"): Promise<Row[]> {
+    return (await this.run(sql, values, purpose)).rows as Row[];
+  }
+
+  /**
+   * Runs one statement.
+   *
+   * @param onUncertain told, before it is tried again, that an earlier attempt may have been done
+   */
+  async run(sql: string, values: PostgresValue[], purpose: Purpose, onUncertain?: () => void): Promise<PostgresResult> {
+    const deadline = performance.now() + (purpose === "Opening" ? 0 : this.#patience);
+    for (let [away, crossed] = [0, 0]; ;) {
+      try {
+        if (this.#ended) throw storeClosed(this.url);
+        return await this.#track(this.#pool.query(sql, values));
+      } catch (error) {
+        if (isCrossed(error) && crossed++ < MAX_CROSSED) {
+          await sleep(Math.random() * 5 * crossed);
+          continue;
+        }
+        const pause = PAUSES[Math.min(away++, PAUSES.length - 1)] as number;
+        const stop = this.#closing.signal.aborted || performance.now() + pause > deadline;
+        if (!isAway(error) || stop) throw postgresFailure(error, this.url, purpose);
+        onUncertain?.();
+        // A store that is being closed does not wait any more.
+        await sleep(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
+      }
+    }
+  }
+
+  /** Has one connection to itself, for a transaction of several statements or to listen. */
+  exclusive<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+    return this.#track(this.#exclusive(work));
+  }
+
+  async #exclusive<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+    if (this.#ended) throw storeClosed(this.url);
+    const client = await this.connect();
+    let broken = false;
+    try {
+      return await work(client);
+    } catch (error) {
+      broken = isAway(error);
+      throw error;
+    } finally {
+      client.release(broken);
+    }
+  }
+
+  connect(): Promise<PostgresClient> {
+    return this.#pool.connect();
+  }
+
+  async #track<T>(work: Promise<T>): Promise<T> {
+    this.#underWay.add(work);
+    try {
+      return await work;
+    } finally {
+      this.#underWay.delete(work);
+    }
+  }
+
+  /** From now on nothing is waited for. */
+  hurry(): void {
+    this.#closing.abort();
+  }
+
+  async close(): Promise<void> {
+    this.hurry();
+    // A pool that is ended forgets who waits for a connection.
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+    this.#ended = true;
+    if (this.#owned) await this.#pool.end();
+    this.#pool.off("error", ignoreIdleError);
+  }
+}
+
+function ignoreIdleError(): void {}

@@ -1,0 +1,66 @@
+/** PostgreSQL itself, through `pg`: loaded when it is first needed, and typed by what is used of it. */
+import { SavepointError } from "../../errors.js";
+
+/** A value that `pg` sends: bytes go as they are. */
+export type PostgresValue = string | number | null | Uint8Array;
+
+export interface PostgresResult {
+  readonly rows: unknown[];
+  readonly rowCount: number | null;
+}
+
+/** What Savepoint needs of a pool. A `Pool` of `pg` has it. */
+export interface PostgresPool {
+  query(sql: string, values?: PostgresValue[]): Promise<PostgresResult>;
+  connect(): Promise<PostgresClient>;
+  end(): Promise<void>;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  off(event: "error", listener: (error: Error) => void): unknown;
+}
+
+/** A connection of a pool. */
+export interface PostgresClient {
+  query(sql: string, values?: PostgresValue[]): Promise<PostgresResult>;
+  /** @param broken do not use it again */
+  release(broken?: boolean): void;
+  on(event: "notification", listener: (message: { readonly payload?: string | undefined }) => void): unknown;
+  on(event: "error" | "end", listener: (error?: Error) => void): unknown;
+}
+
+interface Driver {
+  readonly Pool: new (config: Record<string, unknown>) => PostgresPool;
+}
+
+const PACKAGE = "pg";
+
+/** Opens a pool. No connection is made before it is needed. */
+export async function openPool(url: string, connections: number): Promise<PostgresPool> {
+  const { Pool } = await loadDriver();
+  return new Pool({
+    connectionString: url,
+    max: connections,
+    application_name: "savepoint",
+    // A network that swallows packets must not hold a caller for ever.
+    connectionTimeoutMillis: 10_000,
+    keepAlive: true,
+  });
+}
+
+/** Is this a pool of the caller's own? */
+export function isPostgresPool(target: object): target is PostgresPool {
+  const { query, connect, end, on } = target as Partial<Record<keyof PostgresPool, unknown>>;
+  return [query, connect, end, on].every((member) => typeof member === "function");
+}
+
+async function loadDriver(): Promise<Driver> {
+  try {
+    const module = (await import(PACKAGE)) as { default: Driver };
+    return module.default;
+  } catch (cause) {
+    throw new SavepointError(
+      "MISSING_DEPENDENCY",
+      `PostgreSQL stores need the package ${PACKAGE}, and it could not be loaded. Run: npm install ${PACKAGE}@8`,
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,93 @@
+/** What an error of PostgreSQL, or of the way to it, means as an error of Savepoint. */
+import { SavepointError, type SavepointErrorCode } from "../../errors.js";
+
+/** What an error of `pg` may tell. */
+interface PostgresError {
+  readonly code?: string;
+  readonly detail?: string;
+  readonly message?: string;
+  readonly errors?: readonly unknown[];
+}
+
+/** The server is there but not to be had just now: it starts, stops, or has no connection left. */
+const AWAY_STATES = new Set(["57P01", "57P02", "57P03", "57P05", "53300"]);
+/** Errors of the network. */
+const AWAY_CODES = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ENOENT"]);
+/** What `pg` says where there is no code. */
+const AWAY_TEXTS =
+  /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|server closed the connection)/;
+
+const NOT_KNOWN = new Set(["ENOTFOUND", "EAI_AGAIN"]);
+
+export function stateOf(error: unknown): string | undefined {
+  return typeof error === "object" && error !== null ? (error as PostgresError).code : undefined;
+}
+
+/** What is said beside the message. */
+export function detailOf(error: unknown): string | undefined {
+  return typeof error === "object" && error !== null ? (error as PostgresError).detail : undefined;
+}
+
+/** Could nobody be reached, or was the connection cut? Whether what was sent has been done, nobody knows then. */
+export function isAway(error: unknown): boolean {
+  const { code = "", message = "", errors = [] } = (error ?? {}) as PostgresError;
+  if (AWAY_STATES.has(code) || AWAY_CODES.has(code) || code.startsWith("08")) return true;
+  return AWAY_TEXTS.test(message) || (errors.length > 0 && errors.every(isAway));
+}
+
+/** Two statements waited for each other, or could not both be done: nothing of this one was, and it can be tried again. */
+export function isCrossed(error: unknown): boolean {
+  const state = stateOf(error);
+  return state === "40P01" || state === "40001";
+}
+
+/** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
+export function postgresFailure(error: unknown, url: string, what: string): SavepointError {
+  if (error instanceof SavepointError) return error;
+  const { message, errors = [] } = (error ?? {}) as PostgresError;
+  const first = errors[0] as PostgresError | undefined;
+  const reason = message || first?.message || String(error);
+  const failure = (code: SavepointErrorCode, advice: string): SavepointError =>
+    new SavepointError(code, `${what} ${url} failed: ${reason}. ${advice}`, { cause: error });
+  const state = stateOf(error) ?? "";
+  if (isAway(error)) return failure("UNAVAILABLE", "Is the server running, and are host and port right?");
+  if (NOT_KNOWN.has(state)) return failure("UNAVAILABLE", "No such host is known. Is its name right?");
+  if (/SCRAM|password must be a string|SASL/i.test(reason)) {
+    return failure("ACCESS_DENIED", "The server wants a password: put it into the URL, or set PGPASSWORD.");
+  }
+  if (/does not support SSL|self.signed|certificate|TLS|SSL|unable to verify/i.test(reason) || state.startsWith("ERR_TLS")) {
+    const advice = `Say in the URL what is wanted: "?sslmode=require" or "?sslmode=disable", and "&sslrootcert=…" for a certificate of your own.`;
+    return failure("ACCESS_DENIED", advice);
+  }
+  switch (state) {
+    case "28P01":
+    case "28000":
+      return failure("ACCESS_DENIED", "Check user and password, and pg_hba.conf on the server.");
+    case "42501":
+      return failure("ACCESS_DENIED", "The user needs the rights to its schema: GRANT ALL ON SCHEMA … TO …, or another user.");
+    case "3D000":
+      return failure("STORE_NOT_FOUND", "There is no such database: create it (CREATE DATABASE …), or give another name.");
+    case "53100":
+      return failure("IO_FAILED", "The server's disk is full: free some space; nothing that was saved is lost.");
+    case "54000":
+      return failure("INVALID_ID", "Ids are too long for an index: those of session, branch and key may have 2,600 bytes together.");
+    case "25006":
+      return failure("IO_FAILED", "This server can only be read: give the URL of the primary.");
+    case "58030":
+      return failure("IO_FAILED", "Check the server's disk.");
+    case "XX001":
+    case "XX002":
+      return failure("DAMAGED", "The server has found damage in its files: restore them from a backup.");
+    case "40P01":
+    case "40001":
+    case "55P03":
+    case "57014":
+      return failure("BUSY", "Others were in the way; try again.");
+    case "42P01":
+    case "3F000":
+    case "42883":
+      return failure("STORE_FAILED", "Savepoint's tables or functions are not there any more: open the store again.");
+    default:
+      return failure("STORE_FAILED", "The cause says more.");
+  }
+}

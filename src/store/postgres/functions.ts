@@ -1,0 +1,229 @@
+/**
+ * What runs inside the database: a commit, as one function, so that it is one statement and one round trip.
+ *
+ * A statement is a transaction of its own, so nothing is locked from one round trip to the next, and it does not matter
+ * which connection it comes over: a pooler may stand in between. Plans of what is inside a function are kept by the
+ * server, without statements having to be prepared.
+ *
+ * A failed check raises an error, which takes back what was done before it; its detail names the keys. Where several
+ * commits come together, each is tried on its own.
+ */
+
+/** The state of the error that a failed check raises. */
+export const CONFLICT_STATE = "SP001";
+/** That of rows that are not there any more, so that nothing takes their place. */
+export const GONE_STATE = "SP002";
+
+/** What is said of a commit that was not tried, because one before it is to be sent again. */
+export const AGAIN = "again";
+
+/** How a record is checked. Those that are also written are locked as such at once: two that only read would then wait for each other. */
+export const CHECK = { value: 0, absent: 1, exists: 2, valueOfWritten: 3 } as const;
+/** How a record is put: in any case, where there is none, or where there must be none. */
+export const PUT = { always: 0, ifAbsent: 1, mustBeNew: 2 } as const;
+
+/** What a commit is told, in this order. What is empty is null. */
+export const COMMIT_PARAMETERS = [
+  // Milliseconds, where it is not the database's clock that counts.
+  "clock bigint",
+  "durable boolean",
+  "not_before bigint",
+  // Records that must have one value, and get another.
+  "replace_keys text[]",
+  "replace_before text[]",
+  "replace_sums_before bigint[]",
+  "replace_sums bigint[]",
+  "replace_refs_sums bigint[]",
+  "replace_refs text[]",
+  "replace_values text[]",
+  "check_keys text[]",
+  "check_values text[]",
+  "check_sums bigint[]",
+  "check_kinds bigint[]",
+  "delete_keys text[]",
+  "delete_from text[]",
+  "delete_to text[]",
+  "put_keys text[]",
+  "put_sums bigint[]",
+  "put_refs_sums bigint[]",
+  "put_refs text[]",
+  "put_values text[]",
+  "put_kinds bigint[]",
+  "run_tapes text[]",
+  "run_firsts bigint[]",
+  "run_counts bigint[]",
+  "run_codecs bigint[]",
+  "run_sums bigint[]",
+  "run_heads bytea[]",
+  "run_bodies bytea[]",
+  "blob_hashes text[]",
+  "blob_codecs bigint[]",
+  "blob_bodies bytea[]",
+  "wake_channel text",
+  "wake_names text[]",
+  // Records whose checks are guesses: where one was wrong, the commit is to be sent again.
+  "guessed text[]",
+] as const;
+
+const NAMES = COMMIT_PARAMETERS.map((parameter) => parameter.split(" ")[0]);
+
+/** The clock of the database, in milliseconds. */
+export const CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+/** @param s the schema, quoted */
+export function commitFunctions(s: string): string[] {
+  const record = `${s}.savepoint_record`;
+  const run = `${s}.savepoint_run`;
+  const blob = `${s}.savepoint_blob`;
+  return [
+    `CREATE FUNCTION ${s}.savepoint_commit(${COMMIT_PARAMETERS.join(", ")}) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off AS $body$
+DECLARE
+  failed text[] := '{}';
+  found_value text;
+  found_sum bigint;
+  moment bigint := coalesce(clock, ${CLOCK});
+  waited text;
+BEGIN
+  IF durable AND current_setting('synchronous_commit') = 'off' THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  ELSIF NOT durable THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
+
+  -- The update waits for whoever is changing the record, and then looks at what has become of it.
+  FOR i IN 1 .. coalesce(cardinality(replace_keys), 0) LOOP
+    UPDATE ${record} SET sum = replace_sums[i], refs_sum = replace_refs_sums[i], refs = replace_refs[i],
+        value = replace_values[i], reserved = NULL
+      WHERE key = replace_keys[i] AND sum = replace_sums_before[i] AND value = replace_before[i];
+    IF NOT FOUND THEN failed := failed || replace_keys[i]; END IF;
+  END LOOP;
+  FOR i IN 1 .. coalesce(cardinality(check_keys), 0) LOOP
+    CASE check_kinds[i]
+    WHEN ${CHECK.value} THEN
+      SELECT value, sum INTO found_value, found_sum FROM ${record} WHERE key = check_keys[i] FOR SHARE;
+      IF NOT FOUND OR found_sum <> check_sums[i] OR found_value IS DISTINCT FROM check_values[i] THEN failed := failed || check_keys[i]; END IF;
+    WHEN ${CHECK.valueOfWritten} THEN
+      SELECT value, sum INTO found_value, found_sum FROM ${record} WHERE key = check_keys[i] FOR UPDATE;
+      IF NOT FOUND OR found_sum <> check_sums[i] OR found_value IS DISTINCT FROM check_values[i] THEN failed := failed || check_keys[i]; END IF;
+    WHEN ${CHECK.exists} THEN
+      PERFORM 1 FROM ${record} WHERE key = check_keys[i] FOR KEY SHARE;
+      IF NOT FOUND THEN failed := failed || check_keys[i]; END IF;
+    ELSE
+      -- What is not there cannot be locked. To put it and take it away again makes whoever else puts it wait.
+      INSERT INTO ${record} (key, sum, refs_sum, refs, value) VALUES (check_keys[i], 0, 0, '', '') ON CONFLICT DO NOTHING;
+      IF FOUND THEN DELETE FROM ${record} WHERE key = check_keys[i];
+      ELSE failed := failed || check_keys[i];
+      END IF;
+    END CASE;
+  END LOOP;
+  IF not_before > moment THEN failed := failed || 'notBefore'::text; END IF;
+  FOR i IN 1 .. coalesce(cardinality(blob_hashes), 0) LOOP
+    IF blob_bodies[i] IS NULL THEN
+      UPDATE ${blob} SET used_at = greatest(used_at, moment) WHERE hash = blob_hashes[i];
+      IF NOT FOUND THEN failed := failed || blob_hashes[i]; END IF;
+    END IF;
+  END LOOP;
+  IF cardinality(failed) > 0 THEN
+    -- Those that must be new are looked at when they are put, which is not done any more.
+    SELECT failed || coalesce(array_agg(r.key), '{}') INTO failed FROM unnest(put_keys, put_kinds) AS p (key, kind)
+      JOIN ${record} r ON r.key = p.key WHERE p.kind = ${PUT.mustBeNew};
+    RAISE EXCEPTION 'another writer was first' USING ERRCODE = '${CONFLICT_STATE}', DETAIL = array_to_json(failed)::text;
+  END IF;
+
+  IF delete_keys IS NOT NULL THEN
+    DELETE FROM ${record} WHERE key = ANY (delete_keys);
+  END IF;
+  FOR i IN 1 .. coalesce(cardinality(delete_from), 0) LOOP
+    DELETE FROM ${record} WHERE key >= delete_from[i] AND key < delete_to[i];
+  END LOOP;
+
+  IF ${PUT.always} = ANY (put_kinds) THEN
+    INSERT INTO ${record} AS r (key, sum, refs_sum, refs, value)
+      SELECT p.key, p.sum, p.refs_sum, p.refs, p.value
+      FROM unnest(put_keys, put_sums, put_refs_sums, put_refs, put_values, put_kinds)
+        AS p (key, sum, refs_sum, refs, value, kind) WHERE p.kind = ${PUT.always}
+      ON CONFLICT (key) DO UPDATE
+        SET sum = excluded.sum, refs_sum = excluded.refs_sum, refs = excluded.refs, value = excluded.value, reserved = NULL;
+  END IF;
+  IF ${PUT.ifAbsent} = ANY (put_kinds) THEN
+    INSERT INTO ${record} (key, sum, refs_sum, refs, value)
+      SELECT p.key, p.sum, p.refs_sum, p.refs, p.value
+      FROM unnest(put_keys, put_sums, put_refs_sums, put_refs, put_values, put_kinds)
+        AS p (key, sum, refs_sum, refs, value, kind) WHERE p.kind = ${PUT.ifAbsent}
+      ON CONFLICT DO NOTHING;
+  END IF;
+  IF ${PUT.mustBeNew} = ANY (put_kinds) THEN
+    WITH added AS (
+      INSERT INTO ${record} (key, sum, refs_sum, refs, value)
+        SELECT p.key, p.sum, p.refs_sum, p.refs, p.value
+        FROM unnest(put_keys, put_sums, put_refs_sums, put_refs, put_values, put_kinds)
+          AS p (key, sum, refs_sum, refs, value, kind) WHERE p.kind = ${PUT.mustBeNew}
+        ON CONFLICT DO NOTHING RETURNING key
+    ) SELECT coalesce(array_agg(p.key), '{}') INTO failed FROM unnest(put_keys, put_kinds) AS p (key, kind)
+      WHERE p.kind = ${PUT.mustBeNew} AND p.key NOT IN (SELECT key FROM added);
+  END IF;
+
+  -- Rows of a tape do not overlap, so the last that starts before the end of the new numbers tells whether one is taken.
+  FOR i IN 1 .. coalesce(cardinality(run_tapes), 0) LOOP
+    INSERT INTO ${run} (tape, first, count, codec, sum, head, body)
+      SELECT run_tapes[i], run_firsts[i], run_counts[i], run_codecs[i], run_sums[i], run_heads[i], run_bodies[i]
+      WHERE coalesce((SELECT first + count FROM ${run} WHERE tape = run_tapes[i]
+        AND first < run_firsts[i] + run_counts[i] ORDER BY first DESC LIMIT 1), 0) <= run_firsts[i]
+      ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN failed := failed || run_tapes[i]; END IF;
+  END LOOP;
+  IF cardinality(failed) > 0 THEN
+    RAISE EXCEPTION 'another writer was first' USING ERRCODE = '${CONFLICT_STATE}', DETAIL = array_to_json(failed)::text;
+  END IF;
+
+  -- Who is told that these bytes are stored must be able to read them, so damaged ones are replaced.
+  IF blob_hashes IS NOT NULL THEN
+    INSERT INTO ${blob} AS b (hash, used_at, codec, body)
+      SELECT n.hash, moment, n.codec, n.body FROM unnest(blob_hashes, blob_codecs, blob_bodies)
+        AS n (hash, codec, body) WHERE n.body IS NOT NULL
+      ON CONFLICT (hash) DO UPDATE SET used_at = greatest(b.used_at, excluded.used_at), codec = excluded.codec,
+        body = CASE WHEN b.body = excluded.body THEN b.body ELSE excluded.body END;
+  END IF;
+
+  FOREACH waited IN ARRAY coalesce(wake_names, '{}') LOOP
+    PERFORM pg_notify(wake_channel, waited);
+  END LOOP;
+END $body$`,
+    // One of several commits of a statement: it fails alone, and says which keys were in the way. Where a guess was
+    // wrong, it and all that come after it are to be sent again, in their order.
+    `CREATE FUNCTION ${s}.savepoint_try_commit(${COMMIT_PARAMETERS.join(", ")}) RETURNS text
+LANGUAGE plpgsql AS $body$
+DECLARE
+  failed text;
+BEGIN
+  IF current_setting('savepoint.again', true) = 'yes' THEN RETURN '${AGAIN}'; END IF;
+  PERFORM ${s}.savepoint_commit(${NAMES.join(", ")});
+  RETURN NULL;
+EXCEPTION WHEN SQLSTATE '${CONFLICT_STATE}' THEN
+  GET STACKED DIAGNOSTICS failed = PG_EXCEPTION_DETAIL;
+  IF ARRAY(SELECT json_array_elements_text(failed::json)) && guessed THEN
+    PERFORM set_config('savepoint.again', 'yes', true);
+  END IF;
+  RETURN failed;
+END $body$`,
+    // Puts rows of items in the place of others, if those are all still what they were.
+    `CREATE FUNCTION ${s}.savepoint_replace_runs(of_tape text, old_firsts bigint[], old_sums bigint[],
+  new_firsts bigint[], new_counts bigint[], new_codecs bigint[], new_sums bigint[], new_heads bytea[], new_bodies bytea[])
+RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+  removed bigint;
+BEGIN
+  DELETE FROM ${run} r USING unnest(old_firsts, old_sums) AS o (first, sum)
+    WHERE r.tape = of_tape AND r.first = o.first AND r.sum = o.sum;
+  GET DIAGNOSTICS removed = ROW_COUNT;
+  IF removed < coalesce(cardinality(old_firsts), 0) THEN
+    RAISE EXCEPTION 'rows have changed' USING ERRCODE = '${GONE_STATE}';
+  END IF;
+  INSERT INTO ${run} (tape, first, count, codec, sum, head, body)
+    SELECT of_tape, n.first, n.count, n.codec, n.sum, n.head, n.body
+    FROM unnest(new_firsts, new_counts, new_codecs, new_sums, new_heads, new_bodies)
+      AS n (first, count, codec, sum, head, body);
+END $body$`,
+  ];
+}

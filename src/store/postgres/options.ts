@@ -1,0 +1,59 @@
+/** Options of a PostgreSQL store. */
+import type { Duration } from "../duration.js";
+import type { BackgroundFailure, Durability } from "../options.js";
+import type { PostgresPool } from "./driver.js";
+
+export interface PostgresOptions {
+  /**
+   * The schema that has Savepoint's tables. It is made where there is none, and may be shared with tables of others. In a
+   * URL: `?schema=agents`.
+   * @default "savepoint"
+   */
+  readonly schema?: string;
+  /**
+   * Connections that are opened at most. Saves need one, whatever their number; reads run beside them.
+   * @default 4
+   */
+  readonly connections?: number;
+  /**
+   * How long a read or a write that finds no database tries again, before it fails with `UNAVAILABLE`: a restart, or
+   * a switch to another server, is waited for. Opening a store does not wait.
+   * @default "30s"
+   */
+  readonly patience?: Duration;
+  /**
+   * `"power"`: a commit is answered when the server has it on its disk, as far as the server is set up for that.
+   * `"process"`: it is answered before; what was committed in the last moments before the server itself dies may be lost.
+   * @default "power"
+   */
+  readonly durability?: Durability;
+  /**
+   * Compress items when they are packed, where that makes them a fifth smaller or more. Costs time in a thread.
+   * @default true
+   */
+  readonly compress?: boolean;
+  /**
+   * Open only a store that is there, in the format of this version: nothing is made, and nothing is brought up to date.
+   * @default false
+   */
+  readonly asIs?: boolean;
+  /**
+   * The clock, in milliseconds. Machines that share a store have different clocks, so it is the database's.
+   * @default the database's
+   */
+  readonly now?: () => number;
+  /**
+   * Told when something fails while nobody waits for it, such as packing what is stored, by which nothing is lost.
+   * @default console.warn
+   */
+  readonly onBackgroundFailure?: (failure: BackgroundFailure) => void;
+  /** Called at every named point of a write, with its name. For crash tests: the process may be killed there. */
+  readonly probe?: (point: string) => void;
+}
+
+/** Where a write can be interrupted, seen from the process that makes it. */
+export const POSTGRES_WRITE_POINTS = ["begin", "sent", "committed", "seal:begin", "seal:sent", "seal:committed"] as const;
+export type PostgresWritePoint = (typeof POSTGRES_WRITE_POINTS)[number];
+
+/** Where to open the store: a URL, or the caller's own pool, which stays the caller's to end. */
+export type PostgresTarget = string | PostgresPool;

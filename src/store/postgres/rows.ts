@@ -1,0 +1,39 @@
+/** Rows of the tables as `pg` gives them: large integers are texts. */
+import { checksum, isChecksum } from "../checksum.js";
+import type { RunRow } from "../packing/run-codec.js";
+import type { StoredRecord, UnreadableRecord } from "../store.js";
+
+export interface RecordRow {
+  readonly key: string;
+  readonly sum: string;
+  readonly refs_sum: string;
+  readonly refs: string;
+  readonly value: string;
+}
+
+export const RECORD_COLUMNS = "key, sum, refs_sum, refs, value";
+
+export const valueSum = (key: string, value: string): number => checksum(key, value);
+export const refsSum = (key: string, refs: string): number => checksum(key, refs);
+
+export function isWhole({ key, sum, refs_sum: sumOfRefs, refs, value }: RecordRow): boolean {
+  return isChecksum(Number(sum), key, value) && isChecksum(Number(sumOfRefs), key, refs);
+}
+
+/** A row of items as it comes. */
+export interface RawRun extends Omit<RunRow, "first" | "sum"> {
+  readonly first: string;
+  readonly sum: string;
+}
+
+export const RUN_COLUMNS = "tape, first, count, codec, sum, head, body";
+
+export function toRun({ first, sum, ...rest }: RawRun): RunRow {
+  return { ...rest, first: Number(first), sum: Number(sum) };
+}
+
+export function toRecord(row: RecordRow): StoredRecord | UnreadableRecord {
+  const { key, refs, value } = row;
+  if (isWhole(row)) return { key, refs, value };
+  return { key, unreadable: `the record ${key} is damaged` };
+}

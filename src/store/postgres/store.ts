@@ -1,0 +1,286 @@
+/**
+ * `postgres:`, the store that many machines share.
+ *
+ * Every read and every write is one statement and a transaction of its own: nothing is locked between two round trips, and
+ * any connection will do. Commits that wait at the same time go together. Times are the database's.
+ */
+import { createHash } from "node:crypto";
+import { storeClosed } from "../closed.js";
+import { GroupCommit } from "../group-commit.js";
+import { covers } from "../key-range.js";
+import { readBlob } from "../packing/blob-codec.js";
+import { unpackRefs } from "../packing/run-codec.js";
+import type {
+  Commit,
+  CommitResult,
+  Frame,
+  Freed,
+  ItemRefs,
+  ItemSpan,
+  KeyRange,
+  Store,
+  StoredRanges,
+  StoredRecord,
+  Unreadable,
+  UnreadableRecord,
+} from "../store.js";
+import { textArray } from "./arrays.js";
+import { Connection } from "./connection.js";
+import { openPool } from "./driver.js";
+import { postgresFailure } from "./failure.js";
+import { CLOCK } from "./functions.js";
+import { Listener } from "./listener.js";
+import type { PostgresOptions, PostgresTarget } from "./options.js";
+import { type RawRun, RECORD_COLUMNS, type RecordRow, toRecord, toRun } from "./rows.js";
+import { readItems, runsOf, spanValues } from "./run-reader.js";
+import { checkServer } from "./check-server.js";
+import { migrate, quoteName } from "./schema.js";
+import { Sealer } from "./sealer.js";
+import { PostgresTextIndex } from "./text-index.js";
+import { parsePostgresUrl } from "./url.js";
+import { Writer } from "./writer.js";
+
+/** Opens a PostgreSQL store, creating its schema and tables where there are none. */
+export async function openPostgresStore(target: PostgresTarget, options: PostgresOptions = {}): Promise<Store> {
+  const parsed = typeof target === "string" ? parsePostgresUrl(target) : undefined;
+  const url = parsed?.shown ?? "postgres: (your pool)";
+  const schema = quoteName(options.schema ?? parsed?.schema ?? "savepoint");
+  const pool =
+    typeof target === "string" ? await openPool(parsed?.connectionString ?? target, options.connections ?? 4) : target;
+  const connection = new Connection(pool, url, schema, pool !== target, options);
+  try {
+    await checkServer(connection, options);
+    await migrate(connection, { asIs: options.asIs ?? false });
+    return new PostgresStore(connection, options);
+  } catch (error) {
+    await connection.close();
+    throw postgresFailure(error, url, "Opening");
+  }
+}
+
+class PostgresStore implements Store {
+  readonly url: string;
+  readonly capabilities = { durable: true, shared: true };
+  readonly texts: PostgresTextIndex;
+  readonly #connection: Connection;
+  readonly #records: string;
+  readonly #runs: string;
+  readonly #blobs: string;
+  readonly #clock: (() => number) | undefined;
+  readonly #sealer: Sealer;
+  readonly #commits: GroupCommit;
+  readonly #listener: Listener;
+  #closing: Promise<void> | undefined;
+
+  constructor(connection: Connection, options: PostgresOptions) {
+    const { schema } = connection;
+    this.url = connection.url;
+    this.#connection = connection;
+    this.#records = `${schema}.savepoint_record`;
+    this.#runs = `${schema}.savepoint_run`;
+    this.#blobs = `${schema}.savepoint_blob`;
+    this.#clock = options.now;
+    this.#sealer = new Sealer(connection, options);
+    // A name that fits, whatever the schema's is.
+    const channel = `savepoint_${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
+    this.#listener = new Listener(connection, channel);
+    this.texts = new PostgresTextIndex(connection, () => this.#checkOpen());
+    const writer = new Writer(connection, channel, options, ({ items = [] }) => {
+      for (const run of items) this.#sealer.noteNew(run);
+    });
+    this.#commits = new GroupCommit((commits) => writer.apply(commits));
+  }
+
+  async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
+    this.#checkOpen();
+    if (keys.length === 0) return [];
+    const rows = await this.#connection.rows<RecordRow>(
+      `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key = ANY ($1::text[])`,
+      [textArray(keys)],
+    );
+    const byKey = new Map(rows.map((row) => [row.key, toRecord(row)]));
+    return keys.map((key) => byKey.get(key));
+  }
+
+  async list(
+    range: KeyRange,
+    { limit, reverse = false }: { limit: number; reverse?: boolean },
+  ): Promise<(StoredRecord | UnreadableRecord)[]> {
+    this.#checkOpen();
+    const rows = await this.#connection.rows<RecordRow>(
+      `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key >= $1 AND key < $2
+       ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT $3`,
+      [range.from, range.to, limit],
+    );
+    return rows.map(toRecord);
+  }
+
+  async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
+    this.#checkOpen();
+    return readItems(this.#connection, spans);
+  }
+
+  async blob(hash: string): Promise<Uint8Array | Unreadable> {
+    this.#checkOpen();
+    const [row] = await this.#connection.rows<{ codec: number; body: Uint8Array }>(
+      `SELECT codec, body FROM ${this.#blobs} WHERE hash = $1`,
+      [hash],
+    );
+    return row ? readBlob(hash, row.codec, row.body) : { unreadable: `blob ${hash} is missing` };
+  }
+
+  async commit(commit: Commit): Promise<CommitResult> {
+    this.#checkOpen();
+    return this.#commits.commit(commit);
+  }
+
+  async now(): Promise<number> {
+    this.#checkOpen();
+    if (this.#clock) return this.#clock();
+    const [row] = await this.#connection.rows<{ now: string }>(`SELECT ${CLOCK} AS now`);
+    return Number(row?.now);
+  }
+
+  async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
+    this.#checkOpen();
+    const columns = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
+    const sql = runsOf(this.#connection.schema, columns, [span]);
+    const found: ItemRefs[] = [];
+    for (const row of await this.#connection.rows<RawRun>(sql, spanValues([span]))) {
+      const refs = unpackRefs(toRun(row));
+      if ("unreadable" in refs) return refs;
+      found.push(...refs.filter(({ item }) => item >= span.start && item < span.start + span.count));
+    }
+    return found;
+  }
+
+  async tapes(range: KeyRange): Promise<string[]> {
+    this.#checkOpen();
+    // From one tape to the next: their rows are many more than they are.
+    const rows = await this.#connection.rows<{ tape: string | null }>(
+      `WITH RECURSIVE t AS (
+        (SELECT tape FROM ${this.#runs} WHERE tape >= $1 AND tape < $2 ORDER BY tape LIMIT 1)
+        UNION ALL
+        SELECT (SELECT r.tape FROM ${this.#runs} r WHERE r.tape > t.tape AND r.tape < $2 ORDER BY r.tape LIMIT 1)
+        FROM t WHERE t.tape IS NOT NULL
+      ) SELECT tape FROM t WHERE tape IS NOT NULL`,
+      [range.from, range.to],
+    );
+    return rows.map(({ tape }) => tape as string);
+  }
+
+  async retain(
+    tape: string,
+    live: readonly { start: number; count: number }[],
+    options: { below: number; repack?: boolean },
+  ): Promise<Freed> {
+    this.#checkOpen();
+    return this.#sealer.retain(tape, live, options);
+  }
+
+  async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
+    this.#checkOpen();
+    return this.#sealer.heal(tape, items);
+  }
+
+  async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
+    this.#checkOpen();
+    const rows = await this.#connection.rows<{ hash: string }>(
+      `SELECT hash FROM ${this.#blobs} WHERE hash > $1 ORDER BY hash LIMIT $2`,
+      [after, limit],
+    );
+    return rows.map(({ hash }) => hash);
+  }
+
+  async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
+    this.#checkOpen();
+    const rows = await this.#connection.rows<{ bytes: number }>(
+      `DELETE FROM ${this.#blobs} WHERE hash = ANY ($1::text[]) AND used_at < $2 RETURNING octet_length(body) AS bytes`,
+      [textArray(hashes), unusedSince],
+      "Freeing items in",
+    );
+    return { items: rows.length, bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0) };
+  }
+
+  /** The space of what was freed is used again; the server gives back what is free at the end of its files. */
+  async compact(): Promise<void> {
+    this.#checkOpen();
+    await this.#sealer.sealAll();
+    for (const table of [this.#records, this.#runs, this.#blobs]) {
+      await this.#connection.run(`VACUUM (ANALYZE) ${table}`, [], "Compacting");
+    }
+  }
+
+  async bytes(): Promise<number> {
+    this.#checkOpen();
+    const [row] = await this.#connection.rows<{ bytes: string }>(
+      `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes FROM pg_class c
+       WHERE c.relnamespace = to_regnamespace($1) AND c.relkind = 'r' AND c.relname LIKE 'savepoint\\_%'`,
+      [this.#connection.schema],
+    );
+    return Number(row?.bytes);
+  }
+
+  async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
+    this.#checkOpen();
+    const ends = (ranges: readonly KeyRange[]): Buffer[] => [
+      textArray(ranges.map(({ from }) => from)),
+      textArray(ranges.map(({ to }) => to)),
+    ];
+    const [row] = await this.#connection.rows<{ bytes: string }>(
+      `SELECT (SELECT coalesce(sum(octet_length(r.key) + octet_length(r.refs) + octet_length(r.value)), 0)
+        FROM unnest($1::text[], $2::text[]) AS w (low, high)
+        JOIN ${this.#records} r ON r.key >= w.low AND r.key < w.high)
+      + (SELECT coalesce(sum(octet_length(r.head) + octet_length(r.body)), 0)
+        FROM unnest($3::text[], $4::text[]) AS w (low, high)
+        JOIN ${this.#runs} r ON r.tape >= w.low AND r.tape < w.high) AS bytes`,
+      [...ends(records), ...ends(tapes)],
+    );
+    return Number(row?.bytes);
+  }
+
+  async reserve(
+    ranges: readonly KeyRange[],
+    { limit, forMs }: { limit: number; forMs: number },
+  ): Promise<(StoredRecord | UnreadableRecord)[]> {
+    this.#checkOpen();
+    const rows = await this.#connection.rows<RecordRow>(
+      `WITH picked AS (
+        SELECT r.key FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w (low, high, place)
+        CROSS JOIN LATERAL (
+          SELECT key FROM ${this.#records} WHERE key >= w.low AND key < w.high AND coalesce(reserved, 0) <= coalesce($5, ${CLOCK})
+          ORDER BY key LIMIT $3 FOR UPDATE SKIP LOCKED
+        ) AS r ORDER BY w.place, r.key LIMIT $3
+      ) UPDATE ${this.#records} r SET reserved = coalesce($5, ${CLOCK}) + $4 FROM picked
+      WHERE r.key = picked.key RETURNING r.key, r.sum, r.refs_sum, r.refs, r.value`,
+      [textArray(ranges.map(({ from }) => from)), textArray(ranges.map(({ to }) => to)), limit, forMs, this.#clock?.() ?? null],
+    );
+    const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));
+    return rows.map(toRecord).sort((a, b) => placeOf(a.key) - placeOf(b.key) || (a.key < b.key ? -1 : 1));
+  }
+
+  async listen(listener: (name: string) => void): Promise<() => Promise<void>> {
+    this.#checkOpen();
+    return this.#listener.add(listener);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(): Promise<void> {
+    await this.#commits.idle();
+    await this.#sealer.close();
+    await this.#listener.close();
+    await this.#connection.close();
+  }
+
+  #checkOpen(): void {
+    if (this.#closing) throw storeClosed(this.url);
+  }
+}

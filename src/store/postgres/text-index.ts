@@ -1,0 +1,220 @@
+/** The search index of a PostgreSQL store: in tables beside those of the store. */
+import { SavepointError } from "../../errors.js";
+import type { KeyRange } from "../key-range.js";
+import { keptText, soughtText } from "../kept-text.js";
+import { DOCUMENTS, isSameSource, type Mark, type SourceUpdate, type TextIndex, type TextSource, type TextUpdate } from "../text-index.js";
+import { integerArray, textArray } from "./arrays.js";
+import type { Connection } from "./connection.js";
+import type { PostgresClient, PostgresValue } from "./driver.js";
+import { isAway, postgresFailure, stateOf } from "./failure.js";
+import { createTextTables } from "./text-schema.js";
+
+interface SourceRow extends Omit<TextSource, "id"> {
+  readonly id: string;
+}
+
+/** Tables or columns that are not there any more. */
+const MISSING_STATES = new Set(["42P01", "42703", "42883"]);
+
+export class PostgresTextIndex implements TextIndex {
+  readonly #connection: Connection;
+  readonly #checkOpen: () => void;
+  #prepared: Promise<void> | undefined;
+  /** When `changes` last had nothing to say, and of what. */
+  #settled: string | undefined;
+
+  /** @param checkOpen throws when the store was closed */
+  constructor(connection: Connection, checkOpen: () => void) {
+    this.#connection = connection;
+    this.#checkOpen = checkOpen;
+  }
+
+  async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
+    await this.#prepare();
+    // While no transaction has begun to write since, nothing has been written.
+    const asked = JSON.stringify(ranges);
+    const [now] = await this.#rows<{ moment: string }>("SELECT pg_current_snapshot()::text AS moment");
+    if (`${now?.moment} ${asked}` === this.#settled) return [];
+    const { schema: s } = this.#connection;
+    const rows = await this.#rows<{ key: string | null; sum: string | null; moment: string }>(
+      `SELECT c.key, c.sum, pg_current_snapshot()::text AS moment FROM (SELECT 1) AS one LEFT JOIN (
+        SELECT coalesce(r.key, m.key) AS key, r.sum FROM unnest($1::text[], $2::text[]) AS w (low, high)
+        CROSS JOIN LATERAL (
+          SELECT r.key, r.sum # r.refs_sum AS sum FROM ${s}.savepoint_record r WHERE r.key >= w.low AND r.key < w.high
+        ) AS r FULL JOIN (
+          SELECT m.key, m.sum FROM unnest($1::text[], $2::text[]) AS w (low, high)
+          CROSS JOIN LATERAL (
+            SELECT m.key, m.sum FROM ${s}.savepoint_text_mark m WHERE m.key >= w.low AND m.key < w.high) AS m
+        ) AS m ON m.key = r.key
+        WHERE m.sum IS DISTINCT FROM r.sum LIMIT $3
+      ) AS c ON true`,
+      [textArray(ranges.map(({ from }) => from)), textArray(ranges.map(({ to }) => to)), limit],
+    );
+    const marks = rows.flatMap(({ key, sum }) => (key === null ? [] : [{ key, sum: sum === null ? undefined : Number(sum) }]));
+    if (marks.length === 0 && limit > 0) this.#settled = `${rows[0]?.moment} ${asked}`;
+    return marks;
+  }
+
+  async sources(names: readonly string[]): Promise<(TextSource | undefined)[]> {
+    const rows = await this.#sourceRows("name = ANY ($1::text[])", textArray(names));
+    const byName = new Map(rows.map((source) => [source.name, source]));
+    return names.map((name) => byName.get(name));
+  }
+
+  async sourcesById(ids: readonly number[]): Promise<(TextSource | undefined)[]> {
+    const rows = await this.#sourceRows("id = ANY ($1::bigint[])", integerArray(ids));
+    const byId = new Map(rows.map((source) => [source.id, source]));
+    return ids.map((id) => byId.get(id));
+  }
+
+  async update({ sources, marks }: TextUpdate): Promise<boolean> {
+    await this.#prepare();
+    this.#settled = undefined;
+    const { schema: s } = this.#connection;
+    return this.#transaction(async (client) => {
+      // In an order that all who do this share: of two who take the same sources, one waits for the other.
+      const names = sources.map(({ name }) => name).sort();
+      await client.query(
+        `SELECT pg_advisory_xact_lock(hashtextextended(name, 2)) FROM (SELECT unnest($1::text[]) AS name) AS n ORDER BY name`,
+        [textArray(names)],
+      );
+      const { rows } = await client.query(
+        `SELECT id, name, count, note FROM ${s}.savepoint_text_source WHERE name = ANY ($1::text[])`,
+        [textArray(names)],
+      );
+      const found = new Map((rows as SourceRow[]).map((row) => [row.name, toSource(row)]));
+      if (!sources.every(({ name, before }) => isSameSource(found.get(name), before))) return false;
+      for (const source of sources) await writeSource(client, s, source);
+      await writeMarks(client, s, marks);
+      return true;
+    });
+  }
+
+  async find(text: string, { below, limit }: { below: number; limit: number }): Promise<number[]> {
+    await this.#prepare();
+    const wanted = soughtText(text);
+    const { schema: s } = this.#connection;
+    const like = wanted === "" ? "" : "text LIKE $3 AND";
+    const pattern = `%${wanted.replace(/[\\%_]/g, (character) => `\\${character}`)}%`;
+    const rows = await this.#rows<{ number: string }>(
+      `SELECT number FROM ${s}.savepoint_text WHERE ${like} number < $1 ORDER BY number DESC LIMIT $2`,
+      [below, limit, ...(wanted === "" ? [] : [pattern])],
+    );
+    return rows.map(({ number }) => Number(number));
+  }
+
+  async clear(): Promise<void> {
+    this.#checkOpen();
+    const { schema: s } = this.#connection;
+    this.#settled = undefined;
+    await createTextTables(this.#connection);
+    await this.#transaction(async (client) => {
+      await client.query(`TRUNCATE ${s}.savepoint_text, ${s}.savepoint_text_mark, ${s}.savepoint_text_source`);
+    });
+  }
+
+  async #prepare(): Promise<void> {
+    this.#checkOpen();
+    const preparing = (this.#prepared ??= createTextTables(this.#connection));
+    try {
+      await preparing;
+    } catch (error) {
+      this.#prepared = undefined;
+      throw postgresFailure(error, this.#connection.url, "Searching");
+    }
+  }
+
+  async #sourceRows(where: string, value: PostgresValue): Promise<TextSource[]> {
+    await this.#prepare();
+    const { schema: s } = this.#connection;
+    const rows = await this.#rows<SourceRow>(
+      `SELECT id, name, count, note FROM ${s}.savepoint_text_source WHERE ${where}`,
+      [value],
+    );
+    return rows.map(toSource);
+  }
+
+  async #rows<Row>(sql: string, values: PostgresValue[] = []): Promise<Row[]> {
+    try {
+      return await this.#connection.rows<Row>(sql, values, "Searching");
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  /** Nothing is waited for here, and it is not tried again: what an index says can be derived again. */
+  async #transaction<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+    try {
+      return await this.#connection.exclusive(async (client) => {
+        await client.query("BEGIN");
+        try {
+          await client.query("SELECT set_config('synchronous_commit', 'off', true)");
+          const result = await work(client);
+          await client.query("COMMIT");
+          return result;
+        } catch (error) {
+          if (!isAway(error)) await client.query("ROLLBACK").catch(() => {});
+          throw error;
+        }
+      });
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  #failure(error: unknown): SavepointError {
+    const failure = postgresFailure(error, this.#connection.url, "Searching");
+    const state = stateOf(failure.cause) ?? "";
+    if (!MISSING_STATES.has(state) && failure.code !== "DAMAGED") return failure;
+    this.#prepared = undefined;
+    return new SavepointError(
+      "DAMAGED",
+      `The search index of ${this.#connection.url} is damaged. Nothing that was saved is lost by it; it has to be cleared and made anew.`,
+      { cause: error },
+    );
+  }
+}
+
+async function writeSource(client: PostgresClient, s: string, source: SourceUpdate): Promise<void> {
+  const { name, before, from, texts, note } = source;
+  const table = `${s}.savepoint_text_source`;
+  const remove = `DELETE FROM ${s}.savepoint_text WHERE number >= $1 AND number < $2`;
+  if (before) await client.query(remove, [before.id * DOCUMENTS + (note === undefined ? 0 : from), (before.id + 1) * DOCUMENTS]);
+  if (note === undefined) {
+    await client.query(`DELETE FROM ${table} WHERE name = $1`, [name]);
+    return;
+  }
+  const count = from + texts.length;
+  let id = before?.id;
+  if (id === undefined) {
+    const insert = `INSERT INTO ${table} (name, count, note) VALUES ($1, $2, $3) RETURNING id`;
+    id = Number(((await client.query(insert, [name, count, note])).rows[0] as SourceRow).id);
+  } else await client.query(`UPDATE ${table} SET count = $2, note = $3 WHERE name = $1`, [name, count, note]);
+  if (texts.length === 0) return;
+  const first = id * DOCUMENTS + from;
+  await client.query(
+    `INSERT INTO ${s}.savepoint_text (number, text) SELECT n.number, n.text
+     FROM unnest($1::bigint[], $2::text[]) AS n (number, text)`,
+    [integerArray(texts.map((_, index) => first + index)), textArray(texts.map(keptText))],
+  );
+}
+
+async function writeMarks(client: PostgresClient, s: string, marks: readonly Mark[]): Promise<void> {
+  const noted = new Map(marks.flatMap(({ key, sum }) => (sum === undefined ? [] : [[key, sum]])));
+  const gone = marks.filter(({ sum }) => sum === undefined).map(({ key }) => key);
+  const table = `${s}.savepoint_text_mark`;
+  // By key: two who note the same records must not wait for each other.
+  const sorted = [...noted].sort(([a], [b]) => (a < b ? -1 : 1));
+  if (sorted.length > 0) {
+    await client.query(
+      `INSERT INTO ${table} (key, sum) SELECT n.key, n.sum FROM unnest($1::text[], $2::bigint[]) AS n (key, sum)
+       ON CONFLICT (key) DO UPDATE SET sum = excluded.sum`,
+      [textArray(sorted.map(([key]) => key)), integerArray(sorted.map(([, sum]) => sum))],
+    );
+  }
+  if (gone.length > 0) await client.query(`DELETE FROM ${table} WHERE key = ANY ($1::text[])`, [textArray(gone)]);
+}
+
+function toSource({ id, name, count, note }: SourceRow): TextSource {
+  return { id: Number(id), name, count, note };
+}
