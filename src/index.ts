@@ -99,6 +99,7 @@ export type { ForkOptions, LoadOptions, SessionOptions } from "./model/session-o
 export { type SessionInfo, type SessionListOptions, Sessions } from "./model/sessions.js";
 export { type Agent, type AgentDefinition, defineAgent, type Limits } from "./run/agent.js";
 export type { Completion } from "./run/completion.js";
+export type { EnqueueOptions } from "./run/enqueue.js";
 export type { RunHandle } from "./run/handle.js";
 export { LoopDetector, type LoopOptions } from "./run/loop-detector.js";
 export type { CompletedRun, EndedRun, RunResult, WaitingRun } from "./run/result.js";
@@ -117,11 +118,21 @@ export type { JournalEntry } from "./run/read-journal.js";
 export type { RecoverOptions, RunOptions } from "./run/run-options.js";
 export { type CheckpointEvent, shouldCheckpoint, type Strategy } from "./run/strategy.js";
 export type { WatchEvent, WatchOptions } from "./run/watch.js";
+export {
+  type ParkedEvent,
+  Worker,
+  type WorkerEvent,
+  type WorkerEventOf,
+  type WorkerEventType,
+  type WorkerFailureEvent,
+} from "./run/worker.js";
+export type { WorkerOptions } from "./run/worker-options.js";
 export { applyChanges, type Change } from "./state/change.js";
 export { fromJson, type Json, toJson, type ToJsonOptions } from "./state/to-json.js";
 export type { Hole } from "./state/decode.js";
 export type { AnyStoredClass, StoredClass } from "./state/registry.js";
 export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./store/sqlite/driver.js";
+export type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, Statement } from "./store/postgres/driver.js";
 export type { Durability } from "./store/options.js";
 export type { Duration } from "./store/duration.js";
 export type * from "./store/store.js";

@@ -37,20 +37,26 @@ import type { Agent } from "./run/agent.js";
 import type { RunHandle } from "./run/handle.js";
 import type { RunResult } from "./run/result.js";
 import type { RecoverOptions, RunOptions } from "./run/run-options.js";
+import type { EnqueueOptions } from "./run/enqueue.js";
+import type { Reopening } from "./run/leases.js";
+import { checkAgent, takeAgents } from "./run/run-options.js";
 import { Runs } from "./run/runs.js";
+import { Worker } from "./run/worker.js";
+import { takeWorkerOptions, type WorkerOptions } from "./run/worker-options.js";
 import { type JournalEntry, readJournal } from "./run/read-journal.js";
 import { type WatchEvent, type WatchOptions, watchSession } from "./run/watch.js";
 import { forkWithResults } from "./run/what-if.js";
 import { type AnyStoredClass, ClassRegistry } from "./state/registry.js";
 import { type Duration, toMilliseconds } from "./store/duration.js";
-import { openStore } from "./store/open.js";
+import { openStore, type StoreOptions } from "./store/open.js";
 import type { SqliteDatabase } from "./store/sqlite/driver.js";
 import type { BackgroundFailure } from "./store/options.js";
-import type { SqliteOptions } from "./store/sqlite/options.js";
+import { isPostgresPool, type PostgresPool } from "./store/postgres/driver.js";
+import { thisProcess } from "./store/process-identity.js";
 import type { Store } from "./store/store.js";
 
 /** How a store is opened. */
-export interface OpenOptions extends SqliteOptions {
+export interface OpenOptions extends StoreOptions {
   /** Classes whose instances may be in states, beside those that Savepoint knows. */
   readonly classes?: readonly AnyStoredClass[];
   /** Listeners that are there from the start, so that nothing is missed. */
@@ -77,8 +83,8 @@ export interface OpenOptions extends SqliteOptions {
   readonly migrations?: Readonly<Record<string, AgentMigrations>>;
 }
 
-/** What can be opened: a URL, a store, or a SQLite handle of the caller's own. */
-export type OpenTarget = string | Store | SqliteDatabase;
+/** What can be opened: a URL, a store, or a SQLite handle or a pool of `pg` of the caller's own. */
+export type OpenTarget = string | Store | SqliteDatabase | PostgresPool;
 
 /**
  * An open store.
@@ -113,7 +119,11 @@ export class Savepoint implements AsyncDisposable {
   readonly #context: Context;
   readonly #note: OpenProcessNote | undefined;
   readonly #host: SessionHost;
+  readonly #cursors: Cursors;
+  readonly #lease: number;
+  readonly #reopening: Reopening | undefined;
   readonly #runs: Runs;
+  readonly #workers = new Set<Worker>();
   readonly #search: Search;
   readonly #ownsStore: boolean;
   readonly #generations = new Map<string, number>();
@@ -127,7 +137,10 @@ export class Savepoint implements AsyncDisposable {
     this.#ownsStore = options.ownsStore;
     this.#note = options.note;
     this.lastShutdown = options.lastShutdown;
-    this.#runs = new Runs(context, cursors, options.lease, options.url);
+    this.#cursors = cursors;
+    this.#lease = options.lease;
+    this.#reopening = options.reopening;
+    this.#runs = new Runs(context, cursors, options.lease, options.reopening);
     this.#host = {
       cursors,
       migrations,
@@ -212,11 +225,13 @@ export class Savepoint implements AsyncDisposable {
     if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
     // Another thread can open the same store, and knows the same time.
     const shared = typeof target === "string" && store.capabilities.shared && options.now === undefined;
-    const url = shared ? target : undefined;
+    const { schema } = storeOptions;
+    const threadOptions = { connections: 1, ...(schema !== undefined && { schema }) };
+    const reopening = shared ? { url: target, options: threadOptions } : undefined;
     return new Savepoint(context, {
       cacheBytes,
       lease: leaseTime,
-      url,
+      reopening,
       ownsStore: opened !== target,
       migrations: declared,
       note,
@@ -271,6 +286,46 @@ export class Savepoint implements AsyncDisposable {
   ): Promise<RunHandle<State, Output>[]> {
     this.#open();
     return (await this.#runs.recover(agents, options)) as RunHandle<State, Output>[];
+  }
+
+  /**
+   * Leaves a session for whoever has time for it: a {@link worker} of this process or another. The same session is left
+   * once, however often it is asked for.
+   *
+   * @param agent the agent, or its name where its code lives elsewhere
+   * @returns whether it was left now: `false` where the session is there already
+   */
+  async enqueue<Input, State, Output>(
+    agent: Agent<Input, State, Output> | string,
+    options: EnqueueOptions<NoInfer<Input>>,
+  ): Promise<boolean> {
+    this.#open();
+    const name = typeof agent === "string" ? agent : checkAgent(agent as Agent).name;
+    return this.#runs.enqueue(name, options);
+  }
+
+  /**
+   * A worker: goes on with whatever sessions of these agents are queued, have come due, have been told what they asked, or
+   * were left by a process that is gone. Nothing happens before it is started.
+   *
+   * @example
+   * const worker = sp.worker([shop], { concurrency: 20 });
+   * await worker.start();
+   */
+  worker<State, Output>(agents: readonly Agent<never, State, Output>[], options: WorkerOptions = {}): Worker {
+    const context = this.#open();
+    const byName = new Map(takeAgents(agents, "sp.worker").map((agent) => [agent.name, agent]));
+    const { host, pid } = thisProcess();
+    const poll = context.store.listen ? 1000 : 200;
+    const taken = takeWorkerOptions(options, { lease: this.#lease, name: `${host}:${pid}`, poll });
+    const runs = new Runs(context, this.#cursors, taken.lease, this.#reopening, (event) => worker.emit(event));
+    const worker = new Worker(
+      { context, runs, close: () => this.close(), stopped: (one) => this.#workers.delete(one) },
+      byName,
+      taken,
+    );
+    this.#workers.add(worker);
+    return worker;
   }
 
   /**
@@ -441,6 +496,7 @@ export class Savepoint implements AsyncDisposable {
   async #close(): Promise<void> {
     await this.autoCheckpoints.stop();
     await this.backups.stop();
+    await Promise.all([...this.#workers].map((worker) => worker.stop({ grace: 0 })));
     await this.#runs.close();
     await this.#host.cursors.idle();
     // Should that fail, the next one to open the store is told that this one did not close it, which is true.
@@ -467,8 +523,8 @@ export class Savepoint implements AsyncDisposable {
 interface TakenOpenOptions {
   readonly cacheBytes: number;
   readonly lease: number;
-  /** What another thread can open the store with, if it can. */
-  readonly url: string | undefined;
+  /** How another thread can open the store, if it can. */
+  readonly reopening: Reopening | undefined;
   readonly ownsStore: boolean;
   readonly migrations: Migrations;
   /** That this process has the store open, where that is worth knowing. */
@@ -476,7 +532,7 @@ interface TakenOpenOptions {
   readonly lastShutdown: LastShutdown;
 }
 
-async function toStore(target: OpenTarget, options: SqliteOptions): Promise<Store> {
+async function toStore(target: OpenTarget, options: StoreOptions): Promise<Store> {
   if (typeof target === "string") return openStore(target, options);
   const given: unknown = target;
   if (typeof given !== "object" || given === null) throw notAStore();
@@ -485,9 +541,13 @@ async function toStore(target: OpenTarget, options: SqliteOptions): Promise<Stor
     const { openSqliteStore } = await import("./store/sqlite/store.js");
     return openSqliteStore(target, options);
   }
+  if (isPostgresPool(target)) {
+    const { openPostgresStore } = await import("./store/postgres/store.js");
+    return openPostgresStore(target, options);
+  }
   throw notAStore();
 }
 
 function notAStore(): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", "Savepoint.open() takes a URL, a store, or a SQLite database handle.");
+  return new SavepointError("INVALID_ARGUMENT", "Savepoint.open() takes a URL, a store, a SQLite database handle, or a pool of pg.");
 }

@@ -7,7 +7,7 @@ import type { SessionReader } from "./session-reader.js";
 const MAX_CURSORS = 20_000;
 
 export class Cursors {
-  readonly #numbers: NumberSource;
+  readonly numbers: NumberSource;
   readonly #budget: number;
   /** In the order in which they were last used. */
   readonly #cursors = new Map<string, BranchCursor>();
@@ -17,7 +17,7 @@ export class Cursors {
   readonly #shared = new Map<string, { shared: SharedSession; uses: number }>();
 
   constructor(numbers: NumberSource, budget: number) {
-    this.#numbers = numbers;
+    this.numbers = numbers;
     this.#budget = budget;
   }
 
@@ -64,7 +64,7 @@ export class Cursors {
     const entry = this.#shared.get(reader.sessionId) ?? { shared: { known: undefined }, uses: 0 };
     entry.uses++;
     this.#shared.set(reader.sessionId, entry);
-    return new BranchCursor(reader, branch, entry.shared, this.#numbers);
+    return new BranchCursor(reader, branch, entry.shared, this.numbers);
   }
 
   #note(cursor: BranchCursor): void {

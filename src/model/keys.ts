@@ -23,6 +23,8 @@
  * | `r⇥<session>⇥<branch>⇥m<n>` | an input that was left for it                    |
  * | `r⇥<session>⇥<branch>⇥t<key>` | where the turn with that key began             |
  * | `q⇥<session>⇥<branch>`      | a run that is not over, and when it is due       |
+ * | `w⇥<agent>⇥<priority><time>⇥<session>⇥<branch>` | the same, while nobody runs it, in the order in which to go on with them |
+ * | `u<owner>⇥<session>⇥<branch>` | the same, while somebody runs it                |
  * | `h<owner>`                  | who runs something: where it lives, and until when its leases last |
  * | `j⇥<agent>⇥<number>`        | the id of a session of that agent                |
  * | `c⇥<conversation>`          | the conversation: number, agent, title, tags, where its messages are |
@@ -78,6 +80,28 @@ export const placeOfDue = (key: string): { session: string; branch: string } => 
   const [, session = "", branch = ""] = key.split("\t");
   return { session, branch };
 };
+/** Where work is found that nobody does. The most urgent comes first, then what has been due for longest. */
+export const workKey = (agent: string, priority: number, due: number, session: string, branch: string): string =>
+  `${workPrefix(agent, priority)}${encodeTime(due)}\t${session}\t${branch}`;
+/** What of an agent's work has come due by a time. */
+export const workDue = (agent: string, priority: number, now: number): KeyRange => ({
+  from: workPrefix(agent, priority),
+  to: workPrefix(agent, priority) + encodeTime(now + 1),
+});
+const workPrefix = (agent: string, priority: number): string => `w\t${agent}\t${9 - priority}`;
+export const ALL_WORK: KeyRange = prefixRange("w");
+export const placeOfWork = (key: string): { session: string; branch: string } => {
+  const [, , , session = "", branch = ""] = key.split("\t");
+  return { session, branch };
+};
+export const ownedKey = (owner: string, session: string, branch: string): string => `u${owner}\t${session}\t${branch}`;
+/** What somebody runs. */
+export const ownedBy = (owner: string): KeyRange => prefixRange(`u${owner}\t`);
+export const placeOfOwned = (key: string): { session: string; branch: string } => {
+  const [, session = "", branch = ""] = key.split("\t");
+  return { session, branch };
+};
+
 export const ownerKey = (owner: string): string => `h${owner}`;
 export const ALL_OWNERS: KeyRange = prefixRange("h");
 
@@ -213,4 +237,9 @@ export function unpackId(packed: string): string {
     digits += bits.toString(16).padStart(3, "0");
   }
   return [0, 8, 12, 16, 20].map((from, index, cuts) => digits.slice(from, cuts[index + 1] ?? 32)).join("-");
+}
+
+/** A time in milliseconds, in a form whose order is that of texts. */
+function encodeTime(time: number): string {
+  return Math.max(0, Math.floor(time)).toString(36).padStart(9, "0");
 }

@@ -41,8 +41,10 @@ export async function readStandings(context: Context, branches: readonly Standin
   const owners = new Map<string, OwnerRecord | undefined>();
   const records = held.length > 0 ? await store.get(held.map(ownerKey)) : [];
   for (const [index, owner] of held.entries()) owners.set(owner, readOwner(records[index]));
+  // Leases end by the store's clock.
+  const now = held.length > 0 ? await store.now() : 0;
   return branches.map(({ heads }, index) =>
-    damaged.has(index) ? DAMAGED : standing(heads, runs[index], owners, context.now()),
+    damaged.has(index) ? DAMAGED : standing(heads, runs[index], owners, now),
   );
 }
 

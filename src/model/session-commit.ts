@@ -41,6 +41,7 @@ export interface CommitParts {
   readonly items?: readonly ItemRun[];
   readonly blobs?: ReadonlyMap<string, Uint8Array>;
   readonly notBefore?: number;
+  readonly wakes?: readonly string[];
 }
 
 export interface BuiltCommit {
@@ -93,6 +94,7 @@ export function buildCommit(change: SessionChange): BuiltCommit {
     blobs,
     ...(more.deletes && { deletes: more.deletes }),
     ...(more.notBefore !== undefined && { notBefore: more.notBefore }),
+    ...(more.wakes && { wakes: more.wakes }),
   };
   return { commit, session, branch };
 }

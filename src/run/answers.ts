@@ -1,6 +1,8 @@
 /** What others have to say to a run: answers to what it asked, further inputs, and that it should stop. */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { dueKey, inboxKey, inputKey, journalKey, runKey, sessionKey, tapeName, turnKey } from "../model/keys.js";
+import { inboxKey, inputKey, journalKey, runKey, sessionKey, tapeName, turnKey } from "../model/keys.js";
+import { changeDue, newDue } from "../model/due.js";
+import { prefixRange } from "../store/store.js";
 import type { Row } from "../model/records.js";
 import {
   decodeInbox,
@@ -15,7 +17,7 @@ import { branchNotFound, describeBranch } from "../model/session-errors.js";
 import { toCommit } from "../model/session-commit.js";
 import type { SessionReader } from "../model/session-reader.js";
 import type { Commit, Put } from "../store/store.js";
-import { encodeDue, readView, releaseBranch } from "./claim.js";
+import { readView, releaseBranch } from "./claim.js";
 import { encodeNamed, settleValue } from "./encoded-value.js";
 import { encodeEntries, type Entry } from "./journal-entry.js";
 
@@ -39,6 +41,8 @@ export async function recordAnswer(
     const { items, blobs } = encodeEntries([entry], journal.tape, journal.first + journal.count);
     const questions = open.filter((other) => other !== question);
     const answered: RunRecord = { ...run, status: "queued", reason: undefined, questions };
+    const due = { ...(view.due ?? newDue(run.agent, 0)), due: view.now };
+    const change = changeDue(sessionId, branch, view.due, due);
     const commit = toCommit({
       checks: view.checks,
       puts: [
@@ -47,8 +51,10 @@ export async function recordAnswer(
           key: journalKey(sessionId, branch),
           value: encodeJournal({ ...journal, count: journal.count + items.length }),
         },
-        { key: dueKey(sessionId, branch), value: encodeDue({ agent: run.agent, due: 0 }) },
+        ...change.puts,
       ],
+      deletes: change.deletes,
+      wakes: [run.agent],
       items: [{ tape: tapeName(journal.number, journal.tape), first: journal.first + journal.count, items }],
       blobs,
     });
@@ -107,8 +113,8 @@ export async function leaveInput(
     const agent = run?.agent ?? heads.session?.record.agent;
     if (number === undefined || agent === undefined) throw nobodyThere(sessionId, number !== undefined);
     if (!heads.branch) throw branchNotFound(sessionId, branch);
-    const keys = [inboxKey(sessionId, branch), turnKey(sessionId, branch, key ?? ""), dueKey(sessionId, branch)];
-    const [counters, turn, due] = await store.get(keys);
+    const keys = [inboxKey(sessionId, branch), turnKey(sessionId, branch, key ?? "")];
+    const [counters, turn] = await store.get(keys);
     const sameSession = turn && "value" in turn && (JSON.parse(turn.value) as [number])[0] === number;
     if (key !== undefined && sameSession) return false;
     const value = counters && "value" in counters ? counters.value : undefined;
@@ -121,15 +127,15 @@ export async function leaveInput(
     const turnNumber = (run?.turn ?? 0) + (next - first) + 1;
     if (key !== undefined) puts.push({ key: keys[1] as string, value: JSON.stringify([number, turnNumber]) });
     // What is under way goes first; what is over can take it now.
-    if (!due) puts.push({ key: keys[2] as string, value: encodeDue({ agent, due: 0 }) });
+    if (!view.due) puts.push(...changeDue(sessionId, branch, undefined, newDue(agent, view.now)).puts);
     const commit: Commit = {
       checks: [
         { key: sessionKey(sessionId), exists: true },
         { key: keys[0] as string, value },
         ...view.checks,
-        { key: keys[2] as string, value: due && "value" in due ? due.value : undefined },
       ],
       puts,
+      ...(!view.due && { wakes: [agent] }),
     };
     if (await tryCommit(reader, commit)) return true;
   }
@@ -155,8 +161,9 @@ export async function requestCancel(
     const view = await readView(reader, branch);
     const { heads, run, journal } = view;
     const head: Row | undefined = heads.branch?.record.head;
-    if (!run || !journal) return "over";
+    if (!run) return "over";
     if (heads.branch?.record.held) {
+      if (!journal) return "over";
       try {
         // Whoever had it is gone: it is halted right here.
         const change = { status: "halted" as const, reason: `cancelled: ${reason}` };
@@ -180,7 +187,11 @@ export async function requestCancel(
     const commit: Commit = {
       checks: view.checks,
       puts: [{ key: runKey(sessionId, branch), value: encodeRun(halted, reader.context.registry) }],
-      deletes: [dueKey(sessionId, branch)],
+      deletes: [
+        ...changeDue(sessionId, branch, view.due, undefined).deletes,
+        // What has not even begun is begun with another input, if at all.
+        ...(head ? [] : [prefixRange(inboxKey(sessionId, branch))]),
+      ],
     };
     if (await tryCommit(reader, commit)) return "done";
   }

@@ -35,8 +35,15 @@ export async function begin(work: Work, request: Request): Promise<Begun> {
     let begun: Begun | undefined;
     if (!head) {
       if (branch !== MAIN) throw branchNotFound(reader.sessionId, branch);
-      if (request.input === undefined) return { result: undefined };
-      begun = await tryTo(() => start(work, view, request.input as string, request.key));
+      const { input, key } = request;
+      // One that was left for whoever has time goes first: it is what the session is there for.
+      const left = await oldestInput(work, view);
+      if (left && input !== undefined && hashText(left.input) !== hashText(input)) {
+        throw inputMismatch(reader.sessionId, branch);
+      }
+      const next = left ?? (input === undefined ? undefined : { input, key });
+      if (!next) return { result: undefined };
+      begun = await tryTo(() => start(work, view, next));
     } else {
       begun = await goOn(work, view, head, request);
     }

@@ -5,6 +5,7 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { BranchCursor } from "../model/branch-cursor.js";
 import { moveFrame } from "../model/branches.js";
+import { changeDue, decodeDue, type Due, newDue } from "../model/due.js";
 import type { Heads, Known, SessionReader } from "../model/session-reader.js";
 import {
   branchKey,
@@ -50,6 +51,8 @@ export interface View {
   readonly inboxCheck: Check;
   /** Who has the branch, where somebody has. */
   readonly owner: OwnerRecord | undefined;
+  /** What the list of runs that are not over says about it. */
+  readonly due: Due | undefined;
   /** The texts of the records, for a commit to check. */
   readonly checks: readonly Check[];
   readonly now: number;
@@ -64,8 +67,9 @@ export async function readView(reader: SessionReader, branch: string): Promise<V
     runKey(sessionId, branch),
     journalKey(sessionId, branch),
     inboxKey(sessionId, branch),
+    dueKey(sessionId, branch),
   ];
-  const [session, head, runRecord, journalRecord, inboxRecord] = await store.get(keys);
+  const [session, head, runRecord, journalRecord, inboxRecord, dueRecord] = await store.get(keys);
   const heads = reader.toHeads(session, head, branch);
   const run = runOf(runRecord, heads, reader.context.registry);
   const number = heads.session?.record.number;
@@ -75,6 +79,8 @@ export async function readView(reader: SessionReader, branch: string): Promise<V
     key: keys[index + 2] as string,
     value: record && "value" in record ? record.value : undefined,
   }));
+  // A damaged one is put anew by whoever goes on with it.
+  if (!dueRecord || "value" in dueRecord) checks.push({ key: keys[5] as string, value: dueRecord?.value });
   const inboxCheck: Check = {
     key: keys[4] as string,
     value: inboxRecord && "value" in inboxRecord ? inboxRecord.value : undefined,
@@ -92,6 +98,7 @@ export async function readView(reader: SessionReader, branch: string): Promise<V
     journal: journal?.number === number ? journal : undefined,
     inbox,
     inboxCheck,
+    due: dueRecord && "value" in dueRecord ? decodeDue(dueRecord.value) : undefined,
     owner,
     checks,
     now: await store.now(),
@@ -131,6 +138,7 @@ export interface Claim {
   readonly tape: number;
   readonly run: RunRecord;
   readonly journal: JournalRecord;
+  readonly due: Due;
   /** The checkpoint that the current step began with. */
   readonly boundary: Row;
 }
@@ -142,6 +150,16 @@ export interface Taking {
   readonly key?: string | undefined;
   /** Begin the step anew. */
   readonly restartStep: boolean;
+}
+
+/** What is said of a run that somebody begins to work on. */
+export function claimedDue({ due, run, heads, journal }: View, agent: string, owner: string): Due {
+  const known = due ?? newDue(agent, 0);
+  // Whoever had it has not let go of it.
+  const died = heads.branch?.record.held && run !== undefined && run.owner !== owner;
+  const diedAt = died ? journal?.boundary : undefined;
+  const again = diedAt !== undefined && known.diedAt === diedAt;
+  return { ...known, agent, due: 0, owner, deaths: died ? (again ? known.deaths : 0) + 1 : 0, diedAt };
 }
 
 /** Takes a branch that has a head, as it stands; `undefined` where somebody else was faster. */
@@ -172,6 +190,8 @@ export async function takeBranch(
     key: view.run?.key ?? taking.key,
   });
   const { tape, first } = resumed.items;
+  const due = claimedDue(view, taking.agent, leases.owner);
+  const dueChange = changeDue(sessionId, branch, view.due, due);
   const built = buildCommit({
     sessionId,
     sessionBefore: session,
@@ -184,12 +204,13 @@ export async function takeBranch(
       puts: [
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
-        { key: dueKey(sessionId, branch), value: encodeDue({ agent: taking.agent, due: 0 }) },
+        ...dueChange.puts,
         await leases.renewal(),
         ...(view.run === undefined && taking.key !== undefined
           ? [{ key: turnKey(sessionId, branch, taking.key), value: JSON.stringify([number, run.turn]) }]
           : []),
       ],
+      ...(dueChange.deletes.length > 0 && { deletes: dueChange.deletes }),
       items:
         resumed.items.frames.length > 0 ? [{ tape: tapeName(number, tape), first, items: resumed.items.frames }] : [],
       blobs: resumed.items.blobs,
@@ -211,8 +232,32 @@ export async function takeBranch(
     tape: built.branch.record.tape,
     run,
     journal,
+    due,
     boundary,
   };
+}
+
+/**
+ * Puts a run aside that so many processes have died over, one after another and in the same step.
+ *
+ * @param agents those that the caller has; what belongs to others is theirs to judge
+ * @returns why, where it was put aside
+ */
+export async function parkDeadly(
+  reader: SessionReader,
+  branch: string,
+  self: string,
+  agents: ReadonlyMap<string, unknown>,
+  maxDeaths: number,
+): Promise<string | undefined> {
+  const view = await readView(reader, branch);
+  const { due, run, owner, now, journal } = view;
+  if (!due || !run || !agents.has(run.agent) || (owner && isAlive(owner, now))) return undefined;
+  const { deaths } = claimedDue(view, run.agent, self);
+  if (deaths < maxDeaths) return undefined;
+  const reason = `${deaths} processes in a row have died while they worked on the step that began with checkpoint #${journal?.boundary ?? 0}`;
+  await releaseBranch(reader, branch, self, () => ({ status: "failed", reason }));
+  return reason;
 }
 
 /** A run that goes on, or begins: nothing is asked, and nothing is wrong. */
@@ -315,14 +360,14 @@ async function findBoundary(reader: SessionReader, number: number, seq: number, 
 /**
  * Lets go of a branch without a checkpoint; takes it from whoever had it, if that one is gone.
  *
- * @param due given: it is not over, and others are to go on with it
+ * @param goesOn it is not over, and others are to go on with it
  */
 export async function releaseBranch(
   reader: SessionReader,
   branch: string,
   self: string | undefined,
   change: (run: RunRecord) => Partial<RunRecord>,
-  due?: Due,
+  goesOn = false,
 ): Promise<void> {
   const { sessionId } = reader;
   for (;;) {
@@ -343,7 +388,9 @@ export async function releaseBranch(
         value: encodeRun({ ...run, head, ...change(run) }, reader.context.registry),
       });
     }
-    if (due) puts.push({ key: dueKey(sessionId, branch), value: encodeDue(due) });
+    const agent = run?.agent ?? session.record.agent;
+    const due = goesOn && agent !== undefined ? { ...(view.due ?? newDue(agent, 0)), due: view.now, owner: undefined } : undefined;
+    const dueChange = changeDue(sessionId, branch, view.due, due);
     const built = buildCommit({
       sessionId,
       sessionBefore: session,
@@ -351,7 +398,12 @@ export async function releaseBranch(
       branchBefore: known,
       branch: { ...known.record, epoch, held: false },
       rows: [],
-      more: { ...parts, puts, ...(!due && { deletes: [dueKey(sessionId, branch)] }) },
+      more: {
+        ...parts,
+        puts: [...puts, ...dueChange.puts],
+        ...(dueChange.deletes.length > 0 && { deletes: dueChange.deletes }),
+        ...(due && { wakes: [due.agent] }),
+      },
     });
     try {
       await reader.context.store.commit(built.commit);
@@ -361,16 +413,3 @@ export async function releaseBranch(
     }
   }
 }
-
-/** What the list of runs that are not over says about one. */
-export interface Due {
-  readonly agent: string;
-  /** From when on it can be gone on with; `null` where it waits to be told something. */
-  readonly due: number | null;
-}
-
-export const encodeDue = (due: Due): string => JSON.stringify([due.agent, due.due]);
-export const decodeDue = (value: string): Due => {
-  const [agent, due] = JSON.parse(value) as [string, number | null];
-  return { agent, due };
-};

@@ -67,6 +67,7 @@ export class Execution {
   #state: unknown;
   #current: Step | undefined;
   #stopping: Error | undefined;
+  #draining = false;
   #wakeUp: () => void = () => {};
   /** Resolves when it is to stop. */
   readonly #stopped = new Promise<void>((resolve) => (this.#wakeUp = resolve));
@@ -103,13 +104,23 @@ export class Execution {
 
   /** Starts nothing any more, waits for what is under way, and leaves the rest to whoever goes on with it. */
   async close(): Promise<void> {
-    const message = `The store was closed while session ${JSON.stringify(this.#reader.sessionId)} was being run. It goes on with sp.run() or sp.recover().`;
-    this.#stop(new SavepointError("CLOSED", message));
+    this.#stop(this.#handedBack());
+    await this.finished.catch(() => {});
+  }
+
+  /** Comes to the end of its step, and leaves the rest to whoever goes on with it. Resolves when it has. */
+  async drain(): Promise<void> {
+    this.#draining = true;
     await this.finished.catch(() => {});
   }
 
   #emit(event: RunEventBody): void {
     this.#host.emit(this.#reader, this.branch, event);
+  }
+
+  #handedBack(): SavepointError {
+    const message = `The store was closed, or the worker stopped, while session ${JSON.stringify(this.#reader.sessionId)} was being run. It goes on with a worker, sp.run() or sp.recover().`;
+    return new SavepointError("CLOSED", message);
   }
 
   #stop(error: Error): void {
@@ -134,6 +145,7 @@ export class Execution {
     this.#emit({ type: "started", resumed: entries.length > 0 || this.#steps > 0, turn: this.run.turn });
     for (;;) {
       if (this.#stopping) throw this.#stopping;
+      if (this.#draining) throw this.#handedBack();
       this.#state = state;
       const usage = { tokens: this.#usage?.tokens ?? 0, cost: this.#usage?.cost ?? 0 };
       const reason = this.#overLimit(usage) ?? this.#overSteps();
@@ -358,14 +370,13 @@ export class Execution {
       this.#emit({ type: "status", status: "halted", reason, question: undefined, wakeAt: undefined });
     }
     // The store has failed, perhaps only for a moment: others may have more luck.
-    else if (!isSavepointError(error, "LEASE_LOST") && !isSavepointError(error, "CLOSED")) await this.#letGo(undefined);
+    else if (!isSavepointError(error, "LEASE_LOST")) await this.#letGo(undefined);
     throw error;
   }
 
   /** Lets go of the branch, if it can: that it cannot is nothing against why it wants to. */
   async #letGo(change: Partial<RunRecord> | undefined): Promise<void> {
-    const due = change ? undefined : { agent: this.agent.name, due: 0 };
-    await releaseBranch(this.#reader, this.branch, this.#host.owner, () => change ?? {}, due).catch(() => {});
+    await releaseBranch(this.#reader, this.branch, this.#host.owner, () => change ?? {}, !change).catch(() => {});
     this.#cursor.forget();
   }
 

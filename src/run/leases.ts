@@ -15,13 +15,19 @@ import { ownerKey } from "../model/keys.js";
 import { thisProcess } from "../store/process-identity.js";
 import { encodeOwner } from "../model/run-records.js";
 import { MAX_TIMER } from "../store/duration.js";
+import type { StoreOptions } from "../store/open.js";
 import type { Put } from "../store/store.js";
 
+/** What another thread can open the same store with. */
+export interface Reopening {
+  readonly url: string;
+  readonly options: StoreOptions;
+}
+
 /** What a heartbeat is sent with, from whatever thread. */
-export interface HeartbeatData {
+export interface HeartbeatData extends Reopening {
   /** The module that opens stores. */
   readonly module: string;
-  readonly url: string;
   readonly key: string;
   readonly lease: number;
   readonly every: number;
@@ -34,7 +40,7 @@ export class Leases {
   readonly #context: Context;
   readonly #lease: number;
   readonly #every: number;
-  readonly #url: string | undefined;
+  readonly #reopening: Reopening | undefined;
   #held = 0;
   #known = false;
   #timer: NodeJS.Timeout | undefined;
@@ -42,12 +48,12 @@ export class Leases {
   #ready = false;
   #beat: Promise<unknown> = Promise.resolve();
 
-  /** @param url what another thread can open the store with, if it can */
-  constructor(context: Context, lease: number, url: string | undefined) {
+  /** @param reopening how another thread can open the store, if it can */
+  constructor(context: Context, lease: number, reopening: Reopening | undefined) {
     this.#context = context;
     this.#lease = lease;
     this.#every = Math.min(lease / 3, MAX_TIMER);
-    this.#url = url;
+    this.#reopening = reopening;
   }
 
   /** The record that a claim puts along: the lease begins anew. */
@@ -75,7 +81,7 @@ export class Leases {
   }
 
   #start(): void {
-    if (!this.#worker && this.#url !== undefined) this.#worker = this.#startWorker(this.#url);
+    if (!this.#worker && this.#reopening) this.#worker = this.#startWorker(this.#reopening);
     this.#worker?.postMessage("start");
     // Until the thread is there, or if it does not come.
     if (!this.#ready) this.#startTimer();
@@ -96,14 +102,14 @@ export class Leases {
     }, this.#every).unref();
   }
 
-  #startWorker(url: string): Worker | undefined {
+  #startWorker(reopening: Reopening): Worker | undefined {
     const module = new URL("../store/open.js", import.meta.url);
     const program = new URL("./heartbeat.mjs", import.meta.url);
     if (!existsSync(fileURLToPath(module)) || !existsSync(fileURLToPath(program))) return undefined;
     const [lease, key] = [this.#lease, ownerKey(this.owner)];
     const workerData: HeartbeatData = {
+      ...reopening,
       module: module.href,
-      url,
       key,
       lease,
       every: this.#every,

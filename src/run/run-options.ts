@@ -56,6 +56,14 @@ export function checkAgent(agent: Agent): Agent {
   throw new SavepointError("INVALID_ARGUMENT", "That is no agent. Make one with defineAgent({ name, initial, step }).");
 }
 
+/** A list of agents, as callers give it. */
+export function takeAgents(agents: readonly Agent[], where: string): readonly Agent[] {
+  if (!Array.isArray(agents)) {
+    throw new SavepointError("INVALID_ARGUMENT", `${where}() needs a list: ${where}([agent]).`);
+  }
+  return agents.map(checkAgent);
+}
+
 export function inItsOwnStep(session: string, branch: string): SavepointError {
   return new SavepointError(
     "ALREADY_RUNNING",

@@ -6,7 +6,8 @@ import { isSavepointError } from "../errors.js";
 import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
 import type { CheckpointInfo, CheckpointStatus, Usage } from "../model/checkpoint.js";
 import { isFailedOver } from "../model/conflicts.js";
-import { dueKey, inboxKey, runKey } from "../model/keys.js";
+import { changeDue, type Due, newDue } from "../model/due.js";
+import { inboxKey, runKey } from "../model/keys.js";
 import { obeyLimits } from "../model/obey-limits.js";
 import type { RowRun } from "../model/records.js";
 import { decodeInbox, encodeRun, type RunRecord } from "../model/run-records.js";
@@ -16,7 +17,7 @@ import type { Heads, SessionReader } from "../model/session-reader.js";
 import { Recorded } from "../state/recorded.js";
 import type { Check } from "../store/store.js";
 import type { Agent } from "./agent.js";
-import { type Claim, encodeDue } from "./claim.js";
+import type { Claim } from "./claim.js";
 import { type Journal, type JournalWrite, leaseLost, type PreparedEntries } from "./journal.js";
 import type { StoredResult } from "./journal-entry.js";
 
@@ -62,6 +63,7 @@ export class RunSaver {
   readonly #reader: SessionReader;
   readonly #branch: string;
   readonly #agent: Agent;
+  readonly #due: Due;
   readonly #journal: Journal;
   readonly #cursor: BranchCursor;
   readonly #recorded: Recorded;
@@ -82,6 +84,7 @@ export class RunSaver {
     this.#cursor = cursor;
     this.#recorded = new Recorded(reader.context.registry);
     this.run = claim.run;
+    this.#due = claim.due;
     const { epoch } = claim.journal;
     this.#author = {
       agent: agent.name,
@@ -182,15 +185,18 @@ export class RunSaver {
     const puts = [...(write.parts.puts ?? [])];
     const checks = [...(write.parts.checks ?? [])];
     const deletes: string[] = [];
+    const wakes: string[] = [];
     if (saving.run) {
       puts.push({
         key: runKey(sessionId, this.#branch),
         value: encodeRun({ ...this.run, ...saving.run, head: seq }, this.#reader.context.registry),
       });
-      const key = dueKey(sessionId, this.#branch);
-      const due = this.#dueAfter(saving, inbox);
-      if (due === undefined) deletes.push(key);
-      else puts.push({ key, value: encodeDue({ agent: this.#agent.name, due }) });
+      const at = this.#dueAfter(saving, inbox);
+      const due = at === undefined ? undefined : newDue(this.#agent.name, at, this.#due.priority);
+      const change = changeDue(sessionId, this.#branch, this.#due, due);
+      puts.push(...change.puts);
+      deletes.push(...change.deletes);
+      if (at === 0) wakes.push(this.#agent.name);
     }
     checks.push(...(inbox?.checks ?? []));
     const count = saving.shown ? write.countAfter(saving.entries) : 0;
@@ -199,6 +205,7 @@ export class RunSaver {
       checks,
       puts,
       ...(deletes.length > 0 && { deletes }),
+      ...(wakes.length > 0 && { wakes }),
       run: {
         boundary,
         journal: count > 0 ? { tape, start: first, count } : undefined,

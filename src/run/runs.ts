@@ -3,8 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Context } from "../model/context.js";
 import type { Cursors } from "../model/cursors.js";
+import { decodeDue } from "../model/due.js";
 import { checkId } from "../model/ids.js";
-import { ALL_DUE, ALL_OWNERS, journalKey, placeOfDue } from "../model/keys.js";
+import { ALL_DUE, ALL_OWNERS, dueKey, journalKey, ownedBy, ownerKey, placeOfDue } from "../model/keys.js";
 import { MAIN } from "../model/records.js";
 import type { RunEvent, RunEventBody } from "../model/run-events.js";
 import { decodeJournal, decodeOwner } from "../model/run-records.js";
@@ -15,18 +16,20 @@ import { scan } from "../store/scan.js";
 import { type Agent, withLimits } from "./agent.js";
 import { leaveInput, recordAnswer, requestCancel } from "./answers.js";
 import { begin, inputMismatch, type Request, takeInput } from "./begin.js";
-import { decodeDue, releaseBranch } from "./claim.js";
+import { releaseBranch } from "./claim.js";
 import { hashText } from "./encoded-value.js";
 import { inside } from "./inside.js";
 import { Execution } from "./execution.js";
 import { createHandle, type RunHandle } from "./handle.js";
-import { Leases } from "./leases.js";
+import { enqueue, type EnqueueOptions } from "./enqueue.js";
+import { Leases, type Reopening } from "./leases.js";
 import {
   checkAgent,
   inItsOwnStep,
   nothingThere,
   type RecoverOptions,
   type RunOptions,
+  takeAgents,
   toWanted,
   type Wanted,
 } from "./run-options.js";
@@ -59,17 +62,42 @@ export class Runs {
   readonly #cursors: Cursors;
   readonly #lease: number;
   readonly #leases: Leases;
+  readonly #onEvent: ((event: RunEvent) => void) | undefined;
   readonly #live = new Map<string, Live>();
   #looking: NodeJS.Timeout | undefined;
   #isLooking = false;
   #closed = false;
 
-  /** @param url what another thread can open the store with, if it can */
-  constructor(context: Context, cursors: Cursors, lease: number, url: string | undefined) {
+  /**
+   * @param reopening how another thread can open the store, if it can
+   * @param onEvent told what happens in these runs
+   */
+  constructor(
+    context: Context,
+    cursors: Cursors,
+    lease: number,
+    reopening: Reopening | undefined,
+    onEvent?: (event: RunEvent) => void,
+  ) {
     this.#context = context;
     this.#cursors = cursors;
     this.#lease = lease;
-    this.#leases = new Leases(context, lease, url);
+    this.#leases = new Leases(context, lease, reopening);
+    this.#onEvent = onEvent;
+  }
+
+  /** How many there are. */
+  get size(): number {
+    return this.#live.size;
+  }
+
+  /** The leases that these runs have. */
+  get owner(): string {
+    return this.#leases.owner;
+  }
+
+  has(session: string, branch: string): boolean {
+    return this.#live.has(keyOf(session, branch));
   }
 
   async run(given: Agent, options: RunOptions): Promise<RunResult> {
@@ -123,9 +151,7 @@ export class Runs {
 
   /** Takes what is interrupted or due, and starts it. */
   async recover(agents: readonly Agent[], options: RecoverOptions = {}): Promise<RunHandle[]> {
-    if (!Array.isArray(agents))
-      throw new SavepointError("INVALID_ARGUMENT", "sp.recover() needs a list: sp.recover([agent]).");
-    const byName = new Map(agents.map((agent: Agent) => [checkAgent(agent).name, agent]));
+    const byName = new Map(takeAgents(agents, "sp.recover").map((agent) => [agent.name, agent]));
     const handles: RunHandle[] = [];
     const now = await this.#context.store.now();
     await this.#forgetOwners(now);
@@ -142,6 +168,36 @@ export class Runs {
       if (handle) handles.push(handle);
     }
     return handles;
+  }
+
+  /**
+   * Goes on with what somebody has found to be due; `"nothing"` where there is nothing to do, `undefined` where somebody
+   * else does it.
+   */
+  async take(
+    agents: ReadonlyMap<string, Agent>,
+    session: string,
+    branch: string,
+  ): Promise<RunHandle | "nothing" | undefined> {
+    const [record] = await this.#context.store.get([dueKey(session, branch)]);
+    const agent = record && "value" in record ? agents.get(decodeDue(record.value).agent) : undefined;
+    if (!agent) return record ? undefined : "nothing";
+    const wanted: Wanted = { session, branch, input: undefined };
+    try {
+      const started = await this.#start(agent, wanted);
+      if (!("finished" in started)) return "nothing";
+      return this.#handle(session, branch, this.#finish(agent, wanted, started));
+    } catch (error) {
+      if (error instanceof SavepointError && SKIPPED.has(error.code)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Leaves a session for whoever has time for it. */
+  async enqueue(agent: string, { session, input, runAt, priority }: EnqueueOptions): Promise<boolean> {
+    const reader = this.#reader(session);
+    const task = { agent: checkId(agent, "name of an agent"), input: takeInput(input, reader), runAt, priority };
+    return enqueue(reader, this.#cursors.numbers, task);
   }
 
   async #recoverOne(
@@ -207,6 +263,17 @@ export class Runs {
     await Promise.race([begun, sleep(GRACE, undefined, { ref: false })]);
     await Promise.all(live.flatMap(({ execution }) => (execution ? [execution.close()] : [])));
     await this.#leases.close();
+  }
+
+  /**
+   * Begins nothing more, lets what runs here come to the end of a step, and hands it back; what takes longer than that is
+   * handed back as it is.
+   */
+  async drain(grace: number): Promise<void> {
+    const live = [...this.#live.values()];
+    const over = Promise.all(live.map((each) => each.started.catch(() => {}).then(() => each.execution?.drain())));
+    await Promise.race([over, sleep(grace, undefined, { ref: false })]);
+    await this.close();
   }
 
   /** Joins the run of a branch, or begins one. */
@@ -337,6 +404,9 @@ export class Runs {
     for await (const record of scan(this.#context.store, ALL_OWNERS)) {
       const { key } = record;
       if (!("value" in record) || decodeOwner(record.value).until > now - FORGET_OWNER_AFTER) continue;
+      // By it others find what was left.
+      const [left] = await this.#context.store.list(ownedBy(key.slice(ownerKey("").length)), { limit: 1 });
+      if (left) continue;
       try {
         await this.#context.store.commit({ checks: [{ key, value: record.value }], deletes: [key] });
       } catch (error) {
@@ -354,6 +424,7 @@ export class Runs {
   }
 
   #emit(sessionId: string, branch: string, event: RunEventBody): void {
+    this.#onEvent?.({ ...event, sessionId, branch });
     if (!this.#context.events.has("run")) return;
     this.#context.events.emit("run", { ...event, sessionId, branch });
   }
@@ -377,7 +448,14 @@ const SKIPPED: ReadonlySet<string> = new Set([
 ]);
 
 /** Errors that the next session would meet as well. */
-const STORE_ERRORS: ReadonlySet<string> = new Set(["BUSY", "CLOSED", "IO_FAILED", "STORE_FAILED"]);
+const STORE_ERRORS: ReadonlySet<string> = new Set([
+  "ACCESS_DENIED",
+  "BUSY",
+  "CLOSED",
+  "IO_FAILED",
+  "STORE_FAILED",
+  "UNAVAILABLE",
+]);
 
 function keyOf(session: string, branch: string): string {
   return `${session}\t${branch}`;

@@ -1,7 +1,8 @@
 /** Taking an input: the first of a session, or a further one. The state with it and the right to work on it are one commit. */
 import { SavepointError } from "../errors.js";
+import { changeDue } from "../model/due.js";
 import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
-import { dueKey, inboxKey, inputKey, journalKey, runKey, turnKey } from "../model/keys.js";
+import { inboxKey, inputKey, journalKey, runKey, turnKey } from "../model/keys.js";
 import { loadShadow } from "../model/load-state.js";
 import { obeyLimits } from "../model/obey-limits.js";
 import type { Row, RowRun } from "../model/records.js";
@@ -14,7 +15,7 @@ import { shadowToValue } from "../state/value.js";
 import type { Check, Put } from "../store/store.js";
 import type { Agent } from "./agent.js";
 import { callInitial, callReceive, migrateState } from "./agent-code.js";
-import { type Claim, encodeDue, mayTake, runningRun, type View } from "./claim.js";
+import { type Claim, claimedDue, mayTake, runningRun, type View } from "./claim.js";
 import { hashText } from "./encoded-value.js";
 import type { Leases } from "./leases.js";
 
@@ -48,9 +49,9 @@ export async function oldestInput({ reader, branch }: Work, { inbox }: View): Pr
 }
 
 /** Begins a session. */
-export async function start(work: Work, view: View, input: string, key: string | undefined): Promise<Claim> {
-  const state = await callInitial(work.agent, decodeText(input, work.reader.context.registry));
-  return save(work, view, state, { input, key }, 1, "start");
+export async function start(work: Work, view: View, next: NextInput): Promise<Claim> {
+  const state = await callInitial(work.agent, decodeText(next.input, work.reader.context.registry));
+  return save(work, view, state, next, 1, "start");
 }
 
 /** Takes a further input into the state of a session that is done with those before it. */
@@ -81,6 +82,8 @@ async function save(
   const parts = mayTake(reader, branch, view, leases.owner);
   const epoch = (before?.epoch ?? 0) + 1;
   const renewal = await leases.renewal();
+  const due = claimedDue(view, agent.name, leases.owner);
+  const dueChange = changeDue(sessionId, branch, view.due, due);
   let claimed: Pick<Claim, "number" | "run" | "journal"> | undefined;
   const extension: SaveExtension = {
     hidden: false,
@@ -96,19 +99,20 @@ async function save(
       const puts: Put[] = [
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
-        { key: dueKey(sessionId, branch), value: encodeDue({ agent: agent.name, due: 0 }) },
+        ...dueChange.puts,
         renewal,
       ];
       if (next.key !== undefined) {
         puts.push({ key: turnKey(sessionId, branch, next.key), value: JSON.stringify([number, turn]) });
       }
       const taken = takeFromInbox(sessionId, branch, view, next);
+      const deletes = [...dueChange.deletes, ...taken.deletes];
       const rowRun: RowRun = { boundary: seq, journal: undefined, midStep: false, turn, output: undefined };
       return {
         ...parts,
         checks: [...(parts.checks ?? []), ...taken.checks],
         puts: [...puts, ...taken.puts],
-        ...(taken.deletes.length > 0 && { deletes: taken.deletes }),
+        ...(deletes.length > 0 && { deletes }),
         run: rowRun,
       };
     },
@@ -141,7 +145,7 @@ async function save(
   // A session that begins here was made with its first checkpoint.
   const createdAt = heads.session?.record.createdAt ?? row.createdAt;
   const { tape } = row;
-  return { ...(claimed as NonNullable<typeof claimed>), at, createdAt, tape, boundary: row };
+  return { ...(claimed as NonNullable<typeof claimed>), at, createdAt, tape, due, boundary: row };
 }
 
 function takeFromInbox(

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { type OpenOptions, Savepoint } from "../../src/index.js";
 import { openStore, type Store } from "../../src/store/index.js";
+import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 
 /** Data that several Savepoints may be opened on, as several processes would. All are closed when the test ends. */
@@ -21,6 +22,7 @@ export const STORES: readonly StoreKind[] = [
   { name: "sqlite::memory:", setup: () => shareStore("sqlite::memory:") },
   { name: "sqlite: (a file)", setup: () => shareFolder((folder) => `sqlite:${join(folder, "store.db")}`) },
   { name: "file:", setup: () => shareFolder((folder) => `file:${join(folder, "store")}`) },
+  { name: "postgres:", setup: sharePostgres },
 ];
 
 /** Fresh data for every test of a suite. */
@@ -46,17 +48,26 @@ async function shareStore(url: string): ReturnType<StoreKind["setup"]> {
 
 async function shareFolder(urlIn: (folder: string) => string): ReturnType<StoreKind["setup"]> {
   const folder = await makeFolder();
+  return shareUrl(urlIn(folder), () => removeFolder(folder));
+}
+
+async function sharePostgres(): ReturnType<StoreKind["setup"]> {
+  const url = newPostgresUrl();
+  return shareUrl(url, () => dropSchema(url));
+}
+
+function shareUrl(url: string, remove: () => Promise<void>): Awaited<ReturnType<StoreKind["setup"]>> {
   const opened: Savepoint[] = [];
   return {
     async open(options) {
       // What survives a power cut is tried elsewhere: here it would only cost time.
-      const sp = await Savepoint.open(urlIn(folder), { durability: "process", ...options });
+      const sp = await Savepoint.open(url, { durability: "process", ...options });
       opened.push(sp);
       return sp;
     },
     async teardown() {
       for (const sp of opened) await sp.close();
-      await removeFolder(folder);
+      await remove();
     },
   };
 }

@@ -4,6 +4,7 @@
  * It may be changed meanwhile. What its saves and runs hang on is read at one moment; what is newer than that is left out.
  * Where something is missing that went since, the section is begun again.
  */
+import { decodeDue, encodeDue } from "../due.js";
 import { formatRefs } from "../../state/refs.js";
 import { scan } from "../../store/scan.js";
 import type { StoredRecord } from "../../store/store.js";
@@ -117,7 +118,8 @@ async function see(reader: SessionReader): Promise<Seen | undefined> {
   const due = new Map<string, string>();
   for (const [index, name] of names.entries()) {
     const record = others[names.length + index];
-    if (record) due.set(name, record.value);
+    // Whoever runs it here does not run it where it goes.
+    if (record) due.set(name, encodeDue({ ...decodeDue(record.value), owner: undefined }));
   }
   const runs = new Map<string, string>();
   for (const record of others.slice(2 * names.length)) {

@@ -1,4 +1,5 @@
 /** Taking in a session. Its record comes last: before that, nothing leads to what is stored of it. */
+import { changeDue, decodeDue } from "../due.js";
 import { isSavepointError } from "../../errors.js";
 import { parseRefs } from "../../state/refs.js";
 import type { Put } from "../../store/store.js";
@@ -9,7 +10,6 @@ import {
   agentOfLine,
   agentSessionKey,
   branchKey,
-  dueKey,
   goneConversationKey,
   idKey,
   labelKey,
@@ -153,7 +153,10 @@ export class SessionImport implements Section {
       if (name === "label") labels.set(seq, value);
     } else if ("branch" in line) put(branchKey(this.#id, checkId(line.branch, "branch name")), line.value);
     else if ("run" in line) put(runsOf(this.#id).from + checkRunPart(line.run[0]), this.#moveRun(line.run));
-    else if ("due" in line) put(dueKey(this.#id, checkId(line.due[0], "branch name")), line.due[1]);
+    else if ("due" in line) {
+      const branch = checkId(line.due[0], "branch name");
+      records.push(...changeDue(this.#id, branch, undefined, decodeDue(line.due[1])).puts);
+    }
     else if ("session" in line) this.#taken.session = decodeSession(line.session);
   }
 

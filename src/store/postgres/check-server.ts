@@ -7,10 +7,11 @@ import type { PostgresOptions } from "./options.js";
 /** The oldest version that is tried. */
 const OLDEST = 140_000;
 
-export async function checkServer(connection: Connection, options: PostgresOptions): Promise<void> {
-  const [server] = await connection.rows<{ encoding: string; version: string; fsync: string }>(
+/** @returns whether it waits for its disk before it answers a commit, unless it is told otherwise */
+export async function checkServer(connection: Connection, options: PostgresOptions): Promise<boolean> {
+  const [server] = await connection.rows<{ encoding: string; version: string; fsync: string; sync: string }>(
     `SELECT current_setting('server_encoding') AS encoding, current_setting('server_version_num') AS version,
-       current_setting('fsync', true) AS fsync`,
+       current_setting('fsync', true) AS fsync, current_setting('synchronous_commit') AS sync`,
     [],
     "Opening",
   );
@@ -31,4 +32,5 @@ export async function checkServer(connection: Connection, options: PostgresOptio
     const message = `the server of ${url} runs with fsync = off, so what is saved may be lost when its machine fails`;
     backgroundReport(options)(message, new SavepointError("STORE_FAILED", "fsync is off: set it to on, or open with durability: \"process\"."));
   }
+  return server.sync !== "off";
 }

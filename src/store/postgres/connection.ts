@@ -5,8 +5,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { storeClosed } from "../closed.js";
 import { toMilliseconds } from "../duration.js";
-import type { PostgresClient, PostgresPool, PostgresResult, PostgresValue } from "./driver.js";
-import { isAway, isCrossed, postgresFailure } from "./failure.js";
+import type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, Statement } from "./driver.js";
+import { isAway, isCrossed, isNotPrepared, postgresFailure } from "./failure.js";
 import type { PostgresOptions } from "./options.js";
 
 /** Pauses between attempts, in milliseconds: the last one is repeated. */
@@ -25,6 +25,8 @@ export class Connection {
   readonly #owned: boolean;
   readonly #patience: number;
   #ended = false;
+  #prepares = true;
+  #writer: PostgresClient | undefined;
   readonly #closing = new AbortController();
   /** Statements that were asked for and not answered. */
   readonly #underWay = new Set<Promise<unknown>>();
@@ -46,15 +48,27 @@ export class Connection {
   /**
    * Runs one statement.
    *
+   * @param name by which the server may keep it prepared, so that it need not be understood anew each time
    * @param onUncertain told, before it is tried again, that an earlier attempt may have been done
    */
-  async run(sql: string, values: PostgresValue[], purpose: Purpose, onUncertain?: () => void): Promise<PostgresResult> {
+  async run(
+    sql: string,
+    values: PostgresValue[],
+    purpose: Purpose,
+    { name, onUncertain }: { name?: string; onUncertain?: () => void } = {},
+  ): Promise<PostgresResult> {
     const deadline = performance.now() + (purpose === "Opening" ? 0 : this.#patience);
     for (let [away, crossed] = [0, 0]; ;) {
       try {
         if (this.#ended) throw storeClosed(this.url);
-        return await this.#track(this.#pool.query(sql, values));
+        const statement = name !== undefined && this.#prepares ? { name, text: sql, values } : { text: sql, values };
+        return await this.#track(purpose === "Writing to" ? this.#write(statement) : this.#pool.query(statement));
       } catch (error) {
+        // A pooler that changes connections between statements and does not know of it. Nothing was done.
+        if (this.#prepares && isNotPrepared(error)) {
+          this.#prepares = false;
+          continue;
+        }
         if (isCrossed(error) && crossed++ < MAX_CROSSED) {
           await sleep(Math.random() * 5 * crossed);
           continue;
@@ -92,6 +106,29 @@ export class Connection {
     return this.#pool.connect();
   }
 
+  /**
+   * Commits come one after another, and so have a connection of their own: handing one out each time costs more than it
+   * does. A pool of the caller's own is left to its ways.
+   */
+  async #write(statement: Statement): Promise<PostgresResult> {
+    if (!this.#owned) return this.#pool.query(statement);
+    let writer = this.#writer;
+    if (!writer) {
+      writer = this.#writer = await this.#pool.connect();
+      // What breaks it while nothing is sent is met by the next statement.
+      writer.on("error", ignoreIdleError);
+    }
+    try {
+      return await writer.query(statement);
+    } catch (error) {
+      if (isAway(error)) {
+        this.#writer = undefined;
+        writer.release(true);
+      }
+      throw error;
+    }
+  }
+
   async #track<T>(work: Promise<T>): Promise<T> {
     this.#underWay.add(work);
     try {
@@ -111,6 +148,7 @@ export class Connection {
     // A pool that is ended forgets who waits for a connection.
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     this.#ended = true;
+    this.#writer?.release();
     if (this.#owned) await this.#pool.end();
     this.#pool.off("error", ignoreIdleError);
   }

@@ -9,9 +9,16 @@ export interface PostgresResult {
   readonly rowCount: number | null;
 }
 
+/** A statement, which the server may keep prepared if it has a name. */
+export interface Statement {
+  readonly name?: string;
+  readonly text: string;
+  readonly values: PostgresValue[];
+}
+
 /** What Savepoint needs of a pool. A `Pool` of `pg` has it. */
 export interface PostgresPool {
-  query(sql: string, values?: PostgresValue[]): Promise<PostgresResult>;
+  query(statement: Statement): Promise<PostgresResult>;
   connect(): Promise<PostgresClient>;
   end(): Promise<void>;
   on(event: "error", listener: (error: Error) => void): unknown;
@@ -20,6 +27,7 @@ export interface PostgresPool {
 
 /** A connection of a pool. */
 export interface PostgresClient {
+  query(statement: Statement): Promise<PostgresResult>;
   query(sql: string, values?: PostgresValue[]): Promise<PostgresResult>;
   /** @param broken do not use it again */
   release(broken?: boolean): void;

@@ -41,6 +41,12 @@ export function isCrossed(error: unknown): boolean {
   return state === "40P01" || state === "40001";
 }
 
+/** Is a prepared statement not where it was prepared, or another one in its place? */
+export function isNotPrepared(error: unknown): boolean {
+  const state = stateOf(error);
+  return state === "26000" || state === "42P05";
+}
+
 /** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
 export function postgresFailure(error: unknown, url: string, what: string): SavepointError {
   if (error instanceof SavepointError) return error;

@@ -18,7 +18,7 @@ import { CHECK, PUT } from "./functions.js";
 import { refsSum, valueSum } from "./rows.js";
 
 /** What a record becomes. */
-interface Written {
+export interface WrittenRecord {
   readonly key: string;
   readonly value: string;
   readonly refs: string;
@@ -37,14 +37,18 @@ export interface PlanOptions {
 }
 
 export interface PlannedCommit {
-  readonly values: PostgresValue[];
+  /** The arguments of the function. */
+  readonly values: () => PostgresValue[];
+  readonly records: SortedRecords;
+  /** Is there more than records and items? */
+  readonly plain: boolean;
   readonly firsts: readonly number[];
   /** What the counters hold after it. */
   readonly counters: ReadonlyMap<string, string>;
   /** Names that are in the way where what was believed of a counter was wrong: those counters, and their tapes. */
   readonly guessed: ReadonlySet<string>;
   /** What is there once it is applied. */
-  readonly written: readonly Written[];
+  readonly written: readonly WrittenRecord[];
   readonly deleted: readonly string[];
   readonly rows: readonly RunRow[];
 }
@@ -77,7 +81,9 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
   );
   const [ranges, keys] = [deletes.filter((each) => typeof each !== "string"), deletes.filter((each) => typeof each === "string")];
   return {
-    values: [
+    records: sorted,
+    plain: deletes.length + blobs.length + (commit.wakes?.length ?? 0) === 0 && commit.notBefore === undefined,
+    values: () => [
       options.clock ?? null,
       String(options.durable),
       commit.notBefore ?? null,
@@ -133,8 +139,8 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
 }
 
 /** Of several puts of one record the last one counts, and those that want none to be there see those before them. */
-function foldPuts({ puts = [] }: Commit): Map<string, Written> {
-  const written = new Map<string, Written>();
+function foldPuts({ puts = [] }: Commit): Map<string, WrittenRecord> {
+  const written = new Map<string, WrittenRecord>();
   for (const { key, value, refs = "", ifAbsent = false } of puts) {
     if (!ifAbsent || !written.has(key)) written.set(key, { key, value, refs, ifAbsent });
   }
@@ -145,7 +151,7 @@ function foldPuts({ puts = [] }: Commit): Map<string, Written> {
 function nextOf(
   counter: string,
   counters: ReadonlyMap<string, string>,
-  written: ReadonlyMap<string, Written>,
+  written: ReadonlyMap<string, WrittenRecord>,
   isDeleted: (key: string) => boolean,
   believed: ReadonlyMap<string, string | undefined>,
   checks: Check[],
@@ -163,21 +169,22 @@ function nextOf(
   return value ?? put?.value;
 }
 
-interface Sorted {
-  readonly replaced: { readonly put: Written; readonly before: string }[];
+/** The records of a commit, by what is done with them. */
+export interface SortedRecords {
+  readonly replaced: { readonly put: WrittenRecord; readonly before: string }[];
   readonly checked: { readonly key: string; readonly value: string | undefined; readonly kind: number }[];
-  readonly put: { readonly put: Written; readonly kind: number }[];
+  readonly put: { readonly put: WrittenRecord; readonly kind: number }[];
 }
 
 /** What is replaced if it has one value, what is only checked, and what is put; in an order that all who commit share. */
 function sortOut(
   checks: readonly Check[],
-  written: ReadonlyMap<string, Written>,
+  written: ReadonlyMap<string, WrittenRecord>,
   isDeleted: (key: string) => boolean,
-): Sorted {
+): SortedRecords {
   const times = new Map<string, number>();
   for (const { key } of checks) times.set(key, (times.get(key) ?? 0) + 1);
-  const sorted: Sorted = { replaced: [], checked: [], put: [] };
+  const sorted: SortedRecords = { replaced: [], checked: [], put: [] };
   const done = new Set<string>();
   for (const check of checks) {
     const { key } = check;

@@ -49,9 +49,9 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
     typeof target === "string" ? await openPool(parsed?.connectionString ?? target, options.connections ?? 4) : target;
   const connection = new Connection(pool, url, schema, pool !== target, options);
   try {
-    await checkServer(connection, options);
+    const syncs = await checkServer(connection, options);
     await migrate(connection, { asIs: options.asIs ?? false });
-    return new PostgresStore(connection, options);
+    return new PostgresStore(connection, { ...options, syncs });
   } catch (error) {
     await connection.close();
     throw postgresFailure(error, url, "Opening");
@@ -72,7 +72,7 @@ class PostgresStore implements Store {
   readonly #listener: Listener;
   #closing: Promise<void> | undefined;
 
-  constructor(connection: Connection, options: PostgresOptions) {
+  constructor(connection: Connection, options: PostgresOptions & { readonly syncs: boolean }) {
     const { schema } = connection;
     this.url = connection.url;
     this.#connection = connection;

@@ -12,6 +12,7 @@ import { compress, type Packed, RAW } from "../packing/compression.js";
 import type { Commit } from "../store.js";
 import { textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
+import { fastCommit, statementName } from "./fast-commit.js";
 import { detailOf, stateOf } from "./failure.js";
 import { AGAIN, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
@@ -30,17 +31,25 @@ export class Writer {
   readonly #connection: Connection;
   readonly #options: PostgresOptions;
   readonly #channel: string;
+  readonly #fast: boolean;
   readonly #onApplied: (commit: Commit) => void;
   readonly #probe: (point: PostgresWritePoint) => void;
   /** What counters held when they were last seen. */
   readonly #counters = new Map<string, string | undefined>();
 
   /** @param onApplied told of each commit that was applied */
-  constructor(connection: Connection, channel: string, options: PostgresOptions, onApplied: (commit: Commit) => void) {
+  constructor(
+    connection: Connection,
+    channel: string,
+    options: PostgresOptions & { readonly syncs: boolean },
+    onApplied: (commit: Commit) => void,
+  ) {
     this.#connection = connection;
     this.#channel = channel;
     this.#options = options;
     this.#onApplied = onApplied;
+    // Only the function can ask for another durability than what the server has for everybody.
+    this.#fast = options.syncs && options.durability !== "process";
     this.#probe = options.probe ?? (() => {});
   }
 
@@ -119,14 +128,21 @@ export class Writer {
   ): Promise<{ failed: (readonly string[] | typeof AGAIN | undefined)[]; uncertain: boolean }> {
     if (plans.length === 0) return { failed: [], uncertain: false };
     let uncertain = false;
+    const onUncertain = (): void => void (uncertain = true);
     const { schema } = this.#connection;
-    const values = plans.flatMap((plan) => plan.values);
+    const [plan] = plans;
+    if (this.#fast && plan && plans.length === 1 && (await this.#executeFast(plan, onUncertain))) {
+      return { failed: [undefined], uncertain };
+    }
+    const values = plans.flatMap((each) => each.values());
     const calls = plans.map((_, index) => {
       const first = index * COMMIT_PARAMETERS.length;
       const parameters = COMMIT_PARAMETERS.map((__, offset) => `$${first + offset + 1}`).join(",");
       return `${schema}.savepoint_${plans.length > 1 ? "try_" : ""}commit(${parameters}) AS c${index}`;
     });
-    const running = this.#connection.run(`SELECT ${calls.join(", ")}`, values, "Writing to", () => (uncertain = true));
+    const sql = `SELECT ${calls.join(", ")}`;
+    const name = plans.length === 1 ? statementName(sql) : undefined;
+    const running = this.#connection.run(sql, values, "Writing to", { ...(name && { name }), onUncertain });
     this.#probe("sent");
     try {
       const { rows } = await running;
@@ -137,6 +153,24 @@ export class Writer {
       const cause = error instanceof SavepointError ? error.cause : error;
       if (plans.length > 1 || stateOf(cause) !== CONFLICT_STATE) throw error;
       return { failed: [keysOf(detailOf(cause)) ?? []], uncertain };
+    }
+  }
+
+  /** `false` where the function has to do it, or to say why it cannot be done. */
+  async #executeFast({ plain, records, rows }: PlannedCommit, onUncertain: () => void): Promise<boolean> {
+    const fast = plain ? fastCommit(this.#connection.schema, records, rows) : undefined;
+    if (!fast) return false;
+    const { name, sql, values } = fast;
+    const running = this.#connection.run(sql, values, "Writing to", { name, onUncertain });
+    this.#probe("sent");
+    try {
+      await running;
+      return true;
+    } catch (error) {
+      const state = stateOf(error instanceof SavepointError ? error.cause : error);
+      // Something was not as it should be: a division by zero. Or a text that no record can have.
+      if (state === "22012" || state === "22021") return false;
+      throw error;
     }
   }
 

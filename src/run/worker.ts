@@ -1,0 +1,260 @@
+/**
+ * A worker: goes on with whatever sessions of its agents need somebody, as many at once as it is told, until it is stopped.
+ *
+ * Any number of workers, on any number of machines, share a store. They do not know of each other: a session is worked on
+ * by whoever takes its branch, and what a dead or frozen worker had is taken over once its lease has ended.
+ */
+import { isSavepointError, type SavepointError } from "../errors.js";
+import type { Context } from "../model/context.js";
+import type { RunEvent, RunEventOf, RunEventType } from "../model/run-events.js";
+import { SessionReader } from "../model/session-reader.js";
+import type { Agent } from "./agent.js";
+import { parkDeadly } from "./claim.js";
+import { findDue, findOrphans, forgetWork, type Work } from "./find-work.js";
+import type { Runs } from "./runs.js";
+import type { TakenWorkerOptions } from "./worker-options.js";
+
+/** A session was put aside, because one process after another has died over it. */
+export interface ParkedEvent {
+  readonly type: "parked";
+  readonly sessionId: string;
+  readonly branch: string;
+  readonly reason: string;
+}
+
+/** The worker could not look for work, or not begin with some. It goes on trying. */
+export interface WorkerFailureEvent {
+  readonly type: "failure";
+  readonly message: string;
+  readonly error: unknown;
+}
+
+export type WorkerEvent = RunEvent | ParkedEvent | WorkerFailureEvent;
+export type WorkerEventType = WorkerEvent["type"];
+export type WorkerEventOf<Type extends WorkerEventType> = Type extends RunEventType
+  ? RunEventOf<Type>
+  : Extract<WorkerEvent, { readonly type: Type }>;
+
+/** What a worker needs of the Savepoint that it belongs to. */
+export interface WorkerHost {
+  readonly context: Context;
+  readonly runs: Runs;
+  /** Closes the Savepoint, which stops the worker too. */
+  close(): Promise<void>;
+  /** Told when it has stopped. */
+  stopped(worker: Worker): void;
+}
+
+/** After a failure it waits, longer each time, in milliseconds. */
+const FIRST_PAUSE = 250;
+const LONGEST_PAUSE = 10_000;
+/** How long a session that cannot be begun with is left alone, in milliseconds. */
+const LEFT_ALONE = 60_000;
+const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+
+export class Worker implements AsyncDisposable {
+  readonly name: string;
+  readonly #host: WorkerHost;
+  readonly #agents: ReadonlyMap<string, Agent>;
+  readonly #options: TakenWorkerOptions;
+  readonly #listeners = new Map<WorkerEventType, Set<(event: WorkerEvent) => void>>();
+  /** Sessions that could not be begun with, and until when they are left alone. */
+  readonly #avoided = new Map<string, number>();
+  #working: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
+  #orphansDue = 0;
+  #isAwake = false;
+  #wakeUp: (() => void) | undefined;
+  #unlisten: (() => Promise<void>) | undefined;
+
+  /** Use `sp.worker(agents)`. */
+  constructor(host: WorkerHost, agents: ReadonlyMap<string, Agent>, options: TakenWorkerOptions) {
+    this.#host = host;
+    this.#agents = agents;
+    this.#options = options;
+    this.name = options.name;
+  }
+
+  /** How many sessions it works on just now. */
+  get running(): number {
+    return this.#host.runs.size;
+  }
+
+  /** Begins to look for work. Resolves when it has looked once; the process stays alive until it is stopped. */
+  async start(): Promise<void> {
+    if (this.#working) return;
+    if (this.#options.signals) for (const signal of SIGNALS) process.on(signal, this.#onSignal);
+    const looked = new Promise<void>((resolve) => (this.#working = this.#work(resolve)));
+    await looked;
+  }
+
+  /**
+   * Takes nothing more on. Sessions get the time to come to the end of a step; then they are handed back, for others to go
+   * on with. Resolves when all are.
+   *
+   * @param options.grace how long they get, in milliseconds; @default that of the worker
+   */
+  stop(options: { readonly grace?: number } = {}): Promise<void> {
+    this.#stopping ??= this.#stop(options.grace ?? this.#options.grace);
+    return this.#stopping;
+  }
+
+  /** Listens to what happens. Returns the function that takes the listener off again. */
+  on<Type extends WorkerEventType>(type: Type, listener: (event: WorkerEventOf<Type>) => void): () => void {
+    const listeners = this.#listeners.get(type) ?? new Set();
+    this.#listeners.set(type, listeners);
+    listeners.add(listener as (event: WorkerEvent) => void);
+    return () => listeners.delete(listener as (event: WorkerEvent) => void);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  /** Tells whoever listens. @internal */
+  emit(event: WorkerEvent): void {
+    for (const listener of this.#listeners.get(event.type) ?? []) listener(event);
+  }
+
+  async #work(looked: () => void): Promise<void> {
+    const { store } = this.#host.context;
+    // A wake-up that is missed costs the time until it looks by itself.
+    const mine = (name: string): boolean => name === "" || this.#agents.has(name);
+    this.#unlisten = await store.listen?.((name) => mine(name) && this.#wake()).catch((error: unknown) => {
+      this.#fail("new work cannot be heard of", error);
+      return undefined;
+    });
+    for (let failures = 0; !this.#stopping;) {
+      let pause = this.#options.poll;
+      try {
+        if ((await this.#take()) > 0) pause = 0;
+        failures = 0;
+      } catch (error) {
+        if (this.#stopping || isSavepointError(error, "CLOSED")) break;
+        pause = Math.min(FIRST_PAUSE * 2 ** failures++, LONGEST_PAUSE);
+        this.#fail("no work could be looked for", error);
+      }
+      looked();
+      if (!this.#stopping) await this.#sleep(pause);
+    }
+    looked();
+  }
+
+  /** Takes on as much as it has room for. @returns how many were found: where there is room left, there may be more */
+  async #take(): Promise<number> {
+    const { context, runs } = this.#host;
+    const room = (): number => this.#options.concurrency - runs.size;
+    if (room() <= 0) return 0;
+    let found = 0;
+    const now = performance.now();
+    // Others may have died at any time; that is noticed by their leases, which last a while.
+    if (now >= this.#orphansDue) {
+      const isRunning = ({ session, branch }: Work): boolean => runs.has(session, branch);
+      const orphans = await findOrphans(context, runs.owner, isRunning, room());
+      for (const work of orphans) if (await this.#takeOrphan(work)) found++;
+      if (room() > 0) this.#orphansDue = now + Math.min(this.#options.lease / 2, 5000);
+    }
+    if (room() <= 0) return found;
+    const due = await findDue(context, [...this.#agents.keys()], room());
+    const begun = await Promise.all(due.map((work) => this.#begin(work)));
+    return found + begun.filter(Boolean).length;
+  }
+
+  async #takeOrphan(work: Work): Promise<boolean> {
+    if (this.#isAvoided(work)) return false;
+    const { context, runs } = this.#host;
+    const reader = new SessionReader(context, work.session);
+    const reason = await parkDeadly(reader, work.branch, runs.owner, this.#agents, this.#options.maxDeaths);
+    if (reason === undefined) return this.#begin(work);
+    this.emit({ type: "parked", sessionId: work.session, branch: work.branch, reason });
+    return false;
+  }
+
+  /** @returns whether it has begun with it */
+  async #begin(work: Work): Promise<boolean> {
+    const { context, runs } = this.#host;
+    const { session, branch } = work;
+    if (this.#isAvoided(work) || runs.has(session, branch)) return false;
+    try {
+      const handle = await runs.take(this.#agents, session, branch);
+      if (handle === "nothing") await forgetWork(context, work);
+      if (!handle || handle === "nothing") return false;
+      const over = (): void => this.#wake();
+      // Whoever listens is told how it ended by its events, and of what went wrong by this one.
+      handle.result().then(over, (error: SavepointError) => {
+        const expected = isSavepointError(error, "LEASE_LOST") || isSavepointError(error, "CLOSED");
+        if (!expected) this.#fail(`session ${JSON.stringify(session)} could not be gone on with`, error);
+        over();
+      });
+      return true;
+    } catch (error) {
+      if (isStoreFailure(error)) throw error;
+      this.#avoided.set(`${session}\t${branch}`, performance.now() + LEFT_ALONE);
+      this.#fail(`session ${JSON.stringify(session)} could not be begun with`, error);
+      return false;
+    }
+  }
+
+  #isAvoided({ session, branch }: Work): boolean {
+    const until = this.#avoided.get(`${session}\t${branch}`);
+    if (until === undefined) return false;
+    if (performance.now() < until) return true;
+    this.#avoided.delete(`${session}\t${branch}`);
+    return false;
+  }
+
+  async #stop(grace: number): Promise<void> {
+    this.#wake();
+    for (const signal of SIGNALS) process.off(signal, this.#onSignal);
+    await this.#working;
+    await this.#unlisten?.().catch((error: unknown) => this.#fail("listening could not be ended", error));
+    await this.#host.runs.drain(grace);
+    this.#host.stopped(this);
+  }
+
+  readonly #onSignal = (signal: NodeJS.Signals): void => {
+    const end = (): void => {
+      // Somebody else knows what to do with it.
+      if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
+    };
+    this.stop()
+      .then(() => this.#host.close())
+      .then(end, (error: unknown) => {
+        this.#fail("the worker could not be stopped in good order", error);
+        end();
+      });
+  };
+
+  #fail(message: string, error: unknown): void {
+    const event: WorkerFailureEvent = { type: "failure", message: `worker ${this.name}: ${message}`, error };
+    if (this.#listeners.get("failure")?.size) this.emit(event);
+    else this.#host.context.events.emit("backgroundFailure", event);
+  }
+
+  #wake(): void {
+    this.#isAwake = true;
+    this.#wakeUp?.();
+  }
+
+  /** Sleeps until it is woken. Keeps the process alive: there is work to come. */
+  async #sleep(time: number): Promise<void> {
+    if (!this.#isAwake && time > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, time);
+        this.#wakeUp = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.#wakeUp = undefined;
+    this.#isAwake = false;
+  }
+}
+
+/** Errors that the next session would meet as well. */
+function isStoreFailure(error: unknown): boolean {
+  return (["BUSY", "CLOSED", "IO_FAILED", "STORE_FAILED", "UNAVAILABLE", "ACCESS_DENIED"] as const).some((code) =>
+    isSavepointError(error, code),
+  );
+}

@@ -1,0 +1,102 @@
+/**
+ * What most commits are, as a plain statement: records that are checked and replaced, records that are added, and items.
+ * It costs the server a third of what the function costs. It either does everything or fails as a whole; where it fails,
+ * the function is asked, which says why.
+ */
+import { createHash } from "node:crypto";
+import type { RunRow } from "../packing/run-codec.js";
+import type { PostgresValue } from "./driver.js";
+import { PUT } from "./functions.js";
+import type { SortedRecords } from "./plan-commit.js";
+import { refsSum, valueSum } from "./rows.js";
+
+export interface FastStatement {
+  /** By which the server may keep it prepared. */
+  readonly name: string;
+  readonly sql: string;
+  readonly values: PostgresValue[];
+}
+
+/** More of them come so seldom together that a statement for it is not worth being prepared. */
+const MAX_RECORDS = 8;
+const MAX_RUNS = 2;
+
+/** Statements by their shape, of all stores of this process. */
+const statements = new Map<string, { readonly name: string; readonly sql: string }>();
+
+/** `undefined` for what the function has to do. */
+export function fastCommit(
+  schema: string,
+  { replaced, checked, put }: SortedRecords,
+  rows: readonly RunRow[],
+): FastStatement | undefined {
+  if (checked.length > 0 || replaced.length === 0) return undefined;
+  if (replaced.length + put.length > MAX_RECORDS || rows.length > MAX_RUNS) return undefined;
+  const kinds = put.map(({ kind }) => kind).join("");
+  const shape = `${schema} ${replaced.length} ${kinds} ${rows.length}`;
+  let statement = statements.get(shape);
+  if (!statement) {
+    const sql = writeStatement(schema, replaced.length, kinds, rows.length);
+    statements.set(shape, (statement = { name: statementName(sql), sql }));
+  }
+  const values: PostgresValue[] = [];
+  for (const { put: after, before } of replaced) {
+    const { key, value, refs } = after;
+    values.push(key, before, valueSum(key, before), valueSum(key, value), refsSum(key, refs), refs, value);
+  }
+  for (const { put: after } of put) {
+    const { key, value, refs } = after;
+    values.push(key, valueSum(key, value), refsSum(key, refs), refs, value);
+  }
+  for (const { tape, first, count, codec, sum, head, body } of rows) {
+    values.push(tape, first, count, codec, sum, head, body);
+  }
+  return { ...statement, values };
+}
+
+/** A name that no other statement has: others may use the same connection. */
+export function statementName(sql: string): string {
+  return `savepoint_${createHash("sha256").update(sql).digest("hex").slice(0, 16)}`;
+}
+
+function writeStatement(schema: string, replaced: number, kinds: string, runs: number): string {
+  const parts: string[] = [];
+  const counts: string[] = [];
+  let next = 1;
+  const parameters = (...types: string[]): string[] => types.map((type) => `$${next++}::${type}`);
+  const add = (sql: string, counted: boolean): void => {
+    const name = `p${parts.length}`;
+    parts.push(`${name} AS (${sql} RETURNING 1)`);
+    if (counted) counts.push(`(SELECT count(*) FROM ${name})`);
+  };
+  for (let index = 0; index < replaced; index++) {
+    const [key, before, sumBefore, sum, refsSumAfter, refs, value] = parameters(
+      ...["text", "text", "bigint", "bigint", "bigint", "text", "text"],
+    );
+    add(
+      `UPDATE ${schema}.savepoint_record SET sum = ${sum}, refs_sum = ${refsSumAfter}, refs = ${refs}, value = ${value},
+        reserved = NULL WHERE key = ${key} AND sum = ${sumBefore} AND value = ${before}`,
+      true,
+    );
+  }
+  for (const kind of kinds) {
+    const values = parameters("text", "bigint", "bigint", "text", "text").join(", ");
+    const insert = `INSERT INTO ${schema}.savepoint_record (key, sum, refs_sum, refs, value) VALUES (${values})`;
+    const replace =
+      "DO UPDATE SET sum = excluded.sum, refs_sum = excluded.refs_sum, refs = excluded.refs, value = excluded.value, reserved = NULL";
+    if (Number(kind) === PUT.always) add(`${insert} ON CONFLICT (key) ${replace}`, false);
+    else add(`${insert} ON CONFLICT DO NOTHING`, Number(kind) === PUT.mustBeNew);
+  }
+  for (let index = 0; index < runs; index++) {
+    const values = parameters("text", "bigint", "integer", "smallint", "bigint", "bytea", "bytea");
+    const [tape, first, count] = values;
+    add(
+      `INSERT INTO ${schema}.savepoint_run (tape, first, count, codec, sum, head, body) SELECT ${values.join(", ")}
+        WHERE coalesce((SELECT first + count FROM ${schema}.savepoint_run WHERE tape = ${tape} AND first < ${first} + ${count}
+          ORDER BY first DESC LIMIT 1), 0) <= ${first} ON CONFLICT DO NOTHING`,
+      true,
+    );
+  }
+  // Each of them has done what it should, or everything is taken back.
+  return `WITH ${parts.join(", ")} SELECT 1 / (${counts.join(" * ")}) AS done`;
+}
