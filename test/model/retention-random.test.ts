@@ -61,6 +61,43 @@ const HIDDEN_EXPIRY: [RetentionOptions, Action[]] = [
   ],
 ];
 
+/** A label that held one back was taken away by another process. */
+const LABEL_TAKEN: [RetentionOptions, Action[]] = [
+  { ttl: 6 * HOUR },
+  [
+    saveOf(0),
+    saveOf(0),
+    { kind: "label", at: 1, label: "x" },
+    { kind: "wait", hours: 13 },
+    saveOf(0),
+    { kind: "label", at: 1, label: undefined },
+    saveOf(0),
+  ],
+];
+
+/** A pin was taken away by another process, and what it had held back has grown old since. */
+const pinTaken = (before: RetentionOptions, after: RetentionOptions): [RetentionOptions, Action[]] => [
+  before,
+  [
+    saveOf(0),
+    { kind: "wait", hours: 4 },
+    saveOf(0),
+    { kind: "pin", at: 1, pinned: true },
+    { kind: "policy", options: after },
+    saveOf(0),
+    { kind: "pin", at: 5, pinned: false },
+    { kind: "wait", hours: 10 },
+    saveOf(0),
+  ],
+];
+
+const EXAMPLES = [
+  HIDDEN_EXPIRY,
+  LABEL_TAKEN,
+  pinTaken({ ttl: 7 * HOUR }, { ttl: 6 * HOUR }),
+  pinTaken({ keepWithin: 7 * HOUR }, { keepWithin: 6 * HOUR }),
+];
+
 describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kind) => {
   const data = useData(kind);
 
@@ -122,7 +159,7 @@ describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kin
           expect(state).toBeDefined();
         }
       }),
-      { numRuns: 150, examples: [HIDDEN_EXPIRY] },
+      { numRuns: 150, examples: EXAMPLES },
     );
   }, 120_000);
 });
