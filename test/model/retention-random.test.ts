@@ -5,6 +5,8 @@ import type { RetentionOptions, Session } from "../../src/index.js";
 import { STORES, useData } from "./stores.js";
 
 const HOUR = 3_600_000;
+/** By then another process that saves has noticed: pins, labels, and lifetimes that one that has expired hides. */
+const NOTICED = 60_001;
 
 const count = fc.nat({ max: 4 });
 const time = fc.integer({ min: 0, max: 8 }).map((hours) => hours * HOUR);
@@ -135,7 +137,7 @@ describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kin
           else if (each.kind === "policy") {
             policy = each.options;
             await sp.retention.set({ session: id }, policy);
-            clock.now += 1000;
+            clock.now += NOTICED;
           } else if (each.kind === "save") {
             const { ttl, label, as } = each;
             const said = { kind: as, ...(ttl !== undefined && { ttl }), ...(label !== undefined && { label }) };
@@ -146,8 +148,7 @@ describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kin
           else if (each.kind === "pin" || each.kind === "label") {
             if (each.kind === "pin") await session.pin(target, each.pinned);
             else await session.label(target, each.label);
-            // Another process that saves has noticed by then.
-            clock.now += 60_001;
+            clock.now += NOTICED;
           } else if (await session.head()) {
             await session.rewind(target);
             await check();
