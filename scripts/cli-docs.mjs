@@ -52,8 +52,10 @@ try {
 
 /** Every block that begins with a command gets what it prints; the list of verbs gets the help of each. @param {string} text */
 async function fillIn(text) {
-  const verbs = [...print("savepoint --help").matchAll(/^ {2}(\w+) {2,}\S/gm)].map(([, name]) => name);
-  const help = verbs.map((verb) => `### savepoint ${verb}\n\n\`\`\`text\n${print(`savepoint ${verb} --help`)}\n\`\`\``);
+  // Further down, help lists options and ways to name a checkpoint, which look the same.
+  const [list = ""] = run("savepoint --help").split("Options of all verbs:");
+  const verbs = [...list.matchAll(/^ {2}(\w+) {2,}\S/gm)].map(([, name]) => `savepoint ${name}`);
+  const help = ["savepoint", ...verbs].map((verb) => `### ${verb}\n\n\`\`\`text\n${run(`${verb} --help`)}\n\`\`\``);
   const listed = text.replace(
     /<!-- verbs -->[^]*<!-- \/verbs -->/,
     () => `<!-- verbs -->\n\n${help.join("\n\n")}\n\n<!-- /verbs -->`,
@@ -69,15 +71,9 @@ function withBreak(text) {
   return text === "" ? "" : `${text}\n`;
 }
 
-/** What a command prints, as on a terminal of 100 columns without colours; what differs each time is made the same. @param {string} command */
+/** What a command prints; what differs each time is made the same. @param {string} command */
 function print(command) {
-  const { stdout, error } = spawnSync("bash", ["-c", `(${command}) 2>&1`], {
-    cwd: folder,
-    encoding: "utf8",
-    env: { ...process.env, PATH: `${folder}/bin:${process.env["PATH"]}`, NO_COLOR: "1", SAVEPOINT_URL: "" },
-  });
-  if (error) throw error;
-  return sameIds(stdout.trimEnd())
+  return sameIds(run(command))
     .replaceAll(folder, "/home/you/shop")
     .replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/g, "2026-01-31 09:30:00Z")
     .replace(/\d{4}-\d\d-\d\dT\d\d([:-])\d\d[:-]\d\d([.-])\d{3}Z/g, "2026-01-31T09$130$100$2000Z")
@@ -85,9 +81,20 @@ function print(command) {
     .replace(/\b\d+[smh] ago/g, "5m ago")
     .replace(/[\d.]+ kB(?=, read back|$)/gm, "9.4 kB")
     .replace(/"bytes":\d+/, '"bytes":81920')
-    .replace(/[\d.]+ GB free/, "81 GB free")
+    .replace(/[\d.]+ [kMGT]?B free/, "81 GB free")
     .replace(/Node [\d.]+, \w+ \w+/, "Node 20.20.2, linux x64")
     .replace(/process \d+ on \S+(?= ended)/, "process 4711 on laptop");
+}
+
+/** @param {string} command */
+function run(command) {
+  const { stdout, error } = spawnSync("bash", ["-c", `(${command}) 2>&1`], {
+    cwd: folder,
+    encoding: "utf8",
+    env: { ...process.env, PATH: `${folder}/bin:${process.env["PATH"]}`, NO_COLOR: "1", SAVEPOINT_URL: "" },
+  });
+  if (error) throw error;
+  return stdout.trimEnd();
 }
 
 /** Ids that the commands have made up become the same ones each time. @param {string} text */

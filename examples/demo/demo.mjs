@@ -21,7 +21,7 @@ import { prove, readEvidence } from "./proof.mjs";
 /** @typedef {{ begins: number; delay: number }} Plan when to kill: so long after so many effects have begun */
 
 const WORKER = fileURLToPath(new URL("worker.mjs", import.meta.url));
-const { seed, kills, folder: wanted } = readArguments();
+const { seed, kills, folder: wanted, command } = readArguments();
 const orders = Math.max(3, kills);
 const random = createRandom(seed);
 const started = performance.now();
@@ -45,7 +45,7 @@ try {
 }
 
 async function demo() {
-  say(`${orders} orders, ${kills} kills, seed ${seed}: npm run demo -- --kills ${kills} --seed ${seed}`);
+  say(`${orders} orders, ${kills} kills, seed ${seed}: ${command} --kills ${kills} --seed ${seed}`);
   let killed = 0;
   let ended = "";
   for (let life = 1; ended !== "completed"; life++) {
@@ -224,12 +224,13 @@ function median(numbers) {
 function readArguments() {
   try {
     const text = /** @type {const} */ ({ type: "string" });
-    const { values } = parseArgs({ options: { seed: text, kills: text, folder: text } });
+    const { values } = parseArgs({ options: { seed: text, kills: text, folder: text, command: text } });
     const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
     const kills = Number(values.kills ?? 12);
     if (!Number.isSafeInteger(seed)) throw new Error(`--seed takes a whole number, not ${values.seed}`);
     if (!Number.isSafeInteger(kills) || kills < 0) throw new Error(`--kills takes a number, not ${values.kills}`);
-    return { seed, kills, folder: values.folder };
+    // How whoever has started it starts it again.
+    return { seed, kills, folder: values.folder, command: values.command ?? "npm run demo --" };
   } catch (error) {
     console.error(
       `${/** @type {Error} */ (error).message}\nusage: npm run demo -- [--kills 12] [--seed 42] [--folder ./demo]`,

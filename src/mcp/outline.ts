@@ -3,11 +3,12 @@
  * such a part, and from which place in it.
  */
 import { z } from "zod";
-import { SavepointError } from "../index.js";
-import { type Json, toJson } from "../index.js";
+import { type Json, SavepointError, toJson } from "../index.js";
 
 /** Characters of JSON that one value may take in a result. */
 export const MAX_CHARACTERS = 100_000;
+/** Bytes that are shown; of more only the number is said, because no model reads them. */
+const MAX_BYTES = 1024;
 /** The least that is shown of a part, however many parts there are. */
 const MIN_SHARE = 2000;
 
@@ -47,7 +48,7 @@ export interface OutlineOptions {
 /** A value, or a part of it, as far as it fits. */
 export function outline(value: unknown, options: OutlineOptions = {}): Outline {
   const { pointer = "", from = 0, maxCharacters = MAX_CHARACTERS } = options;
-  const part = partAt(toJson(value), pointer);
+  const part = partAt(toJson(value, { maxBytes: MAX_BYTES }), pointer);
   const omitted: Omitted[] = [];
   const fitted = new Fitting(omitted).fit(part, pointer, maxCharacters, from);
   return { value: fitted, omitted: omitted.length > 0 ? omitted : undefined };

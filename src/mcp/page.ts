@@ -50,17 +50,23 @@ export async function takePage<T, Shown>(
   { limit, cursor }: PageArguments,
 ): Promise<Page<Shown>> {
   const found = cursor === undefined ? await takeFrom(list, limit, () => "here") : await goOn(list, limit, cursor);
-  const entries: Shown[] = [];
-  let left = MAX_CHARACTERS;
-  for (const entry of found.slice(0, limit)) {
-    if (left <= 0) break;
-    const shown = list.show(entry);
-    entries.push(shown);
-    left -= JSON.stringify(shown).length;
-  }
+  const entries = showFitting(found.slice(0, limit), (entry) => list.show(entry));
   const last = found[entries.length - 1];
   if (last === undefined || entries.length === found.length) return { entries, nextCursor: undefined };
   return { entries, nextCursor: encodeCursor(list.name, [list.idOf(last), list.rankOf(last)]) };
+}
+
+/** As many as one result has room for, and at least one. */
+export function showFitting<T, Shown>(found: readonly T[], show: (entry: T) => Shown): Shown[] {
+  const entries: Shown[] = [];
+  let left = MAX_CHARACTERS;
+  for (const entry of found) {
+    if (left <= 0) break;
+    const shown = show(entry);
+    entries.push(shown);
+    left -= JSON.stringify(shown).length;
+  }
+  return entries;
 }
 
 /** Lists whose newest entries come first. */

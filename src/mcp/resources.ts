@@ -1,30 +1,31 @@
 /** What resources say: the same as the tools that read, without their arguments. */
-import type { AgentCheckpoint, Checkpoint, SessionInfo } from "../index.js";
+import type { AgentCheckpoint, Checkpoint, SavedAgentInfo, SessionInfo } from "../index.js";
 import { noCheckpoint } from "./not-found.js";
 import { briefly, outline } from "./outline.js";
+import { showFitting } from "./page.js";
 import type { Scope } from "./scope.js";
 import { toAgentInfo, toCheckpointInfo, toConversationInfo, toSkipped, toTime } from "./shapes.js";
 import { listAgents } from "./tools/agents.js";
 import { conversationLoad } from "./tools/conversation-load.js";
 
-/** Entries of a list, and checkpoints of a session. The tools have all, in pages. */
+/** Entries of a list, and checkpoints of a session; fewer where they are large. The tools have all, in pages. */
 const MAX_LISTED = 100;
 const MAX_CHECKPOINTS = 20;
 
 export async function readSessions(scope: Scope): Promise<unknown> {
   const found = await scope.sp.sessions.list({ ...scope.filter(undefined), limit: MAX_LISTED }).all();
-  return { sessions: found.map(toSession) };
+  return { sessions: showFitting(found, toSession) };
 }
 
 export async function readConversations(scope: Scope): Promise<unknown> {
   const found = await scope.sp.conversations.list({ ...scope.filter(undefined), limit: MAX_LISTED }).all();
-  return { conversations: found.map(toConversationInfo) };
+  return { conversations: showFitting(found, toConversationInfo) };
 }
 
 export async function readAgents(scope: Scope): Promise<unknown> {
-  const agents: unknown[] = [];
-  for await (const agent of listAgents(scope)) if (agents.push(toAgentInfo(agent)) === MAX_LISTED) break;
-  return { agents };
+  const found: SavedAgentInfo[] = [];
+  for await (const agent of listAgents(scope)) if (found.push(agent) === MAX_LISTED) break;
+  return { agents: showFitting(found, toAgentInfo) };
 }
 
 export async function readAgent(scope: Scope, id: string): Promise<unknown> {

@@ -32,16 +32,20 @@ export function nextLook(
   // What is saved from now on grows old as well.
   let deadline = now + Math.min(ttl ?? Number.POSITIVE_INFINITY, within ?? Number.POSITIVE_INFINITY) - 1;
   // One that expires and stays hides from the session's record when those do that others save.
-  const { expires = Number.POSITIVE_INFINITY } = session;
-  deadline = Math.min(deadline, now > expires ? now + RECONSIDER : expires);
+  const { expires: first = Number.POSITIVE_INFINITY } = session;
+  deadline = Math.min(deadline, now > first ? now + RECONSIDER : first);
   for (const row of rows) {
     const why = reasons.get(row.seq) ?? [];
     if (why.every((reason) => REVOCABLE.has(reason))) deadline = Math.min(deadline, now + RECONSIDER);
-    if (why.some((reason) => reason === "pinned" || reason === "needed" || reason === "kind")) continue;
-    const time = deadlineOf(row, retention, isLabelled(known, row)) ?? Number.POSITIVE_INFINITY;
-    if (now > time) addHeads(row.seq);
-    else deadline = Math.min(deadline, time);
+    if (why.includes("kind")) continue;
+    // Pins and labels may be taken away: then it grows old like any other, or has done so already.
+    const time = deadlineOf(row, retention, false) ?? Number.POSITIVE_INFINITY;
+    if (now <= time) deadline = Math.min(deadline, time);
+    else if (why.some((reason) => REVOCABLE.has(reason))) deadline = Math.min(deadline, now + RECONSIDER);
     if (why.includes("within")) deadline = Math.min(deadline, row.createdAt + (within ?? 0) - 1);
+    const isHeld = why.includes("pinned") || why.includes("needed");
+    const expires = deadlineOf(row, retention, isLabelled(known, row)) ?? Number.POSITIVE_INFINITY;
+    if (now > expires && !isHeld) addHeads(row.seq);
   }
   const isCalendar = retention.hourly > 0 || retention.daily > 0 || retention.weekly > 0;
   // With `keepLast` no save may leave one too many.

@@ -274,6 +274,17 @@ describe("prune", () => {
     expect(await seqsOf(tool(), "trip")).toEqual([2, 1]);
   });
 
+  it("says of what goes that it has expired where that is all it asks, and else that nothing keeps it", async () => {
+    await fill();
+    const goes = async (...args: string[]): Promise<string[]> => {
+      const { stdout } = await tool().on(["prune", "--session", "trip", "--no-keep-labelled", "--dry-run", ...args]);
+      return stdout.split("\n").filter((line) => line.includes("  goes  "));
+    };
+    const [old = "", unwanted = ""] = [(await goes("--ttl", "1ms"))[0], (await goes("--keep-last", "1"))[0]];
+    expect(old).toMatch(/ it has expired$/);
+    expect(unwanted).toMatch(/ no option keeps it$/);
+  });
+
   it("wants to be told what is kept, and understands what it is told", async () => {
     await fill();
     await tool().fail(["prune", "--yes"], 2);

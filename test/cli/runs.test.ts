@@ -112,6 +112,9 @@ describe("run", () => {
     const text = await tool().on(["run", "worker", ...agents, "--session", "w"]);
     expect(text.stdout).toContain("completed");
     expect(text.stdout).toContain("reply 1");
+    // What a checkpoint has used is told where it has used anything.
+    expect((await tool().on(["show", "w"])).stdout).toMatch(/^used +20 tokens, cost 2$/m);
+    expect((await tool().on(["show", "w#0"])).stdout).not.toMatch(/^used/m);
   });
 
   it("halts at its limits with exit code 1, and goes on with more", async () => {

@@ -8,6 +8,8 @@ const { version } = JSON.parse(readFileSync(new URL("../../package.json", import
   version: string;
 };
 
+const page = readFileSync(new URL("../../docs/cli.md", import.meta.url), "utf8");
+
 const OF_ALL = ["--store", "-s", "--json", "--jsonl", "--color", "--no-color", "--quiet", "-q", "--yes", "-y"];
 
 describe.concurrent("help", () => {
@@ -35,6 +37,14 @@ describe.concurrent("help", () => {
   it("of a verb is the same by both ways of asking", async () => {
     const [one, other] = await Promise.all([run(["log", "--help"]), run(["help", "log"])]);
     expect(other).toEqual(one);
+  });
+
+  it("is on the page about the command line as it is printed, of every verb and of nothing else", async () => {
+    const sections = page.slice(page.indexOf("<!-- verbs -->")).matchAll(/^### (.+)\n\n```text\n([^]+?)```$/gm);
+    const shown = [...sections].map(([, typed = "", text = ""]) => [typed, text] as const);
+    expect(shown.map(([typed]) => typed)).toEqual(["savepoint", ...VERBS.map(({ name }) => `savepoint ${name}`)]);
+    expect(shown[0]?.[1]).toBe((await run(["--help"])).stdout);
+    expect(Object.fromEntries(shown)["savepoint show"]).toBe((await run(["show", "--help"])).stdout);
   });
 
   it("needs no store, and makes none", async (test) => {

@@ -304,7 +304,10 @@ describe("a confined server, while things change hands", () => {
       attack("checkpoint_list", { session: "x" }),
     ];
     const foreign: unknown[] = [];
-    for (let round = 0; round < 60; round++) {
+    // How often they meet is up to the machine: on a busy one it takes more rounds.
+    const haveMet = (): boolean =>
+      foreign.length > 10 && results.includes("session_save worked") && results.includes("session_save failed");
+    for (let round = 0; round < 60 || (round < 1000 && !haveMet()); round++) {
       const agent = round % 2 === 0 ? { agent: "other" } : {};
       await sp.sessions.delete("x");
       const theirs = sp.session("x", agent);

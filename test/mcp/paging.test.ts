@@ -141,6 +141,36 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     expect(ids(found)).toEqual(names.slice(0, 80).reverse());
   });
 
+  it("of changes that are large have fewer of them on a page, and none is left out", async () => {
+    const client = await lab.connect();
+    const state = (letter: string): object =>
+      Object.fromEntries(names.slice(0, 60).map((name) => [name, letter.repeat(5000)]));
+    await client.call("session_save", { session: "s", state: state("x") });
+    await client.call("session_save", { session: "s", state: state("y") });
+    const args = { session: "s", from: { seq: 0 }, limit: 200 };
+    expect((await client.raw("checkpoint_diff", args)).content[0]?.text.length).toBeLessThan(120_000);
+    expect(await readAll(client, "checkpoint_diff", "changes", args)).toHaveLength(60);
+    const restore = await client.raw("checkpoint_restore", { id: "s#0", dryRun: true });
+    expect(restore.content[0]?.text.length).toBeLessThan(120_000);
+    expect(restore.structuredContent).toMatchObject({ changeCount: 60 });
+  });
+
+  it("that are resources end where they are large", async () => {
+    const sp = await lab.open();
+    const metadata = { text: "x".repeat(100_000) };
+    for (const id of names.slice(0, 60)) {
+      await sp.conversations.create({ id, metadata });
+      await sp.session(id).save({}, { metadata });
+      await sp.agents.save({ id, name: id, metadata });
+    }
+    const client = await lab.connect({});
+    for (const kind of ["conversations", "sessions", "agents"]) {
+      const read = await client.read<Record<string, Entry[]>>(`savepoint://${kind}`);
+      expect(JSON.stringify(read).length, kind).toBeLessThan(120_000);
+      expect(read[kind]?.length, kind).toBeGreaterThan(10);
+    }
+  });
+
   it("of hits say when there are more", async () => {
     const sp = await lab.open();
     for (const id of names.slice(0, 30)) await sp.conversations.create({ id, messages: [message.user("storm")] });

@@ -5,6 +5,8 @@ import type { RetentionOptions, Session } from "../../src/index.js";
 import { STORES, useData } from "./stores.js";
 
 const HOUR = 3_600_000;
+/** By then another process that saves has noticed: pins, labels, and lifetimes that one that has expired hides. */
+const NOTICED = 60_001;
 
 const count = fc.nat({ max: 4 });
 const time = fc.integer({ min: 0, max: 8 }).map((hours) => hours * HOUR);
@@ -61,6 +63,43 @@ const HIDDEN_EXPIRY: [RetentionOptions, Action[]] = [
   ],
 ];
 
+/** A label that held one back was taken away by another process. */
+const LABEL_TAKEN: [RetentionOptions, Action[]] = [
+  { ttl: 6 * HOUR },
+  [
+    saveOf(0),
+    saveOf(0),
+    { kind: "label", at: 1, label: "x" },
+    { kind: "wait", hours: 13 },
+    saveOf(0),
+    { kind: "label", at: 1, label: undefined },
+    saveOf(0),
+  ],
+];
+
+/** A pin was taken away by another process, and what it had held back has grown old since. */
+const pinTaken = (before: RetentionOptions, after: RetentionOptions): [RetentionOptions, Action[]] => [
+  before,
+  [
+    saveOf(0),
+    { kind: "wait", hours: 4 },
+    saveOf(0),
+    { kind: "pin", at: 1, pinned: true },
+    { kind: "policy", options: after },
+    saveOf(0),
+    { kind: "pin", at: 5, pinned: false },
+    { kind: "wait", hours: 10 },
+    saveOf(0),
+  ],
+];
+
+const EXAMPLES = [
+  HIDDEN_EXPIRY,
+  LABEL_TAKEN,
+  pinTaken({ ttl: 7 * HOUR }, { ttl: 6 * HOUR }),
+  pinTaken({ keepWithin: 7 * HOUR }, { keepWithin: 6 * HOUR }),
+];
+
 describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kind) => {
   const data = useData(kind);
 
@@ -98,7 +137,7 @@ describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kin
           else if (each.kind === "policy") {
             policy = each.options;
             await sp.retention.set({ session: id }, policy);
-            clock.now += 1000;
+            clock.now += NOTICED;
           } else if (each.kind === "save") {
             const { ttl, label, as } = each;
             const said = { kind: as, ...(ttl !== undefined && { ttl }), ...(label !== undefined && { label }) };
@@ -109,8 +148,7 @@ describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kin
           else if (each.kind === "pin" || each.kind === "label") {
             if (each.kind === "pin") await session.pin(target, each.pinned);
             else await session.label(target, each.label);
-            // Another process that saves has noticed by then.
-            clock.now += 60_001;
+            clock.now += NOTICED;
           } else if (await session.head()) {
             await session.rewind(target);
             await check();
@@ -122,7 +160,7 @@ describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kin
           expect(state).toBeDefined();
         }
       }),
-      { numRuns: 150, examples: [HIDDEN_EXPIRY] },
+      { numRuns: 150, examples: EXAMPLES },
     );
   }, 120_000);
 });

@@ -31,10 +31,11 @@ export const demo = defineVerb<Options>({
     const { spawn } = await import("node:child_process");
     const folder = await newFolder();
     const wanted = ["--kills", String(kills), ...(seed === undefined ? [] : ["--seed", String(seed)])];
+    const how = ["--folder", folder, "--command", "npx savepoint demo"];
     const { output } = cli;
     // Data goes to stdout: for programs that is the result, and for people it is what happens.
     const stdout = output.format === "text" ? "inherit" : 2;
-    const child = spawn(process.execPath, [fileURLToPath(DEMO), "--folder", folder, ...wanted], {
+    const child = spawn(process.execPath, [fileURLToPath(DEMO), ...how, ...wanted], {
       stdio: ["ignore", stdout, "inherit"],
     });
     cli.signal.addEventListener("abort", () => child.kill());

@@ -74,16 +74,21 @@ export const prune = defineVerb<Options>({
       }
     };
     const plan = await work(true, "Looking");
-    if (dryRun || plan.removed === 0) return print(cli, { ...plan, dryRun });
+    // Without any of these all stays that has not expired.
+    const isWanted = WANTED.some((option) => kept[option] !== undefined);
+    const whyGone = isWanted ? "no option keeps it" : "it has expired";
+    if (dryRun || plan.removed === 0) return print(cli, { ...plan, dryRun }, whyGone);
     if (
       !(await cli.confirm(`Remove ${count(plan.removed, "checkpoint")}? ${count(plan.kept.length, "stays", "stay")}.`))
     )
       return;
-    await print(cli, await work(false, "Pruning"));
+    await print(cli, await work(false, "Pruning"), whyGone);
   },
 });
 
-async function print({ output }: Cli, result: PruneResult): Promise<void> {
+const WANTED = ["keepLast", "keepHourly", "keepDaily", "keepWeekly", "keepWithin"] as const;
+
+async function print({ output }: Cli, result: PruneResult, whyGone: string): Promise<void> {
   const { dryRun, removed, gone, kept, rowsOnly } = result;
   if (output.format !== "text") return output.result(result, () => "");
   const said = dryRun ? "would go" : "removed";
@@ -91,7 +96,7 @@ async function print({ output }: Cli, result: PruneResult): Promise<void> {
     ...gone.map((each) => ({
       ...each,
       fate: output.colors.red(dryRun ? "goes" : "gone"),
-      reason: "no option keeps it",
+      reason: whyGone,
     })),
     ...kept.map((each) => ({ ...each, fate: output.colors.green("stays"), reason: each.reasons.join(", ") })),
   ];

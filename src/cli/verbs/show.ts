@@ -88,7 +88,7 @@ function header(info: AnyCheckpointInfo, colors: Colors): string {
     ["trigger", info.trigger],
     ["resume", info.resumeHint],
     ["tasks", info.tasksCompleted > 0 ? `${info.tasksCompleted} completed` : undefined],
-    ["used", usage && `${usage.tokens ?? 0} tokens, cost ${usage.cost ?? 0}`],
+    ["used", usage?.tokens || usage?.cost ? `${usage.tokens ?? 0} tokens, cost ${usage.cost ?? 0}` : undefined],
     ["pinned", info.pinned ? "yes" : undefined],
     ["expires", info.expiresAt === undefined ? undefined : moment(info.expiresAt)],
     ["metadata", Object.keys(metadata).length > 0 ? JSON.stringify(toPlain(metadata)) : undefined],

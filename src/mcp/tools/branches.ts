@@ -4,7 +4,7 @@ import { type Checkpoint, type CheckpointRef, SavepointError, type Session } fro
 import { applyGiven, type GivenChange } from "../apply-given.js";
 import { decodeCursor, encodeCursor } from "../cursor.js";
 import { noCheckpoint } from "../not-found.js";
-import { NEXT_CURSOR, PAGE_ARGUMENTS } from "../page.js";
+import { NEXT_CURSOR, PAGE_ARGUMENTS, showFitting } from "../page.js";
 import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../shapes.js";
 import { CHANGES, CHECKPOINT_REF, defineTool, JSON_VALUE, type Tool } from "../tool.js";
 import { SAID, saidOf } from "./session-save.js";
@@ -30,9 +30,11 @@ const checkpointDiff = defineTool({
     const [place = 0, newest] = cursor === undefined ? [] : decodeCursor(list, cursor, ["number", "string"]);
     const until = to ?? (newest as string | undefined) ?? (await newestOf(session));
     const changes = await session.diff(from, until);
-    const next = (place as number) + limit;
+    const start = place as number;
+    const shown = showFitting(changes.slice(start, start + limit), toChange);
+    const next = start + shown.length;
     return {
-      changes: changes.slice(place as number, next).map(toChange),
+      changes: shown,
       changeCount: changes.length,
       nextCursor:
         next < changes.length ? encodeCursor(list, [next, typeof until === "string" ? until : ""]) : undefined,

@@ -1,7 +1,7 @@
 /** Tools for checkpoints of sessions and of whole agents. */
 import { z } from "zod";
 import { isSavepointError, type RestorePlan, type RestoreReport } from "../../index.js";
-import { newestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, takePage } from "../page.js";
+import { newestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, showFitting, takePage } from "../page.js";
 import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../shapes.js";
 import { AGENT, defineTool, JSON_OBJECT, type Tool } from "../tool.js";
 import { SavepointError } from "../../index.js";
@@ -43,7 +43,9 @@ const checkpointRestore = defineTool({
     dryRun: z.boolean(),
     agent: z.string().optional(),
     session: z.string().optional(),
-    changes: z.array(CHANGE).describe(`What becomes different, at most ${MAX_CHANGES} changes.`),
+    changes: z
+      .array(CHANGE)
+      .describe(`What becomes different, at most ${MAX_CHANGES} changes, fewer where they are large.`),
     changeCount: z.number(),
     restored: z.array(z.object({ id: z.string(), messagesBefore: z.number(), messagesAfter: z.number() })),
     recreated: z.array(z.string()).describe("Conversations that come back."),
@@ -141,7 +143,7 @@ function toPlan(plan: RestorePlan): {
   return {
     ...(agent !== undefined && { agent }),
     ...(sessionId !== undefined && { session: sessionId }),
-    changes: changes.slice(0, MAX_CHANGES).map(toChange),
+    changes: showFitting(changes.slice(0, MAX_CHANGES), toChange),
     changeCount: changes.length,
     restored: restored.map((conversation) => ({ ...conversation })),
     recreated: [...recreated],
