@@ -132,7 +132,13 @@ export { fromJson, type Json, toJson, type ToJsonOptions } from "./state/to-json
 export type { Hole } from "./state/decode.js";
 export type { AnyStoredClass, StoredClass } from "./state/registry.js";
 export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./store/sqlite/driver.js";
-export type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, Statement } from "./store/postgres/driver.js";
+export type {
+  PostgresClient,
+  PostgresPool,
+  PostgresResult,
+  PostgresValue,
+  Statement,
+} from "./store/postgres/driver.js";
 export type { Durability } from "./store/options.js";
 export type { Duration } from "./store/duration.js";
 export type * from "./store/store.js";

@@ -549,5 +549,8 @@ async function toStore(target: OpenTarget, options: StoreOptions): Promise<Store
 }
 
 function notAStore(): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", "Savepoint.open() takes a URL, a store, a SQLite database handle, or a pool of pg.");
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    "Savepoint.open() takes a URL, a store, a SQLite database handle, or a pool of pg.",
+  );
 }

@@ -56,12 +56,7 @@ export interface DueChange {
  *
  * @param before what the commit checks to be there
  */
-export function changeDue(
-  session: string,
-  branch: string,
-  before: Due | undefined,
-  after: Due | undefined,
-): DueChange {
+export function changeDue(session: string, branch: string, before: Due | undefined, after: Due | undefined): DueChange {
   const [from, to] = [before && placeOf(session, branch, before), after && placeOf(session, branch, after)];
   const key = dueKey(session, branch);
   return {

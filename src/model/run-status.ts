@@ -43,9 +43,7 @@ export async function readStandings(context: Context, branches: readonly Standin
   for (const [index, owner] of held.entries()) owners.set(owner, readOwner(records[index]));
   // Leases end by the store's clock.
   const now = held.length > 0 ? await store.now() : 0;
-  return branches.map(({ heads }, index) =>
-    damaged.has(index) ? DAMAGED : standing(heads, runs[index], owners, now),
-  );
+  return branches.map(({ heads }, index) => (damaged.has(index) ? DAMAGED : standing(heads, runs[index], owners, now)));
 }
 
 /** The run of a branch, if it is that of this very session. */

@@ -129,11 +129,7 @@ export async function leaveInput(
     // What is under way goes first; what is over can take it now.
     if (!view.due) puts.push(...changeDue(sessionId, branch, undefined, newDue(agent, view.now)).puts);
     const commit: Commit = {
-      checks: [
-        { key: sessionKey(sessionId), exists: true },
-        { key: keys[0] as string, value },
-        ...view.checks,
-      ],
+      checks: [{ key: sessionKey(sessionId), exists: true }, { key: keys[0] as string, value }, ...view.checks],
       puts,
       ...(!view.due && { wakes: [agent] }),
     };

@@ -389,7 +389,10 @@ export async function releaseBranch(
       });
     }
     const agent = run?.agent ?? session.record.agent;
-    const due = goesOn && agent !== undefined ? { ...(view.due ?? newDue(agent, 0)), due: view.now, owner: undefined } : undefined;
+    const due =
+      goesOn && agent !== undefined
+        ? { ...(view.due ?? newDue(agent, 0)), due: view.now, owner: undefined }
+        : undefined;
     const dueChange = changeDue(sessionId, branch, view.due, due);
     const built = buildCommit({
       sessionId,

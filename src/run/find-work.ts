@@ -5,15 +5,7 @@
 import { isSavepointError } from "../errors.js";
 import type { Context } from "../model/context.js";
 import { changeDue, decodeDue, HIGHEST_PRIORITY, LOWEST_PRIORITY, placeOf } from "../model/due.js";
-import {
-  ALL_OWNERS,
-  dueKey,
-  ownedBy,
-  ownerKey,
-  placeOfOwned,
-  placeOfWork,
-  workDue,
-} from "../model/keys.js";
+import { ALL_OWNERS, dueKey, ownedBy, ownerKey, placeOfOwned, placeOfWork, workDue } from "../model/keys.js";
 import { isAlive, readOwner } from "../model/run-status.js";
 import { scan } from "../store/scan.js";
 import type { KeyRange } from "../store/store.js";
@@ -42,7 +34,11 @@ export async function findDue({ store }: Context, agents: readonly string[], lim
   return found.map(({ key }) => ({ key, ...placeOfWork(key) }));
 }
 
-async function listSome(store: Context["store"], ranges: readonly KeyRange[], limit: number): Promise<{ key: string }[]> {
+async function listSome(
+  store: Context["store"],
+  ranges: readonly KeyRange[],
+  limit: number,
+): Promise<{ key: string }[]> {
   const found: { key: string }[] = [];
   for (const range of ranges) {
     if (found.length >= limit) break;

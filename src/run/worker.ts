@@ -84,8 +84,9 @@ export class Worker implements AsyncDisposable {
   async start(): Promise<void> {
     if (this.#working) return;
     if (this.#options.signals) for (const signal of SIGNALS) process.on(signal, this.#onSignal);
-    const looked = new Promise<void>((resolve) => (this.#working = this.#work(resolve)));
-    await looked;
+    await new Promise<void>((resolve) => {
+      this.#working = this.#work(resolve);
+    });
   }
 
   /**
@@ -120,10 +121,12 @@ export class Worker implements AsyncDisposable {
     const { store } = this.#host.context;
     // A wake-up that is missed costs the time until it looks by itself.
     const mine = (name: string): boolean => name === "" || this.#agents.has(name);
-    this.#unlisten = await store.listen?.((name) => mine(name) && this.#wake()).catch((error: unknown) => {
-      this.#fail("new work cannot be heard of", error);
-      return undefined;
-    });
+    this.#unlisten = await store
+      .listen?.((name) => mine(name) && this.#wake())
+      .catch((error: unknown) => {
+        this.#fail("new work cannot be heard of", error);
+        return undefined;
+      });
     for (let failures = 0; !this.#stopping;) {
       let pause = this.#options.poll;
       try {

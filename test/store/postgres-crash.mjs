@@ -2,5 +2,4 @@
 const { openPostgresStore } = await import(new URL("../../dist/store/index.js", import.meta.url).href);
 
 /** @type {import("savepoint/testing").OpenForCrash} */
-export const openForCrash = (location, probe) =>
-  openPostgresStore(location, { probe, onBackgroundFailure: () => {} });
+export const openForCrash = (location, probe) => openPostgresStore(location, { probe, onBackgroundFailure: () => {} });

@@ -9,9 +9,15 @@ export async function damagePostgres(url: string, target: DamageTarget, how: Dam
     case "record":
       return damageCell(url, "savepoint_record", "value", true, how, "key = $1", [target.key]);
     case "item":
-      return damageCell(url, "savepoint_run", "body", false, how, "tape = $1 AND first = $2", [target.tape, target.item]);
+      return damageCell(url, "savepoint_run", "body", false, how, "tape = $1 AND first = $2", [
+        target.tape,
+        target.item,
+      ]);
     case "refs":
-      return damageCell(url, "savepoint_run", "head", false, how, "tape = $1 AND first = $2", [target.tape, target.item]);
+      return damageCell(url, "savepoint_run", "head", false, how, "tape = $1 AND first = $2", [
+        target.tape,
+        target.item,
+      ]);
     case "blob":
       return damageCell(url, "savepoint_blob", "body", false, how, "hash = $1", [target.hash]);
   }
@@ -51,9 +57,14 @@ async function damageCell(
   values: unknown[],
 ): Promise<void> {
   const cell = isText ? `convert_to(${column}, 'UTF8')` : column;
-  const rows = await query<{ bytes: Buffer }>(url, `SELECT ${cell} AS bytes FROM {schema}.${table} WHERE ${where}`, values);
+  const rows = await query<{ bytes: Buffer }>(
+    url,
+    `SELECT ${cell} AS bytes FROM {schema}.${table} WHERE ${where}`,
+    values,
+  );
   const [row] = rows;
-  if (!row || rows.length > 1) throw new Error(`${rows.length} rows of ${table} where ${where} (${values.join(", ")}).`);
+  if (!row || rows.length > 1)
+    throw new Error(`${rows.length} rows of ${table} where ${where} (${values.join(", ")}).`);
   if (how === "remove") {
     await query(url, `DELETE FROM {schema}.${table} WHERE ${where}`, values);
     return;

@@ -156,8 +156,7 @@ export class SessionImport implements Section {
     else if ("due" in line) {
       const branch = checkId(line.due[0], "branch name");
       records.push(...changeDue(this.#id, branch, undefined, decodeDue(line.due[1])).puts);
-    }
-    else if ("session" in line) this.#taken.session = decodeSession(line.session);
+    } else if ("session" in line) this.#taken.session = decodeSession(line.session);
   }
 
   /** A run's records name the session's number. */

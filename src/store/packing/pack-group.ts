@@ -33,7 +33,12 @@ export interface Sealing<Row extends RunRow> {
  * @param rows those of a tape from the number `from` on, at most `batch` of them
  * @param all also pack what does not fill a run yet
  */
-export function planSealing<Row extends RunRow>(rows: readonly Row[], from: number, batch: number, all: boolean): Sealing<Row> {
+export function planSealing<Row extends RunRow>(
+  rows: readonly Row[],
+  from: number,
+  batch: number,
+  all: boolean,
+): Sealing<Row> {
   const groups = groupRows(rows);
   const last = groups.at(-1);
   const more = rows.length === batch;

@@ -30,7 +30,10 @@ export async function checkServer(connection: Connection, options: PostgresOptio
   }
   if (server.fsync === "off" && options.durability !== "process") {
     const message = `the server of ${url} runs with fsync = off, so what is saved may be lost when its machine fails`;
-    backgroundReport(options)(message, new SavepointError("STORE_FAILED", "fsync is off: set it to on, or open with durability: \"process\"."));
+    backgroundReport(options)(
+      message,
+      new SavepointError("STORE_FAILED", 'fsync is off: set it to on, or open with durability: "process".'),
+    );
   }
   return server.sync !== "off";
 }

@@ -15,7 +15,14 @@ const PAUSES = [20, 50, 100, 200, 500];
 const MAX_CROSSED = 20;
 
 /** What a statement is for, for messages. */
-export type Purpose = "Reading" | "Writing to" | "Packing" | "Freeing items in" | "Searching" | "Opening" | "Compacting";
+export type Purpose =
+  | "Reading"
+  | "Writing to"
+  | "Packing"
+  | "Freeing items in"
+  | "Searching"
+  | "Opening"
+  | "Compacting";
 
 export class Connection {
   readonly url: string;

@@ -12,7 +12,15 @@ interface PostgresError {
 /** The server is there but not to be had just now: it starts, stops, or has no connection left. */
 const AWAY_STATES = new Set(["57P01", "57P02", "57P03", "57P05", "53300"]);
 /** Errors of the network. */
-const AWAY_CODES = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ENOENT"]);
+const AWAY_CODES = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EPIPE",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOENT",
+]);
 /** What `pg` says where there is no code. */
 const AWAY_TEXTS =
   /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|server closed the connection)/;
@@ -61,7 +69,10 @@ export function postgresFailure(error: unknown, url: string, what: string): Save
   if (/SCRAM|password must be a string|SASL/i.test(reason)) {
     return failure("ACCESS_DENIED", "The server wants a password: put it into the URL, or set PGPASSWORD.");
   }
-  if (/does not support SSL|self.signed|certificate|TLS|SSL|unable to verify/i.test(reason) || state.startsWith("ERR_TLS")) {
+  if (
+    /does not support SSL|self.signed|certificate|TLS|SSL|unable to verify/i.test(reason) ||
+    state.startsWith("ERR_TLS")
+  ) {
     const advice = `Say in the URL what is wanted: "?sslmode=require" or "?sslmode=disable", and "&sslrootcert=…" for a certificate of your own.`;
     return failure("ACCESS_DENIED", advice);
   }
@@ -70,13 +81,22 @@ export function postgresFailure(error: unknown, url: string, what: string): Save
     case "28000":
       return failure("ACCESS_DENIED", "Check user and password, and pg_hba.conf on the server.");
     case "42501":
-      return failure("ACCESS_DENIED", "The user needs the rights to its schema: GRANT ALL ON SCHEMA … TO …, or another user.");
+      return failure(
+        "ACCESS_DENIED",
+        "The user needs the rights to its schema: GRANT ALL ON SCHEMA … TO …, or another user.",
+      );
     case "3D000":
-      return failure("STORE_NOT_FOUND", "There is no such database: create it (CREATE DATABASE …), or give another name.");
+      return failure(
+        "STORE_NOT_FOUND",
+        "There is no such database: create it (CREATE DATABASE …), or give another name.",
+      );
     case "53100":
       return failure("IO_FAILED", "The server's disk is full: free some space; nothing that was saved is lost.");
     case "54000":
-      return failure("INVALID_ID", "Ids are too long for an index: those of session, branch and key may have 2,600 bytes together.");
+      return failure(
+        "INVALID_ID",
+        "Ids are too long for an index: those of session, branch and key may have 2,600 bytes together.",
+      );
     case "25006":
       return failure("IO_FAILED", "This server can only be read: give the URL of the primary.");
     case "58030":

@@ -71,7 +71,13 @@ function writeStatement(schema: string, replaced: number, kinds: string, runs: n
   };
   for (let index = 0; index < replaced; index++) {
     const [key, before, sumBefore, sum, refsSumAfter, refs, value] = parameters(
-      ...["text", "text", "bigint", "bigint", "bigint", "text", "text"],
+      "text",
+      "text",
+      "bigint",
+      "bigint",
+      "bigint",
+      "text",
+      "text",
     );
     add(
       `UPDATE ${schema}.savepoint_record SET sum = ${sum}, refs_sum = ${refsSumAfter}, refs = ${refs}, value = ${value},

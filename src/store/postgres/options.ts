@@ -52,7 +52,14 @@ export interface PostgresOptions {
 }
 
 /** Where a write can be interrupted, seen from the process that makes it. */
-export const POSTGRES_WRITE_POINTS = ["begin", "sent", "committed", "seal:begin", "seal:sent", "seal:committed"] as const;
+export const POSTGRES_WRITE_POINTS = [
+  "begin",
+  "sent",
+  "committed",
+  "seal:begin",
+  "seal:sent",
+  "seal:committed",
+] as const;
 export type PostgresWritePoint = (typeof POSTGRES_WRITE_POINTS)[number];
 
 /** Where to open the store: a URL, or the caller's own pool, which stays the caller's to end. */

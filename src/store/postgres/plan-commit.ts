@@ -77,9 +77,15 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
   refuseOverlaps(items, firsts);
   const sorted = sortOut(checks, written, isDeleted);
   const uses = new Map(
-    blobs.map(({ hash, bytes: given }) => [`${hash} ${given !== undefined}`, [hash, given && options.blobs.get(hash)] as const]),
+    blobs.map(({ hash, bytes: given }) => [
+      `${hash} ${given !== undefined}`,
+      [hash, given && options.blobs.get(hash)] as const,
+    ]),
   );
-  const [ranges, keys] = [deletes.filter((each) => typeof each !== "string"), deletes.filter((each) => typeof each === "string")];
+  const [ranges, keys] = [
+    deletes.filter((each) => typeof each !== "string"),
+    deletes.filter((each) => typeof each === "string"),
+  ];
   return {
     records: sorted,
     plain: deletes.length + blobs.length + (commit.wakes?.length ?? 0) === 0 && commit.notBefore === undefined,

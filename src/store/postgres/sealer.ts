@@ -82,7 +82,9 @@ export class Sealer {
   /** Packs and compresses every tape. */
   async sealAll(): Promise<void> {
     await this.idle();
-    const tapes = await this.#connection.rows<{ tape: string }>(`SELECT DISTINCT tape FROM ${this.#table} ORDER BY tape`);
+    const tapes = await this.#connection.rows<{ tape: string }>(
+      `SELECT DISTINCT tape FROM ${this.#table} ORDER BY tape`,
+    );
     for (const { tape } of tapes) {
       for (let next = { from: 0, more: true }; next.more;) next = await this.#seal(tape, next.from, true);
     }

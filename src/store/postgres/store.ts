@@ -253,7 +253,13 @@ class PostgresStore implements Store {
         ) AS r ORDER BY w.place, r.key LIMIT $3
       ) UPDATE ${this.#records} r SET reserved = coalesce($5, ${CLOCK}) + $4 FROM picked
       WHERE r.key = picked.key RETURNING r.key, r.sum, r.refs_sum, r.refs, r.value`,
-      [textArray(ranges.map(({ from }) => from)), textArray(ranges.map(({ to }) => to)), limit, forMs, this.#clock?.() ?? null],
+      [
+        textArray(ranges.map(({ from }) => from)),
+        textArray(ranges.map(({ to }) => to)),
+        limit,
+        forMs,
+        this.#clock?.() ?? null,
+      ],
     );
     const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));
     return rows.map(toRecord).sort((a, b) => placeOf(a.key) - placeOf(b.key) || (a.key < b.key ? -1 : 1));

@@ -2,7 +2,15 @@
 import { SavepointError } from "../../errors.js";
 import type { KeyRange } from "../key-range.js";
 import { keptText, soughtText } from "../kept-text.js";
-import { DOCUMENTS, isSameSource, type Mark, type SourceUpdate, type TextIndex, type TextSource, type TextUpdate } from "../text-index.js";
+import {
+  DOCUMENTS,
+  isSameSource,
+  type Mark,
+  type SourceUpdate,
+  type TextIndex,
+  type TextSource,
+  type TextUpdate,
+} from "../text-index.js";
 import { integerArray, textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
@@ -50,7 +58,9 @@ export class PostgresTextIndex implements TextIndex {
       ) AS c ON true`,
       [textArray(ranges.map(({ from }) => from)), textArray(ranges.map(({ to }) => to)), limit],
     );
-    const marks = rows.flatMap(({ key, sum }) => (key === null ? [] : [{ key, sum: sum === null ? undefined : Number(sum) }]));
+    const marks = rows.flatMap(({ key, sum }) =>
+      key === null ? [] : [{ key, sum: sum === null ? undefined : Number(sum) }],
+    );
     if (marks.length === 0 && limit > 0) this.#settled = `${rows[0]?.moment} ${asked}`;
     return marks;
   }
@@ -179,7 +189,8 @@ async function writeSource(client: PostgresClient, s: string, source: SourceUpda
   const { name, before, from, texts, note } = source;
   const table = `${s}.savepoint_text_source`;
   const remove = `DELETE FROM ${s}.savepoint_text WHERE number >= $1 AND number < $2`;
-  if (before) await client.query(remove, [before.id * DOCUMENTS + (note === undefined ? 0 : from), (before.id + 1) * DOCUMENTS]);
+  if (before)
+    await client.query(remove, [before.id * DOCUMENTS + (note === undefined ? 0 : from), (before.id + 1) * DOCUMENTS]);
   if (note === undefined) {
     await client.query(`DELETE FROM ${table} WHERE name = $1`, [name]);
     return;

@@ -73,7 +73,8 @@ export class Writer {
       for (const [commit, outcome] of await this.#send(left, blobs)) {
         if (outcome !== "again") outcomes.set(commit, outcome);
         else if (tries < MAX_TRIES) again.push(commit);
-        else outcomes.set(commit, new SavepointError("BUSY", "Others append to the same tape all the time; try again."));
+        else
+          outcomes.set(commit, new SavepointError("BUSY", "Others append to the same tape all the time; try again."));
       }
       left = again;
     }
@@ -148,7 +149,10 @@ export class Writer {
       const { rows } = await running;
       const [row] = rows as Record<string, string | null>[];
       // A single commit that fails raises an error; of several, each says what was in its way.
-      return { failed: plans.map((_, index) => (plans.length > 1 ? keysOf(row?.[`c${index}`]) : undefined)), uncertain };
+      return {
+        failed: plans.map((_, index) => (plans.length > 1 ? keysOf(row?.[`c${index}`]) : undefined)),
+        uncertain,
+      };
     } catch (error) {
       const cause = error instanceof SavepointError ? error.cause : error;
       if (plans.length > 1 || stateOf(cause) !== CONFLICT_STATE) throw error;
@@ -180,7 +184,9 @@ export class Writer {
     if (wanted.length + deleted.length + rows.length === 0) return false;
     const keys = [...wanted.map(({ key }) => key), ...deleted];
     const found = await this.#records(keys);
-    const same = wanted.every(({ key, value, refs }) => found.get(key)?.value === value && found.get(key)?.refs === refs);
+    const same = wanted.every(
+      ({ key, value, refs }) => found.get(key)?.value === value && found.get(key)?.refs === refs,
+    );
     if (!same || deleted.some((key) => found.has(key))) return false;
     const runs = await findRuns(
       this.#connection,
@@ -194,7 +200,8 @@ export class Writer {
   async #learnCounters(commits: readonly Commit[], again: boolean): Promise<void> {
     const keys = new Set<string>();
     for (const { items = [] } of commits) {
-      for (const run of items) if ("counter" in run && (again || !this.#counters.has(run.counter))) keys.add(run.counter);
+      for (const run of items)
+        if ("counter" in run && (again || !this.#counters.has(run.counter))) keys.add(run.counter);
     }
     if (keys.size === 0) return;
     const found = await this.#records([...keys]);
