@@ -35,6 +35,9 @@ class MemoryStore implements Store {
   readonly #tapes = new Map<string, Map<number, Frame>>();
   readonly #blobs = new Map<string, { bytes: Uint8Array; usedAt: number }>();
   readonly #clock: () => number;
+  /** Until when records are left alone by others who look for work. */
+  readonly #reserved = new Map<string, number>();
+  readonly #listeners = new Set<(name: string) => void>();
   #sortedKeys: string[] | undefined;
   #closed = false;
 
@@ -90,7 +93,9 @@ class MemoryStore implements Store {
     this.#sortedKeys = undefined;
     for (const target of commit.deletes ?? []) this.#delete(target);
     for (const { key, value, refs = "", ifAbsent } of commit.puts ?? []) {
-      if (!ifAbsent || !this.#records.has(key)) this.#records.set(key, { key, value, refs });
+      if (ifAbsent && this.#records.has(key)) continue;
+      this.#records.set(key, { key, value, refs });
+      this.#reserved.delete(key);
     }
     for (const [index, run] of (commit.items ?? []).entries()) {
       const first = firsts[index] as number;
@@ -105,6 +110,8 @@ class MemoryStore implements Store {
       const known = this.#blobs.get(hash)?.bytes;
       this.#blobs.set(hash, { bytes: known ?? Uint8Array.from(bytes as Uint8Array), usedAt: this.#clock() });
     }
+    // Nobody is told before whoever commits has its answer.
+    for (const name of commit.wakes ?? []) for (const listener of this.#listeners) setImmediate(listener, name);
     return { firsts };
   }
 
@@ -208,8 +215,30 @@ class MemoryStore implements Store {
     return bytes;
   }
 
+  async reserve(
+    ranges: readonly KeyRange[],
+    { limit, forMs }: { limit: number; forMs: number },
+  ): Promise<StoredRecord[]> {
+    const now = this.#clock();
+    const found: StoredRecord[] = [];
+    for (const range of ranges) {
+      const records = await this.list(range, { limit: Number.MAX_SAFE_INTEGER });
+      found.push(...records.filter(({ key }) => (this.#reserved.get(key) ?? 0) <= now));
+    }
+    const given = found.slice(0, limit);
+    for (const { key } of given) this.#reserved.set(key, now + forMs);
+    return given;
+  }
+
+  async listen(listener: (name: string) => void): Promise<() => Promise<void>> {
+    this.#check();
+    this.#listeners.add(listener);
+    return async () => void this.#listeners.delete(listener);
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
+    this.#listeners.clear();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -249,8 +278,11 @@ class MemoryStore implements Store {
   }
 
   #delete(target: string | KeyRange): void {
-    if (typeof target === "string") this.#records.delete(target);
-    else for (const key of this.#records.keys()) if (covers(target, key)) this.#records.delete(key);
+    const keys = typeof target === "string" ? [target] : [...this.#records.keys()].filter((key) => covers(target, key));
+    for (const key of keys) {
+      this.#records.delete(key);
+      this.#reserved.delete(key);
+    }
   }
 
   #check(): void {

@@ -21,6 +21,7 @@ import { retainSpec } from "./specs/retain.js";
 import { textChangesSpec } from "./specs/text-changes.js";
 import { textSharingSpec } from "./specs/text-sharing.js";
 import { textSpec } from "./specs/texts.js";
+import { workSpec } from "./specs/work.js";
 import { Suite } from "./suite.js";
 
 export interface ConformanceOptions {
@@ -60,6 +61,7 @@ export function storeConformance(harness: StoreHarness, runner: TestRunner, opti
   textChangesSpec(suite, (store) => store.texts);
   textSpec(suite, seed, (store) => store.texts);
   textSharingSpec(suite);
+  workSpec(suite);
   closeSpec(suite);
   reopenSpec(suite);
   queueSpec(suite);

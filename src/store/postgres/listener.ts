@@ -9,11 +9,27 @@ import type { PostgresClient } from "./driver.js";
 /** Between attempts to connect again, in milliseconds. */
 const PAUSE = 500;
 
+/** A connection that is listened on, and given up once. */
+class Listening {
+  readonly #client: PostgresClient;
+  isOver = false;
+
+  constructor(client: PostgresClient) {
+    this.#client = client;
+  }
+
+  end(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.#client.release(true);
+  }
+}
+
 export class Listener {
   readonly #connection: Connection;
   readonly #channel: string;
   readonly #listeners = new Set<(name: string) => void>();
-  #client: PostgresClient | undefined;
+  #listening: Listening | undefined;
   #connecting: Promise<void> | undefined;
   #closed = false;
 
@@ -49,13 +65,11 @@ export class Listener {
 
   async #listen(): Promise<void> {
     const client = await this.#connection.connect();
-    let gone = false;
+    const listening = new Listening(client);
     const lose = (): void => {
-      if (gone) return;
-      gone = true;
-      client.release(true);
-      if (this.#client !== client) return;
-      this.#client = undefined;
+      listening.end();
+      if (this.#listening !== listening) return;
+      this.#listening = undefined;
       void this.#reconnect();
     };
     client.on("error", lose);
@@ -69,14 +83,14 @@ export class Listener {
       lose();
       throw error;
     }
-    if (gone || this.#closed || this.#listeners.size === 0) return lose();
-    this.#client = client;
+    if (listening.isOver || this.#closed || this.#listeners.size === 0) return lose();
+    this.#listening = listening;
   }
 
   async #reconnect(): Promise<void> {
     while (!this.#closed && this.#listeners.size > 0) {
       await sleep(PAUSE, undefined, { ref: false });
-      if (this.#client || this.#closed || this.#listeners.size === 0) return;
+      if (this.#listening || this.#closed || this.#listeners.size === 0) return;
       try {
         await this.#listen();
         // What was called out meanwhile was not heard.
@@ -91,8 +105,8 @@ export class Listener {
   async #disconnect(): Promise<void> {
     await this.#connecting;
     this.#connecting = undefined;
-    const client = this.#client;
-    this.#client = undefined;
-    client?.release(true);
+    const listening = this.#listening;
+    this.#listening = undefined;
+    listening?.end();
   }
 }
