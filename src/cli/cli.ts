@@ -56,6 +56,11 @@ export class Cli {
     await this.#open?.close();
   }
 
+  /** Resolves when the verb is told to end, which it then has to do by itself: to be told is no failure. */
+  onInterruption(): Promise<void> {
+    return this.#interruption.takeOver();
+  }
+
   /** Ends the verb if it was interrupted. */
   checkInterrupted(): void {
     this.#interruption.check();

@@ -19,6 +19,7 @@ export const EXIT = {
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 const BY_CODE: Partial<Record<SavepointErrorCode, ExitCode>> = {
+  ACCESS_DENIED: EXIT.noStore,
   AGENT_NOT_FOUND: EXIT.notFound,
   ALREADY_RUNNING: EXIT.locked,
   BRANCH_NOT_FOUND: EXIT.notFound,
@@ -35,6 +36,7 @@ const BY_CODE: Partial<Record<SavepointErrorCode, ExitCode>> = {
   STORE_NOT_FOUND: EXIT.noStore,
   STORE_TOO_NEW: EXIT.needsMigration,
   STORE_TOO_OLD: EXIT.needsMigration,
+  UNAVAILABLE: EXIT.noStore,
 };
 
 export function exitCodeOf(code: SavepointErrorCode): ExitCode {

@@ -27,6 +27,11 @@ export class Interruption {
     if (this.signal.aborted) throw new Interrupted();
   }
 
+  /** From now on the verb ends by itself when it is told to. Resolves when that is. */
+  takeOver(): Promise<void> {
+    return new Promise((resolve) => (this.#reject = () => resolve()));
+  }
+
   /** Interrupts it from within. */
   interrupt(): never {
     this.#controller.abort();

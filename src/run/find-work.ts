@@ -21,28 +21,32 @@ export interface Work {
 /** While whoever was given it begins with it, others are given something else. */
 const RESERVED_FOR = 5000;
 
-/** What of these agents has come due: the most urgent first. */
-export async function findDue({ store }: Context, agents: readonly string[], limit: number): Promise<Work[]> {
+/**
+ * What of these agents has come due: the most urgent first.
+ *
+ * @param isWanted tells what the caller would take on
+ */
+export async function findDue(
+  { store }: Context,
+  agents: readonly string[],
+  limit: number,
+  isWanted: (work: Work) => boolean,
+): Promise<Work[]> {
   const now = await store.now();
   const ranges: KeyRange[] = [];
   for (let priority = HIGHEST_PRIORITY; priority >= LOWEST_PRIORITY; priority--) {
     for (const agent of agents) ranges.push(workDue(agent, priority, now));
   }
-  const found = store.reserve
-    ? await store.reserve(ranges, { limit, forMs: RESERVED_FOR })
-    : await listSome(store, ranges, limit);
-  return found.map(({ key }) => ({ key, ...placeOfWork(key) }));
-}
-
-async function listSome(
-  store: Context["store"],
-  ranges: readonly KeyRange[],
-  limit: number,
-): Promise<{ key: string }[]> {
-  const found: { key: string }[] = [];
+  const toWork = ({ key }: { readonly key: string }): Work => ({ key, ...placeOfWork(key) });
+  // What is not wanted is reserved as well: the next time something else comes.
+  if (store.reserve) return (await store.reserve(ranges, { limit, forMs: RESERVED_FOR })).map(toWork).filter(isWanted);
+  const found: Work[] = [];
   for (const range of ranges) {
-    if (found.length >= limit) break;
-    found.push(...(await store.list(range, { limit: limit - found.length })));
+    for await (const record of scan(store, range)) {
+      const work = toWork(record);
+      if (isWanted(work)) found.push(work);
+      if (found.length >= limit) return found;
+    }
   }
   return found;
 }

@@ -158,7 +158,8 @@ export class Worker implements AsyncDisposable {
       if (room() > 0) this.#orphansDue = now + Math.min(this.#options.lease / 2, 5000);
     }
     if (room() <= 0) return found;
-    const due = await findDue(context, [...this.#agents.keys()], room());
+    const isWanted = (work: Work): boolean => !this.#isAvoided(work) && !runs.has(work.session, work.branch);
+    const due = await findDue(context, [...this.#agents.keys()], room(), isWanted);
     const begun = await Promise.all(due.map((work) => this.#begin(work)));
     return found + begun.filter(Boolean).length;
   }
@@ -177,7 +178,6 @@ export class Worker implements AsyncDisposable {
   async #begin(work: Work): Promise<boolean> {
     const { context, runs } = this.#host;
     const { session, branch } = work;
-    if (this.#isAvoided(work) || runs.has(session, branch)) return false;
     try {
       const handle = await runs.take(this.#agents, session, branch);
       if (handle === "nothing") await forgetWork(context, work);

@@ -10,6 +10,7 @@ import { deleteVerb } from "./delete.js";
 import { demo } from "./demo.js";
 import { diff } from "./diff.js";
 import { doctor } from "./doctor.js";
+import { enqueue } from "./enqueue.js";
 import { exportVerb } from "./export.js";
 import { fork } from "./fork.js";
 import { importVerb } from "./import.js";
@@ -32,6 +33,7 @@ import { show } from "./show.js";
 import { stats } from "./stats.js";
 import { verify } from "./verify.js";
 import { watch } from "./watch.js";
+import { worker } from "./worker.js";
 
 export const VERBS: readonly Verb[] = [
   sessions,
@@ -52,6 +54,8 @@ export const VERBS: readonly Verb[] = [
   deleteVerb,
   run,
   recover,
+  enqueue,
+  worker,
   answer,
   cancel,
   backup,

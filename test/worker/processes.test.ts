@@ -1,0 +1,139 @@
+/** Workers in processes of their own: killed, frozen, asked to end; and sessions that kill them. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Savepoint } from "../../src/index.js";
+import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+
+const program = fileURLToPath(new URL("./child.mjs", import.meta.url));
+
+interface Counting {
+  n: number;
+  by: number[];
+}
+
+const KINDS = [
+  { name: "sqlite:", url: (folder: string) => `sqlite:${join(folder, "store.db")}`, remove: async () => {} },
+  { name: "postgres:", url: () => newPostgresUrl(), remove: dropSchema },
+];
+
+describe.each(KINDS)("workers on $name", (kind) => {
+  let folder: string;
+  let url: string;
+  let sp: Savepoint;
+  const children: WorkerChild[] = [];
+  beforeEach(async () => {
+    folder = await makeFolder();
+    url = kind.url(folder);
+    sp = await Savepoint.open(url, { durability: "process" });
+  });
+  afterEach(async () => {
+    for (const child of children.splice(0)) await child.end("SIGKILL");
+    await sp.close();
+    await kind.remove(url);
+    await removeFolder(folder);
+  });
+
+  const start = (lease = "30s"): WorkerChild => {
+    const child = new WorkerChild(url, folder, lease);
+    children.push(child);
+    return child;
+  };
+  const stateOf = async (session: string): Promise<Counting | undefined> =>
+    (await sp.session<Counting>(session).latest())?.state;
+  /** Every number once, but for the one that whoever died was at. */
+  const expectCounted = (session: string, workers: number): void => {
+    const lines = readFileSync(join(folder, session), "utf8").trim().split("\n");
+    const numbers = lines.map((line) => Number(line.split(" ")[0]));
+    expect([...new Set(numbers)]).toEqual(Array.from({ length: 30 }, (_, index) => index + 1));
+    expect(lines.length - 30).toBeLessThanOrEqual(workers - 1);
+  };
+
+  it("one that is killed is followed by another, which goes on where it was", async () => {
+    await sp.enqueue("counting", { session: "a", input: null });
+    const first = start();
+    await until(async () => ((await stateOf("a"))?.n ?? 0) >= 5);
+    await first.end("SIGKILL");
+    // On the same machine it is noticed at once that it is dead, however long its lease.
+    const second = start();
+    await until(async () => (await stateOf("a"))?.n === 30);
+    expect((await stateOf("a"))?.by.at(-1)).toBe(second.pid);
+    expectCounted("a", 2);
+  });
+
+  it("one that is frozen loses its sessions to another, and is refused when it wakes up", async () => {
+    for (const session of ["a", "b"]) await sp.enqueue("counting", { session, input: null });
+    const first = start("1s");
+    await until(async () => ((await stateOf("a"))?.n ?? 0) >= 3 && ((await stateOf("b"))?.n ?? 0) >= 3);
+    first.signal("SIGSTOP");
+    start("1s");
+    await until(async () => (await stateOf("a"))?.n === 30 && (await stateOf("b"))?.n === 30);
+    first.signal("SIGCONT");
+    await until(async () => first.printed.includes("lost"));
+    for (const session of ["a", "b"]) {
+      const { n, by } = (await stateOf(session)) as Counting;
+      expect([n, by.length, new Set(by).size]).toEqual([30, 30, 2]);
+      expectCounted(session, 2);
+    }
+  });
+
+  it("one that is asked to end hands back what it has at the end of a step, and ends", async () => {
+    await sp.enqueue("counting", { session: "a", input: null });
+    const first = start();
+    await until(async () => ((await stateOf("a"))?.n ?? 0) >= 5);
+    expect(await first.end("SIGTERM")).toBe("SIGTERM");
+    // Nobody holds it, and no effect was interrupted.
+    expect(await sp.sessions.load("a")).toMatchObject({ status: "interrupted" });
+    start();
+    await until(async () => (await stateOf("a"))?.n === 30);
+    expectCounted("a", 1);
+  });
+
+  it("a session that kills one after another is put aside, with its reason", async () => {
+    await sp.enqueue("deadly", { session: "bad", input: null });
+    for (let deaths = 0; deaths < 3; deaths++) expect(await start().ended).toBe("SIGKILL");
+    const last = start();
+    await until(async () => last.printed.includes("parked bad"));
+    expect(await sp.sessions.load("bad")).toMatchObject({
+      status: "failed",
+      reason: expect.stringContaining("3 processes in a row have died") as string,
+    });
+    await sp.enqueue("counting", { session: "good", input: null });
+    await until(async () => (await stateOf("good"))?.n === 30);
+  });
+});
+
+class WorkerChild {
+  readonly ended: Promise<NodeJS.Signals | number | null>;
+  printed = "";
+  readonly #process: ChildProcess;
+
+  constructor(url: string, folder: string, lease: string) {
+    this.#process = spawn(process.execPath, [program, url, folder, lease], { stdio: ["ignore", "pipe", "inherit"] });
+    this.#process.stdout?.setEncoding("utf8").on("data", (text: string) => (this.printed += text));
+    this.ended = new Promise((resolve) => {
+      this.#process.on("close", (code, signal) => resolve(signal ?? code));
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#process.kill(signal);
+  }
+
+  end(signal: NodeJS.Signals): Promise<NodeJS.Signals | number | null> {
+    this.signal(signal);
+    return this.ended;
+  }
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await sleep(20);
+}
