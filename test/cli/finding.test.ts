@@ -191,7 +191,7 @@ describe.concurrent("what is no store", () => {
     expect(readdirSync(join(folder, "agents"))).toEqual(["notes.txt"]);
   });
 
-  it.each(["./agents.db", "", "postgres://somewhere/x", "sqlite:", "file:", "sqlite://", "memory:x", "C:\\agents.db"])(
+  it.each(["./agents.db", "", "mysql://somewhere/x", "sqlite:", "file:", "sqlite://", "memory:x", "C:\\agents.db"])(
     "the URL %j ends with 2",
     async (url) => {
       const ended = await run(["sessions", "--json", "--store", url]);
@@ -201,7 +201,7 @@ describe.concurrent("what is no store", () => {
   );
 
   it("a wrong URL in SAVEPOINT_URL ends with 2, and a password in it is not repeated", async () => {
-    const ended = await run(["sessions"], { env: { SAVEPOINT_URL: "postgres://me:secret@host/x" } });
+    const ended = await run(["sessions"], { env: { SAVEPOINT_URL: "mysql://me:secret@host/x" } });
     expect(ended.code).toBe(2);
     expect(ended.stderr).not.toContain("secret");
   });

@@ -6,7 +6,7 @@
  * their counter is believed to hold, which the commit then checks: if it holds something else, the commit is planned anew.
  */
 import { commitConflict } from "../conflict.js";
-import { readCounter } from "../counter.js";
+import { counterDamaged, readCounter } from "../counter.js";
 import { compareKeys, covers } from "../key-range.js";
 import type { Packed } from "../packing/compression.js";
 import type { RunRow } from "../packing/run-codec.js";
@@ -25,13 +25,18 @@ export interface WrittenRecord {
   readonly ifAbsent: boolean;
 }
 
+/** A counter that cannot be read. */
+export const DAMAGED = Symbol("damaged");
+/** What a counter is believed to hold; nothing where there is none. */
+export type Belief = string | typeof DAMAGED | undefined;
+
 export interface PlanOptions {
   /** The time, where it is not the database's. */
   readonly clock: number | undefined;
   readonly durable: boolean;
   readonly channel: string;
   /** What counters are believed to hold. */
-  readonly counters: ReadonlyMap<string, string | undefined>;
+  readonly counters: ReadonlyMap<string, Belief>;
   /** Bytes as they are stored, by hash. */
   readonly blobs: ReadonlyMap<string, Packed>;
 }
@@ -159,7 +164,7 @@ function nextOf(
   counters: ReadonlyMap<string, string>,
   written: ReadonlyMap<string, WrittenRecord>,
   isDeleted: (key: string) => boolean,
-  believed: ReadonlyMap<string, string | undefined>,
+  believed: ReadonlyMap<string, Belief>,
   checks: Check[],
 ): string | undefined {
   const raised = counters.get(counter);
@@ -168,9 +173,12 @@ function nextOf(
   if (put && !put.ifAbsent) return put.value;
   if (isDeleted(counter)) return put?.value;
   const value = believed.get(counter);
-  // This check says all that others may say of it.
+  if (value === DAMAGED) throw counterDamaged(counter);
   const known = checks.findIndex((check) => check.key === counter && "exists" in check);
-  if (known >= 0 && value !== undefined) checks.splice(known, 1);
+  // It has just been looked at.
+  if (known >= 0 && value === undefined) throw commitConflict([counter]);
+  // The check of its value says all that others may say of it.
+  if (known >= 0) checks.splice(known, 1);
   if (!checks.some((check) => check.key === counter && "value" in check)) checks.push({ key: counter, value });
   return value ?? put?.value;
 }

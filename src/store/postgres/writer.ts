@@ -6,7 +6,6 @@
  */
 import { SavepointError } from "../../errors.js";
 import { commitConflict } from "../conflict.js";
-import { counterDamaged } from "../counter.js";
 import type { Outcome } from "../group-commit.js";
 import { compress, type Packed, RAW } from "../packing/compression.js";
 import type { Commit } from "../store.js";
@@ -16,7 +15,7 @@ import { fastCommit, statementName } from "./fast-commit.js";
 import { detailOf, stateOf } from "./failure.js";
 import { AGAIN, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
-import { type PlannedCommit, planCommit } from "./plan-commit.js";
+import { type Belief, DAMAGED, type PlannedCommit, planCommit } from "./plan-commit.js";
 import { isWhole, RECORD_COLUMNS, type RecordRow } from "./rows.js";
 import { findRuns } from "./run-reader.js";
 
@@ -34,8 +33,8 @@ export class Writer {
   readonly #fast: boolean;
   readonly #onApplied: (commit: Commit) => void;
   readonly #probe: (point: PostgresWritePoint) => void;
-  /** What counters held when they were last seen. */
-  readonly #counters = new Map<string, string | undefined>();
+  /** What counters held when they were last seen. Of those that did not hold anything nothing is remembered. */
+  readonly #counters = new Map<string, string>();
 
   /** @param onApplied told of each commit that was applied */
   constructor(
@@ -68,9 +67,9 @@ export class Writer {
     let left = [...commits];
     for (let tries = 0; left.length > 0; tries++) {
       this.#probe("begin");
-      await this.#learnCounters(left, tries > 0);
+      const believed = await this.#learnCounters(left, tries > 0);
       const again: Commit[] = [];
-      for (const [commit, outcome] of await this.#send(left, blobs)) {
+      for (const [commit, outcome] of await this.#send(left, blobs, believed)) {
         if (outcome !== "again") outcomes.set(commit, outcome);
         else if (tries < MAX_TRIES) again.push(commit);
         else
@@ -84,10 +83,10 @@ export class Writer {
   async #send(
     commits: readonly Commit[],
     blobs: ReadonlyMap<string, Packed>,
+    believed: Map<string, Belief>,
   ): Promise<[commit: Commit, outcome: Outcome | "again"][]> {
     const outcomes: [Commit, Outcome | "again"][] = [];
     const planned: [Commit, PlannedCommit][] = [];
-    const believed = new Map(this.#counters);
     const durable = this.#options.durability !== "process";
     for (const commit of commits) {
       try {
@@ -196,26 +195,24 @@ export class Writer {
     return rows.every(({ tape, first, sum }) => stored.has(`${tape} ${first} ${sum}`));
   }
 
-  /** Finds out what counters hold, of which nothing is known or what was believed was wrong. */
-  async #learnCounters(commits: readonly Commit[], again: boolean): Promise<void> {
-    const keys = new Set<string>();
+  /** What the counters of these commits hold: those of which nothing is known are looked at, or all of them. */
+  async #learnCounters(commits: readonly Commit[], all: boolean): Promise<Map<string, Belief>> {
+    const believed = new Map<string, Belief>();
     for (const { items = [] } of commits) {
-      for (const run of items)
-        if ("counter" in run && (again || !this.#counters.has(run.counter))) keys.add(run.counter);
+      for (const run of items) if ("counter" in run) believed.set(run.counter, this.#counters.get(run.counter));
     }
-    if (keys.size === 0) return;
-    const found = await this.#records([...keys]);
-    for (const key of keys) {
+    const unknown = [...believed].filter(([, value]) => all || value === undefined).map(([key]) => key);
+    if (unknown.length === 0) return believed;
+    const found = await this.#records(unknown);
+    for (const key of unknown) {
       const row = found.get(key);
-      if (row && !isWhole(row)) {
-        this.#counters.delete(key);
-        throw counterDamaged(key);
-      }
-      this.#know(key, row?.value);
+      this.#counters.delete(key);
+      believed.set(key, row && !isWhole(row) ? DAMAGED : row?.value);
     }
+    return believed;
   }
 
-  #know(key: string, value: string | undefined): void {
+  #know(key: string, value: string): void {
     this.#counters.delete(key);
     this.#counters.set(key, value);
     const [oldest] = this.#counters.keys();

@@ -1,0 +1,134 @@
+// Leaving sessions for workers, and working on them, from the command line; on a file and on PostgreSQL.
+import { beforeEach, describe, expect, it } from "vitest";
+import { Savepoint } from "../../src/index.js";
+import { QUIET } from "../damage/world.js";
+import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
+import { LIBRARY, useTool } from "./tool.js";
+
+const tool = useTool();
+let agents: readonly string[] = [];
+
+const AGENTS = `
+import { setTimeout as sleep } from "node:timers/promises";
+import { defineAgent } from "${LIBRARY}";
+
+export const shop = defineAgent({
+  name: "shop",
+  strategy: "everyStep",
+  initial: (input) => ({ ...input, n: 0 }),
+  async step(run) {
+    await run.effect("work", () => sleep(run.state.slow ?? 0));
+    run.state.n += 1;
+    if (run.state.fails) return run.fail("out of stock");
+    if (run.state.n >= (run.state.steps ?? 1)) return run.complete(run.state.n);
+  },
+});
+`;
+
+beforeEach(() => {
+  agents = ["--agents", tool().file("agents.mjs", AGENTS)];
+});
+
+describe("savepoint enqueue", () => {
+  const enqueue = (...more: string[]): string[] => ["enqueue", "shop", "--session", "order-88", ...more];
+
+  it("leaves a session once", async () => {
+    const asked = { session: "order-88", agent: "shop" };
+    expect(await tool().json(enqueue("--input", "{}"))).toEqual({ ...asked, enqueued: true });
+    expect(await tool().json(enqueue("--input", "{}"))).toEqual({ ...asked, enqueued: false });
+    const text = await tool().on(enqueue("--input", "{}"));
+    expect(text.stdout).toContain("order-88 is there already");
+    expect(await tool().json(["sessions"])).toMatchObject([{ id: "order-88", status: "queued" }]);
+  });
+
+  it("says what is missing or makes no sense", async () => {
+    expect(await tool().fail(["enqueue", "shop", "--input", "{}"], 2)).toMatchObject({ code: "USAGE" });
+    expect(await tool().fail(enqueue(), 2)).toMatchObject({ code: "USAGE" });
+    expect((await tool().on(enqueue("--input", "{"))).code).toBe(2);
+    expect((await tool().on(enqueue("--input", "{}", "--run-at", "soon"))).code).toBe(2);
+    expect(await tool().fail(enqueue("--input", "{}", "--priority", "10"), 2)).toMatchObject({
+      code: "INVALID_ARGUMENT",
+    });
+    await tool().json(enqueue("--input", "{}", "--run-at", "1h", "--priority", "9"));
+    expect(await tool().fail(enqueue("--input", "[]"), 1)).toMatchObject({ code: "INPUT_MISMATCH" });
+  });
+});
+
+describe("savepoint worker", () => {
+  it("needs agents", async () => {
+    expect(await tool().fail(["worker"], 2)).toMatchObject({ code: "USAGE" });
+    expect(await tool().fail(["worker", ...agents, "--concurrency", "0"], 2)).toMatchObject({
+      code: "INVALID_ARGUMENT",
+    });
+  });
+
+  it("does what is queued, tells how it ended, and ends when it is told to", async () => {
+    await tool().json(["enqueue", "shop", "--session", "good", "--input", '{"steps":2}']);
+    await tool().json(["enqueue", "shop", "--session", "bad", "--input", '{"fails":true}']);
+    const worker = tool().start(["--store", tool().url, "--jsonl", "worker", ...agents, "--name", "one"]);
+    await worker.seen(/"good".*completed/);
+    await worker.seen(/"bad".*failed.*out of stock/);
+    worker.child.kill("SIGTERM");
+    const { code, stdout } = await worker.ended;
+    expect(code).toBe(0);
+    const lines = stdout.trim().split("\n");
+    expect(lines.map((line) => (JSON.parse(line) as { session: string }).session).sort()).toEqual(["bad", "good"]);
+  });
+
+  it("hands back what it has at the end of a step, and another goes on", async () => {
+    await tool().json(["enqueue", "shop", "--session", "long", "--input", '{"steps":8,"slow":100}']);
+    const first = tool().start(["--store", tool().url, "worker", ...agents, "--verbose"]);
+    await first.seen(/step 2 done/);
+    first.child.kill("SIGINT");
+    expect((await first.ended).code).toBe(0);
+    expect(await tool().json(["sessions"])).toMatchObject([{ id: "long", status: "interrupted" }]);
+    const second = tool().start(["--store", tool().url, "worker", ...agents]);
+    await second.seen(/long {2}completed/);
+    second.child.kill("SIGTERM");
+    expect((await second.ended).code).toBe(0);
+    const { steps } = await tool().json<{ steps?: number }>(["run", "shop", ...agents, "--session", "long"]);
+    expect(steps).toBe(8);
+  });
+});
+
+describe("the command line on PostgreSQL", () => {
+  it("queues, works, looks, travels in time and keeps safe as on any store", async () => {
+    const url = newPostgresUrl();
+    const json = async (...args: string[]): Promise<unknown> => {
+      const ended = await tool().run(["--store", url, "--json", ...args]);
+      expect(ended.code, `${args.join(" ")}\n${ended.stderr}`).toBe(0);
+      // No password in whatever is printed.
+      expect(ended.stdout + ended.stderr).not.toContain(new URL(url).password);
+      return JSON.parse(ended.stdout) as unknown;
+    };
+    try {
+      await json("enqueue", "shop", "--session", "order-88", "--input", '{"steps":3}');
+      const worker = tool().start(["--store", url, "worker", ...agents]);
+      await worker.seen(/order-88 {2}completed/);
+      worker.child.kill("SIGTERM");
+      expect((await worker.ended).code).toBe(0);
+      expect(await json("sessions")).toMatchObject([{ id: "order-88", status: "completed" }]);
+      expect(await json("log", "order-88")).toHaveLength(4);
+      await json("fork", "order-88#1");
+      await json("rewind", "order-88#2", "--yes");
+      expect(await json("verify", "--deep")).toMatchObject({ ok: true });
+      await json("prune", "--keep-last", "1", "--yes");
+      await json("compact");
+      await json("stats");
+      await json("export", "order-88", "--to", tool().path("bundle"));
+      await tool().json(["import", tool().path("bundle")]);
+      const copy = await Savepoint.open(tool().url, { on: QUIET });
+      expect((await copy.session("order-88").latest())?.state).toMatchObject({ n: expect.any(Number) as number });
+      await copy.close();
+    } finally {
+      await dropSchema(url);
+    }
+  });
+
+  it("says what is wrong with a server that is not there, without a password", async () => {
+    const ended = await tool().run(["--store", "postgres://me:hunter2@127.0.0.1:1/none", "--json", "sessions"]);
+    expect(ended.code).toBe(10);
+    expect(ended.stderr).toContain("UNAVAILABLE");
+    expect(ended.stdout + ended.stderr).not.toContain("hunter2");
+  });
+});
