@@ -43,6 +43,7 @@ export class ConversationWriter {
   readonly #numbers: NumberSource;
   /** Their numbers, by id. */
   readonly #known = new Map<string, number>();
+  readonly #looking = new Map<string, Promise<number>>();
 
   constructor(context: Context, numbers: NumberSource) {
     this.#context = context;
@@ -97,7 +98,7 @@ export class ConversationWriter {
       return [];
     }
     for (;;) {
-      const number = this.#known.get(id) ?? this.#remember(id, (await this.#require(id)).record.number);
+      const number = this.#known.get(id) ?? (await this.#look(id));
       try {
         const { firsts } = await this.#context.store.commit({
           checks: [{ key: messageCounterKey(id, number), exists: true }],
@@ -116,6 +117,17 @@ export class ConversationWriter {
         if (!isSavepointError(error, "CONFLICT") || !isFailedOver(error, messageCounterKey(id, number))) throw error;
       }
     }
+  }
+
+  /** One look for all who append at once: they go on in the order in which they came. */
+  #look(id: string): Promise<number> {
+    const known = this.#looking.get(id);
+    if (known) return known;
+    const looking = this.#require(id)
+      .then(({ record }) => this.#remember(id, record.number))
+      .finally(() => this.#looking.delete(id));
+    this.#looking.set(id, looking);
+    return looking;
   }
 
   /**

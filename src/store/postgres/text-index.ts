@@ -40,28 +40,22 @@ export class PostgresTextIndex implements TextIndex {
   async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
     await this.#prepare();
     // While no transaction has begun to write since, nothing has been written.
-    const asked = JSON.stringify(ranges);
     const [now] = await this.#rows<{ moment: string }>("SELECT pg_current_snapshot()::text AS moment");
-    if (`${now?.moment} ${asked}` === this.#settled) return [];
+    const moment = `${now?.moment} ${JSON.stringify(ranges)}`;
+    if (moment === this.#settled) return [];
     const { schema: s } = this.#connection;
-    const rows = await this.#rows<{ key: string | null; sum: string | null; moment: string }>(
-      `SELECT c.key, c.sum, pg_current_snapshot()::text AS moment FROM (SELECT 1) AS one LEFT JOIN (
-        SELECT coalesce(r.key, m.key) AS key, r.sum FROM unnest($1::text[], $2::text[]) AS w (low, high)
-        CROSS JOIN LATERAL (
-          SELECT r.key, r.sum # r.refs_sum AS sum FROM ${s}.savepoint_record r WHERE r.key >= w.low AND r.key < w.high
-        ) AS r FULL JOIN (
-          SELECT m.key, m.sum FROM unnest($1::text[], $2::text[]) AS w (low, high)
-          CROSS JOIN LATERAL (
-            SELECT m.key, m.sum FROM ${s}.savepoint_text_mark m WHERE m.key >= w.low AND m.key < w.high) AS m
-        ) AS m ON m.key = r.key
-        WHERE m.sum IS DISTINCT FROM r.sum LIMIT $3
-      ) AS c ON true`,
-      [textArray(ranges.map(({ from }) => from)), textArray(ranges.map(({ to }) => to)), limit],
-    );
-    const marks = rows.flatMap(({ key, sum }) =>
-      key === null ? [] : [{ key, sum: sum === null ? undefined : Number(sum) }],
-    );
-    if (marks.length === 0 && limit > 0) this.#settled = `${rows[0]?.moment} ${asked}`;
+    const marks: Mark[] = [];
+    for (const { from, to } of ranges) {
+      const rows = await this.#rows<{ key: string; sum: string | null }>(
+        `SELECT coalesce(r.key, m.key) AS key, r.sum
+         FROM (SELECT key, sum # refs_sum AS sum FROM ${s}.savepoint_record WHERE key >= $1 AND key < $2) AS r
+         FULL JOIN (SELECT key, sum FROM ${s}.savepoint_text_mark WHERE key >= $1 AND key < $2) AS m ON m.key = r.key
+         WHERE m.sum IS DISTINCT FROM r.sum ORDER BY 1 LIMIT $3`,
+        [from, to, Math.max(0, limit - marks.length)],
+      );
+      for (const { key, sum } of rows) marks.push({ key, sum: sum === null ? undefined : Number(sum) });
+    }
+    if (marks.length === 0 && limit > 0) this.#settled = moment;
     return marks;
   }
 
