@@ -13,6 +13,7 @@ export {
   type AutoTarget,
   type PolicyTarget,
 } from "./model/auto-checkpoints.js";
+export type { Attachments } from "./model/attachments.js";
 export type { BranchInfo } from "./model/branches.js";
 export type {
   AgentCheckpoint,

@@ -39,6 +39,7 @@
  * | `p⇥`                        | the retention policy of the store                |
  * | `p⇥a⇥<agent>`               | that of an agent and its sessions                |
  * | `p⇥s⇥<session>`             | that of a session                                |
+ * | `w<number><seq><name>`      | a value that was attached to a checkpoint; apart from labels and pins, because it may be long |
  * | `x<number>`                 | a deleted session or conversation whose remains are to be freed |
  * | `z<number><seq>`            | a checkpoint's row: last, where a tree grows best |
  */
@@ -143,6 +144,13 @@ export const notesOf = (number: number, from?: number, to?: number): KeyRange =>
     from: from === undefined ? all.from : noteKey(number, from, ""),
     to: to === undefined ? all.to : noteKey(number, to, ""),
   };
+};
+export const attachmentKey = (number: number, seq: number, name: string): string =>
+  `w${encodeNumber(number)}${encodeNumber(seq)}${name}`;
+/** What is attached to the checkpoints with a seq from `from` (included) to `to` (excluded). */
+export const attachmentsOf = (number: number, from = 0, to?: number): KeyRange => {
+  const all = prefixRange(`w${encodeNumber(number)}`);
+  return { from: attachmentKey(number, from, ""), to: to === undefined ? all.to : attachmentKey(number, to, "") };
 };
 export const labelKey = (number: number, label: string, seq: number): string =>
   `l${encodeNumber(number)}${label}\t${encodeNumber(seq)}`;

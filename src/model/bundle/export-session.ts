@@ -6,8 +6,9 @@
  */
 import { formatRefs } from "../../state/refs.js";
 import { scan } from "../../store/scan.js";
-import type { StoredRecord } from "../../store/store.js";
+import type { Store, StoredRecord } from "../../store/store.js";
 import {
+  attachmentsOf,
   branchesOf,
   branchKey,
   decodeNumbers,
@@ -165,6 +166,7 @@ async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<str
     if ("value" in record) yield { note: [numbers[1] as number, rest, record.value] };
     else yield { hole: record.key, reason: record.unreadable };
   }
+  yield* attachedLines(store, number, 0, nextSeq);
   for (const run of runs) yield { run };
   for (const each of due) yield { due: each };
   for (const branch of branches) {
@@ -199,6 +201,7 @@ async function* oneCheckpoint(
   for (const [name, value] of (await reader.notes(number, row.seq, row.seq)).get(row.seq) ?? []) {
     yield { note: [row.seq, name, value] };
   }
+  yield* attachedLines(reader.context.store, number, row.seq, row.seq + 1);
   const branch: BranchRecord = {
     name: MAIN,
     tape: row.tape,
@@ -214,6 +217,15 @@ async function* oneCheckpoint(
   yield { branch: MAIN, value: encodeBranch(branch) };
   const nextTape = Math.max(session.nextTape, row.tape + 1, ...tapes.map(([tape]) => tape + 1));
   yield { session: encodeSession({ ...session, nextSeq: row.seq + 1, nextTape, checkpoints: 1, policy: undefined }) };
+}
+
+/** What is attached to the checkpoints from one seq (included) to another (excluded). */
+async function* attachedLines(store: Store, number: number, from: number, to: number): AsyncGenerator<BundleLine> {
+  for await (const record of scan(store, attachmentsOf(number, from, to))) {
+    const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
+    if ("value" in record) yield { attached: [numbers[1] as number, rest, record.value] };
+    else yield { hole: record.key, reason: record.unreadable };
+  }
 }
 
 /** The bytes and items that anything points at. */

@@ -8,6 +8,7 @@ import { checkId, saysItsPlace } from "../ids.js";
 import {
   agentOfLine,
   agentSessionKey,
+  attachmentKey,
   branchKey,
   dueKey,
   goneConversationKey,
@@ -151,6 +152,9 @@ export class SessionImport implements Section {
       const [seq, name, value] = line.note;
       put(noteKey(this.#number, checkCounter(seq), checkId(name, "name")), value);
       if (name === "label") labels.set(seq, value);
+    } else if ("attached" in line) {
+      const [seq, name, value] = line.attached;
+      put(attachmentKey(this.#number, checkCounter(seq), checkId(name, "name")), value);
     } else if ("branch" in line) put(branchKey(this.#id, checkId(line.branch, "branch name")), line.value);
     else if ("run" in line) put(runsOf(this.#id).from + checkRunPart(line.run[0]), this.#moveRun(line.run));
     else if ("due" in line) put(dueKey(this.#id, checkId(line.due[0], "branch name")), line.due[1]);
