@@ -124,6 +124,6 @@ export type { Hole } from "./state/decode.js";
 export type { AnyStoredClass, StoredClass } from "./state/registry.js";
 export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./store/sqlite/driver.js";
 export type { Durability } from "./store/options.js";
-export type { Duration } from "./store/duration.js";
+export { type Duration, toMilliseconds } from "./store/duration.js";
 export type * from "./store/store.js";
 export type * from "./store/text-index.js";

@@ -29,7 +29,8 @@ export function takeOptions(options: SaveOptions, registry: ClassRegistry): Take
   const { id, label, kind, status, usage, pinned, parent } = others;
   if (id !== undefined) checkId(id, "checkpoint id");
   if (label !== undefined) checkId(label, "label");
-  if (move && parent === undefined) throw invalidOption("move", true, "Name the `parent` that the branch is to go on from.");
+  if (move && parent === undefined)
+    throw invalidOption("move", true, "Name the `parent` that the branch is to go on from.");
   for (const name of ["step", "tasksCompleted"] as const) {
     const count = options[name];
     if (count === undefined || (Number.isSafeInteger(count) && count >= 0)) continue;

@@ -10,7 +10,16 @@ import { readConversations } from "../conversation-reader.js";
 import { decodeConversation, encodeConversation } from "../conversation-records.js";
 import type { Events } from "../events.js";
 import { moveMessage } from "../message-item.js";
-import { attachmentKey, conversationKey, conversationNumberKey, messageTape, noteKey, rowKey, sessionKey, tapeName } from "../keys.js";
+import {
+  attachmentKey,
+  conversationKey,
+  conversationNumberKey,
+  messageTape,
+  noteKey,
+  rowKey,
+  sessionKey,
+  tapeName,
+} from "../keys.js";
 import {
   type BranchRecord,
   decodeBranch,

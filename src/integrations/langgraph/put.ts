@@ -1,0 +1,127 @@
+/** Putting a checkpoint: on top of the newest of its namespace, beside it, or in the place of one that has its id. */
+import { isDeepStrictEqual } from "node:util";
+import { type CheckpointInfo, isSavepointError, SavepointError, type SaveOptions } from "../../index.js";
+import { type Place, storedId } from "./place.js";
+import {
+  type FoundCheckpoint,
+  replacementIn,
+  replacementName,
+  type Replacement,
+  type StoredCheckpoint,
+  type StoredFields,
+} from "./stored.js";
+import type { Head, Thread } from "./thread.js";
+
+/** A checkpoint to put, in its stored form. */
+export interface NewCheckpoint {
+  readonly place: Place;
+  readonly id: string;
+  /** What it follows. */
+  readonly parent: string | undefined;
+  readonly state: StoredCheckpoint;
+  readonly metadata: unknown;
+  /** What made LangGraph put it. */
+  readonly source: string | undefined;
+  /** Nothing prunes it: others can only be read with what was written to it. */
+  readonly pinned: boolean;
+  /** Refuse it where what it follows is not the newest of its namespace. */
+  readonly onlyOnHead: boolean;
+  /** What it follows may be missing: it is copied from somewhere else. */
+  readonly mayDangle: boolean;
+}
+
+/** Puts a checkpoint. Returns what was saved; `undefined` where one with its id was there. */
+export async function putCheckpoint(thread: Thread, checkpoint: NewCheckpoint): Promise<CheckpointInfo | undefined> {
+  const { place, id } = checkpoint;
+  const branch = thread.branch(place);
+  for (;;) {
+    const head = branch.head === "unknown" ? await thread.look(place) : branch.head;
+    const before = head && id <= head.id ? await thread.find(place, id) : undefined;
+    if (before) return replace(thread, checkpoint, before);
+    try {
+      const { info, isHead } = await save(thread, checkpoint, head);
+      if (isHead) branch.head = { id, seq: info.seq };
+      return info;
+    } catch (error) {
+      branch.head = "unknown";
+      if (!isSavepointError(error, "CONFLICT") || error instanceof SecondWriter) throw error;
+      const now = await thread.look(place);
+      // Where the clocks of two machines differ, an id that is taken may be higher than that of the newest.
+      const taken = await thread.find(place, id);
+      if (taken) return replace(thread, checkpoint, taken);
+      if (now?.id === head?.id) throw error;
+    }
+  }
+}
+
+/** One of two writers that go on from the same checkpoint. */
+class SecondWriter extends SavepointError<"CONFLICT"> {
+  constructor({ place, parent }: NewCheckpoint, head: Head | undefined) {
+    super(
+      "CONFLICT",
+      `Thread ${JSON.stringify(place.thread)} has moved on from ${parent ?? "its beginning"} to ${head?.id ?? "nothing"}: somebody else works on it. Start again from its newest checkpoint; to branch off on purpose, pass { configurable: { thread_id, checkpoint_id, fork: true } }.`,
+      { details: { threadId: place.thread, checkpointNs: place.namespace, parent, head: head?.id } },
+    );
+  }
+}
+
+async function save(
+  thread: Thread,
+  checkpoint: NewCheckpoint,
+  head: Head | undefined,
+): Promise<{ info: CheckpointInfo; isHead: boolean }> {
+  const { place, id, parent, state, mayDangle } = checkpoint;
+  const { session } = thread.branch(place);
+  const options = optionsOf(checkpoint);
+  if (head && parent === head.id) return { info: await session.save(state, options), isHead: true };
+  const dangles = mayDangle && parent !== undefined && !(await thread.find(place, parent));
+  const follows = parent === undefined || dangles ? null : storedId(place, parent);
+  if (!head && follows === null) {
+    return { info: await session.save(state, { ...dangling(options, dangles, parent), parent: null }), isHead: true };
+  }
+  if (checkpoint.onlyOnHead && !(await isNewestWhole(thread, place, parent))) throw new SecondWriter(checkpoint, head);
+  const elsewhere = { ...dangling(options, dangles, parent), parent: follows };
+  if (!head || id > head.id) return { info: await session.save(state, { ...elsewhere, move: true }), isHead: true };
+  const late = { ...elsewhere, metadata: { ...elsewhere.metadata, late: true } };
+  return { info: await thread.openAside().save(state, late), isHead: false };
+}
+
+/** Where newer ones are damaged, work goes on from the newest that is whole. */
+async function isNewestWhole(thread: Thread, place: Place, parent: string | undefined): Promise<boolean> {
+  const whole = await thread.open(place).latest();
+  return (
+    whole !== undefined && whole.skipped.length > 0 && parent !== undefined && whole.id === storedId(place, parent)
+  );
+}
+
+function optionsOf(checkpoint: NewCheckpoint): SaveOptions & { readonly metadata: StoredFields } {
+  const { place, id, state, metadata, source, pinned } = checkpoint;
+  return {
+    id: storedId(place, id),
+    kind: "automatic",
+    pinned,
+    ...(source !== undefined && { trigger: source }),
+    metadata: { checkpoint_ns: place.namespace, channels: Object.keys(state.channel_values), metadata },
+  };
+}
+
+function dangling(
+  options: SaveOptions & { readonly metadata: StoredFields },
+  dangles: boolean,
+  parent: string | undefined,
+): SaveOptions & { readonly metadata: StoredFields } {
+  return dangles && parent !== undefined ? { ...options, metadata: { ...options.metadata, parent } } : options;
+}
+
+/** What is saved is never changed: what takes its place stands beside it. */
+async function replace(thread: Thread, checkpoint: NewCheckpoint, before: FoundCheckpoint): Promise<undefined> {
+  const { place, id, state, metadata } = checkpoint;
+  const { seq } = before;
+  const session = thread.open(place);
+  const attached = await session.attachments(seq);
+  const replaced = replacementIn(attached.get(seq));
+  const loaded = replaced ?? { state: (await session.load(storedId(place, id)))?.state, metadata: before.metadata };
+  const replacement: Replacement = { state, metadata };
+  if (!isDeepStrictEqual(loaded, replacement)) await session.attach({ seq }, replacementName, () => replacement);
+  return undefined;
+}

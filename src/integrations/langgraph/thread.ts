@@ -1,0 +1,123 @@
+/**
+ * A thread as this process last knew it: a session, with a branch for each namespace whose head is the newest checkpoint of
+ * that namespace. It is only a memory: every write checks that what it builds on is still there.
+ */
+import { isSavepointError, type Savepoint, type Session } from "../../index.js";
+import { branchOf, type Place, storedId } from "./place.js";
+import { type FoundCheckpoint, replacementIn, type StoredCheckpoint, toFound, versionOf } from "./stored.js";
+
+/** The newest checkpoint of a namespace. */
+export interface Head {
+  readonly id: string;
+  readonly seq: number;
+}
+
+/** A namespace of a thread. */
+export interface Branch {
+  readonly session: Session<StoredCheckpoint>;
+  /** `"unknown"` until somebody has looked; `undefined` where there is no checkpoint. */
+  head: Head | "unknown" | undefined;
+}
+
+export class Thread {
+  readonly id: string;
+  readonly #sp: Savepoint;
+  readonly #agent: string;
+  #branches = new Map<string, Branch>();
+  #puts = 0;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(sp: Savepoint, id: string, agent: string) {
+    this.#sp = sp;
+    this.id = id;
+    this.#agent = agent;
+  }
+
+  /** Is a checkpoint being put? */
+  get isBusy(): boolean {
+    return this.#puts > 0;
+  }
+
+  /** Puts a checkpoint when those before it are done. */
+  put<T>(work: () => Promise<T>): Promise<T> {
+    this.#puts++;
+    const mine = this.#turn.then(work).finally(() => this.#puts--);
+    // Whoever waits for it is told; here it only matters that it is over.
+    this.#turn = mine.then(
+      () => undefined,
+      () => undefined,
+    );
+    return mine;
+  }
+
+  /** Resolves when the checkpoints that are being put are. */
+  async idle(): Promise<void> {
+    await this.#turn;
+  }
+
+  /** What to write a namespace with. It is bound to the thread as it was first met: one that was deleted is refused. */
+  branch(place: Place): Branch {
+    const known = this.#branches.get(place.namespace);
+    if (known) return known;
+    const branch: Branch = { session: this.open(place), head: "unknown" };
+    this.#branches.set(place.namespace, branch);
+    return branch;
+  }
+
+  /** Lets go of the thread that was deleted: what is written next is written to the one that there is now. */
+  renew(): void {
+    this.#branches = new Map();
+  }
+
+  /** A handle of its own, which takes the thread as it is now. */
+  open(place: Place): Session<StoredCheckpoint> {
+    return this.#sp.session(this.id, { agent: this.#agent, branch: branchOf(place) });
+  }
+
+  /** The same, for what is to stand beside the newest checkpoint of its namespace. */
+  openAside(): Session<StoredCheckpoint> {
+    return this.#sp.session(this.id, { agent: this.#agent });
+  }
+
+  /** Looks what the newest checkpoint of a namespace is. */
+  async look(place: Place): Promise<Head | undefined> {
+    const branch = this.branch(place);
+    const info = await branch.session.head();
+    const found = info && toFound(info);
+    branch.head = found && { id: found.id, seq: found.seq };
+    return branch.head;
+  }
+
+  /** A checkpoint without its values; `undefined` if there is none. */
+  async find(place: Place, id: string): Promise<FoundCheckpoint | undefined> {
+    try {
+      const [info] = await this.open(place)
+        .history({ from: storedId(place, id), limit: 1 })
+        .all();
+      return info && toFound(info);
+    } catch (error) {
+      if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
+      throw error;
+    }
+  }
+
+  /** Was this version of a channel stored with any checkpoint of the namespace? Looks at the newest first. */
+  async hasStored(place: Place, channel: string, version: string | number): Promise<boolean> {
+    for await (const info of this.open(place).history({ allBranches: true })) {
+      const found = toFound(info);
+      if (found?.place.namespace !== place.namespace || !found.channels.includes(channel)) continue;
+      const state = await this.load(place, found.id);
+      if (versionOf(state?.channel_versions, channel) === version) return true;
+    }
+    return false;
+  }
+
+  /** A checkpoint with its values in their stored form, as it was last put. */
+  async load(place: Place, id: string): Promise<StoredCheckpoint | undefined> {
+    const session = this.open(place);
+    const loaded = await session.load(storedId(place, id));
+    if (!loaded) return undefined;
+    const attached = await session.attachments(loaded.seq);
+    return replacementIn(attached.get(loaded.seq))?.state ?? loaded.state;
+  }
+}
