@@ -7,6 +7,8 @@ import { type StoredCheckpoint, versionOf } from "./stored.js";
 
 /** What was handed over: everything by channel, each in its stored form. */
 export interface GivenChannels {
+  /** All that have a value, in the order in which they were handed over. */
+  readonly order: readonly string[];
   readonly versions: ChannelVersions;
   /** What is new; everything, where nobody says. */
   readonly newVersions: ChannelVersions | undefined;
@@ -25,7 +27,8 @@ export function takeChannels(
   encode: (value: unknown) => unknown,
 ): GivenChannels {
   const values = new Map<string, unknown>();
-  const given = { versions: { ...checkpoint.channel_versions }, newVersions, values };
+  const order = Object.keys(checkpoint.channel_values);
+  const given = { order, versions: { ...checkpoint.channel_versions }, newVersions, values };
   for (const [channel, value] of Object.entries(checkpoint.channel_values)) {
     if (isNew(given, channel) || !isInherited(given, channel, parent)) values.set(channel, encode(value));
   }
@@ -43,13 +46,14 @@ export async function settleChannels(
   isStored: (channel: string, version: string | number) => Promise<boolean>,
 ): Promise<Record<string, unknown>> {
   const settled = new Map<string, unknown>();
-  for (const channel of new Set([...Object.keys(given.versions), ...given.values.keys()])) {
+  for (const channel of new Set([...given.order, ...Object.keys(given.versions)])) {
     const version = versionOf(given.versions, channel);
     if (isNew(given, channel)) {
       if (given.values.has(channel)) settled.set(channel, given.values.get(channel));
     } else if (isInherited(given, channel, parent)) settled.set(channel, parent?.channel_values[channel]);
-    // A copy of a checkpoint follows what that one follows, and has versions that are that one's.
-    else if (given.values.has(channel) && version !== undefined && (await isStored(channel, version))) {
+    // One without a version has the value that it began with. And a copy of a checkpoint follows what that one follows, and
+    // has versions that are that one's.
+    else if (given.values.has(channel) && (version === undefined || (await isStored(channel, version)))) {
       settled.set(channel, given.values.get(channel));
     }
   }
