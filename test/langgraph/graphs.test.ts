@@ -39,7 +39,7 @@ function chat(checkpointer: SavepointSaver) {
 }
 
 const say = (content: string): { messages: BaseMessage[] } => ({ messages: [new HumanMessage(content)] });
-const textOf = (message: BaseMessage | undefined): string => String(message?.content);
+const textOf = (message: BaseMessage | undefined): string => (message?.content ?? "") as string;
 const textsOf = ({ values }: StateSnapshot): string[] =>
   (values as { messages: BaseMessage[] }).messages.map((message) => textOf(message));
 
@@ -159,7 +159,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
     const second = await saver();
     const graph = build(second);
     const state = await graph.getState(thread("t"), { subgraphs: true });
-    expect((state.tasks[0]?.state as StateSnapshot).next).toEqual(["ask"]);
+    expect(state.tasks.map((task) => (task.state as StateSnapshot).next)).toEqual([["ask"]]);
     const done = await graph.invoke(new Command({ resume: "yes" }), thread("t"));
     expect(done.log).toEqual(["start", "before", "start", "before", "inner yes"]);
     const roots = [];
@@ -167,7 +167,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
     expect(roots.every(({ configurable }) => configurable?.["checkpoint_ns"] === "")).toBe(true);
     // Each namespace is a branch of the thread's session.
     const branches = await (await store.open()).session("t").branches().all();
-    expect(branches.map(({ name }) => name.split(":")[0]).sort()).toEqual(["/inner", "main"]);
+    expect(branches.map(({ name }) => name.split(":")[0] ?? "").sort()).toEqual(["/inner", "main"]);
   });
 
   test.each(["sync", "async", "exit"] as const)(

@@ -60,7 +60,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   constructor(target: Savepoint | (() => Promise<Savepoint>), options: SavepointSaverOptions = {}) {
     super();
     const { agent = "langgraph", secondWriter = "branch", ttl, now = Date.now } = options;
-    if (typeof target !== "function" && !(target instanceof Savepoint)) throw notASavepoint();
+    if (typeof target !== "function" && !isSavepoint(target)) throw notASavepoint();
     if (secondWriter !== "branch" && secondWriter !== "refuse") throw unknownSecondWriter(secondWriter);
     this.#agent = agent;
     this.#refuse = secondWriter === "refuse";
@@ -157,6 +157,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     const place = requirePlace(config, "Writes");
     const { checkpoint } = place;
     if (checkpoint === undefined) throw noCheckpoint();
+    if (typeof taskId !== "string" || taskId === "") throw noTask();
     const encoder = new Encoder();
     const stored = toStoredWrites(writes, (value) => encoder.encode(value));
     const { known } = await this.#ready();
@@ -266,6 +267,11 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   }
 }
 
+/** Told by what it can do: there may be another copy of the package. */
+function isSavepoint(target: unknown): boolean {
+  return typeof (target as Partial<Savepoint> | null | undefined)?.session === "function";
+}
+
 function notASavepoint(): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
@@ -275,6 +281,10 @@ function notASavepoint(): SavepointError {
 
 function unknownSecondWriter(given: unknown): SavepointError {
   return new SavepointError("INVALID_ARGUMENT", `secondWriter is ${JSON.stringify(given)}. Give "branch" or "refuse".`);
+}
+
+function noTask(): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", "Writes are those of a task, and no task id was given. Pass its id.");
 }
 
 function noCheckpoint(): SavepointError {

@@ -227,7 +227,8 @@ function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Arra
 
 function toError(name: string, message: string): Error {
   const error = new Error(message);
-  if (name !== "Error") error.name = name;
+  // As a class would have it: not one of the fields.
+  if (name !== "Error") Object.defineProperty(error, "name", { value: name, configurable: true, writable: true });
   return error;
 }
 
