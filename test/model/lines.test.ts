@@ -113,6 +113,29 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     expect((await sp.verify({ deep: true })).ok).toBe(true);
   });
 
+  test("large values are stored like states: replaced ones are freed, the others stay", async () => {
+    const [sp, other] = [await data.open(), await data.open()];
+    const session = sp.session<number>("s");
+    await session.save(1);
+    const large = (round: number): unknown => ({ round, texts: texts(round), bytes: new Uint8Array(4000).fill(round) });
+    for (let round = 0; round < 5; round++) {
+      await session.attach({ seq: 0 }, "large", () => large(round));
+      await session.attach({ seq: 0 }, `kept ${round}`, () => texts(round));
+    }
+    expect((await sp.compact()).items).toBeGreaterThan(50);
+    const found = (await other.session("s").attachments(0)).get(0);
+    expect(found?.get("large")).toEqual(large(4));
+    for (let round = 0; round < 5; round++) expect(found?.get(`kept ${round}`)).toEqual(texts(round));
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+    const bundle = await sp.export({}).bytes();
+    await sp.sessions.delete("s");
+    await sp.import(bundle);
+    expect((await sp.session("s").attachments(0)).get(0)?.get("large")).toEqual(large(4));
+    await sp.session("s").attach({ seq: 0 }, "more", () => texts(9));
+    expect((await sp.session("s").attachments(0)).get(0)?.get("kept 1")).toEqual(texts(1));
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
   test("what is attached goes with its checkpoint, and is exported with it", async () => {
     const sp = await data.open();
     const session = sp.session<number>("s");
@@ -143,6 +166,9 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     expect((await sp.session("s").attachments(2)).get(2)).toEqual(new Map([["of", 2]]));
   });
 });
+
+const texts = (round: number): string[] =>
+  Array.from({ length: 20 }, (_, index) => `${round} ${index} ${"text ".repeat(30)}`);
 
 async function code(work: Promise<unknown>): Promise<string | undefined> {
   try {

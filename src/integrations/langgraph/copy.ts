@@ -19,7 +19,7 @@ export async function copyThread(threads: Threads, source: Thread, target: Threa
   }
   target.renew();
   try {
-    return await target.put(() => copyCheckpoints(source, target));
+    return await copyCheckpoints(source, target);
   } catch (error) {
     await threads.delete(target.id);
     throw error;

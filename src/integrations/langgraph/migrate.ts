@@ -67,7 +67,8 @@ export async function migrate(
       const there = await saver.getTuple(listed.config);
       if (there) report.present++;
       else {
-        await thread.put(() => copyTuple(thread, listed, original));
+        const place = { thread: threadId, namespace: listed.namespace };
+        await thread.put({ place, id: listed.id }, () => copyTuple(thread, listed, original));
         report.copied++;
       }
       verify(threadId, original, await saver.getTuple(listed.config));

@@ -144,7 +144,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     const { place, id } = given;
     const begins = place.namespace === "" && place.checkpoint === undefined;
     const thread = known.get(place.thread);
-    await thread.put(async () => {
+    await thread.put(given, async () => {
       if (begins) await threads.sweep();
       if (begins && (await threads.isExpired(place.thread))) await threads.delete(place.thread);
       await putGiven(known, thread, given, this.#refuse);

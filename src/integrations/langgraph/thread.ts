@@ -2,6 +2,7 @@
  * A thread as this process last knew it: a session, with a branch for each namespace whose head is the newest checkpoint of
  * that namespace. It is only a memory: every write checks that what it builds on is still there.
  */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError, type Savepoint, type Session } from "../../index.js";
 import { branchOf, type Place, storedId } from "./place.js";
 import { type FoundCheckpoint, replacementIn, type StoredCheckpoint, toFound, versionOf } from "./stored.js";
@@ -19,6 +20,9 @@ export interface Branch {
   head: Head | "unknown" | undefined;
 }
 
+/** Turns of the event loop in which the next checkpoint of a run may be put, once the one before it is. */
+const TURNS = 3;
+
 export class Thread {
   readonly id: string;
   readonly #sp: Savepoint;
@@ -26,6 +30,10 @@ export class Thread {
   #branches = new Map<string, Branch>();
   #puts = 0;
   #turn: Promise<unknown> = Promise.resolve();
+  /** Those who wait for a checkpoint, by its id in the session. */
+  readonly #waiting = new Map<string, (() => void)[]>();
+  #quiet: Promise<void> | undefined;
+  #attaching: Promise<unknown> = Promise.resolve();
 
   constructor(sp: Savepoint, id: string, agent: string) {
     this.#sp = sp;
@@ -39,9 +47,14 @@ export class Thread {
   }
 
   /** Puts a checkpoint when those before it are done. */
-  put<T>(work: () => Promise<T>): Promise<T> {
+  put<T>({ place, id }: { readonly place: Place; readonly id: string }, work: () => Promise<T>): Promise<T> {
     this.#puts++;
-    const mine = this.#turn.then(work).finally(() => this.#puts--);
+    const mine = this.#turn.then(work).finally(() => {
+      this.#puts--;
+      const name = storedId(place, id);
+      for (const resolve of this.#waiting.get(name) ?? []) resolve();
+      this.#waiting.delete(name);
+    });
     // Whoever waits for it is told; here it only matters that it is over.
     this.#turn = mine.then(
       () => undefined,
@@ -50,9 +63,38 @@ export class Thread {
     return mine;
   }
 
-  /** Resolves when the checkpoints that are being put are. */
-  async idle(): Promise<void> {
-    await this.#turn;
+  /**
+   * Resolves when a checkpoint has been put, or nothing is being put any more. Runs go on while their checkpoints are still
+   * waiting for each other, and hand over what is written to checkpoints that have not been put yet.
+   */
+  async until(place: Place, id: string): Promise<void> {
+    const name = storedId(place, id);
+    const put = new Promise<void>((resolve) => {
+      this.#waiting.set(name, [...(this.#waiting.get(name) ?? []), resolve]);
+    });
+    this.#quiet ??= this.#untilQuiet();
+    await Promise.race([put, this.#quiet]);
+  }
+
+  async #untilQuiet(): Promise<void> {
+    for (let turn = 0; turn < TURNS; turn++) {
+      await nextTurn();
+      if (this.#puts === 0) continue;
+      await this.#turn;
+      turn = -1;
+    }
+    this.#quiet = undefined;
+    this.#waiting.clear();
+  }
+
+  /** Attaches a value to a checkpoint when those before it are: they would be in each other's way. */
+  attach(place: Place, id: string, name: string, change: (before: unknown) => unknown): Promise<void> {
+    const mine = this.#attaching.then(() => this.open(place).attach(storedId(place, id), name, change));
+    this.#attaching = mine.then(
+      () => undefined,
+      () => undefined,
+    );
+    return mine;
   }
 
   /** What to write a namespace with. It is bound to the thread as it was first met: one that was deleted is refused. */

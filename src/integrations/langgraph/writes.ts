@@ -1,13 +1,9 @@
 /** Pending writes: what tasks have written since a checkpoint. They are attached to it. */
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, SavepointError } from "../../index.js";
-import { type Place, storedId } from "./place.js";
+import type { Place } from "./place.js";
 import { type StoredWrite, writesName } from "./stored.js";
 import type { Thread } from "./thread.js";
-
-/** Turns of the event loop in which a checkpoint that is still to be put may come. */
-const TURNS = 3;
 
 /** Writes in their stored form. Those to special channels have indexes of their own, and replace each other. */
 export function toStoredWrites(writes: readonly PendingWrite[], encode: (value: unknown) => unknown): StoredWrite[] {
@@ -21,18 +17,16 @@ export async function putWrites(
   task: string,
   writes: readonly StoredWrite[],
 ): Promise<void> {
-  for (let turn = 0; ;) {
-    try {
-      const add = (before: unknown): StoredWrite[] => merge(before as StoredWrite[] | undefined, writes);
-      await thread.open(place).attach(storedId(place, checkpoint), writesName(task), add);
-      return;
-    } catch (error) {
-      if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND")) throw error;
-      // LangGraph does not wait for a checkpoint before it hands over what is written to it.
-      if (thread.isBusy) await thread.idle();
-      else if (turn++ === TURNS) throw notThere(place, checkpoint, error);
-      await nextTurn();
-    }
+  const add = (before: unknown): StoredWrite[] => merge(before as StoredWrite[] | undefined, writes);
+  const attach = (): Promise<void> => thread.attach(place, checkpoint, writesName(task), add);
+  try {
+    await attach();
+  } catch (error) {
+    if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND")) throw error;
+    await thread.until(place, checkpoint);
+    await attach().catch((second: unknown) => {
+      throw isSavepointError(second, "CHECKPOINT_NOT_FOUND") ? notThere(place, checkpoint, second) : second;
+    });
   }
 }
 

@@ -151,8 +151,8 @@ export class Healer {
         const [seq, name, value] = line.note;
         this.#offerRecord(offer, noteKey(number, seq, name), value);
       } else if ("attached" in line) {
-        const [seq, name, value] = line.attached;
-        this.#offerRecord(offer, attachmentKey(number, seq, name), value);
+        const [seq, name, value, refs] = line.attached;
+        this.#offerRecord(offer, attachmentKey(number, seq, name), value, refs);
       } else if ("branch" in line) offer.branches.set(line.branch, decodeBranch(line.value));
       else if ("session" in line) offer.session = { ...decodeSession(line.session), number };
     };
