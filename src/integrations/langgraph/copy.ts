@@ -1,7 +1,7 @@
 /** Copying a thread within a store. */
 import { SavepointError } from "../../index.js";
 import { putCheckpoint } from "./put.js";
-import { replacementIn, toFound, writesName } from "./stored.js";
+import { joinCheckpoint, replacementIn, toFound, writesName } from "./stored.js";
 import type { Thread } from "./thread.js";
 import type { Threads } from "./threads.js";
 import { storedId } from "./place.js";
@@ -40,7 +40,7 @@ async function copyCheckpoints(source: Thread, target: Thread): Promise<number> 
       place,
       id: found.id,
       parent: found.parent,
-      state: replaced?.state ?? loaded.state,
+      state: replaced?.state ?? joinCheckpoint(loaded),
       metadata: replaced ? replaced.metadata : found.metadata,
       source: info.trigger,
       pinned: info.pinned,

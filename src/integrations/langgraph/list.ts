@@ -4,7 +4,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointListOptions, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, type Savepoint, SavepointError, type Session } from "../../index.js";
 import { checkThreadId, storedId } from "./place.js";
-import { decodeMetadata, type FoundCheckpoint, replacementIn, type StoredCheckpoint, toFound } from "./stored.js";
+import { decodeMetadata, type FoundCheckpoint, replacementIn, type StoredState, toFound } from "./stored.js";
 import { toTuple } from "./tuples.js";
 
 /** What is to be listed. */
@@ -59,7 +59,7 @@ export async function* listTuples(
 }
 
 interface Listed {
-  readonly session: Session<StoredCheckpoint>;
+  readonly session: Session<StoredState>;
   readonly found: FoundCheckpoint;
 }
 
@@ -84,7 +84,7 @@ async function* walkThreads(sp: Savepoint, wanted: Wanted, threads: AsyncIterabl
  * but for those that came late: each of these waits until the others with higher ids have been given.
  */
 async function* walkThread(sp: Savepoint, wanted: Wanted, thread: string): AsyncGenerator<Listed> {
-  const session = sp.session<StoredCheckpoint>(thread);
+  const session = sp.session<StoredState>(thread);
   const late: FoundCheckpoint[] = [];
   const lateAbove = function* (id: string): Generator<Listed> {
     for (let first = late[0]; first && first.id > id; first = late[0]) {
@@ -111,7 +111,7 @@ async function* walkThread(sp: Savepoint, wanted: Wanted, thread: string): Async
 }
 
 async function passes(
-  session: Session<StoredCheckpoint>,
+  session: Session<StoredState>,
   found: FoundCheckpoint,
   filter: Wanted["filter"],
 ): Promise<boolean> {
@@ -124,7 +124,7 @@ async function passes(
 
 /** `undefined` where it is gone by now, or damaged: that is told by the event `damage`, and the others are still good. */
 async function readTuple(
-  session: Session<StoredCheckpoint>,
+  session: Session<StoredState>,
   { place, id }: FoundCheckpoint,
 ): Promise<CheckpointTuple | undefined> {
   try {

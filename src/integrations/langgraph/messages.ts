@@ -63,6 +63,9 @@ const OF_THE_CLASS = new Set(["lc_kwargs", "lc_namespace", "lc_serializable", "l
 /** What some classes ask for when they are made; the fields that were stored take its place. */
 const NEEDED = { content: "", id: "", role: "", name: "", tool_call_id: "" };
 
+/** Lists that every message of a class has of its own. */
+const LISTS = ["lc_namespace", "tool_calls", "invalid_tool_calls", "tool_call_chunks"];
+
 const MESSAGE = Symbol.for("langchain.message");
 
 /** What LangChain calls the class of a message; `undefined` for what is no message, or of no class that is known. */
@@ -98,15 +101,31 @@ export function storedToMessage(stored: StoredMessage, toLive: (value: unknown) 
   const type = CLASS_BY_NAME.get(stored.id[2]);
   if (!type || stored.id.length !== 3 || stored.id[0] !== "langchain_core" || stored.id[1] !== "messages")
     return undefined;
-  // The fields are put in place one by one: some constructors change what they are given, or complain about it.
-  const message = new type({ ...NEEDED } as never) as Record<string, unknown>;
-  for (const name of Object.keys(NEEDED)) if (name in message) message[name] = undefined;
   const fields: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(stored.kwargs)) {
-    if (!OF_THE_CLASS.has(name) && !(name in Object.prototype)) fields[name] = toLive(value);
+  for (const name of Object.keys(stored.kwargs)) {
+    if (!OF_THE_CLASS.has(name) && !(name in Object.prototype)) fields[name] = toLive(stored.kwargs[name]);
   }
+  const message = emptyMessage(type);
   Object.assign(message, fields);
   message["lc_kwargs"] = fields;
+  return message;
+}
+
+const EMPTY = new Map<MessageClass, Record<string | symbol, unknown>>();
+
+/**
+ * A message of a class with no fields yet. Its constructor is called once for each class: some constructors change what
+ * they are given, or complain about it, and all of them take longer than everything else about reading a message.
+ */
+function emptyMessage(type: MessageClass): Record<string, unknown> {
+  let empty = EMPTY.get(type);
+  if (!empty) {
+    empty = { ...(new type({ ...NEEDED } as never) as Record<string | symbol, unknown>) };
+    for (const name of Object.keys(NEEDED)) if (name in empty) empty[name] = undefined;
+    EMPTY.set(type, empty);
+  }
+  const message = Object.assign(Object.create(type.prototype) as Record<string, unknown>, empty);
+  for (const name of LISTS) if (name in message) message[name] = [...(message[name] as unknown[])];
   return message;
 }
 

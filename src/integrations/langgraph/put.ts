@@ -4,11 +4,14 @@ import { type CheckpointInfo, isSavepointError, SavepointError, type SaveOptions
 import { type Place, storedId } from "./place.js";
 import {
   type FoundCheckpoint,
+  joinCheckpoint,
   replacementIn,
   replacementName,
   type Replacement,
   type StoredCheckpoint,
+  splitCheckpoint,
   type StoredFields,
+  type StoredState,
 } from "./stored.js";
 import type { Head, Thread } from "./thread.js";
 
@@ -70,9 +73,9 @@ async function save(
   checkpoint: NewCheckpoint,
   head: Head | undefined,
 ): Promise<{ info: CheckpointInfo; isHead: boolean }> {
-  const { place, id, parent, state, mayDangle } = checkpoint;
+  const { place, id, parent, mayDangle } = checkpoint;
   const { session } = thread.branch(place);
-  const options = optionsOf(checkpoint);
+  const { state, options } = toSave(checkpoint);
   if (head && parent === head.id) return { info: await session.save(state, options), isHead: true };
   const dangles = mayDangle && parent !== undefined && !(await thread.find(place, parent));
   const follows = parent === undefined || dangles ? null : storedId(place, parent);
@@ -94,22 +97,25 @@ async function isNewestWhole(thread: Thread, place: Place, parent: string | unde
   );
 }
 
-function optionsOf(checkpoint: NewCheckpoint): SaveOptions & { readonly metadata: StoredFields } {
-  const { place, id, state, metadata, source, pinned } = checkpoint;
+type Options = SaveOptions & { readonly metadata: StoredFields };
+
+function toSave(checkpoint: NewCheckpoint): { readonly state: StoredState; readonly options: Options } {
+  const { place, id, metadata, source, pinned } = checkpoint;
+  const { state, fields } = splitCheckpoint(checkpoint.state);
+  const channels = Object.keys(state.channel_values);
   return {
-    id: storedId(place, id),
-    kind: "automatic",
-    pinned,
-    ...(source !== undefined && { trigger: source }),
-    metadata: { checkpoint_ns: place.namespace, channels: Object.keys(state.channel_values), metadata },
+    state,
+    options: {
+      id: storedId(place, id),
+      kind: "automatic",
+      pinned,
+      ...(source !== undefined && { trigger: source }),
+      metadata: { checkpoint_ns: place.namespace, channels, ...fields, metadata },
+    },
   };
 }
 
-function dangling(
-  options: SaveOptions & { readonly metadata: StoredFields },
-  dangles: boolean,
-  parent: string | undefined,
-): SaveOptions & { readonly metadata: StoredFields } {
+function dangling(options: Options, dangles: boolean, parent: string | undefined): Options {
   return dangles && parent !== undefined ? { ...options, metadata: { ...options.metadata, parent } } : options;
 }
 
@@ -120,8 +126,9 @@ async function replace(thread: Thread, checkpoint: NewCheckpoint, before: FoundC
   const session = thread.open(place);
   const attached = await session.attachments(seq);
   const replaced = replacementIn(attached.get(seq));
-  const loaded = replaced ?? { state: (await session.load(storedId(place, id)))?.state, metadata: before.metadata };
+  const loaded = replaced ? undefined : await session.load(storedId(place, id));
+  const present = replaced ?? { state: loaded && joinCheckpoint(loaded), metadata: before.metadata };
   const replacement: Replacement = { state, metadata };
-  if (!isDeepStrictEqual(loaded, replacement)) await session.attach({ seq }, replacementName, () => replacement);
+  if (!isDeepStrictEqual(present, replacement)) await session.attach({ seq }, replacementName, () => replacement);
   return undefined;
 }

@@ -29,7 +29,6 @@ import type { SavepointSaverOptions } from "./options.js";
 import { takeCheckpoint } from "./given.js";
 import { checkThreadId, configOf, placeOf, requirePlace, storedId } from "./place.js";
 import { putGiven } from "./put-given.js";
-import { toFound } from "./stored.js";
 import { type FoundThread, type ListThreadsOptions, type ThreadInfo, Threads } from "./threads.js";
 import { toTuple } from "./tuples.js";
 import { Encoder } from "./values.js";
@@ -118,8 +117,9 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
       if (isNewest && place.namespace === "" && !thread.isBusy) thread.renew();
       return undefined;
     }
-    if (isNewest) known.remember(place, { id: toFound(saved)?.id ?? "", state: saved.state, bytes: saved.stateBytes });
-    return toTuple(session, saved);
+    return toTuple(session, saved, ({ id }, state) => {
+      if (isNewest) known.remember(place, { id, state, bytes: saved.stateBytes });
+    });
   }
 
   /** Checkpoints, those with the highest ids first; of all threads, if no `thread_id` is said. */

@@ -5,13 +5,23 @@ import type {
   CheckpointMetadata,
   CheckpointPendingWrite,
 } from "@langchain/langgraph-checkpoint";
-import type { CheckpointInfo } from "../../index.js";
+import type { CheckpointInfo, Checkpoint as SavedCheckpoint } from "../../index.js";
 import { checkpointId, type Place } from "./place.js";
 import { decodeValue } from "./values.js";
 
-/** The state of the session's checkpoint: that of LangGraph without its id, its values in their stored form. */
+/** A checkpoint of LangGraph's without its id, its values in their stored form. */
 export interface StoredCheckpoint extends Omit<Checkpoint, "id"> {
   readonly channel_values: Record<string, unknown>;
+}
+
+/** What a checkpoint has beside its values: mostly the versions of its channels, all of which change all the time. */
+type Rest = Omit<StoredCheckpoint, "channel_values">;
+
+/** The state of the session's checkpoint. */
+export interface StoredState {
+  readonly channel_values: Record<string, unknown>;
+  /** Where it is too large for the metadata. */
+  readonly checkpoint?: Rest;
 }
 
 /** The metadata of the session's checkpoint: what can be known without reading its state. */
@@ -19,6 +29,8 @@ export interface StoredFields extends Record<string, unknown> {
   readonly checkpoint_ns: string;
   /** The channels that have a value. */
   readonly channels: readonly string[];
+  /** What it has beside its values, unless that is part of the state. */
+  readonly checkpoint?: Rest;
   /** That of LangGraph. */
   readonly metadata: unknown;
   /** What it follows, where that is not there. */
@@ -52,11 +64,33 @@ export interface FoundCheckpoint {
   readonly metadata: unknown;
 }
 
+/**
+ * Up to how many characters what a checkpoint has beside its values stands in the row: then what is appended to a channel
+ * are consecutive items, and reads as one range. In a large graph it is too much to be written with every checkpoint.
+ */
+const MAX_IN_ROW = 600;
+
 const REPLACEMENT = "checkpoint";
 const WRITES = "writes/";
 
 export const replacementName = REPLACEMENT;
 export const writesName = (task: string): string => WRITES + task;
+
+/** A checkpoint as the state and the fields that it is saved with. */
+export function splitCheckpoint(checkpoint: StoredCheckpoint): {
+  readonly state: StoredState;
+  readonly fields: Pick<StoredFields, "checkpoint">;
+} {
+  const { channel_values, ...rest } = checkpoint;
+  if (JSON.stringify(rest).length <= MAX_IN_ROW) return { state: { channel_values }, fields: { checkpoint: rest } };
+  return { state: { channel_values, checkpoint: rest }, fields: {} };
+}
+
+/** The checkpoint that was saved. */
+export function joinCheckpoint({ state, metadata }: SavedCheckpoint<StoredState>): StoredCheckpoint {
+  const rest = state.checkpoint ?? (metadata as StoredFields).checkpoint;
+  return { ...(rest as Rest), channel_values: state.channel_values };
+}
 
 /** `undefined` for a checkpoint that is none of LangGraph's: somebody else has saved it in this session. */
 export function toFound(info: CheckpointInfo): FoundCheckpoint | undefined {

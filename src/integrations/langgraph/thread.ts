@@ -5,7 +5,15 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError, type Savepoint, type Session } from "../../index.js";
 import { branchOf, type Place, storedId } from "./place.js";
-import { type FoundCheckpoint, replacementIn, type StoredCheckpoint, toFound, versionOf } from "./stored.js";
+import {
+  type FoundCheckpoint,
+  joinCheckpoint,
+  replacementIn,
+  type StoredCheckpoint,
+  type StoredState,
+  toFound,
+  versionOf,
+} from "./stored.js";
 
 /** The newest checkpoint of a namespace. */
 export interface Head {
@@ -15,7 +23,7 @@ export interface Head {
 
 /** A namespace of a thread. */
 export interface Branch {
-  readonly session: Session<StoredCheckpoint>;
+  readonly session: Session<StoredState>;
   /** `"unknown"` until somebody has looked; `undefined` where there is no checkpoint. */
   head: Head | "unknown" | undefined;
 }
@@ -112,12 +120,12 @@ export class Thread {
   }
 
   /** A handle of its own, which takes the thread as it is now. */
-  open(place: Place): Session<StoredCheckpoint> {
+  open(place: Place): Session<StoredState> {
     return this.#sp.session(this.id, { agent: this.#agent, branch: branchOf(place) });
   }
 
   /** The same, for what is to stand beside the newest checkpoint of its namespace. */
-  openAside(): Session<StoredCheckpoint> {
+  openAside(): Session<StoredState> {
     return this.#sp.session(this.id, { agent: this.#agent });
   }
 
@@ -160,6 +168,6 @@ export class Thread {
     const loaded = await session.load(storedId(place, id));
     if (!loaded) return undefined;
     const attached = await session.attachments(loaded.seq);
-    return replacementIn(attached.get(loaded.seq))?.state ?? loaded.state;
+    return replacementIn(attached.get(loaded.seq))?.state ?? joinCheckpoint(loaded);
   }
 }

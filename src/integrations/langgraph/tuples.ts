@@ -14,24 +14,33 @@ import {
   decodeMetadata,
   decodeWrites,
   type FoundCheckpoint,
+  joinCheckpoint,
   replacementIn,
   type StoredCheckpoint,
+  type StoredState,
   toFound,
 } from "./stored.js";
 
 /** The version of the format from which on sends are in a channel, and not in what was written to the parent. */
 const SENDS_IN_CHANNEL = 4;
 
-/** `undefined` for a checkpoint that is none of LangGraph's. */
+/**
+ * `undefined` for a checkpoint that is none of LangGraph's.
+ *
+ * @param tell told what the checkpoint is in its stored form
+ */
 export async function toTuple(
-  session: Session<StoredCheckpoint>,
-  saved: SavedCheckpoint<StoredCheckpoint>,
+  session: Session<StoredState>,
+  saved: SavedCheckpoint<StoredState>,
+  tell?: (found: FoundCheckpoint, stored: StoredCheckpoint) => void,
 ): Promise<CheckpointTuple | undefined> {
   const found = toFound(saved);
   if (!found) return undefined;
   const attached = (await session.attachments(found.seq)).get(found.seq);
   const replaced = replacementIn(attached);
-  const checkpoint = await decodeCheckpoint(found.id, replaced?.state ?? saved.state);
+  const stored = replaced?.state ?? joinCheckpoint(saved);
+  tell?.(found, stored);
+  const checkpoint = await decodeCheckpoint(found.id, stored);
   if (checkpoint.v < SENDS_IN_CHANNEL && found.parent !== undefined) await moveSends(session, found, checkpoint);
   return {
     config: configOf(found.place, found.id),
@@ -44,7 +53,7 @@ export async function toTuple(
 
 /** What is attached to a checkpoint; `undefined` where it is gone. */
 export async function attachedTo(
-  session: Session<StoredCheckpoint>,
+  session: Session<StoredState>,
   { place }: FoundCheckpoint,
   id: string,
 ): Promise<Attached | undefined> {
@@ -53,11 +62,7 @@ export async function attachedTo(
 }
 
 /** Checkpoints of earlier versions of LangGraph have their sends in what was written to the parent. */
-async function moveSends(
-  session: Session<StoredCheckpoint>,
-  found: FoundCheckpoint,
-  checkpoint: Checkpoint,
-): Promise<void> {
+async function moveSends(session: Session<StoredState>, found: FoundCheckpoint, checkpoint: Checkpoint): Promise<void> {
   const attached = await attachedTo(session, found, found.parent as string);
   const writes: CheckpointPendingWrite[] = await decodeWrites(attached);
   const versions = Object.values(checkpoint.channel_versions);
