@@ -12,9 +12,11 @@ import {
   interrupt,
   MemorySaver,
   MessagesAnnotation,
+  MessagesDeltaValue,
   Send,
   START,
   StateGraph,
+  StateSchema,
   type StateSnapshot,
 } from "@langchain/langgraph";
 import type { BaseCheckpointSaver, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
@@ -209,6 +211,29 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
         await build(checkpointer).invoke({ log: ["again"] }, { ...thread("t"), durability });
       }
       expect(await summary(ours)).toEqual(await summary(theirs));
+    },
+  );
+
+  test.each(["async", "exit"] as const)(
+    "channels that keep only changes are put together again, and never pruned apart, with durability %s",
+    async (durability) => {
+      const build = (checkpointer: BaseCheckpointSaver) =>
+        new StateGraph(new StateSchema({ messages: MessagesDeltaValue }))
+          .addNode("agent", ({ messages }) => ({ messages: [new AIMessage(`reply ${messages.length}`)] }))
+          .addEdge(START, "agent")
+          .addEdge("agent", END)
+          .compile({ checkpointer });
+      const graph = build(await saver());
+      for (let turn = 0; turn < 5; turn++) await graph.invoke(say(`turn ${turn}`), { ...thread("t"), durability });
+      const second = await saver();
+      const fresh = build(second);
+      const state = await fresh.getState(thread("t"));
+      expect(textsOf(state)).toHaveLength(10);
+      expect(textsOf(state).slice(-2)).toEqual(["turn 4", "reply 9"]);
+      expect((await second.prune({ threadId: "t", keepLast: 1 })).removed).toBe(0);
+      const base = state.config;
+      for (const text of ["A", "B"]) await fresh.invoke(say(text), { ...base, durability });
+      expect(textsOf(await build(await saver()).getState(thread("t"))).slice(-2)).toEqual(["B", "reply 11"]);
     },
   );
 

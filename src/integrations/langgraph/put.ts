@@ -25,7 +25,7 @@ export interface NewCheckpoint {
   readonly metadata: unknown;
   /** What made LangGraph put it. */
   readonly source: string | undefined;
-  /** Nothing prunes it: others can only be read with what was written to it. */
+  /** Nothing prunes it, nor what it follows: it can only be read with what was written to those before it. */
   readonly pinned: boolean;
   /** Refuse it where what it follows is not the newest of its namespace. */
   readonly onlyOnHead: boolean;
@@ -41,9 +41,10 @@ export async function putCheckpoint(thread: Thread, checkpoint: NewCheckpoint): 
     const head = branch.head === "unknown" ? await thread.look(place) : branch.head;
     const before = head && id <= head.id ? await thread.find(place, id) : undefined;
     if (before) return replace(thread, checkpoint, before);
+    if (checkpoint.pinned) await pinParent(thread, checkpoint, head);
     try {
       const { info, isHead } = await save(thread, checkpoint, head);
-      if (isHead) branch.head = { id, seq: info.seq };
+      if (isHead) branch.head = { id, seq: info.seq, pinned: info.pinned };
       return info;
     } catch (error) {
       branch.head = "unknown";
@@ -54,6 +55,17 @@ export async function putCheckpoint(thread: Thread, checkpoint: NewCheckpoint): 
       if (taken) return replace(thread, checkpoint, taken);
       if (now?.id === head?.id) throw error;
     }
+  }
+}
+
+/** What others can only be read with begins with a checkpoint that does not know that yet. */
+async function pinParent(thread: Thread, checkpoint: NewCheckpoint, head: Head | undefined): Promise<void> {
+  const { place, parent, mayDangle } = checkpoint;
+  if (parent === undefined || (head?.id === parent && head.pinned)) return;
+  try {
+    await thread.open(place).pin(storedId(place, parent));
+  } catch (error) {
+    if (!mayDangle || !isSavepointError(error, "CHECKPOINT_NOT_FOUND")) throw error;
   }
 }
 

@@ -19,6 +19,8 @@ import {
 export interface Head {
   readonly id: string;
   readonly seq: number;
+  /** Is it one that nothing prunes? */
+  readonly pinned: boolean;
 }
 
 /** A namespace of a thread. */
@@ -134,7 +136,7 @@ export class Thread {
     const branch = this.branch(place);
     const info = await branch.session.head();
     const found = info && toFound(info);
-    branch.head = found && { id: found.id, seq: found.seq };
+    branch.head = found && info && { id: found.id, seq: found.seq, pinned: info.pinned };
     return branch.head;
   }
 
