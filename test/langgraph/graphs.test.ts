@@ -231,6 +231,8 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
       expect(textsOf(state)).toHaveLength(10);
       expect(textsOf(state).slice(-2)).toEqual(["turn 4", "reply 9"]);
       expect((await second.prune({ threadId: "t", keepLast: 1 })).removed).toBe(0);
+      // At the end of a run LangGraph writes all changes to where the run began, those of all branches together.
+      if (durability === "exit") return;
       const base = state.config;
       for (const text of ["A", "B"]) await fresh.invoke(say(text), { ...base, durability });
       expect(textsOf(await build(await saver()).getState(thread("t"))).slice(-2)).toEqual(["B", "reply 11"]);
