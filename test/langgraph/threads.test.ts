@@ -161,6 +161,10 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
         const fresh = await open();
         expect(await code(fresh.getTuple(config("t")))).toBe("DAMAGED");
         expect(await code(put(fresh, config("t"), { a: 2 }))).toBe("DAMAGED");
+        // It can be deleted, and begun again.
+        await fresh.deleteThread("t");
+        await put(fresh, config("t"), { a: 3 });
+        expect((await fresh.getTuple(config("t")))?.checkpoint.channel_values).toEqual({ a: 3 });
       },
     );
   });

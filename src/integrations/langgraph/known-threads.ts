@@ -51,13 +51,18 @@ export class KnownThreads {
     this.#states.set(key, remembered);
     this.#bytes += remembered.bytes;
     for (const oldest of this.#states.keys()) {
-      if (this.#bytes <= MAX_BYTES || oldest === key) break;
+      if ((this.#bytes <= MAX_BYTES && this.#states.size <= MAX_THREADS) || oldest === key) break;
       this.#forget(oldest);
     }
   }
 
   forget(place: Place): void {
     this.#forget(keyOf(place));
+  }
+
+  /** Forgets the checkpoints of a thread that was deleted: those that come may have the same ids. */
+  forgetThread(thread: string): void {
+    for (const key of this.#states.keys()) if (key.startsWith(`${thread}\t`)) this.#forget(key);
   }
 
   #forget(key: string): void {

@@ -171,8 +171,9 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
    */
   override async deleteThread(threadId: string): Promise<void> {
     const thread = checkThreadId(threadId);
-    const { threads } = await this.#ready();
+    const { threads, known } = await this.#ready();
     await threads.delete(thread);
+    known.forgetThread(thread);
   }
 
   /** What was written to channels that keep only changes, since the checkpoint at which they have a value. */

@@ -30,6 +30,9 @@ export interface Branch {
   head: Head | "unknown" | undefined;
 }
 
+/** A subgraph has a namespace for each time it runs; those that ran long ago are looked up anew, should they go on. */
+const MAX_BRANCHES = 100;
+
 /** Turns of the event loop in which the next checkpoint of a run may be put, once the one before it is. */
 const TURNS = 3;
 
@@ -113,6 +116,10 @@ export class Thread {
     if (known) return known;
     const branch: Branch = { session: this.open(place), head: "unknown" };
     this.#branches.set(place.namespace, branch);
+    for (const oldest of this.#branches.keys()) {
+      if (this.#branches.size <= MAX_BRANCHES) break;
+      if (oldest !== "") this.#branches.delete(oldest);
+    }
     return branch;
   }
 

@@ -1,7 +1,7 @@
 /** The threads of a saver: listing, searching and deleting them. */
 import { isDeepStrictEqual as isSame } from "node:util";
 import type { CheckpointMetadata } from "@langchain/langgraph-checkpoint";
-import type { Role, Savepoint, SearchOptions, SessionInfo } from "../../index.js";
+import { isSavepointError, type Role, type Savepoint, type SearchOptions, type SessionInfo } from "../../index.js";
 import { decodeMetadata, toFound } from "./stored.js";
 
 /** A thread, as its newest checkpoint shows it. */
@@ -95,9 +95,15 @@ export class Threads {
 
   /** @returns whether there was one */
   async delete(thread: string): Promise<boolean> {
-    const session = await this.#sp.sessions.load(thread);
-    // What is not a thread of ours is not ours to delete.
-    return session?.agent === this.#agent ? this.#sp.sessions.delete(thread) : false;
+    // What is not a thread of ours is not ours to delete. Whose a damaged one is, nobody can tell.
+    const agent = await this.#sp.sessions.load(thread).then(
+      (session) => session?.agent,
+      (error: unknown) => {
+        if (isSavepointError(error, "DAMAGED")) return this.#agent;
+        throw error;
+      },
+    );
+    return agent === this.#agent ? this.#sp.sessions.delete(thread) : false;
   }
 
   /** Is the time over for which a thread is wanted? */
