@@ -231,6 +231,36 @@ describe.each(STORES)("values on $name", (kind) => {
     });
   });
 
+  test("messages that were changed since they were last put are saved as they are now", async () => {
+    const saver = new SavepointSaver(await data.open());
+    const messages = [new AIMessage("one"), new AIMessage({ content: "two", id: "2" }), new HumanMessage("three")];
+    let config = thread;
+    const changes: (() => unknown)[] = [
+      () => undefined,
+      () => ((messages[0] as AIMessage).content = "changed"),
+      () => ((messages[1] as AIMessage).additional_kwargs["added"] = { deep: 1 }),
+      () => Object.assign((messages[1] as AIMessage).additional_kwargs["added"] as object, { deep: 2 }),
+      () => (messages[1] as AIMessage).tool_calls?.push(toolCall),
+      () => ((messages[2] as HumanMessage).name = "somebody"),
+      () => Object.assign(messages[2] as object, { extra: 5 }),
+      () => delete (messages[2] as { extra?: number }).extra,
+      () => messages.reverse(),
+    ];
+    for (const [index, change] of changes.entries()) {
+      change();
+      const versions = { messages: index };
+      const checkpoint = {
+        ...emptyCheckpoint(),
+        id: `id-${index}`,
+        channel_values: { messages },
+        channel_versions: versions,
+      };
+      config = (await saver.put(config, checkpoint, metadata, versions)) as typeof thread;
+      const read = (await saver.get(thread))?.channel_values["messages"] as BaseMessage[];
+      expect(read.map(withoutNothing)).toEqual(messages.map(withoutNothing));
+    }
+  });
+
   test("a message that is added to a thousand costs what it is", async () => {
     const sp = await data.open();
     const saver = new SavepointSaver(sp);

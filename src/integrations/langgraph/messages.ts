@@ -85,11 +85,48 @@ export function messageToStored(
   id: readonly string[],
   toStored: (value: unknown) => unknown,
 ): StoredMessage {
+  const known = KNOWN.get(message);
+  if (known && isAsKnown(message as Readonly<Record<string, unknown>>, known)) return known.stored;
   const kwargs: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(message)) {
+  const fields = Object.entries(message) as [string, unknown][];
+  for (const [name, value] of fields) {
     if (value !== undefined && typeof value !== "function" && !OF_THE_CLASS.has(name)) kwargs[name] = toStored(value);
   }
-  return { lc: 1, type: "constructor", id, kwargs };
+  const stored: StoredMessage = { lc: 1, type: "constructor", id, kwargs };
+  if (fields.every(([name, value]) => OF_THE_CLASS.has(name) || isSimple(value)))
+    KNOWN.set(message, { fields, stored });
+  return stored;
+}
+
+/** The stored form of a message, and the fields that it was made of. */
+interface KnownMessage {
+  readonly fields: readonly (readonly [name: string, value: unknown])[];
+  readonly stored: StoredMessage;
+}
+
+/**
+ * A graph hands over all messages at every step, mostly the same ones. Those whose fields can be compared at a glance are
+ * not made anew; whoever changes one is noticed.
+ */
+const KNOWN = new WeakMap<object, KnownMessage>();
+
+function isAsKnown(message: Readonly<Record<string, unknown>>, { fields }: KnownMessage): boolean {
+  let index = 0;
+  for (const name in message) {
+    const field = fields[index++];
+    if (!field || field[0] !== name) return false;
+    if (!OF_THE_CLASS.has(name) && (message[name] !== field[1] || !isSimple(field[1]))) return false;
+  }
+  return index === fields.length;
+}
+
+/** Can nothing in it have changed while it is the same? */
+function isSimple(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return typeof value !== "function";
+  if (Array.isArray(value)) return value.length === 0;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false;
+  for (const _ in value) return false;
+  return true;
 }
 
 /**
