@@ -108,6 +108,20 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       }
     });
 
+    test("take turns in different processes, also where a second one is refused", async () => {
+      for (const secondWriter of ["branch", "refuse"] as const) {
+        const savers = [await open({ secondWriter }), await open({ secondWriter })] as const;
+        for (let turn = 0; turn < 6; turn++) {
+          const graph = chat(savers[turn % 2 === 0 ? 0 : 1]);
+          await graph.invoke({ messages: [new HumanMessage(`turn ${turn}`)] }, config(secondWriter));
+        }
+        const state = await chat(savers[0]).getState(config(secondWriter));
+        expect((state.values as { messages: unknown[] }).messages).toHaveLength(12);
+        expect(await ids(savers[1], config(secondWriter))).toHaveLength(18);
+        expect(await (await store.open()).session(secondWriter).branches().all()).toHaveLength(1);
+      }
+    });
+
     test("who branches off on purpose says so", async () => {
       const saver = await open({ secondWriter: "refuse" });
       const base = await put(saver, config("t"), { a: 0 });

@@ -38,7 +38,9 @@ export async function putCheckpoint(thread: Thread, checkpoint: NewCheckpoint): 
   const { place, id } = checkpoint;
   const branch = thread.branch(place);
   for (;;) {
-    const head = branch.head === "unknown" ? await thread.look(place) : branch.head;
+    // What is remembered is good enough to build on, because that is checked; but not to decide that something is elsewhere.
+    const remembered = branch.head === "unknown" || branch.head?.id !== checkpoint.parent ? undefined : branch.head;
+    const head = remembered ?? (await thread.look(place));
     const before = head && id <= head.id ? await thread.find(place, id) : undefined;
     if (before) return replace(thread, checkpoint, before);
     if (checkpoint.pinned) await pinParent(thread, checkpoint, head);
