@@ -16,6 +16,7 @@ const NAMES = [
   "files",
   "retention",
   "start",
+  "langgraph",
 ];
 
 const [name, ...args] = process.argv.slice(2);

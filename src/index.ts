@@ -13,6 +13,7 @@ export {
   type AutoTarget,
   type PolicyTarget,
 } from "./model/auto-checkpoints.js";
+export type { Attachments } from "./model/attachments.js";
 export type { BranchInfo } from "./model/branches.js";
 export type {
   AgentCheckpoint,
@@ -140,6 +141,6 @@ export type {
   Statement,
 } from "./store/postgres/driver.js";
 export type { Durability } from "./store/options.js";
-export type { Duration } from "./store/duration.js";
+export { type Duration, toMilliseconds } from "./store/duration.js";
 export type * from "./store/store.js";
 export type * from "./store/text-index.js";

@@ -65,6 +65,8 @@ export class BranchCursor {
   #branch: Known<BranchRecord> | undefined;
   /** A branch that the next save creates. */
   #planned: BranchRecord | undefined;
+  /** What the next save follows instead of the head: a checkpoint, or none. */
+  #moved: { readonly row: Row | undefined } | undefined;
   #shadow: Shadow | undefined;
   /** The head's state as `update` gave it, deep-frozen; only where nothing in it can be changed after all. */
   #frozen: unknown;
@@ -118,6 +120,7 @@ export class BranchCursor {
     this.evict();
     this.#branch = undefined;
     this.#planned = undefined;
+    this.#moved = undefined;
     this.#shared.known = undefined;
   }
 
@@ -184,9 +187,16 @@ export class BranchCursor {
   }
 
   /** Prepares a branch that does not exist yet: the next save creates it. */
-  plan(session: Known<SessionRecord>, record: BranchRecord, shadow: Shadow): void {
+  plan(session: Known<SessionRecord>, record: BranchRecord, shadow: Shadow | undefined): void {
     this.#shared.known = session;
     this.#planned = record;
+    this.#shadow = shadow;
+  }
+
+  /** Prepares a branch that was just read for going on from another checkpoint, or from none: the next save does. */
+  move(row: Row | undefined, shadow: Shadow | undefined): void {
+    this.evict();
+    this.#moved = { row };
     this.#shadow = shadow;
   }
 
@@ -244,7 +254,7 @@ export class BranchCursor {
   #prepare(author: Author, needsState: boolean): Promise<void> | undefined {
     if (!this.#planned && !(this.#shared.known && this.#branch)) return this.#read(author, needsState);
     author.admit({ session: this.#shared.known, branch: this.#branch });
-    if (!this.#branch?.record.head || this.#shadow !== undefined) return undefined;
+    if (this.#moved || !this.#branch?.record.head || this.#shadow !== undefined) return undefined;
     return this.#loadHead(this.#branch, needsState).then((found) =>
       found ? undefined : this.#read(author, needsState),
     );
@@ -302,7 +312,7 @@ export class BranchCursor {
       const shadow = change.apply(before, frozen);
       const branch = this.#branch?.record ?? this.#planned;
       const encoded = encodeShadow(shadow, branch?.tape ?? 0, branch?.nextItem ?? 0);
-      const planned = this.#planned;
+      const elsewhere = this.#planned !== undefined || this.#moved !== undefined;
       try {
         const info = await this.#commit(encoded, options, author, extension);
         this.#shadow = shadow;
@@ -312,7 +322,7 @@ export class BranchCursor {
         if (!isSavepointError(error, "CONFLICT")) throw error;
         const saved = await this.#findSaved(shadow, options);
         if (saved) return saved;
-        if (planned || isIdTaken(error) || isBeside(error)) throw error;
+        if (elsewhere || isIdTaken(error) || isBeside(error)) throw error;
         // The branch moved under us: if the author may build on its new head, that is what comes next.
         change = change.again(shadow);
       }
@@ -327,7 +337,7 @@ export class BranchCursor {
     extension: SaveExtension | undefined,
   ): Promise<CheckpointInfo> {
     const { context, sessionId } = this.#reader;
-    const [branchBefore, planned] = [this.#branch, this.#planned];
+    const [branchBefore, planned, moved] = [this.#branch, this.#planned, this.#moved];
     // What branches share, another one may have forgotten, and may forget again at every turn.
     const exists = branchBefore !== undefined || planned !== undefined;
     let known = this.#shared.known;
@@ -346,7 +356,7 @@ export class BranchCursor {
       if (planned && !isPlanned) throw tapeTaken(this.branchName);
       const now = context.now();
       const base = sessionBefore?.record ?? newSession(number, now);
-      const branch: BranchRecord = branchBefore?.record ??
+      const found: BranchRecord = branchBefore?.record ??
         planned ?? {
           name: this.branchName,
           tape: 0,
@@ -359,11 +369,13 @@ export class BranchCursor {
           head: undefined,
           headParentId: undefined,
         };
+      const branch: BranchRecord = moved ? { ...found, head: moved.row, hidden: false } : found;
       const nextTape = planned ? planned.tape + 1 : base.nextTape;
       const more = extension?.build({ number, seq: base.nextSeq, tape: nextTape });
       const row = newRow({ number, seq: base.nextSeq, branch }, encoded, options, context.newId, now, more?.run);
       // A hidden head becomes part of the history when a checkpoint in the middle of its step does.
-      const shown = branch.hidden && branch.head && row.parent === branch.head.seq ? [branch.head] : [];
+      const stays = moved ? found.hidden : branch.hidden && row.parent === branch.head?.seq;
+      const shown = stays && found.head ? [found.head] : [];
       const parentId = branch.hidden && shown.length === 0 ? branch.headParentId : branch.head?.id;
       const built = buildCommit({
         sessionId,
@@ -387,7 +399,7 @@ export class BranchCursor {
         rows: extension?.hidden ? shown : [...shown, row],
         items: encoded.items,
         blobs: encoded.blobs,
-        builtOn: planned?.head ? [planned.head.seq] : [],
+        builtOn: [planned?.head, moved?.row].flatMap((built) => (built ? [built.seq] : [])),
         chosenId: options.id !== undefined,
         ...(more && { more }),
       });
@@ -405,6 +417,7 @@ export class BranchCursor {
       }
       this.#branch = built.branch;
       this.#planned = undefined;
+      this.#moved = undefined;
       this.sessionNumber = number;
       return this.#reader.toInfo(row, built.session.record.agent, parentId);
     }

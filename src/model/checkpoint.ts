@@ -93,10 +93,17 @@ export interface SaveOptions {
    */
   readonly id?: string;
   /**
-   * The checkpoint that this one follows, by id. One that is not the head of its branch opens an unnamed branch.
+   * The checkpoint that this one follows, by id. One that is not the head of its branch opens an unnamed branch. `null`:
+   * it follows none and begins a line of its own; on a handle that names a branch that is not there, it makes that branch.
    * @default the head of the branch
    */
-  readonly parent?: string;
+  readonly parent?: string | null;
+  /**
+   * Where the `parent` is not the head, let the branch go on from there: what came behind it stays in the history of all
+   * branches, as after `rewind`, and no branch is opened.
+   * @default false
+   */
+  readonly move?: boolean;
   /** @default one more than the parent's */
   readonly step?: number;
   /** @default "manual" */

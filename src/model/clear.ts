@@ -5,6 +5,8 @@ import type { Context } from "./context.js";
 import {
   agentSessionKey,
   ALL_DEAD,
+  attachmentCounterKey,
+  attachmentsOf,
   branchesOf,
   branchKey,
   deadKey,
@@ -54,6 +56,7 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
         deletes: [
           rowsOf(number),
           notesOf(number),
+          attachmentsOf(number),
           labelsOf(number),
           runsOf(reader.sessionId),
           dueOf(reader.sessionId),
@@ -159,7 +162,9 @@ export async function freeRemains(context: Context, number: number): Promise<voi
     const whole = rows.filter((row): row is Row => row !== undefined && !("unreadable" in row));
     await store.commit({ deletes: [...idKeys(whole, number), ...page.map((record) => record.key)] });
   }
-  await store.commit({ deletes: [notesOf(number), labelsOf(number)] });
+  await store.commit({
+    deletes: [notesOf(number), attachmentCounterKey(number), attachmentsOf(number), labelsOf(number)],
+  });
   for (const tape of await store.tapes(tapesOf(number))) {
     await store.retain(tape, [], { below: Number.MAX_SAFE_INTEGER });
   }

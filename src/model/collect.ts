@@ -16,7 +16,17 @@ import { releaseOldImports } from "./bundle/staging.js";
 import { freeAllRemains } from "./clear.js";
 import { agentsWithConversations, collectConversations, Unmarkable } from "./collect-conversations.js";
 import type { Context } from "./context.js";
-import { agentLine, ALL_NUMBERS, decodeNumbers, rowsOf, tapeName, tapesOf } from "./keys.js";
+import {
+  agentLine,
+  ALL_NUMBERS,
+  attachmentCounterKey,
+  ATTACHMENTS_TAPE,
+  attachmentsOf,
+  decodeNumbers,
+  rowsOf,
+  tapeName,
+  tapesOf,
+} from "./keys.js";
 import { Marks, readJournals } from "./marks.js";
 import { decodeRow } from "./records.js";
 import { SessionReader } from "./session-reader.js";
@@ -129,6 +139,13 @@ export async function collectSession(
       counters.set(tapeName(number, record.tape), record.nextItem);
       // A head without a row of its own.
       if (record.hidden && record.head) await marks.frame(record.head.skeleton.refs, record.head.tape);
+    }
+    const [attached] = await store.get([attachmentCounterKey(number)]);
+    if (attached && !("value" in attached)) throw new Unmarkable(attached);
+    counters.set(tapeName(number, ATTACHMENTS_TAPE), Number(attached?.value ?? 0));
+    for await (const record of scan(store, attachmentsOf(number))) {
+      if (!("value" in record)) throw new Unmarkable(record);
+      await marks.frame(record.refs, ATTACHMENTS_TAPE);
     }
     for await (const record of scan(store, rowsOf(number))) {
       if (!("value" in record)) throw new Unmarkable(record);

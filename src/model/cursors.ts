@@ -45,6 +45,11 @@ export class Cursors {
     }
   }
 
+  /** A number for a new session. */
+  nextNumber(): Promise<number> {
+    return this.#numbers.next();
+  }
+
   /** Resolves when nothing is being saved any more. */
   async idle(): Promise<void> {
     for (const cursor of this.#cursors.values()) await cursor.idle();

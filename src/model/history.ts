@@ -1,6 +1,7 @@
 /** Listing checkpoints. Reads rows, never states. */
-import type { CheckpointInfo } from "./checkpoint.js";
+import type { CheckpointInfo, CheckpointRef } from "./checkpoint.js";
 import type { Row } from "./records.js";
+import { checkpointNotFound } from "./session-errors.js";
 import type { Heads, SessionReader } from "./session-reader.js";
 
 export interface HistoryOptions {
@@ -16,6 +17,11 @@ export interface HistoryOptions {
    * @default false
    */
   readonly allBranches?: boolean;
+  /**
+   * Those that led to this checkpoint, and itself, instead of those that led to the branch's head.
+   * @default the head
+   */
+  readonly from?: CheckpointRef;
 }
 
 const BATCH = 64;
@@ -25,11 +31,13 @@ export async function* walkHistory(
   options: HistoryOptions,
   readHeads: () => Promise<Heads>,
 ): AsyncGenerator<CheckpointInfo> {
-  const { limit = Number.POSITIVE_INFINITY, order = "newest", allBranches = false } = options;
+  const { limit = Number.POSITIVE_INFINITY, order = "newest", allBranches = false, from } = options;
   const { session, branch } = await readHeads();
-  const head = branch?.record.head;
   if (!session || limit <= 0) return;
   const { number, agent } = session.record;
+  const newest = branch?.record.head;
+  const head = from === undefined ? newest : await reader.find(number, from, newest);
+  if (from !== undefined && !head) throw checkpointNotFound(reader.sessionId, from);
   let left = limit;
   for await (const batch of batches(readable(reader, rowsInOrder(reader, number, head, order, allBranches)), limit)) {
     const seqs = batch.map((row) => row.seq);

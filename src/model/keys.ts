@@ -41,6 +41,8 @@
  * | `p⇥`                        | the retention policy of the store                |
  * | `p⇥a⇥<agent>`               | that of an agent and its sessions                |
  * | `p⇥s⇥<session>`             | that of a session                                |
+ * | `w<number><seq><name>`      | a value that was attached to a checkpoint; apart from labels and pins, because it may be long |
+ * | `w<number>`                 | how many items the tape of such values has       |
  * | `x<number>`                 | a deleted session or conversation whose remains are to be freed |
  * | `z<number><seq>`            | a checkpoint's row: last, where a tree grows best |
  */
@@ -167,6 +169,16 @@ export const notesOf = (number: number, from?: number, to?: number): KeyRange =>
     from: from === undefined ? all.from : noteKey(number, from, ""),
     to: to === undefined ? all.to : noteKey(number, to, ""),
   };
+};
+/** The tape that has the values that are attached to checkpoints of a session: no session has as many branches. */
+export const ATTACHMENTS_TAPE = 2 ** 32 - 1;
+export const attachmentCounterKey = (number: number): string => `w${encodeNumber(number)}`;
+export const attachmentKey = (number: number, seq: number, name: string): string =>
+  `w${encodeNumber(number)}${encodeNumber(seq)}${name}`;
+/** What is attached to the checkpoints with a seq from `from` (included) to `to` (excluded). */
+export const attachmentsOf = (number: number, from = 0, to?: number): KeyRange => {
+  const all = prefixRange(`w${encodeNumber(number)}`);
+  return { from: attachmentKey(number, from, ""), to: to === undefined ? all.to : attachmentKey(number, to, "") };
 };
 export const labelKey = (number: number, label: string, seq: number): string =>
   `l${encodeNumber(number)}${label}\t${encodeNumber(seq)}`;

@@ -67,7 +67,7 @@ export function findMessages(state: unknown): FoundMessage[] {
   return [];
 }
 
-const MESSAGE_KEYS = ["messages", "history", "chat_history", "chatHistory", "conversation"];
+const MESSAGE_KEYS = ["messages", "history", "chat_history", "chatHistory", "conversation", "channel_values"];
 
 function messagesIn(list: unknown, path: string): FoundMessage[] {
   const found: FoundMessage[] = [];

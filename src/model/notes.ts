@@ -40,10 +40,10 @@ export async function attachPin(reader: SessionReader, number: number, row: Row,
   });
 }
 
-type NoteCommit = Parameters<SessionReader["context"]["store"]["commit"]>[0];
+export type NoteCommit = Parameters<SessionReader["context"]["store"]["commit"]>[0];
 
 /** `false` where another writer attached something first. */
-async function commitNote(reader: SessionReader, row: Row, commit: NoteCommit): Promise<boolean> {
+export async function commitNote(reader: SessionReader, row: Row, commit: NoteCommit): Promise<boolean> {
   try {
     await reader.context.store.commit(commit);
     return true;

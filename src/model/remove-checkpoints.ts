@@ -4,7 +4,7 @@
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Commit, Put } from "../store/store.js";
-import { branchKey, idKey, journalKey, labelKey, noteKey, rowKey, sessionKey } from "./keys.js";
+import { attachmentsOf, branchKey, idKey, journalKey, labelKey, noteKey, rowKey, sessionKey } from "./keys.js";
 import {
   type BranchRecord,
   encodeBranch,
@@ -151,6 +151,7 @@ function toCommit(reader: SessionReader, checkpoints: KnownCheckpoints, removal:
         rowKey(number, row.seq),
         // None has come since: that is checked. What cannot be read is of one that stays.
         ...[...(notes.get(row.seq)?.keys() ?? [])].map((name) => noteKey(number, row.seq, name)),
+        attachmentsOf(number, row.seq, row.seq + 1),
         idKey(row.id, number),
         ...(label ? [labelKey(number, label, row.seq)] : []),
       ];

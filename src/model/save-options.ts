@@ -11,7 +11,8 @@ import { checkId } from "./ids.js";
 import { encodeMetadata, type Row } from "./records.js";
 
 /** Options of a save that nobody else can change; the metadata and the lifetime as they are stored. */
-export type TakenOptions = Omit<SaveOptions, "metadata" | "ttl"> & {
+export type TakenOptions = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "move"> & {
+  readonly parent?: string | null;
   readonly metadata: Shadow | undefined;
   /** In milliseconds. */
   readonly ttl?: number;
@@ -24,10 +25,12 @@ const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "
 const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 
 export function takeOptions(options: SaveOptions, registry: ClassRegistry): TakenOptions {
-  const { ttl, ...others } = options;
-  const { id, label, kind, status, usage, pinned } = others;
+  const { ttl, move, ...others } = options;
+  const { id, label, kind, status, usage, pinned, parent } = others;
   if (id !== undefined) checkId(id, "checkpoint id");
   if (label !== undefined) checkId(label, "label");
+  if (move && parent === undefined)
+    throw invalidOption("move", true, "Name the `parent` that the branch is to go on from.");
   for (const name of ["step", "tasksCompleted"] as const) {
     const count = options[name];
     if (count === undefined || (Number.isSafeInteger(count) && count >= 0)) continue;
@@ -56,7 +59,7 @@ export function takeOptions(options: SaveOptions, registry: ClassRegistry): Take
 /** Does a stored checkpoint say of itself what these options say? What they leave open counts as said. */
 export function saysTheSame(row: Row, parentId: string | undefined, options: TakenOptions): boolean {
   const { parent, ...fields } = options;
-  if (parent !== undefined && parent !== parentId) return false;
+  if (parent !== undefined && (parent ?? undefined) !== parentId) return false;
   return Object.entries(fields).every(
     ([key, value]) => value === undefined || JSON.stringify(row[key as keyof Row]) === JSON.stringify(value),
   );

@@ -90,6 +90,13 @@ export function notTheHead(sessionId: string, branch: string, parent: string): S
   );
 }
 
+export function branchBegun(sessionId: string, branch: string): SavepointError {
+  return new SavepointError(
+    "CONFLICT",
+    `Branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)} has checkpoints already, and this one is to follow none. Save it with \`move\`, or on another branch.`,
+  );
+}
+
 export function sessionNotFound(sessionId: string): SavepointError<"SESSION_NOT_FOUND"> {
   return new SavepointError("SESSION_NOT_FOUND", `There is no ${describeSession(sessionId)}.`);
 }

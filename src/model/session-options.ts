@@ -22,7 +22,7 @@ export interface LoadOptions {
 }
 
 /** How a branch is made. */
-export interface ForkOptions<State = unknown> extends Omit<SaveOptions, "parent"> {
+export interface ForkOptions<State = unknown> extends Omit<SaveOptions, "parent" | "move"> {
   /** @default a generated name that begins with "~" */
   readonly branch?: string;
   /** A state to start the branch with, saved as its first checkpoint. Without it the branch starts at the checkpoint itself. */

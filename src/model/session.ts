@@ -9,6 +9,8 @@ import { parsePointer } from "../state/pointer.js";
 import type { Shadow } from "../state/shadow.js";
 import { freezeState, shadowToValue } from "../state/value.js";
 import { type Author, type BranchCursor, checkUpdated } from "./branch-cursor.js";
+import { type Attachments, attachValue, readAttachments } from "./attachments.js";
+import { beginBranch, moveBranch } from "./begin-line.js";
 import { type BranchInfo, forkAt, forkWithState, rewindBranch, showHead } from "./branches.js";
 import type { Checkpoint, CheckpointInfo, CheckpointRef, SaveOptions } from "./checkpoint.js";
 import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
@@ -31,6 +33,7 @@ import { saveOnHead } from "./save-on-head.js";
 import { type TakenOptions, takeOptions } from "./save-options.js";
 import {
   agentMismatch,
+  branchBegun,
   BranchHeld,
   branchNotFound,
   checkAnswered,
@@ -116,7 +119,8 @@ export class Session<State = unknown> {
     const copy = cloneValue(state, registry);
     return this.#make(cursor, async () => {
       const said = { ...taken, ...(await this.#version(cursor)) };
-      if (parent !== undefined) return this.#saveAfter(cursor, parent, copy, said);
+      if (parent === null) return this.#saveFirst(cursor, copy, said, options.move ?? false);
+      if (parent !== undefined) return this.#saveAfter(cursor, parent, copy, said, options.move ?? false);
       return this.#noted(await cursor.save({ copy }, said, this.#author));
     });
   }
@@ -129,7 +133,7 @@ export class Session<State = unknown> {
   async append(
     path: string,
     elements: readonly unknown[],
-    options: Omit<SaveOptions, "parent"> = {},
+    options: Omit<SaveOptions, "parent" | "move"> = {},
   ): Promise<CheckpointInfo> {
     const keys = parsePointer(path);
     const { registry } = this.#reader.context;
@@ -154,7 +158,7 @@ export class Session<State = unknown> {
    */
   async update(
     change: (state: Readonly<State> | undefined) => State,
-    options: Omit<SaveOptions, "parent"> = {},
+    options: Omit<SaveOptions, "parent" | "move"> = {},
   ): Promise<CheckpointInfo> {
     const cursor = this.#cursor();
     const apply = change as (state: unknown) => unknown;
@@ -300,6 +304,24 @@ export class Session<State = unknown> {
     this.#reader.context.policies.looked(this.id, undefined);
   }
 
+  /**
+   * Attaches a value to a checkpoint under a name, beside its state: it goes when the checkpoint goes. What is attached
+   * later may take its place.
+   *
+   * @param change gets what is attached under the name, `undefined` if nothing is; what it returns takes its place, and
+   *   `undefined` takes it away. Called again where another writer was faster, so it must not wait for anything
+   */
+  async attach(ref: CheckpointRef, name: string, change: (before: unknown) => unknown): Promise<void> {
+    const { number, row } = await this.#requireRow(ref);
+    await attachValue(this.#reader, number, row, name, change);
+  }
+
+  /** What is attached to the checkpoints from one seq to another, both included: by seq, then by name. One read. */
+  async attachments(from: number, to = from): Promise<Attachments> {
+    const { session } = await this.#readHeads();
+    return session ? readAttachments(this.#reader, session.record.number, from, to) : new Map();
+  }
+
   /** Pins a checkpoint, so that pruning never removes it; or unpins it. */
   async pin(ref: CheckpointRef, pinned = true): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
@@ -360,8 +382,32 @@ export class Session<State = unknown> {
     }
   }
 
+  /** Saves what follows nothing: on this branch if it is empty or may move, or on a new one. */
+  async #saveFirst(cursor: BranchCursor, copy: Shadow, options: TakenOptions, move: boolean): Promise<CheckpointInfo> {
+    const heads = await cursor.refresh();
+    this.#see(heads);
+    const { session, branch } = heads;
+    this.#checkAgent(session?.record.agent);
+    const first = { copy, options, agent: this.agent };
+    if (branch?.record.head) {
+      if (move && session) {
+        return this.#noted(await moveBranch(this.#reader, cursor, session.record.number, undefined, first));
+      }
+      if (!this.#named) return beginBranch(this.#reader, this.#host.cursors, undefined, first);
+      throw branchBegun(this.id, this.branch);
+    }
+    if (branch || this.branch === MAIN) return this.#noted(await cursor.save({ copy }, options, this.#author));
+    return this.#noted(await beginBranch(this.#reader, this.#host.cursors, cursor, first));
+  }
+
   /** Saves on this branch, on another whose head the parent is, or on a new one. */
-  async #saveAfter(cursor: BranchCursor, parent: string, copy: Shadow, options: TakenOptions): Promise<CheckpointInfo> {
+  async #saveAfter(
+    cursor: BranchCursor,
+    parent: string,
+    copy: Shadow,
+    options: TakenOptions,
+    move: boolean,
+  ): Promise<CheckpointInfo> {
     const heads = await cursor.refresh();
     this.#see(heads);
     const { session, branch } = heads;
@@ -373,8 +419,12 @@ export class Session<State = unknown> {
     const { number } = session.record;
     const extend = (): Promise<CheckpointInfo | undefined> =>
       saveOnHead(target, number, row, copy, options, this.agent);
-    const extended = own ? await extend() : this.#named ? undefined : await target.exclusive(extend);
+    const extended = own ? await extend() : this.#named || move ? undefined : await target.exclusive(extend);
     if (extended) return own ? this.#noted(extended) : extended;
+    if (move) {
+      if (!branch) throw branchNotFound(this.id, this.branch);
+      return this.#noted(await moveBranch(this.#reader, cursor, number, row, { copy, options, agent: this.agent }));
+    }
     if (!this.#named) return this.#forkWithState(number, row, undefined, copy, options);
     throw notTheHead(this.id, this.branch, parent);
   }

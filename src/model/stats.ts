@@ -10,6 +10,7 @@ import {
   agentOfLine,
   ALL_CONVERSATION_NUMBERS,
   ALL_NUMBERS,
+  attachmentsOf,
   branchesOf,
   conversationKey,
   conversationsOf,
@@ -87,7 +88,7 @@ async function countSessions({ store }: Context, ids: readonly string[], count: 
     if (!("value" in record)) continue;
     const { number, checkpoints } = decodeSession(record.value);
     count.checkpoints += checkpoints;
-    count.records.push(rowsOf(number), notesOf(number));
+    count.records.push(rowsOf(number), notesOf(number), attachmentsOf(number));
     count.tapes.push(tapesOf(number));
   }
 }

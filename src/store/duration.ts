@@ -9,7 +9,11 @@ export const MAX_TIMER = 2 ** 31 - 1;
 
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** @param name the option it was given for, to name in the error */
+/**
+ * A duration in milliseconds. What is none is refused.
+ *
+ * @param name the option it was given for, to name in the error
+ */
 export function toMilliseconds(duration: Duration, name: string): number {
   const match = typeof duration === "string" ? /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(duration) : undefined;
   const value = match ? Number(match[1]) * UNITS[match[2] as keyof typeof UNITS] : duration;

@@ -7,8 +7,11 @@
 import { decodeDue, encodeDue } from "../due.js";
 import { formatRefs } from "../../state/refs.js";
 import { scan } from "../../store/scan.js";
-import type { StoredRecord } from "../../store/store.js";
+import type { Store, StoredRecord } from "../../store/store.js";
 import {
+  attachmentCounterKey,
+  ATTACHMENTS_TAPE,
+  attachmentsOf,
   branchesOf,
   branchKey,
   decodeNumbers,
@@ -158,6 +161,7 @@ async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<str
   }
   for (const { head } of branches) if (head) await marks.frame(head.skeleton.refs, head.tape);
   for (const [seq, { value, refs }] of rows) await marks.frame(refs, decodeRow(seq, value, refs).tape);
+  const attached = await attachedLines(store, number, 0, nextSeq, marks);
   yield* stored(reader, number, marks, blobs, written);
   yield* holes;
 
@@ -167,6 +171,7 @@ async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<str
     if ("value" in record) yield { note: [numbers[1] as number, rest, record.value] };
     else yield { hole: record.key, reason: record.unreadable };
   }
+  yield* attached;
   for (const run of runs) yield { run };
   for (const each of due) yield { due: each };
   for (const branch of branches) {
@@ -192,15 +197,17 @@ async function* oneCheckpoint(
     holes.push({ hole: "what an item points at", reason: unreadable });
   });
   await marks.frame(row.skeleton.refs, row.tape);
+  const attached = await attachedLines(reader.context.store, number, row.seq, row.seq + 1, marks);
   yield* stored(reader, number, marks, blobs, written);
   yield* holes;
-  const tapes = [...marks.tapes()];
+  const tapes = [...marks.tapes()].filter(([tape]) => tape !== ATTACHMENTS_TAPE);
   const last = tapes.find(([tape]) => tape === row.tape)?.[1].at(-1);
   const alone: Row = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
   yield { row: row.seq, value: encodeRow(alone), ...(row.skeleton.refs !== "" && { refs: row.skeleton.refs }) };
   for (const [name, value] of (await reader.notes(number, row.seq, row.seq)).get(row.seq) ?? []) {
     yield { note: [row.seq, name, value] };
   }
+  yield* attached;
   const branch: BranchRecord = {
     name: MAIN,
     tape: row.tape,
@@ -216,6 +223,31 @@ async function* oneCheckpoint(
   yield { branch: MAIN, value: encodeBranch(branch) };
   const nextTape = Math.max(session.nextTape, row.tape + 1, ...tapes.map(([tape]) => tape + 1));
   yield { session: encodeSession({ ...session, nextSeq: row.seq + 1, nextTape, checkpoints: 1, policy: undefined }) };
+}
+
+/** What is attached to the checkpoints from one seq (included) to another (excluded); marks what that points at. */
+async function attachedLines(
+  store: Store,
+  number: number,
+  from: number,
+  to: number,
+  marks: Marks,
+): Promise<BundleLine[]> {
+  // The counter first: what is attached later is numbered above it, and so are its items.
+  const [counter] = await store.get([attachmentCounterKey(number)]);
+  const lines: BundleLine[] = [];
+  for await (const record of scan(store, attachmentsOf(number, from, to))) {
+    const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
+    if (!("value" in record)) lines.push({ hole: record.key, reason: record.unreadable });
+    else {
+      await marks.frame(record.refs, ATTACHMENTS_TAPE);
+      lines.push({ attached: [numbers[1] as number, rest, record.value, record.refs] });
+    }
+  }
+  const last = [...marks.tapes()].find(([tape]) => tape === ATTACHMENTS_TAPE)?.[1].at(-1);
+  const count = counter && "value" in counter ? Number(counter.value) : 0;
+  const attachments = String(Math.max(count, last ? last.start + last.count : 0));
+  return lines.length === 0 && attachments === "0" ? [] : [...lines, { attachments }];
 }
 
 /** The bytes and items that anything points at. */

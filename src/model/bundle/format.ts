@@ -40,6 +40,9 @@ export type BundleLine =
   | { readonly hole: readonly [tape: number, item: number] | string; readonly reason: string }
   | { readonly row: number; readonly value: string; readonly refs?: string }
   | { readonly note: readonly [seq: number, name: string, value: string] }
+  | { readonly attached: readonly [seq: number, name: string, value: string, refs: string] }
+  /** How many items the tape of such values has. */
+  | { readonly attachments: string }
   | { readonly branch: string; readonly value: string }
   | { readonly run: readonly [key: string, value: string] }
   | { readonly due: readonly [branch: string, value: string] }

@@ -9,6 +9,8 @@ import { checkId, saysItsPlace } from "../ids.js";
 import {
   agentOfLine,
   agentSessionKey,
+  attachmentCounterKey,
+  attachmentKey,
   branchKey,
   goneConversationKey,
   idKey,
@@ -151,6 +153,12 @@ export class SessionImport implements Section {
       const [seq, name, value] = line.note;
       put(noteKey(this.#number, checkCounter(seq), checkId(name, "name")), value);
       if (name === "label") labels.set(seq, value);
+    } else if ("attached" in line) {
+      const [seq, name, value, refs] = line.attached;
+      this.#noteBlobs(refs);
+      records.push({ key: attachmentKey(this.#number, checkCounter(seq), checkId(name, "name")), value, refs });
+    } else if ("attachments" in line) {
+      put(attachmentCounterKey(this.#number), String(checkCounter(Number(line.attachments))));
     } else if ("branch" in line) put(branchKey(this.#id, checkId(line.branch, "branch name")), line.value);
     else if ("run" in line) put(runsOf(this.#id).from + checkRunPart(line.run[0]), this.#moveRun(line.run));
     else if ("due" in line) {

@@ -10,7 +10,16 @@ import { readConversations } from "../conversation-reader.js";
 import { decodeConversation, encodeConversation } from "../conversation-records.js";
 import type { Events } from "../events.js";
 import { moveMessage } from "../message-item.js";
-import { conversationKey, conversationNumberKey, messageTape, noteKey, rowKey, sessionKey, tapeName } from "../keys.js";
+import {
+  attachmentKey,
+  conversationKey,
+  conversationNumberKey,
+  messageTape,
+  noteKey,
+  rowKey,
+  sessionKey,
+  tapeName,
+} from "../keys.js";
 import {
   type BranchRecord,
   decodeBranch,
@@ -141,6 +150,9 @@ export class Healer {
       else if ("note" in line) {
         const [seq, name, value] = line.note;
         this.#offerRecord(offer, noteKey(number, seq, name), value);
+      } else if ("attached" in line) {
+        const [seq, name, value, refs] = line.attached;
+        this.#offerRecord(offer, attachmentKey(number, seq, name), value, refs);
       } else if ("branch" in line) offer.branches.set(line.branch, decodeBranch(line.value));
       else if ("session" in line) offer.session = { ...decodeSession(line.session), number };
     };

@@ -13,6 +13,7 @@ import {
   ALL_CONVERSATION_NUMBERS,
   ALL_CONVERSATIONS,
   ALL_NUMBERS,
+  ATTACHMENTS_TAPE,
   branchesOf,
   decodeNumbers,
   idPrefix,
@@ -76,6 +77,8 @@ export async function rebuildRecord(context: Context, key: string, remembered: R
       return rebuildConversationPart(context, key);
     case "z":
       return rowOfHead(context, key);
+    case "w":
+      return isAttachmentCounter(key) ? value(String(await attachedItems(store, numberIn(key)))) : undefined;
     case "x":
     case "y":
       return value("");
@@ -87,6 +90,13 @@ export async function rebuildRecord(context: Context, key: string, remembered: R
     default:
       return undefined;
   }
+}
+
+const isAttachmentCounter = (key: string): boolean => decodeNumbers(key.slice(1), 1).rest === "";
+
+/** How many items the tape of attached values has, at most. */
+async function attachedItems(store: Store, number: number): Promise<number> {
+  return (await highestItem(store, tapeName(number, ATTACHMENTS_TAPE), 0)) + MARGIN;
 }
 
 const numberIn = (key: string): number => decodeNumbers(key.slice(1), 1).numbers[0] as number;

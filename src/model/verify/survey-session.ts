@@ -1,10 +1,13 @@
 /** Looks at one session: whether its records fit together, and, closely, whether its states can be read. */
 import { isSavepointError } from "../../errors.js";
+import { scan } from "../../store/scan.js";
 import { Unmarkable } from "../collect-conversations.js";
 import { saysItsPlace } from "../ids.js";
 import {
   agentOfLine,
   agentSessionKey,
+  ATTACHMENTS_TAPE,
+  attachmentsOf,
   branchKey,
   idKey,
   labelKey,
@@ -48,6 +51,9 @@ export async function* surveySession(
   });
   await markHeads(reader, number, branches, marks);
   for (const { skeleton, tape } of seen) await marks.frame(skeleton.refs, tape);
+  for await (const record of scan(reader.context.store, attachmentsOf(number))) {
+    if ("value" in record) await marks.frame(record.refs, ATTACHMENTS_TAPE);
+  }
   if (options.deep) {
     for (const [tape, spans] of marks.tapes()) {
       const name = tapeName(number, tape);

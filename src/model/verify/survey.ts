@@ -18,6 +18,8 @@ import {
   ALL_CONVERSATIONS,
   ALL_NUMBERS,
   ALL_SESSIONS,
+  attachmentCounterKey,
+  attachmentsOf,
   branchesOf,
   conversationKey,
   conversationNumberKey,
@@ -82,9 +84,9 @@ async function* surveyRecords({ store }: Context, range: KeyRange, counts: Surve
   }
 }
 
-/** Whose a checkpoint, its label or its pin is: their keys have only the number of the session. */
+/** Whose a checkpoint, or what is attached to it, is: their keys have only the number of the session. */
 async function ownerOfRow(store: Store, key: string): Promise<{ sessionId?: string; agent?: string }> {
-  if (!/^[zal]/.test(key)) return {};
+  if (!/^[zalw]/.test(key)) return {};
   const [listed] = await store.get([numberKey(decodeNumbers(key.slice(1), 1).numbers[0] as number)]);
   if (!listed || !("value" in listed)) return {};
   const agent = agentOfLine(listed.value);
@@ -110,6 +112,7 @@ function rangesOf(sessionId: string, number: number): KeyRange[] {
     branchesOf(sessionId),
     rowsOf(number),
     notesOf(number),
+    { from: attachmentCounterKey(number), to: attachmentsOf(number).to },
     labelsOf(number),
     runsOf(sessionId),
     dueOf(sessionId),

@@ -1,0 +1,60 @@
+/** Putting what LangGraph has handed over: which values it has, and whether its thread is still the one it was made for. */
+import { isSavepointError } from "../../index.js";
+import { settleChannels } from "./channels.js";
+import type { GivenCheckpoint } from "./given.js";
+import type { KnownThreads } from "./known-threads.js";
+import { type NewCheckpoint, putCheckpoint } from "./put.js";
+import type { StoredCheckpoint } from "./stored.js";
+import type { Thread } from "./thread.js";
+
+/** @param refuse refuse a checkpoint that branches off without being meant to */
+export async function putGiven(
+  known: KnownThreads,
+  thread: Thread,
+  given: GivenCheckpoint,
+  refuse: boolean,
+): Promise<void> {
+  const { place, id, channels, rest, metadata, source } = given;
+  const parent = place.checkpoint;
+  await given.encoder.prove();
+  const before = parent === undefined ? undefined : (known.recall(place, parent) ?? (await thread.load(place, parent)));
+  const values = await settleChannels(channels, before, (...version) => thread.hasStored(place, ...version));
+  const state: StoredCheckpoint = { ...rest, channel_values: values };
+  const checkpoint: NewCheckpoint = {
+    place,
+    id,
+    parent,
+    state,
+    metadata,
+    source,
+    pinned: given.usesDeltas,
+    onlyOnHead: refuse && !given.isFork,
+    mayDangle: false,
+  };
+  known.forget(place);
+  const info = await putToItsThread(thread, given, checkpoint);
+  const { head } = thread.branch(place);
+  if (info && typeof head === "object" && head.id === id) known.remember(place, { id, state, bytes: info.stateBytes });
+}
+
+/** Puts a checkpoint to the thread that it was made for: never to one that was begun after that one was deleted. */
+async function putToItsThread(
+  thread: Thread,
+  given: GivenCheckpoint,
+  checkpoint: NewCheckpoint,
+): ReturnType<typeof putCheckpoint> {
+  try {
+    return await putCheckpoint(thread, checkpoint);
+  } catch (error) {
+    if (!isSavepointError(error, "SESSION_DELETED") || !(await isOfNow(thread, given))) throw error;
+    thread.renew();
+    return putCheckpoint(thread, checkpoint);
+  }
+}
+
+async function isOfNow(thread: Thread, { place, parents }: GivenCheckpoint): Promise<boolean> {
+  // What it follows must be there, or it is refused anyway; and a graph that follows nothing begins its thread.
+  if (place.checkpoint !== undefined || place.namespace === "") return true;
+  for (const [namespace, id] of parents) if (await thread.find({ ...place, namespace }, id)) return true;
+  return false;
+}

@@ -1,0 +1,237 @@
+/**
+ * Channel values and pending writes, as they are stored: as plain values in which everything has its own place, so that a
+ * save writes what changed and nothing else. What Savepoint stores by itself (dates, bytes, maps, sets, `undefined`) stays as
+ * it is; the rest stands as an object with a key `lc`, and an object of the caller's that has such a key is wrapped. So
+ * nothing that a user or a model has said can be taken for an object that is to be made.
+ */
+import { load } from "@langchain/core/load";
+import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
+import { SavepointError } from "../../index.js";
+import { idOfMessage, messageToStored, type StoredMessage, storedToMessage } from "./messages.js";
+
+/** Deeper than anything that can be stored: what is deeper refers to itself. */
+const MAX_DEPTH = 500;
+
+const TYPED_ARRAYS = {
+  BigInt64Array,
+  BigUint64Array,
+  Float32Array,
+  Float64Array,
+  Int8Array,
+  Int16Array,
+  Int32Array,
+  Uint8ClampedArray,
+  Uint16Array,
+  Uint32Array,
+};
+
+/** What stands for something that has no form of its own. */
+type Tagged =
+  | StoredMessage
+  /** Another object of LangChain's, as the text that it makes of itself. */
+  | { readonly lc: 1; readonly type: "json"; readonly json: string }
+  | { readonly lc: 0; readonly value: Readonly<Record<string, unknown>> }
+  | { readonly lc: 2; readonly type: "regexp"; readonly source: string; readonly flags: string }
+  | { readonly lc: 2; readonly type: "error"; readonly name: string; readonly message: string }
+  | { readonly lc: 2; readonly type: "delta_snapshot"; readonly value: unknown }
+  | { readonly lc: 2; readonly type: "typed_array"; readonly name: string; readonly bytes: Uint8Array };
+
+/** Makes the stored form of values. It is a copy: what is changed afterwards is not changed in it. */
+export class Encoder {
+  /** Objects of LangChain's of which it is not known yet whether they can be made again. */
+  readonly #unproven = new Map<string, string>();
+
+  encode(value: unknown): unknown {
+    return this.#encode(value, 0);
+  }
+
+  /** @throws INVALID_STATE where something that was encoded could not be made again */
+  async prove(): Promise<void> {
+    for (const [name, json] of this.#unproven) {
+      try {
+        await load(json);
+      } catch (error) {
+        throw new SavepointError(
+          "INVALID_STATE",
+          `The state contains a ${name} of LangChain's, which it cannot make again: ${messageOf(error)}. Leave it out, or keep what it is made of.`,
+          { cause: error },
+        );
+      }
+      PROVEN.add(name);
+    }
+  }
+
+  #encode(value: unknown, depth: number): unknown {
+    if (typeof value !== "object" || value === null) {
+      // As JSON has it: there is no such value.
+      return typeof value === "function" || typeof value === "symbol" ? undefined : value;
+    }
+    if (depth > MAX_DEPTH) {
+      throw new SavepointError("INVALID_STATE", "The state is nested too deeply, or refers to itself. Leave that out.");
+    }
+    const next = (part: unknown): unknown => this.#encode(part, depth + 1);
+    if (Array.isArray(value)) return value.map((part) => (isNothing(part) ? null : next(part)));
+    const prototype = Object.getPrototypeOf(value) as object | null;
+    if (prototype === Object.prototype || prototype === null) return this.#encodeFields(value, next);
+    const id = idOfMessage(value);
+    if (id) return messageToStored(value, id, next);
+    if (value instanceof Date) return new Date(value);
+    if (value instanceof URL) return new URL(value);
+    if (value instanceof Map) return new Map([...value].map(([key, part]) => [next(key), next(part)]));
+    if (value instanceof Set) return new Set([...value].map(next));
+    if (Buffer.isBuffer(value)) return Buffer.from(value);
+    if (value instanceof Uint8Array && !(value instanceof Uint8ClampedArray)) return new Uint8Array(value);
+    return this.#encodeTagged(value, next);
+  }
+
+  #encodeTagged(value: object, next: (part: unknown) => unknown): unknown {
+    if (value instanceof RegExp) return { lc: 2, type: "regexp", source: value.source, flags: value.flags };
+    if (value instanceof Error) return { lc: 2, type: "error", name: value.name, message: value.message };
+    if (isNamed(value, "DeltaSnapshot") && "value" in value) {
+      return { lc: 2, type: "delta_snapshot", value: next(value.value) };
+    }
+    const typed = typedArrayName(value);
+    if (typed !== undefined)
+      return { lc: 2, type: "typed_array", name: typed, bytes: bytesOf(value as ArrayBufferView) };
+    if (!hasToJson(value)) return this.#encodeFields(value, next);
+    const json: unknown = value.toJSON();
+    if (isSerialized(json)) return this.#encodeSerialized(json);
+    if (typeof json !== "object" || json === null) return next(json);
+    // What tells a Send is not kept by the serializer of LangGraph either.
+    if (isNamed(json, "Send")) {
+      const { lg_name: _, timeout, ...send } = json as { lg_name: string; timeout?: unknown };
+      return next({ ...send, ...(timeout !== undefined && { timeout }) });
+    }
+    return json === value ? this.#encodeFields(json, next) : next(json);
+  }
+
+  #encodeSerialized(serialized: { readonly id: readonly string[] }): Tagged {
+    const name = serialized.id.join(".");
+    if (serialized.id[0] !== "langchain_core") {
+      throw new SavepointError(
+        "INVALID_STATE",
+        `The state contains a ${name}, and only objects of @langchain/core are made again. Leave it out, or keep what it is made of.`,
+      );
+    }
+    const json = JSON.stringify(serialized);
+    if (!PROVEN.has(name)) this.#unproven.set(name, json);
+    return { lc: 1, type: "json", json };
+  }
+
+  #encodeFields(value: object, next: (part: unknown) => unknown): unknown {
+    const copy: Record<string, unknown> = {};
+    for (const key of Object.keys(value)) {
+      const part = (value as Record<string, unknown>)[key];
+      if (!isNothing(part)) setField(copy, key, next(part));
+    }
+    return "lc" in copy ? { lc: 0, value: copy } : copy;
+  }
+}
+
+/** The value that a stored form stands for. */
+export async function decodeValue(stored: unknown): Promise<unknown> {
+  const texts: string[] = [];
+  const value = decode(stored, (json) => {
+    texts.push(json);
+    return undefined;
+  });
+  if (texts.length === 0) return value;
+  // Making those takes time, so what is around them is made once more when they are there.
+  const made: unknown[] = [];
+  for (const json of texts) made.push(await load(json));
+  let at = 0;
+  return decode(stored, () => made[at++]);
+}
+
+/** Classes of LangChain's of which an object was made again. */
+const PROVEN = new Set<string>();
+
+function decode(stored: unknown, fromJson: (json: string) => unknown): unknown {
+  if (typeof stored !== "object" || stored === null) return stored;
+  const next = (part: unknown): unknown => decode(part, fromJson);
+  if (Array.isArray(stored)) return stored.map(next);
+  if (stored instanceof Map) return new Map([...stored].map(([key, part]) => [next(key), next(part)]));
+  if (stored instanceof Set) return new Set([...stored].map(next));
+  const prototype = Object.getPrototypeOf(stored) as object | null;
+  if (prototype !== Object.prototype && prototype !== null) return stored;
+  return "lc" in stored ? untag(stored as Tagged, fromJson) : decodeFields(stored, next);
+}
+
+function untag(tagged: Tagged, fromJson: (json: string) => unknown): unknown {
+  const next = (part: unknown): unknown => decode(part, fromJson);
+  if (tagged.lc === 0) return decodeFields(tagged.value, next);
+  switch (tagged.type) {
+    case "constructor": {
+      const message = storedToMessage(tagged, next);
+      if (message) return message;
+      break;
+    }
+    case "json":
+      return fromJson(tagged.json);
+    case "regexp":
+      return new RegExp(tagged.source, tagged.flags);
+    case "error":
+      return toError(tagged.name, tagged.message);
+    case "delta_snapshot":
+      return new DeltaSnapshot(next(tagged.value));
+    case "typed_array":
+      if (Object.hasOwn(TYPED_ARRAYS, tagged.name)) {
+        return new TYPED_ARRAYS[tagged.name as keyof typeof TYPED_ARRAYS](tagged.bytes.slice().buffer);
+      }
+      break;
+    default:
+  }
+  throw new SavepointError(
+    "STORE_TOO_NEW",
+    "The state contains something that this version of savepoint/langgraph does not know. Update the package.",
+  );
+}
+
+function decodeFields(stored: object, next: (part: unknown) => unknown): Record<string, unknown> {
+  const value: Record<string, unknown> = {};
+  for (const key of Object.keys(stored)) setField(value, key, next((stored as Record<string, unknown>)[key]));
+  return value;
+}
+
+/** Sets a field, also one that is called like what every object has. */
+function setField(object: Record<string, unknown>, key: string, value: unknown): void {
+  if (key !== "__proto__") object[key] = value;
+  else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+function isNothing(value: unknown): boolean {
+  return typeof value === "function" || typeof value === "symbol";
+}
+
+function isNamed(value: object, name: string): boolean {
+  return (value as { lg_name?: unknown }).lg_name === name;
+}
+
+function hasToJson(value: object): value is { toJSON(): unknown } {
+  return typeof (value as { toJSON?: unknown }).toJSON === "function";
+}
+
+function isSerialized(json: unknown): json is { readonly id: readonly string[] } {
+  const { lc, type, id } = (json ?? {}) as { lc?: unknown; type?: unknown; id?: unknown };
+  return lc === 1 && type === "constructor" && Array.isArray(id);
+}
+
+function typedArrayName(value: object): string | undefined {
+  if (!ArrayBuffer.isView(value)) return undefined;
+  return Object.entries(TYPED_ARRAYS).find(([, type]) => value instanceof type)?.[0];
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength).slice();
+}
+
+function toError(name: string, message: string): Error {
+  const error = new Error(message);
+  // As a class would have it: not one of the fields.
+  if (name !== "Error") Object.defineProperty(error, "name", { value: name, configurable: true, writable: true });
+  return error;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,292 @@
+/** What is put comes back as it was, and nothing else is made of it. */
+import { Document } from "@langchain/core/documents";
+import {
+  AIMessage,
+  AIMessageChunk,
+  type BaseMessage,
+  ChatMessage,
+  FunctionMessage,
+  HumanMessage,
+  RemoveMessage,
+  SystemMessage,
+  ToolMessage,
+} from "@langchain/core/messages";
+import { PromptTemplate } from "@langchain/core/prompts";
+import { RunnableLambda } from "@langchain/core/runnables";
+import { FakeListChatModel } from "@langchain/core/utils/testing";
+import { Send } from "@langchain/langgraph";
+import { DeltaSnapshot, emptyCheckpoint, MemorySaver, type PendingWrite } from "@langchain/langgraph-checkpoint";
+import { describe, expect, test } from "vitest";
+import { SavepointSaver } from "../../src/integrations/langgraph/index.js";
+import { STORES, useData } from "../model/stores.js";
+
+const metadata = { source: "loop", step: 0, parents: {} } as const;
+const thread = { configurable: { thread_id: "t", checkpoint_ns: "" } };
+
+const toolCall = { id: "call-1", name: "search", args: { query: "x" }, type: "tool_call" as const };
+
+const MESSAGES: BaseMessage[] = [
+  new HumanMessage("hello"),
+  new HumanMessage({
+    content: [
+      { type: "text", text: "a" },
+      { type: "image_url", image_url: { url: "data:…" } },
+    ],
+    id: "h",
+  }),
+  new AIMessage("plain"),
+  new AIMessage({
+    content: "with all",
+    id: "ai",
+    name: "agent",
+    tool_calls: [toolCall],
+    invalid_tool_calls: [{ id: "call-2", name: "bad", args: "{", error: "no JSON" }],
+    response_metadata: { model: "m", nested: { deep: [1] } },
+    additional_kwargs: { reasoning: "because" },
+  }),
+  new AIMessage({ content: [{ type: "text", text: "v1" }], response_metadata: { output_version: "v1" } }),
+  new AIMessageChunk({ content: "part", tool_call_chunks: [{ name: "f", args: "{}", id: "c", index: 0 }] }),
+  new SystemMessage("be kind"),
+  new ToolMessage({
+    content: "42",
+    tool_call_id: "call-1",
+    status: "error",
+    artifact: { bytes: new Uint8Array([1, 2]) },
+  }),
+  new FunctionMessage({ content: "7", name: "f" }),
+  new ChatMessage({ content: "custom", role: "narrator" }),
+  new RemoveMessage({ id: "gone" }),
+];
+
+Object.assign(MESSAGES[3] as AIMessage, { usage_metadata: { input_tokens: 1, output_tokens: 2, total_tokens: 3 } });
+
+describe.each(STORES)("values on $name", (kind) => {
+  const data = useData(kind);
+
+  /** Puts values and writes, and gives what another process reads. */
+  async function roundTrip(values: Record<string, unknown>, writes: PendingWrite[] = []) {
+    const versions = Object.fromEntries(Object.keys(values).map((channel) => [channel, 1]));
+    const checkpoint = { ...emptyCheckpoint(), channel_values: values, channel_versions: versions };
+    const saver = new SavepointSaver(await data.open());
+    const config = await saver.put(thread, checkpoint, metadata, versions);
+    if (writes.length > 0) await saver.putWrites(config, writes, "task");
+    const tuple = await new SavepointSaver(await data.open()).getTuple(thread);
+    return {
+      values: tuple?.checkpoint.channel_values ?? {},
+      writes: (tuple?.pendingWrites ?? []).map(([, channel, value]) => [channel, value]),
+    };
+  }
+
+  test("messages are of the same classes, with the same fields, and say the same as JSON", async () => {
+    const found = await roundTrip({ messages: MESSAGES }, [["messages", MESSAGES]]);
+    for (const list of [found.values["messages"], found.writes[0]?.[1]] as BaseMessage[][]) {
+      expect(list).toHaveLength(MESSAGES.length);
+      for (const [index, message] of list.entries()) {
+        const original = MESSAGES[index] as BaseMessage;
+        expect(Object.getPrototypeOf(message)).toBe(Object.getPrototypeOf(original));
+        expect(withoutNothing(message)).toEqual(withoutNothing(original));
+        expect(message.getType()).toBe(original.getType());
+        expect(message.text).toBe(original.text);
+      }
+      expect((list[3] as AIMessage).tool_calls).toEqual([toolCall]);
+      expect((list[3] as AIMessage).usage_metadata).toMatchObject({ total_tokens: 3 });
+      expect(list[7]?.toJSON()).toEqual(MESSAGES[7]?.toJSON());
+      expect(list[0]?.toJSON()).toEqual(MESSAGES[0]?.toJSON());
+      // They can be put together like those that were never stored.
+      expect((list[5] as AIMessageChunk).concat(new AIMessageChunk(" more")).content).toBe("part more");
+    }
+  });
+
+  test("every type of the default serializer comes back, and some that it loses", async () => {
+    const values = {
+      nothing: undefined,
+      nested: { nothing: undefined, none: null, text: "a", deep: [[], {}, [undefined]] },
+      map: new Map<unknown, unknown>([
+        ["a", new Set([1, new Map([[{ key: 1 }, "x"]])])],
+        [1, new HumanMessage("in a map")],
+      ]),
+      set: new Set(["a", { b: 1 }]),
+      regexp: /a+(b)/giu,
+      error: new Error("it failed"),
+      typeError: new TypeError("it is another"),
+      bytes: new Uint8Array([0, 255, 128]),
+      manyBytes: new Uint8Array(5000).fill(7),
+      buffer: Buffer.from("text"),
+      snapshot: new DeltaSnapshot([new HumanMessage("in a snapshot")]),
+      date: new Date(86_400_000),
+      invalidDate: new Date(Number.NaN),
+      url: new URL("https://example.org/?a=b"),
+      big: 12345678901234567890n,
+      numbers: [Number.NaN, -0, Infinity, -Infinity, 1e308],
+      floats: new Float32Array([1.5, -2.5]),
+      large: new BigUint64Array([1n, 2n]),
+      surrogate: "half \ud800",
+      proto: JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1}') as unknown,
+    };
+    const found = await roundTrip(
+      values,
+      Object.entries(values).map(([channel, value]) => [channel, value]),
+    );
+    expect(found.values).toEqual(values);
+    expect(Object.keys(found.values)).toEqual(Object.keys(values));
+    expect(Object.fromEntries(found.writes as [string, unknown][])).toEqual(values);
+    expect(found.values["typeError"]).toMatchObject({ name: "TypeError" });
+    expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
+  });
+
+  test("what is no plain value is what the default serializer makes of it", async () => {
+    class Money {
+      constructor(
+        readonly amount: number,
+        readonly currency: string,
+      ) {}
+      double(): Money {
+        return new Money(2 * this.amount, this.currency);
+      }
+    }
+    class Secret {
+      readonly key = "hidden";
+      toJSON(): unknown {
+        return { shown: true };
+      }
+    }
+    const values = {
+      money: new Money(5, "EUR"),
+      secret: new Secret(),
+      send: new Send("node", { messages: [new HumanMessage("sent")] }),
+      functions: { f: () => 1, list: [() => 1, 2] },
+    };
+    const ours = await roundTrip(values);
+    const memory = new MemorySaver();
+    await memory.put(thread, { ...emptyCheckpoint(), channel_values: values }, metadata);
+    expect(ours.values).toEqual((await memory.getTuple(thread))?.checkpoint.channel_values);
+  });
+
+  test("other objects of LangChain's come back, and those that could not are refused", async () => {
+    const document = new Document({ pageContent: "text", metadata: { lc: 1, page: 3 } });
+    const prompt = PromptTemplate.fromTemplate("Hello {name}");
+    const found = await roundTrip({ document: { inside: [document] }, prompt });
+    const [back] = (found.values["document"] as { inside: Document[] }).inside;
+    expect(back).toEqual(document);
+    const template = found.values["prompt"] as PromptTemplate;
+    expect(await template.format({ name: "you" })).toBe("Hello you");
+    class Own extends HumanMessage {}
+    const own = await roundTrip({ message: new Own("mine") });
+    expect(Object.getPrototypeOf(own.values["message"])).toBe(HumanMessage.prototype);
+    class Unknown extends PromptTemplate {}
+    const unknown = new Unknown({ template: "{a}", inputVariables: ["a"] });
+    await expect(roundTrip({ unknown })).rejects.toMatchObject({ code: "INVALID_STATE" });
+    const model = new FakeListChatModel({ responses: [] });
+    await expect(roundTrip({ model })).rejects.toMatchObject({ code: "INVALID_STATE" });
+    // What says itself that it cannot be stored is kept as that.
+    const lambda = await roundTrip({ lambda: RunnableLambda.from(() => 1) });
+    expect(lambda.values["lambda"]).toMatchObject({ type: "not_implemented" });
+  });
+
+  test("nothing is made of what only looks like an object", async () => {
+    const lookalikes = [
+      { lc: 1, type: "constructor", id: ["langchain_core", "messages", "HumanMessage"], kwargs: { content: "x" } },
+      { lc: 1, type: "constructor", id: ["langchain_core", "prompts", "PromptTemplate"], kwargs: {} },
+      { lc: 1, type: "secret", id: ["PATH"] },
+      { lc: 2, type: "constructor", id: ["Map"], method: null, args: [[["a", 1]]], kwargs: {} },
+      { lc: 2, type: "regexp", source: "(a+)+$", flags: "" },
+      { lc: 2, type: "undefined" },
+      { lc: 2, type: "delta_snapshot", value: 1 },
+      { lc: 0, value: { lc: 1 } },
+      { lc: { lc: { lc: 5 } } },
+      { $: ["date", "2026-01-01"] },
+    ];
+    const message = new AIMessage({ content: "", tool_calls: [{ ...toolCall, args: { said: lookalikes } }] });
+    const found = await roundTrip({ lookalikes, message }, [["lookalikes", lookalikes]]);
+    expect(found.values["lookalikes"]).toStrictEqual(lookalikes);
+    expect(found.writes[0]?.[1]).toStrictEqual(lookalikes);
+    expect((found.values["message"] as AIMessage).tool_calls?.[0]?.args["said"]).toStrictEqual(lookalikes);
+  });
+
+  test("what refers to itself is refused, and nothing is saved", async () => {
+    const circle: Record<string, unknown> = {};
+    circle["self"] = { circle };
+    await expect(roundTrip({ circle })).rejects.toMatchObject({ code: "INVALID_STATE" });
+    const saver = new SavepointSaver(await data.open());
+    expect(await saver.getTuple(thread)).toBeUndefined();
+  });
+
+  test("what is changed after it was handed over is saved as it was", async () => {
+    const saver = new SavepointSaver(await data.open());
+    const list = [{ text: "before" }];
+    const bytes = new Uint8Array([1]);
+    const message = new HumanMessage("before");
+    const checkpoint = { ...emptyCheckpoint(), channel_values: { list, bytes, message } };
+    const versions = { list: 1, bytes: 1, message: 1 };
+    const putting = saver.put(thread, { ...checkpoint, channel_versions: versions }, metadata, versions);
+    Object.assign(list[0] as object, { text: "after" });
+    bytes[0] = 2;
+    message.content = "after";
+    await putting;
+    const values = (await saver.get(thread))?.channel_values ?? {};
+    expect(values).toMatchObject({
+      list: [{ text: "before" }],
+      bytes: new Uint8Array([1]),
+      message: { content: "before" },
+    });
+  });
+
+  test("messages that were changed since they were last put are saved as they are now", async () => {
+    const saver = new SavepointSaver(await data.open());
+    const messages = [new AIMessage("one"), new AIMessage({ content: "two", id: "2" }), new HumanMessage("three")];
+    let config = thread;
+    const changes: (() => unknown)[] = [
+      () => undefined,
+      () => ((messages[0] as AIMessage).content = "changed"),
+      () => ((messages[1] as AIMessage).additional_kwargs["added"] = { deep: 1 }),
+      () => Object.assign((messages[1] as AIMessage).additional_kwargs["added"] as object, { deep: 2 }),
+      () => (messages[1] as AIMessage).tool_calls?.push(toolCall),
+      () => ((messages[2] as HumanMessage).name = "somebody"),
+      () => Object.assign(messages[2] as object, { extra: 5 }),
+      () => delete (messages[2] as { extra?: number }).extra,
+      () => messages.reverse(),
+    ];
+    for (const [index, change] of changes.entries()) {
+      change();
+      const versions = { messages: index };
+      const checkpoint = {
+        ...emptyCheckpoint(),
+        id: `id-${index}`,
+        channel_values: { messages },
+        channel_versions: versions,
+      };
+      config = (await saver.put(config, checkpoint, metadata, versions)) as typeof thread;
+      const read = (await saver.get(thread))?.channel_values["messages"] as BaseMessage[];
+      expect(read.map(withoutNothing)).toEqual(messages.map(withoutNothing));
+    }
+  });
+
+  test("a message that is added to a thousand costs what it is", async () => {
+    const sp = await data.open();
+    const saver = new SavepointSaver(sp);
+    const messages = Array.from({ length: 300 }, (_, index) => new AIMessage(`${index} ${"text ".repeat(200)}`));
+    let config = thread;
+    for (let count = 280; count <= 300; count++) {
+      const checkpoint = {
+        ...emptyCheckpoint(),
+        id: `id-${count}`,
+        channel_values: { messages: messages.slice(0, count) },
+      };
+      const versions = { messages: count };
+      config = (await saver.put(
+        config,
+        { ...checkpoint, channel_versions: versions },
+        metadata,
+        versions,
+      )) as typeof thread;
+    }
+    const stored = (await sp.session("t").history({ limit: 20 }).all()).map(({ storedBytes }) => storedBytes);
+    expect(Math.max(...stored)).toBeLessThan(2500);
+  });
+});
+
+/** What is not there, and what is `undefined`, are the same to everybody. */
+function withoutNothing(message: BaseMessage): unknown {
+  const { lc_kwargs: _, ...fields } = message as BaseMessage & { lc_kwargs: unknown };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,181 @@
+/** Lines that follow nothing, branches that move, and what is attached to checkpoints. */
+import { describe, expect, test } from "vitest";
+import { isSavepointError, type Session } from "../../src/index.js";
+import { STORES, useData } from "./stores.js";
+
+describe.each(STORES)("lines and attachments on $name", (kind) => {
+  const data = useData(kind);
+
+  test("a checkpoint without a parent begins a branch of its own", async () => {
+    const sp = await data.open();
+    const session = sp.session<string[]>("s");
+    const first = await session.save(["a"], { parent: null });
+    expect(first).toMatchObject({ branch: "main", parentId: undefined, step: 0 });
+    const second = await session.save(["b"], { parent: null });
+    expect(second.branch).toMatch(/^~/);
+    expect(second).toMatchObject({ parentId: undefined, step: 0, seq: 1 });
+    expect((await session.latest())?.state).toEqual(["a"]);
+    expect((await session.load(second.id))?.state).toEqual(["b"]);
+  });
+
+  test("on a handle that names a branch it makes the branch, also where there is no session yet", async () => {
+    const sp = await data.open();
+    const side = sp.session<number>("s", { branch: "side", agent: "a" });
+    const first = await side.save(1, { parent: null, id: "one" });
+    expect(first).toMatchObject({ branch: "side", parentId: undefined });
+    expect((await side.save(2)).parentId).toBe("one");
+    const other = await data.open();
+    expect(await other.session("s").latest()).toBeUndefined();
+    expect((await other.session("s", { branch: "side" }).latest())?.state).toBe(2);
+    expect((await other.sessions.load("s"))?.agent).toBe("a");
+    expect((await sp.session<number>("s").save(3)).branch).toBe("main");
+    expect(await code(sp.session<number>("s", { branch: "side" }).save(4, { parent: null }))).toBe("CONFLICT");
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
+  test("two that begin a branch of the same name at once: one is told", async () => {
+    const [a, b] = [await data.open(), await data.open()];
+    const saves = [a, b].map((sp, index) => sp.session("s", { branch: "x" }).save({ index }, { parent: null }));
+    const ends = await Promise.allSettled(saves);
+    expect(ends.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    expect(ends.map((end) => (end.status === "rejected" ? (end.reason as { code: string }).code : ""))).toContain(
+      "CONFLICT",
+    );
+  });
+
+  test("a branch that moves goes on from another checkpoint, and keeps what it leaves", async () => {
+    const sp = await data.open();
+    const session = sp.session<string[]>("s", { branch: "main" });
+    const infos = [];
+    for (const state of [["a"], ["a", "b"], ["a", "b", "c"]]) infos.push(await session.save(state));
+    const moved = await session.save(["a", "d"], { parent: infos[0]?.id ?? "", move: true });
+    expect(moved).toMatchObject({ branch: "main", parentId: infos[0]?.id, step: 1 });
+    expect((await session.save(["a", "d", "e"])).parentId).toBe(moved.id);
+    expect((await session.latest())?.state).toEqual(["a", "d", "e"]);
+    expect((await session.history().all()).map(({ seq }) => seq)).toEqual([4, 3, 0]);
+    expect(await session.history({ allBranches: true }).all()).toHaveLength(5);
+    expect((await session.load({ seq: 2 }))?.state).toEqual(["a", "b", "c"]);
+    expect((await session.history({ from: { seq: 2 } }).all()).map(({ seq }) => seq)).toEqual([2, 1, 0]);
+    const fresh = await session.save(["z"], { parent: null, move: true });
+    expect(fresh).toMatchObject({ branch: "main", parentId: undefined });
+    expect((await session.branches().all()).map(({ name }) => name)).toEqual(["main"]);
+    await sp.compact();
+    expect((await session.load({ seq: 2 }))?.state).toEqual(["a", "b", "c"]);
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
+  test("a move to what is not there is refused, and so is one to nowhere in particular", async () => {
+    const sp = await data.open();
+    const session = sp.session<number>("s", { branch: "main" });
+    await session.save(1);
+    expect(await code(session.save(2, { parent: "nothing", move: true }))).toBe("CHECKPOINT_NOT_FOUND");
+    expect(await code(session.save(2, { move: true }))).toBe("INVALID_ARGUMENT");
+    expect(await code(session.history({ from: "nothing" }).all())).toBe("CHECKPOINT_NOT_FOUND");
+  });
+
+  test("moves of two processes are both kept, and one of them is the head", async () => {
+    const [a, b] = [await data.open(), await data.open()];
+    const base = await a.session<number[]>("s").save([0]);
+    await a.session<number[]>("s").save([0, 1]);
+    const move = (session: Session<number[]>, value: number): Promise<unknown> =>
+      session.save([0, value], { parent: base.id, move: true });
+    await Promise.all(
+      [a, b].flatMap((sp, index) =>
+        [1, 2, 3].map((step) => move(sp.session("s", { branch: "main" }), 10 * index + step)),
+      ),
+    );
+    const all = await a.session("s").history({ allBranches: true }).all();
+    expect(all.filter(({ parentId }) => parentId === base.id)).toHaveLength(7);
+    expect((await a.verify({ deep: true })).ok).toBe(true);
+  });
+
+  test("values are attached to a checkpoint, changed, listed, and taken away", async () => {
+    const [sp, other] = [await data.open(), await data.open()];
+    const session = sp.session<number>("s");
+    const infos = [await session.save(1), await session.save(2)];
+    const bytes = new Uint8Array(5000).map((_, index) => index);
+    await session.attach({ seq: 0 }, "note", () => ({ when: new Date(5), bytes }));
+    await session.attach({ seq: 1 }, "list", () => [1]);
+    await Promise.all(
+      [session, other.session("s"), session].map((each, index) =>
+        each.attach(infos[1]?.id ?? "", "list", (before) => [...(before as number[]), 10 + index]),
+      ),
+    );
+    const found = await other.session("s").attachments(0, 1);
+    expect(found.get(0)).toEqual(new Map([["note", { when: new Date(5), bytes }]]));
+    expect(new Set(found.get(1)?.get("list") as number[])).toEqual(new Set([1, 10, 11, 12]));
+    expect(await session.attachments(1)).toEqual(new Map([[1, found.get(1)]]));
+    await session.attach({ seq: 0 }, "note", () => undefined);
+    expect((await session.attachments(0)).size).toBe(0);
+    expect(await code(session.attach("nothing", "x", () => 1))).toBe("CHECKPOINT_NOT_FOUND");
+    expect(await code(session.attach({ seq: 0 }, "", () => 1))).toBe("INVALID_ID");
+    expect(await code(session.attach({ seq: 0 }, "x", () => () => 1))).toBe("INVALID_STATE");
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
+  test("large values are stored like states: replaced ones are freed, the others stay", async () => {
+    const [sp, other] = [await data.open(), await data.open()];
+    const session = sp.session<number>("s");
+    await session.save(1);
+    const large = (round: number): unknown => ({ round, texts: texts(round), bytes: new Uint8Array(4000).fill(round) });
+    for (let round = 0; round < 5; round++) {
+      await session.attach({ seq: 0 }, "large", () => large(round));
+      await session.attach({ seq: 0 }, `kept ${round}`, () => texts(round));
+    }
+    expect((await sp.compact()).items).toBeGreaterThan(50);
+    const found = (await other.session("s").attachments(0)).get(0);
+    expect(found?.get("large")).toEqual(large(4));
+    for (let round = 0; round < 5; round++) expect(found?.get(`kept ${round}`)).toEqual(texts(round));
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+    const bundle = await sp.export({}).bytes();
+    await sp.sessions.delete("s");
+    await sp.import(bundle);
+    expect((await sp.session("s").attachments(0)).get(0)?.get("large")).toEqual(large(4));
+    await sp.session("s").attach({ seq: 0 }, "more", () => texts(9));
+    expect((await sp.session("s").attachments(0)).get(0)?.get("kept 1")).toEqual(texts(1));
+    expect((await sp.verify({ deep: true })).ok).toBe(true);
+  });
+
+  test("what is attached goes with its checkpoint, and is exported with it", async () => {
+    const sp = await data.open();
+    const session = sp.session<number>("s");
+    for (let state = 0; state < 4; state++) {
+      await session.save(state);
+      await session.attach({ seq: state }, "of", () => state);
+    }
+    const bundle = await sp.export({ session: "s" }).bytes();
+    const one = await sp.export({ checkpoint: "s#2" }).bytes();
+    await session.prune({ keepLast: 2 });
+    expect([...(await session.attachments(0, 9)).keys()]).toEqual([2, 3]);
+    await sp.sessions.delete("s");
+    const again = sp.session<number>("s");
+    await again.save(0);
+    expect((await again.attachments(0, 9)).size).toBe(0);
+    await sp.sessions.delete("s");
+    await sp.import(bundle);
+    expect([...(await sp.session("s").attachments(0, 9)).entries()].map(([seq, of]) => [seq, of.get("of")])).toEqual([
+      [0, 0],
+      [1, 1],
+      [2, 2],
+      [3, 3],
+    ]);
+    await sp.session("s").clear();
+    expect((await sp.session("s").attachments(0, 9)).size).toBe(0);
+    await sp.sessions.delete("s");
+    await sp.import(one);
+    expect((await sp.session("s").attachments(2)).get(2)).toEqual(new Map([["of", 2]]));
+  });
+});
+
+const texts = (round: number): string[] =>
+  Array.from({ length: 20 }, (_, index) => `${round} ${index} ${"text ".repeat(30)}`);
+
+async function code(work: Promise<unknown>): Promise<string | undefined> {
+  try {
+    await work;
+    return undefined;
+  } catch (error) {
+    if (isSavepointError(error)) return error.code;
+    throw error;
+  }
+}
