@@ -53,13 +53,17 @@ export async function start(work: Work, view: View, input: string, key: string |
   return save(work, view, state, { input, key }, 1, "start");
 }
 
-/** Takes a further input into the state of a session that is done with those before it. */
-export async function takeTurn(work: Work, view: View, head: Row, next: NextInput): Promise<Claim> {
+/**
+ * Takes a further input into the state of a session that is done with those before it.
+ *
+ * @param from the checkpoint whose state it is taken into: the head, or what the head has come from
+ */
+export async function takeTurn(work: Work, view: View, from: Row, next: NextInput): Promise<Claim> {
   const { agent, reader } = work;
   const { registry } = reader.context;
   const number = view.heads.session?.record.number as number;
-  const before = shadowToValue(await loadShadow(reader, number, head), registry);
-  const current = await migrateState(agent, reader.sessionId, before, head.version);
+  const before = shadowToValue(await loadShadow(reader, number, from), registry);
+  const current = await migrateState(agent, reader.sessionId, before, from.version);
   const state = await callReceive(agent, current, decodeText(next.input, registry));
   return save(work, view, state, next, (view.run?.turn ?? 0) + 1, "input");
 }
