@@ -14,18 +14,10 @@ export async function readAnswer(result: unknown): Promise<Answer> {
   const response = await result["response"];
   const messages = (await result["responseMessages"]) ?? (isObject(response) ? response["messages"] : undefined);
   const output = "object" in result ? await result["object"] : await result["text"];
-  return { output, messages: Array.isArray(messages) ? (messages as ModelMessage[]).map(tidy) : undefined };
+  return { output, messages: Array.isArray(messages) ? (messages as ModelMessage[]) : undefined };
 }
 
 /** A result of `generateText`, `streamText`, `generateObject`, `streamObject` or an agent. */
 function isResult(value: unknown): value is Readonly<Record<string, unknown>> {
   return isObject(value) && "response" in value && "finishReason" in value && ("text" in value || "object" in value);
-}
-
-/** The same without what is not there: the SDK writes such fields as `undefined`. */
-function tidy<Value>(value: Value): Value {
-  if (Array.isArray(value)) return value.map(tidy) as Value;
-  if (!isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return value;
-  const entries = Object.entries(value).filter(([, each]) => each !== undefined);
-  return Object.fromEntries(entries.map(([key, each]) => [key, tidy(each)])) as Value;
 }

@@ -6,6 +6,7 @@
  */
 import { replyToMessage } from "./reply-message.js";
 import { type AiState, isObject, type ModelMessage, type Part, type PromptMessage } from "./sdk.js";
+import { tidyMessage } from "./tidy.js";
 import { answerCalls, partsOf, unanswered } from "./tool-calls.js";
 import { SavepointError } from "../../index.js";
 
@@ -53,7 +54,7 @@ export class Transcript {
     const tail = said.slice(said.map(({ role }) => role).lastIndexOf("assistant") + 1);
     if (!this.#begun) {
       const whole = said.some(({ role }) => role !== "user");
-      this.#messages = whole ? [...said] : answerCalls(this.#history, said);
+      this.#messages = whole ? said.map(tidyMessage) : answerCalls(this.#history, said.map(tidyMessage));
       this.#begun = true;
     } else this.#add(tail);
     if (this.#loopFrom === undefined || tail.some(({ role }) => role === "user")) this.#calls++;
@@ -65,7 +66,7 @@ export class Transcript {
   replied(content: readonly Part[]): void {
     this.#replies++;
     const message = replyToMessage(content);
-    if (message) this.#messages.push(message);
+    if (message) this.#push(message);
     this.#answers.clear();
   }
 
@@ -86,7 +87,7 @@ export class Transcript {
    */
   async end(messages: readonly ModelMessage[] | undefined): Promise<AiState> {
     if (messages && this.#calls === 1) {
-      this.#messages = [...this.#messages.slice(0, this.#loopFrom), ...this.#withoutKnown(messages)];
+      this.#messages = [...this.#messages.slice(0, this.#loopFrom), ...this.#withoutKnown(messages).map(tidyMessage)];
     } else await this.#addAnswers();
     return { messages: this.#messages, turn: { from: this.#from, done: true } };
   }
@@ -96,14 +97,18 @@ export class Transcript {
     const open = unanswered(this.#messages);
     for (const message of tail) {
       if (message.role === "user") {
-        if (this.#replies > 0) this.#messages.push(message);
+        if (this.#replies > 0) this.#push(message);
         continue;
       }
       const parts = partsOf(message).filter(
         ({ toolCallId, type }) => type !== "tool-result" || open.has(String(toolCallId)),
       );
-      if (parts.length > 0) this.#messages.push({ ...message, content: parts } as unknown as ModelMessage);
+      if (parts.length > 0) this.#push({ ...message, content: parts } as unknown as ModelMessage);
     }
+  }
+
+  #push(message: ModelMessage): void {
+    this.#messages.push(tidyMessage(message));
   }
 
   /** The SDK has run tools that were approved before it asked a model: those are known from what it asked. */
@@ -121,7 +126,7 @@ export class Transcript {
       if (!answer) continue;
       content.push({ type: "tool-result", toolCallId, toolName: answer.toolName, output: await answer.output() });
     }
-    if (content.length > 0) this.#messages.push({ role: "tool", content } as unknown as ModelMessage);
+    if (content.length > 0) this.#push({ role: "tool", content } as unknown as ModelMessage);
   }
 }
 
