@@ -70,7 +70,12 @@ export async function durable(sp: Savepoint, options: DurableOptions): Promise<D
   }
   const initial = (): AiState => ({ messages: [], turn: { from: 0, done: true } });
   const run = await sp.openRun<AiState>({ ...options, initial });
-  return new Durable(run);
+  try {
+    return new Durable(run);
+  } catch (error) {
+    await run.release();
+    throw error;
+  }
 }
 
 class Durable implements DurableRun {

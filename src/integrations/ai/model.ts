@@ -61,7 +61,7 @@ async function stream(model: SdkModel, turn: Turn, name: string, aside: boolean,
   const live = recordStream(turn);
   const recorded = turn.ask<RecordedStream>(name, aside, call, {
     ask: (signal) =>
-      live.record(model.doStream({ ...call, abortSignal: anySignal(signal, call.abortSignal, live.signal) })),
+      live.record((abortSignal) => model.doStream({ ...call, abortSignal }), anySignal(signal, call.abortSignal)),
     content: ({ parts }) => streamToContent(parts),
     usage: ({ parts }) => usageOfStream(parts),
   });

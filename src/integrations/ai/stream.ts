@@ -4,7 +4,7 @@
  */
 import { AsyncResource } from "node:async_hooks";
 import { omit } from "./omit.js";
-import type { Part, Streamed } from "./sdk.js";
+import { anySignal, type Part, type Streamed } from "./sdk.js";
 import type { Turn } from "./turn.js";
 
 /** A stream, as it is recorded. */
@@ -18,10 +18,8 @@ export interface LiveStream {
   /** Resolves with what the SDK gets, as soon as the model has begun to reply. */
   readonly begun: Promise<Streamed>;
   readonly hasBegun: boolean;
-  /** Aborted when the SDK wants no more of it. */
-  readonly signal: AbortSignal;
-  /** Reads the model's stream to its end. */
-  record(streamed: PromiseLike<Streamed>): Promise<RecordedStream>;
+  /** Reads the model's stream to its end, or until it is told to stop. */
+  record(ask: (signal: AbortSignal) => PromiseLike<Streamed>, signal: AbortSignal): Promise<RecordedStream>;
   /** Ends what was passed on when it is recorded, or is not going to be. */
   end(recorded: Promise<RecordedStream>): void;
 }
@@ -35,6 +33,24 @@ export function replayStream({ parts, response }: RecordedStream): Streamed {
     },
   });
   return { stream, ...(response && { response }) };
+}
+
+/** A stream's parts. Told to stop, it is cancelled: not every model listens to the signal it is given. */
+async function* untilAborted(source: ReadableStream<Part>, signal: AbortSignal): AsyncGenerator<Part> {
+  const reader = source.getReader();
+  // That it cannot be cancelled is nothing against why it is.
+  const cancel = (): void => void reader.cancel(signal.reason).catch(() => {});
+  signal.addEventListener("abort", cancel);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      signal.throwIfAborted();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    signal.removeEventListener("abort", cancel);
+  }
 }
 
 export function recordStream(turn: Turn): LiveStream {
@@ -59,14 +75,13 @@ export function recordStream(turn: Turn): LiveStream {
     get hasBegun() {
       return hasBegun;
     },
-    signal: stopped.signal,
-    async record(streamed) {
-      const { stream: source, request, response } = await streamed;
+    async record(ask, given) {
+      const signal = anySignal(given, stopped.signal);
+      const { stream: source, request, response } = await ask(signal);
       hasBegun = true;
       begin({ stream, request, ...(response && { response }) });
       const parts: Part[] = [];
-      for await (const part of source) {
-        stopped.signal.throwIfAborted();
+      for await (const part of untilAborted(source, signal)) {
         if (part.type === "error") failed = true;
         if (part.type === "tool-call" && whole) turn.calledBy(String(part["toolCallId"]), whole);
         parts.push(part);
@@ -74,7 +89,6 @@ export function recordStream(turn: Turn): LiveStream {
         if (!failed && (held.length > 0 || part.type === "finish")) held.push(part);
         else pass(part);
       }
-      stopped.signal.throwIfAborted();
       if (failed) throw new Error("The model's stream has failed.");
       return { parts, ...(response && { response: omit(response, "body") }) };
     },

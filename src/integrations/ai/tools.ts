@@ -47,7 +47,8 @@ export function wrapTools<Tools extends Record<string, object>>(
   policies: ToolPolicies<Tools>,
   turn: Turn,
 ): Tools {
-  if (!isObject(tools)) throw invalid("run.tools() needs tools by their names: run.tools({ name: tool({ … }) }).");
+  if (!isObject(tools) || !isObject(policies))
+    throw invalid("run.tools() needs tools by their names: run.tools({ name: tool({ … }) }).");
   for (const name of Object.keys(policies)) {
     if (Object.hasOwn(tools, name) && isRunHere(tools[name])) continue;
     const known = Object.keys(tools).filter((each) => isRunHere(tools[each]));
@@ -56,10 +57,28 @@ export function wrapTools<Tools extends Record<string, object>>(
     );
   }
   const wrapped = Object.entries(tools).map(([name, tool]) => {
-    const policy: ToolPolicy = (policies as Readonly<Record<string, ToolPolicy | undefined>>)[name] ?? {};
+    const policy = checkPolicy(name, (policies as Readonly<Record<string, ToolPolicy | undefined>>)[name] ?? {});
     return [name, isRunHere(tool) ? wrapTool(name, tool, policy, turn) : tool];
   });
   return Object.fromEntries(wrapped) as Tools;
+}
+
+const UNKNOWN: readonly unknown[] = ["ask", "retry", "verify", "fail"];
+
+/** Told before anything is run: in the middle of the loop it would be told to the model. */
+function checkPolicy(name: string, policy: ToolPolicy): ToolPolicy {
+  const { onUnknown = "ask", verify } = policy;
+  if (!UNKNOWN.includes(onUnknown)) {
+    throw invalid(
+      `The policy for ${JSON.stringify(name)} says onUnknown: ${JSON.stringify(onUnknown)}. Use ${UNKNOWN.join(", ")}.`,
+    );
+  }
+  if ((onUnknown === "verify") !== (typeof verify === "function")) {
+    throw invalid(
+      `The policy for ${JSON.stringify(name)} needs both onUnknown: "verify" and a function verify, or neither.`,
+    );
+  }
+  return policy;
 }
 
 function isRunHere(tool: unknown): tool is SdkTool {
