@@ -171,6 +171,7 @@ export class Step {
       throw new SavepointError("CLOSED", `${JSON.stringify(name)} was to be remembered after the run was over.`);
     const { index, recorded, started } = begun;
     const { registry } = this.#host.context;
+    this.#deliveries.count++;
     if (recorded?.outcome && "value" in recorded.outcome) return shadowToValue(recorded.outcome.value, registry);
     const value = make();
     const encoded = encodeNamed("What is to be remembered", () => settleValue(value, registry));
@@ -487,6 +488,6 @@ export class Step {
   /** The code does something else than it did. */
   #differs(recorded: RecordedEffect, called: EffectCall | undefined): void {
     const { session, step, context } = this.#host;
-    this.#fatal(nondeterminism(session, step, recorded, called, context.registry));
+    this.#fatal(nondeterminism(session, step, recorded, called, context.registry, this.#open));
   }
 }
