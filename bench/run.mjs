@@ -1,10 +1,22 @@
-// Runs benchmarks by name, or all of them: floors, runs, search, growth, shapes, concurrency, writers, scale, files, retention.
+// Runs benchmarks by name, or all of them: floors, runs, search, growth, shapes, concurrency, writers, scale, files, retention, ai.
 //
 //   npm run bench                 all of them; takes about half an hour
 //   npm run bench growth 500      one, with its arguments
 //
 // Tables are printed and kept in bench/results, with the same as JSON. Run nothing else meanwhile.
-const NAMES = ["floors", "runs", "search", "growth", "shapes", "concurrency", "writers", "scale", "files", "retention"];
+const NAMES = [
+  "floors",
+  "runs",
+  "search",
+  "growth",
+  "shapes",
+  "concurrency",
+  "writers",
+  "scale",
+  "files",
+  "retention",
+  "ai",
+];
 
 const [name, ...args] = process.argv.slice(2);
 if (name !== undefined && !NAMES.includes(name)) {

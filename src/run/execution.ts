@@ -7,7 +7,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { BranchCursor } from "../model/branch-cursor.js";
-import type { Usage } from "../model/checkpoint.js";
+import type { CheckpointStatus, Usage } from "../model/checkpoint.js";
 import type { Cursors } from "../model/cursors.js";
 import { loadShadow } from "../model/load-state.js";
 import type { RunEventBody } from "../model/run-events.js";
@@ -328,7 +328,10 @@ export class Execution {
   }
 
   #result(fields: Omit<Parameters<typeof toResult>[3], "steps">): RunResult {
-    return toResult(this.#reader.sessionId, this.branch, this.#state, { ...fields, steps: this.#steps });
+    return toResult(this.#reader.sessionId, this.branch, this.#state, {
+      ...fields,
+      steps: this.#steps + (fields.status === "completed" ? 0 : this.#lastDone),
+    });
   }
 
   /** A checkpoint in the middle of a step, with everything that is to be recorded. */
@@ -350,16 +353,17 @@ export class Execution {
       usage: this.#current?.usage ?? this.#usage ?? { tokens: 0, cost: 0 },
       ...saving,
       state: this.#state,
-      step: saving.midStep ? this.#stepInside() : this.#steps,
+      step: saving.midStep ? this.#stepInside(saving.status) : this.#steps,
       worked: this.#worked(),
       loop: this.#detector?.save() ?? "",
     });
     if (saving.shown) this.#emit({ type: "checkpoint", checkpoint: info });
   }
 
-  /** The number of a checkpoint in the middle: of the step that is under way, or of the last one that a loop outside has done. */
-  #stepInside(): number {
-    return this.#steps + (this.agent.definition.open ? (this.#current?.stepsDone ?? this.#lastDone) : 1);
+  /** The number of a checkpoint in the middle: of the step under way; of a loop outside that goes on, the one it has just done. */
+  #stepInside(status: CheckpointStatus): number {
+    const done = this.#current?.stepsDone ?? this.#lastDone;
+    return this.#steps + (this.agent.definition.open && status === "running" ? done : done + 1);
   }
 
   async #stopIn(step: Step, error: Error): Promise<never> {
