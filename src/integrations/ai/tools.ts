@@ -23,11 +23,14 @@ export type ToolPolicies<Tools extends Record<string, object>> = {
   readonly [Name in keyof Tools]?: ToolPolicy<InputOf<Tools[Name]>>;
 };
 
+/** What a tool's function is given first. A tool may be one of several types, some of which have no function. */
 type InputOf<Tool> = Tool extends { execute?: infer Execute }
-  ? NonNullable<Execute> extends (input: infer Input, ...rest: never[]) => unknown
-    ? Input
-    : unknown
-  : unknown;
+  ? [NonNullable<Execute>] extends [never]
+    ? never
+    : NonNullable<Execute> extends (input: infer Input, ...rest: never[]) => unknown
+      ? Input
+      : unknown
+  : never;
 
 /**
  * The key by which the outside world can tell that a tool call is made a second time, from what its function is given:
