@@ -99,7 +99,7 @@ async function serveOnce(sp, world, { sdk, mode, policy }, turn) {
       world.pass(`${turn} part`);
       text += part;
     }
-    if (failed.error !== undefined) throw failed.error;
+    if (failed.error !== undefined) throw /** @type {Error} */ (failed.error);
     result = streamed;
   }
   world.pass(`${turn} before completing`);

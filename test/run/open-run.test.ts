@@ -195,7 +195,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     const sp = await lab.open();
     const run = await open(sp);
     const asked = run.llm(
-      ({ signal }) => new Promise((_, no) => signal.addEventListener("abort", () => no(signal.reason))),
+      ({ signal }) => new Promise((_, no) => signal.addEventListener("abort", () => no(signal.reason as Error))),
     );
     await settle();
     await Promise.all([sp.cancel("s", "enough"), errorOf(asked)]);
