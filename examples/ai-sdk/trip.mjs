@@ -63,13 +63,13 @@ async function main() {
   await sp.answer(SESSION, { happened: true, result: { booked: "Monday to Lisbon" } });
   await plan(sp, "early");
 
+  /** @type {import("savepoint").Session<import("savepoint/ai").AiState>} */
   const session = sp.session(SESSION);
   for (const { step, status: how } of (await session.history().all()).reverse()) console.log(`  step ${step}: ${how}`);
   // When the flights were known, and nothing was booked yet.
   const fork = await session.fork({ step: 1 }, { branch: "what-if" });
   await plan(sp, "late", fork.branch);
-  const count = async (/** @type {typeof session} */ of) =>
-    /** @type {{ messages: unknown[] }} */ ((await of.latest())?.state).messages.length;
+  const count = async (/** @type {typeof session} */ of) => (await of.latest())?.state.messages.length;
   console.log(`  ${await count(session)} messages on main, ${await count(fork)} on what-if`);
   await sp.close();
 }

@@ -6,7 +6,7 @@ import { durable, idempotencyKeyOf } from "savepoint/ai";
 import { z } from "zod";
 import { World } from "../run-crash/world.mjs";
 
-/** @import { ToolPolicy, VerifyContext } from "savepoint/ai" */
+/** @import { AiState, ToolPolicy, VerifyContext } from "savepoint/ai" */
 /** @import { Death } from "../run-crash/world.mjs" */
 
 /**
@@ -35,11 +35,12 @@ export async function serveTwice(folder, variant, death) {
   const sp = await Savepoint.open(url, { durability: "process" });
   const texts = [];
   for (const turn of TURNS) texts.push(await serve(sp, world, variant, turn));
+  /** @type {import("savepoint").Session<AiState>} */
   const session = sp.session("s");
   const latest = await session.latest();
   const steps = (await session.history().all()).flatMap(({ step, status }) => (status === "waiting" ? [] : [step]));
   await sp.close();
-  const { messages } = /** @type {{ messages: unknown[] }} */ (latest?.state);
+  const messages = latest?.state.messages ?? [];
   return { texts, messages, status: latest?.status ?? "none", steps: steps.reverse(), passed: [...world.passed] };
 }
 
