@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type AiState, durable, idempotencyKeyOf } from "../../src/integrations/ai/index.js";
 import type { Savepoint } from "../../src/index.js";
-import { codeOf, errorOf, KINDS, settle, useLab, World } from "../run/lab.js";
+import { codeOf, createGate, errorOf, KINDS, settle, useLab, World } from "../run/lab.js";
 import { call, type Content, scriptedModel, text } from "./models.js";
 import {
   generateObject,
@@ -225,6 +225,22 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     expect((await stateOf(sp)).messages).toHaveLength(2);
   });
 
+  it("takes several questions in one turn, each knowing what was said before", async () => {
+    const [sp, world] = [await lab.open(), new World()];
+    const ask = async (turn: string): Promise<unknown[]> => {
+      const run = await durable(sp, { session: "s", turn });
+      const model = run.model(scriptedModel(world, [[text("One.")], [text("Two.")]]));
+      const first = await generateText({ model, messages: run.messages("First?") });
+      const second = await generateText({ model, messages: run.messages("Second?") });
+      await run.complete(second);
+      return [first.text, second.text];
+    };
+    expect(await ask("one")).toEqual(["One.", "Two."]);
+    expect(await ask("one")).toEqual(["One.", "Two."]);
+    expect(world.log).toEqual(["model 0", "model 1"]);
+    expect((await stateOf(sp)).messages.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
+  });
+
   it("keeps a prompt that it was not given through messages(), and the history of whoever has one of their own", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const model = scriptedModel(world, [[text("Hi.")], [text("Hi again.")]]);
@@ -405,6 +421,31 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     expect(world.log).toEqual([]);
     expect((await serve(sp, world, { turn: "one", mode: "stream", prompt: "Hello." })).text).toBe("Charged twice.");
     expect(world.count("charge 1")).toBe(1);
+  });
+
+  it("a tool that a stream has called is not run before the stream is recorded", async () => {
+    const [sp, world, gate] = [await lab.open(), new World(), createGate()];
+    const model = new MockModel({
+      doStream: async () => ({
+        stream: new ReadableStream({
+          async start(controller) {
+            controller.enqueue(call("c1", "charge", { amount: 1 }));
+            await gate.promise;
+            controller.close();
+          },
+        }),
+      }),
+    } as never);
+    const run = await durable(sp, { session: "s" });
+    const { stream } = await run.model(model).doStream({ prompt: [] });
+    const { charge } = run.tools(shopTools(world));
+    await stream.getReader().read();
+    const charged = charge.execute?.({ amount: 1 }, { toolCallId: "c1", messages: [] } as never);
+    await settle();
+    expect(world.log).toEqual([]);
+    gate.open();
+    expect(await charged).toMatchObject({ charged: 1 });
+    expect((await sp.journal("s").all()).map(({ kind }) => kind)).toEqual(["llm", "tool"]);
   });
 
   it("a stream that nobody wants any more stops the model", async () => {

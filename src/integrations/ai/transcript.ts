@@ -23,6 +23,8 @@ export class Transcript {
   readonly #from: number;
   /** Is what was said at its beginning known? */
   #begun: boolean;
+  /** Is what people say next known from {@link begin}? */
+  #told = false;
   /** Did a turn that was forked with another state have its beginning in it? */
   readonly #goesOn: boolean;
   /** Where the loop's own messages begin. */
@@ -44,7 +46,8 @@ export class Transcript {
   /** What was said before, and now: what the SDK is to be called with. */
   begin(said: readonly ModelMessage[]): ModelMessage[] {
     if (!this.#begun) this.#messages = answerCalls(this.#history, said);
-    this.#begun = true;
+    else if (!this.#told && this.#replies > 0) this.#messages = answerCalls(this.#messages, said);
+    this.#begun = this.#told = true;
     return [...this.#messages];
   }
 
@@ -57,6 +60,7 @@ export class Transcript {
       this.#messages = whole ? said.map(tidyMessage) : answerCalls(this.#history, said.map(tidyMessage));
       this.#begun = true;
     } else this.#add(tail);
+    this.#told = false;
     if (this.#loopFrom === undefined || tail.some(({ role }) => role === "user")) this.#calls++;
     this.#loopFrom ??= this.#messages.length;
     return this.#replies > 0;
@@ -97,7 +101,7 @@ export class Transcript {
     const open = unanswered(this.#messages);
     for (const message of tail) {
       if (message.role === "user") {
-        if (this.#replies > 0) this.#push(message);
+        if (this.#replies > 0 && !this.#told) this.#push(message);
         continue;
       }
       const parts = partsOf(message).filter(
