@@ -80,7 +80,8 @@ export class FinishedOpenRun implements OpenRun {
   async stepDone(): Promise<void> {}
 
   async complete(): Promise<RunResult> {
-    return this.finished;
+    if (this.finished.status === "completed") return this.finished;
+    throw new SavepointError("RUN_ENDED", `${this.#describe()} cannot be completed any more.`);
   }
 
   async fail(reason: unknown): Promise<RunResult> {

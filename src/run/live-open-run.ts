@@ -152,7 +152,7 @@ export class LiveOpenRun implements OpenRun {
 }
 
 /** Why a loop outside cannot go on. */
-function endedError(result: RunResult): SavepointError {
+export function endedError(result: RunResult): SavepointError {
   const { session, branch, status } = result;
   const where = describeBranch(session, branch);
   const details = { sessionId: session, branch, status };

@@ -23,7 +23,7 @@ import { Execution } from "./execution.js";
 import { createHandle, type RunHandle } from "./handle.js";
 import { FinishedOpenRun } from "./finished-open-run.js";
 import { Leases } from "./leases.js";
-import { LiveOpenRun, OpenAgent } from "./live-open-run.js";
+import { endedError, LiveOpenRun, OpenAgent } from "./live-open-run.js";
 import type { OpenRun, OpenRunOptions } from "./open-run.js";
 import { openTurn, takeOpenOptions } from "./open-turn.js";
 import {
@@ -121,7 +121,9 @@ export class Runs {
     if (finished) return finished;
     if (!("finished" in started)) throw nothingThere(session);
     // It may end before its step is called.
-    const ended = started.finished.then(() => outside.handed);
+    const ended = started.finished.then((result) => {
+      throw endedError(result);
+    });
     return new LiveOpenRun(await Promise.race([outside.handed, ended]), started.execution);
   }
 

@@ -475,6 +475,25 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     expect(cancelled).toBeDefined();
   });
 
+  it("an outside world that cannot be asked ends the loop, and the turn can be gone on with", async () => {
+    const world = new World();
+    await dieIn(lab, world, "charge 1");
+    const sp = await lab.open();
+    const down = { onUnknown: "verify", verify: () => Promise.reject(new Error("the bank is closed")) } as const;
+    expect((await errorOf(serve(sp, world, { policy: down }))).message).toBe("the bank is closed");
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "interrupted" });
+    const open = { onUnknown: "verify", verify: () => ({ happened: true, result: { charged: 1 } }) } as const;
+    expect((await serve(sp, world, { policy: open })).text).toBe("Charged twice.");
+    expect([world.count("charge 1"), world.count("model 0")]).toEqual([1, 1]);
+  });
+
+  it("of two that open a turn at once, one is told that the other has it", async () => {
+    const sp = await lab.open();
+    const both = await Promise.allSettled([durable(sp, { session: "s" }), durable(sp, { session: "s" })]);
+    expect(both.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    expect(both.find(({ status }) => status === "rejected")).toMatchObject({ reason: { code: "ALREADY_RUNNING" } });
+  });
+
   it("a turn that fails goes on by the same name, and the next one knows what was said", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const run = await durable(sp, { session: "s", agent: "shop", turn: "one" });

@@ -19,7 +19,10 @@ export class Child {
   readonly #closed: Promise<JobEnd>;
   readonly #listeners = new Set<(line: Record<string, unknown>) => void>();
 
-  /** @param path the program, and @param node what runs it */
+  /**
+   * @param path the program
+   * @param node what runs it
+   */
   constructor(path = program, node = process.execPath) {
     this.#process = spawn(node, [path], { stdio: "pipe" });
     let stderr = "";

@@ -256,7 +256,12 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
       expect(world.count("model 1")).toBe(1);
       const next = await open(sp, { turn: "two" });
       await next.fail("no");
-      expect((await open(sp, { turn: "three" })).turn).toBe(3);
+      const third = await open(sp, { turn: "three" });
+      expect(third.turn).toBe(3);
+      await third.complete();
+      const failed = await open(sp, { turn: "two" });
+      expect(failed.finished).toMatchObject({ status: "failed", reason: "no" });
+      expect(await codeOf(failed.complete())).toBe("RUN_ENDED");
     });
 
     it("that are completed are given once more from what was recorded, and do nothing new", async () => {
