@@ -506,6 +506,26 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     expect([again.text, (await stateOf(sp)).messages[0]]).toEqual(["Hi.", { role: "user", content: "Hello." }]);
   });
 
+  it("after a turn that failed another one takes up what was said, and runs no tool again", async () => {
+    const [sp, world] = [await lab.open(), new World()];
+    const run = await durable(sp, { session: "s", agent: "shop", turn: "one" });
+    await generateText({
+      model: run.model(scriptedModel(world, [[call("c1", "charge", { amount: 1 }), call("r1", "remote", {})]])),
+      tools: run.tools({ ...shopTools(world), remote: tool({ inputSchema: z.object({}) }) }) as never,
+      messages: run.messages("Charge me."),
+    });
+    await run.fail("nobody answers for remote");
+    const script = [[], [text("You are charged.")]];
+    const done = await serve(sp, world, { turn: "two", prompt: "Did it work?", script });
+    expect([done.text, world.count("charge 1")]).toEqual(["You are charged.", 1]);
+    const { messages, turn } = await stateOf(sp);
+    expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "tool", "user", "assistant"]);
+    expect([turn, messages[4]]).toEqual([
+      { from: 3, done: true },
+      { role: "user", content: "Did it work?" },
+    ]);
+  });
+
   it("what makes no sense is refused before anything is done", async () => {
     const sp = await lab.open();
     expect(await codeOf(durable(undefined as never, { session: "s" }))).toBe("INVALID_ARGUMENT");

@@ -125,7 +125,8 @@ class Durable implements DurableRun {
   }
 
   async fail(error: unknown): Promise<RunResult<AiState>> {
-    this.#run.state = this.#transcript.state;
+    // What was said is said: the next turn knows it. This one, tried again, begins where it began.
+    this.#run.state = await this.#transcript.end(undefined);
     return this.#run.fail(error);
   }
 
