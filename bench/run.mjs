@@ -17,6 +17,7 @@ const NAMES = [
   "retention",
   "start",
   "langgraph",
+  "ai",
 ];
 
 const [name, ...args] = process.argv.slice(2);

@@ -33,6 +33,7 @@ export type SavepointErrorCode =
   | "NOT_A_STORE"
   | "NOT_WAITING"
   | "OUTCOME_UNKNOWN"
+  | "RUN_ENDED"
   | "SESSION_DELETED"
   | "SESSION_NOT_FOUND"
   | "STORE_FAILED"
@@ -41,7 +42,8 @@ export type SavepointErrorCode =
   | "STORE_TOO_OLD"
   | "TIMEOUT"
   | "UNANSWERED_TOOL_CALLS"
-  | "UNAVAILABLE";
+  | "UNAVAILABLE"
+  | "UNFINISHED_TURN";
 
 /** Facts beside the message, for programs that act on an error. */
 export type SavepointErrorDetails = Readonly<Record<string, unknown>>;

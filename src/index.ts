@@ -103,6 +103,7 @@ export type { Completion } from "./run/completion.js";
 export type { EnqueueOptions } from "./run/enqueue.js";
 export type { RunHandle } from "./run/handle.js";
 export { LoopDetector, type LoopOptions } from "./run/loop-detector.js";
+export type { OpenRun, OpenRunOptions, OpenToolOptions } from "./run/open-run.js";
 export type { CompletedRun, EndedRun, RunResult, WaitingRun } from "./run/result.js";
 export type { RetryOptions } from "./run/retry.js";
 export type {

@@ -35,6 +35,7 @@ import { repair, type RepairOptions, type RepairReport } from "./model/verify/re
 import { verify, type VerifyOptions, type VerifyReport } from "./model/verify/verify.js";
 import type { Agent } from "./run/agent.js";
 import type { RunHandle } from "./run/handle.js";
+import type { OpenRun, OpenRunOptions } from "./run/open-run.js";
 import type { RunResult } from "./run/result.js";
 import type { RecoverOptions, RunOptions } from "./run/run-options.js";
 import type { EnqueueOptions } from "./run/enqueue.js";
@@ -274,6 +275,21 @@ export class Savepoint implements AsyncDisposable {
   ): Promise<RunHandle<State, Output>> {
     this.#open();
     return (await this.#runs.start(agent as Agent, options)) as RunHandle<State, Output>;
+  }
+
+  /**
+   * Opens a turn of a session for a loop that is not Savepoint's to call, such as that of an SDK: what it asks models and
+   * tools through the run is recorded, and given again when the turn is gone on with. Everything up to `complete()` or
+   * `fail()` is one turn.
+   *
+   * @example
+   * const run = await sp.openRun({ session: "chat-1", turn: "message-7", initial: () => ({ messages: [] }) });
+   * const reply = await run.llm(() => model(run.state.messages));
+   * await run.complete(reply);
+   */
+  async openRun<State>(options: OpenRunOptions<State>): Promise<OpenRun<State>> {
+    this.#open();
+    return (await this.#runs.open(options)) as OpenRun<State>;
   }
 
   /**

@@ -134,6 +134,22 @@ describe.concurrent("the examples", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  it("ai-sdk: goes on after a crash in a tool, and tries it differently from a step", async (test) => {
+    const folder = createFolder(test);
+    const { code, errors, output, lines } = await run(folder, "ai-sdk/trip.mjs");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    expect(count(output, "BOOKS Monday")).toBe(1);
+    expect(count(output, "LOOKS for flights")).toBe(1);
+    for (const asked of ["early 0", "early 1", "early 2", "late 1", "late 2"]) expect(count(output, asked)).toBe(1);
+    expect(lines.slice(-4).map((line) => line.trim())).toEqual([
+      "BOOKS Tuesday to Lisbon",
+      "the model is asked, late 2",
+      "what-if: You fly: Tuesday to Lisbon.",
+      "6 messages on main, 6 on what-if",
+    ]);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
   it("assistant: finds, goes back and undoes that", async (test) => {
     const { code, errors, lines } = await run(createFolder(test), "assistant/assistant.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });

@@ -47,7 +47,7 @@ export class Cursors {
 
   /** A number for a new session. */
   nextNumber(): Promise<number> {
-    return this.#numbers.next();
+    return this.numbers.next();
   }
 
   /** Resolves when nothing is being saved any more. */

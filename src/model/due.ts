@@ -20,29 +20,32 @@ export interface Due {
   readonly deaths: number;
   /** The checkpoint that they began with. */
   readonly diedAt: number | undefined;
+  /** Is it a loop outside that works on it? Then nobody else can go on with it, and nobody is to find it. */
+  readonly open: boolean;
 }
 
 export const LOWEST_PRIORITY = 0;
 export const HIGHEST_PRIORITY = 9;
 
 export function newDue(agent: string, due: number | null, priority = LOWEST_PRIORITY): Due {
-  return { agent, due, priority, owner: undefined, deaths: 0, diedAt: undefined };
+  return { agent, due, priority, owner: undefined, deaths: 0, diedAt: undefined, open: false };
 }
 
-export function encodeDue({ agent, due, priority, owner, deaths, diedAt }: Due): string {
-  return JSON.stringify([agent, due, priority, owner ?? null, deaths, diedAt ?? null]);
+export function encodeDue({ agent, due, priority, owner, deaths, diedAt, open }: Due): string {
+  return JSON.stringify([agent, due, priority, owner ?? null, deaths, diedAt ?? null, ...(open ? [1] : [])]);
 }
 
 export function decodeDue(value: string): Due {
-  const [agent, due, priority = LOWEST_PRIORITY, owner, deaths = 0, diedAt] = JSON.parse(value) as [
+  const [agent, due, priority = LOWEST_PRIORITY, owner, deaths = 0, diedAt, open] = JSON.parse(value) as [
     string,
     number | null,
     number?,
     (string | null)?,
     number?,
     (number | null)?,
+    number?,
   ];
-  return { agent, due, priority, owner: owner ?? undefined, deaths, diedAt: diedAt ?? undefined };
+  return { agent, due, priority, owner: owner ?? undefined, deaths, diedAt: diedAt ?? undefined, open: open === 1 };
 }
 
 /** Parts of a commit. */
@@ -69,7 +72,9 @@ export function changeDue(session: string, branch: string, before: Due | undefin
 }
 
 /** Where it is found; `undefined` where nobody is to find it. */
-export function placeOf(session: string, branch: string, { agent, due, priority, owner }: Due): string | undefined {
+export function placeOf(session: string, branch: string, work: Due): string | undefined {
+  const { agent, due, priority, owner, open } = work;
+  if (open) return undefined;
   if (owner !== undefined) return ownedKey(owner, session, branch);
   return due === null ? undefined : workKey(agent, priority, due, session, branch);
 }

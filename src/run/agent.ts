@@ -71,6 +71,8 @@ export interface TakenDefinition {
   readonly migrations: readonly ((state: unknown) => unknown)[];
   readonly retry: Retry;
   readonly createDetector: () => LoopDetector | undefined;
+  /** Is its step a loop outside, held open by whoever opened the run? */
+  readonly open: boolean;
 }
 
 /** What a step that returns `Result` completes with. */
@@ -112,6 +114,7 @@ export function defineAgent<Input, State, Result>(
     migrations,
     retry: takeRetry(definition.retry),
     createDetector: () => options && new LoopDetector(options),
+    open: false,
   };
   return Object.freeze({ name, definition: taken as unknown as TakenDefinition });
 }

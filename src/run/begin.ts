@@ -53,9 +53,9 @@ export async function begin(work: Work, request: Request): Promise<Begun> {
 }
 
 /** Each time another process was faster; more often than that, something else is wrong. */
-const MAX_TRIES = 100;
+export const MAX_TRIES = 100;
 
-function neverTaken(sessionId: string, branch: string): SavepointError {
+export function neverTaken(sessionId: string, branch: string): SavepointError {
   return new SavepointError(
     "BUSY",
     `${describeBranch(sessionId, branch)} could not be taken: something about it changed each of ${MAX_TRIES} times.`,
@@ -101,7 +101,7 @@ async function goOn(work: Work, view: View, head: Row, request: Request): Promis
 }
 
 /** How the branch stands, and whether its run's own record is about what is there now. */
-function standing({ heads, run }: View, head: Row): { status: Row["status"]; current: boolean } {
+export function standing({ heads, run }: View, head: Row): { status: Row["status"]; current: boolean } {
   if (run && heads.branch?.record.held) return { status: "running", current: true };
   if (run && run.head === head.seq) return { status: run.status, current: true };
   // What it waited for there is for this branch to find out again.
@@ -130,7 +130,7 @@ export function inputMismatch(sessionId: string, branch: string): SavepointError
   );
 }
 
-function turnForgotten(sessionId: string, branch: string, key: string): SavepointError {
+export function turnForgotten(sessionId: string, branch: string, key: string): SavepointError {
   return new SavepointError(
     "CHECKPOINT_NOT_FOUND",
     `${describeBranch(sessionId, branch)} took an input under the key ${JSON.stringify(key)} before, and the checkpoint that it ended with is not there any more. Give another input another key.`,
@@ -138,7 +138,7 @@ function turnForgotten(sessionId: string, branch: string, key: string): Savepoin
 }
 
 /** The turn that began with this key, if one did. */
-async function findTurn(
+export async function findTurn(
   reader: SessionReader,
   branch: string,
   key: string,
@@ -153,7 +153,12 @@ async function findTurn(
 }
 
 /** The checkpoint that ended a turn. */
-async function rowOfTurn(reader: SessionReader, number: number, head: Row, turn: number): Promise<Row | undefined> {
+export async function rowOfTurn(
+  reader: SessionReader,
+  number: number,
+  head: Row,
+  turn: number,
+): Promise<Row | undefined> {
   for await (const row of reader.line(number, head)) {
     if ("unreadable" in row) continue;
     const ended = row.status === "completed" || row.status === "failed" || row.status === "halted";
@@ -168,7 +173,7 @@ function endOf(row: Row): "completed" | "failed" | "halted" {
 }
 
 /** `undefined` where somebody else was faster: then it has to be looked at again. */
-async function tryTo(take: () => Promise<Claim>): Promise<Begun | undefined> {
+export async function tryTo(take: () => Promise<Claim>): Promise<Begun | undefined> {
   try {
     return { claim: await take() };
   } catch (error) {

@@ -150,16 +150,18 @@ export interface Taking {
   readonly key?: string | undefined;
   /** Begin the step anew. */
   readonly restartStep: boolean;
+  /** Is it a loop outside that works on it? */
+  readonly open?: boolean;
 }
 
 /** What is said of a run that somebody begins to work on. */
-export function claimedDue({ due, run, heads, journal }: View, agent: string, owner: string): Due {
+export function claimedDue({ due, run, heads, journal }: View, agent: string, open: boolean, owner: string): Due {
   const known = due ?? newDue(agent, 0);
   // Whoever had it has not let go of it.
   const died = heads.branch?.record.held && run !== undefined && run.owner !== owner;
   const diedAt = died ? journal?.boundary : undefined;
   const again = diedAt !== undefined && known.diedAt === diedAt;
-  return { ...known, agent, due: 0, owner, deaths: died ? (again ? known.deaths : 0) + 1 : 0, diedAt };
+  return { ...known, agent, due: 0, open, owner, deaths: died ? (again ? known.deaths : 0) + 1 : 0, diedAt };
 }
 
 /** Takes a branch that has a head, as it stands; `undefined` where somebody else was faster. */
@@ -190,7 +192,7 @@ export async function takeBranch(
     key: view.run?.key ?? taking.key,
   });
   const { tape, first } = resumed.items;
-  const due = claimedDue(view, taking.agent, leases.owner);
+  const due = claimedDue(view, taking.agent, taking.open ?? false, leases.owner);
   const dueChange = changeDue(sessionId, branch, view.due, due);
   const built = buildCommit({
     sessionId,
@@ -253,7 +255,7 @@ export async function parkDeadly(
   const view = await readView(reader, branch);
   const { due, run, owner, now, journal } = view;
   if (!due || !run || !agents.has(run.agent) || (owner && isAlive(owner, now))) return undefined;
-  const { deaths } = claimedDue(view, run.agent, self);
+  const { deaths } = claimedDue(view, run.agent, false, self);
   if (deaths < maxDeaths) return undefined;
   const reason = `${deaths} processes in a row have died while they worked on the step that began with checkpoint #${journal?.boundary ?? 0}`;
   await releaseBranch(reader, branch, self, () => ({ status: "failed", reason }));

@@ -7,7 +7,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { BranchCursor } from "../model/branch-cursor.js";
-import type { Usage } from "../model/checkpoint.js";
+import type { CheckpointStatus, Usage } from "../model/checkpoint.js";
 import type { Cursors } from "../model/cursors.js";
 import { loadShadow } from "../model/load-state.js";
 import type { RunEventBody } from "../model/run-events.js";
@@ -66,6 +66,8 @@ export class Execution {
   #used: Usage | undefined;
   #state: unknown;
   #current: Step | undefined;
+  /** Steps that a loop outside had done when it ended. */
+  #lastDone = 0;
   #stopping: Error | undefined;
   #draining = false;
   #wakeUp: () => void = () => {};
@@ -111,6 +113,13 @@ export class Execution {
   /** Comes to the end of its step, and leaves the rest to whoever goes on with it. Resolves when it has. */
   async drain(): Promise<void> {
     this.#draining = true;
+    await this.finished.catch(() => {});
+  }
+
+  /** The same, and lets go of the branch, so that it can be gone on with in this process too. */
+  async release(): Promise<void> {
+    const message = `Session ${JSON.stringify(this.#reader.sessionId)} was let go of. Open it again to go on.`;
+    this.#stop(new SavepointError("RUN_ENDED", message));
     await this.finished.catch(() => {});
   }
 
@@ -161,8 +170,11 @@ export class Execution {
       await Promise.race([step.settled(), this.#stopped]);
       if (this.#stopping) return await this.#stopIn(step, this.#stopping);
       this.#current = undefined;
+      this.#lastDone = step.stepsDone;
       if (end.kind === "halted") return await this.#halt(end.reason, step.usage);
       if (end.kind === "suspended") return await this.#wait(end.questions, end.wakeAt, step.usage);
+      // A loop outside is told; it is for whoever has it to try again.
+      if (end.kind === "threw" && definition.open) return await this.#stopIn(step, end.error as Error);
       if (end.kind === "threw") {
         const halted = await this.#failed(end.error, end.index);
         if (halted !== undefined) return await this.#halt(halted, step.usage, 0);
@@ -170,7 +182,8 @@ export class Execution {
         continue;
       }
       this.#usage = step.usage;
-      this.#steps++;
+      if (end.completion?.status === "failed" && definition.open) return await this.#failOpen(end.completion);
+      this.#steps += step.stepsDone + 1;
       // Who waits is not in a hurry: that is no loop.
       if (step.waited) this.#detector?.reset();
       if (end.completion) return await this.#end(end.completion, step);
@@ -311,8 +324,26 @@ export class Execution {
     return this.#result({ status, reason, output, usage: this.#usage });
   }
 
+  /** A loop outside has failed. What it had recorded stays, should it be tried again. */
+  async #failOpen({ reason = "" }: Completion<unknown>): Promise<RunResult> {
+    await this.#save({
+      status: "failed",
+      trigger: "end",
+      reason,
+      midStep: true,
+      shown: true,
+      held: false,
+      run: { status: "failed", reason },
+    });
+    this.#emit({ type: "status", status: "failed", reason, question: undefined, wakeAt: undefined });
+    return this.#result({ status: "failed", reason, usage: this.#usage });
+  }
+
   #result(fields: Omit<Parameters<typeof toResult>[3], "steps">): RunResult {
-    return toResult(this.#reader.sessionId, this.branch, this.#state, { ...fields, steps: this.#steps });
+    return toResult(this.#reader.sessionId, this.branch, this.#state, {
+      ...fields,
+      steps: this.#steps + (fields.status === "completed" ? 0 : this.#lastDone),
+    });
   }
 
   /** A checkpoint in the middle of a step, with everything that is to be recorded. */
@@ -334,15 +365,22 @@ export class Execution {
       usage: this.#current?.usage ?? this.#usage ?? { tokens: 0, cost: 0 },
       ...saving,
       state: this.#state,
-      step: saving.midStep ? this.#steps + 1 : this.#steps,
+      step: saving.midStep ? this.#stepInside(saving.status) : this.#steps,
       worked: this.#worked(),
       loop: this.#detector?.save() ?? "",
     });
     if (saving.shown) this.#emit({ type: "checkpoint", checkpoint: info });
   }
 
+  /** The number of a checkpoint in the middle: of the step under way; of a loop outside that goes on, the one it has just done. */
+  #stepInside(status: CheckpointStatus): number {
+    const done = this.#current?.stepsDone ?? this.#lastDone;
+    return this.#steps + (this.agent.definition.open && status === "running" ? done : done + 1);
+  }
+
   async #stopIn(step: Step, error: Error): Promise<never> {
     this.#current = undefined;
+    this.#lastDone = step.stepsDone;
     await this.#settle(step);
     throw error;
   }

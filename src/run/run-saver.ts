@@ -192,7 +192,8 @@ export class RunSaver {
         value: encodeRun({ ...this.run, ...saving.run, head: seq }, this.#reader.context.registry),
       });
       const at = this.#dueAfter(saving, inbox);
-      const due = at === undefined ? undefined : newDue(this.#agent.name, at, this.#due.priority);
+      const { priority, open } = this.#due;
+      const due = at === undefined ? undefined : { ...newDue(this.#agent.name, at, priority), open };
       const change = changeDue(sessionId, this.#branch, this.#due, due);
       puts.push(...change.puts);
       deletes.push(...change.deletes);

@@ -9,13 +9,14 @@ import { ALL_DUE, ALL_OWNERS, dueKey, journalKey, ownedBy, ownerKey, placeOfDue 
 import { MAIN } from "../model/records.js";
 import type { RunEvent, RunEventBody } from "../model/run-events.js";
 import { decodeJournal, decodeOwner } from "../model/run-records.js";
+import { describeBranch } from "../model/session-errors.js";
 import { SessionReader } from "../model/session-reader.js";
 import { cloneValue } from "../state/clone.js";
 import { shadowToValue } from "../state/value.js";
 import { scan } from "../store/scan.js";
 import { type Agent, withLimits } from "./agent.js";
 import { leaveInput, recordAnswer, requestCancel } from "./answers.js";
-import { begin, inputMismatch, type Request, takeInput } from "./begin.js";
+import { begin, type Begun, inputMismatch, type Request, takeInput } from "./begin.js";
 import { releaseBranch } from "./claim.js";
 import { hashText } from "./encoded-value.js";
 import { inside } from "./inside.js";
@@ -23,6 +24,10 @@ import { Execution } from "./execution.js";
 import { createHandle, type RunHandle } from "./handle.js";
 import { enqueue, type EnqueueOptions } from "./enqueue.js";
 import { Leases, type Reopening } from "./leases.js";
+import { FinishedOpenRun } from "./finished-open-run.js";
+import { endedError, LiveOpenRun, OpenAgent } from "./live-open-run.js";
+import type { OpenRun, OpenRunOptions } from "./open-run.js";
+import { openTurn, takeOpenOptions } from "./open-turn.js";
 import {
   checkAgent,
   inItsOwnStep,
@@ -34,6 +39,7 @@ import {
   type Wanted,
 } from "./run-options.js";
 import type { RunResult } from "./result.js";
+import type { Work } from "./turn.js";
 import { waitForChange } from "./watch.js";
 
 /** How long runs that are about to begin are waited for when the store is closed, in milliseconds. */
@@ -125,6 +131,30 @@ export class Runs {
     }
   }
 
+  /** Holds a run open for a loop outside. */
+  async open(options: OpenRunOptions): Promise<OpenRun> {
+    const { session, branch, agent: named, turn, abandon, initial } = takeOpenOptions(options);
+    this.#checkOpen();
+    const reader = this.#reader(session);
+    const owner = named ?? (await reader.heads(branch)).session?.record.agent ?? DEFAULT_AGENT;
+    if (this.#live.has(keyOf(session, branch))) throw openAlready(session, branch);
+    const outside = new OpenAgent(owner, initial);
+    let finished: FinishedOpenRun | undefined;
+    const started = await this.#begin(reader, branch, outside.agent, { input: undefined, key: turn }, async (work) => {
+      const opened = await openTurn(work, { turn, abandon });
+      if ("claim" in opened) return opened;
+      finished = await FinishedOpenRun.read(reader, branch, opened.number, opened.finished);
+      return { result: finished.finished };
+    });
+    if (finished) return finished;
+    if (!("finished" in started)) throw nothingThere(session);
+    // It may end before its step is called.
+    const ended = started.finished.then((result) => {
+      throw endedError(result);
+    });
+    return new LiveOpenRun(await Promise.race([outside.handed, ended]), started.execution);
+  }
+
   /** Tells whoever wants to know what happens in a run. Returns the function that ends that. */
   #listen({ session, branch = MAIN, onEvent }: Wanted): () => void {
     if (!onEvent) return () => {};
@@ -161,9 +191,9 @@ export class Runs {
         new SessionReader(this.#context, session).reportDamage(undefined, undefined, record.unreadable);
         continue;
       }
-      const { agent: name, due } = decodeDue(record.value);
+      const { agent: name, due, open } = decodeDue(record.value);
       const agent = byName.get(name);
-      if (!agent || due === null || due > now || this.#live.has(keyOf(session, branch))) continue;
+      if (!agent || open || due === null || due > now || this.#live.has(keyOf(session, branch))) continue;
       const handle = await this.#recoverOne(agent, session, branch, options);
       if (handle) handles.push(handle);
     }
@@ -289,7 +319,8 @@ export class Runs {
     const live = this.#live.get(keyOf(session, branch));
     if (live) return this.#join(live, agent, session, branch, input, key);
     const { restartStep = false, resume = false } = wanted;
-    return this.#begin(reader, branch, agent, { input, key, restartStep, resume });
+    const request: Request = { input, key, restartStep, resume };
+    return this.#begin(reader, branch, agent, request, (work) => begin(work, request));
   }
 
   async #join(
@@ -323,7 +354,13 @@ export class Runs {
     return shadowToValue(cloneValue(state, registry), registry);
   }
 
-  #begin(reader: SessionReader, branch: string, agent: Agent, request: Request): Promise<Started> {
+  #begin(
+    reader: SessionReader,
+    branch: string,
+    agent: Agent,
+    { input, key }: Pick<Request, "input" | "key">,
+    take: (work: Work) => Promise<Begun>,
+  ): Promise<Started> {
     const id = keyOf(reader.sessionId, branch);
     const forget = (): void => {
       if (this.#live.get(id) === live) this.#live.delete(id);
@@ -333,10 +370,8 @@ export class Runs {
     const work = async (): Promise<Started> => {
       let finished: Promise<RunResult> | undefined;
       try {
-        const begun = await begin(
-          { agent, reader, branch, leases: this.#leases, cursor: this.#cursors.get(reader, branch) },
-          request,
-        );
+        const cursor = this.#cursors.get(reader, branch);
+        const begun = await take({ agent, reader, branch, leases: this.#leases, cursor });
         if (!("claim" in begun)) return begun;
         this.#leases.hold();
         live.execution = new Execution(
@@ -363,7 +398,6 @@ export class Runs {
         if (!finished) forget();
       }
     };
-    const { input, key } = request;
     // A turn later, when it is known under its name: whoever comes meanwhile joins it.
     const live: Live = { agent: agent.name, input, key, started: Promise.resolve().then(work), execution: undefined };
     live.started.catch(() => {});
@@ -437,6 +471,17 @@ export class Runs {
     if (!this.#closed) return;
     throw new SavepointError("CLOSED", "This Savepoint is closed. Open it again with Savepoint.open().");
   }
+}
+
+/** Whose a session is that is opened without saying so. */
+const DEFAULT_AGENT = "agent";
+
+function openAlready(session: string, branch: string): SavepointError {
+  return new SavepointError(
+    "ALREADY_RUNNING",
+    `${describeBranch(session, branch)} is being run by this very process. End that run first: complete(), fail() or release() it, also where its loop has thrown.`,
+    { details: { sessionId: session, branch } },
+  );
 }
 
 /** What recovering steps over: somebody else has it, or it is gone. */

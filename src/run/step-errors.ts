@@ -40,12 +40,17 @@ export function nondeterminism(
   recorded: RecordedEffect,
   called: EffectCall | undefined,
   registry: ClassRegistry,
+  open = false,
 ): SavepointError<"NONDETERMINISM"> {
   const before = describeCall(recorded.started, registry);
-  const now = called ? describeCall(called, registry) : "nothing of the kind";
+  const same = called && describeCall(called, registry) === before;
+  const now = same ? `${before} with another input` : called ? describeCall(called, registry) : "nothing of the kind";
+  const advice = open
+    ? "Open the turn with the loop that it was started with, or give it up with { abandon: true }."
+    : "Run it with the code it was started with; or with { restartStep: true }, which begins the step anew and keeps what its tools have answered.";
   return new SavepointError(
     "NONDETERMINISM",
-    `Step ${step} of session ${JSON.stringify(sessionId)} does not do what it did before it was interrupted: its effect number ${recorded.index + 1} was ${before}, and is ${now}. Nothing was lost. Run it with the code it was started with; or with { restartStep: true }, which begins the step anew and keeps what its tools have answered.`,
+    `Step ${step} of session ${JSON.stringify(sessionId)} does not do what it did before it was interrupted: its effect number ${recorded.index + 1} was ${before}, and is ${now}. Nothing was lost. ${advice}`,
     { details: { sessionId, step, index: recorded.index, recorded: before, called: now } },
   );
 }

@@ -12,6 +12,7 @@ import { encodeNamed } from "./encoded-value.js";
 import type { EffectUsage } from "./journal-entry.js";
 import { toReason } from "./recorded-error.js";
 import { usageOfReply } from "./reply.js";
+import type { OpenToolOptions } from "./open-run.js";
 import { takeRetry } from "./retry.js";
 import type {
   AskOptions,
@@ -104,11 +105,20 @@ export class StepRun implements Run {
     run: (context: EffectContext) => Result | Promise<Result>,
     options: EffectOptions<Awaited<Result>> = {},
   ): Promise<Awaited<Result>> {
+    return this.#tool(call, run, options, undefined);
+  }
+
+  #tool<Result>(
+    call: ToolCall,
+    run: (context: EffectContext) => Result | Promise<Result>,
+    options: EffectOptions<Awaited<Result>>,
+    stopped: AbortSignal | undefined,
+  ): Promise<Awaited<Result>> {
     return this.#try(() => {
       const { id, name } = checkCall(call);
       checkFunction(run, "tool");
       const args = this.#encode(`What the tool ${JSON.stringify(name)} is given`, call.arguments);
-      const settings = takeSettings(options, "ask");
+      const settings = { ...takeSettings(options, "ask"), stopped };
       return this.#step.effect({ kind: "tool", name, callId: id, args }, run, settings) as Promise<Awaited<Result>>;
     });
   }
@@ -123,6 +133,23 @@ export class StepRun implements Run {
       const settings = takeSettings(options, "retry");
       return this.#step.effect({ kind: "effect", name: String(name) }, run, settings) as Promise<Awaited<Result>>;
     });
+  }
+
+  /** The same, where a loop outside may stop the tool by itself. */
+  openTool<Result>(
+    call: ToolCall,
+    run: (context: EffectContext) => Result | Promise<Result>,
+    { stopped, ...options }: OpenToolOptions<Awaited<Result>>,
+  ): Promise<Awaited<Result>> {
+    return this.#tool(call, run, options, stopped);
+  }
+
+  remember<Value>(name: string, make: () => Value): Value {
+    return this.#step.remember(String(name), make) as Value;
+  }
+
+  async stepDone(trigger: string): Promise<void> {
+    await this.#step.stepDone(trigger);
   }
 
   /** What is wrong with a call is told by its promise, like all that goes wrong in it. */
@@ -224,6 +251,6 @@ function invalidCall(message: string): SavepointError {
   return new SavepointError("INVALID_ARGUMENT", message);
 }
 
-function hashOf(text: string): string {
+export function hashOf(text: string): string {
   return createHash("sha256").update(text).digest("base64url");
 }

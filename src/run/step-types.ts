@@ -82,6 +82,8 @@ export interface EffectSettings {
   readonly retry: RetryOptions | undefined;
   /** What a model's reply has used. */
   readonly usageOf?: (reply: unknown) => EffectUsage | undefined;
+  /** Aborted where a loop outside has stopped it by itself. */
+  readonly stopped?: AbortSignal | undefined;
   /** Gets the parts of a reply that comes in parts. */
   readonly emit?: (delta: unknown) => void;
 }

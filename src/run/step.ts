@@ -7,11 +7,12 @@ import { cloneValue } from "../state/clone.js";
 import { shadowToValue } from "../state/value.js";
 import { type Attempted, attemptEffect } from "./attempt.js";
 import { Completion } from "./completion.js";
-import { Deliveries, describeCall, IMMEDIATE, isSameCall, type RecordedEffect, RecordedEffects } from "./effects.js";
-import { settleValue } from "./encoded-value.js";
+import { Deliveries, describeCall, IMMEDIATE, type RecordedEffect, RecordedEffects } from "./effects.js";
+import { encodeNamed, settleValue } from "./encoded-value.js";
 import { IdempotencyKeys } from "./idempotency.js";
 import { inside } from "./inside.js";
 import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./journal-entry.js";
+import { type Matching, MatchingByIdentity, MatchingByOrder } from "./matching.js";
 import { describeThrown, isError, recordError, reviveError, stackOf } from "./recorded-error.js";
 import { addUsage, takeUsage, textOfReply } from "./reply.js";
 import type { EffectContext, Verdict } from "./run.js";
@@ -28,6 +29,9 @@ export class Step {
   state: unknown;
   readonly #host: StepHost;
   readonly #recorded: RecordedEffects;
+  readonly #matching: Matching;
+  /** Are the effects those of a loop outside, which is not called again but told? */
+  readonly #open: boolean;
   readonly #deliveries: Deliveries;
   readonly #suspensions = new Suspensions();
   readonly #usage: Required<Usage>;
@@ -35,8 +39,8 @@ export class Step {
   /** Errors that were given to the step, by the effects they came from. */
   readonly #errors = new Map<Error, { index: number; delivered: number }>();
   readonly #settlers: (() => void)[] = [];
-  #next = 0;
   #inFlight = 0;
+  #stepsDone = 0;
   /** Results that had been given when the last effect was started. */
   #lastStart = 0;
   #loop: LoopVerdict = "none";
@@ -54,7 +58,11 @@ export class Step {
     this.#recorded = new RecordedEffects(entries);
     this.#usage = { tokens: host.usage?.tokens ?? 0, cost: host.usage?.cost ?? 0 };
     this.#keys = new IdempotencyKeys(host.keySeed);
-    this.#deliveries = new Deliveries(this.#recorded.ordered, {
+    this.#open = host.definition.open;
+    const ByWhat = this.#open ? MatchingByIdentity : MatchingByOrder;
+    this.#matching = new ByWhat(this.#recorded, host.context.registry);
+    // A loop outside asks for its results in whatever order.
+    this.#deliveries = new Deliveries(this.#open ? [] : this.#recorded.ordered, {
       stuck: (effect) => this.#differs(effect, undefined),
       quiet: () => this.#considerSuspending(),
     });
@@ -76,6 +84,11 @@ export class Step {
   /** What has happened that the strategy wants a checkpoint for, and there was none since. */
   get due(): string | undefined {
     return this.#due;
+  }
+
+  /** Steps of a loop outside that are done. */
+  get stepsDone(): number {
+    return this.#stepsDone;
   }
 
   /** Runs the agent's function until it returns, throws, or waits for what no process needs to wait for. */
@@ -151,6 +164,28 @@ export class Step {
     return value;
   }
 
+  /** A value that is there at once, of whatever type, and recorded with whatever is recorded next. */
+  remember(name: string, make: () => unknown): unknown {
+    const begun = this.#begin({ kind: "effect", name });
+    if (!begun)
+      throw new SavepointError("CLOSED", `${JSON.stringify(name)} was to be remembered after the run was over.`);
+    const { index, recorded, started } = begun;
+    const { registry } = this.#host.context;
+    this.#deliveries.count++;
+    if (recorded?.outcome && "value" in recorded.outcome) return shadowToValue(recorded.outcome.value, registry);
+    const value = make();
+    const encoded = encodeNamed("What is to be remembered", () => settleValue(value, registry));
+    this.#host.journal.add({ op: "end", index, started, outcome: { value: encoded } });
+    return value;
+  }
+
+  /** A loop outside has done one of its steps: there is a checkpoint of the state then, unless that is past. */
+  async stepDone(trigger: string): Promise<void> {
+    this.#stepsDone++;
+    if (this.#over || this.#inFlight > 0 || this.#matching.isReplaying) return;
+    await this.#host.checkpoint(trigger, this.#host.journal.added);
+  }
+
   /** Waits until a time; the one that was given first, if the step is run again. */
   async sleep(until: number): Promise<unknown> {
     this.#waited = true;
@@ -206,8 +241,9 @@ export class Step {
     if (!(await this.#durable(before, !recorded && !kept)) || this.#over) return undefined;
     const { kind, name, callId } = started;
     this.#host.emit({ type: "effect", kind, name, callId, phase: "start" });
+    const { session, branch } = this.#host;
     const nested = (context: EffectContext): unknown =>
-      inside.run({ ...inside.getStore(), effect: name }, () => run(context));
+      inside.run({ session, branch, effect: name }, () => run(context));
     const attempted = await attemptEffect(nested, begun.key, settings, {
       signal,
       describe,
@@ -217,11 +253,20 @@ export class Step {
     });
     // It was told to stop, and did: whether it happened is as unknown as after a crash.
     if (signal.aborted && "error" in attempted) return undefined;
+    if ("error" in attempted && this.#isForTheLoop(kind, settings)) throw attempted.error as Error;
     return this.#encode(attempted, settings, describe);
   }
 
+  /**
+   * Is an error for a loop outside alone? It asks a model again as it likes, and a tool that it has stopped itself may have
+   * happened or not. What else a tool throws is its result.
+   */
+  #isForTheLoop(kind: EffectKind, { stopped }: EffectSettings): boolean {
+    return this.#open && (kind !== "tool" || stopped?.aborted === true);
+  }
+
   /** Writes down how it went, and gives it to the step when its turn has come. */
-  #record(begun: Begun, { outcome, given, usage }: Ended): Promise<unknown> {
+  async #record(begun: Begun, { outcome, given, usage }: Ended): Promise<unknown> {
     const { index, started, recorded, intent } = begun;
     const { journal } = this.#host;
     // Who it was is written once, with its intent if it has one.
@@ -231,13 +276,17 @@ export class Step {
     const { kind, name, callId } = started;
     const error = "error" in outcome ? { error: outcome.error.message } : {};
     this.#host.emit({ type: "effect", kind, name, callId, phase: "end", ...error });
+    // What a loop outside makes of it is out of our sight, so it must be durable by then.
+    if (this.#open) await journal.flush();
     return this.#give(begun, outcome, usage, given, (give) => this.#deliveries.live(give));
   }
 
   /** Gives the step a result that was recorded. */
   #replay(effect: RecordedEffect): Promise<unknown> {
     const outcome = effect.outcome as Outcome;
-    return this.#give(effect, outcome, effect.usage, undefined, (give) => this.#deliveries.recorded(effect, give));
+    return this.#give(effect, outcome, effect.usage, undefined, (give) =>
+      this.#open ? this.#deliveries.live(give) : this.#deliveries.recorded(effect, give),
+    );
   }
 
   #give(
@@ -284,15 +333,17 @@ export class Step {
   /** Numbers what the step starts, and checks that it is what it was; `undefined` if the step is over. */
   #begin(call: EffectCall, until?: number): Begun | undefined {
     if (this.#over) return undefined;
-    const { effect } = inside.getStore() ?? {};
-    if (effect !== undefined) throw nestedEffect(call, effect);
-    const index = this.#next++;
-    const key = this.#keys.next(index, call.callId);
-    const recorded = this.#recorded.byIndex.get(index);
-    if (recorded && !isSameCall(recorded.started, call, this.#host.context.registry)) {
-      this.#differs(recorded, call);
+    const { session, branch, effect } = inside.getStore() ?? {};
+    // Another session's may: its journal is its own.
+    const own = session === this.#host.session && branch === this.#host.branch;
+    if (own && effect !== undefined) throw nestedEffect(call, effect);
+    const match = this.#matching.next(call);
+    if ("differs" in match) {
+      this.#differs(match.differs, call);
       return undefined;
     }
+    const { index, recorded } = match;
+    const key = this.#keys.next(index, call.callId);
     const known = this.#recorded.takeKept(call);
     const kept = recorded ? undefined : known;
     const started: Started = recorded?.started ?? {
@@ -399,7 +450,7 @@ export class Step {
     this.#isDone = true;
     await this.settled();
     await this.#deliveries.drained();
-    const unasked = this.#unasked();
+    const { unasked } = this.#matching;
     if (unasked && !this.#over) return this.#differs(unasked, undefined);
     const completion = returned instanceof Completion ? returned : this.#completion;
     if (returned !== undefined && !(returned instanceof Completion)) {
@@ -420,11 +471,6 @@ export class Step {
     this.#finish({ kind: "threw", error, index: last ? from.index : undefined });
   }
 
-  /** An effect that was recorded and that the step has not started this time. */
-  #unasked(): RecordedEffect | undefined {
-    return [...this.#recorded.byIndex.values()].find(({ index }) => index >= this.#next);
-  }
-
   #halt(reason: string): void {
     this.#finish({ kind: "halted", reason });
   }
@@ -442,6 +488,6 @@ export class Step {
   /** The code does something else than it did. */
   #differs(recorded: RecordedEffect, called: EffectCall | undefined): void {
     const { session, step, context } = this.#host;
-    this.#fatal(nondeterminism(session, step, recorded, called, context.registry));
+    this.#fatal(nondeterminism(session, step, recorded, called, context.registry, this.#open));
   }
 }

@@ -54,13 +54,17 @@ export async function start(work: Work, view: View, next: NextInput): Promise<Cl
   return save(work, view, state, next, 1, "start");
 }
 
-/** Takes a further input into the state of a session that is done with those before it. */
-export async function takeTurn(work: Work, view: View, head: Row, next: NextInput): Promise<Claim> {
+/**
+ * Takes a further input into the state of a session that is done with those before it.
+ *
+ * @param from the checkpoint whose state it is taken into: the head, or what the head has come from
+ */
+export async function takeTurn(work: Work, view: View, from: Row, next: NextInput): Promise<Claim> {
   const { agent, reader } = work;
   const { registry } = reader.context;
   const number = view.heads.session?.record.number as number;
-  const before = shadowToValue(await loadShadow(reader, number, head), registry);
-  const current = await migrateState(agent, reader.sessionId, before, head.version);
+  const before = shadowToValue(await loadShadow(reader, number, from), registry);
+  const current = await migrateState(agent, reader.sessionId, before, from.version);
   const state = await callReceive(agent, current, decodeText(next.input, registry));
   return save(work, view, state, next, (view.run?.turn ?? 0) + 1, "input");
 }
@@ -82,7 +86,7 @@ async function save(
   const parts = mayTake(reader, branch, view, leases.owner);
   const epoch = (before?.epoch ?? 0) + 1;
   const renewal = await leases.renewal();
-  const due = claimedDue(view, agent.name, leases.owner);
+  const due = claimedDue(view, agent.name, agent.definition.open ?? false, leases.owner);
   const dueChange = changeDue(sessionId, branch, view.due, due);
   let claimed: Pick<Claim, "number" | "run" | "journal"> | undefined;
   const extension: SaveExtension = {

@@ -19,8 +19,12 @@ export class Child {
   readonly #closed: Promise<JobEnd>;
   readonly #listeners = new Set<(line: Record<string, unknown>) => void>();
 
-  constructor() {
-    this.#process = spawn(process.execPath, [program], { stdio: "pipe" });
+  /**
+   * @param path the program
+   * @param node what runs it
+   */
+  constructor(path = program, node = process.execPath) {
+    this.#process = spawn(node, [path], { stdio: "pipe" });
     let stderr = "";
     this.#process.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
     this.#process.stdin.on("error", () => {});
@@ -70,11 +74,16 @@ export class Child {
 
 /** Children that are killed: the next one is started while the one before it works, because starting takes longest. */
 export class Victims {
+  readonly #make: () => Child;
   #next: Child | undefined;
 
+  constructor(make = () => new Child()) {
+    this.#make = make;
+  }
+
   take(): Child {
-    const child = this.#next ?? new Child();
-    this.#next = new Child();
+    const child = this.#next ?? this.#make();
+    this.#next = this.#make();
     return child;
   }
 

@@ -19,4 +19,16 @@ describe("the published types", () => {
     expect(child.stdout + child.stderr).toBe("");
     expect(child.status).toBe(0);
   });
+
+  it.each([
+    ["6", [...options.split(" "), "--skipLibCheck", "test/types/ai.mts"]],
+    ["7", ["-p", "test/types/tsconfig.ai7.json"]],
+  ])("keep what AI SDK %s knows of models, tools and messages", (_, args) => {
+    const child = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", ...args], {
+      cwd: root,
+      encoding: "utf8",
+    });
+    expect(child.stdout + child.stderr).toBe("");
+    expect(child.status).toBe(0);
+  });
 });

@@ -1,0 +1,123 @@
+// The Vercel AI SDK's own loop, durable: killed in the middle of a tool, gone on with, and then forked at a step to see what
+// another model would have made of it. The models are scripts, so that this runs offline.
+//
+//   node examples/ai-sdk/trip.mjs            plays it through in a temporary folder
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { generateText, stepCountIs, tool } from "ai";
+import { MockLanguageModelV3 } from "ai/test";
+import { Savepoint } from "savepoint";
+import { durable } from "savepoint/ai";
+import { z } from "zod";
+
+const SESSION = "trip-1";
+
+const flights = tool({
+  description: "Finds flights.",
+  inputSchema: z.object({ to: z.string() }),
+  execute: async ({ to }) => {
+    console.log(`  LOOKS for flights to ${to}`);
+    return [`Monday to ${to}`, `Tuesday to ${to}`];
+  },
+});
+
+const book = tool({
+  description: "Books a flight.",
+  inputSchema: z.object({ flight: z.string() }),
+  execute: async ({ flight }) => {
+    console.log(`  BOOKS ${flight}`);
+    if (process.argv[2] === "--crash") process.kill(process.pid, "SIGKILL"); // has it happened? nobody knows
+    return { booked: flight };
+  },
+});
+
+/** One turn: begins, or goes on. @param {Savepoint} sp @param {"early" | "late"} taste @param {string} [branch] */
+async function plan(sp, taste, branch = "main") {
+  const run = await durable(sp, { session: SESSION, agent: "planner", branch });
+  try {
+    const result = await generateText({
+      model: run.model(createModel(taste)),
+      tools: run.tools({ flights, book }, { flights: { onUnknown: "retry" } }),
+      messages: run.messages("Book me a flight to Lisbon."),
+      stopWhen: stepCountIs(5),
+    });
+    await run.complete(result);
+    console.log(`  ${branch}: ${result.text}`);
+  } catch (error) {
+    // It waits for a person; or whatever it is, the turn can be gone on with.
+    await run.release();
+    console.log(`  ${branch} stops: ${/** @type {{ code?: string }} */ (error).code ?? String(error)}`);
+  }
+}
+
+async function main() {
+  const sp = await Savepoint.open("sqlite:./trip.db");
+  await plan(sp, "early");
+  const { status, questions } = (await sp.sessions.load(SESSION)) ?? {};
+  if (status !== "waiting") return sp.close();
+
+  console.log(`  a person looks at ${questions?.[0]?.call?.name}, and says that it has happened`);
+  await sp.answer(SESSION, { happened: true, result: { booked: "Monday to Lisbon" } });
+  await plan(sp, "early");
+
+  /** @type {import("savepoint").Session<import("savepoint/ai").AiState>} */
+  const session = sp.session(SESSION);
+  for (const { step, status: how } of (await session.history().all()).reverse()) console.log(`  step ${step}: ${how}`);
+  // When the flights were known, and nothing was booked yet.
+  const fork = await session.fork({ step: 1 }, { branch: "what-if" });
+  await plan(sp, "late", fork.branch);
+  const count = async (/** @type {typeof session} */ of) => (await of.latest())?.state.messages.length;
+  console.log(`  ${await count(session)} messages on main, ${await count(fork)} on what-if`);
+  await sp.close();
+}
+
+/** A model that looks for flights and books the first, or the second. @param {"early" | "late"} taste */
+function createModel(taste) {
+  /** @param {string} toolName @param {object} input */
+  const call = (toolName, input) => ({
+    type: /** @type {const} */ ("tool-call"),
+    toolCallId: `${toolName}-1`,
+    toolName,
+    input: JSON.stringify(input),
+  });
+  const flight = taste === "early" ? "Monday to Lisbon" : "Tuesday to Lisbon";
+  const replies = [
+    call("flights", { to: "Lisbon" }),
+    call("book", { flight }),
+    { type: /** @type {const} */ ("text"), text: `You fly: ${flight}.` },
+  ];
+  return new MockLanguageModelV3({
+    doGenerate: async ({ prompt }) => {
+      const spoken = prompt.filter(({ role }) => role === "assistant").length;
+      console.log(`  the model is asked, ${taste} ${spoken}`);
+      const reply = replies[spoken] ?? replies[2];
+      const count = { total: 10, noCache: 10, cacheRead: 0, cacheWrite: 0 };
+      return {
+        content: reply ? [reply] : [],
+        finishReason: { unified: spoken < 2 ? "tool-calls" : "stop", raw: undefined },
+        usage: { inputTokens: count, outputTokens: { total: 5, text: 5, reasoning: 0 } },
+        warnings: [],
+      };
+    },
+  });
+}
+
+function play() {
+  const folder = mkdtempSync(join(tmpdir(), "savepoint-ai-sdk-"));
+  for (const arg of ["--crash", "--go-on"]) {
+    console.log(`$ node trip.mjs ${arg}`);
+    const { stdout, stderr, signal } = spawnSync(process.execPath, [fileURLToPath(import.meta.url), arg], {
+      cwd: folder,
+    });
+    process.stdout.write(stdout);
+    process.stderr.write(stderr);
+    if (signal) console.log(`  ${signal}`);
+  }
+  rmSync(folder, { recursive: true, force: true });
+}
+
+if (process.argv[2] === undefined) play();
+else await main();

@@ -1,0 +1,87 @@
+/** Models whose replies are recorded. */
+import { invalid } from "./invalid.js";
+import { omit } from "./omit.js";
+import { recordStream, replayStream, type RecordedStream } from "./stream.js";
+import { anySignal, type CallOptions, type Generated, isObject, type SdkModel, type Streamed } from "./sdk.js";
+import { streamToContent } from "./stream-content.js";
+import type { Turn } from "./turn.js";
+import { usageOf, usageOfStream } from "./usage.js";
+
+/** What is said about a model. */
+export interface ModelOptions {
+  /**
+   * Tells apart models that are asked in parallel in one turn.
+   * @default "model"
+   */
+  readonly name?: string;
+  /**
+   * Is what it is asked, and says, no part of the conversation? For a title, a classification, a summary.
+   * @default false
+   */
+  readonly aside?: boolean;
+}
+
+/** The same model, recorded. It keeps its specification, and everything else that it has. */
+export function wrapModel<Model extends object>(model: Model, turn: Turn, options: ModelOptions): Model {
+  const inner = checkModel(model);
+  const { name = "model", aside = false } = options;
+  const doGenerate = (call: CallOptions): Promise<Generated> => generate(inner, turn, name, aside, call);
+  const doStream = (call: CallOptions): Promise<Streamed> => stream(inner, turn, name, aside, call);
+  return new Proxy(model, {
+    get(target, property) {
+      if (property === "doGenerate") return doGenerate;
+      if (property === "doStream") return doStream;
+      // As itself: a model's own fields may be private.
+      const value: unknown = Reflect.get(target, property, target);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+}
+
+async function generate(
+  model: SdkModel,
+  turn: Turn,
+  name: string,
+  aside: boolean,
+  call: CallOptions,
+): Promise<Generated> {
+  let live: Generated | undefined;
+  const recorded = await turn.ask<Generated>(name, aside, call, {
+    ask: async (signal) => {
+      live = await model.doGenerate({ ...call, abortSignal: anySignal(signal, call.abortSignal) });
+      return withoutBodies(live);
+    },
+    content: ({ content }) => content,
+    usage: ({ usage }) => usageOf(usage),
+  });
+  return live ?? recorded;
+}
+
+async function stream(model: SdkModel, turn: Turn, name: string, aside: boolean, call: CallOptions): Promise<Streamed> {
+  const live = recordStream(turn);
+  const recorded = turn.ask<RecordedStream>(name, aside, call, {
+    ask: (signal) =>
+      live.record((abortSignal) => model.doStream({ ...call, abortSignal }), anySignal(signal, call.abortSignal)),
+    content: ({ parts }) => streamToContent(parts),
+    usage: ({ parts }) => usageOfStream(parts),
+  });
+  live.end(recorded);
+  // Where it is asked, it begins before it is recorded.
+  return Promise.race([live.begun, recorded.then((reply) => (live.hasBegun ? live.begun : replayStream(reply)))]);
+}
+
+function withoutBodies(generated: Generated): Generated {
+  const { response } = generated;
+  return omit({ ...generated, ...(response && { response: omit(response, "body") }) }, "request");
+}
+
+function checkModel(model: unknown): SdkModel {
+  if (typeof model === "string") {
+    throw invalid(
+      `run.model() needs the model itself, not its name ${JSON.stringify(model)}. Get it from its provider, or with gateway(${JSON.stringify(model)}) of the AI SDK.`,
+    );
+  }
+  const { doGenerate, doStream } = isObject(model) ? model : {};
+  if (typeof doGenerate === "function" && typeof doStream === "function") return model as unknown as SdkModel;
+  throw invalid("run.model() needs a language model of the AI SDK: one with doGenerate() and doStream().");
+}

@@ -1,0 +1,3 @@
+import { everyPassingSuite } from "./every-passing.js";
+
+everyPassingSuite(7);

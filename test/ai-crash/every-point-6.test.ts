@@ -1,0 +1,3 @@
+import { everyPointSuite } from "./every-point.js";
+
+everyPointSuite(6);

@@ -1,0 +1,28 @@
+/** Every point of a version's loop once, with modes and policies in turn: what `npm test` has time for. */
+import { describe, it } from "vitest";
+import { enumerateKillings, killAll, POLICIES } from "./matrix-suite.js";
+import type { Variant } from "./shop.mjs";
+
+export function everyPointSuite(sdk: 6 | 7): void {
+  describe(`the loop of AI SDK ${sdk}, killed at every point`, () => {
+    it(
+      "comes to the same end, pays for no reply twice, and runs no tool again but by its policy",
+      { timeout: 300_000 },
+      async () => {
+        const variants = (["generate", "stream"] as const).map((mode): Variant => ({ sdk, mode, policy: "ask" }));
+        const [generate = [], stream = []] = await Promise.all(variants.map(enumerateKillings));
+        const firsts = generate.filter(({ death }) => death.passing === 1);
+        const killings = firsts.map(({ variant, death }, index) => {
+          const policy = POLICIES[(index >> 1) % POLICIES.length] as Variant["policy"];
+          const streamed = stream.filter((each) => each.death.point === death.point);
+          // A point of a stream is passed with each of its parts: one in the middle.
+          const chosen = index % 2 === 0 ? undefined : streamed[streamed.length >> 1];
+          return chosen
+            ? { ...chosen, variant: { ...chosen.variant, policy } }
+            : { variant: { ...variant, policy }, death };
+        });
+        await killAll(killings, sdk);
+      },
+    );
+  });
+}

@@ -1,0 +1,319 @@
+// Runs that are held open from outside: the loop calls Savepoint, not the other way round.
+import { describe, expect, it } from "vitest";
+import type { OpenRun, OpenRunOptions, Savepoint } from "../../src/index.js";
+import { codeOf, createGate, errorOf, KINDS, settle, useLab, World } from "./lab.js";
+
+interface State {
+  said: string[];
+}
+
+const options: OpenRunOptions<State> = { session: "s", agent: "shop", initial: () => ({ said: [] }) };
+
+const open = (sp: Savepoint, more: Partial<OpenRunOptions<State>> = {}): Promise<OpenRun<State>> =>
+  sp.openRun({ ...options, ...more });
+
+/** A loop that asks, charges, asks again and is done. */
+async function loop(run: OpenRun<State>, world: World, ask: "ask" | "retry" | "fail" = "ask"): Promise<string> {
+  const first = await run.llm(() => world.do("model 1", "call"), { input: [] });
+  run.state.said.push(first);
+  const call = { id: "c1", name: "charge", arguments: { amount: 7 } };
+  const receipt = await run.tool(call, () => world.do("charge", "receipt"), { onUnknown: ask });
+  run.state.said.push(receipt);
+  await run.stepDone();
+  const second = await run.llm(() => world.do("model 2", "done"), { input: [first, receipt] });
+  run.state.said.push(second);
+  return second;
+}
+
+describe.each(KINDS)("runs that are held open, on $name", (kind) => {
+  const lab = useLab(kind);
+
+  /** Works in a turn until the world hangs there, and lets the lease end. */
+  async function interruptIn(world: World, name: string, more: Partial<OpenRunOptions<State>> = {}): Promise<void> {
+    const reached = world.hangIn(name);
+    const run = await open(await lab.open(), more);
+    loop(run, world).catch(() => {});
+    await reached;
+    await settle();
+    lab.crash();
+  }
+
+  it("records a turn, takes a checkpoint where a step is done, and ends with what it returns", async () => {
+    const [sp, world] = [await lab.open(), new World()];
+    const run = await open(sp);
+    expect([run.session, run.branch, run.turn, run.finished]).toEqual(["s", "main", 1, undefined]);
+    const output = await loop(run, world);
+    expect(await run.complete(output)).toMatchObject({ status: "completed", output: "done", steps: 2 });
+    const history = await sp.session("s").history().all();
+    expect(history.map(({ step, status, trigger }) => [step, status, trigger])).toEqual([
+      [2, "completed", "end"],
+      [1, "running", "step"],
+      [0, "running", "start"],
+    ]);
+    expect((await sp.session<State>("s").load({ step: 1 }))?.state).toEqual({ said: ["call", "receipt"] });
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "completed", agent: "shop" });
+    expect(await codeOf(run.llm(() => "more"))).toBe("RUN_ENDED");
+  });
+
+  it.each(["model 1", "model 2"])(
+    "goes on after a crash in %s, and does nothing again that was recorded",
+    async (at) => {
+      const world = new World();
+      await interruptIn(world, at);
+      const run = await open(await lab.open());
+      expect(run.turn).toBe(1);
+      await run.complete(await loop(run, world));
+      expect(world.count(at)).toBe(2);
+      expect(world.log.length).toBe(4);
+    },
+  );
+
+  it("waits for a person about a tool that was interrupted, and tells the loop so", async () => {
+    const world = new World();
+    await interruptIn(world, "charge");
+    const sp = await lab.open();
+    const run = await open(sp);
+    const error = await errorOf(loop(run, world));
+    expect(error).toMatchObject({ code: "OUTCOME_UNKNOWN", details: { questions: [{ call: { name: "charge" } }] } });
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "waiting" });
+    // Whatever the loop tries next, it gets nowhere.
+    expect(await codeOf(run.llm(() => world.do("model 2")))).toBe("OUTCOME_UNKNOWN");
+    expect(await codeOf(run.complete("done"))).toBe("OUTCOME_UNKNOWN");
+    await sp.answer("s", { happened: true, result: "from the bank" });
+    const again = await open(sp);
+    expect(await loop(again, world)).toBe("done");
+    expect((await again.complete()).state).toEqual({ said: ["call", "from the bank", "done"] });
+    expect([world.count("charge"), world.count("model 1"), world.count("model 2")]).toEqual([1, 1, 1]);
+  });
+
+  it.each([
+    ["retry", 2, "receipt"],
+    ["fail", 1, "OUTCOME_UNKNOWN"],
+  ] as const)("follows the policy %s", async (policy, times, outcome) => {
+    const world = new World();
+    const reached = world.hangIn("charge");
+    loop(await open(await lab.open()), world, policy).catch(() => {});
+    await reached;
+    await settle();
+    lab.crash();
+    const run = await open(await lab.open());
+    const ended = await loop(run, world, policy).then(
+      () => run.state.said[1],
+      (error: { code?: string }) => error.code,
+    );
+    expect([ended, world.count("charge")]).toEqual([outcome, times]);
+  });
+
+  it("gives each result whatever the order in which it is asked for again", async () => {
+    const [world, gate] = [new World(), createGate()];
+    const tools = (run: OpenRun<State>, ids: string[]): Promise<string>[] =>
+      ids.map((id) => run.tool({ id, name: "look", arguments: {} }, async () => world.do(id, `${id}!`)));
+    const first = await open(await lab.open());
+    const [hangs, ...done] = [world.hangIn("b"), ...tools(first, ["a", "b", "c"])];
+    await hangs;
+    await Promise.all([done[0], done[2]]);
+    gate.open();
+    lab.crash();
+    const run = await open(await lab.open());
+    const [c, a] = await Promise.all(tools(run, ["c", "a"]));
+    expect([c, a, world.log]).toEqual(["c!", "a!", ["a", "b", "c"]]);
+  });
+
+  it("does not record that a model failed: the loop asks again, and after a crash gets the reply alone", async () => {
+    const sp = await lab.open();
+    const run = await open(sp);
+    const failing = run.llm(() => Promise.reject(new TypeError("overloaded")), { input: [] });
+    expect(await errorOf(failing)).toBeInstanceOf(TypeError);
+    expect(await run.llm(() => "reply", { input: [] })).toBe("reply");
+    lab.crash();
+    const again = await open(await lab.open());
+    expect(await again.llm(() => "another", { input: [] })).toBe("reply");
+  });
+
+  it("records what a tool throws, and throws it again", async () => {
+    const call = { id: "c", name: "charge", arguments: {} };
+    const declined = Object.assign(new RangeError("declined"), { code: "E_CARD" });
+    const run = await open(await lab.open());
+    await errorOf(run.tool(call, () => Promise.reject(declined)));
+    lab.crash();
+    const again = await open(await lab.open());
+    const error = await errorOf(again.tool(call, () => "charged"));
+    expect(error).toMatchObject({ name: "RangeError", message: "declined", code: "E_CARD" });
+  });
+
+  it("knows nothing of a tool that the loop itself has stopped", async () => {
+    const call = { id: "c", name: "charge", arguments: {} };
+    const stop = new AbortController();
+    const run = await open(await lab.open());
+    const stopped = run.tool(call, () => stop.signal.throwIfAborted(), { stopped: stop.signal });
+    stop.abort(new Error("enough"));
+    expect((await errorOf(stopped)).message).toBe("enough");
+    await run.release();
+    const again = await open(await lab.open());
+    expect(await codeOf(again.tool(call, () => "charged"))).toBe("OUTCOME_UNKNOWN");
+  });
+
+  it("halts where the loop does something else than it did, with nothing lost", async () => {
+    const world = new World();
+    await interruptIn(world, "model 2");
+    const sp = await lab.open();
+    const run = await open(sp);
+    await run.llm(() => "call", { input: [] });
+    const error = await errorOf(run.tool({ id: "c1", name: "charge", arguments: { amount: 8 } }, () => "receipt"));
+    expect(error).toMatchObject({ code: "NONDETERMINISM", details: { recorded: expect.stringContaining("7") } });
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "halted" });
+    const right = await open(sp);
+    await right.complete(await loop(right, world));
+    expect([world.count("charge"), world.count("model 2")]).toEqual([1, 2]);
+  });
+
+  it("remembers what it was told, and goes on with that", async () => {
+    const run = await open(await lab.open());
+    expect(run.remember("input", () => ({ text: "one" }))).toEqual({ text: "one" });
+    await run.llm(() => "reply");
+    lab.crash();
+    const again = await open(await lab.open());
+    expect(again.remember("input", () => ({ text: "two" }))).toEqual({ text: "one" });
+    expect(await codeOf((async () => again.remember("odd", () => Symbol("x")))())).toBe("INVALID_STATE");
+  });
+
+  it("lets go of a turn as it stands, for the same process to go on with", async () => {
+    const [sp, world] = [await lab.open(), new World()];
+    const run = await open(sp);
+    await run.llm(() => world.do("model 1", "call"), { input: [] });
+    expect(await codeOf(open(sp))).toBe("ALREADY_RUNNING");
+    expect(await codeOf(open(await lab.open()))).toBe("ALREADY_RUNNING");
+    await run.release();
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "interrupted" });
+    expect(await codeOf(run.llm(() => "more"))).toBe("RUN_ENDED");
+    await using again = await open(sp);
+    await again.complete(await loop(again, world));
+    expect(world.count("model 1")).toBe(1);
+  });
+
+  it("stops when it is cancelled, and when somebody else has taken over", async () => {
+    const sp = await lab.open();
+    const run = await open(sp);
+    const asked = run.llm(
+      ({ signal }) => new Promise((_, no) => signal.addEventListener("abort", () => no(signal.reason as Error))),
+    );
+    await settle();
+    await Promise.all([sp.cancel("s", "enough"), errorOf(asked)]);
+    expect(await codeOf(run.complete())).toBe("RUN_ENDED");
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "halted", reason: "cancelled: enough" });
+
+    const zombie = await open(sp);
+    lab.crash();
+    const other = await open(await lab.open());
+    expect(await codeOf(zombie.llm(() => "late"))).toBe("LEASE_LOST");
+    await other.complete();
+  });
+
+  describe("turns", () => {
+    it("take up the state of the one before, and are told apart by their names", async () => {
+      const sp = await lab.open();
+      const first = await open(sp, { turn: "one" });
+      first.state.said.push("hello");
+      await first.complete("hi");
+      const second = await open(sp, { turn: "two" });
+      expect([second.turn, second.state]).toEqual([2, { said: ["hello"] }]);
+      second.state.said.push("more");
+      await second.complete("sure");
+      const third = await open(sp);
+      expect([third.turn, third.state]).toEqual([3, { said: ["hello", "more"] }]);
+    });
+
+    it("go on by the same name, and by no other unless the first is given up", async () => {
+      const world = new World();
+      await interruptIn(world, "model 2", { turn: "one" });
+      const sp = await lab.open();
+      const refused = await errorOf(open(sp, { turn: "two" }));
+      expect(refused).toMatchObject({ code: "UNFINISHED_TURN", details: { unfinished: "one", wanted: "two" } });
+      const same = await open(sp, { turn: "one" });
+      expect(same.turn).toBe(1);
+      await same.release();
+      const unnamed = await open(sp);
+      expect(unnamed.turn).toBe(1);
+      await unnamed.release();
+      const other = await open(sp, { turn: "two", abandon: true });
+      expect([other.turn, other.state]).toEqual([2, { said: [] }]);
+      await other.complete(await loop(other, world));
+      expect(world.count("model 1")).toBe(2);
+      expect((await sp.session("s").history().all()).map(({ step }) => step)).toContain(1);
+    });
+
+    it("that failed go on by the same name, and make room for another", async () => {
+      const [sp, world] = [await lab.open(), new World()];
+      const first = await open(sp, { turn: "one" });
+      await first.llm(() => world.do("model 1", "call"), { input: [] });
+      expect(await first.fail(new Error("no network"))).toMatchObject({
+        status: "failed",
+        reason: "Error: no network",
+      });
+      expect(await sp.sessions.load("s")).toMatchObject({ status: "failed", reason: "Error: no network" });
+      const again = await open(sp, { turn: "one" });
+      await again.complete(await loop(again, world));
+      expect(world.count("model 1")).toBe(1);
+      const next = await open(sp, { turn: "two" });
+      await next.fail("no");
+      const third = await open(sp, { turn: "three" });
+      expect(third.turn).toBe(3);
+      await third.complete();
+      const failed = await open(sp, { turn: "two" });
+      expect(failed.finished).toMatchObject({ status: "failed", reason: "no" });
+      expect(await codeOf(failed.complete())).toBe("RUN_ENDED");
+    });
+
+    it("that are completed are given once more from what was recorded, and do nothing new", async () => {
+      const [sp, world] = [await lab.open(), new World()];
+      for (const turn of ["one", "two"]) {
+        const run = await open(sp, { turn });
+        run.remember("turn", () => turn);
+        await run.complete(await loop(run, world));
+      }
+      const before = world.log.length;
+      const again = await open(await lab.open(), { turn: "one" });
+      expect(again.finished).toMatchObject({ status: "completed", output: "done" });
+      expect([again.turn, again.state, again.remember("turn", () => "x")]).toEqual([1, { said: [] }, "one"]);
+      expect(await loop(again, world)).toBe("done");
+      expect(await again.complete("other")).toMatchObject({ output: "done" });
+      expect(await codeOf(again.llm(() => world.do("model 3"), { input: ["new"] }))).toBe("NONDETERMINISM");
+      expect(await codeOf(again.fail("no"))).toBe("RUN_ENDED");
+      expect(world.log.length).toBe(before);
+    });
+  });
+
+  it("goes on from the middle of a turn on a branch that was forked there", async () => {
+    const [sp, world] = [await lab.open(), new World()];
+    const run = await open(sp);
+    await run.complete(await loop(run, world));
+    const fork = await sp.session<State>("s").fork({ step: 1 });
+    const whatIf = await open(sp, { branch: fork.branch, turn: "what if" });
+    await whatIf.complete(await loop(whatIf, world));
+    expect([world.count("model 1"), world.count("charge"), world.count("model 2")]).toEqual([1, 1, 2]);
+    const replaced = await sp.session<State>("s").fork({ step: 1 }, { results: { c1: "declined" } });
+    const other = await open(sp, { branch: replaced.branch });
+    await other.complete(await loop(other, world));
+    expect((await replaced.latest())?.state.said).toEqual(["call", "declined", "done"]);
+    expect(world.count("charge")).toBe(1);
+  });
+
+  it("refuses what makes no sense", async () => {
+    const sp = await lab.open();
+    const bad = [
+      { session: "" },
+      { agent: "" },
+      { turn: "" },
+      { abandon: "yes" as unknown as boolean },
+      { initial: undefined as unknown as () => State },
+    ];
+    const codes = await Promise.all(bad.map((each) => codeOf(open(sp, each))));
+    expect(codes).toEqual(["INVALID_ID", "INVALID_ID", "INVALID_ID", "INVALID_ARGUMENT", "INVALID_ARGUMENT"]);
+    expect(await codeOf(sp.openRun(undefined as never))).toBe("INVALID_ARGUMENT");
+    expect(await codeOf(open(sp, { branch: "none" }))).toBe("BRANCH_NOT_FOUND");
+    await (await open(sp)).release();
+    expect(await codeOf(open(sp, { agent: "other" }))).toBe("AGENT_MISMATCH");
+    await sp.close();
+    expect(await codeOf(open(sp))).toBe("CLOSED");
+  });
+});
