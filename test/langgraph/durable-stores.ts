@@ -4,7 +4,9 @@ import { afterEach, beforeEach } from "vitest";
 import type { Damage, DamageTarget } from "savepoint/testing";
 import { type DamageEvent, type OpenOptions, Savepoint } from "../../src/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { damageFiles } from "../store/file-damage.js";
+import { damagePostgres } from "../store/postgres-damage.js";
 import { damageSqlite } from "../store/sqlite-damage.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 
@@ -46,6 +48,17 @@ export const DURABLE_STORES: readonly DurableStore[] = [
         url: `file:${path}`,
         damage: async (target, how) => damageFiles(path, target, how),
         remove: () => removeFolder(folder),
+      };
+    },
+  },
+  {
+    name: "postgres:",
+    async make() {
+      const url = newPostgresUrl();
+      return {
+        url,
+        damage: (target, how) => damagePostgres(url, target, how),
+        remove: () => dropSchema(url),
       };
     },
   },

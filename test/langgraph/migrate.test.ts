@@ -4,6 +4,7 @@ import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, END, interrupt, MemorySaver, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
+import { openSqliteSaver } from "./sqlite-saver.js";
 import { describe, expect, test } from "vitest";
 import { type MigrateProgress, SavepointSaver } from "../../src/integrations/langgraph/index.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
@@ -51,7 +52,7 @@ describe.each(STORES)("migrating to $name", (kind) => {
 
   test.each(["SqliteSaver", "MemorySaver"])("a %s is copied with all it has, and its graphs go on", async (name) => {
     const folder = await makeFolder();
-    const source = name === "MemorySaver" ? new MemorySaver() : SqliteSaver.fromConnString(join(folder, "graph.db"));
+    const source = name === "MemorySaver" ? new MemorySaver() : await openSqliteSaver(join(folder, "graph.db"));
     await fill(source);
     const saver = new SavepointSaver(await data.open());
     const told: MigrateProgress[] = [];

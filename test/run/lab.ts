@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { type Agent, isSavepointError, type OpenOptions, Savepoint, type SavepointErrorCode } from "../../src/index.js";
 import { openStore, type Store } from "../../src/store/index.js";
+import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 
 /** How long a lease lasts unless it is said. */
@@ -33,8 +34,10 @@ const MEMORY: Kind = { name: "memory:", setup: () => sharedStore("memory:") };
 const SQLITE_MEMORY: Kind = { name: "sqlite::memory:", setup: () => sharedStore("sqlite::memory:") };
 const SQLITE_FILE: Kind = { name: "sqlite: (a file)", setup: fileStores };
 
+const POSTGRES: Kind = { name: "postgres:", setup: postgresStores };
+
 export const KINDS: readonly Kind[] = [MEMORY, SQLITE_FILE];
-export const ALL_KINDS: readonly Kind[] = [MEMORY, SQLITE_MEMORY, SQLITE_FILE];
+export const ALL_KINDS: readonly Kind[] = [MEMORY, SQLITE_MEMORY, SQLITE_FILE, POSTGRES];
 
 async function sharedStore(url: string): Promise<Place> {
   let store: Store | undefined;
@@ -46,16 +49,25 @@ async function sharedStore(url: string): Promise<Place> {
 
 async function fileStores(): Promise<Place> {
   const folder = await makeFolder();
+  return storesAt(`sqlite:${join(folder, "store.db")}`, () => removeFolder(folder));
+}
+
+async function postgresStores(): Promise<Place> {
+  const url = newPostgresUrl();
+  return storesAt(url, () => dropSchema(url));
+}
+
+function storesAt(url: string, remove: () => Promise<void>): Place {
   const stores: Store[] = [];
   return {
     async openStore(now) {
-      const store = await openStore(`sqlite:${join(folder, "store.db")}`, { now, durability: "process" });
+      const store = await openStore(url, { now, durability: "process" });
       stores.push(store);
       return store;
     },
     async teardown() {
       for (const store of stores) await store.close();
-      await removeFolder(folder);
+      await remove();
     },
   };
 }
