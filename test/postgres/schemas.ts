@@ -27,6 +27,17 @@ export async function dropSchema(url: string): Promise<void> {
   await query(url, "DROP SCHEMA IF EXISTS {schema} CASCADE");
 }
 
+/** Removes all stores in schemas whose names begin so. */
+export async function dropSchemas(prefix: string): Promise<void> {
+  const url = inject("postgresUrl");
+  const names = await query<{ name: string }>(
+    url,
+    "SELECT nspname AS name FROM pg_namespace WHERE starts_with(nspname, $1)",
+    [prefix],
+  );
+  for (const { name } of names) await query(url, `DROP SCHEMA "${name}" CASCADE`);
+}
+
 function split(url: string): { base: string; schema: string } {
   const parsed = new URL(url);
   const schema = parsed.searchParams.get("schema") ?? "savepoint";

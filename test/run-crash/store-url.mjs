@@ -1,6 +1,19 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
-/** The store in a folder of a crash test: a SQLite file, or plain files where that is asked for. @param {string} folder */
+/** What the names of schemas begin with. */
+export const SCHEMAS = "crash_";
+
+/**
+ * The store of a folder of a crash test: a SQLite file, or, where that is asked for, plain files, or a schema in a
+ * PostgreSQL.
+ *
+ * @param {string} folder
+ */
 export function storeUrl(folder) {
-  return process.env.CRASH_STORE === "file" ? `file:${join(folder, "store")}` : `sqlite:${join(folder, "store.db")}`;
+  const kind = process.env.CRASH_STORE ?? "sqlite";
+  if (kind === "file") return `file:${join(folder, "store")}`;
+  if (kind === "sqlite") return `sqlite:${join(folder, "store.db")}`;
+  const url = new URL(kind);
+  url.searchParams.set("schema", `${SCHEMAS}${basename(folder)}`);
+  return url.href;
 }

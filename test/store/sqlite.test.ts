@@ -21,7 +21,7 @@ describe("sqlite: a file", () => {
         damageSqlite(database, target, how);
         database.close();
       },
-      crash: { module: new URL("./sqlite-crash.mjs", import.meta.url).href, points: WRITE_POINTS },
+      crash: { module: new URL("./sqlite-crash.mjs", import.meta.url).href, points: WRITE_POINTS.slice(-2) },
     },
     { describe, it },
   );
