@@ -14,7 +14,6 @@ import { Conversations } from "./model/conversations.js";
 import { Cursors } from "./model/cursors.js";
 import { type EventName, Events, type Listener, type Listeners } from "./model/events.js";
 import { createListing, type Listing } from "./model/listing.js";
-import { MAIN } from "./model/records.js";
 import { findStore } from "./model/find-store.js";
 import { checkId, createIdSource } from "./model/ids.js";
 import { type AgentMigrations, Migrations } from "./model/migrations.js";
@@ -40,7 +39,7 @@ import type { RunResult } from "./run/result.js";
 import type { RecoverOptions, RunOptions } from "./run/run-options.js";
 import type { EnqueueOptions } from "./run/enqueue.js";
 import type { Reopening } from "./run/leases.js";
-import { checkAgent, takeAgents } from "./run/run-options.js";
+import { checkAgent, takeAgents, takeBranchName } from "./run/run-options.js";
 import { Runs } from "./run/runs.js";
 import { Worker } from "./run/worker.js";
 import { takeWorkerOptions, type WorkerOptions } from "./run/worker-options.js";
@@ -395,7 +394,7 @@ export class Savepoint implements AsyncDisposable {
    */
   journal(session: string, options: { readonly branch?: string } = {}): Listing<JournalEntry> {
     const reader = new SessionReader(this.#open(), checkId(session, "session id"));
-    return createListing(() => readJournal(reader, options.branch ?? MAIN));
+    return createListing(() => readJournal(reader, takeBranchName(options.branch)));
   }
 
   /**

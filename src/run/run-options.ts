@@ -1,5 +1,7 @@
 /** What callers can say about running a session, and what they are told if it makes no sense. */
 import { SavepointError } from "../errors.js";
+import { checkId } from "../model/ids.js";
+import { MAIN } from "../model/records.js";
 import type { RunEvent } from "../model/run-events.js";
 import { describeBranch } from "../model/session-errors.js";
 import type { Agent, Limits } from "./agent.js";
@@ -62,6 +64,11 @@ export function takeAgents(agents: readonly Agent[], where: string): readonly Ag
     throw new SavepointError("INVALID_ARGUMENT", `${where}() needs a list: ${where}([agent]).`);
   }
   return agents.map(checkAgent);
+}
+
+/** The branch that is meant. */
+export function takeBranchName(branch: string | undefined): string {
+  return branch === undefined ? MAIN : checkId(branch, "branch name");
 }
 
 export function inItsOwnStep(session: string, branch: string): SavepointError {

@@ -35,6 +35,7 @@ import {
   type RecoverOptions,
   type RunOptions,
   takeAgents,
+  takeBranchName,
   toWanted,
   type Wanted,
 } from "./run-options.js";
@@ -255,16 +256,16 @@ export class Runs {
   async send(session: string, input: unknown, options: { key?: string; branch?: string } = {}): Promise<boolean> {
     const reader = this.#reader(session);
     if (options.key !== undefined) checkId(options.key, "key");
-    return leaveInput(reader, options.branch ?? MAIN, takeInput(input, reader), options.key);
+    return leaveInput(reader, takeBranchName(options.branch), takeInput(input, reader), options.key);
   }
 
   async answer(session: string, value: unknown, options: { question?: string; branch?: string } = {}): Promise<void> {
-    await recordAnswer(this.#reader(session), options.branch ?? MAIN, value, options.question);
+    await recordAnswer(this.#reader(session), takeBranchName(options.branch), value, options.question);
   }
 
   /** @returns whether there was something to stop */
   async cancel(session: string, reason = "cancelled", options: { branch?: string } = {}): Promise<boolean> {
-    const branch = options.branch ?? MAIN;
+    const branch = takeBranchName(options.branch);
     const live = this.#live.get(keyOf(session, branch));
     if (live) await Promise.race([live.started.catch(() => {}), sleep(GRACE, undefined, { ref: false })]);
     // What runs here is stopped like what runs elsewhere; what only was left here is nobody's.
@@ -310,7 +311,8 @@ export class Runs {
   async #start(agent: Agent, wanted: Wanted): Promise<Started> {
     this.#checkOpen();
     checkAgent(agent);
-    const { session, branch = MAIN, key } = wanted;
+    const { session, key } = wanted;
+    const branch = takeBranchName(wanted.branch);
     const from = inside.getStore();
     if (from?.session === session && from.branch === branch) throw inItsOwnStep(session, branch);
     const reader = this.#reader(session);
