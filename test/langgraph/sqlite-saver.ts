@@ -3,7 +3,7 @@
  * takes minutes and a compiler.
  */
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
-import { openDatabase, type SqliteDatabase } from "../../src/store/sqlite/driver.js";
+import { openDatabase, type SqliteDatabase, type SqliteValue } from "../../src/store/sqlite/driver.js";
 
 type ItsDatabase = ConstructorParameters<typeof SqliteSaver>[0];
 
@@ -12,10 +12,21 @@ export async function openSqliteSaver(path: string): Promise<SqliteSaver> {
   return new SqliteSaver(withMore(database) as unknown as ItsDatabase);
 }
 
+type Given = SqliteValue | undefined;
+
+const orNull = (value: Given): SqliteValue => value ?? null;
+
 /** What its driver has beyond what every driver has. */
 function withMore(database: SqliteDatabase): object {
   return {
-    prepare: (sql: string) => database.prepare(sql),
+    prepare(sql: string) {
+      const statement = database.prepare(sql);
+      return {
+        run: (...values: Given[]) => statement.run(...values.map(orNull)),
+        get: (...values: Given[]) => statement.get(...values.map(orNull)),
+        all: (...values: Given[]) => statement.all(...values.map(orNull)),
+      };
+    },
     exec: (sql: string) => database.exec(sql),
     close: () => database.close(),
     pragma: (text: string) => database.exec(`PRAGMA ${text}`),
