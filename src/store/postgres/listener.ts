@@ -14,6 +14,8 @@ export class Listener {
   readonly #channel: string;
   readonly #listeners = new Set<(name: string) => void>();
   #client: PostgresClient | undefined;
+  /** Lets go of it, once. */
+  #release: () => void = () => {};
   #connecting: Promise<void> | undefined;
   #closed = false;
 
@@ -23,6 +25,8 @@ export class Listener {
   }
 
   async add(listener: (name: string) => void): Promise<() => Promise<void>> {
+    // Nobody is told anything then, and whoever listens looks from time to time.
+    if (!this.#connection.canSpareOne) return async () => {};
     this.#listeners.add(listener);
     await (this.#connecting ??= this.#connect());
     return async () => {
@@ -50,10 +54,13 @@ export class Listener {
   async #listen(): Promise<void> {
     const client = await this.#connection.connect();
     let gone = false;
-    const lose = (): void => {
+    const release = (): void => {
       if (gone) return;
       gone = true;
       client.release(true);
+    };
+    const lose = (): void => {
+      release();
       if (this.#client !== client) return;
       this.#client = undefined;
       void this.#reconnect();
@@ -71,6 +78,7 @@ export class Listener {
     }
     if (gone || this.#closed || this.#listeners.size === 0) return lose();
     this.#client = client;
+    this.#release = release;
   }
 
   async #reconnect(): Promise<void> {
@@ -91,8 +99,9 @@ export class Listener {
   async #disconnect(): Promise<void> {
     await this.#connecting;
     this.#connecting = undefined;
-    const client = this.#client;
+    // In this order: what ends on purpose is not connected again.
+    const isConnected = this.#client !== undefined;
     this.#client = undefined;
-    client?.release(true);
+    if (isConnected) this.#release();
   }
 }
