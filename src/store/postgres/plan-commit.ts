@@ -32,6 +32,8 @@ export interface PlanOptions {
   readonly channel: string;
   /** What counters are believed to hold. */
   readonly counters: ReadonlyMap<string, string | undefined>;
+  /** Those of them that were looked at just now. */
+  readonly fresh: ReadonlySet<string>;
   /** Bytes as they are stored, by hash. */
   readonly blobs: ReadonlyMap<string, Packed>;
 }
@@ -66,7 +68,7 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
     if ("first" in run) return run.first;
     const { counter } = run;
     const known = checks.length;
-    const first = readCounter(counter, nextOf(counter, counters, written, isDeleted, options.counters, checks));
+    const first = readCounter(counter, nextOf(counter, counters, written, isDeleted, options, checks));
     if (checks.length !== known || checks.at(-1)?.key === counter) guessed.add(counter);
     if (guessed.has(counter)) guessed.add(run.tape);
     counters.set(counter, String(first + run.items.length));
@@ -159,7 +161,7 @@ function nextOf(
   counters: ReadonlyMap<string, string>,
   written: ReadonlyMap<string, WrittenRecord>,
   isDeleted: (key: string) => boolean,
-  believed: ReadonlyMap<string, string | undefined>,
+  { counters: believed, fresh }: PlanOptions,
   checks: Check[],
 ): string | undefined {
   const raised = counters.get(counter);
@@ -171,6 +173,8 @@ function nextOf(
   // This check says all that others may say of it.
   const known = checks.findIndex((check) => check.key === counter && "exists" in check);
   if (known >= 0 && value !== undefined) checks.splice(known, 1);
+  // To look again would be to find the same.
+  if (known >= 0 && value === undefined && fresh.has(counter)) throw commitConflict([counter]);
   if (!checks.some((check) => check.key === counter && "value" in check)) checks.push({ key: counter, value });
   return value ?? put?.value;
 }
