@@ -8,7 +8,7 @@
  */
 import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld } from "../as-is.js";
-import type { PostgresClient } from "./driver.js";
+import type { PostgresClient, PostgresValue } from "./driver.js";
 import { commitFunctions } from "./functions.js";
 
 /** Migration n brings a store from version n to n + 1. */
@@ -62,7 +62,7 @@ export interface MigrateConnection {
   readonly url: string;
   /** The schema, quoted. */
   readonly schema: string;
-  rows<Row>(sql: string): Promise<Row[]>;
+  rows<Row>(sql: string, values?: PostgresValue[]): Promise<Row[]>;
   exclusive<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
 }
 
@@ -71,18 +71,19 @@ export async function migrate(connection: MigrateConnection, options: MigrateOpt
   const { url, schema } = connection;
   const { asIs, migrations = MIGRATIONS } = options;
   const known = migrations.length;
-  const version = await readVersion((sql) => connection.rows(sql), url, schema, known);
+  const version = await readVersion((sql, values) => connection.rows(sql, values), url, schema, known);
   if (version === known) return;
   if (asIs) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, known);
   await connection.exclusive(async (client) => {
-    const rows = async (sql: string): Promise<Answer[]> => (await client.query(sql)).rows as Answer[];
-    await client.query("BEGIN");
+    const rows: Rows = async (sql, values) => (await client.query(sql, values)).rows as Answer[];
+    // Whatever is usual here: what others have done while the lock was waited for must be seen.
+    await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
     try {
       await client.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`savepoint ${schema}`]);
       const current = await readVersion(rows, url, schema, known);
       if (current === 0) {
         // Where it is there already, the right to make one is not needed.
-        const [found] = await rows(`SELECT to_regnamespace(${literal(schema)}) IS NOT NULL AS there`);
+        const [found] = await rows("SELECT to_regnamespace($1) IS NOT NULL AS there", [schema]);
         if (!found?.there) await client.query(`CREATE SCHEMA ${schema}`);
         await client.query(`CREATE TABLE ${schema}.savepoint_meta (key text PRIMARY KEY, value text NOT NULL)`);
       }
@@ -118,14 +119,11 @@ interface Answer {
   readonly there?: boolean;
 }
 
+type Rows = (sql: string, values?: PostgresValue[]) => Promise<Answer[]>;
+
 /** The version of the store in this schema; 0 for none yet. */
-async function readVersion(
-  rows: (sql: string) => Promise<Answer[]>,
-  url: string,
-  schema: string,
-  known: number,
-): Promise<number> {
-  const [meta] = await rows(`SELECT to_regclass(${literal(`${schema}.savepoint_meta`)}) IS NOT NULL AS there`);
+async function readVersion(rows: Rows, url: string, schema: string, known: number): Promise<number> {
+  const [meta] = await rows("SELECT to_regclass($1) IS NOT NULL AS there", [`${schema}.savepoint_meta`]);
   if (!meta?.there) return 0;
   const [row] = await rows(`SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`);
   const version = Number(row?.value);
@@ -143,9 +141,4 @@ async function readVersion(
     );
   }
   return version;
-}
-
-/** A text as it is written in SQL. */
-function literal(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
 }
