@@ -84,9 +84,6 @@ export function postgresFailure(error: unknown, url: string, what: string): Save
     if (/self.signed|certificate|TLS|SSL|unable to verify/i.test(reason) || state.startsWith("ERR_TLS")) {
       return failure("ACCESS_DENIED", TLS_ADVICE);
     }
-    if (error instanceof URIError) {
-      return failure("INVALID_URL", "A % that stands for itself is written as %25.");
-    }
   }
   switch (state) {
     case "28P01":

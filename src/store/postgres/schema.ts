@@ -9,6 +9,7 @@
 import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld } from "../as-is.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
+import { stateOf } from "./failure.js";
 import { commitFunctions } from "./functions.js";
 
 /** Migration n brings a store from version n to n + 1. */
@@ -83,7 +84,9 @@ export async function migrate(connection: MigrateConnection, options: MigrateOpt
       const current = await readVersion(rows, url, schema, known);
       if (current === 0) {
         // Where it is there already, the right to make one is not needed.
-        const [found] = await rows("SELECT to_regnamespace($1) IS NOT NULL AS there", [schema]);
+        const [found] = await rows("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS there", [
+          nameOf(schema),
+        ]);
         if (!found?.there) await client.query(`CREATE SCHEMA ${schema}`);
         await client.query(`CREATE TABLE ${schema}.savepoint_meta (key text PRIMARY KEY, value text NOT NULL)`);
       }
@@ -114,6 +117,13 @@ export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+/** The name that was quoted. */
+function nameOf(quoted: string): string {
+  return quoted.slice(1, -1).replaceAll('""', '"');
+}
+
+const NO_SUCH_COLUMN = "42703";
+
 interface Answer {
   readonly value?: string;
   readonly there?: boolean;
@@ -123,9 +133,19 @@ type Rows = (sql: string, values?: PostgresValue[]) => Promise<Answer[]>;
 
 /** The version of the store in this schema; 0 for none yet. */
 async function readVersion(rows: Rows, url: string, schema: string, known: number): Promise<number> {
-  const [meta] = await rows("SELECT to_regclass($1) IS NOT NULL AS there", [`${schema}.savepoint_meta`]);
+  // The tables themselves are asked: to_regclass may answer from what it knew before the lock was waited for.
+  const [meta] = await rows(
+    `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = $1 AND c.relname = 'savepoint_meta') AS there`,
+    [nameOf(schema)],
+  );
   if (!meta?.there) return 0;
-  const [row] = await rows(`SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`);
+  const [row] = await rows(`SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`).catch(
+    (error: unknown) => {
+      if (stateOf(error instanceof SavepointError ? error.cause : error) !== NO_SUCH_COLUMN) throw error;
+      return [];
+    },
+  );
   const version = Number(row?.value);
   if (!Number.isInteger(version) || version < 1) {
     throw new SavepointError(
