@@ -1,4 +1,5 @@
 /** What must not keep a worker from its work: sessions that cannot be begun with, damage, leftovers of others. */
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker as Thread } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -8,6 +9,7 @@ import { ALL_WORK, dueKey, journalKey, ownedBy, workKey } from "../../src/model/
 import { openStore } from "../../src/store/index.js";
 import type { Commit, Store } from "../../src/store/store.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 
 const options = { signals: false, poll: "20ms" } as const;
 
@@ -22,7 +24,7 @@ const clerk = defineAgent({
 
 /** Never comes to an end. */
 const hanging = (name: string): Agent<{}, {}, unknown> =>
-  defineAgent({ name, initial: (_: {}) => ({}), step: () => new Promise(() => {}) }) as Agent<{}, {}, unknown>;
+  defineAgent({ name, initial: () => ({}), step: () => new Promise(() => {}) }) as Agent<{}, {}, unknown>;
 
 async function waitFor(what: string, isSo: () => Promise<boolean>): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
@@ -35,7 +37,7 @@ async function waitFor(what: string, isSo: () => Promise<boolean>): Promise<void
 const isDone = (sp: Savepoint, session: string) => async (): Promise<boolean> =>
   (await sp.sessions.load(session))?.status === "completed";
 
-describe.each(["memory:", "postgres:"])("on %s", (kind) => {
+describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
   let time = 0;
   let store: Store;
   let opened: Savepoint[] = [];
@@ -44,8 +46,16 @@ describe.each(["memory:", "postgres:"])("on %s", (kind) => {
   beforeEach(async () => {
     time = Date.now();
     opened = [];
-    const url = kind === "memory:" ? kind : newPostgresUrl();
-    remove = async () => (kind === "memory:" ? undefined : dropSchema(url));
+    const folder = await makeFolder();
+    const urls: Record<string, string> = {
+      "sqlite:": `sqlite:${join(folder, "store.db")}`,
+      "file:": `file:${folder}/store`,
+    };
+    const url = urls[kind] ?? (kind === "memory:" ? kind : newPostgresUrl());
+    remove = async () => {
+      await removeFolder(folder);
+      if (kind === "postgres:") await dropSchema(url);
+    };
     store = await openStore(url, { now: () => time, durability: "process" });
   });
   afterEach(async () => {
