@@ -32,7 +32,7 @@ async function renew() {
  */
 async function storeTime(opened) {
   const passed = performance.now() - asked.at;
-  if (passed < ASK_EVERY) return asked.now + passed;
+  if (passed < ASK_EVERY) return asked.now + Math.floor(passed);
   const now = await opened.now();
   asked = { now, at: performance.now() };
   return now;

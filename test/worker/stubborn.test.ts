@@ -203,6 +203,22 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
 });
 
 describe("the thread that renews leases", () => {
+  it("writes times that every store can compare", async () => {
+    const module = `data:text/javascript,import { parentPort } from "node:worker_threads"; export const openStore = async () => ({
+      now: async () => 5, close: async () => {},
+      commit: async ({ puts }) => parentPort.postMessage(JSON.parse(puts[0].value).until) });`;
+    const program = new URL("../../src/run/heartbeat.mjs", import.meta.url);
+    const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
+    const thread = new Thread(program, { workerData, execArgv: [] });
+    const told: unknown[] = [];
+    thread.on("message", (message) => told.push(message));
+    thread.postMessage("start");
+    await waitFor("it says nothing", async () => told.length >= 4);
+    thread.postMessage("close");
+    await new Promise((resolve) => thread.once("exit", resolve));
+    expect(told.slice(1).every(Number.isInteger)).toBe(true);
+  });
+
   it("goes on when the store was away for a while", async () => {
     const module = `data:text/javascript,let n = 0; export const openStore = async () => ({
       now: async () => 0, close: async () => {},

@@ -201,7 +201,7 @@ class PostgresStore implements Store {
     this.#checkOpen();
     const rows = await this.#connection.rows<{ bytes: number }>(
       `DELETE FROM ${this.#blobs} WHERE hash = ANY ($1::text[]) AND used_at < $2 RETURNING octet_length(body) AS bytes`,
-      [textArray(hashes), unusedSince],
+      [textArray(hashes), Math.floor(unusedSince)],
       "Freeing items in",
     );
     return { items: rows.length, bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0) };
@@ -262,8 +262,8 @@ class PostgresStore implements Store {
         textArray(ranges.map(({ from }) => from)),
         textArray(ranges.map(({ to }) => to)),
         limit,
-        forMs,
-        this.#clock?.() ?? null,
+        Math.ceil(forMs),
+        this.#clock ? Math.floor(this.#clock()) : null,
       ],
     );
     const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));

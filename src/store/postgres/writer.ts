@@ -118,7 +118,7 @@ export class Writer {
     const durable = this.#options.durability !== "process";
     for (const commit of commits) {
       try {
-        const clock = this.#options.now?.();
+        const clock = this.#options.now && Math.floor(this.#options.now());
         const plan = planCommit(commit, { clock, durable, channel: this.#channel, counters: believed, fresh, blobs });
         for (const { key, value, ifAbsent } of plan.written) {
           if (believed.has(key) && (!ifAbsent || believed.get(key) === undefined)) believed.set(key, value);
