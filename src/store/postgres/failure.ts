@@ -60,7 +60,7 @@ export function isNotPrepared(error: unknown): boolean {
   return state === "26000" || state === "42P05";
 }
 
-const TLS_ADVICE = `Say in the URL what is wanted: "?sslmode=require" or "?sslmode=disable", and "&sslrootcert=…" for a certificate of your own.`;
+const TLS_ADVICE = `Say in the URL what is wanted: "?sslmode=verify-full" or "?sslmode=disable", and "&sslrootcert=…" for a certificate of your own.`;
 
 /** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
 export function postgresFailure(error: unknown, url: string, what: string): SavepointError {
