@@ -258,8 +258,12 @@ export async function parkDeadly(
   const { deaths } = claimedDue(view, run.agent, false, self);
   if (deaths < maxDeaths) return undefined;
   const reason = `${deaths} processes in a row have died while they worked on the step that began with checkpoint #${journal?.boundary ?? 0}`;
-  await releaseBranch(reader, branch, self, () => ({ status: "failed", reason }));
-  return reason;
+  let parked = false;
+  await releaseBranch(reader, branch, self, () => {
+    parked = true;
+    return { status: "failed", reason };
+  });
+  return parked ? reason : undefined;
 }
 
 /** A run that goes on, or begins: nothing is asked, and nothing is wrong. */

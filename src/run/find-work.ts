@@ -24,13 +24,13 @@ const RESERVED_FOR = 5000;
 /**
  * What of these agents has come due: the most urgent first.
  *
- * @param isWanted tells what the caller would take on
+ * @param isSkipped what is left out: it must not stand in the way of what comes after it
  */
 export async function findDue(
   { store }: Context,
   agents: readonly string[],
   limit: number,
-  isWanted: (work: Work) => boolean,
+  isSkipped: (work: Work) => boolean,
 ): Promise<Work[]> {
   const now = await store.now();
   const ranges: KeyRange[] = [];
@@ -38,52 +38,77 @@ export async function findDue(
     for (const agent of agents) ranges.push(workDue(agent, priority, now));
   }
   const toWork = ({ key }: { readonly key: string }): Work => ({ key, ...placeOfWork(key) });
-  // What is not wanted is reserved as well: the next time something else comes.
-  if (store.reserve) return (await store.reserve(ranges, { limit, forMs: RESERVED_FOR })).map(toWork).filter(isWanted);
+  // Whoever was given something is not given it again at once, so that what comes after it has its turn.
+  if (store.reserve) {
+    const reserved = await store.reserve(ranges, { limit, forMs: RESERVED_FOR });
+    return reserved.map(toWork).filter((work) => !isSkipped(work));
+  }
   const found: Work[] = [];
   for (const range of ranges) {
     for await (const record of scan(store, range)) {
       const work = toWork(record);
-      if (isWanted(work)) found.push(work);
+      if (!isSkipped(work)) found.push(work);
       if (found.length >= limit) return found;
     }
   }
   return found;
 }
 
+/** Records that are looked at together. */
+const PAGE = 100;
+
 /**
- * What was left by processes that have died, or that have not been heard of for longer than their leases last.
+ * What of these agents was left by processes that have died, or that have not been heard of for longer than their leases
+ * last.
  *
  * @param self the caller's own leases: what it has and does not run, because the store failed it, is left as well
- * @param isRunning tells what it does run
+ * @param isSkipped what is left out, such as what it does run
  */
 export async function findOrphans(
   { store }: Context,
   self: string,
-  isRunning: (work: Work) => boolean,
+  agents: ReadonlyMap<string, unknown>,
   limit: number,
+  isSkipped: (work: Work) => boolean,
 ): Promise<Work[]> {
   const now = await store.now();
   const found: Work[] = [];
+  let page: Work[] = [];
+  // What is left of agents that nobody here has, however much that is, must not hide the rest.
+  const look = async (): Promise<void> => {
+    const records = await store.get(page.map(({ session, branch }) => dueKey(session, branch)));
+    for (const [index, work] of page.entries()) {
+      const record = records[index];
+      if (!record || !("value" in record) || agents.has(decodeDue(record.value).agent)) found.push(work);
+    }
+    page = [];
+  };
   for await (const record of scan(store, ALL_OWNERS)) {
     const owner = record.key.slice(ownerKey("").length);
     if (owner !== self && isAlive(readOwner(record), now)) continue;
     for await (const { key } of scan(store, ownedBy(owner))) {
       const work = { key, ...placeOfOwned(key) };
-      if (owner !== self || !isRunning(work)) found.push(work);
-      if (found.length >= limit) return found;
+      if (!isSkipped(work)) page.push(work);
+      if (page.length >= PAGE) await look();
+      if (found.length >= limit) return found.slice(0, limit);
     }
   }
-  return found;
+  if (page.length > 0) await look();
+  return found.slice(0, limit);
 }
 
-/** Takes note that there is nothing to do where something was found: it was deleted meanwhile, or is over. */
-export async function forgetWork({ store }: Context, { key, session, branch }: Work): Promise<void> {
+/**
+ * Takes note that there is nothing to do where something was found: it was deleted meanwhile, or is over.
+ *
+ * @param over nothing is to be done at all, so that it need not be found elsewhere either
+ */
+export async function forgetWork({ store }: Context, { key, session, branch }: Work, over: boolean): Promise<void> {
   const [record] = await store.get([dueKey(session, branch)]);
   if (record && !("value" in record)) return;
   const due = record && decodeDue(record.value);
   // It is found elsewhere, or not at all; or there is nothing to it.
   const stale = !due || placeOf(session, branch, due) !== key;
+  if (!stale && !over) return;
   const deletes = stale ? [key] : changeDue(session, branch, due, undefined).deletes;
   try {
     await store.commit({ checks: [{ key: dueKey(session, branch), value: record?.value }], deletes });

@@ -13,6 +13,7 @@ let store;
 /** @type {NodeJS.Timeout | undefined} */
 let timer;
 let beat = Promise.resolve();
+let isBeating = false;
 let asked = { now: 0, at: Number.NEGATIVE_INFINITY };
 const ASK_EVERY = 60_000;
 
@@ -31,10 +32,32 @@ async function renew() {
  */
 async function storeTime(opened) {
   const passed = performance.now() - asked.at;
-  if (passed < ASK_EVERY) return asked.now + passed;
+  if (passed < ASK_EVERY) return asked.now + Math.floor(passed);
   const now = await opened.now();
   asked = { now, at: performance.now() };
   return now;
+}
+
+/** One at a time: while the store is away they would pile up. */
+function beatOnce() {
+  if (isBeating) return;
+  isBeating = true;
+  beat = renew()
+    .catch((error) => {
+      // Where the store cannot be opened the thread ends, and the main one goes on with it. A failure after that passes.
+      if (!store) throw error;
+      parentPort?.postMessage({ error: toError(error) });
+    })
+    .finally(() => (isBeating = false));
+}
+
+/**
+ * As it gets through to another thread.
+ *
+ * @param {unknown} error
+ */
+function toError(error) {
+  return new Error(error instanceof Error ? error.message : String(error));
 }
 
 async function end() {
@@ -45,8 +68,7 @@ async function end() {
 
 parentPort?.on("message", (/** @type {"start" | "stop" | "close"} */ told) => {
   clearInterval(timer);
-  // One after another. A beat that fails ends the thread, and the main one goes on with it.
-  if (told === "start") timer = setInterval(() => void (beat = beat.then(renew)), every);
+  if (told === "start") timer = setInterval(beatOnce, every);
   else if (told === "close") void end();
 });
 parentPort?.postMessage("ready");

@@ -11,7 +11,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { Context } from "../model/context.js";
-import { ownerKey } from "../model/keys.js";
+import { ownedBy, ownerKey } from "../model/keys.js";
 import { thisProcess } from "../store/process-identity.js";
 import { encodeOwner } from "../model/run-records.js";
 import { MAX_TIMER } from "../store/duration.js";
@@ -33,6 +33,9 @@ export interface HeartbeatData extends Reopening {
   readonly every: number;
   readonly process: ReturnType<typeof thisProcess>;
 }
+
+/** What the thread says: that it is there, or why it could not renew the lease just now. It goes on trying. */
+export type HeartbeatMessage = "ready" | { readonly error: unknown };
 
 export class Leases {
   /** Names this process, or this part of it, among those that run something. */
@@ -77,7 +80,13 @@ export class Leases {
     this.#stop();
     await this.#endWorker();
     await this.#beat;
-    if (this.#known) await this.#context.store.commit({ deletes: [ownerKey(this.owner)] });
+    if (!this.#known) return;
+    const { store } = this.#context;
+    const key = ownerKey(this.owner);
+    // What could not be let go of, because the store was away, is found by this record: then it says that it is over.
+    const [left] = await store.list(ownedBy(this.owner), { limit: 1 });
+    const over = { key, value: encodeOwner({ until: 0, process: thisProcess() }) };
+    await store.commit(left ? { puts: [over] } : { deletes: [key] });
   }
 
   #start(): void {
@@ -118,7 +127,8 @@ export class Leases {
     const worker = new Worker(program, { workerData, execArgv: [] });
     worker.unref();
     this.#ready = false;
-    worker.once("message", () => {
+    worker.on("message", (told: HeartbeatMessage) => {
+      if (told !== "ready") return this.#report(told.error);
       this.#ready = true;
       clearInterval(this.#timer);
       this.#timer = undefined;

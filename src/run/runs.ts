@@ -202,17 +202,21 @@ export class Runs {
   }
 
   /**
-   * Goes on with what somebody has found to be due; `"nothing"` where there is nothing to do, `undefined` where somebody
-   * else does it.
+   * Goes on with what somebody has found to be due; `"nothing"` where there is nothing to do, `"not mine"` where it is of
+   * an agent that is not among these, `undefined` where somebody else does it.
    */
   async take(
     agents: ReadonlyMap<string, Agent>,
     session: string,
     branch: string,
-  ): Promise<RunHandle | "nothing" | undefined> {
+  ): Promise<RunHandle | "nothing" | "not mine" | undefined> {
     const [record] = await this.#context.store.get([dueKey(session, branch)]);
-    const agent = record && "value" in record ? agents.get(decodeDue(record.value).agent) : undefined;
-    if (!agent) return record ? undefined : "nothing";
+    if (!record) return "nothing";
+    if (!("value" in record)) {
+      throw new SavepointError("DAMAGED", `When session ${JSON.stringify(session)} is due is damaged.`);
+    }
+    const agent = agents.get(decodeDue(record.value).agent);
+    if (!agent) return "not mine";
     const wanted: Wanted = { session, branch, input: undefined };
     try {
       const started = await this.#start(agent, wanted);

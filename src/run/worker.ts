@@ -82,7 +82,7 @@ export class Worker implements AsyncDisposable {
 
   /** Begins to look for work. Resolves when it has looked once; the process stays alive until it is stopped. */
   async start(): Promise<void> {
-    if (this.#working) return;
+    if (this.#working || this.#stopping) return;
     if (this.#options.signals) for (const signal of SIGNALS) process.on(signal, this.#onSignal);
     await new Promise<void>((resolve) => {
       this.#working = this.#work(resolve);
@@ -148,29 +148,32 @@ export class Worker implements AsyncDisposable {
     const { context, runs } = this.#host;
     const room = (): number => this.#options.concurrency - runs.size;
     if (room() <= 0) return 0;
+    const isSkipped = (work: Work): boolean => this.#isAvoided(work) || runs.has(work.session, work.branch);
     let found = 0;
     const now = performance.now();
     // Others may have died at any time; that is noticed by their leases, which last a while.
     if (now >= this.#orphansDue) {
-      const isRunning = ({ session, branch }: Work): boolean => runs.has(session, branch);
-      const orphans = await findOrphans(context, runs.owner, isRunning, room());
+      const orphans = await findOrphans(context, runs.owner, this.#agents, room(), isSkipped);
       for (const work of orphans) if (await this.#takeOrphan(work)) found++;
       if (room() > 0) this.#orphansDue = now + Math.min(this.#options.lease / 2, 5000);
     }
     if (room() <= 0) return found;
-    const isWanted = (work: Work): boolean => !this.#isAvoided(work) && !runs.has(work.session, work.branch);
-    const due = await findDue(context, [...this.#agents.keys()], room(), isWanted);
+    const due = await findDue(context, [...this.#agents.keys()], room(), isSkipped);
     const begun = await Promise.all(due.map((work) => this.#begin(work)));
     return found + begun.filter(Boolean).length;
   }
 
   async #takeOrphan(work: Work): Promise<boolean> {
-    if (this.#isAvoided(work)) return false;
     const { context, runs } = this.#host;
     const reader = new SessionReader(context, work.session);
-    const reason = await parkDeadly(reader, work.branch, runs.owner, this.#agents, this.#options.maxDeaths);
-    if (reason === undefined) return this.#begin(work);
-    this.emit({ type: "parked", sessionId: work.session, branch: work.branch, reason });
+    try {
+      const reason = await parkDeadly(reader, work.branch, runs.owner, this.#agents, this.#options.maxDeaths);
+      if (reason === undefined) return await this.#begin(work);
+      this.emit({ type: "parked", sessionId: work.session, branch: work.branch, reason });
+    } catch (error) {
+      // Somebody else has taken it since.
+      if (!isSavepointError(error, "ALREADY_RUNNING")) this.#avoid(work, error);
+    }
     return false;
   }
 
@@ -178,10 +181,11 @@ export class Worker implements AsyncDisposable {
   async #begin(work: Work): Promise<boolean> {
     const { context, runs } = this.#host;
     const { session, branch } = work;
+    if (runs.has(session, branch)) return false;
     try {
       const handle = await runs.take(this.#agents, session, branch);
-      if (handle === "nothing") await forgetWork(context, work);
-      if (!handle || handle === "nothing") return false;
+      if (handle === "nothing" || handle === "not mine") await forgetWork(context, work, handle === "nothing");
+      if (!handle || typeof handle === "string") return false;
       const over = (): void => this.#wake();
       // Whoever listens is told how it ended by its events, and of what went wrong by this one.
       handle.result().then(over, (error: SavepointError) => {
@@ -191,11 +195,16 @@ export class Worker implements AsyncDisposable {
       });
       return true;
     } catch (error) {
-      if (isStoreFailure(error)) throw error;
-      this.#avoided.set(`${session}\t${branch}`, performance.now() + LEFT_ALONE);
-      this.#fail(`session ${JSON.stringify(session)} could not be begun with`, error);
+      this.#avoid(work, error);
       return false;
     }
+  }
+
+  /** Leaves one alone that cannot be begun with, so that the others are. Throws what they would meet as well. */
+  #avoid({ session, branch }: Work, error: unknown): void {
+    if (isStoreFailure(error)) throw error;
+    this.#avoided.set(`${session}\t${branch}`, performance.now() + LEFT_ALONE);
+    this.#fail(`session ${JSON.stringify(session)} could not be begun with`, error);
   }
 
   #isAvoided({ session, branch }: Work): boolean {

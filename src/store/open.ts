@@ -34,7 +34,7 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
       throw invalidUrl(
         url,
         scheme === undefined
-          ? `it has no scheme; "sqlite:${url}" would be a file`
+          ? `it has no scheme; "sqlite:${withoutPassword(url)}" would be a file`
           : `there is no store for "${scheme}:"`,
       );
   }
@@ -52,8 +52,12 @@ function splitUrl(url: string): [string | undefined, string] {
   return match ? [match[1]?.toLowerCase(), match[2] ?? ""] : [undefined, url];
 }
 
-/** The URL is shown without what could be a password. */
+/** The URL is shown without what could be a password: all between the scheme and the last @, and what says that it is one. */
+function withoutPassword(url: string): string {
+  return url.replace(/^([^:/@]*:?(?:\/\/)?).*@/s, "$1…@").replace(/(password\s*=\s*)('[^']*'|[^&\s]+)/gi, "$1…");
+}
+
 function invalidUrl(url: string, why: string): SavepointError {
-  const shown = url.replace(/\/\/[^@/]*@/, "//…@");
+  const shown = withoutPassword(url);
   return new SavepointError("INVALID_URL", `Cannot open ${JSON.stringify(shown)}: ${why}. Use ${SCHEMES}.`);
 }

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { storeClosed } from "../closed.js";
 import { toMilliseconds } from "../duration.js";
 import type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, Statement } from "./driver.js";
-import { isAway, isCrossed, isNotPrepared, postgresFailure } from "./failure.js";
+import { isAway, isCrossed, isNotPrepared, isPassing, postgresFailure } from "./failure.js";
 import type { PostgresOptions } from "./options.js";
 
 /** Pauses between attempts, in milliseconds: the last one is repeated. */
@@ -28,8 +28,12 @@ export class Connection {
   readonly url: string;
   /** The schema, quoted. */
   readonly schema: string;
+  /** May one connection be kept from the others? */
+  readonly canSpareOne: boolean;
   readonly #pool: PostgresPool;
   readonly #owned: boolean;
+  /** Do commits have a connection of their own? */
+  readonly #dedicates: boolean;
   readonly #patience: number;
   #ended = false;
   #prepares = true;
@@ -43,6 +47,10 @@ export class Connection {
     this.url = url;
     this.schema = schema;
     this.#owned = owned;
+    // One may listen, and one writes: there must be another for all the rest, or that waits for ever.
+    const size = pool.options?.max ?? 10;
+    this.canSpareOne = size > 1;
+    this.#dedicates = owned && size > 2;
     this.#patience = toMilliseconds(options.patience ?? 30_000, "patience");
     // A connection that breaks while nobody uses it is replaced when one is next needed.
     pool.on("error", ignoreIdleError);
@@ -66,13 +74,14 @@ export class Connection {
   ): Promise<PostgresResult> {
     const deadline = performance.now() + (purpose === "Opening" ? 0 : this.#patience);
     for (let [away, crossed] = [0, 0]; ;) {
+      const named = name !== undefined && this.#prepares;
       try {
         if (this.#ended) throw storeClosed(this.url);
-        const statement = name !== undefined && this.#prepares ? { name, text: sql, values } : { text: sql, values };
+        const statement = named ? { name, text: sql, values } : { text: sql, values };
         return await this.#track(purpose === "Writing to" ? this.#write(statement) : this.#pool.query(statement));
       } catch (error) {
         // A pooler that changes connections between statements and does not know of it. Nothing was done.
-        if (this.#prepares && isNotPrepared(error)) {
+        if (named && isNotPrepared(error)) {
           this.#prepares = false;
           continue;
         }
@@ -82,7 +91,7 @@ export class Connection {
         }
         const pause = PAUSES[Math.min(away++, PAUSES.length - 1)] as number;
         const stop = this.#closing.signal.aborted || performance.now() + pause > deadline;
-        if (!isAway(error) || stop) throw postgresFailure(error, this.url, purpose);
+        if (!isPassing(error) || stop) throw postgresFailure(error, this.url, purpose);
         onUncertain?.();
         // A store that is being closed does not wait any more.
         await sleep(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
@@ -99,6 +108,8 @@ export class Connection {
     if (this.#ended) throw storeClosed(this.url);
     const client = await this.connect();
     let broken = false;
+    // A connection that is cut says so also to nobody, which would end the process; the next statement fails as well.
+    client.on("error", ignoreIdleError);
     try {
       return await work(client);
     } catch (error) {
@@ -106,6 +117,7 @@ export class Connection {
       throw error;
     } finally {
       client.release(broken);
+      client.off("error", ignoreIdleError);
     }
   }
 
@@ -118,7 +130,7 @@ export class Connection {
    * does. A pool of the caller's own is left to its ways.
    */
   async #write(statement: Statement): Promise<PostgresResult> {
-    if (!this.#owned) return this.#pool.query(statement);
+    if (!this.#dedicates) return this.#pool.query(statement);
     let writer = this.#writer;
     if (!writer) {
       writer = this.#writer = await this.#pool.connect();
@@ -128,7 +140,7 @@ export class Connection {
     try {
       return await writer.query(statement);
     } catch (error) {
-      if (isAway(error)) {
+      if (isPassing(error)) {
         this.#writer = undefined;
         writer.release(true);
       }

@@ -23,6 +23,8 @@ export interface PostgresPool {
   end(): Promise<void>;
   on(event: "error", listener: (error: Error) => void): unknown;
   off(event: "error", listener: (error: Error) => void): unknown;
+  /** How many connections it has at most; `pg` has 10 where nothing is said. */
+  readonly options?: { readonly max?: number | undefined };
 }
 
 /** A connection of a pool. */
@@ -33,6 +35,7 @@ export interface PostgresClient {
   release(broken?: boolean): void;
   on(event: "notification", listener: (message: { readonly payload?: string | undefined }) => void): unknown;
   on(event: "error" | "end", listener: (error?: Error) => void): unknown;
+  off(event: "error" | "end", listener: (error?: Error) => void): unknown;
 }
 
 interface Driver {

@@ -7,25 +7,22 @@ interface PostgresError {
   readonly detail?: string;
   readonly message?: string;
   readonly errors?: readonly unknown[];
+  /** What the system was asked to do. */
+  readonly syscall?: string;
 }
 
-/** The server is there but not to be had just now: it starts, stops, or has no connection left. */
-const AWAY_STATES = new Set(["57P01", "57P02", "57P03", "57P05", "53300"]);
+/** The server is there but not to be had just now: it starts, stops, has no connection left, or does not know itself. */
+const AWAY_STATES = new Set(["57P01", "57P02", "57P03", "57P05", "53300", "40003"]);
 /** Errors of the network. */
-const AWAY_CODES = new Set([
-  "ECONNREFUSED",
-  "ECONNRESET",
-  "EPIPE",
-  "ETIMEDOUT",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOENT",
-]);
+const AWAY_CODES = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"]);
 /** What `pg` says where there is no code. */
 const AWAY_TEXTS =
-  /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|server closed the connection)/;
+  /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|server closed the connection|Query read timeout)/;
 
 const NOT_KNOWN = new Set(["ENOTFOUND", "EAI_AGAIN"]);
+const READ_ONLY = "25006";
+/** How the server itself names an error. */
+const SQL_STATE = /^[0-9A-Z]{5}$/;
 
 export function stateOf(error: unknown): string | undefined {
   return typeof error === "object" && error !== null ? (error as PostgresError).code : undefined;
@@ -38,9 +35,17 @@ export function detailOf(error: unknown): string | undefined {
 
 /** Could nobody be reached, or was the connection cut? Whether what was sent has been done, nobody knows then. */
 export function isAway(error: unknown): boolean {
-  const { code = "", message = "", errors = [] } = (error ?? {}) as PostgresError;
+  const { code = "", message = "", errors = [], syscall } = (error ?? {}) as PostgresError;
   if (AWAY_STATES.has(code) || AWAY_CODES.has(code) || code.startsWith("08")) return true;
+  // A socket that is not there. Other files that are not there do not come by themselves.
+  if (code === "ENOENT" && syscall === "connect") return true;
   return AWAY_TEXTS.test(message) || (errors.length > 0 && errors.every(isAway));
+}
+
+/** May it be over in a moment? Also while names of hosts are changed over, and what is reached is not the primary yet. */
+export function isPassing(error: unknown): boolean {
+  const state = stateOf(error) ?? "";
+  return isAway(error) || NOT_KNOWN.has(state) || state === READ_ONLY;
 }
 
 /** Two statements waited for each other, or could not both be done: nothing of this one was, and it can be tried again. */
@@ -55,6 +60,8 @@ export function isNotPrepared(error: unknown): boolean {
   return state === "26000" || state === "42P05";
 }
 
+const TLS_ADVICE = `Say in the URL what is wanted: "?sslmode=verify-full" or "?sslmode=disable", and "&sslrootcert=…" for a certificate of your own.`;
+
 /** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
 export function postgresFailure(error: unknown, url: string, what: string): SavepointError {
   if (error instanceof SavepointError) return error;
@@ -66,24 +73,28 @@ export function postgresFailure(error: unknown, url: string, what: string): Save
   const state = stateOf(error) ?? "";
   if (isAway(error)) return failure("UNAVAILABLE", "Is the server running, and are host and port right?");
   if (NOT_KNOWN.has(state)) return failure("UNAVAILABLE", "No such host is known. Is its name right?");
-  if (/SCRAM|password must be a string|SASL/i.test(reason)) {
-    return failure("ACCESS_DENIED", "The server wants a password: put it into the URL, or set PGPASSWORD.");
-  }
-  if (
-    /does not support SSL|self.signed|certificate|TLS|SSL|unable to verify/i.test(reason) ||
-    state.startsWith("ERR_TLS")
-  ) {
-    const advice = `Say in the URL what is wanted: "?sslmode=require" or "?sslmode=disable", and "&sslrootcert=…" for a certificate of your own.`;
-    return failure("ACCESS_DENIED", advice);
+  // What the server says is known by its state: in its texts are names, which may be any words.
+  if (!SQL_STATE.test(state)) {
+    if (/SCRAM|password must be a string|SASL/i.test(reason)) {
+      return failure("ACCESS_DENIED", "The server wants a password: put it into the URL, or set PGPASSWORD.");
+    }
+    if (state === "ENOENT" || state === "EACCES") {
+      return failure("ACCESS_DENIED", "A file that the URL names, such as a certificate, cannot be read.");
+    }
+    if (/self.signed|certificate|TLS|SSL|unable to verify/i.test(reason) || state.startsWith("ERR_TLS")) {
+      return failure("ACCESS_DENIED", TLS_ADVICE);
+    }
   }
   switch (state) {
     case "28P01":
+      return failure("ACCESS_DENIED", "Check user and password.");
     case "28000":
-      return failure("ACCESS_DENIED", "Check user and password, and pg_hba.conf on the server.");
+      if (reason.endsWith("no encryption")) return failure("ACCESS_DENIED", TLS_ADVICE);
+      return failure("ACCESS_DENIED", "Check the user, and pg_hba.conf on the server.");
     case "42501":
       return failure(
         "ACCESS_DENIED",
-        "The user needs the rights to its schema: GRANT ALL ON SCHEMA … TO …, or another user.",
+        "The user needs the rights to its schema (GRANT ALL ON SCHEMA … TO …), or, where there is none yet, to make one (GRANT CREATE ON DATABASE … TO …).",
       );
     case "3D000":
       return failure(
@@ -97,7 +108,7 @@ export function postgresFailure(error: unknown, url: string, what: string): Save
         "INVALID_ID",
         "Ids are too long for an index: those of session, branch and key may have 2,600 bytes together.",
       );
-    case "25006":
+    case READ_ONLY:
       return failure("IO_FAILED", "This server can only be read: give the URL of the primary.");
     case "58030":
       return failure("IO_FAILED", "Check the server's disk.");

@@ -9,27 +9,13 @@ import type { PostgresClient } from "./driver.js";
 /** Between attempts to connect again, in milliseconds. */
 const PAUSE = 500;
 
-/** A connection that is listened on, and given up once. */
-class Listening {
-  readonly #client: PostgresClient;
-  isOver = false;
-
-  constructor(client: PostgresClient) {
-    this.#client = client;
-  }
-
-  end(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.#client.release(true);
-  }
-}
-
 export class Listener {
   readonly #connection: Connection;
   readonly #channel: string;
   readonly #listeners = new Set<(name: string) => void>();
-  #listening: Listening | undefined;
+  #client: PostgresClient | undefined;
+  /** Lets go of it, once. */
+  #release: () => void = () => {};
   #connecting: Promise<void> | undefined;
   #closed = false;
 
@@ -39,6 +25,8 @@ export class Listener {
   }
 
   async add(listener: (name: string) => void): Promise<() => Promise<void>> {
+    // Nobody is told anything then, and whoever listens looks from time to time.
+    if (!this.#connection.canSpareOne) return async () => {};
     this.#listeners.add(listener);
     await (this.#connecting ??= this.#connect());
     return async () => {
@@ -65,11 +53,16 @@ export class Listener {
 
   async #listen(): Promise<void> {
     const client = await this.#connection.connect();
-    const listening = new Listening(client);
+    let gone = false;
+    const release = (): void => {
+      if (gone) return;
+      gone = true;
+      client.release(true);
+    };
     const lose = (): void => {
-      listening.end();
-      if (this.#listening !== listening) return;
-      this.#listening = undefined;
+      release();
+      if (this.#client !== client) return;
+      this.#client = undefined;
       void this.#reconnect();
     };
     client.on("error", lose);
@@ -83,14 +76,15 @@ export class Listener {
       lose();
       throw error;
     }
-    if (listening.isOver || this.#closed || this.#listeners.size === 0) return lose();
-    this.#listening = listening;
+    if (gone || this.#closed || this.#listeners.size === 0) return lose();
+    this.#client = client;
+    this.#release = release;
   }
 
   async #reconnect(): Promise<void> {
     while (!this.#closed && this.#listeners.size > 0) {
       await sleep(PAUSE, undefined, { ref: false });
-      if (this.#listening || this.#closed || this.#listeners.size === 0) return;
+      if (this.#client || this.#closed || this.#listeners.size === 0) return;
       try {
         await this.#listen();
         // What was called out meanwhile was not heard.
@@ -105,8 +99,9 @@ export class Listener {
   async #disconnect(): Promise<void> {
     await this.#connecting;
     this.#connecting = undefined;
-    const listening = this.#listening;
-    this.#listening = undefined;
-    listening?.end();
+    // In this order: what ends on purpose is not connected again.
+    const isConnected = this.#client !== undefined;
+    this.#client = undefined;
+    if (isConnected) this.#release();
   }
 }

@@ -6,7 +6,7 @@
  * their counter is believed to hold, which the commit then checks: if it holds something else, the commit is planned anew.
  */
 import { commitConflict } from "../conflict.js";
-import { counterDamaged, readCounter } from "../counter.js";
+import { readCounter } from "../counter.js";
 import { compareKeys, covers } from "../key-range.js";
 import type { Packed } from "../packing/compression.js";
 import type { RunRow } from "../packing/run-codec.js";
@@ -25,18 +25,15 @@ export interface WrittenRecord {
   readonly ifAbsent: boolean;
 }
 
-/** A counter that cannot be read. */
-export const DAMAGED = Symbol("damaged");
-/** What a counter is believed to hold; nothing where there is none. */
-export type Belief = string | typeof DAMAGED | undefined;
-
 export interface PlanOptions {
   /** The time, where it is not the database's. */
   readonly clock: number | undefined;
   readonly durable: boolean;
   readonly channel: string;
   /** What counters are believed to hold. */
-  readonly counters: ReadonlyMap<string, Belief>;
+  readonly counters: ReadonlyMap<string, string | undefined>;
+  /** Those of them that were looked at just now. */
+  readonly fresh: ReadonlySet<string>;
   /** Bytes as they are stored, by hash. */
   readonly blobs: ReadonlyMap<string, Packed>;
 }
@@ -71,7 +68,7 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
     if ("first" in run) return run.first;
     const { counter } = run;
     const known = checks.length;
-    const first = readCounter(counter, nextOf(counter, counters, written, isDeleted, options.counters, checks));
+    const first = readCounter(counter, nextOf(counter, counters, written, isDeleted, options, checks));
     if (checks.length !== known || checks.at(-1)?.key === counter) guessed.add(counter);
     if (guessed.has(counter)) guessed.add(run.tape);
     counters.set(counter, String(first + run.items.length));
@@ -97,7 +94,8 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
     values: () => [
       options.clock ?? null,
       String(options.durable),
-      commit.notBefore ?? null,
+      // The database's times have no fractions: the next whole one is not before it.
+      commit.notBefore === undefined ? null : Math.ceil(commit.notBefore),
       ...columns(sorted.replaced, [
         texts(({ put }) => put.key),
         texts(({ before }) => possible(before)),
@@ -164,7 +162,7 @@ function nextOf(
   counters: ReadonlyMap<string, string>,
   written: ReadonlyMap<string, WrittenRecord>,
   isDeleted: (key: string) => boolean,
-  believed: ReadonlyMap<string, Belief>,
+  { counters: believed, fresh }: PlanOptions,
   checks: Check[],
 ): string | undefined {
   const raised = counters.get(counter);
@@ -173,12 +171,11 @@ function nextOf(
   if (put && !put.ifAbsent) return put.value;
   if (isDeleted(counter)) return put?.value;
   const value = believed.get(counter);
-  if (value === DAMAGED) throw counterDamaged(counter);
+  // This check says all that others may say of it.
   const known = checks.findIndex((check) => check.key === counter && "exists" in check);
-  // It has just been looked at.
-  if (known >= 0 && value === undefined) throw commitConflict([counter]);
-  // The check of its value says all that others may say of it.
-  if (known >= 0) checks.splice(known, 1);
+  if (known >= 0 && value !== undefined) checks.splice(known, 1);
+  // To look again would be to find the same.
+  if (known >= 0 && value === undefined && fresh.has(counter)) throw commitConflict([counter]);
   if (!checks.some((check) => check.key === counter && "value" in check)) checks.push({ key: counter, value });
   return value ?? put?.value;
 }

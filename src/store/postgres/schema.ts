@@ -8,7 +8,8 @@
  */
 import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld } from "../as-is.js";
-import type { PostgresClient } from "./driver.js";
+import type { PostgresClient, PostgresValue } from "./driver.js";
+import { stateOf } from "./failure.js";
 import { commitFunctions } from "./functions.js";
 
 /** Migration n brings a store from version n to n + 1. */
@@ -62,7 +63,7 @@ export interface MigrateConnection {
   readonly url: string;
   /** The schema, quoted. */
   readonly schema: string;
-  rows<Row>(sql: string): Promise<Row[]>;
+  rows<Row>(sql: string, values?: PostgresValue[]): Promise<Row[]>;
   exclusive<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
 }
 
@@ -71,18 +72,21 @@ export async function migrate(connection: MigrateConnection, options: MigrateOpt
   const { url, schema } = connection;
   const { asIs, migrations = MIGRATIONS } = options;
   const known = migrations.length;
-  const version = await readVersion((sql) => connection.rows(sql), url, schema, known);
+  const version = await readVersion((sql, values) => connection.rows(sql, values), url, schema, known);
   if (version === known) return;
   if (asIs) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, known);
   await connection.exclusive(async (client) => {
-    const rows = async (sql: string): Promise<Answer[]> => (await client.query(sql)).rows as Answer[];
-    await client.query("BEGIN");
+    const rows: Rows = async (sql, values) => (await client.query(sql, values)).rows as Answer[];
+    // Whatever is usual here: what others have done while the lock was waited for must be seen.
+    await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
     try {
       await client.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`savepoint ${schema}`]);
       const current = await readVersion(rows, url, schema, known);
       if (current === 0) {
         // Where it is there already, the right to make one is not needed.
-        const [found] = await rows(`SELECT to_regnamespace(${literal(schema)}) IS NOT NULL AS there`);
+        const [found] = await rows("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS there", [
+          nameOf(schema),
+        ]);
         if (!found?.there) await client.query(`CREATE SCHEMA ${schema}`);
         await client.query(`CREATE TABLE ${schema}.savepoint_meta (key text PRIMARY KEY, value text NOT NULL)`);
       }
@@ -113,21 +117,35 @@ export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+/** The name that was quoted. */
+function nameOf(quoted: string): string {
+  return quoted.slice(1, -1).replaceAll('""', '"');
+}
+
+const NO_SUCH_COLUMN = "42703";
+
 interface Answer {
   readonly value?: string;
   readonly there?: boolean;
 }
 
+type Rows = (sql: string, values?: PostgresValue[]) => Promise<Answer[]>;
+
 /** The version of the store in this schema; 0 for none yet. */
-async function readVersion(
-  rows: (sql: string) => Promise<Answer[]>,
-  url: string,
-  schema: string,
-  known: number,
-): Promise<number> {
-  const [meta] = await rows(`SELECT to_regclass(${literal(`${schema}.savepoint_meta`)}) IS NOT NULL AS there`);
+async function readVersion(rows: Rows, url: string, schema: string, known: number): Promise<number> {
+  // The tables themselves are asked: to_regclass may answer from what it knew before the lock was waited for.
+  const [meta] = await rows(
+    `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = $1 AND c.relname = 'savepoint_meta') AS there`,
+    [nameOf(schema)],
+  );
   if (!meta?.there) return 0;
-  const [row] = await rows(`SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`);
+  const [row] = await rows(`SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`).catch(
+    (error: unknown) => {
+      if (stateOf(error instanceof SavepointError ? error.cause : error) !== NO_SUCH_COLUMN) throw error;
+      return [];
+    },
+  );
   const version = Number(row?.value);
   if (!Number.isInteger(version) || version < 1) {
     throw new SavepointError(
@@ -143,9 +161,4 @@ async function readVersion(
     );
   }
   return version;
-}
-
-/** A text as it is written in SQL. */
-function literal(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
 }

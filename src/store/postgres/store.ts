@@ -5,6 +5,7 @@
  * any connection will do. Commits that wait at the same time go together. Times are the database's.
  */
 import { createHash } from "node:crypto";
+import { SavepointError } from "../../errors.js";
 import { storeClosed } from "../closed.js";
 import { GroupCommit } from "../group-commit.js";
 import { covers } from "../key-range.js";
@@ -45,8 +46,12 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
   const parsed = typeof target === "string" ? parsePostgresUrl(target) : undefined;
   const url = parsed?.shown ?? "postgres: (your pool)";
   const schema = quoteName(options.schema ?? parsed?.schema ?? "savepoint");
-  const pool =
-    typeof target === "string" ? await openPool(parsed?.connectionString ?? target, options.connections ?? 4) : target;
+  const { connections = 4 } = options;
+  if (!Number.isInteger(connections) || connections < 1) {
+    const advice = "Give a whole number above 0.";
+    throw new SavepointError("INVALID_ARGUMENT", `The number of connections is ${String(connections)}. ${advice}`);
+  }
+  const pool = typeof target === "string" ? await openPool(parsed?.connectionString ?? target, connections) : target;
   const connection = new Connection(pool, url, schema, pool !== target, options);
   try {
     const syncs = await checkServer(connection, options);
@@ -196,7 +201,7 @@ class PostgresStore implements Store {
     this.#checkOpen();
     const rows = await this.#connection.rows<{ bytes: number }>(
       `DELETE FROM ${this.#blobs} WHERE hash = ANY ($1::text[]) AND used_at < $2 RETURNING octet_length(body) AS bytes`,
-      [textArray(hashes), unusedSince],
+      [textArray(hashes), Math.floor(unusedSince)],
       "Freeing items in",
     );
     return { items: rows.length, bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0) };
@@ -257,8 +262,8 @@ class PostgresStore implements Store {
         textArray(ranges.map(({ from }) => from)),
         textArray(ranges.map(({ to }) => to)),
         limit,
-        forMs,
-        this.#clock?.() ?? null,
+        Math.ceil(forMs),
+        this.#clock ? Math.floor(this.#clock()) : null,
       ],
     );
     const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));

@@ -150,7 +150,7 @@ export class PostgresTextIndex implements TextIndex {
   async #transaction<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     try {
       return await this.#connection.exclusive(async (client) => {
-        await client.query("BEGIN");
+        await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
         try {
           await client.query("SELECT set_config('synchronous_commit', 'off', true)");
           const result = await work(client);

@@ -5,7 +5,7 @@
  * document is looked at: that takes longer, and finds the same.
  */
 import type { Connection } from "./connection.js";
-import { stateOf } from "./failure.js";
+import { isSavepointError } from "../../errors.js";
 
 const LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 1))";
 
@@ -18,7 +18,7 @@ export async function createTextTables(connection: Connection): Promise<void> {
   if (found?.there) return;
   await createTrigrams(connection);
   await connection.exclusive(async (client) => {
-    await client.query("BEGIN");
+    await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
     try {
       await client.query(LOCK, [`savepoint ${schema}`]);
       await client.query(
@@ -53,8 +53,7 @@ async function createTrigrams(connection: Connection): Promise<void> {
   try {
     await connection.rows("CREATE EXTENSION IF NOT EXISTS pg_trgm", [], "Searching");
   } catch (error) {
-    // The right is missing, the server does not have it, or somebody else has just made it.
-    const state = stateOf((error as Error).cause);
-    if (!["42501", "0A000", "58P01", "23505", "42710", "55000"].includes(state ?? "")) throw error;
+    // The right is missing, the server does not have it, or somebody else has just made it: whatever the server says.
+    if (isSavepointError(error, "UNAVAILABLE") || isSavepointError(error, "CLOSED")) throw error;
   }
 }

@@ -35,5 +35,12 @@ function parse(url: string): URL {
   if (parsed.pathname.length < 2) {
     throw new SavepointError("INVALID_URL", `The URL of the PostgreSQL store names no database. Write ${example}.`);
   }
+  // Of a password with a slash in it, the part behind that would be taken for the database, and shown.
+  if (parsed.pathname.includes("@")) {
+    throw new SavepointError(
+      "INVALID_URL",
+      `The URL of the PostgreSQL store has an @ in the name of its database. Write ${example}; @ and / are written as %40 and %2F, also in a password.`,
+    );
+  }
   return parsed;
 }

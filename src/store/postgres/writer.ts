@@ -3,21 +3,24 @@
  *
  * When the connection is cut, nobody knows whether the statement was done. It is sent again. What it checks keeps it from
  * being done twice; where a check then fails, and what the commit wanted to write is exactly what is there, it was done.
+ * Of items that the store numbers it is enough that they are there: a counter that others have raised since says nothing,
+ * and to number them once more would be to add them twice.
  */
 import { SavepointError } from "../../errors.js";
 import { commitConflict } from "../conflict.js";
 import type { Outcome } from "../group-commit.js";
 import { compress, type Packed, RAW } from "../packing/compression.js";
-import type { Commit } from "../store.js";
+import { type RunRow, unpackRun } from "../packing/run-codec.js";
+import type { Commit, Frame } from "../store.js";
 import { textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
 import { fastCommit, statementName } from "./fast-commit.js";
-import { detailOf, stateOf } from "./failure.js";
+import { detailOf, postgresFailure, stateOf } from "./failure.js";
 import { AGAIN, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
-import { type Belief, DAMAGED, type PlannedCommit, planCommit } from "./plan-commit.js";
+import { type PlannedCommit, planCommit } from "./plan-commit.js";
 import { isWhole, RECORD_COLUMNS, type RecordRow } from "./rows.js";
-import { findRuns } from "./run-reader.js";
+import { readItems } from "./run-reader.js";
 
 /** Commits of one statement: each is a subtransaction, and of more than 64 PostgreSQL keeps track less well. */
 const MAX_STATEMENT = 60;
@@ -25,6 +28,17 @@ const MAX_STATEMENT = 60;
 const MAX_COUNTERS = 10_000;
 /** Others who append to the same tape are first, again and again: each time one of them has made progress. */
 const MAX_TRIES = 1000;
+/** Errors by which the server says that what it was given cannot be: texts, sizes. */
+const OWN_FAULT = /^(22|23|54)/;
+
+/** What kept a commit out: keys that were in the way, that one before it is to be sent again, or that it cannot be. */
+type Failed = readonly string[] | typeof AGAIN | SavepointError | undefined;
+
+/** What was found out about counters just now. */
+interface Learned {
+  readonly damaged: ReadonlySet<string>;
+  readonly fresh: ReadonlySet<string>;
+}
 
 export class Writer {
   readonly #connection: Connection;
@@ -33,8 +47,8 @@ export class Writer {
   readonly #fast: boolean;
   readonly #onApplied: (commit: Commit) => void;
   readonly #probe: (point: PostgresWritePoint) => void;
-  /** What counters held when they were last seen. Of those that did not hold anything nothing is remembered. */
-  readonly #counters = new Map<string, string>();
+  /** What counters held when they were last seen. */
+  readonly #counters = new Map<string, string | undefined>();
 
   /** @param onApplied told of each commit that was applied */
   constructor(
@@ -54,45 +68,61 @@ export class Writer {
 
   async apply(commits: readonly Commit[]): Promise<readonly Outcome[]> {
     const outcomes: Outcome[] = [];
-    for (let from = 0; from < commits.length; from += MAX_STATEMENT) {
-      outcomes.push(...(await this.#applyTogether(commits.slice(from, from + MAX_STATEMENT))));
+    while (outcomes.length < commits.length) {
+      const group = commits.slice(outcomes.length, outcomes.length + MAX_STATEMENT);
+      const { done, failure } = await this.#applyTogether(group);
+      outcomes.push(...done);
+      // What was applied before stays so. What comes after would wait for the same failure once more.
+      if (failure) while (outcomes.length < commits.length) outcomes.push(failure);
     }
     return outcomes;
   }
 
   /** Those whose counters did not hold what was believed are planned anew; all others are done. */
-  async #applyTogether(commits: readonly Commit[]): Promise<Outcome[]> {
-    const blobs = await this.#pack(commits);
+  async #applyTogether(commits: readonly Commit[]): Promise<{ done: Outcome[]; failure?: SavepointError }> {
     const outcomes = new Map<Commit, Outcome>();
+    const done = (): Outcome[] => commits.map((commit) => outcomes.get(commit) as Outcome);
     let left = [...commits];
-    for (let tries = 0; left.length > 0; tries++) {
-      this.#probe("begin");
-      const believed = await this.#learnCounters(left, tries > 0);
-      const again: Commit[] = [];
-      for (const [commit, outcome] of await this.#send(left, blobs, believed)) {
-        if (outcome !== "again") outcomes.set(commit, outcome);
-        else if (tries < MAX_TRIES) again.push(commit);
-        else
-          outcomes.set(commit, new SavepointError("BUSY", "Others append to the same tape all the time; try again."));
+    try {
+      const blobs = await this.#pack(commits);
+      for (let tries = 0; left.length > 0; tries++) {
+        this.#probe("begin");
+        const learned = await this.#learnCounters(left, tries > 0);
+        const again: Commit[] = [];
+        for (const [commit, outcome] of await this.#send(left, blobs, learned)) {
+          if (outcome !== "again") outcomes.set(commit, outcome);
+          else if (tries < MAX_TRIES) again.push(commit);
+          else
+            outcomes.set(commit, new SavepointError("BUSY", "Others append to the same tape all the time; try again."));
+        }
+        left = again;
       }
-      left = again;
+      return { done: done() };
+    } catch (error) {
+      const failure = postgresFailure(error, this.#connection.url, "Writing to");
+      for (const commit of left) outcomes.set(commit, failure);
+      return { done: done(), failure };
     }
-    return commits.map((commit) => outcomes.get(commit) as Outcome);
   }
 
   async #send(
     commits: readonly Commit[],
     blobs: ReadonlyMap<string, Packed>,
-    believed: Map<string, Belief>,
+    { damaged, fresh }: Learned,
   ): Promise<[commit: Commit, outcome: Outcome | "again"][]> {
     const outcomes: [Commit, Outcome | "again"][] = [];
     const planned: [Commit, PlannedCommit][] = [];
+    const believed = new Map(this.#counters);
+    // What no number is refuses those who need one, and nobody else.
+    for (const key of damaged) believed.set(key, "damaged");
     const durable = this.#options.durability !== "process";
     for (const commit of commits) {
       try {
-        const clock = this.#options.now?.();
-        const plan = planCommit(commit, { clock, durable, channel: this.#channel, counters: believed, blobs });
-        for (const [key, value] of plan.counters) believed.set(key, value);
+        const clock = this.#options.now && Math.floor(this.#options.now());
+        const plan = planCommit(commit, { clock, durable, channel: this.#channel, counters: believed, fresh, blobs });
+        for (const { key, value, ifAbsent } of plan.written) {
+          if (believed.has(key) && (!ifAbsent || believed.get(key) === undefined)) believed.set(key, value);
+        }
         planned.push([commit, plan]);
       } catch (error) {
         if (!(error instanceof SavepointError)) throw error;
@@ -103,29 +133,30 @@ export class Writer {
     this.#probe("committed");
     for (const [index, [commit, plan]] of planned.entries()) {
       const keys = failed[index];
-      // In their order: nothing is looked at, or done, before what comes before it.
-      if (keys === AGAIN || outcomes.at(-1)?.[1] === "again") {
-        outcomes.push([commit, "again"]);
+      if (keys instanceof SavepointError) {
+        outcomes.push([commit, keys]);
         continue;
       }
       const applied = !keys || (uncertain && (await this.#isApplied(plan)));
-      if (applied) {
+      // In their order: nothing is done before what comes before it.
+      if (!applied && (keys === AGAIN || outcomes.at(-1)?.[1] === "again")) {
+        outcomes.push([commit, "again"]);
+      } else if (applied) {
         for (const [key, value] of plan.counters) this.#know(key, value);
         this.#onApplied(commit);
         outcomes.push([commit, { firsts: plan.firsts }]);
       } else {
-        const real = keys.filter((key) => !plan.guessed.has(key));
-        const again = real.length === 0 && keys.some((key) => plan.counters.has(key));
-        outcomes.push([commit, again ? "again" : commitConflict(inOrder(real.length > 0 ? real : keys, commit))]);
+        const named = keys as readonly string[];
+        const real = named.filter((key) => !plan.guessed.has(key));
+        const again = real.length === 0 && named.some((key) => plan.counters.has(key));
+        outcomes.push([commit, again ? "again" : commitConflict(inOrder(real.length > 0 ? real : named, commit))]);
       }
     }
     return outcomes;
   }
 
-  /** For each the keys that were in the way, or `undefined`; and whether it may have been done by an earlier attempt. */
-  async #execute(
-    plans: readonly PlannedCommit[],
-  ): Promise<{ failed: (readonly string[] | typeof AGAIN | undefined)[]; uncertain: boolean }> {
+  /** For each what kept it out, or `undefined`; and whether it may have been done by an earlier attempt. */
+  async #execute(plans: readonly PlannedCommit[]): Promise<{ failed: Failed[]; uncertain: boolean }> {
     if (plans.length === 0) return { failed: [], uncertain: false };
     let uncertain = false;
     const onUncertain = (): void => void (uncertain = true);
@@ -154,9 +185,39 @@ export class Writer {
       };
     } catch (error) {
       const cause = error instanceof SavepointError ? error.cause : error;
-      if (plans.length > 1 || stateOf(cause) !== CONFLICT_STATE) throw error;
+      const state = stateOf(cause) ?? "";
+      if (plans.length > 1 && OWN_FAULT.test(state)) return this.#executeEach(plans, uncertain);
+      if (plans.length > 1 || state !== CONFLICT_STATE) throw error;
       return { failed: [keysOf(detailOf(cause)) ?? []], uncertain };
     }
+  }
+
+  /** One by one, where one of them cannot be stored: the others are not to fail with it. */
+  async #executeEach(
+    plans: readonly PlannedCommit[],
+    before: boolean,
+  ): Promise<{ failed: Failed[]; uncertain: boolean }> {
+    const failed: Failed[] = [];
+    let uncertain = before;
+    for (const plan of plans) {
+      // One whose guess was wrong is sent again, and so is all that comes after it.
+      if (failed.some((keys) => keys === AGAIN)) {
+        failed.push(AGAIN);
+        continue;
+      }
+      try {
+        const alone = await this.#execute([plan]);
+        const [keys] = alone.failed;
+        uncertain ||= alone.uncertain;
+        const isGuess = Array.isArray(keys) && keys.length > 0 && keys.every((key: string) => plan.guessed.has(key));
+        failed.push(isGuess && !(uncertain && (await this.#isApplied(plan))) ? AGAIN : keys);
+      } catch (error) {
+        const failure = postgresFailure(error, this.#connection.url, "Writing to");
+        if (!OWN_FAULT.test(stateOf(failure.cause) ?? "")) throw failure;
+        failed.push(failure);
+      }
+    }
+    return { failed, uncertain };
   }
 
   /** `false` where the function has to do it, or to say why it cannot be done. */
@@ -178,7 +239,8 @@ export class Writer {
   }
 
   /** Is all there that a commit wanted to write? */
-  async #isApplied({ written, deleted, rows }: PlannedCommit): Promise<boolean> {
+  async #isApplied({ written, deleted, rows, guessed }: PlannedCommit): Promise<boolean> {
+    if (guessed.size > 0 && rows.length > 0) return this.#areStored(rows);
     const wanted = written.filter(({ ifAbsent }) => !ifAbsent);
     if (wanted.length + deleted.length + rows.length === 0) return false;
     const keys = [...wanted.map(({ key }) => key), ...deleted];
@@ -187,32 +249,40 @@ export class Writer {
       ({ key, value, refs }) => found.get(key)?.value === value && found.get(key)?.refs === refs,
     );
     if (!same || deleted.some((key) => found.has(key))) return false;
-    const runs = await findRuns(
-      this.#connection,
-      rows.map(({ tape, first, count }) => ({ tape, start: first, count })),
-    );
-    const stored = new Set(runs.map(({ tape, first, sum }) => `${tape} ${first} ${sum}`));
-    return rows.every(({ tape, first, sum }) => stored.has(`${tape} ${first} ${sum}`));
+    return this.#areStored(rows);
   }
 
-  /** What the counters of these commits hold: those of which nothing is known are looked at, or all of them. */
-  async #learnCounters(commits: readonly Commit[], all: boolean): Promise<Map<string, Belief>> {
-    const believed = new Map<string, Belief>();
+  /** Are these the items that are there? They may have been packed with others meanwhile. */
+  async #areStored(rows: readonly RunRow[]): Promise<boolean> {
+    const spans = rows.map(({ tape, first, count }) => ({ tape, start: first, count }));
+    const stored = await readItems(this.#connection, spans);
+    const wanted = rows.flatMap((row) => unpackRun(row)) as readonly Frame[];
+    return wanted.every(({ json, refs }, index) => {
+      const item = stored[index];
+      return item !== undefined && "json" in item && item.json === json && item.refs === refs;
+    });
+  }
+
+  /** Finds out what counters hold, of which nothing is known or what was believed was wrong. */
+  async #learnCounters(commits: readonly Commit[], again: boolean): Promise<Learned> {
+    const keys = new Set<string>();
     for (const { items = [] } of commits) {
-      for (const run of items) if ("counter" in run) believed.set(run.counter, this.#counters.get(run.counter));
+      for (const run of items)
+        if ("counter" in run && (again || !this.#counters.has(run.counter))) keys.add(run.counter);
     }
-    const unknown = [...believed].filter(([, value]) => all || value === undefined).map(([key]) => key);
-    if (unknown.length === 0) return believed;
-    const found = await this.#records(unknown);
-    for (const key of unknown) {
+    const damaged = new Set<string>();
+    const found = keys.size === 0 ? new Map<string, RecordRow>() : await this.#records([...keys]);
+    for (const key of keys) {
       const row = found.get(key);
-      this.#counters.delete(key);
-      believed.set(key, row && !isWhole(row) ? DAMAGED : row?.value);
+      if (row && !isWhole(row)) {
+        this.#counters.delete(key);
+        damaged.add(key);
+      } else this.#know(key, row?.value);
     }
-    return believed;
+    return { damaged, fresh: keys };
   }
 
-  #know(key: string, value: string): void {
+  #know(key: string, value: string | undefined): void {
     this.#counters.delete(key);
     this.#counters.set(key, value);
     const [oldest] = this.#counters.keys();

@@ -1,0 +1,257 @@
+/** Connections that are cut: whatever was under way, each commit is applied once, and its caller is told the truth. */
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import { afterEach, describe, expect, it } from "vitest";
+import { Savepoint } from "../../src/index.js";
+import { openPostgresStore } from "../../src/store/index.js";
+import type { PostgresOptions } from "../../src/store/postgres/options.js";
+import type { Commit, Store } from "../../src/store/store.js";
+import { dropSchema, newPostgresUrl, query } from "./schemas.js";
+
+const undo: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const each of undo.splice(0).reverse()) await each();
+});
+
+function newUrl(): string {
+  const url = newPostgresUrl();
+  undo.push(() => dropSchema(url));
+  return url;
+}
+
+/** The caller's own pool, with connections that can be told from others. */
+function namedPool(url: string): { pool: pg.Pool; name: string; schema: string } {
+  const name = `cut_${randomBytes(6).toString("hex")}`;
+  const parsed = new URL(url);
+  const schema = parsed.searchParams.get("schema") as string;
+  parsed.searchParams.delete("schema");
+  const pool = new pg.Pool({ connectionString: parsed.href, application_name: name, max: 4 });
+  undo.push(() => pool.end());
+  return { pool, name, schema };
+}
+
+async function open(
+  url: string,
+  options: PostgresOptions = {},
+): Promise<Store & { readonly cut: () => Promise<void> }> {
+  const { pool, name, schema } = namedPool(url);
+  const store = await openPostgresStore(pool, { durability: "process", schema, ...options });
+  undo.push(() => store.close());
+  return Object.assign(store, { cut: () => cut(url, name) });
+}
+
+async function cut(url: string, name: string): Promise<void> {
+  await query(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", [name]);
+}
+
+/** Loses the answer to a statement that was done: the worst moment. */
+function loseAnswers(pool: pg.Pool, isLost: (text: string) => boolean): { lost: number } {
+  const counted = { lost: 0 };
+  const plain = pool.query.bind(pool) as (statement: { text: string }) => Promise<unknown>;
+  pool.query = (async (statement: { text: string }) => {
+    const result = await plain(statement);
+    if (!isLost(statement.text)) return result;
+    counted.lost++;
+    throw Object.assign(new Error("Connection terminated unexpectedly"), { code: "ECONNRESET" });
+  }) as unknown as typeof pool.query;
+  return counted;
+}
+
+const isCommit = (text: string): boolean => /savepoint_(try_)?commit|^WITH p0/.test(text);
+const frame = (json: string): { json: string; refs: string } => ({ json, refs: "" });
+
+/** Appends a message to the tape `t`, as conversations do. */
+const append = (text: string): Commit => ({
+  checks: [{ key: "n", exists: true }],
+  items: [{ tape: "t", counter: "n", items: [frame(JSON.stringify(text))] }],
+});
+
+async function texts(store: Store): Promise<unknown[]> {
+  const [counter] = await store.get(["n"]);
+  const count = Number((counter as { value: string }).value);
+  const items = count === 0 ? [] : await store.items([{ tape: "t", start: 0, count }]);
+  return items.map((item) => ("json" in item ? JSON.parse(item.json) : item));
+}
+
+describe("an answer that was lost", () => {
+  it("does not make a commit a conflict, nor is it done twice", async () => {
+    const url = newUrl();
+    const { pool, schema } = namedPool(url);
+    const store = await openPostgresStore(pool, { durability: "process", schema });
+    undo.push(() => store.close());
+    let lose = true;
+    const counted = loseAnswers(pool, (text) => isCommit(text) && lose && !(lose = false));
+    await store.commit({ puts: [{ key: "a", value: "1" }], items: [{ tape: "x", first: 0, items: [frame("1")] }] });
+    lose = true;
+    await store.commit({ checks: [{ key: "a", value: "1" }], puts: [{ key: "a", value: "2" }] });
+    lose = true;
+    await store.commit({ checks: [{ key: "a", value: "2" }], deletes: ["a"] });
+    expect(counted.lost).toBe(3);
+    expect(await store.get(["a"])).toEqual([undefined]);
+  });
+
+  it("does not add messages twice, whoever else adds some at that moment", async () => {
+    const url = newUrl();
+    const other = await open(url);
+    await other.commit({ puts: [{ key: "n", value: "0" }] });
+    const { pool, schema } = namedPool(url);
+    const store = await openPostgresStore(pool, { durability: "process", schema });
+    undo.push(() => store.close());
+    let before: Promise<unknown> = Promise.resolve();
+    let lose = 5;
+    const plain = pool.query.bind(pool) as (statement: { text: string }) => Promise<unknown>;
+    pool.query = (async (statement: { text: string }) => {
+      const result = await plain(statement);
+      if (!isCommit(statement.text) || lose-- <= 0) return result;
+      before = other.commit(append(`other ${lose}`));
+      await before;
+      throw new Error("Connection terminated unexpectedly");
+    }) as unknown as typeof pool.query;
+    for (const name of ["a", "b", "c"]) await store.commit(append(name));
+    await Promise.all(["d", "e", "f", "g"].map((name) => store.commit(append(name))));
+    const found = (await texts(other)).filter((text) => !String(text).startsWith("other"));
+    expect(found).toEqual(["a", "b", "c", "d", "e", "f", "g"]);
+  });
+
+  it("is made up for also when the items have been packed meanwhile", async () => {
+    const url = newUrl();
+    const other = await open(url);
+    await other.commit({ puts: [{ key: "a", value: "0" }] });
+    const { pool, schema } = namedPool(url);
+    const store = await openPostgresStore(pool, { durability: "process", schema });
+    undo.push(() => store.close());
+    const plain = pool.query.bind(pool) as (statement: { text: string }) => Promise<unknown>;
+    let lose = true;
+    pool.query = (async (statement: { text: string }) => {
+      const result = await plain(statement);
+      if (!isCommit(statement.text) || !lose) return result;
+      lose = false;
+      await other.compact();
+      throw new Error("Connection terminated unexpectedly");
+    }) as unknown as typeof pool.query;
+    const items = Array.from({ length: 100 }, (_, index) => frame(JSON.stringify(`message ${index} `.repeat(20))));
+    const commit: Commit = {
+      checks: [{ key: "a", value: "0" }],
+      puts: [{ key: "a", value: "1" }],
+      items: [{ tape: "x", first: 0, items }],
+    };
+    await expect(store.commit(commit)).resolves.toEqual({ firsts: [0] });
+  });
+
+  it("tells those whose commits were in the same statement, each by itself", async () => {
+    const url = newUrl();
+    const { pool, schema } = namedPool(url);
+    const store = await openPostgresStore(pool, { durability: "process", schema });
+    undo.push(() => store.close());
+    await store.commit({ puts: [{ key: "a", value: "0" }] });
+    let lose = true;
+    loseAnswers(pool, (text) => text.includes("savepoint_try_commit") && lose && !(lose = false));
+    const raise = (from: number): Commit => ({
+      checks: [{ key: "a", value: String(from) }],
+      puts: [{ key: "a", value: String(from + 1) }],
+    });
+    const ended = await Promise.allSettled([0, 5, 1, 2].map((from) => store.commit(raise(from))));
+    // What they wrote has been replaced by those after them, and so only the last can be told to be done.
+    expect(ended.map(({ status }) => status).slice(1)).toEqual(["rejected", expect.any(String), "fulfilled"]);
+    expect(await store.get(["a"])).toEqual([{ key: "a", value: "3", refs: "" }]);
+  });
+});
+
+describe("connections that are cut all the time", () => {
+  it("lose no save, and none is made twice", async () => {
+    const url = newUrl();
+    const store = await open(url, { patience: "60s" });
+    await store.commit({ puts: [{ key: "n", value: "0" }] });
+    let over = false;
+    const cutting = (async () => {
+      while (!over) {
+        await sleep(5 + Math.random() * 40);
+        await store.cut();
+      }
+    })();
+    try {
+      const writers = Array.from({ length: 8 }, async (_, writer) => {
+        for (let step = 0; step < 25; step++) {
+          const key = `w${writer}`;
+          await store.commit({
+            checks: [{ key, value: step === 0 ? undefined : String(step) }],
+            puts: [{ key, value: String(step + 1) }],
+            items: [{ tape: key, first: step, items: [frame(String(step))] }],
+          });
+          await store.commit(append(`${writer} ${step}`));
+        }
+      });
+      await Promise.all(writers);
+    } finally {
+      over = true;
+      await cutting;
+    }
+    for (let writer = 0; writer < 8; writer++) {
+      expect((await texts(store)).filter((text) => String(text).startsWith(`${writer} `))).toEqual(
+        Array.from({ length: 25 }, (_, step) => `${writer} ${step}`),
+      );
+    }
+  });
+
+  it("do not end the process, also while it searches", async () => {
+    const url = newUrl();
+    const { pool, name, schema } = namedPool(url);
+    const sp = await Savepoint.open(pool, { durability: "process", schema });
+    undo.push(() => sp.close());
+    for (let number = 0; number < 20; number++) {
+      const { id } = await sp.conversations.create({ agent: "ada" });
+      await sp.conversations.append(id, [{ role: "user", content: `number ${number} of the needles` }]);
+    }
+    let over = false;
+    const cutting = (async () => {
+      while (!over) {
+        await cut(url, name);
+        await sleep(2);
+      }
+    })();
+    const tried = await Promise.allSettled(Array.from({ length: 5 }, () => sp.search("needles")));
+    over = true;
+    await cutting;
+    expect(tried.length).toBe(5);
+    expect(await sp.search("needles", { limit: 100 })).toHaveLength(20);
+  });
+});
+
+describe("one commit that cannot be stored", () => {
+  it("does not take those with it that are written at the same time", async () => {
+    const url = newUrl();
+    const store = await open(url);
+    const long = randomBytes(2000).toString("hex");
+    const ended = await Promise.allSettled([
+      store.commit({ puts: [{ key: "a", value: "1" }] }),
+      store.commit({ puts: [{ key: "b", value: "1" }] }),
+      store.commit({ puts: [{ key: long, value: "1" }] }),
+      store.commit({ puts: [{ key: "c", value: "1" }] }),
+    ]);
+    expect(ended.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected", "fulfilled"]);
+    expect((ended[2] as PromiseRejectedResult).reason).toMatchObject({ code: "INVALID_ID" });
+  });
+
+  it("nor does a counter that is damaged", async () => {
+    const url = newUrl();
+    const store = await open(url);
+    await store.commit({ puts: [{ key: "n", value: "0" }] });
+    await query(url, "UPDATE {schema}.savepoint_record SET value = '7' WHERE key = 'n'");
+    const ended = await Promise.allSettled([
+      store.commit(append("x")),
+      store.commit({ puts: [{ key: "b", value: "1" }] }),
+    ]);
+    expect(ended.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
+    expect((ended[0] as PromiseRejectedResult).reason).toMatchObject({ code: "DAMAGED" });
+  });
+
+  it("and what counts in a record that is not there is told so at once", async () => {
+    const url = newUrl();
+    const store = await open(url);
+    await expect(store.commit(append("x"))).rejects.toMatchObject({ code: "CONFLICT", details: { keys: ["n"] } });
+    // Made and used in one breath.
+    await Promise.all([store.commit({ puts: [{ key: "n", value: "0" }] }), store.commit(append("x"))]);
+    expect(await texts(store)).toEqual(["x"]);
+  });
+});

@@ -1,0 +1,240 @@
+/** What must not keep a worker from its work: sessions that cannot be begun with, damage, leftovers of others. */
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Worker as Thread } from "node:worker_threads";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
+import { encodeDue, newDue } from "../../src/model/due.js";
+import { ALL_WORK, dueKey, journalKey, ownedBy, workKey } from "../../src/model/keys.js";
+import { openStore } from "../../src/store/index.js";
+import type { Commit, Store } from "../../src/store/store.js";
+import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
+import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+
+const options = { signals: false, poll: "20ms" } as const;
+
+const clerk = defineAgent({
+  name: "clerk",
+  initial(input: { bad?: boolean }) {
+    if (input.bad) throw new Error("no such order");
+    return {};
+  },
+  step: async (run) => run.complete("done"),
+});
+
+/** Never comes to an end. */
+const hanging = (name: string): Agent<{}, {}, unknown> =>
+  defineAgent({ name, initial: () => ({}), step: () => new Promise(() => {}) }) as Agent<{}, {}, unknown>;
+
+async function waitFor(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    if (await isSo()) return;
+    await sleep(20);
+  }
+  expect.unreachable(what);
+}
+
+const isDone = (sp: Savepoint, session: string) => async (): Promise<boolean> =>
+  (await sp.sessions.load(session))?.status === "completed";
+
+describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
+  let time = 0;
+  let store: Store;
+  let opened: Savepoint[] = [];
+  let remove: () => Promise<void> = async () => {};
+
+  beforeEach(async () => {
+    time = Date.now();
+    opened = [];
+    const folder = await makeFolder();
+    const urls: Record<string, string> = {
+      "sqlite:": `sqlite:${join(folder, "store.db")}`,
+      "file:": `file:${folder}/store`,
+    };
+    const url = urls[kind] ?? (kind === "memory:" ? kind : newPostgresUrl());
+    remove = async () => {
+      await removeFolder(folder);
+      if (kind === "postgres:") await dropSchema(url);
+    };
+    store = await openStore(url, { now: () => time, durability: "process" });
+  });
+  afterEach(async () => {
+    for (const sp of opened) await sp.close().catch(() => {});
+    await store.close();
+    await remove();
+  });
+
+  /** A Savepoint on the same store, as another process would have. */
+  async function open(on: Store = store): Promise<Savepoint> {
+    const sp = await Savepoint.open(on, { now: () => time });
+    opened.push(sp);
+    return sp;
+  }
+
+  /** Sessions that somebody has begun with who is not heard of any more. */
+  async function leave(agent: Agent<{}, {}, unknown>, ...sessions: string[]): Promise<void> {
+    const sp = await open();
+    for (const session of sessions) await sp.start(agent, { session, input: {} });
+    time += 60_000;
+  }
+
+  it("sessions that cannot be begun with do not stand before the others", async () => {
+    const sp = await open();
+    const worker = sp.worker([clerk], { ...options, concurrency: 1 });
+    const failures: string[] = [];
+    worker.on("failure", ({ message }) => failures.push(message));
+    for (const session of ["a", "b", "c"]) await sp.enqueue(clerk, { session, input: { bad: true }, priority: 9 });
+    await sp.enqueue(clerk, { session: "good", input: {} });
+    await worker.start();
+    await waitFor("the good one is not done", isDone(sp, "good"));
+    expect(failures.some((message) => message.includes('"a"'))).toBe(true);
+    await worker.stop();
+  });
+
+  it("something damaged that was left does not stand before the others", async () => {
+    await leave(hanging("clerk"), "broken", "whole");
+    await store.commit({ puts: [{ key: journalKey("broken", "main"), value: "no journal" }] });
+    const sp = await open();
+    const worker = sp.worker([clerk], options);
+    const failures: string[] = [];
+    worker.on("failure", ({ message }) => failures.push(message));
+    await sp.enqueue(clerk, { session: "queued", input: {} });
+    await worker.start();
+    await waitFor("what was left is not done", isDone(sp, "whole"));
+    await waitFor("what was queued is not done", isDone(sp, "queued"));
+    expect(failures.filter((message) => message.includes('"broken"')).length).toBe(1);
+    await worker.stop();
+  });
+
+  it("what is left of other agents does not hide one's own", async () => {
+    await leave(hanging("other"), ...Array.from({ length: 12 }, (_, index) => `a${index}`));
+    await leave(hanging("clerk"), "mine");
+    const sp = await open();
+    const worker = sp.worker([clerk], { ...options, concurrency: 1 });
+    await worker.start();
+    await waitFor("it is not done", isDone(sp, "mine"));
+    await worker.stop();
+    // It is still there, for those who have that agent.
+    const rest = await (
+      await open()
+    ).recover([defineAgent({ name: "other", initial: () => ({}), step: async (run) => run.complete(1) })]);
+    expect(rest).toHaveLength(12);
+  });
+
+  it("what is found where it is not any more is forgotten there", async () => {
+    const stale = workKey("clerk", 0, 0, "gone", "main");
+    const moved = workKey("clerk", 0, 0, "moved", "main");
+    const due = newDue("other", 5, 3);
+    await store.commit({
+      puts: [
+        { key: stale, value: "" },
+        { key: moved, value: "" },
+        { key: dueKey("moved", "main"), value: encodeDue(due) },
+        { key: workKey("other", 3, 5, "moved", "main"), value: "" },
+      ],
+    });
+    const sp = await open();
+    const worker = sp.worker([clerk], options);
+    await worker.start();
+    await waitFor("it is still found", async () => {
+      const [one, two] = await store.get([stale, moved]);
+      return !one && !two;
+    });
+    await worker.stop();
+    expect(await store.list(ALL_WORK, { limit: 9 })).toHaveLength(1);
+    expect(await store.get([dueKey("moved", "main")])).not.toEqual([undefined]);
+  });
+
+  it("what could not be let go of is found by others at once", async () => {
+    let away = false;
+    const failing: Store = new Proxy(store, {
+      get(target, name) {
+        if (name === "commit") {
+          return async (commit: Commit) => {
+            const lets = commit.puts?.some(({ key }) => key.startsWith("r"));
+            if (away && lets) throw new SavepointError("UNAVAILABLE", "The database is away.");
+            return target.commit(commit);
+          };
+        }
+        if (name === "close") return async () => {};
+        const value = Reflect.get(target, name, target) as unknown;
+        return typeof value === "function" ? (value.bind(target) as unknown) : value;
+      },
+    });
+    const first = await open(failing);
+    const worker = first.worker([hanging("clerk")], { ...options, grace: 0 });
+    await worker.start();
+    await first.enqueue("clerk", { session: "s", input: {} });
+    await waitFor("it is not begun with", async () => worker.running === 1);
+    await waitFor("it is not claimed", async () => (await first.sessions.load("s"))?.status === "running");
+    away = true;
+    await worker.stop();
+    const second = await open();
+    const other = second.worker([clerk], options);
+    await other.start();
+    await waitFor("it is not done", isDone(second, "s"));
+    await other.stop();
+  });
+
+  it("a worker that was stopped does not begin again", async () => {
+    const sp = await open();
+    const before = process.listenerCount("SIGTERM");
+    const worker = sp.worker([clerk], { poll: "20ms" });
+    await worker.start();
+    expect(process.listenerCount("SIGTERM")).toBe(before + 1);
+    await worker.stop();
+    await worker.start();
+    expect(process.listenerCount("SIGTERM")).toBe(before);
+  });
+
+  it("leaves nothing under its name when it is stopped", async () => {
+    const sp = await open();
+    const worker = sp.worker([clerk], options);
+    await worker.start();
+    for (let index = 0; index < 20; index++) await sp.enqueue(clerk, { session: `s${index}`, input: {} });
+    await waitFor("not all are done", async () =>
+      (await sp.sessions.list().all()).every(({ status }) => status === "completed"),
+    );
+    await worker.stop();
+    expect(await store.list(ownedBy(""), { limit: 9 })).toEqual([]);
+    expect(await store.list({ from: "h", to: "i" }, { limit: 9 })).toEqual([]);
+    expect(await store.list(ALL_WORK, { limit: 9 })).toEqual([]);
+  });
+});
+
+describe("the thread that renews leases", () => {
+  it("writes times that every store can compare", async () => {
+    const module = `data:text/javascript,import { parentPort } from "node:worker_threads"; export const openStore = async () => ({
+      now: async () => 5, close: async () => {},
+      commit: async ({ puts }) => parentPort.postMessage(JSON.parse(puts[0].value).until) });`;
+    const program = new URL("../../src/run/heartbeat.mjs", import.meta.url);
+    const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
+    const thread = new Thread(program, { workerData, execArgv: [] });
+    const told: unknown[] = [];
+    thread.on("message", (message) => told.push(message));
+    thread.postMessage("start");
+    await waitFor("it says nothing", async () => told.length >= 4);
+    thread.postMessage("close");
+    await new Promise((resolve) => thread.once("exit", resolve));
+    expect(told.slice(1).every(Number.isInteger)).toBe(true);
+  });
+
+  it("goes on when the store was away for a while", async () => {
+    const module = `data:text/javascript,let n = 0; export const openStore = async () => ({
+      now: async () => 0, close: async () => {},
+      commit: async () => { if (n++ < 2) throw new Error("away"); } });`;
+    const program = new URL("../../src/run/heartbeat.mjs", import.meta.url);
+    const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
+    const thread = new Thread(program, { workerData, execArgv: [] });
+    const told: unknown[] = [];
+    thread.on("message", (message) => told.push(message));
+    thread.postMessage("start");
+    await waitFor("it says nothing", async () => told.length >= 3);
+    expect(told).toEqual(["ready", { error: new Error("away") }, { error: new Error("away") }]);
+    await sleep(100);
+    const ended = new Promise((resolve) => thread.once("exit", resolve));
+    thread.postMessage("close");
+    expect(await ended).toBe(0);
+    expect(told).toHaveLength(3);
+  });
+});
