@@ -1,14 +1,11 @@
 /** Bringing threads over from LangGraph's own savers. */
-import { join } from "node:path";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, END, interrupt, MemorySaver, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
-import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
-import { openSqliteSaver } from "./sqlite-saver.js";
 import { describe, expect, test } from "vitest";
 import { type MigrateProgress, SavepointSaver } from "../../src/integrations/langgraph/index.js";
-import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { STORES, useData } from "../model/stores.js";
+import { OWN_SAVERS, type OwnSaver } from "./own-savers.js";
 
 const config = (thread_id: string, more: Record<string, unknown> = {}) => ({ configurable: { thread_id, ...more } });
 
@@ -50,9 +47,9 @@ async function all(saver: BaseCheckpointSaver, at: object): Promise<unknown[]> {
 describe.each(STORES)("migrating to $name", (kind) => {
   const data = useData(kind);
 
-  test.each(["SqliteSaver", "MemorySaver"])("a %s is copied with all it has, and its graphs go on", async (name) => {
-    const folder = await makeFolder();
-    const source = name === "MemorySaver" ? new MemorySaver() : await openSqliteSaver(join(folder, "graph.db"));
+  test.each(Object.keys(OWN_SAVERS))("a %s is copied with all it has, and its graphs go on", async (name) => {
+    const own = (await OWN_SAVERS[name]?.()) as OwnSaver;
+    const source = own.saver;
     await fill(source);
     const saver = new SavepointSaver(await data.open());
     const told: MigrateProgress[] = [];
@@ -70,8 +67,7 @@ describe.each(STORES)("migrating to $name", (kind) => {
     expect(after.values).toEqual(before.values);
     expect(after.next).toEqual(["inner"]);
     expect(await saver.migrateFrom(source)).toEqual({ threads: 2, copied: 0, present: total, verified: total });
-    if (source instanceof SqliteSaver) source.db.close();
-    await removeFolder(folder);
+    await own.end();
   });
 
   test("an interrupted one goes on, threads can be chosen, and what differs is told", async () => {
