@@ -115,7 +115,8 @@ describe("the command line on PostgreSQL", () => {
       await json("prune", "--keep-last", "1", "--yes");
       await json("compact");
       await json("stats");
-      await json("export", "order-88", "--to", tool().path("bundle"));
+      await json("export", "order-88", "--out", tool().path("bundle"));
+      await tool().leave(async () => {});
       await tool().json(["import", tool().path("bundle")]);
       const copy = await Savepoint.open(tool().url, { on: QUIET });
       expect((await copy.session("order-88").latest())?.state).toMatchObject({ n: expect.any(Number) as number });
