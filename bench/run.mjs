@@ -18,6 +18,7 @@ const NAMES = [
   "start",
   "langgraph",
   "ai",
+  "postgres",
 ];
 
 const [name, ...args] = process.argv.slice(2);
