@@ -31,7 +31,7 @@ async function renew() {
  */
 async function storeTime(opened) {
   const passed = performance.now() - asked.at;
-  if (passed < ASK_EVERY) return asked.now + passed;
+  if (passed < ASK_EVERY) return Math.floor(asked.now + passed);
   const now = await opened.now();
   asked = { now, at: performance.now() };
   return now;

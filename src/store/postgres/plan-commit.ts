@@ -97,7 +97,8 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
     values: () => [
       options.clock ?? null,
       String(options.durable),
-      commit.notBefore ?? null,
+      // The database's clock has whole milliseconds.
+      commit.notBefore === undefined ? null : Math.ceil(commit.notBefore),
       ...columns(sorted.replaced, [
         texts(({ put }) => put.key),
         texts(({ before }) => possible(before)),
