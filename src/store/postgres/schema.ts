@@ -82,7 +82,9 @@ export async function migrate(connection: MigrateConnection, options: MigrateOpt
       const current = await readVersion(rows, url, schema, known);
       if (current === 0) {
         // Where it is there already, the right to make one is not needed.
-        const [found] = await rows(`SELECT to_regnamespace(${literal(schema)}) IS NOT NULL AS there`);
+        const [found] = await rows(
+          `SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ${literal(unquoteName(schema))}) AS there`,
+        );
         if (!found?.there) await client.query(`CREATE SCHEMA ${schema}`);
         await client.query(`CREATE TABLE ${schema}.savepoint_meta (key text PRIMARY KEY, value text NOT NULL)`);
       }
@@ -113,6 +115,10 @@ export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+function unquoteName(quoted: string): string {
+  return quoted.slice(1, -1).replaceAll('""', '"');
+}
+
 interface Answer {
   readonly value?: string;
   readonly there?: boolean;
@@ -125,7 +131,11 @@ async function readVersion(
   schema: string,
   known: number,
 ): Promise<number> {
-  const [meta] = await rows(`SELECT to_regclass(${literal(`${schema}.savepoint_meta`)}) IS NOT NULL AS there`);
+  // Not by to_regclass: it answers from what this connection remembers, which may be from before it waited for the lock.
+  const [meta] = await rows(
+    `SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = ${literal(unquoteName(schema))} AND c.relname = 'savepoint_meta') AS there`,
+  );
   if (!meta?.there) return 0;
   const [row] = await rows(`SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`);
   const version = Number(row?.value);
