@@ -20,7 +20,7 @@ export const WARM_UP = 100;
 export async function inSlices(contenders, slices, length) {
   /** @type {Record<string, number[]>} */
   const times = {};
-  /** @type {{ go: () => void; returned: Promise<void> }[]} */
+  /** @type {{ go: () => Promise<void>; returned: Promise<void> }[]} */
   const runners = [];
   for (const [name, run] of Object.entries(contenders)) {
     const baton = makeBaton();

@@ -52,6 +52,10 @@ export async function withPostgres(work) {
   try {
     await client.connect();
     return await work({ url, query: async (sql, values) => (await client.query(sql, values)).rows });
+  } catch (error) {
+    // Whoever is still connected when the server stops fails as well, and might be heard first.
+    console.error(error);
+    throw error;
   } finally {
     await client.end();
     await server.stop();

@@ -168,7 +168,7 @@ function tools(server, meter) {
   );
 }
 
-/** @param {Server} server @param {(run: import("savepoint").Run<any, any>) => Promise<void>} work */
+/** @param {Server} server @param {(run: import("savepoint").Run<any>) => Promise<void>} work */
 function inOneStep(server, work) {
   const agent = defineAgent({
     name: "one-step",
