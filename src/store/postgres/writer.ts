@@ -11,7 +11,7 @@ import { compress, type Packed, RAW } from "../packing/compression.js";
 import type { Commit } from "../store.js";
 import { textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
-import { fastCommit, statementName } from "./fast-commit.js";
+import { fastCommit, isRefused, statementName } from "./fast-commit.js";
 import { detailOf, stateOf } from "./failure.js";
 import { AGAIN, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
@@ -170,9 +170,7 @@ export class Writer {
       await running;
       return true;
     } catch (error) {
-      const state = stateOf(error instanceof SavepointError ? error.cause : error);
-      // Something was not as it should be: a division by zero. Or a text that no record can have.
-      if (state === "22012" || state === "22021") return false;
+      if (isRefused(stateOf(error instanceof SavepointError ? error.cause : error))) return false;
       throw error;
     }
   }
