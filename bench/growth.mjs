@@ -154,15 +154,15 @@ export function langGraphThread(saver) {
   };
 }
 
-/** @param {any} saver */
-export async function readLangGraph(saver) {
+/** @param {any} saver @param {number} [lists] how often its history is listed */
+export async function readLangGraph(saver, lists = 5) {
   const [load, history] = [[], []].map(() => /** @type {number[]} */ ([]));
   for (let n = 0; n < READS; n++) {
     load?.push(await timed(() => saver.getTuple(THREAD)));
     const list = async () => {
       for await (const _ of saver.list(THREAD, { limit: 10 }));
     };
-    if (n < 5) history?.push(await timed(list));
+    if (n < lists) history?.push(await timed(list));
   }
   return { load: median(load ?? []), history: median(history ?? []) };
 }

@@ -113,7 +113,7 @@ async function langGraph(PostgresSaver, server, schema, steps) {
   await saver.setup();
   const timing = await grow(steps, langGraphThread(saver), makeMessages());
   const used = await sizeOfSchema(server, schema);
-  const read = await readLangGraph(saver);
+  const read = await readLangGraph(saver, 2);
   await saver.end();
   for (const table of ["checkpoints", "checkpoint_blobs", "checkpoint_writes"]) {
     await server.query(`VACUUM ${schema}.${table}`);
