@@ -11,7 +11,7 @@ import { bytes, ms, ratio, report } from "./lib/report.mjs";
 /** @typedef {{ total: number; at: number[]; bytes: number; load: number; history: number }} Result */
 
 const PEER = "LangGraph SqliteSaver";
-const MARKS = [10, 100, 1000, 3000, 10_000];
+export const MARKS = [10, 100, 1000, 3000, 10_000];
 const READS = 15;
 
 /** @param {string[]} args steps, if not 1,000 and 3,000 */
@@ -118,7 +118,7 @@ async function appending(folder, steps, durability) {
 }
 
 /** Reads from the store every time: nothing is kept between two loads by id. @param {string} url */
-async function readSavepoint(url) {
+export async function readSavepoint(url) {
   const sp = await Savepoint.open(url);
   const session = sp.session("thread");
   const { id } = /** @type {{ id: string }} */ (await session.head());
@@ -134,25 +134,37 @@ async function readSavepoint(url) {
 /** @param {any} SqliteSaver @param {string} folder @param {number} steps @returns {Promise<Result>} */
 async function langGraph(SqliteSaver, folder, steps) {
   const saver = SqliteSaver.fromConnString(join(folder, "bench.db"));
-  const thread = { configurable: { thread_id: "thread", checkpoint_ns: "" } };
-  let config = thread;
-  const timing = await grow(steps, async (messages, step) => {
+  const timing = await grow(steps, langGraphThread(saver));
+  const read = await readLangGraph(saver);
+  saver.db.close();
+  return { ...timing, bytes: sizeOf(folder), ...read };
+}
+
+const THREAD = { configurable: { thread_id: "thread", checkpoint_ns: "" } };
+
+/** Puts one checkpoint after another, as LangGraph does. @param {any} saver */
+export function langGraphThread(saver) {
+  let config = THREAD;
+  return async (/** @type {Message[]} */ messages, /** @type {number} */ step) => {
     const id = `1ef00000-0000-6000-8000-${String(step).padStart(12, "0")}`;
     const versions = { messages: step + 1 };
     const ts = new Date().toISOString();
     const checkpoint = { v: 4, id, ts, channel_values: { messages }, channel_versions: versions, versions_seen: {} };
     config = await saver.put(config, checkpoint, { source: "loop", step, parents: {} }, versions);
-  });
+  };
+}
+
+/** @param {any} saver @param {number} [lists] how often its history is listed */
+export async function readLangGraph(saver, lists = 5) {
   const [load, history] = [[], []].map(() => /** @type {number[]} */ ([]));
   for (let n = 0; n < READS; n++) {
-    load?.push(await timed(() => saver.getTuple(thread)));
+    load?.push(await timed(() => saver.getTuple(THREAD)));
     const list = async () => {
-      for await (const _ of saver.list(thread, { limit: 10 }));
+      for await (const _ of saver.list(THREAD, { limit: 10 }));
     };
-    if (n < 5) history?.push(await timed(list));
+    if (n < lists) history?.push(await timed(list));
   }
-  saver.db.close();
-  return { ...timing, bytes: sizeOf(folder), load: median(load ?? []), history: median(history ?? []) };
+  return { load: median(load ?? []), history: median(history ?? []) };
 }
 
 /** @param {string} folder @param {number} steps @returns {Promise<Result>} */
@@ -172,15 +184,15 @@ async function jsonFiles(folder, steps) {
 
 /**
  * Saves a growing list step by step: the time of all, and the median around each mark.
- * @param {number} steps @param {(messages: Message[], step: number) => unknown} save
+ * @param {number} steps @param {(messages: Message[], step: number) => unknown} save @param {(step: number) => Message} [make]
  */
-async function grow(steps, save) {
+export async function grow(steps, save, make = makeMessage) {
   /** @type {Message[]} */
   const messages = [];
   /** @type {number[]} */
   const times = [];
   for (let step = 0; step < steps; step++) {
-    messages.push(makeMessage(step));
+    messages.push(make(step));
     times.push(await timed(() => save(messages, step)));
   }
   // Around the mark and wide enough that packing, which comes every 64 steps, is in it where it can be.

@@ -3,6 +3,8 @@ const from = (/** @type {string} */ path) => import(new URL(`../../dist/${path}`
 
 /** @type {typeof import("../../src/store/sqlite/driver.js")} */
 const driver = await from("store/sqlite/driver.js");
+/** @type {typeof import("../../src/store/postgres/store.js")} */
+const postgres = await from("store/postgres/store.js");
 /** @type {typeof import("../../src/state/revise.js")} */
 const revise = await from("state/revise.js");
 /** @type {typeof import("../../src/state/encode.js")} */
@@ -13,6 +15,7 @@ const registry = await from("state/registry.js");
 const keys = await from("model/keys.js");
 
 export const { openDatabase, driverModule } = driver;
+export const { openPostgresStore } = postgres;
 export const { newShadow, reviseShadow } = revise;
 export const { encodeShadow } = encode;
 export const { ClassRegistry } = registry;

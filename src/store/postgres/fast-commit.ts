@@ -54,20 +54,32 @@ export function fastCommit(
   return { ...statement, values };
 }
 
+/** The states of errors that mean that a part of it has not done what it should, or that a text is one that no record can have. */
+const REFUSED_STATES: ReadonlySet<string> = new Set(["22012", "22021", "23502", "23505"]);
+
+/** Is the function to be asked why a fast commit has failed? */
+export function isRefused(state: string | undefined): boolean {
+  return state !== undefined && REFUSED_STATES.has(state);
+}
+
 /** A name that no other statement has: others may use the same connection. */
 export function statementName(sql: string): string {
   return `savepoint_${createHash("sha256").update(sql).digest("hex").slice(0, 16)}`;
 }
 
+/**
+ * Each of its parts has done what it should, or everything is taken back: one that has not makes the last part fail. That is
+ * the last row of items, where there are any: without one of the others it has no count, and a row must have one.
+ */
 function writeStatement(schema: string, replaced: number, kinds: string, runs: number): string {
   const parts: string[] = [];
-  const counts: string[] = [];
+  const needed: string[] = [];
   let next = 1;
   const parameters = (...types: string[]): string[] => types.map((type) => `$${next++}::${type}`);
-  const add = (sql: string, counted: boolean): void => {
+  const add = (sql: string, isNeeded: boolean): void => {
     const name = `p${parts.length}`;
     parts.push(`${name} AS (${sql} RETURNING 1)`);
-    if (counted) counts.push(`(SELECT count(*) FROM ${name})`);
+    if (isNeeded) needed.push(name);
   };
   for (let index = 0; index < replaced; index++) {
     const [key, before, sumBefore, sum, refsSumAfter, refs, value] = parameters(
@@ -95,14 +107,18 @@ function writeStatement(schema: string, replaced: number, kinds: string, runs: n
   }
   for (let index = 0; index < runs; index++) {
     const values = parameters("text", "bigint", "integer", "smallint", "bigint", "bytea", "bytea");
-    const [tape, first, count] = values;
-    add(
-      `INSERT INTO ${schema}.savepoint_run (tape, first, count, codec, sum, head, body) SELECT ${values.join(", ")}
-        WHERE coalesce((SELECT first + count FROM ${schema}.savepoint_run WHERE tape = ${tape} AND first < ${first} + ${count}
-          ORDER BY first DESC LIMIT 1), 0) <= ${first} ON CONFLICT DO NOTHING`,
-      true,
-    );
+    const [tape, first, count, ...rest] = values;
+    const insert = `INSERT INTO ${schema}.savepoint_run (tape, first, count, codec, sum, head, body)`;
+    const isFree = `coalesce((SELECT first + count FROM ${schema}.savepoint_run WHERE tape = ${tape}
+      AND first < ${first} + ${count} ORDER BY first DESC LIMIT 1), 0) <= ${first}`;
+    if (index < runs - 1) {
+      add(`${insert} SELECT ${values.join(", ")} WHERE ${isFree} ON CONFLICT DO NOTHING`, true);
+      continue;
+    }
+    const others = needed.map((name) => ` * (SELECT 1 FROM ${name})`).join("");
+    const counted = `CASE WHEN ${isFree} THEN ${count}${others} END`;
+    return `WITH ${parts.join(", ")} ${insert} VALUES (${[tape, first, counted, ...rest].join(", ")})`;
   }
-  // Each of them has done what it should, or everything is taken back.
+  const counts = needed.map((name) => `(SELECT count(*) FROM ${name})`);
   return `WITH ${parts.join(", ")} SELECT 1 / (${counts.join(" * ")}) AS done`;
 }

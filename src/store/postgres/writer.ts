@@ -14,7 +14,7 @@ import { type RunRow, unpackRun } from "../packing/run-codec.js";
 import type { Commit, Frame } from "../store.js";
 import { textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
-import { fastCommit, statementName } from "./fast-commit.js";
+import { fastCommit, isRefused, statementName } from "./fast-commit.js";
 import { detailOf, postgresFailure, stateOf } from "./failure.js";
 import { AGAIN, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
@@ -112,7 +112,7 @@ export class Writer {
   ): Promise<[commit: Commit, outcome: Outcome | "again"][]> {
     const outcomes: [Commit, Outcome | "again"][] = [];
     const planned: [Commit, PlannedCommit][] = [];
-    const believed = new Map(this.#counters);
+    const believed = new Map(countersOf(commits).map((key) => [key, this.#counters.get(key)]));
     // What no number is refuses those who need one, and nobody else.
     for (const key of damaged) believed.set(key, "damaged");
     const durable = this.#options.durability !== "process";
@@ -231,9 +231,7 @@ export class Writer {
       await running;
       return true;
     } catch (error) {
-      const state = stateOf(error instanceof SavepointError ? error.cause : error);
-      // Something was not as it should be: a division by zero. Or a text that no record can have.
-      if (state === "22012" || state === "22021") return false;
+      if (isRefused(stateOf(error instanceof SavepointError ? error.cause : error))) return false;
       throw error;
     }
   }
@@ -265,11 +263,7 @@ export class Writer {
 
   /** Finds out what counters hold, of which nothing is known or what was believed was wrong. */
   async #learnCounters(commits: readonly Commit[], again: boolean): Promise<Learned> {
-    const keys = new Set<string>();
-    for (const { items = [] } of commits) {
-      for (const run of items)
-        if ("counter" in run && (again || !this.#counters.has(run.counter))) keys.add(run.counter);
-    }
+    const keys = new Set(countersOf(commits).filter((key) => again || !this.#counters.has(key)));
     const damaged = new Set<string>();
     const found = keys.size === 0 ? new Map<string, RecordRow>() : await this.#records([...keys]);
     for (const key of keys) {
@@ -306,6 +300,11 @@ export class Writer {
     }
     return packed;
   }
+}
+
+/** The counters by which items of these commits are numbered. */
+function countersOf(commits: readonly Commit[]): string[] {
+  return commits.flatMap(({ items = [] }) => items.flatMap((run) => ("counter" in run ? [run.counter] : [])));
 }
 
 /** In the order in which the commit names them. */

@@ -69,6 +69,9 @@ export function conflictSpec(suite: Suite): void {
       assert.equal(await valueOf(store, "k"), undefined);
       await store.commit({ notBefore: now, puts: [{ key: "k", value: "in time" }] });
       await store.commit({ notBefore: now - AN_HOUR });
+      // Clocks that were told by how much time has passed have parts of milliseconds.
+      await store.commit({ notBefore: now - 0.5 });
+      await rejectsWith("CONFLICT", store.commit({ notBefore: now + AN_HOUR + 0.5 }));
       assert.equal(await valueOf(store, "k"), "in time");
     });
 

@@ -1,0 +1,44 @@
+// How many statements go over the connections of a `pg`, and how long somebody waits for at least one of them.
+
+/** @typedef {{ statements: number; waited: number }} Seen */
+
+/** Watches every client of this `pg` until it is stopped. @param {any} pg */
+export function watchQueries(pg) {
+  const { prototype } = pg.Client;
+  const { query } = prototype;
+  let [statements, waited, underWay, since] = [0, 0, 0, 0];
+  const begin = () => {
+    statements++;
+    if (underWay++ === 0) since = performance.now();
+  };
+  const end = () => {
+    if (--underWay === 0) waited += performance.now() - since;
+  };
+  prototype.query = function watched(/** @type {any[]} */ ...args) {
+    begin();
+    const last = args.at(-1);
+    if (typeof last === "function") {
+      args[args.length - 1] = (/** @type {any[]} */ ...answer) => {
+        end();
+        last(...answer);
+      };
+      return query.apply(this, args);
+    }
+    const result = query.apply(this, args);
+    if (typeof result?.then === "function") result.then(end, end);
+    else result?.once?.("end", end);
+    return result;
+  };
+  return {
+    /** What was seen since it was last asked. @returns {Seen} */
+    take() {
+      const now = performance.now();
+      const seen = { statements, waited: underWay > 0 ? waited + now - since : waited };
+      [statements, waited, since] = [0, 0, now];
+      return seen;
+    },
+    stop() {
+      prototype.query = query;
+    },
+  };
+}
