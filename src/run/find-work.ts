@@ -63,6 +63,7 @@ const PAGE = 100;
  *
  * @param self the caller's own leases: what it has and does not run, because the store failed it, is left as well
  * @param isSkipped what is left out, such as what it does run
+ * @returns what was found, and in how many milliseconds the next lease ends unless it is renewed
  */
 export async function findOrphans(
   { store }: Context,
@@ -70,9 +71,10 @@ export async function findOrphans(
   agents: ReadonlyMap<string, unknown>,
   limit: number,
   isSkipped: (work: Work) => boolean,
-): Promise<Work[]> {
+): Promise<{ works: Work[]; nextEnd: number }> {
   const now = await store.now();
   const found: Work[] = [];
+  let nextEnd = Number.POSITIVE_INFINITY;
   let page: Work[] = [];
   // What is left of agents that nobody here has, however much that is, must not hide the rest.
   const look = async (): Promise<void> => {
@@ -85,16 +87,20 @@ export async function findOrphans(
   };
   for await (const record of scan(store, ALL_OWNERS)) {
     const owner = record.key.slice(ownerKey("").length);
-    if (owner !== self && isAlive(readOwner(record), now)) continue;
+    const known = readOwner(record);
+    if (owner !== self && known && isAlive(known, now)) {
+      nextEnd = Math.min(nextEnd, known.until - now);
+      continue;
+    }
     for await (const { key } of scan(store, ownedBy(owner))) {
       const work = { key, ...placeOfOwned(key) };
       if (!isSkipped(work)) page.push(work);
       if (page.length >= PAGE) await look();
-      if (found.length >= limit) return found.slice(0, limit);
+      if (found.length >= limit) return { works: found.slice(0, limit), nextEnd: 0 };
     }
   }
   if (page.length > 0) await look();
-  return found.slice(0, limit);
+  return { works: found.slice(0, limit), nextEnd };
 }
 
 /**

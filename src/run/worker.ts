@@ -50,6 +50,9 @@ const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 10_000;
 /** How long a session that cannot be begun with is left alone, in milliseconds. */
 const LEFT_ALONE = 60_000;
+/** How long after a lease has ended what was left is looked for, and how often at most, in milliseconds. */
+const SOON = 20;
+const OFTEN = 200;
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
 export class Worker implements AsyncDisposable {
@@ -131,6 +134,8 @@ export class Worker implements AsyncDisposable {
       let pause = this.#options.poll;
       try {
         if ((await this.#take()) > 0) pause = 0;
+        // While there is no room, nothing is looked for.
+        else if (this.#room > 0) pause = Math.min(pause, Math.max(SOON, this.#orphansDue - performance.now()));
         failures = 0;
       } catch (error) {
         if (this.#stopping || isSavepointError(error, "CLOSED")) break;
@@ -143,22 +148,27 @@ export class Worker implements AsyncDisposable {
     looked();
   }
 
+  /** How many more it could work on. */
+  get #this.#room: number {
+    return this.#options.concurrency - this.#host.runs.size;
+  }
+
   /** Takes on as much as it has room for. @returns how many were found: where there is room left, there may be more */
   async #take(): Promise<number> {
     const { context, runs } = this.#host;
-    const room = (): number => this.#options.concurrency - runs.size;
-    if (room() <= 0) return 0;
+    if (this.#room <= 0) return 0;
     const isSkipped = (work: Work): boolean => this.#isAvoided(work) || runs.has(work.session, work.branch);
     let found = 0;
     const now = performance.now();
     // Others may have died at any time; that is noticed by their leases, which last a while.
     if (now >= this.#orphansDue) {
-      const orphans = await findOrphans(context, runs.owner, this.#agents, room(), isSkipped);
-      for (const work of orphans) if (await this.#takeOrphan(work)) found++;
-      if (room() > 0) this.#orphansDue = now + Math.min(this.#options.lease / 2, 5000);
+      const { works, nextEnd } = await findOrphans(context, runs.owner, this.#agents, this.#room, isSkipped);
+      for (const work of works) if (await this.#takeOrphan(work)) found++;
+      // As soon as the next one could be gone, whoever it is; and often enough for one that is known to be dead before.
+      if (this.#room > 0) this.#orphansDue = now + Math.min(Math.max(nextEnd + SOON, OFTEN), this.#options.lease / 2, 5000);
     }
-    if (room() <= 0) return found;
-    const due = await findDue(context, [...this.#agents.keys()], room(), isSkipped);
+    if (this.#room <= 0) return found;
+    const due = await findDue(context, [...this.#agents.keys()], this.#room, isSkipped);
     const begun = await Promise.all(due.map((work) => this.#begin(work)));
     return found + begun.filter(Boolean).length;
   }
