@@ -149,7 +149,7 @@ export class Worker implements AsyncDisposable {
   }
 
   /** How many more it could work on. */
-  get #this.#room: number {
+  get #room(): number {
     return this.#options.concurrency - this.#host.runs.size;
   }
 
@@ -165,7 +165,8 @@ export class Worker implements AsyncDisposable {
       const { works, nextEnd } = await findOrphans(context, runs.owner, this.#agents, this.#room, isSkipped);
       for (const work of works) if (await this.#takeOrphan(work)) found++;
       // As soon as the next one could be gone, whoever it is; and often enough for one that is known to be dead before.
-      if (this.#room > 0) this.#orphansDue = now + Math.min(Math.max(nextEnd + SOON, OFTEN), this.#options.lease / 2, 5000);
+      if (this.#room > 0)
+        this.#orphansDue = now + Math.min(Math.max(nextEnd + SOON, OFTEN), this.#options.lease / 2, 5000);
     }
     if (this.#room <= 0) return found;
     const due = await findDue(context, [...this.#agents.keys()], this.#room, isSkipped);
