@@ -2,6 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Savepoint } from "../../src/index.js";
@@ -13,20 +14,31 @@ import { storeUrl } from "./store-url.mjs";
  * for the next process to do.
  */
 export async function readRecorded(folder: string): Promise<Set<string>> {
+  const url = storeUrl(folder);
+  if (url.startsWith("postgres:")) {
+    // What the dead process had sent last may still be on its way.
+    await sleep(100);
+    await using sp = await Savepoint.open(url, { asIs: true, durability: "process" });
+    return await recordedIn(sp);
+  }
   const copy = `${folder}-copy`;
   dropConnections();
   execFileSync("cp", ["-r", folder, copy]);
   rmSync(join(copy, "store.db-shm"), { force: true });
-  const recorded = new Set<string>();
   try {
     await using sp = await Savepoint.open(storeUrl(copy));
-    for await (const { id } of sp.sessions.list()) {
-      for (const { name: branch } of await sp.session(id).branches().all()) {
-        for (const name of await recordedOn(sp, id, branch)) recorded.add(`${id}/${branch}/${name}`);
-      }
-    }
+    return await recordedIn(sp);
   } finally {
     rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+async function recordedIn(sp: Savepoint): Promise<Set<string>> {
+  const recorded = new Set<string>();
+  for await (const { id } of sp.sessions.list()) {
+    for (const { name: branch } of await sp.session(id).branches().all()) {
+      for (const name of await recordedOn(sp, id, branch)) recorded.add(`${id}/${branch}/${name}`);
+    }
   }
   return recorded;
 }

@@ -31,6 +31,8 @@ const FORK = "what-if";
 export function openStore(world) {
   return Savepoint.open(world.url, {
     probe: (point) => world.pass(point),
+    // That the server of the tests does not wait for its disk would be told each time.
+    ...(world.url.startsWith("postgres:") && { durability: /** @type {const} */ ("process") }),
     on: {
       damage: ({ reason }) => world.note(`damage ${reason}`),
       backgroundFailure: ({ message, error }) => world.note(`damage ${message}: ${String(error)}`),

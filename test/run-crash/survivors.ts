@@ -6,7 +6,7 @@ import { Savepoint } from "../../src/index.js";
 export async function checkSessions(folder: string): Promise<void> {
   const damage: string[] = [];
   const on = { damage: ({ reason }: { reason: string }) => void damage.push(reason) };
-  await using sp = await Savepoint.open(storeUrl(folder), { on });
+  await using sp = await Savepoint.open(storeUrl(folder), { on, durability: "process" });
   for (const compacted of [false, true]) {
     // Whatever is still needed must survive the collection of what is not.
     if (compacted) await sp.compact();
