@@ -1,14 +1,19 @@
-/** Every passing of every point of a version's loop, in each mode, with each policy, on each store: minutes. */
+/** Every passing of every point of a version's loop, with each policy, in both modes and on two stores: minutes. */
 import { describe, it } from "vitest";
 import { enumerateKillings, killAll, POLICIES, STORE_KINDS } from "./matrix-suite.js";
 
 export function everyPassingSuite(sdk: 6 | 7): void {
-  describe.each(STORE_KINDS)(`the loop of AI SDK ${sdk} on %s, killed at every passing of every point`, (store) => {
-    const modes = ["generate", "stream"] as const;
-    it.each(modes.flatMap((mode) => POLICIES.map((policy) => ({ sdk, mode, policy, store }))))(
-      "$mode, with the policy $policy",
-      { timeout: 900_000 },
-      async (variant) => killAll(await enumerateKillings(variant), sdk),
+  const modes = ["generate", "stream"] as const;
+  // The points that are passed differ by mode; what becomes of a tool that was interrupted, by policy; the store is neither's.
+  const variants = POLICIES.map((policy, index) => ({
+    sdk,
+    policy,
+    mode: modes[(index + sdk) % modes.length] as (typeof modes)[number],
+    store: STORE_KINDS[(index >> 1) % STORE_KINDS.length] as (typeof STORE_KINDS)[number],
+  }));
+  describe(`the loop of AI SDK ${sdk}, killed at every passing of every point`, () => {
+    it.each(variants)("$mode, with the policy $policy, on $store", { timeout: 900_000 }, async (variant) =>
+      killAll(await enumerateKillings(variant), sdk),
     );
   });
 }
