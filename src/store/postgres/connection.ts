@@ -54,6 +54,8 @@ export class Connection {
     this.#patience = toMilliseconds(options.patience ?? 30_000, "patience");
     // A connection that breaks while nobody uses it is replaced when one is next needed.
     pool.on("error", ignoreIdleError);
+    // A pool of the caller's own is the caller's to guard.
+    if (owned) pool.on("acquire", guard);
   }
 
   async rows<Row>(sql: string, values: PostgresValue[] = [], purpose: Purpose = "Reading"): Promise<Row[]> {
@@ -169,8 +171,18 @@ export class Connection {
     this.#ended = true;
     this.#writer?.release();
     if (this.#owned) await this.#pool.end();
-    this.#pool.off("error", ignoreIdleError);
+    // Of its own connections the server may still say something, to nobody.
+    if (!this.#owned) this.#pool.off("error", ignoreIdleError);
   }
 }
 
 function ignoreIdleError(): void {}
+
+const guarded = new WeakSet<PostgresClient>();
+
+/** One may be cut in the very moment in which it is handed out: before whoever gets it could listen. */
+function guard(client: PostgresClient): void {
+  if (guarded.has(client)) return;
+  guarded.add(client);
+  client.on("error", ignoreIdleError);
+}

@@ -22,6 +22,7 @@ export interface PostgresPool {
   connect(): Promise<PostgresClient>;
   end(): Promise<void>;
   on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "acquire", listener: (client: PostgresClient) => void): unknown;
   off(event: "error", listener: (error: Error) => void): unknown;
   /** How many connections it has at most; `pg` has 10 where nothing is said. */
   readonly options?: { readonly max?: number | undefined };

@@ -76,7 +76,9 @@ export class Listener {
       lose();
       throw error;
     }
-    if (gone || this.#closed || this.#listeners.size === 0) return lose();
+    // Its end may have come together with the answer.
+    if (gone) throw new Error("The connection was cut.");
+    if (this.#closed || this.#listeners.size === 0) return lose();
     this.#client = client;
     this.#release = release;
   }
