@@ -126,8 +126,13 @@ describe.each(STORES)("ARES on $name", (kind) => {
   it("000-U3: what is not found is an error that names it, and nothing is changed by it", async () => {
     const session = (await data.open()).session("s");
     const saved = await session.save("one");
-    for (const work of [session.rewind("cp-404"), session.fork("cp-404"), session.diff(saved.id, "cp-404")]) {
-      const error = await errorOf(work);
+    const works = [
+      () => session.rewind("cp-404"),
+      () => session.fork("cp-404"),
+      () => session.diff(saved.id, "cp-404"),
+    ];
+    for (const work of works) {
+      const error = await errorOf(work());
       expect(error.code).toBe("CHECKPOINT_NOT_FOUND");
       expect(error.message).toContain("cp-404");
     }
