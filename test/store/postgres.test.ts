@@ -1,28 +1,9 @@
 import { describe, it } from "vitest";
 import { storeConformance } from "savepoint/testing";
-import { openPostgresStore, openStore } from "../../src/store/index.js";
 import { POSTGRES_WRITE_POINTS } from "../../src/store/postgres/options.js";
-import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
-import { damagePostgres } from "./postgres-damage.js";
-
-// The server of the tests does not wait for its disk, and that would be told each time.
-const options = { durability: "process" } as const;
+import { postgresHarness } from "./postgres-harness.js";
 
 describe("postgres:", () => {
-  storeConformance(
-    {
-      async setup() {
-        const location = newPostgresUrl();
-        const store = await openStore(location, options);
-        return { store, location, teardown: () => dropSchema(location) };
-      },
-      reopen: (location) => openPostgresStore(location, options),
-      damage: damagePostgres,
-      crash: {
-        module: new URL("./postgres-crash.mjs", import.meta.url).href,
-        points: POSTGRES_WRITE_POINTS.slice(1, 3),
-      },
-    },
-    { describe, it },
-  );
+  // The server of the tests does not wait for its disk, and that would be told each time.
+  storeConformance(postgresHarness({ durability: "process" }, POSTGRES_WRITE_POINTS.slice(1, 3)), { describe, it });
 });
