@@ -42,7 +42,7 @@ export function isFenced(conflict: SavepointError): boolean {
 
 /** Was it something that whoever saves has looked at beside the session itself? Saving it again would fail again. */
 export function isBeside(conflict: SavepointError): boolean {
-  return isFenced(conflict) || failedKeys(conflict).some((key) => key.startsWith("c\t"));
+  return failedKeys(conflict).some((key) => /^(?:[crq]\t|h)/.test(key));
 }
 
 /** Was it this record that a commit failed over? */

@@ -16,10 +16,13 @@ export interface Due {
   readonly priority: number;
   /** The leases of the process that runs it. */
   readonly owner: string | undefined;
-  /** How many processes have died in a row while they ran it, without a step having been done in between. */
-  readonly deaths: number;
+  /**
+   * The leases of the processes that it was taken over from, one after another, without a step having been done in between.
+   * They have died, or were only cut off.
+   */
+  readonly lost: readonly string[];
   /** The checkpoint that they began with. */
-  readonly diedAt: number | undefined;
+  readonly lostAt: number | undefined;
   /** Is it a loop outside that works on it? Then nobody else can go on with it, and nobody is to find it. */
   readonly open: boolean;
 }
@@ -28,24 +31,24 @@ export const LOWEST_PRIORITY = 0;
 export const HIGHEST_PRIORITY = 9;
 
 export function newDue(agent: string, due: number | null, priority = LOWEST_PRIORITY): Due {
-  return { agent, due, priority, owner: undefined, deaths: 0, diedAt: undefined, open: false };
+  return { agent, due, priority, owner: undefined, lost: [], lostAt: undefined, open: false };
 }
 
-export function encodeDue({ agent, due, priority, owner, deaths, diedAt, open }: Due): string {
-  return JSON.stringify([agent, due, priority, owner ?? null, deaths, diedAt ?? null, ...(open ? [1] : [])]);
+export function encodeDue({ agent, due, priority, owner, lost, lostAt, open }: Due): string {
+  return JSON.stringify([agent, due, priority, owner ?? null, lost, lostAt ?? null, ...(open ? [1] : [])]);
 }
 
 export function decodeDue(value: string): Due {
-  const [agent, due, priority = LOWEST_PRIORITY, owner, deaths = 0, diedAt, open] = JSON.parse(value) as [
+  const [agent, due, priority = LOWEST_PRIORITY, owner, lost = [], lostAt, open] = JSON.parse(value) as [
     string,
     number | null,
     number?,
     (string | null)?,
-    number?,
+    string[]?,
     (number | null)?,
     number?,
   ];
-  return { agent, due, priority, owner: owner ?? undefined, deaths, diedAt: diedAt ?? undefined, open: open === 1 };
+  return { agent, due, priority, owner: owner ?? undefined, lost, lostAt: lostAt ?? undefined, open: open === 1 };
 }
 
 /** Parts of a commit. */

@@ -17,7 +17,8 @@ import { branchNotFound, describeBranch } from "../model/session-errors.js";
 import { toCommit } from "../model/session-commit.js";
 import type { SessionReader } from "../model/session-reader.js";
 import type { Commit, Put } from "../store/store.js";
-import { readView, releaseBranch } from "./claim.js";
+import { readView } from "./claim.js";
+import { releaseBranch } from "./release.js";
 import { encodeNamed, settleValue } from "./encoded-value.js";
 import { encodeEntries, type Entry } from "./journal-entry.js";
 

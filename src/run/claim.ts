@@ -40,6 +40,7 @@ import type { Check } from "../store/store.js";
 import { encodeEntries, type Entry, readEntries } from "./journal-entry.js";
 import { RecordedEffects } from "./effects.js";
 import type { Leases } from "./leases.js";
+import { type Moment, momentOf } from "./moment.js";
 
 /** All that is known about a branch and its run, read at one moment. */
 export interface View {
@@ -132,7 +133,7 @@ export function mayTake(reader: SessionReader, branch: string, view: View, self:
 export interface Claim {
   readonly number: number;
   /** When it was still to be taken. */
-  readonly at: number;
+  readonly at: Moment;
   readonly createdAt: number;
   /** The branch's own tape. */
   readonly tape: number;
@@ -154,14 +155,18 @@ export interface Taking {
   readonly open?: boolean;
 }
 
+/** So many are remembered of those that something was taken over from. */
+const REMEMBERED = 100;
+
 /** What is said of a run that somebody begins to work on. */
 export function claimedDue({ due, run, heads, journal }: View, agent: string, open: boolean, owner: string): Due {
   const known = due ?? newDue(agent, 0);
   // Whoever had it has not let go of it.
-  const died = heads.branch?.record.held && run !== undefined && run.owner !== owner;
-  const diedAt = died ? journal?.boundary : undefined;
-  const again = diedAt !== undefined && known.diedAt === diedAt;
-  return { ...known, agent, due: 0, open, owner, deaths: died ? (again ? known.deaths : 0) + 1 : 0, diedAt };
+  const from = heads.branch?.record.held && run?.owner !== owner ? run?.owner : undefined;
+  const lostAt = from === undefined ? undefined : journal?.boundary;
+  const before = lostAt !== undefined && known.lostAt === lostAt ? known.lost : [];
+  const lost = from === undefined ? [] : [...before.filter((each) => each !== from), from].slice(-REMEMBERED);
+  return { ...known, agent, due: 0, open, owner, lost, lostAt };
 }
 
 /** Takes a branch that has a head, as it stands; `undefined` where somebody else was faster. */
@@ -173,7 +178,6 @@ export async function takeBranch(
   cursor: BranchCursor,
   taking: Taking,
 ): Promise<Claim | undefined> {
-  const at = reader.context.now();
   const { sessionId } = reader;
   const { session, branch: known } = view.heads as { session: NonNullable<Heads["session"]>; branch: Heads["branch"] };
   const head = known?.record.head as Row;
@@ -194,6 +198,8 @@ export async function takeBranch(
   const { tape, first } = resumed.items;
   const due = claimedDue(view, taking.agent, taking.open ?? false, leases.owner);
   const dueChange = changeDue(sessionId, branch, view.due, due);
+  const lease = await leases.forClaim();
+  const at = momentOf(reader.context);
   const built = buildCommit({
     sessionId,
     sessionBefore: session,
@@ -203,11 +209,12 @@ export async function takeBranch(
     rows: [],
     more: {
       ...parts,
+      checks: [...(parts.checks ?? []), ...(lease.checks ?? [])],
       puts: [
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
         ...dueChange.puts,
-        await leases.renewal(),
+        ...(lease.puts ?? []),
         ...(view.run === undefined && taking.key !== undefined
           ? [{ key: turnKey(sessionId, branch, taking.key), value: JSON.stringify([number, run.turn]) }]
           : []),
@@ -237,33 +244,6 @@ export async function takeBranch(
     due,
     boundary,
   };
-}
-
-/**
- * Puts a run aside that so many processes have died over, one after another and in the same step.
- *
- * @param agents those that the caller has; what belongs to others is theirs to judge
- * @returns why, where it was put aside
- */
-export async function parkDeadly(
-  reader: SessionReader,
-  branch: string,
-  self: string,
-  agents: ReadonlyMap<string, unknown>,
-  maxDeaths: number,
-): Promise<string | undefined> {
-  const view = await readView(reader, branch);
-  const { due, run, owner, now, journal } = view;
-  if (!due || !run || !agents.has(run.agent) || (owner && isAlive(owner, now))) return undefined;
-  const { deaths } = claimedDue(view, run.agent, false, self);
-  if (deaths < maxDeaths) return undefined;
-  const reason = `${deaths} processes in a row have died while they worked on the step that began with checkpoint #${journal?.boundary ?? 0}`;
-  let parked = false;
-  await releaseBranch(reader, branch, self, () => {
-    parked = true;
-    return { status: "failed", reason };
-  });
-  return parked ? reason : undefined;
 }
 
 /** A run that goes on, or begins: nothing is asked, and nothing is wrong. */
@@ -361,64 +341,4 @@ async function findBoundary(reader: SessionReader, number: number, seq: number, 
     "DAMAGED",
     `Checkpoint ${reader.sessionId}#${seq}, with which the current step began, ${row ? `is damaged: ${row.unreadable}` : "is gone"}. Rewind to another one, and run on from there.`,
   );
-}
-
-/**
- * Lets go of a branch without a checkpoint; takes it from whoever had it, if that one is gone.
- *
- * @param goesOn it is not over, and others are to go on with it
- */
-export async function releaseBranch(
-  reader: SessionReader,
-  branch: string,
-  self: string | undefined,
-  change: (run: RunRecord) => Partial<RunRecord>,
-  goesOn = false,
-): Promise<void> {
-  const { sessionId } = reader;
-  for (;;) {
-    const view = await readView(reader, branch);
-    const { heads, run, journal } = view;
-    const { session, branch: known } = heads;
-    if (!session || !known?.record.held) return;
-    const parts = mayTake(reader, branch, view, self);
-    const epoch = known.record.epoch + 1;
-    const puts = [];
-    if (journal) {
-      puts.push({ key: journalKey(sessionId, branch), value: encodeJournal({ ...journal, epoch, cancel: undefined }) });
-    }
-    if (run) {
-      const head = known.record.head?.seq;
-      puts.push({
-        key: runKey(sessionId, branch),
-        value: encodeRun({ ...run, head, ...change(run) }, reader.context.registry),
-      });
-    }
-    const agent = run?.agent ?? session.record.agent;
-    const due =
-      goesOn && agent !== undefined
-        ? { ...(view.due ?? newDue(agent, 0)), due: view.now, owner: undefined }
-        : undefined;
-    const dueChange = changeDue(sessionId, branch, view.due, due);
-    const built = buildCommit({
-      sessionId,
-      sessionBefore: session,
-      session: session.record,
-      branchBefore: known,
-      branch: { ...known.record, epoch, held: false },
-      rows: [],
-      more: {
-        ...parts,
-        puts: [...puts, ...dueChange.puts],
-        ...(dueChange.deletes.length > 0 && { deletes: dueChange.deletes }),
-        ...(due && { wakes: [due.agent] }),
-      },
-    });
-    try {
-      await reader.context.store.commit(built.commit);
-      return;
-    } catch (error) {
-      if (!isSavepointError(error, "CONFLICT")) throw error;
-    }
-  }
 }

@@ -16,13 +16,15 @@ import type { SessionReader } from "../model/session-reader.js";
 import { shadowToValue } from "../state/value.js";
 import type { Agent } from "./agent.js";
 import { migrateState } from "./agent-code.js";
-import { type Claim, releaseBranch } from "./claim.js";
+import type { Claim } from "./claim.js";
 import type { Completion } from "./completion.js";
 import { inside } from "./inside.js";
 import { Cancelled, Journal, leaseLost } from "./journal.js";
 import { type Entry, readEntries } from "./journal-entry.js";
+import type { Leases } from "./leases.js";
 import type { LoopDetector } from "./loop-detector.js";
 import { toReason } from "./recorded-error.js";
+import { releaseBranch } from "./release.js";
 import { type RunResult, toResult } from "./result.js";
 import { pause, pauseAfter } from "./retry.js";
 import { RunSaver, type Saving } from "./run-saver.js";
@@ -39,9 +41,7 @@ const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_FAILED", "AGENT_
 
 export interface ExecutionHost {
   readonly cursors: Cursors;
-  readonly owner: string;
-  /** The length of a lease, in milliseconds. */
-  readonly lease: number;
+  readonly leases: Leases;
   emit(reader: SessionReader, branch: string, event: RunEventBody): void;
 }
 
@@ -85,7 +85,7 @@ export class Execution {
     this.#steps = claim.boundary.step;
     this.#usage = claim.boundary.usage;
     this.#began = performance.now();
-    this.#journal = new Journal(reader, branch, claim.journal, claim.at, {
+    this.#journal = new Journal(reader, branch, claim, host.leases, {
       results: (results) => this.#saver.noteResults(results),
       failure: (error) => this.#stop(error),
     });
@@ -208,7 +208,6 @@ export class Execution {
       signal: this.#abort.signal,
       detector: this.#detector,
       usage: this.#usage,
-      patience: this.#host.lease / 2,
       keySeed: `${sessionId} ${createdAt} ${number} ${tape} ${this.#journal.record.origin}`,
       overLimit: (usage) => this.#overLimit(usage),
       checkpoint: (trigger, taken) => this.#checkpoint(trigger, taken),
@@ -414,7 +413,8 @@ export class Execution {
 
   /** Lets go of the branch, if it can: that it cannot is nothing against why it wants to. */
   async #letGo(change: Partial<RunRecord> | undefined): Promise<void> {
-    await releaseBranch(this.#reader, this.branch, this.#host.owner, () => change ?? {}, !change).catch(() => {});
+    const { owner } = this.#host.leases;
+    await releaseBranch(this.#reader, this.branch, owner, () => change ?? {}, !change).catch(() => {});
     this.#cursor.forget();
   }
 

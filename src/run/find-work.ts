@@ -18,6 +18,12 @@ export interface Work {
   readonly key: string;
 }
 
+/** Something that was left in the middle. */
+export interface Orphan extends Work {
+  /** From how many others it was taken over before, within the same step. */
+  readonly takenOver: number;
+}
+
 /** While whoever was given it begins with it, others are given something else. */
 const RESERVED_FOR = 5000;
 
@@ -71,9 +77,9 @@ export async function findOrphans(
   agents: ReadonlyMap<string, unknown>,
   limit: number,
   isSkipped: (work: Work) => boolean,
-): Promise<{ works: Work[]; nextEnd: number }> {
+): Promise<{ orphans: Orphan[]; nextEnd: number }> {
   const now = await store.now();
-  const found: Work[] = [];
+  const found: Orphan[] = [];
   let nextEnd = Number.POSITIVE_INFINITY;
   let page: Work[] = [];
   // What is left of agents that nobody here has, however much that is, must not hide the rest.
@@ -81,7 +87,9 @@ export async function findOrphans(
     const records = await store.get(page.map(({ session, branch }) => dueKey(session, branch)));
     for (const [index, work] of page.entries()) {
       const record = records[index];
-      if (!record || !("value" in record) || agents.has(decodeDue(record.value).agent)) found.push(work);
+      // What is damaged is told by whoever goes on with it.
+      const due = record && "value" in record ? decodeDue(record.value) : undefined;
+      if (!due || agents.has(due.agent)) found.push({ ...work, takenOver: due?.lost.length ?? 0 });
     }
     page = [];
   };
@@ -96,11 +104,11 @@ export async function findOrphans(
       const work = { key, ...placeOfOwned(key) };
       if (!isSkipped(work)) page.push(work);
       if (page.length >= PAGE) await look();
-      if (found.length >= limit) return { works: found.slice(0, limit), nextEnd: 0 };
+      if (found.length >= limit) return { orphans: found.slice(0, limit), nextEnd: 0 };
     }
   }
   if (page.length > 0) await look();
-  return { works: found.slice(0, limit), nextEnd };
+  return { orphans: found.slice(0, limit), nextEnd };
 }
 
 /**

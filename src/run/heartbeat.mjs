@@ -3,6 +3,7 @@
  * store is opened when it is first needed: most runs are over before.
  */
 import { parentPort, workerData } from "node:worker_threads";
+import { renewLease } from "./renew-lease.js";
 
 /** @import { HeartbeatData } from "./leases.js" */
 /** @import { Store } from "../store/store.js" */
@@ -14,27 +15,42 @@ let store;
 let timer;
 let beat = Promise.resolve();
 let isBeating = false;
-let asked = { now: 0, at: Number.NEGATIVE_INFINITY };
+/** @type {string | undefined} */
+let known;
+let asked = { now: 0, at: Number.NEGATIVE_INFINITY, clock: 0 };
 const ASK_EVERY = 60_000;
+
+const ticks = () => Number(process.hrtime.bigint()) / 1e6;
 
 async function renew() {
   // If the power fails, nobody is left who could need the lease.
   store ??= await (await import(module)).openStore(url, { ...options, durability: "process" });
-  const until = (await storeTime(/** @type {Store} */ (store))) + lease;
-  await store?.commit({ puts: [{ key, value: JSON.stringify({ until, process: owner }) }] });
+  const opened = /** @type {Store} */ (store);
+  for (;;) {
+    const began = ticks();
+    const until = (await storeTime(opened)) + lease;
+    known = await renewLease(opened, key, { until, process: owner }, known);
+    const landed = ticks();
+    parentPort?.postMessage({ began, landed });
+    // One that was on its way for long says little.
+    if (landed - began < every) return;
+  }
 }
 
 /**
- * The store's clock, by this machine's: asked for once in a while, so that a sign of life is one statement. A machine that
- * was asleep thinks that it is earlier, and so claims less than it may.
+ * The store's clock, by this machine's: asked for once in a while, so that a sign of life is one statement.
  *
  * @param {Store} opened
  */
 async function storeTime(opened) {
-  const passed = performance.now() - asked.at;
-  if (passed < ASK_EVERY) return asked.now + Math.floor(passed);
+  const [began, clock] = [ticks(), Date.now()];
+  const passed = began - asked.at;
+  // A machine that was asleep has not counted that, and a clock that was set says nothing.
+  const sure = passed < ASK_EVERY && Math.abs(clock - asked.clock - passed) < lease / 10;
+  if (sure) return asked.now + Math.floor(passed);
   const now = await opened.now();
-  asked = { now, at: performance.now() };
+  // Where the answer was long on its way, nobody knows what time it is.
+  if (ticks() - began < every) asked = { now, at: began, clock };
   return now;
 }
 

@@ -14,6 +14,8 @@ import { describeBranch, sessionDeleted } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import type { ItemRun } from "../store/store.js";
 import { encodeItems } from "./encoded-value.js";
+import type { Leases } from "./leases.js";
+import { type Moment, momentOf } from "./moment.js";
 import { type EncodedEntries, encodeEntries, type Entry, type StoredResult } from "./journal-entry.js";
 
 /** Somebody wants the run to stop. */
@@ -56,6 +58,7 @@ const NOTHING: EncodedEntries = { items: [], blobs: new Map(), results: [], ends
 export class Journal {
   readonly #reader: SessionReader;
   readonly #branch: string;
+  readonly #leases: Leases;
   #record: JournalRecord;
   #value: string;
   #pending: Entry[] = [];
@@ -66,10 +69,10 @@ export class Journal {
   #turn: Promise<unknown> = Promise.resolve();
   #flushing: Promise<void> | undefined;
   #scheduled: NodeJS.Immediate | undefined;
-  /** When it was last known for certain that this process has the lease. */
-  #certainAt: number;
+  /** When it was last known for certain that this process has the branch. */
+  #certainAt: Moment;
   /** When the write that is being made began. */
-  #began: number;
+  #began: Moment;
   /** The error that ended it: nothing can be written any more. */
   #failure: Error | undefined;
   readonly #onResults: (results: readonly StoredResult[]) => void;
@@ -78,15 +81,16 @@ export class Journal {
   constructor(
     reader: SessionReader,
     branch: string,
-    record: JournalRecord,
-    claimedAt: number,
+    { journal, at }: { readonly journal: JournalRecord; readonly at: Moment },
+    leases: Leases,
     told: { results: (results: readonly StoredResult[]) => void; failure: (error: Error) => void },
   ) {
     this.#reader = reader;
     this.#branch = branch;
-    this.#record = record;
-    this.#value = encodeJournal(record);
-    this.#certainAt = this.#began = claimedAt;
+    this.#leases = leases;
+    this.#record = journal;
+    this.#value = encodeJournal(journal);
+    this.#certainAt = this.#began = at;
     this.#onResults = told.results;
     this.#onFailure = told.failure;
   }
@@ -139,12 +143,13 @@ export class Journal {
   }
 
   /**
-   * Rejects if somebody else has taken over. Looks only where that could be: a process that was stopped for longer than
-   * `patience` must not begin anything before it knows.
+   * Rejects if somebody else has taken over. Looks only where that could be: a process that was stopped for longer than its
+   * lease must not begin anything before it has the lease again, and knows that nobody was faster.
    */
-  async checkLease(patience: number): Promise<void> {
-    const now = this.#reader.context.now();
-    if (now - this.#certainAt < patience) return;
+  async checkLease(): Promise<void> {
+    if (this.#leases.isCertainSince(this.#certainAt)) return;
+    await this.#leases.renew();
+    const now = momentOf(this.#reader.context);
     const lost = this.lost(await this.look());
     if (lost) throw this.#fail(lost);
     this.#certainAt = now;
@@ -161,7 +166,7 @@ export class Journal {
   exclusive<T>(work: () => Promise<T>): Promise<T> {
     const mine = this.#turn.then(async () => {
       if (this.#failure) throw this.#failure;
-      this.#began = this.#reader.context.now();
+      this.#began = momentOf(this.#reader.context);
       try {
         return await work();
       } catch (error) {

@@ -14,9 +14,11 @@ import type { Context } from "../model/context.js";
 import { ownedBy, ownerKey } from "../model/keys.js";
 import { thisProcess } from "../store/process-identity.js";
 import { encodeOwner } from "../model/run-records.js";
+import type { CommitParts } from "../model/session-commit.js";
 import { MAX_TIMER } from "../store/duration.js";
 import type { StoreOptions } from "../store/open.js";
-import type { Put } from "../store/store.js";
+import { between, type Moment, momentAt, momentOf } from "./moment.js";
+import { renewLease } from "./renew-lease.js";
 
 /** What another thread can open the same store with. */
 export interface Reopening {
@@ -34,22 +36,34 @@ export interface HeartbeatData extends Reopening {
   readonly process: ReturnType<typeof thisProcess>;
 }
 
-/** What the thread says: that it is there, or why it could not renew the lease just now. It goes on trying. */
-export type HeartbeatMessage = "ready" | { readonly error: unknown };
+/**
+ * What the thread says: that it is there; that it has renewed the lease, and when it began to and had done so by its ticks;
+ * or why it could not. It goes on trying.
+ */
+export type HeartbeatMessage =
+  | "ready"
+  | { readonly began: number; readonly landed: number }
+  | { readonly error: unknown };
 
 export class Leases {
   /** Names this process, or this part of it, among those that run something. */
   readonly owner = randomBytes(9).toString("base64url");
   readonly #context: Context;
+  readonly #key = ownerKey(this.owner);
   readonly #lease: number;
   readonly #every: number;
   readonly #reopening: Reopening | undefined;
   #held = 0;
-  #known = false;
+  /** When its first claim was made ready. */
+  #begun: Moment | undefined;
+  /** From when on it lasts, and since when it was never over. */
+  #renewed: { readonly at: Moment; readonly since: Moment } | undefined;
+  /** What this thread has last seen of it. */
+  #value: string | undefined;
+  #renewing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #worker: Worker | undefined;
   #ready = false;
-  #beat: Promise<unknown> = Promise.resolve();
 
   /** @param reopening how another thread can open the store, if it can */
   constructor(context: Context, lease: number, reopening: Reopening | undefined) {
@@ -59,16 +73,41 @@ export class Leases {
     this.#reopening = reopening;
   }
 
-  /** The record that a claim puts along: the lease begins anew. */
-  async renewal(): Promise<Put> {
-    const until = (await this.#context.store.now()) + this.#lease;
-    this.#known = true;
-    return { key: ownerKey(this.owner), value: encodeOwner({ until, process: thisProcess() }) };
+  /**
+   * What a claim has beside it: the first one begins the lease. Later ones find it there, and must not write it along: they
+   * may be on their way for longer than it lasts.
+   */
+  async forClaim(): Promise<CommitParts> {
+    if (this.#begun) {
+      await this.renew();
+      return {};
+    }
+    this.#begun = momentOf(this.#context);
+    const value = encodeOwner(await this.#next());
+    this.#value = value;
+    return { checks: [{ key: this.#key, value: undefined }], puts: [{ key: this.#key, value }] };
   }
 
-  /** From now on something is run: the lease is renewed until as many {@link release} it. */
+  /** Something was claimed, and is run from now on: the lease is renewed until as many {@link release} it. */
   hold(): void {
+    // It began with the claim, in one commit.
+    if (this.#begun) this.#renewed ??= { at: this.#begun, since: this.#begun };
     if (this.#held++ === 0) this.#start();
+  }
+
+  /**
+   * Has nobody been able to take over since then, and is nobody for a while? That something was written says only that
+   * nobody had yet: a process that was stopped for longer than its lease may still write, until somebody takes over.
+   */
+  isCertainSince(moment: Moment): boolean {
+    return this.#isFresh() && this.#renewed !== undefined && this.#renewed.since.ticks <= moment.ticks;
+  }
+
+  /** Renews it now, where half of it is over. */
+  async renew(): Promise<void> {
+    if (this.#isFresh()) return;
+    this.#renewing ??= this.#renew().finally(() => (this.#renewing = undefined));
+    await this.#renewing;
   }
 
   release(): void {
@@ -79,14 +118,36 @@ export class Leases {
   async close(): Promise<void> {
     this.#stop();
     await this.#endWorker();
-    await this.#beat;
-    if (!this.#known) return;
+    await this.#renewing?.catch(() => {});
+    if (!this.#begun) return;
     const { store } = this.#context;
-    const key = ownerKey(this.owner);
     // What could not be let go of, because the store was away, is found by this record: then it says that it is over.
     const [left] = await store.list(ownedBy(this.owner), { limit: 1 });
-    const over = { key, value: encodeOwner({ until: 0, process: thisProcess() }) };
-    await store.commit(left ? { puts: [over] } : { deletes: [key] });
+    const over = { key: this.#key, value: encodeOwner({ until: 0, process: thisProcess() }) };
+    await store.commit(left ? { puts: [over] } : { deletes: [this.#key] });
+  }
+
+  #isFresh(): boolean {
+    return this.#renewed !== undefined && between(this.#renewed.at, momentOf(this.#context)) < this.#lease / 2;
+  }
+
+  async #next(): Promise<Parameters<typeof encodeOwner>[0]> {
+    return { until: (await this.#context.store.now()) + this.#lease, process: thisProcess() };
+  }
+
+  async #renew(): Promise<void> {
+    const began = momentOf(this.#context);
+    const owner = await this.#next();
+    this.#value = await renewLease(this.#context.store, this.#key, owner, this.#value);
+    this.#note(began, momentOf(this.#context));
+  }
+
+  /** It lasts from `began` on, and that was written by `landed`. If it was over by then, others could have taken over. */
+  #note(began: Moment, landed: Moment): void {
+    const before = this.#renewed;
+    const unbroken = before && between(before.at, landed) < this.#lease;
+    const at = before && before.at.ticks > began.ticks ? before.at : began;
+    this.#renewed = { at, since: unbroken ? before.since : landed };
   }
 
   #start(): void {
@@ -105,9 +166,8 @@ export class Leases {
   #startTimer(): void {
     if (this.#held === 0) return;
     this.#timer ??= setInterval(() => {
-      this.#beat = this.renewal()
-        .then((put) => this.#context.store.commit({ puts: [put] }))
-        .catch((error: unknown) => this.#report(error));
+      this.#renewing ??= this.#renew().finally(() => (this.#renewing = undefined));
+      this.#renewing.catch((error: unknown) => this.#report(error));
     }, this.#every).unref();
   }
 
@@ -115,12 +175,11 @@ export class Leases {
     const module = new URL("../store/open.js", import.meta.url);
     const program = new URL("./heartbeat.mjs", import.meta.url);
     if (!existsSync(fileURLToPath(module)) || !existsSync(fileURLToPath(program))) return undefined;
-    const [lease, key] = [this.#lease, ownerKey(this.owner)];
     const workerData: HeartbeatData = {
       ...reopening,
       module: module.href,
-      key,
-      lease,
+      key: this.#key,
+      lease: this.#lease,
       every: this.#every,
       process: thisProcess(),
     };
@@ -128,7 +187,11 @@ export class Leases {
     worker.unref();
     this.#ready = false;
     worker.on("message", (told: HeartbeatMessage) => {
-      if (told !== "ready") return this.#report(told.error);
+      if (told !== "ready" && "error" in told) return this.#report(told.error);
+      if (told !== "ready") {
+        const now = momentOf(this.#context);
+        return this.#note(momentAt(told.began, now), momentAt(told.landed, now));
+      }
       this.#ready = true;
       clearInterval(this.#timer);
       this.#timer = undefined;

@@ -17,7 +17,6 @@ import { scan } from "../store/scan.js";
 import { type Agent, withLimits } from "./agent.js";
 import { leaveInput, recordAnswer, requestCancel } from "./answers.js";
 import { begin, type Begun, inputMismatch, type Request, takeInput } from "./begin.js";
-import { releaseBranch } from "./claim.js";
 import { hashText } from "./encoded-value.js";
 import { inside } from "./inside.js";
 import { Execution } from "./execution.js";
@@ -39,6 +38,7 @@ import {
   toWanted,
   type Wanted,
 } from "./run-options.js";
+import { releaseBranch } from "./release.js";
 import type { RunResult } from "./result.js";
 import type { Work } from "./turn.js";
 import { waitForChange } from "./watch.js";
@@ -67,7 +67,6 @@ type Started =
 export class Runs {
   readonly #context: Context;
   readonly #cursors: Cursors;
-  readonly #lease: number;
   readonly #leases: Leases;
   readonly #onEvent: ((event: RunEvent) => void) | undefined;
   readonly #live = new Map<string, Live>();
@@ -88,7 +87,6 @@ export class Runs {
   ) {
     this.#context = context;
     this.#cursors = cursors;
-    this.#lease = lease;
     this.#leases = new Leases(context, lease, reopening);
     this.#onEvent = onEvent;
   }
@@ -379,12 +377,16 @@ export class Runs {
         const cursor = this.#cursors.get(reader, branch);
         const begun = await take({ agent, reader, branch, leases: this.#leases, cursor });
         if (!("claim" in begun)) return begun;
+        if (this.#closed) {
+          // Too late: others go on with it.
+          await releaseBranch(reader, branch, this.#leases.owner, () => ({}), true);
+          this.#checkOpen();
+        }
         this.#leases.hold();
         live.execution = new Execution(
           {
             cursors: this.#cursors,
-            owner: this.#leases.owner,
-            lease: this.#lease,
+            leases: this.#leases,
             emit: (of, name, event) => this.#emit(of.sessionId, name, event),
           },
           reader,

@@ -181,10 +181,10 @@ export class StepRun implements Run {
   }
 
   async sleep(time: Duration | Date): Promise<void> {
-    const until = time instanceof Date ? time.getTime() : this.#host.context.now() + toMilliseconds(time, "sleep");
-    if (!Number.isFinite(until))
+    const wanted = time instanceof Date ? { until: time.getTime() } : { lasting: toMilliseconds(time, "sleep") };
+    if (!Object.values(wanted).every(Number.isFinite))
       throw invalidCall('run.sleep() needs milliseconds, a text such as "5m", or a valid Date.');
-    await this.#step.sleep(until);
+    await this.#step.sleep(wanted);
   }
 
   async ask<Answer>(question: string | AskOptions): Promise<Answer> {

@@ -36,8 +36,6 @@ export interface StepHost {
   readonly detector: LoopDetector | undefined;
   /** What the session had used when the step began. */
   readonly usage: Usage | undefined;
-  /** How long the lease is certain after it was last seen, in milliseconds. */
-  readonly patience: number;
   /** Makes idempotency keys different from those of every other step. */
   readonly keySeed: string;
   /** Why the run must not go on, if it must not. */

@@ -145,9 +145,7 @@ export class Step {
     try {
       done = begun.kept?.outcome ? { outcome: begun.kept.outcome } : await this.#do(begun, run, settings);
     } finally {
-      this.#inFlight--;
-      for (const settle of this.#settlers.splice(0)) settle();
-      this.#considerSuspending();
+      this.#landed();
     }
     if (!done) return NEVER;
     return "question" in done ? this.#askFor(begun.index, done.question) : this.#record(begun, done);
@@ -186,16 +184,21 @@ export class Step {
     await this.#host.checkpoint(trigger, this.#host.journal.added);
   }
 
-  /** Waits until a time; the one that was given first, if the step is run again. */
-  async sleep(until: number): Promise<unknown> {
+  /**
+   * Waits until a time; the one that was given first, if the step is run again. Times are the store's: whoever wakes it goes
+   * by that clock, and those of machines differ.
+   */
+  async sleep(time: { readonly until: number } | { readonly lasting: number }): Promise<unknown> {
     this.#waited = true;
-    const begun = this.#begin({ kind: "sleep", name: "sleep" }, until);
+    const begun = this.#begin({ kind: "sleep", name: "sleep" });
     if (!begun) return NEVER;
-    const { index, recorded, started } = begun;
+    const { index, recorded } = begun;
     if (recorded?.outcome) return this.#replay(recorded);
-    if (!recorded) this.#host.journal.add({ op: "start", index, started });
-    const wakeAt = started.until ?? until;
-    const left = wakeAt - this.#host.context.now();
+    const now = await this.#storeTime();
+    if (now === undefined || this.#over) return NEVER;
+    const wakeAt = recorded?.started.until ?? ("until" in time ? time.until : now + time.lasting);
+    if (!recorded) this.#host.journal.add({ op: "start", index, started: { ...begun.started, until: wakeAt } });
+    const left = wakeAt - now;
     return new Promise<void>((resolve) => {
       const wake = (): void => {
         const outcome = { value: cloneValue(undefined, this.#host.context.registry) };
@@ -216,6 +219,26 @@ export class Step {
     if (recorded?.outcome) return this.#replay(recorded);
     if (!recorded) this.#host.journal.add({ op: "start", index, started });
     return this.#askFor(index, { id: `q${index}`, kind: "ask", text, ...(data !== undefined && { data }) });
+  }
+
+  /** The time by the store's clock; `undefined` where nobody can tell it, which ends the run here. */
+  async #storeTime(): Promise<number | undefined> {
+    this.#inFlight++;
+    try {
+      return await this.#host.context.store.now();
+    } catch (error) {
+      this.#fatal(error as Error);
+      return undefined;
+    } finally {
+      this.#landed();
+    }
+  }
+
+  /** Something that was under way is over. */
+  #landed(): void {
+    this.#inFlight--;
+    for (const settle of this.#settlers.splice(0)) settle();
+    this.#considerSuspending();
   }
 
   /** Does it, or finds out whether it was done; `undefined` where the run has ended under it. */
@@ -331,7 +354,7 @@ export class Step {
   }
 
   /** Numbers what the step starts, and checks that it is what it was; `undefined` if the step is over. */
-  #begin(call: EffectCall, until?: number): Begun | undefined {
+  #begin(call: EffectCall): Begun | undefined {
     if (this.#over) return undefined;
     const { session, branch, effect } = inside.getStore() ?? {};
     // Another session's may: its journal is its own.
@@ -350,7 +373,6 @@ export class Step {
       ...call,
       at: kept?.started.at ?? this.#host.context.now(),
       delivered: this.#deliveries.count,
-      ...(until !== undefined && { until }),
     };
     if (!IMMEDIATE.has(call.kind)) this.#lastStart = Math.max(this.#lastStart, this.#deliveries.count);
     if (!recorded && call.kind === "llm") {
@@ -377,7 +399,7 @@ export class Step {
         if (!(await this.#host.checkpoint(trigger, before))) this.#due = trigger;
       } else if (journal.hasPending) await journal.flush();
       else await journal.idle();
-      await journal.checkLease(this.#host.patience);
+      await journal.checkLease();
       return true;
     } catch (error) {
       this.#fatal(error as Error);

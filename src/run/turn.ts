@@ -18,6 +18,7 @@ import { callInitial, callReceive, migrateState } from "./agent-code.js";
 import { type Claim, claimedDue, mayTake, runningRun, type View } from "./claim.js";
 import { hashText } from "./encoded-value.js";
 import type { Leases } from "./leases.js";
+import { momentOf } from "./moment.js";
 
 /** What is to be worked on, and by whom. */
 export interface Work {
@@ -80,12 +81,12 @@ async function save(
 ): Promise<Claim> {
   const { agent, reader, branch, leases, cursor } = work;
   const { sessionId, context } = reader;
-  const at = context.now();
   const { heads } = view;
   const before = heads.branch?.record;
   const parts = mayTake(reader, branch, view, leases.owner);
   const epoch = (before?.epoch ?? 0) + 1;
-  const renewal = await leases.renewal();
+  const lease = await leases.forClaim();
+  const at = momentOf(context);
   const due = claimedDue(view, agent.name, agent.definition.open ?? false, leases.owner);
   const dueChange = changeDue(sessionId, branch, view.due, due);
   let claimed: Pick<Claim, "number" | "run" | "journal"> | undefined;
@@ -104,7 +105,7 @@ async function save(
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
         ...dueChange.puts,
-        renewal,
+        ...(lease.puts ?? []),
       ];
       if (next.key !== undefined) {
         puts.push({ key: turnKey(sessionId, branch, next.key), value: JSON.stringify([number, turn]) });
@@ -114,7 +115,7 @@ async function save(
       const rowRun: RowRun = { boundary: seq, journal: undefined, midStep: false, turn, output: undefined };
       return {
         ...parts,
-        checks: [...(parts.checks ?? []), ...taken.checks],
+        checks: [...(parts.checks ?? []), ...(lease.checks ?? []), ...taken.checks],
         puts: [...puts, ...taken.puts],
         ...(deletes.length > 0 && { deletes }),
         run: rowRun,

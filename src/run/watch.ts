@@ -130,7 +130,7 @@ export async function waitForChange(
     const [record] = await context.store.get([runKey(reader.sessionId, branch)]);
     if (!record) throw sessionDeleted(reader.sessionId);
     if (!("value" in record) || decodeRun(record.value, context.registry).status !== "waiting") return;
-    const left = wakeAt === undefined ? SLOW : wakeAt - context.now();
+    const left = wakeAt === undefined ? SLOW : wakeAt - (await context.store.now());
     if (left <= 0) return;
     await sleep(Math.min(left, SLOW));
   }

@@ -9,8 +9,8 @@ import type { Context } from "../model/context.js";
 import type { RunEvent, RunEventOf, RunEventType } from "../model/run-events.js";
 import { SessionReader } from "../model/session-reader.js";
 import type { Agent } from "./agent.js";
-import { parkDeadly } from "./claim.js";
-import { findDue, findOrphans, forgetWork, type Work } from "./find-work.js";
+import { judge } from "./deadly.js";
+import { findDue, findOrphans, forgetWork, type Orphan, type Work } from "./find-work.js";
 import type { Runs } from "./runs.js";
 import type { TakenWorkerOptions } from "./worker-options.js";
 
@@ -50,6 +50,10 @@ const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 10_000;
 /** How long a session that cannot be begun with is left alone, in milliseconds. */
 const LEFT_ALONE = 60_000;
+/** After so many deaths it may be what is worked on that kills. */
+const SUSPICIOUS = 2;
+/** As many of them may be there at once. */
+const MANY = 100;
 /** How long after a lease has ended what was left is looked for, and how often at most, in milliseconds. */
 const SOON = 20;
 const OFTEN = 200;
@@ -63,6 +67,8 @@ export class Worker implements AsyncDisposable {
   readonly #listeners = new Map<WorkerEventType, Set<(event: WorkerEvent) => void>>();
   /** Sessions that could not be begun with, and until when they are left alone. */
   readonly #avoided = new Map<string, number>();
+  /** What it works on although others have died over it, as long as no step of that is done. */
+  #suspect: string | undefined;
   #working: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #orphansDue = 0;
@@ -117,6 +123,7 @@ export class Worker implements AsyncDisposable {
 
   /** Tells whoever listens. @internal */
   emit(event: WorkerEvent): void {
+    if (event.type === "step") this.#clear({ session: event.sessionId, branch: event.branch });
     for (const listener of this.#listeners.get(event.type) ?? []) listener(event);
   }
 
@@ -162,8 +169,10 @@ export class Worker implements AsyncDisposable {
     const now = performance.now();
     // Others may have died at any time; that is noticed by their leases, which last a while.
     if (now >= this.#orphansDue) {
-      const { works, nextEnd } = await findOrphans(context, runs.owner, this.#agents, this.#room, isSkipped);
-      for (const work of works) if (await this.#takeOrphan(work)) found++;
+      // Of those under suspicion most are left alone for now: they must not hide the others.
+      const limit = this.#room + (this.#suspect === undefined ? 0 : MANY);
+      const { orphans, nextEnd } = await findOrphans(context, runs.owner, this.#agents, limit, isSkipped);
+      found += await this.#takeOrphans(orphans);
       // As soon as the next one could be gone, whoever it is; and often enough for one that is known to be dead before.
       if (this.#room > 0)
         this.#orphansDue = now + Math.min(Math.max(nextEnd + SOON, OFTEN), this.#options.lease / 2, 5000);
@@ -174,18 +183,56 @@ export class Worker implements AsyncDisposable {
     return found + begun.filter(Boolean).length;
   }
 
-  async #takeOrphan(work: Work): Promise<boolean> {
+  /** @returns how many it has begun with */
+  async #takeOrphans(orphans: readonly Orphan[]): Promise<number> {
+    const deaths = await Promise.all(orphans.map((orphan) => this.#judge(orphan)));
+    const blamed = Math.max(1, Math.min(SUSPICIOUS, this.#options.maxDeaths - 1));
+    const chosen: Orphan[] = [];
+    for (const [index, orphan] of orphans.entries()) {
+      const died = deaths[index];
+      if (died === undefined || chosen.length >= this.#room) continue;
+      // It may have died with another that ran beside it. So of those that are under suspicion one is tried at a time, and
+      // whoever dies with it is not another one of them: only who is to blame comes to the last death.
+      if (died >= blamed && this.#suspect !== undefined) continue;
+      if (died >= blamed) this.#suspect = placeIn(orphan);
+      chosen.push(orphan);
+    }
+    const begun = await Promise.all(
+      chosen.map(async (orphan) => {
+        let isBegun = false;
+        try {
+          return (isBegun = await this.#begin(orphan));
+        } finally {
+          if (!isBegun) this.#clear(orphan);
+        }
+      }),
+    );
+    return begun.filter(Boolean).length;
+  }
+
+  /** How many processes have died over it; `undefined` where it is not to be begun with, as one that is put aside now. */
+  async #judge(orphan: Orphan): Promise<number | undefined> {
+    const { session, branch, takenOver } = orphan;
+    const { maxDeaths } = this.#options;
+    if (takenOver === 0 && maxDeaths > 1) return 0;
     const { context, runs } = this.#host;
-    const reader = new SessionReader(context, work.session);
     try {
-      const reason = await parkDeadly(reader, work.branch, runs.owner, this.#agents, this.#options.maxDeaths);
-      if (reason === undefined) return await this.#begin(work);
-      this.emit({ type: "parked", sessionId: work.session, branch: work.branch, reason });
+      const { deaths, parked } = await judge(new SessionReader(context, session), branch, runs.owner, maxDeaths);
+      if (parked === undefined) return deaths;
+      this.emit({ type: "parked", sessionId: session, branch, reason: parked });
     } catch (error) {
       // Somebody else has taken it since.
-      if (!isSavepointError(error, "ALREADY_RUNNING")) this.#avoid(work, error);
+      if (!isSavepointError(error, "ALREADY_RUNNING")) this.#avoid(orphan, error);
     }
-    return false;
+    return undefined;
+  }
+
+  /** Nothing has happened to who worked on it. */
+  #clear(work: { readonly session: string; readonly branch: string }): void {
+    if (this.#suspect !== placeIn(work)) return;
+    this.#suspect = undefined;
+    this.#orphansDue = 0;
+    this.#wake();
   }
 
   /** @returns whether it has begun with it */
@@ -197,7 +244,10 @@ export class Worker implements AsyncDisposable {
       const handle = await runs.take(this.#agents, session, branch);
       if (handle === "nothing" || handle === "not mine") await forgetWork(context, work, handle === "nothing");
       if (!handle || typeof handle === "string") return false;
-      const over = (): void => this.#wake();
+      const over = (): void => {
+        this.#clear(work);
+        this.#wake();
+      };
       // Whoever listens is told how it ended by its events, and of what went wrong by this one.
       handle.result().then(over, (error: SavepointError) => {
         const expected = isSavepointError(error, "LEASE_LOST") || isSavepointError(error, "CLOSED");
@@ -212,17 +262,17 @@ export class Worker implements AsyncDisposable {
   }
 
   /** Leaves one alone that cannot be begun with, so that the others are. Throws what they would meet as well. */
-  #avoid({ session, branch }: Work, error: unknown): void {
+  #avoid(work: Work, error: unknown): void {
     if (isStoreFailure(error)) throw error;
-    this.#avoided.set(`${session}\t${branch}`, performance.now() + LEFT_ALONE);
-    this.#fail(`session ${JSON.stringify(session)} could not be begun with`, error);
+    this.#avoided.set(placeIn(work), performance.now() + LEFT_ALONE);
+    this.#fail(`session ${JSON.stringify(work.session)} could not be begun with`, error);
   }
 
-  #isAvoided({ session, branch }: Work): boolean {
-    const until = this.#avoided.get(`${session}\t${branch}`);
+  #isAvoided(work: Work): boolean {
+    const until = this.#avoided.get(placeIn(work));
     if (until === undefined) return false;
     if (performance.now() < until) return true;
-    this.#avoided.delete(`${session}\t${branch}`);
+    this.#avoided.delete(placeIn(work));
     return false;
   }
 
@@ -273,6 +323,10 @@ export class Worker implements AsyncDisposable {
     this.#wakeUp = undefined;
     this.#isAwake = false;
   }
+}
+
+function placeIn({ session, branch }: { readonly session: string; readonly branch: string }): string {
+  return `${session}\t${branch}`;
 }
 
 /** Errors that the next session would meet as well. */

@@ -207,7 +207,7 @@ describe("the thread that renews leases", () => {
     const module = `data:text/javascript,import { parentPort } from "node:worker_threads"; export const openStore = async () => ({
       now: async () => 5, close: async () => {},
       commit: async ({ puts }) => parentPort.postMessage(JSON.parse(puts[0].value).until) });`;
-    const program = new URL("../../src/run/heartbeat.mjs", import.meta.url);
+    const program = new URL("../../dist/run/heartbeat.mjs", import.meta.url);
     const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
     const thread = new Thread(program, { workerData, execArgv: [] });
     const told: unknown[] = [];
@@ -216,25 +216,30 @@ describe("the thread that renews leases", () => {
     await waitFor("it says nothing", async () => told.length >= 4);
     thread.postMessage("close");
     await new Promise((resolve) => thread.once("exit", resolve));
-    expect(told.slice(1).every(Number.isInteger)).toBe(true);
+    const times = told.filter((message) => typeof message === "number");
+    expect(times.length).toBeGreaterThan(0);
+    expect(times.every(Number.isInteger)).toBe(true);
   });
 
   it("goes on when the store was away for a while", async () => {
     const module = `data:text/javascript,let n = 0; export const openStore = async () => ({
       now: async () => 0, close: async () => {},
       commit: async () => { if (n++ < 2) throw new Error("away"); } });`;
-    const program = new URL("../../src/run/heartbeat.mjs", import.meta.url);
+    const program = new URL("../../dist/run/heartbeat.mjs", import.meta.url);
     const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
     const thread = new Thread(program, { workerData, execArgv: [] });
     const told: unknown[] = [];
     thread.on("message", (message) => told.push(message));
     thread.postMessage("start");
     await waitFor("it says nothing", async () => told.length >= 3);
-    expect(told).toEqual(["ready", { error: new Error("away") }, { error: new Error("away") }]);
-    await sleep(100);
+    expect(told.slice(0, 3)).toEqual(["ready", { error: new Error("away") }, { error: new Error("away") }]);
+    await waitFor("it does not go on", async () => told.length > 3);
     const ended = new Promise((resolve) => thread.once("exit", resolve));
     thread.postMessage("close");
     expect(await ended).toBe(0);
-    expect(told).toHaveLength(3);
+    // From then on it says when it has renewed the lease.
+    for (const message of told.slice(3) as { began: number; landed: number }[]) {
+      expect(message.landed).toBeGreaterThanOrEqual(message.began);
+    }
   });
 });

@@ -2,6 +2,7 @@
  * The way to the database: statements over a pool, each a transaction of its own. While no database is to be had, a
  * statement is tried again, for as long as the options say.
  */
+import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { storeClosed } from "../closed.js";
 import { toMilliseconds } from "../duration.js";
@@ -52,6 +53,8 @@ export class Connection {
     this.canSpareOne = size > 1;
     this.#dedicates = owned && size > 2;
     this.#patience = toMilliseconds(options.patience ?? 30_000, "patience");
+    // While no database is to be had, as many wait for it as there are statements.
+    setMaxListeners(0, this.#closing.signal);
     // A connection that breaks while nobody uses it is replaced when one is next needed.
     pool.on("error", ignoreIdleError);
     // A pool of the caller's own is the caller's to guard.

@@ -1,0 +1,25 @@
+/**
+ * A moment of this process, to tell how long ago it was. The clock may be set back, and what only counts the time while
+ * the machine runs misses its sleep: whichever of them says that more time has passed is believed.
+ */
+import type { Context } from "../model/context.js";
+
+export interface Moment {
+  readonly clock: number;
+  /** Milliseconds, counted alike in all threads. */
+  readonly ticks: number;
+}
+
+export function momentOf({ now }: Context): Moment {
+  return { clock: now(), ticks: Number(process.hrtime.bigint()) / 1e6 };
+}
+
+/** What was a moment of another thread of this process, by its ticks. */
+export function momentAt(ticks: number, now: Moment): Moment {
+  return { clock: now.clock - (now.ticks - ticks), ticks };
+}
+
+/** Milliseconds from one to the other, at least. */
+export function between(from: Moment, to: Moment): number {
+  return Math.max(to.clock - from.clock, to.ticks - from.ticks);
+}
