@@ -1,4 +1,4 @@
-/** Counts the items that were not packed yet, tape by tape, so that each is packed when a full run has gathered. */
+/** Counts the items that were not packed yet, tape by tape, so that each is packed when full runs have gathered. */
 import type { ItemRun } from "../store.js";
 import { RAW } from "./compression.js";
 import { RUN_BYTES, RUN_ITEMS } from "./run-groups.js";
@@ -15,8 +15,14 @@ interface Loose {
 
 export class LooseItems {
   readonly #tapes = new Map<string, Loose>();
+  readonly #runs: number;
 
-  /** Notes items that were committed; `true` when a full run has gathered, and they are counted anew. */
+  /** @param runs how many full runs are to gather before they are packed */
+  constructor(runs = 1) {
+    this.#runs = runs;
+  }
+
+  /** Notes items that were committed; `true` when enough has gathered, and they are counted anew. */
   note({ tape, items }: ItemRun): boolean {
     let loose = this.#tapes.get(tape);
     if (!loose) {
@@ -26,7 +32,7 @@ export class LooseItems {
     }
     loose.items += items.length;
     for (const { json } of items) loose.bytes += json.length;
-    if (loose.items < RUN_ITEMS && loose.bytes < RUN_BYTES) return false;
+    if (loose.items < this.#runs * RUN_ITEMS && loose.bytes < this.#runs * RUN_BYTES) return false;
     loose.items = loose.bytes = 0;
     return true;
   }

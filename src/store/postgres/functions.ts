@@ -208,12 +208,15 @@ EXCEPTION WHEN SQLSTATE '${CONFLICT_STATE}' THEN
   RETURN failed;
 END $body$`,
     // Puts rows of items in the place of others, if those are all still what they were.
-    `CREATE FUNCTION ${s}.savepoint_replace_runs(of_tape text, old_firsts bigint[], old_sums bigint[],
+    `CREATE FUNCTION ${s}.savepoint_replace_runs(durable boolean, of_tape text, old_firsts bigint[], old_sums bigint[],
   new_firsts bigint[], new_counts bigint[], new_codecs bigint[], new_sums bigint[], new_heads bytea[], new_bodies bytea[])
 RETURNS void LANGUAGE plpgsql AS $body$
 DECLARE
   removed bigint;
 BEGIN
+  IF NOT durable THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
   DELETE FROM ${run} r USING unnest(old_firsts, old_sums) AS o (first, sum)
     WHERE r.tape = of_tape AND r.first = o.first AND r.sum = o.sum;
   GET DIAGNOSTICS removed = ROW_COUNT;

@@ -20,8 +20,10 @@ import { GONE_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
 import { type RawRun, RUN_COLUMNS, toRun } from "./rows.js";
 
+/** Full runs that are packed together: what that costs is mostly the way to the server and back. */
+const RUNS_AT_ONCE = 4;
 /** Rows that are looked at with one statement. */
-const BATCH_ROWS = 256;
+const BATCH_ROWS = 512;
 /** How often rows are looked at again that others have changed meanwhile. */
 const MAX_TRIES = 20;
 
@@ -39,7 +41,7 @@ export class Sealer {
   readonly #compress: boolean;
   readonly #probe: (point: PostgresWritePoint) => void;
   readonly #report: (message: string, error: unknown) => void;
-  readonly #loose = new LooseItems();
+  readonly #loose = new LooseItems(RUNS_AT_ONCE);
   #work: Promise<void> = Promise.resolve();
   #closed = false;
 
@@ -51,7 +53,7 @@ export class Sealer {
     this.#report = backgroundReport(options);
   }
 
-  /** Notes items that were committed; packs their tape in the background once a full run has gathered. */
+  /** Notes items that were committed; packs their tape in the background once full runs have gathered. */
   noteNew(run: ItemRun): void {
     if (this.#loose.note(run)) this.#work = this.#work.then(() => this.#sealTail(run.tape));
   }
@@ -178,10 +180,16 @@ export class Sealer {
     this.#probe("seal:begin");
     const rows = await this.#rows(tape, from, Number.MAX_SAFE_INTEGER, BATCH_ROWS);
     const { groups, ...next } = planSealing(rows, from, BATCH_ROWS, all);
+    const old: RunRow[] = [];
+    const packed: RunRow[] = [];
     for (const group of groups) {
-      const packed = await packGroup(group, this.#compress);
-      if (packed) await this.#replace(tape, group, [packed]);
+      const row = await packGroup(group, this.#compress);
+      if (!row) continue;
+      old.push(...group);
+      packed.push(row);
     }
+    // Should the server's machine go down, the small rows are there again: nothing has to wait for its disk.
+    if (packed.length > 0) await this.#replace(tape, old, packed, false);
     return next;
   }
 
@@ -196,8 +204,9 @@ export class Sealer {
   }
 
   /** Whoever packed or freed some of these rows meanwhile was first: then nothing is done. */
-  async #replace(tape: string, old: readonly RunRow[], rows: readonly RunRow[]): Promise<boolean> {
+  async #replace(tape: string, old: readonly RunRow[], rows: readonly RunRow[], durably = true): Promise<boolean> {
     const values = [
+      String(durably),
       tape,
       integerArray(old.map(({ first }) => first)),
       integerArray(old.map(({ sum }) => sum)),
@@ -208,7 +217,7 @@ export class Sealer {
       bytesArray(rows.map(({ head }) => head)),
       bytesArray(rows.map(({ body }) => body)),
     ];
-    const sql = `SELECT ${this.#connection.schema}.savepoint_replace_runs($1, $2, $3, $4, $5, $6, $7, $8, $9)`;
+    const sql = `SELECT ${this.#connection.schema}.savepoint_replace_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
     const running = this.#connection.run(sql, values, "Packing");
     this.#probe("seal:sent");
     try {
