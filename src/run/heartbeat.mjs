@@ -17,8 +17,6 @@ let beat = Promise.resolve();
 let isBeating = false;
 /** @type {string | undefined} */
 let known;
-let asked = { now: 0, at: Number.NEGATIVE_INFINITY, clock: 0 };
-const ASK_EVERY = 60_000;
 
 const ticks = () => Number(process.hrtime.bigint()) / 1e6;
 
@@ -28,30 +26,13 @@ async function renew() {
   const opened = /** @type {Store} */ (store);
   for (;;) {
     const began = ticks();
-    const until = (await storeTime(opened)) + lease;
+    const until = (await opened.now()) + lease;
     known = await renewLease(opened, key, { until, process: owner }, known);
     const landed = ticks();
     parentPort?.postMessage({ began, landed });
     // One that was on its way for long says little.
     if (landed - began < every) return;
   }
-}
-
-/**
- * The store's clock, by this machine's: asked for once in a while, so that a sign of life is one statement.
- *
- * @param {Store} opened
- */
-async function storeTime(opened) {
-  const [began, clock] = [ticks(), Date.now()];
-  const passed = began - asked.at;
-  // A machine that was asleep has not counted that, and a clock that was set says nothing.
-  const sure = passed < ASK_EVERY && Math.abs(clock - asked.clock - passed) < lease / 10;
-  if (sure) return asked.now + Math.floor(passed);
-  const now = await opened.now();
-  // Where the answer was long on its way, nobody knows what time it is.
-  if (ticks() - began < every) asked = { now, at: began, clock };
-  return now;
 }
 
 /** One at a time: while the store is away they would pile up. */

@@ -45,6 +45,9 @@ export type HeartbeatMessage =
   | { readonly began: number; readonly landed: number }
   | { readonly error: unknown };
 
+/** This much of a lease is certain to last. */
+const UNBROKEN = 0.75;
+
 export class Leases {
   /** Names this process, or this part of it, among those that run something. */
   readonly owner = randomBytes(9).toString("base64url");
@@ -145,7 +148,8 @@ export class Leases {
   /** It lasts from `began` on, and that was written by `landed`. If it was over by then, others could have taken over. */
   #note(began: Moment, landed: Moment): void {
     const before = this.#renewed;
-    const unbroken = before && between(before.at, landed) < this.#lease;
+    // Not to the last moment: the store's clock is known only about.
+    const unbroken = before && between(before.at, landed) < this.#lease * UNBROKEN;
     const at = before && before.at.ticks > began.ticks ? before.at : began;
     this.#renewed = { at, since: unbroken ? before.since : landed };
   }

@@ -4,46 +4,69 @@
  * the function is asked, which says why.
  */
 import { createHash } from "node:crypto";
-import type { RunRow } from "../packing/run-codec.js";
 import type { PostgresValue } from "./driver.js";
-import { PUT } from "./functions.js";
-import type { SortedRecords } from "./plan-commit.js";
+import { CHECK, CLOCK, PUT } from "./functions.js";
+import type { PlannedCommit } from "./plan-commit.js";
 import { refsSum, valueSum } from "./rows.js";
 
 export interface FastStatement {
-  /** By which the server may keep it prepared. */
-  readonly name: string;
+  /** By which the server may keep it prepared, where it is to. */
+  readonly name?: string;
   readonly sql: string;
   readonly values: PostgresValue[];
 }
 
 /** More of them come so seldom together that a statement for it is not worth being prepared. */
-const MAX_RECORDS = 8;
+const MAX_RECORDS = 12;
 const MAX_RUNS = 2;
 
+/** How many parts of which kind a statement has, in their order. */
+interface Shape {
+  readonly replaced: number;
+  /** A digit for each. */
+  readonly checks: string;
+  readonly deletes: number;
+  readonly timed: boolean;
+  /** A digit for each. */
+  readonly puts: string;
+  readonly runs: number;
+}
+
 /** Statements by their shape, of all stores of this process. */
-const statements = new Map<string, { readonly name: string; readonly sql: string }>();
+const statements = new Map<string, Pick<FastStatement, "name" | "sql">>();
 
 /** `undefined` for what the function has to do. */
-export function fastCommit(
-  schema: string,
-  { replaced, checked, put }: SortedRecords,
-  rows: readonly RunRow[],
-): FastStatement | undefined {
-  if (checked.length > 0 || replaced.length === 0) return undefined;
-  if (replaced.length + put.length > MAX_RECORDS || rows.length > MAX_RUNS) return undefined;
-  const kinds = put.map(({ kind }) => kind).join("");
-  const shape = `${schema} ${replaced.length} ${kinds} ${rows.length}`;
-  let statement = statements.get(shape);
+export function fastCommit(schema: string, plan: PlannedCommit): FastStatement | undefined {
+  const { plain, records, deleted, notBefore, rows } = plan;
+  const { replaced, checked, put } = records;
+  if (!plain || replaced.length === 0 || rows.length > MAX_RUNS) return undefined;
+  if (replaced.length + checked.length + put.length + deleted.length > MAX_RECORDS) return undefined;
+  if (checked.some(({ kind }) => kind !== CHECK.value && kind !== CHECK.exists)) return undefined;
+  const shape: Shape = {
+    replaced: replaced.length,
+    checks: checked.map(({ kind }) => kind).join(""),
+    puts: put.map(({ kind }) => kind).join(""),
+    deletes: deleted.length,
+    timed: notBefore !== undefined,
+    runs: rows.length,
+  };
+  const name = `${schema} ${Object.values(shape).join(" ")}`;
+  let statement = statements.get(name);
   if (!statement) {
-    const sql = writeStatement(schema, replaced.length, kinds, rows.length);
-    statements.set(shape, (statement = { name: statementName(sql), sql }));
+    const sql = writeStatement(schema, shape);
+    statements.set(name, (statement = { name: statementName(sql), sql }));
   }
   const values: PostgresValue[] = [];
   for (const { put: after, before } of replaced) {
     const { key, value, refs } = after;
     values.push(key, before, valueSum(key, before), valueSum(key, value), refsSum(key, refs), refs, value);
   }
+  for (const { key, value = "", kind } of checked) {
+    if (kind === CHECK.exists) values.push(key);
+    else values.push(key, valueSum(key, value), value);
+  }
+  values.push(...deleted);
+  if (notBefore !== undefined) values.push(notBefore);
   for (const { put: after } of put) {
     const { key, value, refs } = after;
     values.push(key, valueSum(key, value), refsSum(key, refs), refs, value);
@@ -71,14 +94,15 @@ export function statementName(sql: string): string {
  * Each of its parts has done what it should, or everything is taken back: one that has not makes the last part fail. That is
  * the last row of items, where there are any: without one of the others it has no count, and a row must have one.
  */
-function writeStatement(schema: string, replaced: number, kinds: string, runs: number): string {
+function writeStatement(schema: string, { replaced, checks, deletes, timed, puts, runs }: Shape): string {
+  const records = `${schema}.savepoint_record`;
   const parts: string[] = [];
   const needed: string[] = [];
   let next = 1;
   const parameters = (...types: string[]): string[] => types.map((type) => `$${next++}::${type}`);
   const add = (sql: string, isNeeded: boolean): void => {
     const name = `p${parts.length}`;
-    parts.push(`${name} AS (${sql} RETURNING 1)`);
+    parts.push(`${name} AS (${sql})`);
     if (isNeeded) needed.push(name);
   };
   for (let index = 0; index < replaced; index++) {
@@ -92,18 +116,29 @@ function writeStatement(schema: string, replaced: number, kinds: string, runs: n
       "text",
     );
     add(
-      `UPDATE ${schema}.savepoint_record SET sum = ${sum}, refs_sum = ${refsSumAfter}, refs = ${refs}, value = ${value},
-        reserved = NULL WHERE key = ${key} AND sum = ${sumBefore} AND value = ${before}`,
+      `UPDATE ${records} SET sum = ${sum}, refs_sum = ${refsSumAfter}, refs = ${refs}, value = ${value},
+        reserved = NULL WHERE key = ${key} AND sum = ${sumBefore} AND value = ${before} RETURNING 1`,
       true,
     );
   }
-  for (const kind of kinds) {
+  for (const kind of checks) {
+    const [key] = parameters("text");
+    if (Number(kind) === CHECK.exists) add(`SELECT 1 FROM ${records} WHERE key = ${key} FOR KEY SHARE`, true);
+    else {
+      const [sum, value] = parameters("bigint", "text");
+      add(`SELECT 1 FROM ${records} WHERE key = ${key} AND sum = ${sum} AND value = ${value} FOR SHARE`, true);
+    }
+  }
+  for (let index = 0; index < deletes; index++)
+    add(`DELETE FROM ${records} WHERE key = ${parameters("text")[0]}`, false);
+  if (timed) add(`SELECT 1 WHERE ${parameters("bigint")[0]} <= ${CLOCK}`, true);
+  for (const kind of puts) {
     const values = parameters("text", "bigint", "bigint", "text", "text").join(", ");
-    const insert = `INSERT INTO ${schema}.savepoint_record (key, sum, refs_sum, refs, value) VALUES (${values})`;
+    const insert = `INSERT INTO ${records} (key, sum, refs_sum, refs, value) VALUES (${values})`;
     const replace =
       "DO UPDATE SET sum = excluded.sum, refs_sum = excluded.refs_sum, refs = excluded.refs, value = excluded.value, reserved = NULL";
     if (Number(kind) === PUT.always) add(`${insert} ON CONFLICT (key) ${replace}`, false);
-    else add(`${insert} ON CONFLICT DO NOTHING`, Number(kind) === PUT.mustBeNew);
+    else add(`${insert} ON CONFLICT DO NOTHING RETURNING 1`, Number(kind) === PUT.mustBeNew);
   }
   for (let index = 0; index < runs; index++) {
     const values = parameters("text", "bigint", "integer", "smallint", "bigint", "bytea", "bytea");
@@ -112,7 +147,7 @@ function writeStatement(schema: string, replaced: number, kinds: string, runs: n
     const isFree = `coalesce((SELECT first + count FROM ${schema}.savepoint_run WHERE tape = ${tape}
       AND first < ${first} + ${count} ORDER BY first DESC LIMIT 1), 0) <= ${first}`;
     if (index < runs - 1) {
-      add(`${insert} SELECT ${values.join(", ")} WHERE ${isFree} ON CONFLICT DO NOTHING`, true);
+      add(`${insert} SELECT ${values.join(", ")} WHERE ${isFree} ON CONFLICT DO NOTHING RETURNING 1`, true);
       continue;
     }
     const others = needed.map((name) => ` * (SELECT 1 FROM ${name})`).join("");

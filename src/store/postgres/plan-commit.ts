@@ -42,8 +42,9 @@ export interface PlannedCommit {
   /** The arguments of the function. */
   readonly values: () => PostgresValue[];
   readonly records: SortedRecords;
-  /** Is there more than records and items? */
+  /** Are they all there is, beside items, single deletes, and a time by the server's clock? */
   readonly plain: boolean;
+  readonly notBefore: number | undefined;
   readonly firsts: readonly number[];
   /** What the counters hold after it. */
   readonly counters: ReadonlyMap<string, string>;
@@ -84,18 +85,23 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
       [hash, given && options.blobs.get(hash)] as const,
     ]),
   );
+  // The database's times have no fractions: the next whole one is not before it.
+  const notBefore = commit.notBefore === undefined ? undefined : Math.ceil(commit.notBefore);
   const [ranges, keys] = [
     deletes.filter((each) => typeof each !== "string"),
     deletes.filter((each) => typeof each === "string"),
   ];
   return {
     records: sorted,
-    plain: deletes.length + blobs.length + (commit.wakes?.length ?? 0) === 0 && commit.notBefore === undefined,
+    plain:
+      ranges.length + blobs.length + (commit.wakes?.length ?? 0) === 0 &&
+      !keys.some((key) => written.has(key)) &&
+      (notBefore === undefined || options.clock === undefined),
+    notBefore,
     values: () => [
       options.clock ?? null,
       String(options.durable),
-      // The database's times have no fractions: the next whole one is not before it.
-      commit.notBefore === undefined ? null : Math.ceil(commit.notBefore),
+      notBefore ?? null,
       ...columns(sorted.replaced, [
         texts(({ put }) => put.key),
         texts(({ before }) => possible(before)),

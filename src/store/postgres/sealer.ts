@@ -188,8 +188,8 @@ export class Sealer {
       old.push(...group);
       packed.push(row);
     }
-    // Should the server's machine go down, the small rows are there again: nothing has to wait for its disk.
-    if (packed.length > 0) await this.#replace(tape, old, packed, false);
+    // What is packed by the way need not be on disk: should the server go down, the small rows are there again.
+    if (packed.length > 0) await this.#replace(tape, old, packed, all);
     return next;
   }
 

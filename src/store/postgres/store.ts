@@ -37,6 +37,7 @@ import { readItems, runsOf, spanValues } from "./run-reader.js";
 import { checkServer } from "./check-server.js";
 import { migrate, quoteName } from "./schema.js";
 import { Sealer } from "./sealer.js";
+import { ServerClock } from "./server-clock.js";
 import { PostgresTextIndex } from "./text-index.js";
 import { parsePostgresUrl } from "./url.js";
 import { Writer } from "./writer.js";
@@ -71,7 +72,9 @@ class PostgresStore implements Store {
   readonly #records: string;
   readonly #runs: string;
   readonly #blobs: string;
-  readonly #clock: (() => number) | undefined;
+  /** The time, where it is not the server's. */
+  readonly #givenClock: (() => number) | undefined;
+  readonly #serverClock: ServerClock;
   readonly #sealer: Sealer;
   readonly #commits: GroupCommit;
   readonly #listener: Listener;
@@ -84,7 +87,8 @@ class PostgresStore implements Store {
     this.#records = `${schema}.savepoint_record`;
     this.#runs = `${schema}.savepoint_run`;
     this.#blobs = `${schema}.savepoint_blob`;
-    this.#clock = options.now;
+    this.#givenClock = options.now;
+    this.#serverClock = new ServerClock(() => this.#askForTime());
     this.#sealer = new Sealer(connection, options);
     // A name that fits, whatever the schema's is.
     const channel = `savepoint_${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
@@ -141,7 +145,10 @@ class PostgresStore implements Store {
 
   async now(): Promise<number> {
     this.#checkOpen();
-    if (this.#clock) return this.#clock();
+    return this.#givenClock?.() ?? this.#serverClock.now();
+  }
+
+  async #askForTime(): Promise<number> {
     const [row] = await this.#connection.rows<{ now: string }>(`SELECT ${CLOCK} AS now`);
     return Number(row?.now);
   }
@@ -263,7 +270,7 @@ class PostgresStore implements Store {
         textArray(ranges.map(({ to }) => to)),
         limit,
         Math.ceil(forMs),
-        this.#clock ? Math.floor(this.#clock()) : null,
+        this.#givenClock ? Math.floor(this.#givenClock()) : null,
       ],
     );
     const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));

@@ -14,7 +14,8 @@ import { type RunRow, unpackRun } from "../packing/run-codec.js";
 import type { Commit, Frame } from "../store.js";
 import { textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
-import { fastCommit, isRefused, statementName } from "./fast-commit.js";
+import { fastCommit, type FastStatement, isRefused, statementName } from "./fast-commit.js";
+import { fastGroup } from "./fast-group.js";
 import { detailOf, postgresFailure, stateOf } from "./failure.js";
 import { AGAIN, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
@@ -161,9 +162,8 @@ export class Writer {
     let uncertain = false;
     const onUncertain = (): void => void (uncertain = true);
     const { schema } = this.#connection;
-    const [plan] = plans;
-    if (this.#fast && plan && plans.length === 1 && (await this.#executeFast(plan, onUncertain))) {
-      return { failed: [undefined], uncertain };
+    if (this.#fast && (await this.#executeFast(plans, onUncertain))) {
+      return { failed: plans.map(() => undefined), uncertain };
     }
     const values = plans.flatMap((each) => each.values());
     const calls = plans.map((_, index) => {
@@ -221,11 +221,14 @@ export class Writer {
   }
 
   /** `false` where the function has to do it, or to say why it cannot be done. */
-  async #executeFast({ plain, records, rows }: PlannedCommit, onUncertain: () => void): Promise<boolean> {
-    const fast = plain ? fastCommit(this.#connection.schema, records, rows) : undefined;
+  async #executeFast(plans: readonly PlannedCommit[], onUncertain: () => void): Promise<boolean> {
+    const { schema } = this.#connection;
+    const [plan] = plans;
+    const fast: FastStatement | undefined =
+      plan && plans.length === 1 ? fastCommit(schema, plan) : fastGroup(schema, plans);
     if (!fast) return false;
     const { name, sql, values } = fast;
-    const running = this.#connection.run(sql, values, "Writing to", { name, onUncertain });
+    const running = this.#connection.run(sql, values, "Writing to", { ...(name && { name }), onUncertain });
     this.#probe("sent");
     try {
       await running;

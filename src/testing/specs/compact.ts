@@ -5,6 +5,9 @@ import { assertSame } from "../assertions.js";
 import { blobOf, bytesOf, contentOf, EVERYTHING, frame, hashOf } from "../samples.js";
 import type { Suite } from "../suite.js";
 
+/** How long others may be at it, in milliseconds. */
+const PATIENCE = 20_000;
+
 export function compactSpec(suite: Suite): void {
   suite.describe("compact", () => {
     suite.test("an empty store can be compacted", async ({ store }) => {
@@ -61,8 +64,13 @@ export function compactSpec(suite: Suite): void {
       await store.commit({ deletes: ["large"] });
       await store.retain("t", [], { below: 1 });
       await store.dropBlobs([hashOf(blob)], { unusedSince: Number.MAX_SAFE_INTEGER });
-      await store.compact();
-      const empty = await store.bytes();
+      // Where others use the same database, what they still could look at is kept until they are done.
+      const patience = Date.now() + PATIENCE;
+      let empty = full;
+      while (empty >= full / 2 && Date.now() < patience) {
+        await store.compact();
+        empty = await store.bytes();
+      }
       assert.ok(empty < full / 2, `${full} bytes became ${empty}.`);
     });
 

@@ -1,0 +1,89 @@
+/**
+ * A group of commits as one plain statement, whatever their number: each kind of record and item is one list. It does all
+ * of them, or fails as a whole over one that cannot be done; then the function is asked, which tries each on its own.
+ */
+import { compareKeys } from "../key-range.js";
+import { bytesArray, integerArray, textArray } from "./arrays.js";
+import type { FastStatement } from "./fast-commit.js";
+import { PUT } from "./functions.js";
+import type { PlannedCommit, WrittenRecord } from "./plan-commit.js";
+import { refsSum, valueSum } from "./rows.js";
+
+/**
+ * `undefined` for what the function has to do: more than records and items, or commits that meet each other. The statement
+ * is not one to prepare: the server would keep to how it went about it when its tables were small.
+ */
+export function fastGroup(schema: string, plans: readonly PlannedCommit[]): FastStatement | undefined {
+  const touched = new Set<string>();
+  const isFree = (name: string): boolean => touched.size < touched.add(name).size;
+  for (const { plain, records, deleted, notBefore, rows } of plans) {
+    const { replaced, checked, put } = records;
+    if (!plain || checked.length + deleted.length > 0 || notBefore !== undefined) return undefined;
+    if (put.some(({ kind }) => kind === PUT.ifAbsent)) return undefined;
+    const keys = [...replaced, ...put].map(({ put: { key } }) => `k${key}`);
+    if (![...keys, ...rows.map(({ tape }) => `t${tape}`)].every(isFree)) return undefined;
+  }
+  const replaced = plans.flatMap(({ records }) => records.replaced);
+  const putAs = (wanted: number): WrittenRecord[] =>
+    plans
+      .flatMap(({ records }) => records.put.flatMap(({ put, kind }) => (kind === wanted ? [put] : [])))
+      .sort((a, b) => compareKeys(a.key, b.key));
+  const rows = plans.flatMap((plan) => plan.rows);
+  // In an order that all who commit share, so that none of them waits for another who waits for it.
+  replaced.sort((a, b) => compareKeys(a.put.key, b.put.key));
+  return {
+    sql: writeStatement(schema),
+    values: [
+      textArray(replaced.map(({ before }) => before)),
+      integerArray(replaced.map(({ put, before }) => valueSum(put.key, before))),
+      ...columns(replaced.map(({ put }) => put)),
+      ...columns(putAs(PUT.mustBeNew)),
+      ...columns(putAs(PUT.always)),
+      textArray(rows.map(({ tape }) => tape)),
+      integerArray(rows.map(({ first }) => first)),
+      integerArray(rows.map(({ count }) => count)),
+      integerArray(rows.map(({ codec }) => codec)),
+      integerArray(rows.map(({ sum }) => sum)),
+      bytesArray(rows.map(({ head }) => head)),
+      bytesArray(rows.map(({ body }) => body)),
+    ],
+  };
+}
+
+function columns(records: readonly WrittenRecord[]): Buffer[] {
+  return [
+    textArray(records.map(({ key }) => key)),
+    integerArray(records.map(({ key, value }) => valueSum(key, value))),
+    integerArray(records.map(({ key, refs }) => refsSum(key, refs))),
+    textArray(records.map(({ refs }) => refs)),
+    textArray(records.map(({ value }) => value)),
+  ];
+}
+
+/** Where one of the parts has done less than it should, a division by zero takes everything back. */
+function writeStatement(s: string): string {
+  return `WITH replaced AS (
+      UPDATE ${s}.savepoint_record r SET sum = w.sum, refs_sum = w.refs_sum, refs = w.refs, value = w.value, reserved = NULL
+      FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[])
+        AS w (before, sum_before, key, sum, refs_sum, refs, value)
+      WHERE r.key = w.key AND r.sum = w.sum_before AND r.value = w.before RETURNING 1
+    ), added AS (
+      INSERT INTO ${s}.savepoint_record (key, sum, refs_sum, refs, value)
+      SELECT * FROM unnest($8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::text[])
+      ON CONFLICT DO NOTHING RETURNING 1
+    ), put AS (
+      INSERT INTO ${s}.savepoint_record (key, sum, refs_sum, refs, value)
+      SELECT * FROM unnest($13::text[], $14::bigint[], $15::bigint[], $16::text[], $17::text[])
+      ON CONFLICT (key) DO UPDATE
+        SET sum = excluded.sum, refs_sum = excluded.refs_sum, refs = excluded.refs, value = excluded.value, reserved = NULL
+    ), items AS (
+      INSERT INTO ${s}.savepoint_run (tape, first, count, codec, sum, head, body)
+      SELECT w.* FROM unnest($18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bytea[], $24::bytea[])
+        AS w (tape, first, count, codec, sum, head, body)
+      WHERE coalesce((SELECT x.first + x.count FROM ${s}.savepoint_run x WHERE x.tape = w.tape
+        AND x.first < w.first + w.count ORDER BY x.first DESC LIMIT 1), 0) <= w.first
+      ON CONFLICT DO NOTHING RETURNING 1
+    ) SELECT 1 / ((SELECT count(*) FROM replaced) = cardinality($3)
+      AND (SELECT count(*) FROM added) = cardinality($8)
+      AND (SELECT count(*) FROM items) = cardinality($18))::int AS done`;
+}
