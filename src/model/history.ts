@@ -1,4 +1,5 @@
 /** Listing checkpoints. Reads rows, never states. */
+import { FIRST_PAGE, nextPage } from "../store/scan.js";
 import type { CheckpointInfo, CheckpointRef } from "./checkpoint.js";
 import type { Row } from "./records.js";
 import { checkpointNotFound } from "./session-errors.js";
@@ -24,8 +25,6 @@ export interface HistoryOptions {
   readonly from?: CheckpointRef;
 }
 
-const BATCH = 64;
-
 export async function* walkHistory(
   reader: SessionReader,
   options: HistoryOptions,
@@ -38,13 +37,11 @@ export async function* walkHistory(
   const newest = branch?.record.head;
   const head = from === undefined ? newest : await reader.find(number, from, newest);
   if (from !== undefined && !head) throw checkpointNotFound(reader.sessionId, from);
-  let left = limit;
   for await (const batch of batches(readable(reader, rowsInOrder(reader, number, head, order, allBranches)), limit)) {
     const seqs = batch.map((row) => row.seq);
     const notes = await reader.notes(number, Math.min(...seqs), Math.max(...seqs));
     const ids = await parentIds(reader, number, batch);
     for (const row of batch) {
-      if (left-- <= 0) return;
       yield reader.toInfo(row, agent, row.parent === undefined ? undefined : ids.get(row.parent), notes.get(row.seq));
     }
   }
@@ -79,12 +76,16 @@ async function* readable(reader: SessionReader, rows: AsyncIterable<FoundRow>): 
 
 async function* batches(rows: AsyncIterable<Row>, limit: number): AsyncGenerator<Row[]> {
   let batch: Row[] = [];
-  const size = Math.min(BATCH, limit);
+  let left = limit;
+  let size = FIRST_PAGE;
   for await (const row of rows) {
     batch.push(row);
-    if (batch.length < size) continue;
+    if (batch.length < Math.min(size, left)) continue;
     yield batch;
+    left -= batch.length;
+    if (left <= 0) return;
     batch = [];
+    size = nextPage(size);
   }
   if (batch.length > 0) yield batch;
 }

@@ -4,7 +4,7 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Unreadable, StateReader } from "../state/decode.js";
 import type { Piece } from "../state/refs.js";
-import { type FoundRecord, scan } from "../store/scan.js";
+import { FIRST_PAGE, type FoundRecord, nextPage, scan } from "../store/scan.js";
 import type { Store, StoredRecord, UnreadableRecord } from "../store/store.js";
 import type { CheckpointInfo, CheckpointRef } from "./checkpoint.js";
 import type { Context } from "./context.js";
@@ -52,10 +52,6 @@ export interface Heads {
 
 /** What was attached to a checkpoint later, by name. */
 export type Notes = ReadonlyMap<string, string>;
-
-/** Rows read at once along a line: few at first, because many walks end early. */
-const FIRST_PAGE = 16;
-const PAGE = 128;
 
 export class SessionReader {
   readonly context: Context;
@@ -121,7 +117,7 @@ export class SessionReader {
     let limit = FIRST_PAGE;
     for (let seq = child.parent, next = child.grandparent; seq !== undefined;) {
       if (!page.has(seq)) page = await this.#pageBefore(number, seq, limit);
-      limit = PAGE;
+      limit = nextPage(limit);
       const row = page.get(seq);
       // Where the child is gone as well, the session was cleared while it was read.
       if (!row && !(await this.row(number, child.seq))) return;

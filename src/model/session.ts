@@ -1,5 +1,5 @@
 /** One line of work of an agent: its checkpoints, and what can be done with them. */
-import { isSavepointError } from "../errors.js";
+import { isSavepointError, SavepointError } from "../errors.js";
 import { appendToShadow, appendToValue } from "../state/append.js";
 import type { Change } from "../state/change.js";
 import { cloneValue } from "../state/clone.js";
@@ -136,6 +136,10 @@ export class Session<State = unknown> {
     options: Omit<SaveOptions, "parent" | "move"> = {},
   ): Promise<CheckpointInfo> {
     const keys = parsePointer(path);
+    if (!Array.isArray(elements)) {
+      const message = `append(${JSON.stringify(path)}, …) needs an array of what is added: append(path, [element]).`;
+      throw new SavepointError("INVALID_ARGUMENT", message);
+    }
     const { registry } = this.#reader.context;
     const copies = elements.map((element) => shadowToValue(cloneValue(element, registry), registry));
     const cursor = this.#cursor();

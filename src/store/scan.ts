@@ -3,16 +3,20 @@ import type { KeyRange, Store, StoredRecord, UnreadableRecord } from "./store.js
 
 type Listed = Pick<Store, "list">;
 
-/** The first page is small, because many walks end early; the others are not. */
-const FIRST_PAGE = 16;
-const PAGE = 256;
+/** The first page is small, because many walks end early; who walks on gets larger ones, and a long way takes few. */
+export const FIRST_PAGE = 16;
+const LARGEST_PAGE = 1024;
+
+export function nextPage(size: number): number {
+  return Math.min(8 * size, LARGEST_PAGE);
+}
 
 export type FoundRecord = StoredRecord | UnreadableRecord;
 
 /** The records of a range, in pages. */
 export async function* scanPages(store: Listed, range: KeyRange, reverse = false): AsyncGenerator<FoundRecord[]> {
   let { from, to } = range;
-  for (let limit = FIRST_PAGE; ; limit = PAGE) {
+  for (let limit = FIRST_PAGE; ; limit = nextPage(limit)) {
     const page = await store.list({ from, to }, { limit, reverse });
     const last = page.at(-1);
     if (last) yield page;

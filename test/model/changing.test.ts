@@ -88,6 +88,9 @@ describe.each(STORES)("append on $name", (kind) => {
     for (const path of ["messages", "/a~2", "#/messages"]) {
       await expect(session.append(path, [1]), path).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
     }
+    await expect(session.append("/messages", { role: "user" } as never)).rejects.toMatchObject({
+      code: "INVALID_ARGUMENT",
+    });
     expect((await session.append("/messages", [1])).seq).toBe(1);
     expect((await session.latest())?.state).toStrictEqual({ ...state, messages: [...messages(20), 1] });
   });

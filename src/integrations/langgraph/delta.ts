@@ -9,8 +9,9 @@ import { type Attached, replacementIn, toFound, writesIn } from "./stored.js";
 import type { Thread } from "./thread.js";
 import { decodeValue } from "./values.js";
 
-/** Checkpoints whose writes are read at once. */
-const PAGE = 64;
+/** Checkpoints whose writes are read at once: more, the further back it goes. */
+const FIRST_PAGE = 16;
+const LARGEST_PAGE = 1024;
 
 export async function readDeltaHistory(
   thread: Thread,
@@ -66,12 +67,14 @@ async function* ancestors(thread: Thread, place: CheckpointPlace): AsyncGenerato
 
 async function* pages(infos: AsyncIterable<CheckpointInfo>): AsyncGenerator<CheckpointInfo[]> {
   let page: CheckpointInfo[] = [];
+  let size = FIRST_PAGE;
   try {
     for await (const info of infos) {
       page.push(info);
-      if (page.length < PAGE) continue;
+      if (page.length < size) continue;
       yield page;
       page = [];
+      size = Math.min(8 * size, LARGEST_PAGE);
     }
   } catch (error) {
     // What is not there has no history.
