@@ -1,46 +1,64 @@
 // A graph of 1,000 steps whose thread grows by a LangChain message of 1 kB a step: Savepoint beside LangGraph's own savers,
-// with their channels as they are and with the `DeltaChannel` that they offer against growth. With `DATABASE_URL`, an empty
-// PostgreSQL database, also on PostgreSQL; its tables stay there.
+// with their channels as they are and with the `DeltaChannel` that they offer against growth, on SQLite and on PostgreSQL.
 import { join } from "node:path";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { END, MessagesAnnotation, MessagesDeltaValue, START, StateGraph, StateSchema } from "@langchain/langgraph";
-import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import { Savepoint } from "savepoint";
 import { SavepointSaver } from "savepoint/langgraph";
 import { inFolder, inTurns, median, sizeOf, timed } from "./lib/measure.mjs";
+import { loadPostgresSaver, loadSqliteSaver } from "./lib/peers.mjs";
+import { inSchema, sizeOfSchema, withPostgres } from "./lib/postgres-server.mjs";
 import { bytes, ms, ratio, report } from "./lib/report.mjs";
 
 /** @typedef {import("@langchain/langgraph-checkpoint").BaseCheckpointSaver} Saver */
 /** @typedef {{ total: number; bytes: number; get: number; list: number; remove: number }} Result */
 /** @typedef {{ saver: Saver; close: () => Promise<unknown> }} Opened */
 /** @typedef {{ open: () => Promise<Opened>; bytes: () => Promise<number> }} Contender */
+/** @typedef {import("./lib/postgres-server.mjs").Server} Server */
 
-const PEER = "LangGraph SqliteSaver";
+const SQLITE = "LangGraph SqliteSaver";
+const POSTGRES = "LangGraph PostgresSaver";
+/** Whom each is compared with. */
+const PEERS = {
+  "Savepoint, process": SQLITE,
+  "Savepoint, power": SQLITE,
+  [SQLITE]: SQLITE,
+  [`${SQLITE}, DeltaChannel`]: SQLITE,
+  "Savepoint, PostgreSQL": POSTGRES,
+  [POSTGRES]: POSTGRES,
+  [`${POSTGRES}, DeltaChannel`]: POSTGRES,
+};
 const READS = 9;
 const config = { configurable: { thread_id: "t" } };
 
 /** @param {string[]} args steps, if not 1,000, and how often */
 export default async function langgraph([steps = "1000", times = "3"]) {
   const count = Number(steps);
-  const run =
-    (/** @type {(folder: string) => Contender} */ contend, deltas = false) =>
-    () =>
-      inFolder((folder) => measure(contend(folder), count, deltas));
-  const database = process.env["DATABASE_URL"];
-  const results = await inTurns(
-    {
-      "Savepoint, process": run((folder) => savepoint(folder, "process")),
-      "Savepoint, power": run((folder) => savepoint(folder, "power")),
-      [PEER]: run(sqlite),
-      [`${PEER}, DeltaChannel`]: run(sqlite, true),
-      ...(database !== undefined && {
-        "Savepoint, PostgreSQL": run(() => savepointAt(database)),
-        "LangGraph PostgresSaver": run(() => postgres(database)),
-        "LangGraph PostgresSaver, DeltaChannel": run(() => postgres(database), true),
-      }),
-    },
-    Number(times),
-  );
+  const SqliteSaver = await loadSqliteSaver();
+  const PostgresSaver = await loadPostgresSaver();
+  const results = await withPostgres((server) => {
+    const inFile =
+      (/** @type {(folder: string) => Contender} */ contend, deltas = false) =>
+      () =>
+        inFolder((folder) => measure(contend(folder), count, deltas));
+    const onServer =
+      (/** @type {(url: string, schema: string) => Contender} */ contend, deltas = false) =>
+      () =>
+        inSchema(server, (url, schema) => measure(contend(url, schema), count, deltas));
+    /** @type {Record<keyof typeof PEERS, () => Promise<Result>>} */
+    const contenders = {
+      "Savepoint, process": inFile((folder) => savepoint(folder, "process")),
+      "Savepoint, power": inFile((folder) => savepoint(folder, "power")),
+      [SQLITE]: inFile((folder) => sqlite(SqliteSaver, folder)),
+      [`${SQLITE}, DeltaChannel`]: inFile((folder) => sqlite(SqliteSaver, folder), true),
+      "Savepoint, PostgreSQL": onServer((url, schema) => savepointAt(server, url, schema)),
+      [POSTGRES]: onServer((_, schema) => postgres(PostgresSaver, server, schema)),
+      [`${POSTGRES}, DeltaChannel`]: onServer((_, schema) => postgres(PostgresSaver, server, schema), true),
+    };
+    return inTurns(contenders, Number(times));
+  });
+  const versus = (/** @type {string} */ name, /** @type {(result: Result) => number} */ pick) =>
+    ratio(of(name, pick) / of(PEERS[/** @type {keyof typeof PEERS} */ (name)], pick));
   const of = (/** @type {string} */ name, /** @type {(result: Result) => number} */ pick) =>
     median((results[name] ?? []).map(pick));
   report("langgraph", [
@@ -64,11 +82,13 @@ export default async function langgraph([steps = "1000", times = "3"]) {
         ms(of(name, (result) => result.get)),
         ms(of(name, (result) => result.list)),
         ms(of(name, (result) => result.remove)),
-        ratio(of(name, (result) => result.total) / of(PEER, (result) => result.total)),
-        ratio(of(name, (result) => result.bytes) / of(PEER, (result) => result.bytes)),
-        ratio(of(name, (result) => result.get) / of(PEER, (result) => result.get)),
+        versus(name, (result) => result.total),
+        versus(name, (result) => result.bytes),
+        versus(name, (result) => result.get),
       ]),
-      notes: ["The run includes what LangGraph itself does, which is the same for all."],
+      notes: [
+        "The run includes what LangGraph itself does, which is the same for all. The peer is SqliteSaver for what is in a file, and PostgresSaver for what is on PostgreSQL, with their channels as they are.",
+      ],
     },
   ]);
 }
@@ -126,15 +146,9 @@ function savepoint(folder, durability) {
   };
 }
 
-/** @param {string} url @returns {Contender} */
-function savepointAt(url) {
-  const size = async () => {
-    const sp = await Savepoint.open(url);
-    const found = await sp.bytes();
-    await sp.close();
-    return found;
-  };
-  return { open: () => openSavepoint(url, "power"), bytes: size };
+/** @param {Server} server @param {string} url @param {string} schema @returns {Contender} */
+function savepointAt(server, url, schema) {
+  return { open: () => openSavepoint(url, "power"), bytes: () => sizeOfSchema(server, schema) };
 }
 
 /** @param {string} url @param {"process" | "power"} durability @returns {Promise<Opened>} */
@@ -143,8 +157,8 @@ async function openSavepoint(url, durability) {
   return { saver: new SavepointSaver(sp), close: () => sp.close() };
 }
 
-/** @param {string} folder @returns {Contender} */
-function sqlite(folder) {
+/** @param {any} SqliteSaver @param {string} folder @returns {Contender} */
+function sqlite(SqliteSaver, folder) {
   const open = async () => {
     const saver = SqliteSaver.fromConnString(join(folder, "graph.db"));
     return { saver, close: async () => saver.db.close() };
@@ -152,27 +166,12 @@ function sqlite(folder) {
   return { open, bytes: async () => sizeOf(folder) };
 }
 
-/** @param {string} url @returns {Contender} */
-function postgres(url) {
+/** @param {any} PostgresSaver @param {Server} server @param {string} schema @returns {Contender} */
+function postgres(PostgresSaver, server, schema) {
   const open = async () => {
-    const { PostgresSaver } = await import("@langchain/langgraph-checkpoint-postgres");
-    const saver = PostgresSaver.fromConnString(url);
+    const saver = PostgresSaver.fromConnString(server.url, { schema });
     await saver.setup();
     return { saver, close: () => saver.end() };
   };
-  const tables = ["checkpoints", "checkpoint_blobs", "checkpoint_writes"];
-  const sizes = tables.map((table) => `pg_total_relation_size('${table}')`).join(" + ");
-  return { open, bytes: async () => Number(await query(url, `SELECT ${sizes} AS value`)) };
-}
-
-/** @param {string} url @param {string} sql @returns {Promise<unknown>} */
-async function query(url, sql) {
-  // It has no types of its own.
-  const driver = "pg";
-  const { default: pg } = await import(driver);
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  const { rows } = await client.query(sql);
-  await client.end();
-  return rows[0].value;
+  return { open, bytes: () => sizeOfSchema(server, schema) };
 }
