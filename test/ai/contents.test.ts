@@ -89,6 +89,34 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     expect([world.count("model 0"), world.count("charge 1"), world.count("look a")]).toEqual([2, 2, 2]);
   });
 
+  it.each([
+    ["generate", "stream"],
+    ["stream", "generate"],
+  ] as const)("is the same where a turn that was begun with %s goes on with %s", async (first, second) => {
+    const bare = await runLoop(second, {
+      model: scriptedModel(new World(), RICH),
+      tools: shopTools(new World()),
+      prompt: "Charge me.",
+    } as never);
+    const stepsOf = async ({ result }: { result: object }): Promise<unknown> => {
+      const { steps } = result as {
+        steps: Promise<Record<"content" | "finishReason" | "usage" | "warnings", unknown>[]>;
+      };
+      return plain((await steps).map(({ content, finishReason, usage }) => ({ content, finishReason, usage })));
+    };
+    const world = new World();
+    await dieIn(lab, world, "model 1", { mode: first, script: RICH, turn: "t" });
+    const sp = await lab.open();
+    const done = await serve(sp, world, { mode: second, script: RICH, turn: "t" });
+    expect(await stepsOf(done)).toEqual(await stepsOf(bare));
+    expect(plain(done.messages)).toEqual(plain(bare.messages));
+    expect([world.count("model 0"), world.count("charge 1"), world.count("look a")]).toEqual([1, 1, 1]);
+    // One that is over is told again in either form.
+    const again = await serve(sp, world, { mode: first, script: RICH, turn: "t" });
+    expect(plain(again.messages)).toEqual(plain(bare.messages));
+    expect(world.count("model 1")).toBe(2);
+  });
+
   it("is streamed again in the pieces in which it came", async () => {
     const world = new World();
     const script = [[text("Hello, dear customer."), call("l1", "look", { what: "a" })], [text("Bye.")]];

@@ -56,7 +56,7 @@ describe.each(STORES)("migrating to $name", (kind) => {
     const report = await saver.migrateFrom(source, { onProgress: (progress) => told.push(progress) });
     const total = (await all(source, {})).length;
     expect(report).toEqual({ threads: 2, copied: total, present: 0, verified: total });
-    expect(told.at(-1)).toMatchObject({ threads: 1, ofThreads: 2, checkpoints: total });
+    expect(told.at(-1)).toMatchObject({ threads: 2, ofThreads: 2, checkpoints: total });
     for (const thread of ["long", "forked"]) {
       expect(await all(saver, config(thread, { checkpoint_ns: "" }))).toEqual(
         await all(source, config(thread, { checkpoint_ns: "" })),

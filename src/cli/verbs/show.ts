@@ -92,7 +92,7 @@ function header(info: AnyCheckpointInfo, colors: Colors): string {
     ["pinned", info.pinned ? "yes" : undefined],
     ["expires", info.expiresAt === undefined ? undefined : moment(info.expiresAt)],
     ["metadata", Object.keys(metadata).length > 0 ? JSON.stringify(toPlain(metadata)) : undefined],
-    ["size", `${bytes(info.stateBytes)}, ${bytes(info.storedBytes)} of them new`],
+    ["size", `${bytes(info.stateBytes)}; saving it took ${bytes(info.storedBytes)}`],
   ];
   return known
     .flatMap(([title, value]) =>

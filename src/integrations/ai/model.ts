@@ -1,11 +1,11 @@
 /** Models whose replies are recorded. */
 import { invalid } from "./invalid.js";
 import { omit } from "./omit.js";
-import { recordStream, replayStream, type RecordedStream } from "./stream.js";
+import { asGenerated, asStream, type RecordedReply } from "./other-form.js";
+import { recordStream, replayStream } from "./stream.js";
 import { anySignal, type CallOptions, type Generated, isObject, type SdkModel, type Streamed } from "./sdk.js";
-import { streamToContent } from "./stream-content.js";
 import type { Turn } from "./turn.js";
-import { usageOf, usageOfStream } from "./usage.js";
+import { usageOf } from "./usage.js";
 
 /** What is said about a model. */
 export interface ModelOptions {
@@ -46,28 +46,29 @@ async function generate(
   call: CallOptions,
 ): Promise<Generated> {
   let live: Generated | undefined;
-  const recorded = await turn.ask<Generated>(name, aside, call, {
+  const recorded = await turn.ask<RecordedReply>(name, aside, call, {
     ask: async (signal) => {
       live = await model.doGenerate({ ...call, abortSignal: anySignal(signal, call.abortSignal) });
       return withoutBodies(live);
     },
-    content: ({ content }) => content,
-    usage: ({ usage }) => usageOf(usage),
+    content: (reply) => asGenerated(reply).content,
+    usage: (reply) => usageOf(asGenerated(reply).usage),
   });
-  return live ?? recorded;
+  return live ?? asGenerated(recorded);
 }
 
 async function stream(model: SdkModel, turn: Turn, name: string, aside: boolean, call: CallOptions): Promise<Streamed> {
   const live = recordStream(turn);
-  const recorded = turn.ask<RecordedStream>(name, aside, call, {
+  const reply = turn.ask<RecordedReply>(name, aside, call, {
     ask: (signal) =>
       live.record((abortSignal) => model.doStream({ ...call, abortSignal }), anySignal(signal, call.abortSignal)),
-    content: ({ parts }) => streamToContent(parts),
-    usage: ({ parts }) => usageOfStream(parts),
+    content: (recorded) => asGenerated(recorded).content,
+    usage: (recorded) => usageOf(asGenerated(recorded).usage),
   });
+  const recorded = reply.then(asStream);
   live.end(recorded);
   // Where it is asked, it begins before it is recorded.
-  return Promise.race([live.begun, recorded.then((reply) => (live.hasBegun ? live.begun : replayStream(reply)))]);
+  return Promise.race([live.begun, recorded.then((stored) => (live.hasBegun ? live.begun : replayStream(stored)))]);
 }
 
 function withoutBodies(generated: Generated): Generated {

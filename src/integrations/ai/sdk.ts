@@ -37,7 +37,10 @@ export interface CallOptions {
 /** A model's reply. */
 export interface Generated {
   readonly content: readonly Part[];
+  readonly finishReason?: unknown;
   readonly usage?: unknown;
+  readonly warnings?: unknown;
+  readonly providerMetadata?: unknown;
   readonly request?: unknown;
   readonly response?: Readonly<Record<string, unknown>> | undefined;
 }

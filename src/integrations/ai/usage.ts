@@ -1,15 +1,10 @@
 /** The tokens of a reply, as models of each specification tell them. */
-import { isObject, type Part } from "./sdk.js";
+import { isObject } from "./sdk.js";
 
 export function usageOf(usage: unknown): { tokens: number } | undefined {
   if (!isObject(usage)) return undefined;
   const [input, output] = [countOf(usage["inputTokens"]), countOf(usage["outputTokens"])];
   return input === undefined && output === undefined ? undefined : { tokens: (input ?? 0) + (output ?? 0) };
-}
-
-/** That of a stream is told at its end. */
-export function usageOfStream(parts: readonly Part[]): { tokens: number } | undefined {
-  return usageOf(parts.filter(({ type }) => type === "finish").at(-1)?.["usage"]);
 }
 
 /** A number; since the third specification, a number among others. */

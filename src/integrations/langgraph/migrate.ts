@@ -58,6 +58,10 @@ export async function migrate(
 ): Promise<MigrateReport> {
   const ids = options.threads ?? (await threadIds(source));
   const report = { threads: 0, copied: 0, present: 0, verified: 0 };
+  const tell = (threadId: string): void => {
+    const { threads, copied, present } = report;
+    options.onProgress?.({ threadId, threads, ofThreads: ids.length, checkpoints: copied + present });
+  };
   for (const threadId of ids) {
     const thread = threadOf(threadId);
     for (const listed of await listThread(source, threadId)) {
@@ -73,10 +77,10 @@ export async function migrate(
       }
       verify(threadId, original, await saver.getTuple(listed.config));
       report.verified++;
-      const checkpoints = report.copied + report.present;
-      options.onProgress?.({ threadId, threads: report.threads, ofThreads: ids.length, checkpoints });
+      tell(threadId);
     }
     report.threads++;
+    tell(threadId);
   }
   return report;
 }

@@ -39,7 +39,7 @@ import { putWrites, toStoredWrites } from "./writes.js";
  * changes. Everything that works with sessions works with them: `sp.session(threadId).history()`, the command line, search.
  *
  * @example
- * const sp = await Savepoint.open("sqlite:./graph.db");
+ * const sp = await Savepoint.open("sqlite:./threads.db");
  * const graph = builder.compile({ checkpointer: new SavepointSaver(sp) });
  */
 export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposable {
@@ -73,7 +73,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   readonly #owns: boolean;
 
   /**
-   * A saver on the store at a URL, such as `"sqlite:./graph.db"`. It is opened when it is first needed, or by `setup()`.
+   * A saver on the store at a URL, such as `"sqlite:./threads.db"`. It is opened when it is first needed, or by `setup()`.
    */
   static fromConnString(url: string, options: SavepointSaverOptions & OpenOptions = {}): SavepointSaver {
     const { agent, secondWriter, ttl, ...open } = options;
