@@ -77,14 +77,6 @@ export function fastCommit(schema: string, plan: PlannedCommit): FastStatement |
   return { ...statement, values };
 }
 
-/** The states of errors that mean that a part of it has not done what it should, or that a text is one that no record can have. */
-const REFUSED_STATES: ReadonlySet<string> = new Set(["22012", "22021", "23502", "23505"]);
-
-/** Is the function to be asked why a fast commit has failed? */
-export function isRefused(state: string | undefined): boolean {
-  return state !== undefined && REFUSED_STATES.has(state);
-}
-
 /** A name that no other statement has: others may use the same connection. */
 export function statementName(sql: string): string {
   return `savepoint_${createHash("sha256").update(sql).digest("hex").slice(0, 16)}`;

@@ -14,7 +14,7 @@ import { type RunRow, unpackRun } from "../packing/run-codec.js";
 import type { Commit, Frame } from "../store.js";
 import { textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
-import { fastCommit, type FastStatement, isRefused, statementName } from "./fast-commit.js";
+import { fastCommit, type FastStatement, statementName } from "./fast-commit.js";
 import { fastGroup } from "./fast-group.js";
 import { detailOf, postgresFailure, stateOf } from "./failure.js";
 import { AGAIN, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
@@ -29,7 +29,7 @@ const MAX_STATEMENT = 60;
 const MAX_COUNTERS = 10_000;
 /** Others who append to the same tape are first, again and again: each time one of them has made progress. */
 const MAX_TRIES = 1000;
-/** Errors by which the server says that what it was given cannot be: texts, sizes. */
+/** Errors by which the server says that what it was given cannot be: texts, sizes, and what a fast statement divides by. */
 const OWN_FAULT = /^(22|23|54)/;
 
 /** What kept a commit out: keys that were in the way, that one before it is to be sent again, or that it cannot be. */
@@ -234,7 +234,8 @@ export class Writer {
       await running;
       return true;
     } catch (error) {
-      if (isRefused(stateOf(error instanceof SavepointError ? error.cause : error))) return false;
+      // A part of it has not done what it should, or one of them is what the server cannot store: the others are not to fail with it.
+      if (OWN_FAULT.test(stateOf(error instanceof SavepointError ? error.cause : error) ?? "")) return false;
       throw error;
     }
   }
