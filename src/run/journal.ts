@@ -147,12 +147,14 @@ export class Journal {
    * lease must not begin anything before it has the lease again, and knows that nobody was faster.
    */
   async checkLease(): Promise<void> {
-    if (this.#leases.isCertainSince(this.#certainAt)) return;
-    await this.#leases.renew();
-    const now = momentOf(this.#reader.context);
-    const lost = this.lost(await this.look());
-    if (lost) throw this.#fail(lost);
-    this.#certainAt = now;
+    // Making sure may take longer than the lease lasts, where the store is away: then it says nothing.
+    while (!this.#leases.isCertainSince(this.#certainAt)) {
+      await this.#leases.renew();
+      const now = momentOf(this.#reader.context);
+      const lost = this.lost(await this.look());
+      if (lost) throw this.#fail(lost);
+      this.#certainAt = now;
+    }
   }
 
   /** Why nothing may be written any more, where the journal's record in the store is this one. */
