@@ -186,7 +186,7 @@ export class Worker implements AsyncDisposable {
   /** @returns how many it has begun with */
   async #takeOrphans(orphans: readonly Orphan[]): Promise<number> {
     const deaths = await Promise.all(orphans.map((orphan) => this.#judge(orphan)));
-    const blamed = Math.max(1, Math.min(SUSPICIOUS, this.#options.maxDeaths - 1));
+    const blamed = this.#blamed;
     const chosen: Orphan[] = [];
     for (const [index, orphan] of orphans.entries()) {
       const died = deaths[index];
@@ -210,11 +210,17 @@ export class Worker implements AsyncDisposable {
     return begun.filter(Boolean).length;
   }
 
+  /** So many deaths put it under suspicion. */
+  get #blamed(): number {
+    return Math.max(1, Math.min(SUSPICIOUS, this.#options.maxDeaths - 1));
+  }
+
   /** How many processes have died over it; `undefined` where it is not to be begun with, as one that is put aside now. */
   async #judge(orphan: Orphan): Promise<number | undefined> {
     const { session, branch, takenOver } = orphan;
     const { maxDeaths } = this.#options;
-    if (takenOver === 0 && maxDeaths > 1) return 0;
+    // It was not taken over from anybody yet: one death at most, which says nothing.
+    if (takenOver === 0 && this.#blamed > 1) return 0;
     const { context, runs } = this.#host;
     try {
       const { deaths, parked } = await judge(new SessionReader(context, session), branch, runs.owner, maxDeaths);

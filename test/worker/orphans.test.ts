@@ -99,3 +99,28 @@ it("finds what another could not hand back when it was stopped", async () => {
   await untilCompleted(sp, "s");
   await worker.stop({ grace: 0 });
 });
+
+it("puts aside none that ran beside another, also where two deaths are enough", async () => {
+  let time = Date.parse("2026-01-01T00:00:00Z");
+  const store = await openStore("memory:", { now: () => time });
+  await leave(store, () => time, "ours", ["a", "b", "c"]);
+  const options = { concurrency: 3, maxDeaths: 2, poll: 10, lease: HOUR, signals: false };
+  time += 2 * HOUR;
+  const first = await Savepoint.open(store, { now: () => time });
+  const hung: string[] = [];
+  const dying = first.worker([agentOf("ours", () => (hung.push("hung"), HUNG))], options);
+  await dying.start();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(hung).toHaveLength(1);
+  time += 2 * HOUR;
+  const sp = await Savepoint.open(store, { now: () => time });
+  const worker = sp.worker([agentOf("ours", () => "done")], options);
+  await worker.start();
+  let standing: (string | undefined)[] = [];
+  do {
+    await new Promise(setImmediate);
+    standing = (await sp.sessions.list().all()).map(({ status }) => status).sort();
+  } while (standing.includes("interrupted") || standing.includes("running"));
+  expect(standing).toEqual(["completed", "completed", "failed"]);
+  await worker.stop({ grace: 0 });
+});
