@@ -200,14 +200,14 @@ export class Runs {
   }
 
   /**
-   * Goes on with what somebody has found to be due; `"nothing"` where there is nothing to do, `"not mine"` where it is of
-   * an agent that is not among these, `undefined` where somebody else does it.
+   * Goes on with what somebody has found to be due; `"nothing"` where there is nothing to do, `"not yet"` where it still
+   * waits, `"not mine"` where it is of an agent that is not among these, `undefined` where somebody else does it.
    */
   async take(
     agents: ReadonlyMap<string, Agent>,
     session: string,
     branch: string,
-  ): Promise<RunHandle | "nothing" | "not mine" | undefined> {
+  ): Promise<RunHandle | "nothing" | "not yet" | "not mine" | undefined> {
     const [record] = await this.#context.store.get([dueKey(session, branch)]);
     if (!record) return "nothing";
     if (!("value" in record)) {
@@ -218,7 +218,8 @@ export class Runs {
     const wanted: Wanted = { session, branch, input: undefined };
     try {
       const started = await this.#start(agent, wanted);
-      if (!("finished" in started)) return "nothing";
+      // Clocks may be set back: who was found to be awake may be asleep by now.
+      if (!("finished" in started)) return started.result?.status === "waiting" ? "not yet" : "nothing";
       return this.#handle(session, branch, this.#finish(agent, wanted, started));
     } catch (error) {
       if (error instanceof SavepointError && SKIPPED.has(error.code)) return undefined;

@@ -248,7 +248,7 @@ export class Worker implements AsyncDisposable {
     if (runs.has(session, branch)) return false;
     try {
       const handle = await runs.take(this.#agents, session, branch);
-      if (handle === "nothing" || handle === "not mine") await forgetWork(context, work, handle === "nothing");
+      if (typeof handle === "string") await forgetWork(context, work, handle === "nothing");
       if (!handle || typeof handle === "string") return false;
       const over = (): void => {
         this.#clear(work);

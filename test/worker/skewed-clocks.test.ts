@@ -1,6 +1,7 @@
 /** Machines that share a store have clocks that differ: what matters is the store's. */
 import { expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
+import { dueKey } from "../../src/model/keys.js";
 import { between } from "../../src/run/moment.js";
 import { openStore } from "../../src/store/index.js";
 
@@ -39,4 +40,36 @@ it("sleeps by the store's clock, whoever puts it to sleep and whoever wakes it",
 it("is not fooled about how long it was stopped by a clock that is set back, or by one that stops with the machine", () => {
   expect(between({ clock: 10_000, ticks: 0 }, { clock: 2000, ticks: 700 })).toBe(700);
   expect(between({ clock: 10_000, ticks: 0 }, { clock: 70_000, ticks: 5 })).toBe(60_000);
+});
+
+it("does not forget who was found to be awake by a clock that is set back then", async () => {
+  let time = Date.parse("2026-01-01T00:00:00Z");
+  const store = await openStore("memory:", { now: () => time });
+  const sleeper = defineAgent({
+    name: "sleeper",
+    initial: () => ({}),
+    async step(run) {
+      await run.sleep("1h");
+      return run.complete("rested");
+    },
+  });
+  const sp = await Savepoint.open(store, { now: () => time });
+  expect(await sp.run(sleeper, { session: "s", input: undefined })).toMatchObject({ status: "waiting" });
+  time += HOUR;
+  let looked = 0;
+  const get = store.get.bind(store);
+  store.get = async (keys) => {
+    const isFound = keys.length === 1 && keys[0] === dueKey("s", "main");
+    if (isFound && looked++ === 0) time -= 50;
+    return get(keys);
+  };
+  const worker = sp.worker([sleeper], { poll: 10, signals: false });
+  await worker.start();
+  while (looked < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+  expect(await get([dueKey("s", "main")])).not.toEqual([undefined]);
+  // Longer than whoever was given it has for beginning with it.
+  time += 10_000;
+  while ((await sp.sessions.load("s"))?.status !== "completed") await new Promise((resolve) => setTimeout(resolve, 10));
+  await worker.stop();
+  await sp.close();
 });
