@@ -34,7 +34,15 @@ export class ServerClock {
     const server = await this.#ask();
     const answered = performance.now();
     // Counted from when the answer came: it is never said to be later than it is.
-    this.#known = answered - ticks < LONG_TRIP ? { server, ticks: answered, clock: Date.now() } : undefined;
+    const learned = answered - ticks < LONG_TRIP ? { server, ticks: answered, clock: Date.now() } : undefined;
+    // Who asked at the same time may have been answered sooner. By a slower answer it would be earlier than it was.
+    const meanwhile = this.#known && this.#known.ticks > ticks ? this.#known : undefined;
+    if (!meanwhile || (learned && lead(learned) > lead(meanwhile))) this.#known = learned;
     return server;
   }
+}
+
+/** By how much the server's clock is ahead of this machine's ticks. */
+function lead({ server, ticks }: Known): number {
+  return server - ticks;
 }

@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import { ServerClock } from "../../src/store/postgres/server-clock.js";
+
+it("does not go back where an answer comes later than one that was asked for after it", async () => {
+  const asked: ((time: number) => void)[] = [];
+  const clock = new ServerClock(() => new Promise((resolve) => asked.push(resolve)));
+  const [slow, fast] = [clock.now(), clock.now()];
+  asked[1]?.(5040);
+  expect(await fast).toBe(5040);
+  const before = await clock.now();
+  expect(before).toBeGreaterThanOrEqual(5040);
+  asked[0]?.(5000);
+  expect(await slow).toBe(5000);
+  expect(await clock.now()).toBeGreaterThanOrEqual(before);
+  expect(asked).toHaveLength(2);
+});
