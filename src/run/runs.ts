@@ -401,7 +401,11 @@ export class Runs {
         };
         const { execution } = live;
         ({ finished } = execution);
-        finished.then(over, over);
+        finished.then(over, (error: unknown) => {
+          // Others have it now, or will. That this process is there they see by its lease: nobody has died over it.
+          if (isLeft(error)) forget();
+          else over();
+        });
         return { finished, execution };
       } finally {
         if (!finished) forget();
@@ -510,6 +514,11 @@ const STORE_ERRORS: ReadonlySet<string> = new Set([
   "STORE_FAILED",
   "UNAVAILABLE",
 ]);
+
+/** Has a run ended that this process may not have let go of? */
+function isLeft(error: unknown): boolean {
+  return error instanceof SavepointError && (error.code === "LEASE_LOST" || STORE_ERRORS.has(error.code));
+}
 
 function keyOf(session: string, branch: string): string {
   return `${session}\t${branch}`;
