@@ -100,6 +100,9 @@ export interface OwnerRecord {
   readonly process: ProcessIdentity;
 }
 
+/** When the leases end of one that was stopped, and could not let go of everything. */
+export const SAID_GOODBYE = 0;
+
 /** Inputs that were left for a branch: the number of the oldest, and the number the next one gets. */
 export interface InboxRecord {
   readonly first: number;

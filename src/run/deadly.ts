@@ -1,5 +1,6 @@
 /** Sessions that end the processes which work on them. */
 import { ownerKey } from "../model/keys.js";
+import { type OwnerRecord, SAID_GOODBYE } from "../model/run-records.js";
 import { isAlive, readOwner } from "../model/run-status.js";
 import type { SessionReader } from "../model/session-reader.js";
 import { claimedDue, readView } from "./claim.js";
@@ -15,7 +16,8 @@ export interface Verdict {
 
 /**
  * Puts a run aside that so many processes have died over. Those count that are gone and have not said goodbye: who was
- * only cut off for longer than its lease is there again, and who was stopped has taken its record away.
+ * only cut off for longer than its lease is there again, and who was stopped has taken its record away, or says that its
+ * time is over.
  */
 export async function judge(reader: SessionReader, branch: string, self: string, maxDeaths: number): Promise<Verdict> {
   const view = await readView(reader, branch);
@@ -23,7 +25,7 @@ export async function judge(reader: SessionReader, branch: string, self: string,
   if (!run || (owner && isAlive(owner, now))) return { deaths: 0, parked: undefined };
   const { lost } = claimedDue(view, run.agent, false, self);
   const owners = await reader.context.store.get(lost.map(ownerKey));
-  const deaths = owners.filter((record) => record && !isAlive(readOwner(record), now)).length;
+  const deaths = owners.filter((record) => record && hasDied(readOwner(record), now)).length;
   if (deaths < maxDeaths) return { deaths, parked: undefined };
   const reason = `${deaths} processes in a row have died while they worked on the step that began with checkpoint #${journal?.boundary ?? 0}`;
   let parked: string | undefined;
@@ -32,4 +34,8 @@ export async function judge(reader: SessionReader, branch: string, self: string,
     return { status: "failed", reason };
   });
   return { deaths, parked };
+}
+
+function hasDied(owner: OwnerRecord | undefined, now: number): boolean {
+  return owner?.until !== SAID_GOODBYE && !isAlive(owner, now);
 }

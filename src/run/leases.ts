@@ -13,7 +13,7 @@ import { Worker } from "node:worker_threads";
 import type { Context } from "../model/context.js";
 import { ownedBy, ownerKey } from "../model/keys.js";
 import { thisProcess } from "../store/process-identity.js";
-import { encodeOwner } from "../model/run-records.js";
+import { encodeOwner, SAID_GOODBYE } from "../model/run-records.js";
 import type { CommitParts } from "../model/session-commit.js";
 import { MAX_TIMER } from "../store/duration.js";
 import type { StoreOptions } from "../store/open.js";
@@ -126,7 +126,7 @@ export class Leases {
     const { store } = this.#context;
     // What could not be let go of, because the store was away, is found by this record: then it says that it is over.
     const [left] = await store.list(ownedBy(this.owner), { limit: 1 });
-    const over = { key: this.#key, value: encodeOwner({ until: 0, process: thisProcess() }) };
+    const over = { key: this.#key, value: encodeOwner({ until: SAID_GOODBYE, process: thisProcess() }) };
     await store.commit(left ? { puts: [over] } : { deletes: [this.#key] });
   }
 
