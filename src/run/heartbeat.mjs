@@ -30,8 +30,8 @@ async function renew() {
     known = await renewLease(opened, key, { until, process: owner }, known);
     const landed = ticks();
     parentPort?.postMessage({ began, landed });
-    // One that was on its way for long says little.
-    if (landed - began < every) return;
+    // One that was on its way for long says little, unless nobody needs it any more.
+    if (landed - began < every || !timer) return;
   }
 }
 
@@ -65,7 +65,7 @@ async function end() {
 
 parentPort?.on("message", (/** @type {"start" | "stop" | "close"} */ told) => {
   clearInterval(timer);
-  if (told === "start") timer = setInterval(beatOnce, every);
-  else if (told === "close") void end();
+  timer = told === "start" ? setInterval(beatOnce, every) : undefined;
+  if (told === "close") void end();
 });
 parentPort?.postMessage("ready");

@@ -242,4 +242,19 @@ describe("the thread that renews leases", () => {
       expect(message.landed).toBeGreaterThanOrEqual(message.began);
     }
   });
+
+  it("ends also while each renewal takes longer than the next one should wait", async () => {
+    const module = `data:text/javascript,export const openStore = async () => ({
+      now: async () => 0, close: async () => {}, commit: () => new Promise((done) => setTimeout(done, 40)) });`;
+    const program = new URL("../../dist/run/heartbeat.mjs", import.meta.url);
+    const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
+    const thread = new Thread(program, { workerData, execArgv: [] });
+    const told: unknown[] = [];
+    thread.on("message", (message) => told.push(message));
+    thread.postMessage("start");
+    await waitFor("it says nothing", async () => told.length >= 3);
+    const ended = new Promise((resolve) => thread.once("exit", resolve));
+    thread.postMessage("close");
+    expect(await ended).toBe(0);
+  });
 });
