@@ -29,7 +29,7 @@ export function fastGroup(schema: string, plans: readonly PlannedCommit[]): Fast
       .flatMap(({ records }) => records.put.flatMap(({ put, kind }) => (kind === wanted ? [put] : [])))
       .sort((a, b) => compareKeys(a.key, b.key));
   const rows = plans.flatMap((plan) => plan.rows);
-  // In an order that all who commit share, so that none of them waits for another who waits for it.
+  // In an order that all who commit share: mostly they are then touched in it, and none waits for another who waits for it.
   replaced.sort((a, b) => compareKeys(a.put.key, b.put.key));
   return {
     sql: writeStatement(schema),
