@@ -1,7 +1,7 @@
 /**
- * What most commits are, as a plain statement: records that are checked and replaced, records that are added, and items.
- * It costs the server a third of what the function costs. It either does everything or fails as a whole; where it fails,
- * the function is asked, which says why.
+ * What most commits are, as a plain statement: records that are checked, replaced, deleted and added, and items. It costs
+ * the server a third of what the function costs. It either does everything or fails as a whole; where it fails, the
+ * function is asked, which says why.
  */
 import { createHash } from "node:crypto";
 import type { PostgresValue } from "./driver.js";
@@ -121,8 +121,10 @@ function writeStatement(schema: string, { replaced, checks, deletes, timed, puts
       add(`SELECT 1 FROM ${records} WHERE key = ${key} AND sum = ${sum} AND value = ${value} FOR SHARE`, true);
     }
   }
+  // What was added while a check waited is not seen by this statement: where there seems to be nothing to delete, the
+  // function looks again.
   for (let index = 0; index < deletes; index++)
-    add(`DELETE FROM ${records} WHERE key = ${parameters("text")[0]}`, false);
+    add(`DELETE FROM ${records} WHERE key = ${parameters("text")[0]} RETURNING 1`, true);
   if (timed) add(`SELECT 1 WHERE ${parameters("bigint")[0]} <= ${CLOCK}`, true);
   for (const kind of puts) {
     const values = parameters("text", "bigint", "bigint", "text", "text").join(", ");
