@@ -3,6 +3,7 @@
  * store is opened when it is first needed: most runs are over before.
  */
 import { parentPort, workerData } from "node:worker_threads";
+import { between, machineMoment } from "./moment.js";
 import { renewLease } from "./renew-lease.js";
 
 /** @import { HeartbeatData } from "./leases.js" */
@@ -18,20 +19,18 @@ let isBeating = false;
 /** @type {string | undefined} */
 let known;
 
-const ticks = () => Number(process.hrtime.bigint()) / 1e6;
-
 async function renew() {
   // If the power fails, nobody is left who could need the lease.
   store ??= await (await import(module)).openStore(url, { ...options, durability: "process" });
   const opened = /** @type {Store} */ (store);
   for (;;) {
-    const began = ticks();
+    const began = machineMoment();
     const until = (await opened.now()) + lease;
     known = await renewLease(opened, key, { until, process: owner }, known);
-    const landed = ticks();
+    const landed = machineMoment();
     parentPort?.postMessage({ began, landed });
     // One that was on its way for long says little, unless nobody needs it any more.
-    if (landed - began < every || !timer) return;
+    if (between(began, landed) < every || !timer) return;
   }
 }
 

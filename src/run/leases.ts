@@ -37,12 +37,12 @@ export interface HeartbeatData extends Reopening {
 }
 
 /**
- * What the thread says: that it is there; that it has renewed the lease, and when it began to and had done so by its ticks;
- * or why it could not. It goes on trying.
+ * What the thread says: that it is there; that it has renewed the lease, and when it began to and had done so; or why it
+ * could not. It goes on trying.
  */
 export type HeartbeatMessage =
   | "ready"
-  | { readonly began: number; readonly landed: number }
+  | { readonly began: Moment; readonly landed: Moment }
   | { readonly error: unknown };
 
 /** This much of a lease is certain to last. */

@@ -10,13 +10,18 @@ export interface Moment {
   readonly ticks: number;
 }
 
-export function momentOf({ now }: Context): Moment {
+export function momentOf({ now }: Pick<Context, "now">): Moment {
   return { clock: now(), ticks: Number(process.hrtime.bigint()) / 1e6 };
 }
 
-/** What was a moment of another thread of this process, by its ticks. */
-export function momentAt(ticks: number, now: Moment): Moment {
-  return { clock: now.clock - (now.ticks - ticks), ticks };
+/** A moment of another thread of this process, by the machine's clock: that of the context may be another. */
+export function machineMoment(): Moment {
+  return momentOf({ now: Date.now });
+}
+
+/** What was a moment of another thread, as one of this. */
+export function momentAt(told: Moment, now: Moment, machine: Moment = machineMoment()): Moment {
+  return { clock: now.clock - between(told, machine), ticks: told.ticks };
 }
 
 /** Milliseconds from one to the other, at least. */

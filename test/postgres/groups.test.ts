@@ -16,7 +16,11 @@ it("one that the server cannot store fails alone", async () => {
     store.commit({ puts: [{ key: tooLong, value: "" }] }),
     store.commit({ checks: [{ key: "b", value: undefined }], puts: [{ key: "b", value: "1" }] }),
   ]);
-  expect(outcomes).toMatchObject([{ status: "fulfilled" }, { reason: { code: "INVALID_ID" } }, { status: "fulfilled" }]);
+  expect(outcomes).toMatchObject([
+    { status: "fulfilled" },
+    { reason: { code: "INVALID_ID" } },
+    { status: "fulfilled" },
+  ]);
   expect(await store.get(["a", "b"])).toMatchObject([{ value: "2" }, { value: "1" }]);
   await store.close();
   await dropSchema(url);

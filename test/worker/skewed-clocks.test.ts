@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
 import { dueKey } from "../../src/model/keys.js";
-import { between } from "../../src/run/moment.js";
+import { between, momentAt } from "../../src/run/moment.js";
 import { openStore } from "../../src/store/index.js";
 
 const HOUR = 3_600_000;
@@ -40,6 +40,15 @@ it("sleeps by the store's clock, whoever puts it to sleep and whoever wakes it",
 it("is not fooled about how long it was stopped by a clock that is set back, or by one that stops with the machine", () => {
   expect(between({ clock: 10_000, ticks: 0 }, { clock: 2000, ticks: 700 })).toBe(700);
   expect(between({ clock: 10_000, ticks: 0 }, { clock: 70_000, ticks: 5 })).toBe(60_000);
+});
+
+it("knows how long ago another thread was heard of, also where the machine was asleep since", () => {
+  const told = { clock: 1000, ticks: 500 };
+  const awake = momentAt(told, { clock: 77_030, ticks: 530 }, { clock: 1030, ticks: 530 });
+  expect(awake).toEqual({ clock: 77_000, ticks: 500 });
+  // Its ticks stood still meanwhile.
+  const now = { clock: 77_000 + 60_000, ticks: 510 };
+  expect(between(momentAt(told, now, { clock: 61_000, ticks: 510 }), now)).toBe(60_000);
 });
 
 it("does not forget who was found to be awake by a clock that is set back then", async () => {

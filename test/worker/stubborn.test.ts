@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
 import { encodeDue, newDue } from "../../src/model/due.js";
 import { ALL_WORK, dueKey, journalKey, ownedBy, workKey } from "../../src/model/keys.js";
+import type { Moment } from "../../src/run/moment.js";
 import { openStore } from "../../src/store/index.js";
 import type { Commit, Store } from "../../src/store/store.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
@@ -238,8 +239,8 @@ describe("the thread that renews leases", () => {
     thread.postMessage("close");
     expect(await ended).toBe(0);
     // From then on it says when it has renewed the lease.
-    for (const message of told.slice(3) as { began: number; landed: number }[]) {
-      expect(message.landed).toBeGreaterThanOrEqual(message.began);
+    for (const { began, landed } of told.slice(3) as { began: Moment; landed: Moment }[]) {
+      expect(landed.ticks).toBeGreaterThanOrEqual(began.ticks);
     }
   });
 
