@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 // Continuous integration sets this to the file in which it wants the results as JSON, beside what people read.
@@ -13,8 +14,8 @@ export default defineConfig({
     globalSetup: "test/postgres/global-setup.ts",
     // Real processes: tests kill their children, change the environment and load native code.
     pool: "forks",
-    // The default leaves a core free, which on two cores means one file at a time.
-    maxWorkers: "100%",
+    // More than there are cores: many tests wait, for children to start and for time to pass.
+    maxWorkers: Math.ceil(availableParallelism() * 1.5),
     // Crash and property tests are slow on a busy machine, and a timeout is not what any test is about.
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -209,12 +209,11 @@ export async function takeBranch(
     rows: [],
     more: {
       ...parts,
-      checks: [...(parts.checks ?? []), ...(lease.checks ?? [])],
       puts: [
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
         ...dueChange.puts,
-        ...(lease.puts ?? []),
+        ...lease,
         ...(view.run === undefined && taking.key !== undefined
           ? [{ key: turnKey(sessionId, branch, taking.key), value: JSON.stringify([number, run.turn]) }]
           : []),

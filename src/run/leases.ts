@@ -14,9 +14,9 @@ import type { Context } from "../model/context.js";
 import { ownedBy, ownerKey } from "../model/keys.js";
 import { thisProcess } from "../store/process-identity.js";
 import { encodeOwner, SAID_GOODBYE } from "../model/run-records.js";
-import type { CommitParts } from "../model/session-commit.js";
 import { MAX_TIMER } from "../store/duration.js";
 import type { StoreOptions } from "../store/open.js";
+import type { Put } from "../store/store.js";
 import { between, type Moment, momentAt, momentOf } from "./moment.js";
 import { renewLease } from "./renew-lease.js";
 
@@ -80,15 +80,16 @@ export class Leases {
    * What a claim has beside it: the first one begins the lease. Later ones find it there, and must not write it along: they
    * may be on their way for longer than it lasts.
    */
-  async forClaim(): Promise<CommitParts> {
+  async forClaim(): Promise<Put[]> {
     if (this.#begun) {
       await this.renew();
-      return {};
+      return [];
     }
     this.#begun = momentOf(this.#context);
     const value = encodeOwner(await this.#next());
     this.#value = value;
-    return { checks: [{ key: this.#key, value: undefined }], puts: [{ key: this.#key, value }] };
+    // Of several that come first, one may have to renew it before this one is there.
+    return [{ key: this.#key, value, ifAbsent: true }];
   }
 
   /** Something was claimed, and is run from now on: the lease is renewed until as many {@link release} it. */

@@ -105,7 +105,7 @@ async function save(
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
         ...dueChange.puts,
-        ...(lease.puts ?? []),
+        ...lease,
       ];
       if (next.key !== undefined) {
         puts.push({ key: turnKey(sessionId, branch, next.key), value: JSON.stringify([number, turn]) });
@@ -115,7 +115,7 @@ async function save(
       const rowRun: RowRun = { boundary: seq, journal: undefined, midStep: false, turn, output: undefined };
       return {
         ...parts,
-        checks: [...(parts.checks ?? []), ...(lease.checks ?? []), ...taken.checks],
+        checks: [...(parts.checks ?? []), ...taken.checks],
         puts: [...puts, ...taken.puts],
         ...(deletes.length > 0 && { deletes }),
         run: rowRun,

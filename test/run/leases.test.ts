@@ -46,6 +46,20 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect(await sp.run(worker(world), { session: "s", input: "go" })).toMatchObject({ output: "one" });
   });
 
+  it("begins each of several at once with one call of its initial state", async () => {
+    const begun: string[] = [];
+    const counter = defineAgent({
+      name: "counter",
+      initial: (name: string) => (begun.push(name), { name }),
+      step: (run) => run.complete(run.state.name),
+    });
+    const sp = await lab.open();
+    const names = ["a", "b", "c", "d", "e"];
+    const results = await Promise.all(names.map((name) => sp.run(counter, { session: name, input: name })));
+    expect(results.map(({ status }) => status)).toEqual(names.map(() => "completed"));
+    expect(begun.sort()).toEqual(names);
+  });
+
   it("takes over when the lease is over by the store's clock, and not a millisecond before", async () => {
     const world = new World();
     const gate = createGate<string>();

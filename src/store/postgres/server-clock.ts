@@ -24,6 +24,11 @@ export class ServerClock {
     this.#ask = ask;
   }
 
+  /** The server has said that it is another time than was believed. */
+  forget(): void {
+    this.#known = undefined;
+  }
+
   async now(): Promise<number> {
     const [ticks, clock] = [performance.now(), Date.now()];
     if (this.#known) {

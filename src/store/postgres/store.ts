@@ -5,7 +5,7 @@
  * any connection will do. Commits that wait at the same time go together. Times are the database's.
  */
 import { createHash } from "node:crypto";
-import { SavepointError } from "../../errors.js";
+import { isSavepointError, SavepointError } from "../../errors.js";
 import { storeClosed } from "../closed.js";
 import { GroupCommit } from "../group-commit.js";
 import { covers } from "../key-range.js";
@@ -140,7 +140,13 @@ class PostgresStore implements Store {
 
   async commit(commit: Commit): Promise<CommitResult> {
     this.#checkOpen();
-    return this.#commits.commit(commit);
+    try {
+      return await this.#commits.commit(commit);
+    } catch (error) {
+      // It was tried because it was thought to be time.
+      if (commit.notBefore !== undefined && isSavepointError(error, "CONFLICT")) this.#serverClock.forget();
+      throw error;
+    }
   }
 
   async now(): Promise<number> {
