@@ -31,7 +31,7 @@ describe("a state saved step by step", () => {
           expect(JSON.stringify(loaded)).toBe(JSON.stringify(copy));
         }
       }),
-      { numRuns: 40 },
+      { numRuns: 25 },
     );
   });
 
@@ -55,7 +55,7 @@ describe("a state saved step by step", () => {
         }
         for (const [step, text] of texts.entries()) expect(exactText(await history.load(step))).toBe(text);
       }),
-      { numRuns: 100 },
+      { numRuns: 60 },
     );
   });
 
@@ -77,7 +77,7 @@ describe("a state saved step by step", () => {
         }
         for (const [step, text] of texts.entries()) expect(exactText(await history.load(step))).toBe(text);
       }),
-      { numRuns: 40 },
+      { numRuns: 25 },
     );
   });
 
@@ -155,7 +155,7 @@ describe("a state saved step by step", () => {
         }
         for (const [step, text] of texts.entries()) expect(exactText(await history.load(step))).toBe(text);
       }),
-      { numRuns: 40 },
+      { numRuns: 25 },
     );
   });
 });

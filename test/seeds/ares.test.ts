@@ -332,8 +332,9 @@ describe("ARES, where a store has a place", () => {
 describe.each(PLACES)("ARES, when the process is killed, on $name", (place) => {
   it("000-B4: killed at any point of a write, a checkpoint is there as a whole or not at all", async () => {
     const survivors = new Survivors(place.temporaryStore());
+    // By its eighth passing something has been saved and told, however many saves went together.
     for (const point of place.points.slice(0, 2)) {
-      const { lines, signal, stderr } = await startChild("saveForever", survivors.url, 7, `${point}@3`).ended;
+      const { lines, signal, stderr } = await startChild("saveForever", survivors.url, 7, `${point}@8`).ended;
       expect({ signal, stderr }, point).toEqual({ signal: "SIGKILL", stderr: "" });
       survivors.note(lines);
       await survivors.check({ all: true });
