@@ -74,7 +74,11 @@ async function compare(server, title, what, processes, counts, seconds, rounds) 
         ratio(of(index, "rate") / of(0, "rate")),
       ];
     }),
-    notes: [`It saturates with ${enough}: from there on, more sessions add less than a tenth.`],
+    notes: [
+      enough === counts.at(-1)
+        ? `With ${enough} it still gains more than a tenth over the step before.`
+        : `It saturates with ${enough}: from there on, more sessions add less than a tenth.`,
+    ],
   };
 }
 
