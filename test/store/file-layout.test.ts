@@ -1,8 +1,9 @@
 /** What becomes a store, what is left alone, what the files look like, and disks that fail. */
 import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { fdatasync, readdirSync, readFileSync } from "node:fs";
+import { fdatasync, mkdtempSync, readdirSync, readFileSync, rmdirSync } from "node:fs";
 import { appendFile, chmod, cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError, type SavepointError } from "../../src/errors.js";
@@ -618,7 +619,7 @@ function expectJsonLines(): void {
 }
 
 function tryMount(): boolean {
-  const at = execFileSync("mktemp", ["-d"], { encoding: "utf8" }).trim();
+  const at = mkdtempSync(join(tmpdir(), "savepoint-mount-"));
   try {
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", at], { stdio: "ignore" });
     execFileSync("umount", ["-l", at]);
@@ -626,6 +627,8 @@ function tryMount(): boolean {
   } catch {
     // Root in a container may not mount.
     return false;
+  } finally {
+    rmdirSync(at);
   }
 }
 
