@@ -116,8 +116,10 @@ export class SessionReader {
     let page = new Map<number, Row | Unreadable>();
     let limit = FIRST_PAGE;
     for (let seq = child.parent, next = child.grandparent; seq !== undefined;) {
-      if (!page.has(seq)) page = await this.#pageBefore(number, seq, limit);
-      limit = nextPage(limit);
+      if (!page.has(seq)) {
+        page = await this.#pageBefore(number, seq, limit);
+        limit = nextPage(limit);
+      }
       const row = page.get(seq);
       // Where the child is gone as well, the session was cleared while it was read.
       if (!row && !(await this.row(number, child.seq))) return;

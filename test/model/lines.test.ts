@@ -1,6 +1,7 @@
 /** Lines that follow nothing, branches that move, and what is attached to checkpoints. */
 import { describe, expect, test } from "vitest";
-import { isSavepointError, type Session } from "../../src/index.js";
+import { isSavepointError, Savepoint, type Session } from "../../src/index.js";
+import { openStore } from "../../src/store/index.js";
 import { STORES, useData } from "./stores.js";
 
 describe.each(STORES)("lines and attachments on $name", (kind) => {
@@ -179,3 +180,17 @@ async function code(work: Promise<unknown>): Promise<string | undefined> {
     throw error;
   }
 }
+
+test("a line is read in pages that grow with the way that was walked", async () => {
+  const store = await openStore("memory:");
+  const session = (await Savepoint.open(store)).session("s");
+  for (let n = 0; n < 300; n++) await session.save({ n });
+  const limits: number[] = [];
+  const list = store.list.bind(store);
+  store.list = (range, options) => {
+    if (range.from.startsWith("z")) limits.push(options.limit);
+    return list(range, options);
+  };
+  expect(await session.history().all()).toHaveLength(300);
+  expect(limits).toEqual([16, 128, 1024]);
+});
