@@ -45,9 +45,9 @@ export function fastCommit(schema: string, plan: PlannedCommit): FastStatement |
   const shape: Shape = {
     replaced: replaced.length,
     checks: checked.map(({ kind }) => kind).join(""),
-    puts: put.map(({ kind }) => kind).join(""),
     deletes: deleted.length,
     timed: notBefore !== undefined,
+    puts: put.map(({ kind }) => kind).join(""),
     runs: rows.length,
   };
   const name = `${schema} ${Object.values(shape).join(" ")}`;

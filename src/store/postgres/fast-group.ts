@@ -3,11 +3,12 @@
  * of them, or fails as a whole over one that cannot be done; then the function is asked, which tries each on its own.
  */
 import { compareKeys } from "../key-range.js";
-import { bytesArray, integerArray, textArray } from "./arrays.js";
+import { integerArray, textArray } from "./arrays.js";
+import { columns, RECORD_ARRAYS, RUN_ARRAYS } from "./columns.js";
 import type { FastStatement } from "./fast-commit.js";
 import { PUT } from "./functions.js";
 import type { PlannedCommit, WrittenRecord } from "./plan-commit.js";
-import { refsSum, valueSum } from "./rows.js";
+import { valueSum } from "./rows.js";
 
 /**
  * `undefined` for what the function has to do: more than records and items, or commits that meet each other. The statement
@@ -36,28 +37,16 @@ export function fastGroup(schema: string, plans: readonly PlannedCommit[]): Fast
     values: [
       textArray(replaced.map(({ before }) => before)),
       integerArray(replaced.map(({ put, before }) => valueSum(put.key, before))),
-      ...columns(replaced.map(({ put }) => put)),
-      ...columns(putAs(PUT.mustBeNew)),
-      ...columns(putAs(PUT.always)),
+      ...columns(
+        replaced.map(({ put }) => put),
+        RECORD_ARRAYS,
+      ),
+      ...columns(putAs(PUT.mustBeNew), RECORD_ARRAYS),
+      ...columns(putAs(PUT.always), RECORD_ARRAYS),
       textArray(rows.map(({ tape }) => tape)),
-      integerArray(rows.map(({ first }) => first)),
-      integerArray(rows.map(({ count }) => count)),
-      integerArray(rows.map(({ codec }) => codec)),
-      integerArray(rows.map(({ sum }) => sum)),
-      bytesArray(rows.map(({ head }) => head)),
-      bytesArray(rows.map(({ body }) => body)),
+      ...columns(rows, RUN_ARRAYS),
     ],
   };
-}
-
-function columns(records: readonly WrittenRecord[]): Buffer[] {
-  return [
-    textArray(records.map(({ key }) => key)),
-    integerArray(records.map(({ key, value }) => valueSum(key, value))),
-    integerArray(records.map(({ key, refs }) => refsSum(key, refs))),
-    textArray(records.map(({ refs }) => refs)),
-    textArray(records.map(({ value }) => value)),
-  ];
 }
 
 /** Where one of the parts has done less than it should, a division by zero takes everything back. */

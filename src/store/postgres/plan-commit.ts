@@ -12,7 +12,7 @@ import type { Packed } from "../packing/compression.js";
 import type { RunRow } from "../packing/run-codec.js";
 import { packItems } from "../packing/run-groups.js";
 import type { Check, Commit, ItemRun } from "../store.js";
-import { bytesArray, integerArray, textArray } from "./arrays.js";
+import { bytes, type Column, columns as filledColumns, integers, RECORD_ARRAYS, RUN_ARRAYS, texts } from "./columns.js";
 import type { PostgresValue } from "./driver.js";
 import { CHECK, PUT } from "./functions.js";
 import { refsSum, valueSum } from "./rows.js";
@@ -119,23 +119,12 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
       ]),
       ...columns(keys, [texts((key) => key)]),
       ...columns(ranges, [texts(({ from }) => from), texts(({ to }) => to)]),
-      ...columns(sorted.put, [
-        texts(({ put }) => put.key),
-        integers(({ put }) => valueSum(put.key, put.value)),
-        integers(({ put }) => refsSum(put.key, put.refs)),
-        texts(({ put }) => put.refs),
-        texts(({ put }) => put.value),
-        integers(({ kind }) => kind),
-      ]),
-      ...columns(rows, [
-        texts(({ tape }) => tape),
-        integers(({ first }) => first),
-        integers(({ count }) => count),
-        integers(({ codec }) => codec),
-        integers(({ sum }) => sum),
-        bytes(({ head }) => head),
-        bytes(({ body }) => body),
-      ]),
+      ...columns(
+        sorted.put.map(({ put }) => put),
+        RECORD_ARRAYS,
+      ),
+      ...columns(sorted.put, [integers(({ kind }) => kind)]),
+      ...columns(rows, [texts(({ tape }) => tape), ...RUN_ARRAYS]),
       ...columns(
         [...uses.values()],
         [texts(([hash]) => hash), integers(([, packed]) => packed?.codec ?? 0), bytes(([, packed]) => packed?.body)],
@@ -247,22 +236,7 @@ function possible(value: string | undefined): string | undefined {
   return value?.includes("\0") ? undefined : value;
 }
 
-/** How one column of a list becomes an array. */
-type Column<T> = (things: readonly T[]) => Buffer;
-
-function texts<T>(of: (thing: T) => string | undefined): Column<T> {
-  return (things) => textArray(things.map(of));
-}
-
-function integers<T>(of: (thing: T) => number): Column<T> {
-  return (things) => integerArray(things.map(of));
-}
-
-function bytes<T>(of: (thing: T) => Uint8Array | undefined): Column<T> {
-  return (things) => bytesArray(things.map(of));
-}
-
-/** A list as one array for each of its columns; nothing is null, which costs nothing. */
+/** Of an empty list nothing is sent: null costs nothing. */
 function columns<T>(things: readonly T[], of: readonly Column<T>[]): PostgresValue[] {
-  return of.map((column) => (things.length === 0 ? null : column(things)));
+  return things.length === 0 ? of.map(() => null) : filledColumns(things, of);
 }

@@ -13,7 +13,8 @@ import { planHealing } from "../packing/plan-healing.js";
 import { packRun, type RunRow, unpackRun } from "../packing/run-codec.js";
 import { spansInRow } from "../packing/run-groups.js";
 import type { Frame, Freed, ItemRun } from "../store.js";
-import { bytesArray, integerArray } from "./arrays.js";
+import { integerArray } from "./arrays.js";
+import { columns, RUN_ARRAYS } from "./columns.js";
 import type { Connection } from "./connection.js";
 import { stateOf } from "./failure.js";
 import { GONE_STATE } from "./functions.js";
@@ -211,12 +212,7 @@ export class Sealer {
       tape,
       integerArray(old.map(({ first }) => first)),
       integerArray(old.map(({ sum }) => sum)),
-      integerArray(rows.map(({ first }) => first)),
-      integerArray(rows.map(({ count }) => count)),
-      integerArray(rows.map(({ codec }) => codec)),
-      integerArray(rows.map(({ sum }) => sum)),
-      bytesArray(rows.map(({ head }) => head)),
-      bytesArray(rows.map(({ body }) => body)),
+      ...columns(rows, RUN_ARRAYS),
     ];
     const sql = `SELECT ${this.#connection.schema}.savepoint_replace_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
     const running = this.#connection.run(sql, values, "Packing");
