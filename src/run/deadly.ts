@@ -18,11 +18,19 @@ export interface Verdict {
  * Puts a run aside that so many processes have died over. Those count that are gone and have not said goodbye: who was
  * only cut off for longer than its lease is there again, and who was stopped has taken its record away, or says that its
  * time is over.
+ *
+ * @param agents those that the caller has; what belongs to others is theirs to judge
  */
-export async function judge(reader: SessionReader, branch: string, self: string, maxDeaths: number): Promise<Verdict> {
+export async function judge(
+  reader: SessionReader,
+  branch: string,
+  self: string,
+  agents: ReadonlyMap<string, unknown>,
+  maxDeaths: number,
+): Promise<Verdict> {
   const view = await readView(reader, branch);
   const { run, owner, now, journal } = view;
-  if (!run || (owner && isAlive(owner, now))) return { deaths: 0, parked: undefined };
+  if (!run || !agents.has(run.agent) || (owner && isAlive(owner, now))) return { deaths: 0, parked: undefined };
   const { lost } = claimedDue(view, run.agent, false, self);
   const owners = await reader.context.store.get(lost.map(ownerKey));
   const deaths = owners.filter((record) => record && hasDied(readOwner(record), now)).length;

@@ -109,9 +109,7 @@ export class Leases {
 
   /** Renews it now, where half of it is over. */
   async renew(): Promise<void> {
-    if (this.#isFresh()) return;
-    this.#renewing ??= this.#renew().finally(() => (this.#renewing = undefined));
-    await this.#renewing;
+    if (!this.#isFresh()) await this.#renewOnce();
   }
 
   release(): void {
@@ -137,6 +135,12 @@ export class Leases {
 
   async #next(): Promise<Parameters<typeof encodeOwner>[0]> {
     return { until: (await this.#context.store.now()) + this.#lease, process: thisProcess() };
+  }
+
+  /** One at a time. */
+  #renewOnce(): Promise<void> {
+    this.#renewing ??= this.#renew().finally(() => (this.#renewing = undefined));
+    return this.#renewing;
   }
 
   async #renew(): Promise<void> {
@@ -171,8 +175,7 @@ export class Leases {
   #startTimer(): void {
     if (this.#held === 0) return;
     this.#timer ??= setInterval(() => {
-      this.#renewing ??= this.#renew().finally(() => (this.#renewing = undefined));
-      this.#renewing.catch((error: unknown) => this.#report(error));
+      this.#renewOnce().catch((error: unknown) => this.#report(error));
     }, this.#every).unref();
   }
 

@@ -40,6 +40,7 @@ import {
 } from "./run-options.js";
 import { releaseBranch } from "./release.js";
 import type { RunResult } from "./result.js";
+import { isStoreFailure } from "./store-failure.js";
 import type { Work } from "./turn.js";
 import { waitForChange } from "./watch.js";
 
@@ -246,7 +247,7 @@ export class Runs {
       if (!("finished" in started)) return undefined;
       return this.#handle(session, branch, this.#finish(agent, wanted, started));
     } catch (error) {
-      if (!(error instanceof SavepointError) || STORE_ERRORS.has(error.code)) throw error;
+      if (!(error instanceof SavepointError) || isStoreFailure(error)) throw error;
       // The others are to go on all the same.
       if (!SKIPPED.has(error.code)) {
         const message = `session ${JSON.stringify(session)} could not be recovered`;
@@ -505,22 +506,13 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "BRANCH_NOT_FOUND",
 ]);
 
-/** Errors that the next session would meet as well. */
-const STORE_ERRORS: ReadonlySet<string> = new Set([
-  "ACCESS_DENIED",
-  "BUSY",
-  "CLOSED",
-  "IO_FAILED",
-  "STORE_FAILED",
-  "UNAVAILABLE",
-]);
-
 /** Has a run ended that this process may not have let go of? */
 function isLeft(error: unknown): boolean {
-  return error instanceof SavepointError && (error.code === "LEASE_LOST" || STORE_ERRORS.has(error.code));
+  return isSavepointError(error, "LEASE_LOST") || isStoreFailure(error);
 }
 
-function keyOf(session: string, branch: string): string {
+/** Names a branch among those that are worked on. */
+export function keyOf(session: string, branch: string): string {
   return `${session}\t${branch}`;
 }
 

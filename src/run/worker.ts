@@ -11,7 +11,8 @@ import { SessionReader } from "../model/session-reader.js";
 import type { Agent } from "./agent.js";
 import { judge } from "./deadly.js";
 import { findDue, findOrphans, forgetWork, type Orphan, type Work } from "./find-work.js";
-import type { Runs } from "./runs.js";
+import { keyOf, type Runs } from "./runs.js";
+import { isStoreFailure } from "./store-failure.js";
 import type { TakenWorkerOptions } from "./worker-options.js";
 
 /** A session was put aside, because one process after another has died over it. */
@@ -194,7 +195,7 @@ export class Worker implements AsyncDisposable {
       // It may have died with another that ran beside it. So of those that are under suspicion one is tried at a time, and
       // whoever dies with it is not another one of them: only who is to blame comes to the last death.
       if (died >= blamed && this.#suspect !== undefined) continue;
-      if (died >= blamed) this.#suspect = placeIn(orphan);
+      if (died >= blamed) this.#suspect = keyOf(orphan.session, orphan.branch);
       chosen.push(orphan);
     }
     const begun = await Promise.all(
@@ -223,7 +224,13 @@ export class Worker implements AsyncDisposable {
     if (takenOver === 0 && this.#blamed > 1) return 0;
     const { context, runs } = this.#host;
     try {
-      const { deaths, parked } = await judge(new SessionReader(context, session), branch, runs.owner, maxDeaths);
+      const { deaths, parked } = await judge(
+        new SessionReader(context, session),
+        branch,
+        runs.owner,
+        this.#agents,
+        maxDeaths,
+      );
       if (parked === undefined) return deaths;
       this.emit({ type: "parked", sessionId: session, branch, reason: parked });
     } catch (error) {
@@ -235,7 +242,7 @@ export class Worker implements AsyncDisposable {
 
   /** Nothing has happened to who worked on it. */
   #clear(work: { readonly session: string; readonly branch: string }): void {
-    if (this.#suspect !== placeIn(work)) return;
+    if (this.#suspect !== keyOf(work.session, work.branch)) return;
     this.#suspect = undefined;
     this.#orphansDue = 0;
     this.#wake();
@@ -270,15 +277,15 @@ export class Worker implements AsyncDisposable {
   /** Leaves one alone that cannot be begun with, so that the others are. Throws what they would meet as well. */
   #avoid(work: Work, error: unknown): void {
     if (isStoreFailure(error)) throw error;
-    this.#avoided.set(placeIn(work), performance.now() + LEFT_ALONE);
+    this.#avoided.set(keyOf(work.session, work.branch), performance.now() + LEFT_ALONE);
     this.#fail(`session ${JSON.stringify(work.session)} could not be begun with`, error);
   }
 
   #isAvoided(work: Work): boolean {
-    const until = this.#avoided.get(placeIn(work));
+    const until = this.#avoided.get(keyOf(work.session, work.branch));
     if (until === undefined) return false;
     if (performance.now() < until) return true;
-    this.#avoided.delete(placeIn(work));
+    this.#avoided.delete(keyOf(work.session, work.branch));
     return false;
   }
 
@@ -329,15 +336,4 @@ export class Worker implements AsyncDisposable {
     this.#wakeUp = undefined;
     this.#isAwake = false;
   }
-}
-
-function placeIn({ session, branch }: { readonly session: string; readonly branch: string }): string {
-  return `${session}\t${branch}`;
-}
-
-/** Errors that the next session would meet as well. */
-function isStoreFailure(error: unknown): boolean {
-  return (["BUSY", "CLOSED", "IO_FAILED", "STORE_FAILED", "UNAVAILABLE", "ACCESS_DENIED"] as const).some((code) =>
-    isSavepointError(error, code),
-  );
 }
