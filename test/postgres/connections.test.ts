@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { openPostgresStore } from "../../src/store/index.js";
+import { openPostgresStore, type Store } from "../../src/store/index.js";
 import { startProxy } from "./proxy.js";
 import { dropSchema, newPostgresUrl, query } from "./schemas.js";
 
@@ -8,6 +8,17 @@ const options = { durability: "process" } as const;
 
 async function until(isTrue: () => boolean): Promise<void> {
   while (!isTrue()) await sleep(10);
+}
+
+/** Listens, and is told something until it is heard. */
+async function expectToHear(store: Store): Promise<void> {
+  const heard: string[] = [];
+  const end = await store.listen?.((name) => heard.push(name));
+  while (!heard.includes("here")) {
+    await store.commit({ puts: [{ key: "k", value: "2" }], wakes: ["here"] });
+    await sleep(50);
+  }
+  await end?.();
 }
 
 it("ends listening without a word, and hears again after its connection was cut", async () => {
@@ -55,13 +66,7 @@ it("survives that its connection is ended in the moment in which it gets it", as
   expect(await store.get(["k"])).toMatchObject([{ value: "1" }]);
   proxy.cut();
   proxy.endNext();
-  const heard: string[] = [];
-  const end = await store.listen?.((name) => heard.push(name));
-  while (!heard.includes("here")) {
-    await store.commit({ puts: [{ key: "k", value: "2" }], wakes: ["here"] });
-    await sleep(50);
-  }
-  await end?.();
+  await expectToHear(store);
   await store.close();
   await proxy.close();
   await dropSchema(url);
@@ -71,14 +76,8 @@ it("hears in the end where its connection was ended together with the answer tha
   const url = newPostgresUrl();
   const proxy = await startProxy(url);
   const store = await openPostgresStore(proxy.url, options);
-  const heard: string[] = [];
   proxy.endAnswered();
-  const end = await store.listen?.((name) => heard.push(name));
-  while (!heard.includes("here")) {
-    await store.commit({ puts: [{ key: "k", value: "2" }], wakes: ["here"] });
-    await sleep(50);
-  }
-  await end?.();
+  await expectToHear(store);
   await store.close();
   await proxy.close();
   await dropSchema(url);

@@ -8,17 +8,18 @@ import { openStore } from "../../src/store/index.js";
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
+const sleeper = defineAgent({
+  name: "sleeper",
+  initial: () => ({}),
+  async step(run) {
+    await run.sleep("1h");
+    return run.complete("rested");
+  },
+});
+
 it("sleeps by the store's clock, whoever puts it to sleep and whoever wakes it", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
-  const sleeper = defineAgent({
-    name: "sleeper",
-    initial: () => ({}),
-    async step(run) {
-      await run.sleep("1h");
-      return run.complete("rested");
-    },
-  });
   for (const [first, second] of [
     [DAY, -DAY],
     [-DAY, DAY],
@@ -54,14 +55,6 @@ it("knows how long ago another thread was heard of, also where the machine was a
 it("does not forget who was found to be awake by a clock that is set back then", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
-  const sleeper = defineAgent({
-    name: "sleeper",
-    initial: () => ({}),
-    async step(run) {
-      await run.sleep("1h");
-      return run.complete("rested");
-    },
-  });
   const sp = await Savepoint.open(store, { now: () => time });
   expect(await sp.run(sleeper, { session: "s", input: undefined })).toMatchObject({ status: "waiting" });
   time += HOUR;

@@ -204,16 +204,22 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
 });
 
 describe("the thread that renews leases", () => {
-  it("writes times that every store can compare", async () => {
-    const module = `data:text/javascript,import { parentPort } from "node:worker_threads"; export const openStore = async () => ({
-      now: async () => 5, close: async () => {},
-      commit: async ({ puts }) => parentPort.postMessage(JSON.parse(puts[0].value).until) });`;
+  /** Starts it on what a module says is a store, and takes down what it tells. */
+  function startThread(module: string): { thread: Thread; told: unknown[] } {
     const program = new URL("../../dist/run/heartbeat.mjs", import.meta.url);
     const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
     const thread = new Thread(program, { workerData, execArgv: [] });
     const told: unknown[] = [];
     thread.on("message", (message) => told.push(message));
     thread.postMessage("start");
+    return { thread, told };
+  }
+
+  it("writes times that every store can compare", async () => {
+    const module = `data:text/javascript,import { parentPort } from "node:worker_threads"; export const openStore = async () => ({
+      now: async () => 5, close: async () => {},
+      commit: async ({ puts }) => parentPort.postMessage(JSON.parse(puts[0].value).until) });`;
+    const { thread, told } = startThread(module);
     await waitFor("it says nothing", async () => told.length >= 4);
     thread.postMessage("close");
     await new Promise((resolve) => thread.once("exit", resolve));
@@ -226,12 +232,7 @@ describe("the thread that renews leases", () => {
     const module = `data:text/javascript,let n = 0; export const openStore = async () => ({
       now: async () => 0, close: async () => {},
       commit: async () => { if (n++ < 2) throw new Error("away"); } });`;
-    const program = new URL("../../dist/run/heartbeat.mjs", import.meta.url);
-    const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
-    const thread = new Thread(program, { workerData, execArgv: [] });
-    const told: unknown[] = [];
-    thread.on("message", (message) => told.push(message));
-    thread.postMessage("start");
+    const { thread, told } = startThread(module);
     await waitFor("it says nothing", async () => told.length >= 3);
     expect(told.slice(0, 3)).toEqual(["ready", { error: new Error("away") }, { error: new Error("away") }]);
     await waitFor("it does not go on", async () => told.length > 3);
@@ -247,12 +248,7 @@ describe("the thread that renews leases", () => {
   it("ends also while each renewal takes longer than the next one should wait", async () => {
     const module = `data:text/javascript,export const openStore = async () => ({
       now: async () => 0, close: async () => {}, commit: () => new Promise((done) => setTimeout(done, 40)) });`;
-    const program = new URL("../../dist/run/heartbeat.mjs", import.meta.url);
-    const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
-    const thread = new Thread(program, { workerData, execArgv: [] });
-    const told: unknown[] = [];
-    thread.on("message", (message) => told.push(message));
-    thread.postMessage("start");
+    const { thread, told } = startThread(module);
     await waitFor("it says nothing", async () => told.length >= 3);
     const ended = new Promise((resolve) => thread.once("exit", resolve));
     thread.postMessage("close");
