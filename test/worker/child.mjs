@@ -1,13 +1,13 @@
 // A worker in a process of its own: plain JavaScript, and the build, because that is what Node runs.
 //
-// Arguments: the URL of the store, the folder for notes, the length of a lease.
+// Arguments: the URL of the store, the folder for notes, the length of a lease, how long counting by one takes.
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** @type {typeof import("../../src/index.js")} */
 const { defineAgent, Savepoint } = await import(new URL("../../dist/index.js", import.meta.url).href);
-const [url, folder = "", lease] = process.argv.slice(2);
+const [url, folder = "", lease, pace] = process.argv.slice(2);
 
 /** Counts to thirty, and writes down each time that it does something. */
 const counting = defineAgent({
@@ -18,7 +18,7 @@ const counting = defineAgent({
     const n = run.state.n + 1;
     await run.effect("count", async () => {
       appendFileSync(join(folder, run.session), `${n} ${process.pid}\n`);
-      await sleep(40);
+      await sleep(Number(pace));
     });
     run.state.n = n;
     run.state.by.push(process.pid);

@@ -38,8 +38,8 @@ describe.each(KINDS)("workers on $name", (kind) => {
     await removeFolder(folder);
   });
 
-  const start = (lease = "30s"): WorkerChild => {
-    const child = new WorkerChild(url, folder, lease);
+  const start = (lease = "30s", pace = 40): WorkerChild => {
+    const child = new WorkerChild(url, folder, lease, pace);
     children.push(child);
     return child;
   };
@@ -67,10 +67,17 @@ describe.each(KINDS)("workers on $name", (kind) => {
 
   it("one that is frozen loses its sessions to another, and is refused when it wakes up", async () => {
     for (const session of ["a", "b"]) await sp.enqueue("counting", { session, input: null });
-    const first = start("1s");
+    // Slowly: it is to be frozen before it is done, also where this process is held up.
+    const first = start("1s", 150);
     await until(async () => ((await stateOf("a"))?.n ?? 0) >= 3 && ((await stateOf("b"))?.n ?? 0) >= 3);
     first.signal("SIGSTOP");
-    start("1s");
+    const second = start("1s");
+    // One that is frozen in the middle of a write keeps the file of an embedded store locked: then at another moment.
+    while (!(await soon(async () => (await stateOf("a"))?.by.at(-1) === second.pid))) {
+      first.signal("SIGCONT");
+      await sleep(20);
+      first.signal("SIGSTOP");
+    }
     await until(async () => (await stateOf("a"))?.n === 30 && (await stateOf("b"))?.n === 30);
     first.signal("SIGCONT");
     await until(async () => first.printed.includes("lost"));
@@ -112,8 +119,9 @@ class WorkerChild {
   printed = "";
   readonly #process: ChildProcess;
 
-  constructor(url: string, folder: string, lease: string) {
-    this.#process = spawn(process.execPath, [program, url, folder, lease], { stdio: ["ignore", "pipe", "inherit"] });
+  constructor(url: string, folder: string, lease: string, pace: number) {
+    const given = [program, url, folder, lease, String(pace)];
+    this.#process = spawn(process.execPath, given, { stdio: ["ignore", "pipe", "inherit"] });
     this.#process.stdout?.setEncoding("utf8").on("data", (text: string) => (this.printed += text));
     this.ended = new Promise((resolve) => {
       this.#process.on("close", (code, signal) => resolve(signal ?? code));
@@ -136,4 +144,14 @@ class WorkerChild {
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) await sleep(20);
+}
+
+/** The same within ten seconds; `false` where it does not. */
+async function soon(holds: () => Promise<boolean>): Promise<boolean> {
+  const patience = Date.now() + 10_000;
+  while (Date.now() < patience) {
+    if (await holds()) return true;
+    await sleep(20);
+  }
+  return false;
 }
