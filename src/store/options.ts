@@ -13,7 +13,8 @@ export interface DiskOptions {
    */
   readonly durability?: Durability;
   /**
-   * How long a commit waits for another process that is writing, before it fails with `BUSY`.
+   * How long a commit waits for another process that is writing, before it fails with `BUSY`. On plain files this counts from
+   * the last sign of life of that process.
    * @default "10s"
    */
   readonly busyTimeout?: Duration;
@@ -34,6 +35,11 @@ export interface DiskOptions {
    * @default console.warn
    */
   readonly onBackgroundFailure?: (failure: BackgroundFailure) => void;
+  /**
+   * Called once when the store finds that its files were removed or replaced while it was open.
+   * @default none: the commit that notices it is rejected in any case
+   */
+  readonly onDamage?: (reason: string) => void;
   /**
    * How what was written is made durable. For tests and benchmarks: a disk that is slow, or fails.
    * @default fdatasync of node:fs
@@ -69,6 +75,6 @@ export function backgroundReport(options: DiskOptions): (message: string, error:
 export type SyncFile = (file: number, done: (error: Error | null) => void) => void;
 
 /** How long to wait for other processes, in milliseconds. */
-export function busyTimeoutOf(options: DiskOptions): number {
+export function busyTimeoutOf(options: Pick<DiskOptions, "busyTimeout">): number {
   return toMilliseconds(options.busyTimeout ?? 10_000, "busyTimeout");
 }

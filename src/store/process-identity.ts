@@ -34,11 +34,16 @@ export function thisProcess(): ProcessIdentity {
   return own;
 }
 
-/** Is it certain that this process is no more? */
-export function isCertainlyDead(other: ProcessIdentity): boolean {
+/** Is this process on the same running system and in the same pid namespace, so that its pid shows whether it is alive? */
+export function isComparable(other: ProcessIdentity): boolean {
   const { boot, namespace, start } = thisProcess();
   if (boot === undefined || namespace === undefined || start === undefined) return false;
-  if (other.boot !== boot || other.namespace !== namespace || other.start === undefined) return false;
+  return other.boot === boot && other.namespace === namespace && other.start !== undefined;
+}
+
+/** Is it certain that this process has ended? */
+export function isCertainlyDead(other: ProcessIdentity): boolean {
+  if (!isComparable(other)) return false;
   // `null`: there is no such process; `undefined`: that cannot be told.
   const found = startOf(other.pid);
   return found === null || (found !== undefined && found !== other.start);

@@ -1,4 +1,5 @@
 /** Walking a range of records, page by page. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { KeyRange, Store, StoredRecord, UnreadableRecord } from "./store.js";
 
 type Listed = Pick<Store, "list">;
@@ -21,6 +22,8 @@ export async function* scanPages(store: Listed, range: KeyRange, reverse = false
     const last = page.at(-1);
     if (last) yield page;
     if (!last || page.length < limit) return;
+    // A local store answers synchronously: without this, a long iteration would block the event loop.
+    await nextTurn();
     if (reverse) to = last.key;
     // No key continues with a character below this one.
     else from = `${last.key}\u0001`;

@@ -30,6 +30,11 @@ export interface ConformanceOptions {
    * @default another one at every run
    */
   readonly seed?: number;
+  /**
+   * How many sequences of 120 random operations are compared with a memory store.
+   * @default 6
+   */
+  readonly rounds?: number;
 }
 
 /**
@@ -45,7 +50,7 @@ export interface ConformanceOptions {
  */
 export function storeConformance(harness: StoreHarness, runner: TestRunner, options: ConformanceOptions = {}): void {
   const suite = new Suite(harness, runner);
-  const { seed = Math.floor(Math.random() * 2 ** 31) } = options;
+  const { seed = Math.floor(Math.random() * 2 ** 31), rounds = 6 } = options;
   recordSpec(suite);
   itemSpec(suite);
   numberingSpec(suite);
@@ -67,5 +72,5 @@ export function storeConformance(harness: StoreHarness, runner: TestRunner, opti
   queueSpec(suite);
   corruptionSpec(suite);
   crashSpec(suite);
-  modelSpec(suite, seed);
+  modelSpec(suite, seed, rounds);
 }

@@ -1,18 +1,27 @@
 /**
  * Appends commits to files, in groups: all that a group has written is synced together, and then noted in the list of
- * commits. Where that fails, the files are cut back to what they were.
+ * commits. If that fails, the files are cut back to their previous sizes. If the disk is fast, or syncing is not required,
+ * all of it is done synchronously, so that a process does not keep the lock while other code blocks its event loop.
+ *
+ * Another process may take over the lock at any time, if this one shows no sign of life. Commits that were
+ * complete by then are valid, and later ones are void (fences.ts). So a group that lost the lock takes it again, finds out
+ * which of its commits are valid, and writes the others again.
  */
-import { closeSync, fdatasync, fstatSync, openSync, rmSync, statSync } from "node:fs";
+import { closeSync, fdatasync, fdatasyncSync, fstatSync, openSync, rmSync, statSync, truncateSync } from "node:fs";
 import { promisify } from "node:util";
-import { isSavepointError, SavepointError } from "../../errors.js";
+import { SavepointError } from "../../errors.js";
 import { backgroundReport, type DiskOptions, type SyncFile } from "../options.js";
-import type { Access } from "./access.js";
+import { type Access, MAX_ATTEMPTS } from "./access.js";
 import type { Found } from "./catalog.js";
-import { type DataFile, headerLine, newDataFile, truncate, writeBytes } from "./data-file.js";
+import { type DataFile, FileReplaced, headerLine, newDataFile } from "./data-file.js";
 import { fileFailure } from "../file-failure.js";
 import { type Head, type Seal, toHolds, toLine, toValueLine } from "./lines.js";
+import { LockLost } from "./lock.js";
 import type { LogEntry } from "./log-lines.js";
 import { syncFolder } from "../replace-file.js";
+import { SyncPace } from "../sync-pace.js";
+import { writeBytes } from "../write-bytes.js";
+import { runAtOnce } from "../slices.js";
 
 /** A line that is to be written. */
 export interface NewLine {
@@ -22,67 +31,152 @@ export interface NewLine {
 
 /** What a group has written so far. */
 interface Group {
+  /** The newest fence that was known when it began. */
+  readonly fence: number;
   readonly entries: LogEntry[];
   /** The sizes that files had before; `undefined` for those that were not there. */
   readonly before: Map<DataFile, number | undefined>;
+}
+
+/**
+ * A part of a group, which appends at most one commit. Its work is repeated if that commit is void because the lock was lost
+ * meanwhile.
+ */
+interface Part<T> {
+  readonly work: () => T;
+  /** The value that the work returned, and the number of its commit: `undefined` without one, 0 once known to be valid. */
+  result?: { readonly value: T; readonly commit: number | undefined } | undefined;
+}
+
+/** A process that had lost the lock has appended to a file, or another file has taken its place. */
+export class UnknownTail extends Error {}
+
+/** Must the group be restarted? Then the error is not a failure of one of its commits. */
+export function isInterruption(error: unknown): boolean {
+  return error instanceof LockLost || error instanceof UnknownTail;
 }
 
 export class Appender {
   readonly #access: Access;
   readonly #soft: boolean;
   readonly #sync: (handle: number) => Promise<void>;
+  readonly #maySyncHere: boolean;
+  readonly #pace = new SyncPace();
   readonly #probe: (point: string) => void;
   readonly #tears: boolean;
   readonly #report: (message: string, error: unknown) => void;
   #group: Group | undefined;
 
-  constructor(access: Access, options: DiskOptions) {
+  /** @param tears whether a commit is written in two parts if there is a probe */
+  constructor(access: Access, options: DiskOptions, tears: boolean) {
     this.#access = access;
     this.#soft = options.durability === "process";
     this.#sync = promisify<number, void>((options.syncFile ?? fdatasync) as SyncFile);
+    this.#maySyncHere = options.syncFile === undefined;
     this.#probe = options.probe ?? (() => {});
-    this.#tears = options.probe !== undefined;
+    this.#tears = tears && options.probe !== undefined;
     this.#report = backgroundReport(options);
   }
 
-  /** Runs work that appends, and makes durable what it has appended. The lock is held. */
-  async group<T>(work: () => T): Promise<T> {
+  /**
+   * Runs work that appends, and makes its commits durable. The lock is held.
+   *
+   * @param works each appends at most one commit; they may be run again, if the lock is lost meanwhile
+   */
+  group<T>(works: readonly (() => T)[]): T[] | Promise<T[]> {
+    return this.#attempt(
+      works.map((work) => ({ work })),
+      1,
+    );
+  }
+
+  #attempt<T>(parts: Part<T>[], attempt: number): T[] | Promise<T[]> {
     this.#probe("locked");
-    const group: Group = { entries: [], before: new Map() };
+    const group: Group = { fence: this.#access.contents.fences.current, entries: [], before: new Map() };
+    try {
+      this.#run(parts, group);
+      if (group.entries.length === 0) {
+        // A conflict that was found after the lock was lost may not be one.
+        this.#access.lock.check();
+        return valuesOf(parts);
+      }
+      this.#probe("written");
+      if (this.#syncHere(group)) {
+        this.#finish(group);
+        return valuesOf(parts);
+      }
+    } catch (error) {
+      return this.#resume(parts, group, attempt, error);
+    }
+    return this.#finishAside(parts, group, attempt);
+  }
+
+  async #finishAside<T>(parts: Part<T>[], group: Group, attempt: number): Promise<T[]> {
+    try {
+      await this.#syncAside(group);
+      this.#finish(group);
+      return valuesOf(parts);
+    } catch (error) {
+      return this.#resume(parts, group, attempt, error);
+    }
+  }
+
+  #run<T>(parts: readonly Part<T>[], group: Group): void {
     this.#group = group;
-    const result = work();
-    this.#group = undefined;
-    if (group.entries.length === 0) return result;
-    this.#probe("written");
+    try {
+      for (const part of parts) {
+        if (part.result) continue;
+        const before = group.entries.length;
+        const value = part.work();
+        part.result = { value, commit: group.entries[before]?.commit };
+      }
+    } finally {
+      this.#group = undefined;
+    }
+  }
+
+  /** The group is durable: it is shown to other processes, and may be acknowledged. */
+  #finish(group: Group): void {
     const { contents, lock } = this.#access;
-    try {
-      await this.#syncAll(group);
-    } catch (error) {
-      // What a failed sync has lost, a second one does not bring back.
-      this.#access.poison(error);
-      await this.#takeBack(group);
-      throw fileFailure(error, contents.url, "Writing to");
-    }
     this.#probe("synced");
-    try {
-      lock.check();
-      contents.log.append(group.entries);
-    } catch (error) {
-      await this.#takeBack(group);
-      throw fileFailure(error, contents.url, "Writing to");
-    }
+    // The lock is held now, so it was held when the last commit was complete: that commit stays valid.
+    lock.check();
+    contents.log.append(group.entries, () => lock.isHeld);
     this.#probe("logged");
-    await this.#shortenLog();
-    return result;
+    this.#shortenLog();
+  }
+
+  /** Retries if the lock was lost or a file had unexpected bytes at its end; otherwise takes the group back. */
+  #resume<T>(parts: Part<T>[], group: Group, attempt: number, error: unknown): T[] | Promise<T[]> {
+    const { contents, lock } = this.#access;
+    const isAgain = attempt < MAX_ATTEMPTS && !this.#access.isPoisoned;
+    if (!lock.isHeld) {
+      this.#access.distrust();
+      if (!isAgain) throw outcomeUnknown(contents.url, error);
+      return this.#reclaim(parts, group, attempt);
+    }
+    this.#takeBack(group);
+    if (!isAgain || !(error instanceof UnknownTail)) throw fileFailure(error, contents.url, "Writing to");
+    keepSettled(parts, 0);
+    return this.#attempt(parts, attempt + 1);
+  }
+
+  async #reclaim<T>(parts: Part<T>[], { fence }: Group, attempt: number): Promise<T[]> {
+    try {
+      keepSettled(parts, await this.#access.reclaim(fence));
+    } catch (error) {
+      throw outcomeUnknown(this.#access.contents.url, error);
+    }
+    return this.#attempt(parts, attempt + 1);
   }
 
   /** What was written is safe by now, whatever becomes of this. */
-  async #shortenLog(): Promise<void> {
-    const { log } = this.#access.contents;
+  #shortenLog(): void {
+    const { contents, lock } = this.#access;
     try {
-      if (log.isLong) await log.rewrite(this.#access.contents.summary());
+      if (contents.log.isLong) runAtOnce(contents.rewriteLog(lock), () => lock.showLife());
     } catch (error) {
-      this.#report("the list of commits could not be shortened, and stays as it is", error);
+      if (lock.isHeld) this.#report("the list of commits could not be shortened, and stays as it is", error);
     }
   }
 
@@ -91,12 +185,13 @@ export class Appender {
     const { contents, lock } = this.#access;
     const group = this.#group;
     if (!group) throw new Error("Nothing is appended outside of a group.");
-    lock.check();
     const file = contents.files.get(name) ?? newDataFile(name, contents.folder.file(name), at);
-    const { bytes, found, seal } = format(file, at, lines);
+    const { bytes, found, seal } = format(file, { commit: at, ...contents.writer }, lines);
     const before = file.size === 0 ? undefined : file.size;
-    this.#write(file, bytes);
-    if (!group.before.has(file)) group.before.set(file, before);
+    lock.check();
+    this.#write(file, bytes, () => {
+      if (!group.before.has(file)) group.before.set(file, before);
+    });
     file.size += bytes.length;
     contents.files.set(name, file);
     for (const each of found) contents.catalog.apply(each);
@@ -106,8 +201,7 @@ export class Appender {
       file: name,
       generation,
       size,
-      commit: at,
-      holds: seal.holds,
+      ...seal,
       ...(this.#soft && { soft: true as const }),
     });
   }
@@ -123,55 +217,96 @@ export class Appender {
     await syncFolder(folder.path);
   }
 
-  #write(file: DataFile, bytes: Buffer): void {
-    const { handles } = this.#access.contents;
+  /** @param onWritten called once all is written, which may have to be taken back */
+  #write(file: DataFile, bytes: Buffer, onWritten: () => void): void {
+    const { lock } = this.#access;
+    const handle = this.#open(file);
+    expectUnchanged(handle, file);
+    this.#probe("checked");
     try {
-      if (file.size === 0) closeSync(openSync(file.path, "w"));
-      const handle = handles.of(file);
-      if (!isAt(handle, file.path)) throw this.#replaced(file);
       if (this.#tears) {
         const half = bytes.length >> 1;
-        writeBytes(handle, bytes.subarray(0, half), file.size);
+        writeBytes(handle, bytes.subarray(0, half));
         this.#probe("torn");
-        writeBytes(handle, bytes.subarray(half), file.size + half);
-      } else writeBytes(handle, bytes, file.size);
+        lock.check();
+        writeBytes(handle, bytes.subarray(half));
+      } else writeBytes(handle, bytes);
     } catch (error) {
-      // A full disk may have taken a part. What took a file's place is not ours to cut.
-      if (!isSavepointError(error)) this.#cut(file, file.size);
+      // A full disk may have stored a part of it.
+      if (lock.isHeld) this.#cut(file, file.size);
       throw error;
+    }
+    onWritten();
+    // Even though the lock was lost, the commit is valid if it was complete in time: that is found out later.
+    if (fstatSync(handle).size !== file.size + bytes.length && lock.isHeld) {
+      throw new UnknownTail(`${file.path} has grown meanwhile`);
     }
   }
 
-  /** Somebody put another file in its place and did not get to say so: what is written to the old one would be gone. */
-  #replaced(file: DataFile): SavepointError<"BUSY"> {
-    this.#access.distrust();
-    this.#access.contents.handles.close(file);
-    return new SavepointError("BUSY", `${file.path} was replaced by another process. Nothing was written; try again.`);
+  #open(file: DataFile): number {
+    try {
+      // But not a file that another process has created meanwhile.
+      if (file.size === 0) closeSync(openSync(file.path, "wx"));
+      return this.#access.contents.handles.of(file);
+    } catch (error) {
+      const isUnknown = error instanceof FileReplaced || (error as NodeJS.ErrnoException).code === "EEXIST";
+      throw isUnknown ? new UnknownTail(`${file.path} is not what it was`, { cause: error }) : error;
+    }
   }
 
-  async #syncAll({ before }: Group): Promise<void> {
-    if (this.#soft) return;
+  /** Syncs the files of a group on this thread, if that is as fast as on another one. Returns whether they are durable. */
+  #syncHere({ before }: Group): boolean {
+    if (this.#soft) return true;
+    const [file, ...others] = before.keys();
+    if (!file || others.length > 0 || before.get(file) === undefined) return false;
+    if (!this.#maySyncHere || !this.#pace.isFast) return false;
+    const start = performance.now();
+    try {
+      fdatasyncSync(this.#access.contents.handles.of(file));
+    } catch (error) {
+      this.#access.poison(error);
+      throw error;
+    }
+    this.#pace.note(performance.now() - start);
+    return true;
+  }
+
+  async #syncAside({ before }: Group): Promise<void> {
     const { folder, handles } = this.#access.contents;
     const folders = new Set<string>();
     for (const [file, size] of before) if (size === undefined) folders.add(folder.folderOf(file.name));
-    await Promise.all([
-      ...[...before.keys()].map((file) => handles.using(file, this.#sync)),
-      ...[...folders].map(syncFolder),
-    ]);
+    const start = performance.now();
+    try {
+      await Promise.all([
+        ...[...before.keys()].map((file) => handles.using(file, this.#sync)),
+        ...[...folders].map(syncFolder),
+      ]);
+    } catch (error) {
+      // A second sync does not bring back what a failed one has lost.
+      this.#access.poison(error);
+      throw error;
+    }
+    this.#pace.note(performance.now() - start);
   }
 
-  /** Nothing of the group counts, unless somebody else has taken over: then it is theirs to say, and not ours to touch. */
-  async #takeBack({ before }: Group): Promise<void> {
+  /** Takes the group back, so that none of its commits is valid. The lock is held. */
+  #takeBack({ before }: Group): void {
     this.#access.distrust();
-    if (!this.#access.lock.isHeld) return;
     for (const [file, size] of before) this.#cut(file, size ?? 0);
-    await this.#access.reload();
+    try {
+      this.#access.recover();
+    } catch (error) {
+      this.#report(
+        "the files could not be read again after a failed write; the next read or write tries that again",
+        error,
+      );
+    }
   }
 
   #cut(file: DataFile, size: number): void {
     const { handles } = this.#access.contents;
     try {
-      if (size > 0) truncate(handles.of(file), size);
+      if (size > 0) truncateSync(file.path, size);
       else {
         handles.close(file);
         rmSync(file.path, { force: true });
@@ -182,13 +317,40 @@ export class Appender {
   }
 }
 
-/** Is the open file the one that has this name? */
-function isAt(handle: number, path: string): boolean {
-  return fstatSync(handle).ino === statSync(path, { throwIfNoEntry: false })?.ino;
+function valuesOf<T>(parts: readonly Part<T>[]): T[] {
+  return parts.map(({ result }) => (result as NonNullable<typeof result>).value);
+}
+
+/** Forgets the results of all parts whose commit is not valid, because its number is after the last valid one. */
+function keepSettled(parts: readonly Part<unknown>[], last: number): void {
+  for (const part of parts) {
+    const { value, commit = Infinity } = part.result ?? {};
+    part.result = commit <= last ? { value, commit: 0 } : undefined;
+  }
+}
+
+/** The lock was lost, and it cannot be found out which commits of the group are valid. So the group must not be retried. */
+function outcomeUnknown(url: string, cause: unknown): SavepointError<"BUSY"> {
+  return new SavepointError(
+    "BUSY",
+    `While ${url} was written to, another process took over its lock, because this one showed no sign of life, and the lock could not be taken back. It is unknown whether the last save is stored: read it, and save again if it is not.`,
+    { cause },
+  );
+}
+
+/** Throws unless the open file still has its name, and is as long as it was. */
+function expectUnchanged(handle: number, file: DataFile): void {
+  const { ino, size } = fstatSync(handle);
+  if (ino === statSync(file.path, { throwIfNoEntry: false })?.ino && size === file.size) return;
+  throw new UnknownTail(`${file.path} has ${size} bytes, and should have ${file.size}`);
 }
 
 /** The bytes of a commit, and where its lines are going to be. */
-function format(file: DataFile, at: number, lines: readonly NewLine[]): { bytes: Buffer; found: Found[]; seal: Seal } {
+function format(
+  file: DataFile,
+  writer: Omit<Seal, "holds">,
+  lines: readonly NewLine[],
+): { bytes: Buffer; found: Found[]; seal: Seal } {
   const texts: string[] = file.size === 0 ? [headerLine(file.name, file.generation)] : [];
   let offset = file.size + (file.size === 0 ? Buffer.byteLength(texts[0] as string) : 0);
   const found = lines.map(({ head, value }) => {
@@ -198,7 +360,7 @@ function format(file: DataFile, at: number, lines: readonly NewLine[]): { bytes:
     offset += length;
     return { file, offset: offset - length, length, head };
   });
-  const seal: Seal = { commit: at, holds: toHolds(lines.map(({ head }) => head)) };
+  const seal: Seal = { ...writer, holds: toHolds(lines.map(({ head }) => head)) };
   texts.push(toLine(seal));
   return { bytes: Buffer.from(texts.join("")), found, seal };
 }

@@ -1,12 +1,12 @@
 /** Blobs: each a file of its own, named after its hash, in one of 256 folders. */
-import { existsSync } from "node:fs";
+import { existsSync, rmSync, statSync } from "node:fs";
 import { mkdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 import { hashBytes } from "../../state/clone.js";
 import type { Unreadable } from "../store.js";
-import type { Contents } from "./contents.js";
+import type { Contents, HeldLock } from "./contents.js";
 import { isMissing } from "../file-failure.js";
 import { replaceFile, syncFolder } from "../replace-file.js";
 
@@ -29,13 +29,20 @@ export class BlobFiles {
     return this.#paths(hash).some((path) => existsSync(path));
   }
 
+  areThere(hashes: Iterable<string>): boolean {
+    for (const hash of hashes) if (!this.isThere(hash)) return false;
+    return true;
+  }
+
   async read(hash: string): Promise<Uint8Array | Unreadable> {
     const found = this.#contents.catalog.blob(hash) && (await this.#bytes(hash));
+    // If the folder itself is missing, for example because a volume is not mounted, this throws: the blob is not lost.
+    if (!found) await stat(this.#contents.folder.path);
     return found ?? { unreadable: `blob ${hash} is missing` };
   }
 
   /**
-   * Writes a blob before the commit that names it. Who is told that it is stored must be able to read it.
+   * Writes a blob before the commit that refers to it. That commit must check that the blob exists once the lock is held.
    *
    * @returns how many bytes it takes
    */
@@ -43,24 +50,37 @@ export class BlobFiles {
     const [plain, packed] = this.#paths(hash);
     const body = await pack(bytes);
     const known = await this.#bytes(hash);
-    if (known && !("unreadable" in known)) return body?.length ?? bytes.length;
+    if (known && !("unreadable" in known)) {
+      // If no commit refers to it, another process may have just written it, and its name may not be durable yet.
+      if (!this.#contents.catalog.blob(hash)) {
+        await syncFolder(dirname(plain));
+        await syncFolder(this.#contents.folder.blobs);
+      }
+      return body?.length ?? bytes.length;
+    }
     if (await mkdir(dirname(plain), { recursive: true })) await syncFolder(this.#contents.folder.blobs);
     await replaceFile(body ? packed : plain, [body ?? bytes]);
     await rm(body ? plain : packed, { force: true });
     return body?.length ?? bytes.length;
   }
 
-  async remove(hash: string): Promise<void> {
-    for (const path of this.#paths(hash)) await rm(path, { force: true });
+  /** Removes a blob. The lock is held. */
+  remove(hash: string, lock: HeldLock): void {
+    lock.check();
+    for (const path of this.#paths(hash)) rmSync(path, { force: true });
   }
 
   /** Removes files that no commit names. The lock is held. */
-  async tidy(): Promise<void> {
+  tidy(lock: HeldLock): void {
     const { folder, catalog } = this.#contents;
     for (const name of folder.storedBlobs()) {
       const path = folder.blob(name);
       if (catalog.blob(name.endsWith(PACKED) ? name.slice(0, -PACKED.length) : name)) continue;
-      if (Date.now() - (await stat(path)).mtimeMs > AGE) await rm(path, { force: true });
+      const age = Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity);
+      if (age <= AGE) continue;
+      lock.check();
+      lock.showLife();
+      rmSync(path, { force: true });
     }
   }
 

@@ -3,6 +3,7 @@
  * files say together: of two about the same thing the one of the later commit counts.
  */
 import { compareKeys, covers, type KeyRange } from "../key-range.js";
+import type { Slices } from "../slices.js";
 import { SortedKeys } from "../sorted-keys.js";
 import type { DataFile } from "./data-file.js";
 import type { Head } from "./lines.js";
@@ -32,6 +33,9 @@ export interface BlobEntry extends Place {
   readonly used: number;
   readonly bytes: number;
 }
+
+/** Names that are collected in one slice. */
+const MANY = 4096;
 
 export class Catalog {
   readonly #records = new Map<string, Entry>();
@@ -107,20 +111,25 @@ export class Catalog {
     }
   }
 
-  /** The names of all that is there, by file. */
-  heads(): Map<DataFile, Head[]> {
+  /** Collects the names of everything in the store, by file, in slices. Nothing may be written before this ends. */
+  *heads(): Slices<Map<DataFile, Head[]>> {
     const heads = new Map<DataFile, Head[]>();
-    const add = (file: DataFile, head: Head): void => {
+    let count = 0;
+    for (const [file, head] of this.#heads()) {
       const known = heads.get(file);
       if (known) known.push(head);
       else heads.set(file, [head]);
-    };
-    for (const [put, { file, at }] of this.#records) add(file, { put, at });
-    for (const [tape, items] of this.#tapes) {
-      for (const [item, { file, at }] of [...items].sort(([a], [b]) => a - b)) add(file, { item, tape, at });
+      if (++count % MANY === 0) yield;
     }
-    for (const [blob, { file, at, used, bytes }] of this.#blobs) add(file, { blob, used, bytes, at });
     return heads;
+  }
+
+  *#heads(): Generator<[DataFile, Head]> {
+    for (const [put, { file, at }] of this.#records) yield [file, { put, at }];
+    for (const [tape, items] of this.#tapes) {
+      for (const [item, { file, at }] of [...items].sort(([a], [b]) => a - b)) yield [file, { item, tape, at }];
+    }
+    for (const [blob, { file, at, used, bytes }] of this.#blobs) yield [file, { blob, used, bytes, at }];
   }
 
   /** Is anything lost that was in this file? */

@@ -1,17 +1,19 @@
 /**
  * The store-wide list of commits: which file each was written to, how long that file was then, and the names in it once
  * more. A line is added after its commit is durable, so it says two things: to other processes, where there is something
- * new; and to whoever opens the store after a crash, how much was acknowledged. What a file lacks of that is lost; what it
- * has beyond that may be unfinished.
+ * new; and to a process that opens the store after a crash, how much was acknowledged. Anything that is in the list and
+ * not in its file is lost; anything in a file beyond the list may be unfinished. Fences (fences.ts) are lines of the list too.
  *
- * The list itself need not be durable: what it lacks the files say themselves.
+ * Apart from fences, which are synced, the list need not be durable: missing lines can be derived from the files.
  */
-import { closeSync, fdatasyncSync, openSync, readFileSync, statSync } from "node:fs";
-import { headerLine, readBytes, truncate, writeBytes } from "./data-file.js";
+import { closeSync, fdatasyncSync, fstatSync, openSync, readFileSync, statSync, truncateSync } from "node:fs";
+import { headerLine, openForAppend, readBytes, readHeader } from "./data-file.js";
 import { isMissing } from "../file-failure.js";
 import { FORMAT, parseLine, splitLines, toLine } from "./lines.js";
 import type { LogLine } from "./log-lines.js";
-import { replaceFile } from "../replace-file.js";
+import { replaceFileSync } from "../replace-file.js";
+import { writeBytes } from "../write-bytes.js";
+import type { Slices } from "../slices.js";
 
 export interface ReadLog {
   /** The version that wrote it. */
@@ -19,6 +21,8 @@ export interface ReadLog {
   readonly lines: readonly LogLine[];
   /** Whether all of its lines are good. */
   readonly whole: boolean;
+  /** Whether the only bad line is the last one, without its end: a process died while it wrote it, or is still writing it. */
+  readonly isUnfinished: boolean;
 }
 
 /** What was added to the list; or all of it. */
@@ -57,91 +61,124 @@ export class CommitLog {
 
   /** Reads all of it; `undefined` where there is none. */
   readAll(): ReadLog | undefined {
-    let bytes: Buffer;
+    let handle: number;
     try {
-      bytes = readFileSync(this.path);
+      handle = openSync(this.path, "r");
     } catch (error) {
       if (isMissing(error)) return undefined;
       throw error;
     }
-    const read = parseLog(bytes);
-    this.#generation = read.generation ?? this.#generation;
-    this.#know(bytes.length);
-    return read;
+    try {
+      const read = parseLog(readFileSync(handle));
+      this.#generation = read.generation ?? this.#generation;
+      // Another process may be writing the last line at this moment.
+      [this.#identity, this.#size] = [identityOf(fstatSync(handle)), read.end];
+      return read;
+    } finally {
+      closeSync(handle);
+    }
+  }
+
+  /** A mark that changes when lines are added or the list is rewritten. */
+  observe(): string {
+    const stat = statSync(this.path, { throwIfNoEntry: false });
+    return stat ? `${identityOf(stat)} ${stat.size}` : "";
   }
 
   /** What others have added since it was last read; all of it, if it was written anew. */
   readNews(): News {
+    const nothing: News = { lines: [], isAll: false, take: () => {} };
     const stat = statSync(this.path, { throwIfNoEntry: false });
-    const identity = stat ? identityOf(stat) : "";
-    const from = stat && identity === this.#identity && stat.size >= this.#size ? this.#size : 0;
-    if (!stat || stat.size === from) return { lines: [], isAll: false, take: () => {} };
+    if (!stat || (identityOf(stat) === this.#identity && stat.size === this.#size)) return nothing;
     const handle = openSync(this.path, "r");
     try {
-      const { lines, end } = parseLog(readBytes(handle, from, stat.size - from));
-      const take = (): void => void ([this.#identity, this.#size] = [identity, from + end]);
-      return { lines, isAll: from === 0, take };
+      const stats = fstatSync(handle);
+      const identity = identityOf(stats);
+      const isSame =
+        identity === this.#identity && this.#generation === (readHeader(handle)?.generation ?? this.#generation);
+      const isAll = !isSame || stats.size < this.#size;
+      const from = isAll ? 0 : this.#size;
+      const { lines, end, generation } = parseLog(readBytes(handle, from, stats.size - from));
+      const take = (): void => {
+        [this.#identity, this.#size] = [identity, from + end];
+        this.#generation = generation ?? this.#generation;
+      };
+      return { lines, isAll, take };
     } finally {
       closeSync(handle);
     }
   }
 
-  /** Adds lines. Only who holds the lock, and has read all of it, may. */
-  append(lines: readonly LogLine[], sync = false): void {
-    if (lines.length === 0) return;
-    const bytes = Buffer.from(lines.map(toLine).join(""));
-    const handle = openSync(this.path, "r+");
+  /**
+   * Adds lines. Only for the holder of the lock, once it has read the entire list.
+   *
+   * @param isHeld is the lock still held? A process that lost it must not cut off lines that it has written in part
+   * @returns whether no other process has added anything that was not read
+   */
+  append(lines: readonly LogLine[], isHeld: () => boolean, sync = false): boolean {
+    if (lines.length === 0) return true;
+    const handle = openForAppend(this.path);
     try {
-      writeBytes(handle, bytes, this.#size);
-      if (sync) fdatasyncSync(handle);
-      this.#size += bytes.length;
-    } catch (error) {
-      // A full disk may have taken some of the lines: others must not believe them.
-      truncate(handle, this.#size);
-      throw error;
+      const before = fstatSync(handle).size;
+      // Bytes after the last good line may lack a line end.
+      const bytes = Buffer.from((before === this.#size ? "" : "\n") + lines.map(toLine).join(""));
+      try {
+        writeBytes(handle, bytes);
+        if (sync) fdatasyncSync(handle);
+      } catch (error) {
+        // A full disk may have stored some of the lines: others must not rely on them.
+        if (isHeld()) truncateSync(this.path, before);
+        throw error;
+      }
+      const isAlone = before === this.#size && fstatSync(handle).size === before + bytes.length;
+      // A process that lost the lock may have added a line as well: then all of it is read again.
+      if (isAlone) this.#size += bytes.length;
+      return isAlone;
     } finally {
       closeSync(handle);
     }
   }
 
-  /** Writes it anew. */
-  async rewrite(lines: readonly LogLine[]): Promise<void> {
-    const text = headerLine(NAME, ++this.#generation) + lines.map(toLine).join("");
-    await replaceFile(this.path, [Buffer.from(text)]);
-    this.#know(Buffer.byteLength(text));
+  /**
+   * Rewrites the list.
+   *
+   * @param check throws if the lock is not held
+   */
+  *rewrite(lines: readonly LogLine[], check: () => void): Slices<void> {
+    const parts = [headerLine(NAME, ++this.#generation)];
+    // Each line has the names of everything in a file.
+    for (const line of lines) {
+      parts.push(toLine(line));
+      yield;
+    }
+    const bytes = Buffer.from(parts.join(""));
+    this.#identity = identityOf(replaceFileSync(this.path, bytes, check));
+    this.#size = bytes.length;
     this.#shortest = this.#size;
-  }
-
-  #know(size: number): void {
-    this.#identity = identityOf(statSync(this.path));
-    this.#size = size;
   }
 }
 
-/** Tells a file from the one that took its place. */
+/** Together with the generation, distinguishes a file from its replacement: inodes alone are reused. */
 function identityOf({ ino, birthtimeMs }: { ino: number; birthtimeMs: number }): string {
   return `${ino} ${birthtimeMs}`;
 }
 
-function parseLog(bytes: Buffer): {
-  lines: LogLine[];
-  whole: boolean;
-  end: number;
-  generation: number | undefined;
-  format: number;
-} {
+function parseLog(bytes: Buffer): ReadLog & { end: number; generation: number | undefined; lines: LogLine[] } {
   const lines: LogLine[] = [];
-  let whole = true;
+  let bad = 0;
+  let isUnfinished = false;
   let end = 0;
   let generation: number | undefined;
   let format = FORMAT;
   for (const line of splitLines(bytes, 0)) {
+    if (line.ends && line.bytes.length === 0) continue;
     const fields = line.ends ? parseLine(line.bytes)?.fields : undefined;
-    if (!fields) whole = false;
+    if (!fields) bad++;
     else if ("savepoint" in fields) [generation, format] = [Number(fields["generation"]), Number(fields["savepoint"])];
     else lines.push(fields as unknown as LogLine);
     if (fields) end = line.offset + line.bytes.length + 1;
+    isUnfinished = !line.ends && bad === 1 && generation !== undefined;
   }
   // Where the first line is missing, others may be.
-  return { lines, whole: whole && generation !== undefined, end, generation, format };
+  return { lines, whole: bad === 0 && generation !== undefined, isUnfinished, end, generation, format };
 }

@@ -1,18 +1,23 @@
 /**
  * Writes files anew without the lines that are not true any more, each in the place of the old one.
  *
+ * Compacting yields to the event loop while it holds the lock, and shows signs of life. If another process takes over the
+ * lock nevertheless, it removes the temporary file before it reads anything, and the old file stays in its place.
+ *
  * A line by which something went must stay as long as an older line in any file says that it is there. So it takes two
  * rounds: the first leaves out what is dead, in all files; the second what says so.
  */
-import { rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
 import type { DiskOptions } from "../options.js";
 import type { Access } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
 import type { Found } from "./catalog.js";
 import { type DataFile, headerLine, newDataFile, readLines } from "./data-file.js";
-import { type Head, isGone, nameOf, parseLine, type Seal, singleHeads, toHolds, toLine } from "./lines.js";
+import { type Head, isGone, type Seal, toHolds, toLine } from "./lines.js";
 import type { LogEntry } from "./log-lines.js";
 import { replaceFile, syncFolder } from "../replace-file.js";
+import { scanFile } from "./scan-file.js";
+import { runInTurns } from "../slices.js";
 
 /** Lines, and bytes, that share a last line. */
 const CHUNK_LINES = 64;
@@ -31,8 +36,8 @@ export class Compactor {
 
   /** Damaged lines are left out once nothing is lost by them any more; until then somebody may want to look at them. */
   async compact(): Promise<void> {
-    const { contents } = this.#access;
-    const start = await this.#access.exclusive(async () => contents.catalog.lastCommit);
+    const { contents, lock } = this.#access;
+    const start = await this.#access.exclusive(() => contents.catalog.lastCommit);
     let isAll = true;
     await this.#everyFile(async (file) => {
       const keeps = file.damaged && contents.catalog.hasLost(file);
@@ -43,8 +48,8 @@ export class Compactor {
       if (isAll && file.gone.some(({ at }) => at <= start)) await this.compactFile(file, start);
     });
     await this.#access.exclusive(async () => {
-      await this.#blobs.tidy();
-      await contents.log.rewrite(contents.summary());
+      this.#blobs.tidy(lock);
+      await runInTurns(contents.rewriteLog(lock));
       contents.problems = contents.problems.filter(({ file }) => contents.files.has(file));
     });
   }
@@ -71,6 +76,7 @@ export class Compactor {
     } catch (error) {
       // The new file may have taken the place of the old one already.
       this.#access.distrust();
+      this.#access.lock.check();
       throw error;
     }
   }
@@ -83,41 +89,42 @@ export class Compactor {
     lock.check();
     await contents.handles.using(file, (handle) =>
       replaceFile(file.path, this.#pack(file, handle, next, goneBefore, found), (point) => {
+        this.#probe(point);
         // Others must not find what was written without the lock.
         if (point === "replace:written") lock.check();
-        this.#probe(point);
       }),
     );
     const isEmpty = found.length === 0;
     const { generation, size } = next;
     const holds = toHolds(found.map(({ head }) => head));
-    const entry: LogEntry = { file: file.name, generation, size, commit, holds, all: true };
+    const entry: LogEntry = { file: file.name, generation, size, commit, ...contents.writer, holds, all: true };
     next.lastCommit = commit;
     contents.replace(next);
     contents.apply(found);
     next.dead = 0;
     lock.check();
-    contents.log.append([isEmpty ? { ...entry, removed: true } : entry]);
+    contents.log.append([isEmpty ? { ...entry, removed: true } : entry], () => lock.isHeld);
     this.#probe("compact:logged");
     if (!isEmpty) return;
     contents.remove(next);
-    await rm(file.path, { force: true });
+    lock.check();
+    rmSync(file.path, { force: true });
     await syncFolder(contents.folder.folderOf(file.name));
   }
 
   /** The bytes of the new file. What is in it is noted in `kept`. */
   *#pack(file: DataFile, handle: number, next: DataFile, goneBefore: number, kept: Found[]): Generator<Buffer> {
+    const { contents } = this.#access;
     let texts: Buffer[] = [];
     let heads: Head[] = [];
     let bytes = 0;
-    let good = new Set<string>();
     const write = (text: Buffer): void => {
       texts.push(text);
       bytes += text.length;
       next.size += text.length;
     };
     const finish = (): Buffer => {
-      const seal: Seal = { commit: next.generation, holds: toHolds(heads) };
+      const seal: Seal = { commit: next.generation, ...contents.writer, holds: toHolds(heads) };
       write(Buffer.from(toLine(seal)));
       const chunk = Buffer.concat(texts);
       [texts, heads, bytes] = [[], [], 0];
@@ -129,23 +136,25 @@ export class Compactor {
       if (line) write(line);
     };
     write(Buffer.from(headerLine(file.name, next.generation)));
-    for (const { offset, bytes: line, ends } of readLines(handle, 0, file.size)) {
-      const fields = ends ? parseLine(line)?.fields : undefined;
-      if (!fields || "savepoint" in fields) continue;
-      if ("commit" in fields) {
-        for (const head of singleHeads((fields as unknown as Seal).holds)) {
-          if (good.has(nameOf(head)) || !this.#isKept({ file, offset, length: 0, head }, goneBefore)) continue;
-          // What has no text is told by its name; of anything else it stays known that it is lost.
-          keep(head, "put" in head || "item" in head ? undefined : Buffer.from(toLine(head)));
-        }
-        good = new Set();
-      } else {
-        const head = fields as unknown as Head;
-        good.add(nameOf(head));
-        if (!this.#isKept({ file, offset, length: line.length + 1, head }, goneBefore)) continue;
-        keep(head, Buffer.concat([line, Buffer.from("\n")]));
-      }
-      if (heads.length >= CHUNK_LINES || bytes >= CHUNK_BYTES) yield finish();
+    const scanned = scanFile(file, handle, { from: 0, to: file.size, fences: contents.fences });
+    const wanted = new Map<number, Found>();
+    const lost: Found[] = [];
+    for (const found of [...scanned.found, ...scanned.rest]) {
+      if (!this.#isKept(found, goneBefore)) continue;
+      if (found.length > 0) wanted.set(found.offset, found);
+      else lost.push(found);
+    }
+    const isFull = (): boolean => heads.length >= CHUNK_LINES || bytes >= CHUNK_BYTES;
+    for (const { offset, bytes: line } of readLines(handle, 0, file.size)) {
+      const found = wanted.get(offset);
+      if (!found) continue;
+      keep(found.head, Buffer.concat([line, Buffer.from("\n")]));
+      if (isFull()) yield finish();
+    }
+    for (const { head } of lost) {
+      // A line without a value is derived from its name; anything else stays recorded as lost.
+      keep(head, "put" in head || "item" in head ? undefined : Buffer.from(toLine(head)));
+      if (isFull()) yield finish();
     }
     if (heads.length > 0 || texts.length > 0) yield finish();
   }

@@ -2,30 +2,54 @@
  * What a store holds, as this process knows it: the files, and the catalog of what is in them. It is read from the files
  * once, and then kept up to date with what others add.
  */
-import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, rmSync, truncateSync } from "node:fs";
 import { SavepointError } from "../../errors.js";
 import { Catalog, type Found } from "./catalog.js";
 import { CommitLog } from "./commit-log.js";
 import {
   type DataFile,
-  type FileReplaced,
+  FileReplaced,
   Handles,
   headerLine,
   newDataFile,
+  openForAppend,
   readBytes,
   readHeader,
   sizeOf,
-  truncate,
-  writeBytes,
 } from "./data-file.js";
 import { isMissing } from "../file-failure.js";
+import { Fences } from "./fences.js";
 import type { Folder } from "./folder.js";
 import { FORMAT, type Head, isGone, type Seal, toHolds, toLine } from "./lines.js";
 import type { LogEntry, LogLine } from "./log-lines.js";
 import { Logged } from "./logged.js";
-import { type FileProblem, lostOf, type Scanned, scanFile } from "./scan-file.js";
+import { type FileProblem, lostOf, NOTHING, PROGRESS, pushAll, type Scanned, scanFile } from "./scan-file.js";
+import { syncFolderSync } from "../replace-file.js";
+import { writeBytes } from "../write-bytes.js";
+import { runAtOnce, type Slices } from "../slices.js";
 
 const NEWLINE = 10;
+
+/** How everything is read. */
+interface Reading {
+  /**
+   * May another process be writing? Then only commits in the list are valid: others may be unfinished. If not, others were
+   * left by a process that is gone, and are valid if they are complete.
+   */
+  readonly isBusy: boolean;
+  /** Is a file that replaced another accepted, although it is not in the list of commits yet? */
+  readonly adopts: boolean;
+  /** The lock, if it is held: then the files are repaired. */
+  readonly lock?: HeldLock;
+}
+
+/** The part of the lock that its holder uses here. */
+export interface HeldLock {
+  /** Throws if it is not held any more. */
+  readonly check: () => void;
+  readonly isHeld: boolean;
+  readonly showLife: () => void;
+}
 
 export class Contents {
   readonly folder: Folder;
@@ -34,8 +58,11 @@ export class Contents {
   readonly log: CommitLog;
   catalog = new Catalog();
   files = new Map<string, DataFile>();
+  fences = new Fences();
   /** What was found to be wrong. */
   problems: FileProblem[] = [];
+  /** Has something been found that the next writer repairs? */
+  #needsRepair = false;
 
   constructor(folder: Folder, url: string) {
     this.folder = folder;
@@ -44,58 +71,145 @@ export class Contents {
   }
 
   /**
-   * Reads everything. Only who holds the lock may: what was never finished is cut off, and what is missing of what was
-   * acknowledged is noted in the files, so that nobody takes older things for the newest ones.
+   * Reads everything, and changes nothing. Needs no lock. Throws `FileReplaced` while another process is replacing a file.
+   *
+   * @returns whether there is something that {@link recover} would change
    */
-  async load(): Promise<void> {
+  load(reading: Pick<Reading, "isBusy" | "adopts">): boolean {
+    return this.#load(reading);
+  }
+
+  /**
+   * Reads everything with the lock held. Unfinished commits are cut off. Acknowledged data that is missing is recorded in the
+   * files as lost, so that no process takes an older version for the newest one.
+   */
+  recover(lock: HeldLock): void {
+    // Before anything is touched.
+    this.#checkFormats(this.log.readAll()?.format ?? FORMAT, this.folder.names());
+    // Before anything is read, so that a process that lost the lock can no longer rename them.
+    for (const path of this.folder.temporaryFiles()) {
+      lock.check();
+      rmSync(path, { force: true });
+    }
+    this.#load({ isBusy: false, adopts: true, lock });
+  }
+
+  /**
+   * Makes later writes of processes that have lost the lock void. The lock is held, and everything has been read.
+   *
+   * @returns false if everything must be read again and another fence added: a process that lost the lock during its own
+   *   takeover may have added a fence with the same number, which readers may have accepted
+   */
+  raiseFence(lock: HeldLock): boolean {
+    const fence = { fence: this.fences.current + 1, after: this.catalog.lastCommit };
+    lock.check();
+    const isAlone = this.log.append([fence], () => lock.isHeld, true);
+    this.fences.add(fence);
+    return isAlone;
+  }
+
+  #load(reading: Reading): boolean {
+    const { lock } = reading;
+    const showLife = (): void => lock?.showLife();
     this.handles.closeAll();
     this.problems = [];
+    this.#needsRepair = false;
     this.catalog = new Catalog();
     this.files = new Map();
     const log = this.log.readAll();
     const logged = new Logged(log?.lines ?? []);
+    this.fences = logged.fences;
     const names = this.folder.names();
-    // Before anything is touched.
     this.#checkFormats(log?.format ?? FORMAT, names);
-    for (const path of this.folder.leftovers()) rmSync(path, { force: true });
     const isNew = !log && names.length === 0;
     if (!log && !isNew) this.#problem("commits", 0, "the list of commits is missing");
-    if (log && !log.whole && logged.closed) this.#problem("commits", 0, "the list of commits is damaged");
+    if (log && !log.whole && !log.isUnfinished && logged.closed)
+      this.#problem("commits", 0, "the list of commits is damaged");
 
+    const all = new Set([...names, ...logged.files.keys()]);
+    if (!log?.whole && !reading.isBusy) this.#deriveFences(names, showLife);
     const found: Found[] = [];
-    for (const name of new Set([...names, ...logged.files.keys()])) {
-      found.push(...this.#loadFile(name, logged.files.get(name) ?? [], log !== undefined));
+    for (const name of all) {
+      const entries = logged.files.get(name) ?? [];
+      showLife();
+      // Another process is creating a file that is not in the list yet.
+      if (entries.length > 0 || !(reading.isBusy && log)) {
+        pushAll(found, this.#loadFile(name, entries, log !== undefined, reading));
+      }
     }
-    this.apply(found);
+    this.apply(found, showLife);
     this.catalog.lastCommit = Math.max(this.catalog.lastCommit, logged.lastCommit);
-    // What is lost is written down by now; the list must not say it again.
-    if (!log?.whole || this.problems.length > 0) await this.log.rewrite(this.summary());
-    else {
-      const isNews = (line: LogLine): boolean => "file" in line && !isLogged(line, logged.files.get(line.file)?.at(-1));
-      const unlogged = [...this.files.values()].some((file) => isNews(this.#entryOf(file, [])));
-      if (unlogged) this.log.append(this.summary().filter(isNews));
+    const isNews = (line: LogLine): boolean => "file" in line && !isLogged(line, logged.files.get(line.file)?.at(-1));
+    const hasNews = [...this.files.values()].some((file) => isNews(this.#entryOf(file, [])));
+    // Another process may be writing the last line of the list at this moment.
+    const isBad = !log || log.format < FORMAT || !(log.whole || reading.isBusy) || this.problems.length > 0;
+    if (lock) {
+      // The losses are recorded in the files by now; the list must not repeat them.
+      if (isBad) runAtOnce(this.rewriteLog(lock), showLife);
+      else if (hasNews) this.log.append(runAtOnce(this.summary(), showLife).filter(isNews), () => lock.isHeld);
     }
+    const isLeft = !reading.isBusy && this.folder.temporaryFiles().length > 0;
+    return this.#needsRepair || isBad || hasNews || isLeft;
+  }
+
+  /** Fences that a damaged list may lack. */
+  #deriveFences(names: readonly string[], onProgress: () => void): void {
+    const seals: Seal[] = [];
+    for (const name of names) {
+      const handle = openIfThere(this.folder.file(name));
+      if (handle === undefined) continue;
+      try {
+        const file = newDataFile(name, this.folder.file(name), 1);
+        const part = { from: 0, to: sizeOf(handle), fences: new Fences(), onProgress };
+        pushAll(seals, scanFile(file, handle, part).seals.values());
+      } finally {
+        closeSync(handle);
+      }
+    }
+    this.fences.derive(seals);
   }
 
   /** How all files stand now, with the names of all that is in them: what the list of commits must say at least. */
-  summary(): LogLine[] {
-    const heads = this.catalog.heads();
-    const entries = [...this.files.values()].map((file) =>
-      this.#entryOf(file, [...file.gone, ...(heads.get(file) ?? [])]),
-    );
-    return [{ last: this.catalog.lastCommit }, ...entries];
+  *summary(): Slices<LogLine[]> {
+    const heads = yield* this.catalog.heads();
+    const lines: LogLine[] = [...this.fences.all, { last: this.catalog.lastCommit }];
+    for (const file of this.files.values()) {
+      lines.push(this.#entryOf(file, [...file.gone, ...(heads.get(file) ?? [])]));
+      yield;
+    }
+    return lines;
+  }
+
+  /** Rewrites the list of commits from the current files. The lock is held. */
+  *rewriteLog(lock: Pick<HeldLock, "check">): Slices<void> {
+    yield* this.log.rewrite(yield* this.summary(), () => lock.check());
   }
 
   #entryOf(file: DataFile, heads: readonly Head[]): LogEntry {
     const { name, generation, size, lastCommit, soft } = file;
-    const entry = { file: name, generation, size, commit: lastCommit, holds: toHolds(heads), all: true as const };
-    return soft ? { ...entry, soft } : entry;
+    return {
+      file: name,
+      generation,
+      size,
+      commit: lastCommit,
+      ...this.writer,
+      holds: toHolds(heads),
+      all: true,
+      ...(soft && { soft }),
+    };
+  }
+
+  /** The part of every line that identifies its writer: the newest fence that the writer knows. */
+  get writer(): { readonly fence?: number } {
+    return writerField(this.fences.current);
   }
 
   #checkFormats(ofLog: number, names: readonly string[]): void {
     if (ofLog > FORMAT) throw tooNew(this.url, ofLog);
     for (const name of names) {
-      const handle = openSync(this.folder.file(name), "r");
+      const handle = openIfThere(this.folder.file(name));
+      // Another process has just removed it.
+      if (handle === undefined) continue;
       try {
         const format = readHeader(handle)?.savepoint ?? FORMAT;
         if (format > FORMAT) throw tooNew(this.url, format);
@@ -105,11 +219,16 @@ export class Contents {
     }
   }
 
-  /** Takes in what others have added. Throws `FileReplaced` while somebody is putting a file in the place of another. */
-  catchUp(): void {
+  /**
+   * Adds what other processes have written. Throws `FileReplaced` while another process is replacing a file.
+   *
+   * @returns false if everything must be read again: another process has added a fence that does not accept all known commits
+   */
+  catchUp(): boolean {
     const { lines, isAll, take } = this.log.readNews();
-    if (lines.length === 0 && !isAll) return;
-    const logged = new Logged(lines);
+    if (lines.length === 0 && !isAll) return true;
+    const logged = new Logged(lines, isAll ? 0 : this.fences.current);
+    if (logged.fences.current > this.fences.current) return false;
     const found: Found[] = [];
     const changed: { file: DataFile; last: LogEntry }[] = [];
     const problems: FileProblem[] = [];
@@ -119,11 +238,12 @@ export class Contents {
       const isKnown = known?.generation === last.generation;
       if (isKnown && known.size >= last.size) continue;
       const file = isKnown ? known : newDataFile(name, this.folder.file(name), last.generation);
-      const scanned = scanFile(file, this.handles.of(file), isKnown ? known.size : 0, last.size);
+      const part = { from: isKnown ? known.size : 0, to: last.size, fences: this.fences };
+      const scanned = scanFile(file, this.handles.of(file), part);
       const fresh = entries.filter(({ size }) => !isKnown || size > known.size);
       const assessed = assess(file, scanned, fresh, last.size, isKnown ? known.lastCommit : 0);
-      found.push(...assessed.found);
-      problems.push(...assessed.problems);
+      pushAll(found, assessed.found);
+      pushAll(problems, assessed.problems);
       file.damaged ||= assessed.problems.length > 0;
       changed.push({ file, last });
     }
@@ -139,17 +259,18 @@ export class Contents {
       this.#setFile(file);
     }
     for (const file of old) if (this.files.get(file.name) === file) this.#forgetFile(file.name);
-    this.problems.push(...problems);
+    pushAll(this.problems, problems);
     this.apply(found);
     // Whatever is not in the file that took its place went before that, by a line that may be gone by now too.
     if (old.size > 0) this.catalog.forget(old);
     this.catalog.lastCommit = Math.max(this.catalog.lastCommit, logged.lastCommit);
     take();
+    return true;
   }
 
   /**
-   * Takes in a file that took the place of another without the list saying so: whoever did it has died, or is about to say
-   * it. Both say the same, so it can be believed.
+   * Accepts a file that replaced another, although the list does not mention it yet: the process that replaced it has died, or
+   * is about to add it to the list. Both files have the same contents, so the new one can be trusted.
    */
   adopt(replaced: FileReplaced): void {
     const before = this.files.get(replaced.file.name);
@@ -160,7 +281,7 @@ export class Contents {
       const header = readHeader(handle);
       if (!header || header.generation <= before.generation) return;
       const file = newDataFile(before.name, before.path, header.generation);
-      const scanned = scanFile(file, handle, 0, sizeOf(handle));
+      const scanned = scanFile(file, handle, { from: 0, to: sizeOf(handle), fences: this.fences });
       [file.size, file.lastCommit] = [scanned.end, header.generation];
       this.#setFile(file);
       this.apply([...scanned.found]);
@@ -192,65 +313,87 @@ export class Contents {
     this.files.delete(name);
   }
 
-  #loadFile(name: string, entries: readonly LogEntry[], hasLog: boolean): readonly Found[] {
+  #loadFile(name: string, entries: readonly LogEntry[], hasLog: boolean, reading: Reading): readonly Found[] {
+    const { lock } = reading;
     const path = this.folder.file(name);
-    const handle = openOrMake(path);
+    const handle = openIfThere(path);
     try {
-      const size = sizeOf(handle);
-      const header = readHeader(handle);
-      const file = newDataFile(name, path, header?.generation ?? entries.at(-1)?.generation ?? 1);
-      const scanned = scanFile(file, handle, 0, size);
+      const last = entries.at(-1);
+      const header = handle === undefined ? undefined : readHeader(handle);
+      const file = newDataFile(name, path, header?.generation ?? last?.generation ?? 1);
+      const isListed = handle !== undefined && last?.generation === file.generation;
+      if (reading.isBusy && last && !isListed && !reading.adopts) throw new FileReplaced(file);
+      const size =
+        handle === undefined ? 0 : Math.min(sizeOf(handle), reading.isBusy && isListed ? last.size : Infinity);
+      const part = { from: 0, to: size, fences: this.fences, onProgress: () => lock?.showLife() };
+      const scanned = handle === undefined ? NOTHING : scanFile(file, handle, part);
       const known = entries.filter(({ generation }) => generation === file.generation);
       const promised = known.filter(({ soft }) => !soft);
       const acknowledged = promised.reduce((most, entry) => Math.max(most, entry.size), 0);
       const { found, lost, problems } = assess(file, scanned, promised, acknowledged, 0);
-      this.problems.push(...problems);
+      pushAll(this.problems, problems);
       file.damaged = problems.length > 0;
       if (size < acknowledged) this.#problem(name, size, `${acknowledged - size} bytes that were saved are missing`);
 
       file.size = Math.max(scanned.end, Math.min(size, acknowledged));
       if (hasLog && acknowledged === 0 && scanned.seals.size === 0) {
         // It was being made: nothing in it was ever finished.
-        rmSync(path, { force: true });
+        if (handle !== undefined) this.#repair(lock, () => rmSync(path, { force: true }));
         return [];
       }
       if (size > file.size) {
-        // Without the list of commits nobody can tell what was never finished from what is damaged.
-        if (hasLog) truncate(handle, file.size);
+        // Without the list of commits, unfinished commits cannot be distinguished from damage.
+        if (hasLog) this.#repair(lock, () => truncateSync(path, file.size));
         else {
           this.#problem(name, file.size, "its end is damaged or unfinished");
           file.size = size;
         }
       }
-      if (file.size > 0 && readBytes(handle, file.size - 1, 1)[0] !== NEWLINE) {
-        writeBytes(handle, Buffer.from("\n"), file.size++);
+      if (handle !== undefined && file.size > 0 && readBytes(handle, file.size - 1, 1)[0] !== NEWLINE) {
+        this.#repair(lock, () => append(file, "\n"));
       }
-      for (const [commit, heads] of lost) this.#noteLoss(file, handle, { commit, holds: heads });
+      for (const [commit, heads] of lost) {
+        // The list of commits has it now, but not forever: the list is shortened.
+        const seal = toLine({ commit, ...writerField(this.fences.of(commit)), holds: heads } satisfies Seal);
+        this.#repair(lock, () => append(file, (file.size === 0 ? headerLine(name, file.generation) : "") + seal));
+      }
       // What is not in the list may not be on the disk either.
-      if (file.size > (known.at(-1)?.size ?? 0)) fsyncSync(handle);
+      if (lock && file.size > (known.at(-1)?.size ?? 0)) {
+        syncFile(path);
+        // Nor may its name be, if it is new or replaced another.
+        if (known.length === 0) syncFolderSync(this.folder.folderOf(name));
+      }
       const commits = [...scanned.seals.values(), ...known].map(({ commit }) => commit);
-      file.lastCommit = commits.reduce((last, commit) => Math.max(last, commit), 0);
+      file.lastCommit = commits.reduce((most, commit) => Math.max(most, commit), 0);
       this.catalog.lastCommit = Math.max(this.catalog.lastCommit, file.lastCommit, file.generation);
       this.files.set(name, file);
       return found;
     } finally {
-      closeSync(handle);
+      if (handle !== undefined) closeSync(handle);
     }
   }
 
-  /** Writes down that something is lost: the list of commits, which says so now, is shortened one day. */
-  #noteLoss(file: DataFile, handle: number, seal: Seal): void {
-    const header = file.size === 0 ? headerLine(file.name, file.generation) : "";
-    const bytes = Buffer.from(header + toLine(seal));
-    writeBytes(handle, bytes, file.size);
-    file.size += bytes.length;
+  /** Changes a file, if the lock is held. */
+  #repair(lock: HeldLock | undefined, work: () => void): void {
+    this.#needsRepair = true;
+    if (!lock) return;
+    lock.check();
+    work();
   }
 
-  /** Takes in what lines say. */
-  apply(found: readonly Found[]): void {
+  /**
+   * Applies lines to the catalog.
+   *
+   * @param onProgress called regularly, because many lines take a while
+   */
+  apply(found: readonly Found[], onProgress: () => void = () => {}): void {
     // Within a commit what goes comes first; otherwise what it has written stays in its order.
     const rank = ({ head }: Found): number => (isGone(head) ? 0 : 1);
-    for (const each of [...found].sort((a, b) => a.head.at - b.head.at || rank(a) - rank(b))) this.catalog.apply(each);
+    const sorted = [...found].sort((a, b) => a.head.at - b.head.at || rank(a) - rank(b));
+    for (const [index, each] of sorted.entries()) {
+      if (index % PROGRESS === 0) onProgress();
+      this.catalog.apply(each);
+    }
   }
 
   #problem(file: string, offset: number, reason: string): void {
@@ -289,7 +432,7 @@ function assess(
     const wanted = all ? holds.filter(({ at }) => at > since) : holds;
     const missing = lostOf(file, wanted, found, scanned.end);
     if (missing.length === 0) continue;
-    found.push(...missing);
+    pushAll(found, missing);
     lost.set(
       commit,
       missing.map(({ head }) => head),
@@ -311,12 +454,28 @@ function openIfThere(path: string): number | undefined {
   }
 }
 
-function openOrMake(path: string): number {
+function writerField(fence: number): { readonly fence?: number } {
+  return fence === 0 ? {} : { fence };
+}
+
+/** Adds a text to the end of a file. */
+function append(file: DataFile, text: string): void {
+  const bytes = Buffer.from(text);
+  const handle = openSync(file.path, "a");
   try {
-    return openSync(path, "r+");
-  } catch (error) {
-    if (isMissing(error)) return openSync(path, "wx+");
-    throw error;
+    writeBytes(handle, bytes);
+  } finally {
+    closeSync(handle);
+  }
+  file.size += bytes.length;
+}
+
+function syncFile(path: string): void {
+  const handle = openForAppend(path);
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
   }
 }
 

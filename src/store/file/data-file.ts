@@ -1,10 +1,12 @@
 /**
  * A file of lines, and the handles on many of them: only so many are open at once.
  *
- * A file is only ever appended to, or replaced as a whole by one of a higher generation. A handle stays with the file it
- * was opened on, so what was known of it stays true; whoever opens it anew finds out by its first line.
+ * A file is only appended to, or replaced by one with a higher generation. All writes go to its current end, so a process
+ * that lost the lock without noticing overwrites nothing. A handle keeps referring to the file that it was opened on, so
+ * known offsets stay correct; a process that reopens the path recognizes a replacement by its first line.
  */
-import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
+import { closeSync, constants, existsSync, fstatSync, openSync, readSync } from "node:fs";
+import { dirname } from "node:path";
 import { isMissing } from "../file-failure.js";
 import { type FileHeader, FORMAT, type Head, parseLine, splitLines, toLine } from "./lines.js";
 
@@ -45,6 +47,8 @@ const MAX_HEADER = 1_024;
 export class Handles {
   readonly #open = new Map<DataFile, number>();
   readonly #inUse = new Map<DataFile, number>();
+  /** Handles to close when they are no longer in use. */
+  readonly #closing = new Map<DataFile, number>();
 
   /** A handle that stays open while nothing else is awaited. */
   of(file: DataFile): number {
@@ -67,14 +71,21 @@ export class Handles {
     } finally {
       const left = (this.#inUse.get(file) ?? 1) - 1;
       if (left > 0) this.#inUse.set(file, left);
-      else this.#inUse.delete(file);
+      else {
+        this.#inUse.delete(file);
+        const closing = this.#closing.get(file);
+        this.#closing.delete(file);
+        if (closing !== undefined) closeSync(closing);
+      }
     }
   }
 
   close(file: DataFile): void {
     const handle = this.#open.get(file);
     this.#open.delete(file);
-    if (handle !== undefined) closeSync(handle);
+    if (handle === undefined) return;
+    if (this.#inUse.has(file)) this.#closing.set(file, handle);
+    else closeSync(handle);
   }
 
   closeAll(): void {
@@ -102,18 +113,31 @@ export function headerLine(name: string, generation: number): string {
 function openExisting(file: DataFile): number {
   let handle: number;
   try {
-    handle = openSync(file.path, "r+");
+    handle = openForAppend(file.path);
   } catch (error) {
-    // It was removed because nothing in it was needed any more.
-    if (isMissing(error)) throw new FileReplaced(file, error);
+    // It was removed because nothing in it was needed; unless all files are missing, as when a volume is not mounted.
+    if (isMissing(error) && existsSync(dirname(file.path))) throw new FileReplaced(file, error);
+    if (!isForbidden(error)) throw error;
+    // A file that may not be written can still be read.
+    handle = openSync(file.path, "r");
+  }
+  try {
+    const header = readHeader(handle);
+    if (header && header.generation !== file.generation) throw new FileReplaced(file);
+    return handle;
+  } catch (error) {
+    closeSync(handle);
     throw error;
   }
-  const header = readHeader(handle);
-  if (header && header.generation !== file.generation) {
-    closeSync(handle);
-    throw new FileReplaced(file);
-  }
-  return handle;
+}
+
+/** Opens an existing file; writes go to its end. */
+export function openForAppend(path: string): number {
+  return openSync(path, constants.O_RDWR | constants.O_APPEND);
+}
+
+function isForbidden(error: unknown): boolean {
+  return ["EACCES", "EPERM", "EROFS"].includes((error as NodeJS.ErrnoException).code ?? "");
 }
 
 /** The first line; `undefined` if it is damaged. */
@@ -133,17 +157,6 @@ export function readBytes(handle: number, offset: number, length: number): Buffe
     read += count;
   }
   return bytes.subarray(0, read);
-}
-
-/** Writes all of it: a full disk may take a part, and then fails. */
-export function writeBytes(handle: number, bytes: Buffer, offset: number): void {
-  for (let written = 0; written < bytes.length;) {
-    written += writeSync(handle, bytes, written, bytes.length - written, offset + written);
-  }
-}
-
-export function truncate(handle: number, size: number): void {
-  ftruncateSync(handle, size);
 }
 
 export function sizeOf(handle: number): number {

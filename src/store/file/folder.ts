@@ -5,7 +5,7 @@ import { SavepointError } from "../../errors.js";
 import { readHeader } from "./data-file.js";
 import { RECORDS } from "./names.js";
 import { storeNotFound } from "../as-is.js";
-import { TEMPORARY } from "../replace-file.js";
+import { targetOfTemporary } from "../replace-file.js";
 
 const EXTENSION = ".jsonl";
 const COMMITS = `commits${EXTENSION}`;
@@ -58,13 +58,17 @@ export class Folder {
     return statSync(this.file(RECORDS), { throwIfNoEntry: false }) ? [...names, RECORDS] : names;
   }
 
-  /** Files that were being written when somebody died. Nobody else writes while they are looked for. */
-  leftovers(): string[] {
-    const isOwn = (name: string): boolean =>
-      /^(commits|records|[th]-.*)\.jsonl$/.test(name.slice(0, -TEMPORARY.length));
+  /** Has nothing been written to it yet? */
+  get isNew(): boolean {
+    return !statSync(this.commits, { throwIfNoEntry: false }) && this.names().length === 0;
+  }
+
+  /** Temporary files of the process that holds the lock, or of earlier holders that are gone. */
+  temporaryFiles(): string[] {
+    const isOwn = (name: string): boolean => /^(commits|records|[th]-.*)\.jsonl$/.test(targetOfTemporary(name) ?? "");
     return [this.path, this.tapes].flatMap((folder) =>
       readdirSync(folder)
-        .filter((name) => name.endsWith(TEMPORARY) && isOwn(name))
+        .filter(isOwn)
         .map((name) => join(folder, name)),
     );
   }
@@ -96,8 +100,8 @@ export class Folder {
     const written = files.filter((path) => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0);
     // People may add notes of their own, and a first line may be damaged: one file that says so is enough.
     if (written.length > 0) return written.some(saysItIsOurs);
-    const own = [...folders, COMMITS, `${COMMITS}${TEMPORARY}`, `${RECORDS}${EXTENSION}`];
-    return there.every((name) => own.includes(name));
+    const own = [...folders, COMMITS, `${RECORDS}${EXTENSION}`];
+    return there.every((name) => own.includes(name) || targetOfTemporary(name) === COMMITS);
   }
 
   #tapeFiles(): string[] {

@@ -3,22 +3,23 @@
  *
  * | line | holds |
  * |---|---|
- * | `{"savepoint":1,"file":…,"generation":…}` | the first line of every file |
+ * | `{"savepoint":2,"file":…,"generation":…}` | the first line of every file |
  * | `{"put":<key>,"at":…,"refs":…,"value":…}` | a record |
  * | `{"item":<number>,"tape":…,"at":…,"refs":…,"value":…}` | an item of a tape |
  * | `{"blob":<hash>,"used":…,"bytes":…,"at":…}` | that a blob was used, which is a file of its own |
  * | `{"delete":<key, or a range>,"at":…}` | that records are gone |
  * | `{"free":<tape>,"spans":[[first, count]…],"at":…}` | that items are gone |
  * | `{"drop":<hash>,"at":…}` | that a blob is gone |
- * | `{"commit":…,"holds":[…]}` | the end of a commit: the names of all its lines once more |
+ * | `{"commit":…,"fence":…,"holds":[…]}` | the end of a commit: the names of all its lines once more |
  *
  * `at` is the number of the commit, which rises through the whole store: of two lines about the same thing the later one
- * counts, in whichever file it is. What a commit's last line names and no good line holds is known to be lost.
+ * counts, in whichever file it is. What a commit's last line names and no good line holds is known to be lost. `fence`,
+ * if it is not 0, identifies the writer: see fences.ts.
  */
 import { crc32 } from "node:zlib";
 import type { KeyRange } from "../key-range.js";
 
-export const FORMAT = 1;
+export const FORMAT = 2;
 
 /** What a line is about: its name, without its text. */
 export type Head =
@@ -44,6 +45,8 @@ export type Head =
 /** The last line of a commit. */
 export interface Seal {
   readonly commit: number;
+  /** The newest fence that its writer knew; 0 where it is missing. */
+  readonly fence?: number;
   readonly holds: readonly Head[];
 }
 

@@ -1,172 +1,289 @@
 /**
- * The lock of a store: who holds it may write.
+ * The lock of a store: only its holder may write.
  *
- * Everyone who wants it puts a file of a name that nobody else has into a folder, and holds the lock if no other file is
- * there. Of two that come at the same time at least one sees the other, so never two hold it. Who came first stays and
- * waits, the others step back. A file that a dead process left can be removed by anyone, because its name is never used
- * again: nobody's lock is ever removed by mistake.
+ * A process that wants the lock puts a file with a unique name into a folder, and holds the lock if there is no other file.
+ * If two processes do so at the same time, at least one sees the other, so two never hold the lock. The one that came first
+ * keeps its file and waits, the others remove theirs.
  *
- * The name says which process it is. One that is certainly dead does not count. Where that cannot be told (another
- * container, another machine) it does not count once it has shown no sign of life for a while.
+ * A holder refreshes its file while it works. The file of a dead process does not count. If a process has shown no sign of
+ * life for a while, because it is frozen, blocks its event loop, or runs on a machine that is gone, its lock is taken over:
+ * the file is renamed, which its owner notices before it acknowledges anything, and the new holder adds a fence that makes
+ * later writes of the old one void (fences.ts). The files of dead processes and renamed files stay until that is done.
  */
-import { createHash, randomBytes } from "node:crypto";
-import { closeSync, existsSync, openSync, readdirSync, statSync, unlinkSync, utimesSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync, renameSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { isCertainlyDead, isUnknownPid, type ProcessIdentity, thisProcess } from "../process-identity.js";
 import { isMissing } from "../file-failure.js";
+import {
+  discardLock,
+  fencedName,
+  isAbandoned,
+  isLeftBehind,
+  isLockName,
+  newLockName,
+  pidOf,
+  removeFile,
+  retryDiscards,
+} from "./lock-files.js";
 
-/** How often a holder shows that it lives, and how long others believe it without; in milliseconds. */
-const SIGN_EVERY = 1_000;
-const SILENCE = 5_000;
+/** How long others wait for a sign of life, in milliseconds: half of the busy timeout, within these limits. */
+const MAX_SILENCE = 5_000;
+const MIN_SILENCE = 2_000;
+/** How many signs of life a holder shows within the time that others wait for one. */
+const SIGNS = 4;
 /** How long to wait before looking again. */
 const SOON = 1;
 const LATER = 4;
+/** The most that the time between two looks counts as waiting: this process may have been frozen itself. */
+const MAX_STEP = 100;
+
+/** How long to wait for a lock. */
+export interface LockOptions {
+  /** How long to wait for a holder that shows no sign of life, before `BUSY`. */
+  readonly timeout: number;
+  /** How long a holder may show no sign of life before the lock is taken over; tests make it short. */
+  readonly silence?: number | undefined;
+  readonly report: (message: string, error: unknown) => void;
+}
+
+/** The lock was taken over by another process: nothing may be written. The message is for callers, if retries fail as well. */
+export class LockLost extends SavepointError<"BUSY"> {
+  constructor(url: string) {
+    super(
+      "BUSY",
+      `The lock of ${url} was taken over by another process, several times in a row, because this one showed no sign of life. Nothing was written; keep the event loop free, and try again.`,
+    );
+  }
+}
+
+/** The last sign of life of another process, for how long it has been known, and when the file was last checked. */
+interface Sign {
+  time: number;
+  silence: number;
+  lookedAt: number;
+}
 
 export class FolderLock {
   readonly #folder: string;
   readonly #url: string;
   readonly #timeout: number;
-  /** Of those of whom it cannot be told whether they live: their last sign, and when it was first seen. */
-  readonly #signs = new Map<string, { sign: number; seenAt: number }>();
+  readonly #silence: number;
+  readonly #report: (message: string, error: unknown) => void;
+  readonly #signs = new Map<string, Sign>();
+  /** Files of others that have been dealt with and could not be removed. */
+  readonly #settled = new Set<string>();
   #own: string | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #signedAt = 0;
+  #isReported = false;
 
-  constructor(folder: string, url: string, timeout: number) {
+  constructor(folder: string, url: string, { timeout, silence, report }: LockOptions) {
     this.#folder = folder;
     this.#url = url;
     this.#timeout = timeout;
+    this.#silence = silence ?? Math.min(MAX_SILENCE, Math.max(MIN_SILENCE, timeout / 2));
+    this.#report = report;
   }
 
   /**
-   * Waits for the lock. `BUSY` if others have it for too long.
+   * Waits for the lock, and runs work with it held. If the work is synchronous, the lock is released before any other code of
+   * this process runs.
    *
-   * @returns those who died with it: what they were writing may be unfinished. They are forgotten by {@link forget}
+   * @param work gets the files of processes that died with the lock or lost it: see {@link settle}
    */
-  async acquire(): Promise<string[]> {
-    const began = Date.now();
-    const name = `${began.toString(36).padStart(9, "0")}-${describeOwn()}-${randomBytes(6).toString("hex")}`;
-    const path = join(this.#folder, name);
-    for (;;) {
-      if (!existsSync(path)) closeSync(openSync(path, "wx"));
-      const others = readdirSync(this.#folder).filter((other) => other !== name && parse(other));
-      const living = others.filter((other) => !this.#isDead(other));
-      if (living.length === 0) {
-        this.#hold(name);
-        return others;
-      }
-      const first = living.every((other) => name < other);
-      if (!first) removeIfThere(path);
-      if (Date.now() - began > this.#timeout) {
-        removeIfThere(path);
-        throw this.#busy(living);
-      }
-      await sleep(first ? SOON : SOON + Math.random() * LATER);
+  async hold<T>(work: (left: readonly string[]) => T | Promise<T>): Promise<T> {
+    let result: T | Promise<T> | undefined;
+    await this.acquire((left) => {
+      result = work(left);
+      if (!(result instanceof Promise)) this.release();
+    });
+    try {
+      return await (result as T | Promise<T>);
+    } finally {
+      this.release();
     }
   }
 
-  /** Lets others write. */
+  /**
+   * Waits for the lock. `BUSY` if another process has it and shows no sign of life for too long.
+   *
+   * @param begin called synchronously as soon as the lock is held; if it throws, the lock is released
+   */
+  async acquire(begin: (left: readonly string[]) => void): Promise<void> {
+    const began = Date.now();
+    /** How long each of the others had been silent when this began. */
+    const before = new Map<string, number>();
+    let name: string | undefined;
+    try {
+      for (;;) {
+        retryDiscards(this.#folder);
+        for (const other of this.#settled) if (removeFile(this.#path(other)) === undefined) this.#settled.delete(other);
+        // A process that waits must show signs of life too, or others may think it is dead.
+        if (name === undefined || !existsSync(this.#path(name))) name = this.#create(began);
+        const there = this.#files();
+        const others = there.filter((other) => other !== name);
+        const living = others.filter((other) => !this.#settled.has(other) && !isAbandoned(other));
+        const waited = living.map((other) => {
+          const silence = this.#watch(other);
+          const start = Math.min(before.get(other) ?? silence, silence);
+          before.set(other, start);
+          return silence - start;
+        });
+        const active = living.filter((other) => (this.#signs.get(other)?.silence ?? 0) <= this.#silence);
+        const isFree = active.length === 0 && there.includes(name);
+        if (isFree && living.every((other) => this.#fenceOff(other))) {
+          this.#own = name;
+          this.#signs.clear();
+          begin(others.length === 0 ? [] : this.#abandoned());
+          if (this.#own !== undefined) this.#keepAlive();
+          return;
+        }
+        const isFirst = active.every((other) => (name as string) < other);
+        if (isFirst) this.#sign(name);
+        else {
+          this.#discard(name);
+          name = undefined;
+        }
+        if (waited.some((time) => time > this.#timeout)) throw this.#busy(living);
+        await sleep(isFirst ? SOON : SOON + Math.random() * LATER);
+      }
+    } catch (error) {
+      this.release();
+      if (name !== undefined) this.#discard(name);
+      throw error;
+    }
+  }
+
+  /** Lets others write. What was written is safe, even if the file cannot be removed now. */
   release(): void {
     clearInterval(this.#timer);
     const own = this.#own;
     this.#own = undefined;
-    if (own !== undefined) removeIfThere(join(this.#folder, own));
+    if (own !== undefined && this.#discard(own)) this.#isReported = false;
   }
 
-  /** Those who died with the lock have been dealt with. */
-  forget(dead: readonly string[]): void {
-    for (const name of dead) removeIfThere(join(this.#folder, name));
-  }
-
-  /** Is it ours? Somebody may have thought us dead and taken it. */
-  get isHeld(): boolean {
-    return this.#own !== undefined && existsSync(join(this.#folder, this.#own));
-  }
-
-  /** Fails if it is not: then nothing may be written. */
-  check(): void {
-    if (this.isHeld) return;
-    throw new SavepointError(
-      "BUSY",
-      `The lock of ${this.#url} was taken over by another process, because this one showed no sign of life. Look whether the last save is there, and try again.`,
-    );
-  }
-
-  #hold(name: string): void {
-    this.#own = name;
-    this.#signs.clear();
-    const path = join(this.#folder, name);
-    this.#timer = setInterval(() => {
-      const now = new Date();
-      try {
-        utimesSync(path, now, now);
-      } catch {
-        // It was taken over, or the disk fails: whoever writes next finds out.
-      }
-    }, SIGN_EVERY).unref();
-  }
-
-  #isDead(name: string): boolean {
-    const other = parse(name);
-    const own = thisProcess();
-    if (!other) return false;
-    const sameMachine = other.host === encode(own.host);
-    const knowsBoot = own.boot !== undefined && other.boot !== encode(undefined);
-    if (sameMachine && knowsBoot && other.boot !== encode(own.boot)) return true;
-    if (sameMachine && other.namespace === encode(own.namespace)) {
-      // A pid may have been given again.
-      if (own.start === undefined) return isUnknownPid(other.pid) || this.#isSilent(name);
-      return isCertainlyDead({ ...own, pid: other.pid, start: other.start });
+  /** Removes the files of processes that died with the lock or lost it: their writes have been dealt with. */
+  settle(left: readonly string[]): void {
+    for (const name of left) {
+      const error = removeFile(this.#path(name));
+      if (error === undefined) continue;
+      this.#settled.add(name);
+      this.#reportOnce(error);
     }
-    return this.#isSilent(name);
   }
 
-  /** By what is seen here: clocks of two machines differ. */
-  #isSilent(name: string): boolean {
-    const sign = statSync(join(this.#folder, name), { throwIfNoEntry: false })?.mtimeMs;
-    if (sign === undefined) return false;
+  /** Is it ours? Another process may have taken it over. */
+  get isHeld(): boolean {
+    return this.#own !== undefined && existsSync(this.#path(this.#own));
+  }
+
+  /** Throws {@link LockLost} if the lock is not held: then nothing may be written. */
+  check(): void {
+    if (!this.isHeld) throw new LockLost(this.#url);
+  }
+
+  /** Shows that this process is alive, during work that does not yield to the event loop. */
+  showLife(): void {
+    if (this.#own !== undefined) this.#sign(this.#own);
+  }
+
+  /**
+   * Whether another process may be writing, and a mark that changes when the lock is taken or released. File systems
+   * with coarse times (Linux before 6.13: up to 10 ms) may give the same mark for several changes in a row.
+   */
+  observe(): { isFree: boolean; mark: string } {
+    const { mtimeNs } = statSync(this.#folder, { bigint: true });
+    const isFree = this.#files().every((name) => this.#settled.has(name) || isAbandoned(name));
+    return { isFree, mark: String(mtimeNs) };
+  }
+
+  #path(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  #create(began: number): string {
+    const name = newLockName(began);
+    closeSync(openSync(this.#path(name), "wx"));
+    this.#signedAt = performance.now();
+    return name;
+  }
+
+  /** The files that may belong to the holder, or to a process that waits for the lock. */
+  #files(): string[] {
+    return readdirSync(this.#folder).filter((name) => isLockName(name) && !isLeftBehind(this.#path(name)));
+  }
+
+  #abandoned(): string[] {
+    return this.#files().filter((name) => !this.#settled.has(name) && isAbandoned(name));
+  }
+
+  /** How long another process has shown no sign of life, by the clock of this machine: clocks of two machines differ. */
+  #watch(name: string): number {
+    const time = statSync(this.#path(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    const now = performance.now();
     const known = this.#signs.get(name);
-    if (known?.sign === sign) return performance.now() - known.seenAt > SILENCE;
-    this.#signs.set(name, { sign, seenAt: performance.now() });
-    return false;
+    if (known?.time !== time) {
+      this.#signs.set(name, { time, silence: 0, lookedAt: now });
+      return 0;
+    }
+    known.silence += Math.min(now - known.lookedAt, MAX_STEP);
+    known.lookedAt = now;
+    return known.silence;
+  }
+
+  /** Takes the lock from another process. Returns whether that succeeded. */
+  #fenceOff(name: string): boolean {
+    try {
+      renameSync(this.#path(name), this.#path(fencedName(name)));
+    } catch (error) {
+      // The holder has woken up and released the lock.
+      if (isMissing(error)) return true;
+      this.#reportOnce(error);
+      return false;
+    }
+    return true;
+  }
+
+  #keepAlive(): void {
+    clearInterval(this.#timer);
+    this.#timer = setInterval(() => this.showLife(), this.#silence / SIGNS).unref();
+  }
+
+  #sign(name: string): void {
+    if (performance.now() - this.#signedAt < this.#silence / SIGNS / 2) return;
+    this.#signedAt = performance.now();
+    const now = new Date();
+    try {
+      utimesSync(this.#path(name), now, now);
+    } catch (error) {
+      // If another process has taken over the lock, this is noticed before the next write.
+      if (!isMissing(error)) this.#reportOnce(error);
+    }
+  }
+
+  /** Removes a file of this process, now or later. Returns whether it is gone. */
+  #discard(name: string): boolean {
+    const error = discardLock(this.#path(name));
+    if (error !== undefined) this.#reportOnce(error);
+    return error === undefined;
+  }
+
+  #reportOnce(error: unknown): void {
+    if (this.#isReported) return;
+    this.#isReported = true;
+    this.#report(
+      `a file in the lock folder of ${this.#url} could not be changed or removed; this is tried again, and until it succeeds other processes wait`,
+      error,
+    );
   }
 
   #busy(living: readonly string[]): SavepointError<"BUSY"> {
-    const pids = living.map((name) => parse(name)?.pid).join(", ");
+    const pids = living.map(pidOf);
     return new SavepointError(
       "BUSY",
-      `Writing to ${this.#url} waited ${this.#timeout} ms for its lock, which process ${pids} holds. Nothing was written; try again, or end that process if it hangs.`,
-      { details: { pids: living.map((name) => parse(name)?.pid) } },
+      `Writing to ${this.#url} waited ${this.#timeout} ms for its lock, which process ${pids.join(", ")} holds. Nothing was written; try again, or end that process if it hangs.`,
+      { details: { pids } },
     );
-  }
-}
-
-/** What the name of a lock says. */
-type Holder = { readonly [Part in "host" | "boot" | "namespace" | "start"]: string } & Pick<ProcessIdentity, "pid">;
-
-function describeOwn(): string {
-  const { host, boot, namespace, pid, start } = thisProcess();
-  return [pid, encode(start), encode(namespace), encode(boot), encode(host)].join("-");
-}
-
-function parse(name: string): Holder | undefined {
-  const match = /^[0-9a-z]+-(\d+)-(\w+)-(\w+)-(\w+)-(\w+)-[0-9a-f]+$/.exec(name);
-  if (!match) return undefined;
-  const [, pid = "", start = "", namespace = "", boot = "", host = ""] = match;
-  return { pid: Number(pid), start, namespace, boot, host };
-}
-
-/** Digits as they are; anything else as a short hash. */
-function encode(text: string | undefined): string {
-  if (text === undefined) return "unknown";
-  return /^\d+$/.test(text) ? text : createHash("sha256").update(text).digest("hex").slice(0, 12);
-}
-
-function removeIfThere(path: string): void {
-  try {
-    unlinkSync(path);
-  } catch (error) {
-    if (!isMissing(error)) throw error;
   }
 }

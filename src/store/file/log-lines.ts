@@ -1,4 +1,5 @@
 /** The lines of the list of commits. */
+import type { Fence } from "./fences.js";
 import type { Head } from "./lines.js";
 
 /** How a file stood after a commit. */
@@ -7,6 +8,8 @@ export interface LogEntry {
   readonly generation: number;
   readonly size: number;
   readonly commit: number;
+  /** The newest fence that its writer knew; 0 where it is missing. */
+  readonly fence?: number;
   readonly holds: readonly Head[];
   /** These are the names of all that the file held then, and not only of what one commit wrote. */
   readonly all?: true;
@@ -16,5 +19,11 @@ export interface LogEntry {
   readonly removed?: true;
 }
 
-/** A line of the list: a commit; the number of the last one; or that the last process has closed the store. */
-export type LogLine = LogEntry | { readonly last: number } | { readonly closed: number };
+/** The last process that had the store open has closed it. */
+export interface Closing {
+  readonly closed: number;
+  readonly fence?: number;
+}
+
+/** A line of the list: a commit; the number of the last one; a fence; or that the store was closed. */
+export type LogLine = LogEntry | { readonly last: number } | Fence | Closing;

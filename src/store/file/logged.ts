@@ -1,19 +1,28 @@
 /** What the list of commits says of the files. */
+import { Fences } from "./fences.js";
 import type { LogEntry, LogLine } from "./log-lines.js";
 
 export class Logged {
   /** How each file stood after its commits, in order; of its newest generation only. */
   readonly files = new Map<string, LogEntry[]>();
   readonly removed = new Set<string>();
+  readonly fences = new Fences();
   /** Did the last one to have the store open close it? */
   closed = false;
   lastCommit = 0;
 
-  constructor(lines: readonly LogLine[]) {
+  /** @param fence the newest fence in the part of the list before these lines */
+  constructor(lines: readonly LogLine[], fence = 0) {
+    let current = fence;
     for (const line of lines) {
+      // After a fence, lines of a process that was fenced off only repeat what the new holder has added already.
+      if (!("last" in line) && (line.fence ?? 0) < current) continue;
       this.closed = "closed" in line;
-      if ("closed" in line) this.#harden();
-      else if ("last" in line) this.lastCommit = Math.max(this.lastCommit, line.last);
+      if ("after" in line) {
+        current = line.fence;
+        this.fences.add(line);
+      } else if ("last" in line) this.lastCommit = Math.max(this.lastCommit, line.last);
+      else if ("closed" in line) this.#harden();
       else this.#add(line);
     }
   }

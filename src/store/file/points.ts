@@ -1,6 +1,7 @@
 /** Where a write can be interrupted. */
 export const WRITE_POINTS = [
   "locked",
+  "checked",
   "torn",
   "written",
   "synced",

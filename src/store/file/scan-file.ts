@@ -1,6 +1,7 @@
 /** Reading the lines of a file, and telling what they say together. */
 import type { Found } from "./catalog.js";
 import { type DataFile, readLines } from "./data-file.js";
+import type { Fences } from "./fences.js";
 import { type FileHeader, type Head, nameOf, parseLine, type Seal, singleHeads } from "./lines.js";
 
 /** Something that is wrong with a file. */
@@ -25,8 +26,31 @@ export interface Scanned {
   readonly problems: readonly FileProblem[];
 }
 
-/** Reads a file from one place to another; the first must be where a line begins. */
-export function scanFile(file: DataFile, handle: number, from: number, to: number): Scanned {
+/** The result for a file that does not exist. */
+export const NOTHING: Scanned = {
+  header: undefined,
+  found: [],
+  seals: new Map(),
+  end: 0,
+  rest: [],
+  badRest: [],
+  problems: [],
+};
+
+/** The part of a file to read: from one offset, where a line begins, to another. */
+interface Part {
+  readonly from: number;
+  readonly to: number;
+  readonly fences: Fences;
+  /** Called regularly, because a large file takes a while. */
+  readonly onProgress?: () => void;
+}
+
+/** Lines between two signs of progress. */
+export const PROGRESS = 1_024;
+
+/** Reads a part of a file. */
+export function scanFile(file: DataFile, handle: number, { from, to, fences, onProgress }: Part): Scanned {
   let header: FileHeader | undefined;
   let end = from;
   let rest: Found[] = [];
@@ -34,7 +58,9 @@ export function scanFile(file: DataFile, handle: number, from: number, to: numbe
   const found: Found[] = [];
   const seals = new Map<number, Seal>();
   const problems: FileProblem[] = [];
+  let lines = 0;
   for (const { offset, bytes, ends } of readLines(handle, from, to)) {
+    if (++lines % PROGRESS === 0) onProgress?.();
     const fields = ends ? parseLine(bytes)?.fields : undefined;
     const length = bytes.length + 1;
     if (!fields) badRest.push(offset);
@@ -43,13 +69,35 @@ export function scanFile(file: DataFile, handle: number, from: number, to: numbe
       end = Math.max(end, offset + length);
     } else if ("commit" in fields) {
       const seal = fields as unknown as Seal;
-      found.push(...rest, ...lostOf(file, seal.holds, rest, offset));
+      // The number of a void commit is reused.
+      rest = fences.isVoid(seal) ? rest.filter(({ head }) => head.at !== seal.commit) : withoutStrays(rest, seal);
+      if (fences.isVoid(seal)) continue;
+      pushAll(found, rest);
+      pushAll(found, lostOf(file, seal.holds, rest, offset));
       for (const bad of badRest) problems.push({ file: file.name, offset: bad, reason: "a line is damaged" });
       seals.set(offset + length, seal);
       [rest, badRest, end] = [[], [], offset + length];
     } else rest.push({ file, offset, length, head: fields as unknown as Head });
   }
   return { header, found, seals, end, rest, badRest, problems };
+}
+
+/**
+ * Leaves out lines of an unfinished commit that had the same number: its writer was fenced off. A last line that names
+ * something missing records a loss; it need not name the parts that were not lost.
+ */
+function withoutStrays(found: Found[], { commit, holds }: Seal): Found[] {
+  const count = holds.reduce((sum, head) => sum + ("item" in head ? (head.count ?? 1) : 1), 0);
+  if (found.length <= count) return found;
+  const named = new Set([...singleHeads(holds)].map(nameOf));
+  const present = new Set(found.map(({ head }) => nameOf(head)));
+  if ([...named].some((name) => !present.has(name))) return found;
+  return found.filter(({ head }) => head.at !== commit || named.has(nameOf(head)));
+}
+
+/** Adds any number of elements: `push(...many)` fails with more elements than a call can have arguments. */
+export function pushAll<T>(list: T[], elements: Iterable<T>): void {
+  for (const element of elements) list.push(element);
 }
 
 /** What was committed and is in none of the lines: texts are lost, everything else is told by the names themselves. */

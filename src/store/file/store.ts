@@ -40,15 +40,36 @@ import { Writer } from "./writer.js";
 /** A file is packed by itself when more than this, and more than half of it, is not true any more. */
 const MUCH_DEAD = 1 << 20;
 
-/** Opens a store in a folder, which is made if it is not there. */
-export async function openFileStore(path: string, options: DiskOptions = {}): Promise<Store> {
+/** What only tests set. */
+export interface FileStoreInternals {
+  /** How long the holder of the lock may show no sign of life before another process takes it over, in milliseconds. */
+  readonly silence?: number;
+  /**
+   * If there is a probe, is a commit written in two parts, with a probe point in between?
+   * @default true
+   */
+  readonly tears?: boolean;
+}
+
+/** Opens a store in a folder, which is created if it does not exist. Opening an existing store needs no lock. */
+export async function openFileStore(
+  path: string,
+  options: DiskOptions = {},
+  internals: FileStoreInternals = {},
+): Promise<Store> {
   const url = `file:${path}`;
   try {
     const folder = new Folder(resolve(path));
     folder.prepare(url, options.asIs);
-    const access = new Access(new Contents(folder, url), new FolderLock(folder.lock, url, busyTimeoutOf(options)));
-    await access.exclusive(async () => {});
-    return new FileStore(access, options);
+    const lock = new FolderLock(folder.lock, url, {
+      timeout: busyTimeoutOf(options),
+      silence: internals.silence,
+      report: backgroundReport(options),
+    });
+    const access = new Access(new Contents(folder, url), lock);
+    if (folder.isNew) await access.exclusive(() => {});
+    else await access.read(() => {});
+    return new FileStore(access, options, internals);
   } catch (error) {
     throw fileFailure(error, url, "Opening");
   }
@@ -69,14 +90,14 @@ class FileStore implements Store {
   #wrote = false;
   #closing: Promise<void> | undefined;
 
-  constructor(access: Access, options: DiskOptions) {
+  constructor(access: Access, options: DiskOptions, { tears = true }: FileStoreInternals) {
     const { contents } = access;
     this.url = contents.url;
     this.#access = access;
     this.#contents = contents;
     this.#clock = options.now ?? Date.now;
     this.#report = backgroundReport(options);
-    this.#appender = new Appender(access, options);
+    this.#appender = new Appender(access, options, tears);
     this.#blobs = new BlobFiles(contents);
     this.#compactor = new Compactor(access, this.#blobs, options);
     const writer = new Writer(access, this.#appender, this.#blobs, options);
@@ -168,38 +189,44 @@ class FileStore implements Store {
     live: readonly { start: number; count: number }[],
     { below, repack = false }: { below: number; repack?: boolean },
   ): Promise<Freed> {
+    const name = fileOfTape(tape);
+    const total = { items: 0, bytes: 0 };
     return this.#change("Freeing items in", async () => {
-      const { catalog, files } = this.#contents;
-      const isLive = liveness(live);
-      const dead = catalog.itemsOf(tape).filter(([item]) => item < below && !isLive(item));
-      const freed = { items: dead.length, bytes: dead.reduce((sum, [, entry]) => sum + entry.length, 0) };
-      const name = fileOfTape(tape);
-      if (dead.length > 0) {
+      const freed = await this.#append(() => {
+        const { catalog } = this.#contents;
+        const isLive = liveness(live);
+        const dead = catalog.itemsOf(tape).filter(([item]) => item < below && !isLive(item));
         const at = catalog.lastCommit + 1;
         const head = { free: tape, spans: toSpans(dead.map(([item]) => item)), at };
-        await this.#appender.group(() => this.#appender.append(name, at, [{ head }]));
-      }
-      const file = files.get(name);
+        if (dead.length > 0) this.#appender.append(name, at, [{ head }]);
+        return { items: dead.length, bytes: dead.reduce((sum, [, entry]) => sum + entry.length, 0) };
+      });
+      // If the lock is lost, packing is restarted, including all of this.
+      total.items += freed.items;
+      total.bytes += freed.bytes;
+      const file = this.#contents.files.get(name);
       if (repack && file && file.dead > 0) await this.#compactor.compactFile(file, 0);
-      return freed;
+      return total;
     });
   }
 
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
-    return this.#change("Healing items in", async () => {
-      const { catalog, handles } = this.#contents;
-      const wanted = [...items.keys()].map((item) => ({ tape, item, entry: catalog.item(tape, item) }));
-      const found = new LineReader(handles, true).items(wanted);
-      const at = catalog.lastCommit + 1;
-      const lines = wanted
-        .filter((_, index) => "unreadable" in (found[index] as Frame | Unreadable))
-        .map(({ item }) => {
-          const { json, refs } = items.get(item) as Frame;
-          return { head: { item, tape, at, ...(refs !== "" && { refs }) }, value: json };
-        });
-      if (lines.length > 0) await this.#appender.group(() => this.#appender.append(fileOfTape(tape), at, lines));
-      return lines.length;
-    });
+    return this.#change("Healing items in", () =>
+      this.#append(() => {
+        const { catalog, handles } = this.#contents;
+        const wanted = [...items.keys()].map((item) => ({ tape, item, entry: catalog.item(tape, item) }));
+        const found = new LineReader(handles, true).items(wanted);
+        const at = catalog.lastCommit + 1;
+        const lines = wanted
+          .filter((_, index) => "unreadable" in (found[index] as Frame | Unreadable))
+          .map(({ item }) => {
+            const { json, refs } = items.get(item) as Frame;
+            return { head: { item, tape, at, ...(refs !== "" && { refs }) }, value: json };
+          });
+        if (lines.length > 0) this.#appender.append(fileOfTape(tape), at, lines);
+        return lines.length;
+      }),
+    );
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
@@ -212,18 +239,25 @@ class FileStore implements Store {
   }
 
   async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
+    const total = { items: 0, bytes: 0 };
     return this.#change("Freeing blobs in", async () => {
-      const { catalog } = this.#contents;
-      const unused = new Set(hashes.filter((hash) => (catalog.blob(hash)?.used ?? Infinity) < unusedSince));
-      const bytes = [...unused].reduce((sum, hash) => sum + (catalog.blob(hash)?.bytes ?? 0), 0);
-      if (unused.size > 0) {
+      const unused = await this.#append(() => {
+        const { catalog } = this.#contents;
+        const found = new Map<string, number>();
+        for (const hash of hashes) {
+          const blob = catalog.blob(hash);
+          if (blob && blob.used < unusedSince) found.set(hash, blob.bytes);
+        }
         const at = catalog.lastCommit + 1;
-        const lines = [...unused].map((drop) => ({ head: { drop, at } }));
-        await this.#appender.group(() => this.#appender.append(RECORDS, at, lines));
-        // Only now that nobody is told any more that they are there.
-        for (const hash of unused) await this.#blobs.remove(hash);
-      }
-      return { items: unused.size, bytes };
+        const lines = [...found.keys()].map((drop) => ({ head: { drop, at } }));
+        if (lines.length > 0) this.#appender.append(RECORDS, at, lines);
+        return found;
+      });
+      total.items += unused.size;
+      for (const bytes of unused.values()) total.bytes += bytes;
+      // Only now, when no commit refers to them. A blob that stays because the lock was lost is removed by compacting.
+      for (const hash of unused.keys()) this.#blobs.remove(hash, this.#access.lock);
+      return total;
     });
   }
 
@@ -290,7 +324,9 @@ class FileStore implements Store {
   /** So that whoever opens it next knows that nothing was interrupted. */
   async #sayClosed(): Promise<void> {
     await this.#appender.syncEverything();
-    this.#contents.log.append([{ closed: this.#clock() }], true);
+    const { lock } = this.#access;
+    lock.check();
+    this.#contents.log.append([{ closed: this.#clock(), ...this.#contents.writer }], () => lock.isHeld, true);
   }
 
   /** Packs files of which the larger part is dead, while nobody waits for it. */
@@ -309,7 +345,13 @@ class FileStore implements Store {
     }
   }
 
-  async #change<T>(what: string, work: () => Promise<T>): Promise<T> {
+  /** Appends one commit. The lock is held. */
+  async #append<T>(work: () => T): Promise<T> {
+    const [result] = await this.#appender.group([work]);
+    return result as T;
+  }
+
+  async #change<T>(what: string, work: () => T | Promise<T>): Promise<T> {
     this.#checkOpen();
     this.#wrote = true;
     try {

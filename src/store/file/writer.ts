@@ -2,28 +2,34 @@
  * Writes commits. Each is the lines of one append to one file: those of its items, its records and what it removes, and
  * one last line by which all of them count. A commit with items goes to the file of their tape, any other to `records`.
  */
-import type { SavepointError } from "../../errors.js";
+import { SavepointError } from "../../errors.js";
 import { commitConflict } from "../conflict.js";
 import { counterDamaged, readCounter } from "../counter.js";
 import type { Outcome } from "../group-commit.js";
 import { covers } from "../key-range.js";
 import type { DiskOptions } from "../options.js";
 import type { Check, Commit, CommitResult, ItemRun } from "../store.js";
-import type { Access } from "./access.js";
+import { type Access, MAX_ATTEMPTS } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
-import type { Appender, NewLine } from "./appender.js";
+import { type Appender, isInterruption, type NewLine } from "./appender.js";
 import type { Entry } from "./catalog.js";
 import { fileFailure } from "../file-failure.js";
 import { fileOfTape, RECORDS } from "./names.js";
 import { LineReader } from "./reader.js";
+
+/** The blobs of a group. */
+interface WrittenBlobs {
+  /** Commits whose blobs could not be written. */
+  readonly failed: ReadonlyMap<Commit, SavepointError>;
+  /** Bytes that blobs take on the disk, by hash. */
+  readonly sizes: ReadonlyMap<string, number>;
+}
 
 export class Writer {
   readonly #access: Access;
   readonly #appender: Appender;
   readonly #blobs: BlobFiles;
   readonly #clock: () => number;
-  /** Bytes that the blobs of the group that is being written take, by hash. */
-  readonly #sizes = new Map<string, number>();
 
   constructor(access: Access, appender: Appender, blobs: BlobFiles, options: DiskOptions) {
     this.#access = access;
@@ -33,43 +39,69 @@ export class Writer {
   }
 
   /** Writes a group of commits, with one wait for the disk. */
-  apply(commits: readonly Commit[]): Promise<Outcome[]> {
-    return this.#access
-      .exclusive(async () => {
-        const failed = await this.#writeBlobs(commits);
-        return this.#appender.group(() => commits.map((commit) => failed.get(commit) ?? this.#tryOne(commit)));
-      })
-      .catch((error: unknown) => {
-        throw fileFailure(error, this.#access.contents.url, "Writing to");
-      });
+  async apply(commits: readonly Commit[]): Promise<Outcome[]> {
+    const { url } = this.#access.contents;
+    const outcomes: Outcome[] = [];
+    try {
+      for (let attempt = 1; outcomes.length < commits.length; attempt++) {
+        const left = commits.slice(outcomes.length);
+        if (attempt > MAX_ATTEMPTS) {
+          // Commits that were written stay: only the others fail.
+          outcomes.push(...left.map(() => blobsRemoved(url)));
+          break;
+        }
+        // Blobs are named by their hash, so writing them needs no lock; but another process may remove unused ones meanwhile.
+        const blobs = await this.#writeBlobs(left);
+        outcomes.push(...(await this.#access.exclusive(() => this.#applyFirst(left, blobs))));
+      }
+      return outcomes;
+    } catch (error) {
+      // For commits that were written before this failure, the outcome is known.
+      const failure = fileFailure(error, url, "Writing to");
+      if (outcomes.length === 0) throw failure;
+      return [...outcomes, ...commits.slice(outcomes.length).map(() => failure)];
+    }
   }
 
-  /** Writes the bytes that come with these commits. Returns what went wrong: others of the group need not fail for it. */
-  async #writeBlobs(commits: readonly Commit[]): Promise<Map<Commit, SavepointError>> {
+  /** The outcomes of the commits before the first one whose blobs are gone. The lock is held. */
+  #applyFirst(commits: readonly Commit[], blobs: WrittenBlobs): Outcome[] | Promise<Outcome[]> {
+    let isGone = false;
+    // Checked again for each attempt: another process may have held the lock in between.
+    const works = commits.map((commit) => (): Outcome | undefined => {
+      isGone ||= !this.#blobs.areThere(writtenHashes(commit, blobs));
+      return isGone ? undefined : this.#tryOne(commit, blobs);
+    });
+    const found = this.#appender.group(works);
+    return found instanceof Promise ? found.then(untilMissing) : untilMissing(found);
+  }
+
+  /** Writes the bytes that come with these commits. If that fails, the other commits of the group are not affected. */
+  async #writeBlobs(commits: readonly Commit[]): Promise<WrittenBlobs> {
     const failed = new Map<Commit, SavepointError>();
-    this.#sizes.clear();
+    const sizes = new Map<string, number>();
     for (const commit of commits) {
       try {
         for (const { hash, bytes } of commit.blobs ?? []) {
-          if (bytes) this.#sizes.set(hash, await this.#blobs.write(hash, bytes));
+          if (bytes) sizes.set(hash, await this.#blobs.write(hash, bytes));
         }
       } catch (error) {
         failed.set(commit, fileFailure(error, this.#access.contents.url, "Writing to"));
       }
     }
-    return failed;
+    return { failed, sizes };
   }
 
-  #tryOne(commit: Commit): Outcome {
+  #tryOne(commit: Commit, { failed, sizes }: WrittenBlobs): Outcome {
     try {
-      return this.#one(commit);
+      return failed.get(commit) ?? this.#one(commit, sizes);
     } catch (error) {
+      if (isInterruption(error)) throw error;
       // One that fails leaves the others of its group alone.
       return fileFailure(error, this.#access.contents.url, "Writing to");
     }
   }
 
-  #one(commit: Commit): CommitResult {
+  #one(commit: Commit, sizes: ReadonlyMap<string, number>): CommitResult {
     const { catalog } = this.#access.contents;
     const failed = this.#failedChecks(commit);
     if (failed.length > 0) throw commitConflict(failed);
@@ -90,7 +122,7 @@ export class Writer {
       if (!ifAbsent || !isThere(key)) put.set(key, { head: { put: key, at, ...(refs !== "" && { refs }) }, value });
     }
     for (const [key, value] of counters) put.set(key, { head: { put: key, at }, value: String(value) });
-    lines.push(...put.values());
+    for (const line of put.values()) lines.push(line);
     for (const [index, { tape, items }] of (commit.items ?? []).entries()) {
       for (const [offset, { json, refs }] of items.entries()) {
         const item = (firsts[index] as number) + offset;
@@ -99,7 +131,7 @@ export class Writer {
     }
     const used = this.#clock();
     for (const { hash } of commit.blobs ?? []) {
-      const size = this.#sizes.get(hash) ?? catalog.blob(hash)?.bytes ?? 0;
+      const size = sizes.get(hash) ?? catalog.blob(hash)?.bytes ?? 0;
       lines.push({ head: { blob: hash, used: Math.max(used, catalog.blob(hash)?.used ?? 0), bytes: size, at } });
     }
     if (lines.length > 0) this.#appender.append(homeOf(commit), at, lines);
@@ -161,6 +193,23 @@ export class Writer {
   #record(key: string, entry: Entry): ReturnType<LineReader["record"]> {
     return new LineReader(this.#access.contents.handles, true).record(key, entry);
   }
+}
+
+/** The blobs of a commit that were written for it. */
+function writtenHashes({ blobs = [] }: Commit, { sizes }: WrittenBlobs): string[] {
+  return blobs.map(({ hash }) => hash).filter((hash) => sizes.has(hash));
+}
+
+function untilMissing(outcomes: readonly (Outcome | undefined)[]): Outcome[] {
+  const end = outcomes.indexOf(undefined);
+  return outcomes.slice(0, end < 0 ? outcomes.length : end) as Outcome[];
+}
+
+function blobsRemoved(url: string): SavepointError<"BUSY"> {
+  return new SavepointError(
+    "BUSY",
+    `Blobs were removed from ${url} by another process before the commit that needs them could be written, several times in a row. Nothing was written; try again.`,
+  );
 }
 
 function isDeleted({ deletes = [] }: Commit, key: string): boolean {

@@ -30,18 +30,18 @@ export interface Sealing<Row extends RunRow> {
 }
 
 /**
- * @param rows those of a tape from the number `from` on, at most `batch` of them
+ * @param rows the rows of a tape, starting at the number `from`
+ * @param more are there further rows after them?
  * @param all also pack what does not fill a run yet
  */
 export function planSealing<Row extends RunRow>(
   rows: readonly Row[],
   from: number,
-  batch: number,
+  more: boolean,
   all: boolean,
 ): Sealing<Row> {
   const groups = groupRows(rows);
   const last = groups.at(-1);
-  const more = rows.length === batch;
   // A group that is not full yet goes on with the rows that follow.
   const open = last && !isFull(last) && (more ? groups.length > 1 : !all) ? groups.pop() : undefined;
   const end = rows.at(-1);

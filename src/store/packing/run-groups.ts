@@ -63,25 +63,37 @@ export function isFull(group: readonly RunRow[]): boolean {
 }
 
 /**
- * Which numbers of a row stay, when those below `below` that are in none of the live spans may go: in spans that neither
+ * Tells which numbers of a row stay, when those below `below` that are in none of the live spans may go: in spans that neither
  * overlap nor touch, because each becomes a row, and no item may be in two.
  */
-export function spansInRow(
-  row: { readonly first: number; readonly count: number },
+export function liveSpans(
   live: readonly { readonly start: number; readonly count: number }[],
   below: number,
-): { start: number; end: number }[] {
-  const end = row.first + row.count;
-  const spans = live
-    .concat({ start: below, count: Math.max(0, end - below) })
-    .map((span) => ({ start: Math.max(span.start, row.first), end: Math.min(span.start + span.count, end) }))
-    .filter((span) => span.end > span.start)
-    .sort((a, b) => a.start - b.start);
+): (row: { readonly first: number; readonly count: number }) => { start: number; end: number }[] {
   const apart: { start: number; end: number }[] = [];
-  for (const span of spans) {
+  const all = [...live.map(({ start, count }) => ({ start, end: start + count })), { start: below, end: Infinity }];
+  for (const span of all.sort((a, b) => a.start - b.start)) {
     const last = apart.at(-1);
     if (last && span.start <= last.end) last.end = Math.max(last.end, span.end);
-    else apart.push(span);
+    else if (span.end > span.start) apart.push({ ...span });
   }
-  return apart;
+  return ({ first, count }) => {
+    const found: { start: number; end: number }[] = [];
+    for (let at = firstEndingAfter(apart, first); at < apart.length; at++) {
+      const span = apart[at] as { start: number; end: number };
+      if (span.start >= first + count) break;
+      found.push({ start: Math.max(span.start, first), end: Math.min(span.end, first + count) });
+    }
+    return found;
+  };
+}
+
+function firstEndingAfter(spans: readonly { readonly end: number }[], item: number): number {
+  let [low, high] = [0, spans.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((spans[middle] as { end: number }).end <= item) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

@@ -6,6 +6,7 @@ import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { storeClosed } from "../closed.js";
 import { toMilliseconds } from "../duration.js";
+import { busyTimeoutOf } from "../options.js";
 import type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, Statement } from "./driver.js";
 import { isAway, isCrossed, isNotPrepared, isPassing, postgresFailure } from "./failure.js";
 import type { PostgresOptions } from "./options.js";
@@ -31,6 +32,8 @@ export class Connection {
   readonly schema: string;
   /** May one connection be kept from the others? */
   readonly canSpareOne: boolean;
+  /** How long transactions of several statements wait for a lock, in milliseconds. */
+  readonly busyTimeout: number;
   readonly #pool: PostgresPool;
   readonly #owned: boolean;
   /** Do commits have a connection of their own? */
@@ -52,6 +55,7 @@ export class Connection {
     const size = pool.options?.max ?? 10;
     this.canSpareOne = size > 1;
     this.#dedicates = owned && size > 2;
+    this.busyTimeout = busyTimeoutOf(options);
     this.#patience = toMilliseconds(options.patience ?? 30_000, "patience");
     // While no database is to be had, as many wait for it as there are statements.
     setMaxListeners(0, this.#closing.signal);
@@ -104,7 +108,7 @@ export class Connection {
     }
   }
 
-  /** Has one connection to itself, for a transaction of several statements or to listen. */
+  /** Reserves one connection for a transaction of several statements. */
   exclusive<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     return this.#track(this.#exclusive(work));
   }

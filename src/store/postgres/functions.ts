@@ -80,6 +80,8 @@ export function commitFunctions(s: string): string[] {
 LANGUAGE plpgsql SET enable_seqscan = off AS $body$
 DECLARE
   failed text[] := '{}';
+  absent text[] := '{}';
+  added_keys text[];
   found_value text;
   found_sum bigint;
   moment bigint := coalesce(clock, ${CLOCK});
@@ -110,13 +112,20 @@ BEGIN
       PERFORM 1 FROM ${record} WHERE key = check_keys[i] FOR KEY SHARE;
       IF NOT FOUND THEN failed := failed || check_keys[i]; END IF;
     ELSE
-      -- What is not there cannot be locked. To put it and take it away again makes whoever else puts it wait.
-      INSERT INTO ${record} (key, sum, refs_sum, refs, value) VALUES (check_keys[i], 0, 0, '', '') ON CONFLICT DO NOTHING;
-      IF FOUND THEN DELETE FROM ${record} WHERE key = check_keys[i];
-      ELSE failed := failed || check_keys[i];
-      END IF;
+      absent := absent || check_keys[i];
     END CASE;
   END LOOP;
+  -- What is not there cannot be locked. Inserting and deleting it makes other transactions that insert it wait.
+  IF cardinality(absent) > 0 THEN
+    WITH added AS (
+      INSERT INTO ${record} (key, sum, refs_sum, refs, value) SELECT k.key, 0, 0, '', '' FROM unnest(absent) AS k (key)
+        ON CONFLICT DO NOTHING RETURNING key
+    ) SELECT coalesce(array_agg(key), '{}') INTO added_keys FROM added;
+    DELETE FROM ${record} WHERE key = ANY (added_keys);
+    IF cardinality(added_keys) < cardinality(absent) THEN
+      failed := failed || ARRAY(SELECT unnest(absent) EXCEPT SELECT unnest(added_keys));
+    END IF;
+  END IF;
   IF not_before > moment THEN failed := failed || 'notBefore'::text; END IF;
   FOR i IN 1 .. coalesce(cardinality(blob_hashes), 0) LOOP
     IF blob_bodies[i] IS NULL THEN

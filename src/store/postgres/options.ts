@@ -22,6 +22,12 @@ export interface PostgresOptions {
    */
   readonly patience?: Duration;
   /**
+   * How long opening the store, and the search index, wait for a lock that another session of the server holds, before they
+   * fail with `BUSY`. The error names that session.
+   * @default "10s"
+   */
+  readonly busyTimeout?: Duration;
+  /**
    * `"power"`: a commit is answered when the server has it on its disk, as far as the server is set up for that.
    * `"process"`: it is answered before; what was committed in the last moments before the server itself dies may be lost.
    * @default "power"

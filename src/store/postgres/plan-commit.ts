@@ -60,8 +60,10 @@ export interface PlannedCommit {
 export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit {
   const { deletes = [], items = [], blobs = [] } = commit;
   const written = foldPuts(commit);
-  const isDeleted = (key: string): boolean =>
-    deletes.some((target) => (typeof target === "string" ? target === key : covers(target, key)));
+  const ranges = deletes.filter((each) => typeof each !== "string");
+  const keys = deletes.filter((each) => typeof each === "string");
+  const singly = new Set(keys);
+  const isDeleted = (key: string): boolean => singly.has(key) || ranges.some((range) => covers(range, key));
   const counters = new Map<string, string>();
   const checks = [...(commit.checks ?? [])];
   const guessed = new Set<string>();
@@ -87,10 +89,6 @@ export function planCommit(commit: Commit, options: PlanOptions): PlannedCommit 
   );
   // The database's times have no fractions: the next whole one is not before it.
   const notBefore = commit.notBefore === undefined ? undefined : Math.ceil(commit.notBefore);
-  const [ranges, keys] = [
-    deletes.filter((each) => typeof each !== "string"),
-    deletes.filter((each) => typeof each === "string"),
-  ];
   return {
     records: sorted,
     plain:

@@ -1,16 +1,18 @@
 /**
  * The tables of a PostgreSQL store, and how an older store becomes a newer one.
  *
- * Migrations are numbered by their place in the list and only ever added to. Whoever opens a store looks at its version
- * with one plain read; only who finds it behind takes an advisory lock, looks again, and migrates in one transaction: of
- * many processes that start at once, one migrates and the others find it done. Functions belong to the version that made
+ * Migrations are numbered by their place in the list and only ever added to. A process that opens a store reads its
+ * version without a lock; only if it is outdated does it take an advisory lock, check again, and migrate in one transaction:
+ * of many processes that start at once, one migrates and the others find it done. Functions belong to the version that made
  * them: a later one makes new ones beside them, because processes of the earlier version may still be at work.
  */
 import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld } from "../as-is.js";
+import type { Connection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
 import { stateOf } from "./failure.js";
 import { commitFunctions } from "./functions.js";
+import { runTransaction } from "./lock-wait.js";
 
 /** Migration n brings a store from version n to n + 1. */
 const MIGRATIONS: readonly ((schema: string) => readonly string[])[] = [
@@ -58,52 +60,43 @@ export interface MigrateOptions {
   readonly migrations?: typeof MIGRATIONS;
 }
 
-/** What the schema needs of a connection. */
-export interface MigrateConnection {
-  readonly url: string;
-  /** The schema, quoted. */
-  readonly schema: string;
-  rows<Row>(sql: string, values?: PostgresValue[]): Promise<Row[]>;
-  exclusive<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
-}
-
 /** Makes sure that the tables are there and current. */
-export async function migrate(connection: MigrateConnection, options: MigrateOptions): Promise<void> {
-  const { url, schema } = connection;
+export async function migrate(connection: Connection, options: MigrateOptions): Promise<void> {
+  const { url, schema, busyTimeout: timeout } = connection;
   const { asIs, migrations = MIGRATIONS } = options;
   const known = migrations.length;
-  const version = await readVersion((sql, values) => connection.rows(sql, values), url, schema, known);
+  const version = await runTransaction(connection, { purpose: "Opening", timeout }, async (client) => {
+    const found = await readVersion(client, url, schema, known);
+    // If another session has locked a table, opening fails now with the name of that session, and not the first read later.
+    if (found === known) await client.query(touchTables(schema));
+    return found;
+  });
   if (version === known) return;
   if (asIs) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, known);
-  await connection.exclusive(async (client) => {
-    const rows: Rows = async (sql, values) => (await client.query(sql, values)).rows as Answer[];
-    // Whatever is usual here: what others have done while the lock was waited for must be seen.
-    await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
-    try {
-      await client.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`savepoint ${schema}`]);
-      const current = await readVersion(rows, url, schema, known);
-      if (current === 0) {
-        // Where it is there already, the right to make one is not needed.
-        const [found] = await rows("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS there", [
-          nameOf(schema),
-        ]);
-        if (!found?.there) await client.query(`CREATE SCHEMA ${schema}`);
-        await client.query(`CREATE TABLE ${schema}.savepoint_meta (key text PRIMARY KEY, value text NOT NULL)`);
-      }
-      for (const migration of migrations.slice(current)) {
-        for (const statement of migration(schema)) await client.query(statement);
-      }
-      await client.query(
-        `INSERT INTO ${schema}.savepoint_meta (key, value) VALUES ('schema', $1)
-         ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
-        [String(known)],
-      );
-      await client.query("COMMIT");
-    } catch (error) {
-      await client.query("ROLLBACK").catch(() => {});
-      throw error;
+  const lock = { name: `savepoint ${schema}`, seed: 0 };
+  await runTransaction(connection, { purpose: "Opening", timeout, lock }, async (client) => {
+    const current = await readVersion(client, url, schema, known);
+    if (current === 0) {
+      // If the schema exists already, the right to create one is not needed.
+      const sql = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS there";
+      const [found] = await answers(client, sql, [nameOf(schema)]);
+      if (!found?.there) await client.query(`CREATE SCHEMA ${schema}`);
+      await client.query(`CREATE TABLE ${schema}.savepoint_meta (key text PRIMARY KEY, value text NOT NULL)`);
     }
+    for (const migration of migrations.slice(current)) {
+      for (const statement of migration(schema)) await client.query(statement);
+    }
+    await client.query(
+      `INSERT INTO ${schema}.savepoint_meta (key, value) VALUES ('schema', $1)
+       ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+      [String(known)],
+    );
   });
+}
+
+/** A statement that takes the same locks as all reads, and reads nothing. */
+function touchTables(s: string): string {
+  return `SELECT FROM ${s}.savepoint_record, ${s}.savepoint_run, ${s}.savepoint_blob LIMIT 0`;
 }
 
 /** The name of a schema as it is written in SQL. */
@@ -129,20 +122,23 @@ interface Answer {
   readonly there?: boolean;
 }
 
-type Rows = (sql: string, values?: PostgresValue[]) => Promise<Answer[]>;
+async function answers(client: PostgresClient, sql: string, values: PostgresValue[] = []): Promise<Answer[]> {
+  return (await client.query(sql, values)).rows as Answer[];
+}
 
 /** The version of the store in this schema; 0 for none yet. */
-async function readVersion(rows: Rows, url: string, schema: string, known: number): Promise<number> {
+async function readVersion(client: PostgresClient, url: string, schema: string, known: number): Promise<number> {
   // The tables themselves are asked: to_regclass may answer from what it knew before the lock was waited for.
-  const [meta] = await rows(
+  const [meta] = await answers(
+    client,
     `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
       WHERE n.nspname = $1 AND c.relname = 'savepoint_meta') AS there`,
     [nameOf(schema)],
   );
   if (!meta?.there) return 0;
-  const [row] = await rows(`SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`).catch(
+  const [row] = await answers(client, `SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`).catch(
     (error: unknown) => {
-      if (stateOf(error instanceof SavepointError ? error.cause : error) !== NO_SUCH_COLUMN) throw error;
+      if (stateOf(error) !== NO_SUCH_COLUMN) throw error;
       return [];
     },
   );

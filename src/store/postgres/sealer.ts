@@ -11,7 +11,7 @@ import { LooseItems, startOfTail, type TailRow } from "../packing/loose-items.js
 import { packGroup, planSealing } from "../packing/pack-group.js";
 import { planHealing } from "../packing/plan-healing.js";
 import { packRun, type RunRow, unpackRun } from "../packing/run-codec.js";
-import { spansInRow } from "../packing/run-groups.js";
+import { liveSpans } from "../packing/run-groups.js";
 import type { Frame, Freed, ItemRun } from "../store.js";
 import { integerArray } from "./arrays.js";
 import { columns, RUN_ARRAYS } from "./columns.js";
@@ -101,10 +101,11 @@ export class Sealer {
   ): Promise<Freed> {
     const freed = { items: 0, bytes: 0 };
     await this.idle();
+    const spansIn = liveSpans(live, below);
     let tries = 0;
     for (let from: number | undefined = 0; from !== undefined;) {
       const places: readonly Place[] = await this.#places(tape, from, below);
-      const whole = await this.#retainPlaces(tape, places, live, { below, repack }, freed);
+      const whole = await this.#retainPlaces(tape, places, spansIn, repack, freed);
       // Somebody packs the same rows just now: they are looked at again.
       if (!whole && tries++ < MAX_TRIES) continue;
       tries = 0;
@@ -118,14 +119,14 @@ export class Sealer {
   async #retainPlaces(
     tape: string,
     places: readonly Place[],
-    live: readonly { start: number; count: number }[],
-    { below, repack }: { below: number; repack: boolean },
+    spansIn: ReturnType<typeof liveSpans>,
+    repack: boolean,
     freed: { items: number; bytes: number },
   ): Promise<boolean> {
     const dead: Place[] = [];
     let whole = true;
     for (const place of places) {
-      const spans = spansInRow(place, live, below);
+      const spans = spansIn(place);
       const kept = spans.reduce((count, span) => count + span.end - span.start, 0);
       if (kept === 0) dead.push(place);
       if (kept === 0 || kept === place.count || !repack) continue;
@@ -180,7 +181,7 @@ export class Sealer {
   async #seal(tape: string, from: number, all: boolean): Promise<{ from: number; more: boolean }> {
     this.#probe("seal:begin");
     const rows = await this.#rows(tape, from, Number.MAX_SAFE_INTEGER, BATCH_ROWS);
-    const { groups, ...next } = planSealing(rows, from, BATCH_ROWS, all);
+    const { groups, ...next } = planSealing(rows, from, rows.length === BATCH_ROWS, all);
     const old: RunRow[] = [];
     const packed: RunRow[] = [];
     for (const group of groups) {

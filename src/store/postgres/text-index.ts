@@ -14,7 +14,8 @@ import {
 import { integerArray, textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
-import { isAway, postgresFailure, stateOf } from "./failure.js";
+import { postgresFailure, stateOf } from "./failure.js";
+import { runTransaction } from "./lock-wait.js";
 import { createTextTables } from "./text-schema.js";
 
 interface SourceRow extends Omit<TextSource, "id"> {
@@ -146,20 +147,13 @@ export class PostgresTextIndex implements TextIndex {
     }
   }
 
-  /** Nothing is waited for here, and it is not tried again: what an index says can be derived again. */
+  /** Does not wait for an unreachable server and does not retry: the index can be derived again. */
   async #transaction<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     try {
-      return await this.#connection.exclusive(async (client) => {
-        await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
-        try {
-          await client.query("SELECT set_config('synchronous_commit', 'off', true)");
-          const result = await work(client);
-          await client.query("COMMIT");
-          return result;
-        } catch (error) {
-          if (!isAway(error)) await client.query("ROLLBACK").catch(() => {});
-          throw error;
-        }
+      const wait = { purpose: "Searching", timeout: this.#connection.busyTimeout } as const;
+      return await runTransaction(this.#connection, wait, async (client) => {
+        await client.query("SELECT set_config('synchronous_commit', 'off', true)");
+        return work(client);
       });
     } catch (error) {
       throw this.#failure(error);

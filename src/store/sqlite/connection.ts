@@ -1,17 +1,25 @@
 /**
  * One connection with its prepared statements, and transactions that wait for other processes without blocking this one.
  */
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
 import { storeClosed } from "../closed.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
-import { isBusy, poisons, sqliteFailure } from "./failure.js";
+import { isBusy, isCorrupt, isReadError, poisons, sqliteFailure, unreadableDisk } from "./failure.js";
+import type { FileGuard } from "./file-guard.js";
 import { busyTimeoutOf } from "../options.js";
+import type { StoreProblem } from "../store.js";
 import type { SqliteOptions } from "./options.js";
 import type { WalSync } from "./wal-sync.js";
 
 /** How long SQLite itself may wait for a lock, blocking the event loop, before waiting goes on in timers. */
 const BLOCKING_WAIT = 5;
+
+/** The most pages that a database may have to be searched for read errors, which takes about a second. */
+const MAX_SEARCHED = 131_072;
+
+/** Free pages that are returned to the file system in one transaction. */
+const VACUUM_AT_ONCE = 256;
 
 /** Free pages that are given back when a store is closed. More of them are a matter for `compact()`. */
 const VACUUM_AT_CLOSE = 256;
@@ -24,10 +32,12 @@ export interface WalPages {
 
 export class Connection {
   readonly url: string;
+  /** The database's file, if it has one. */
+  readonly path: string | undefined;
   // Kept referenced for as long as its statements: one driver crashes if the database is collected before them.
   readonly #database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
-  /** Called after every transaction that was committed. */
+  /** Called after every transaction that was committed. Must not throw: the transaction can no longer be undone. */
   onWrite: () => void = () => {};
   /** Called after every transaction that was not, before anybody else gets a turn. */
   onRollback: () => void = () => {};
@@ -37,17 +47,41 @@ export class Connection {
   #poison: unknown;
   #closed = false;
   #inSnapshot = false;
+  #inTransaction = false;
+  #isSecondTry = false;
+  #isDamaged = false;
   /** Is a transaction waiting for another process to finish its own? */
   #waitsForLock = false;
   #turn: Promise<unknown> = Promise.resolve();
   readonly #sync: WalSync | undefined;
+  readonly #guard: FileGuard | undefined;
+  readonly #release: (() => Promise<void>) | undefined;
   /** Pages of the WAL, if there may be little room behind them. */
   #pages: number | undefined;
 
-  /** @param sync makes commits durable, where SQLite itself does not wait for the disk */
-  constructor(database: SqliteDatabase, url: string, owned: boolean, options: SqliteOptions, sync?: WalSync) {
+  /**
+   * @param parts.sync makes commits durable, where SQLite itself does not wait for the disk
+   * @param parts.guard notices that the database's files are gone
+   * @param parts.path the database's file
+   * @param parts.release makes the database release its files once it is closed
+   */
+  constructor(
+    database: SqliteDatabase,
+    url: string,
+    owned: boolean,
+    options: SqliteOptions,
+    parts: {
+      readonly sync?: WalSync | undefined;
+      readonly guard?: FileGuard | undefined;
+      readonly path?: string | undefined;
+      readonly release?: (() => Promise<void>) | undefined;
+    } = {},
+  ) {
     this.url = url;
-    this.#sync = sync;
+    this.path = parts.path;
+    this.#release = parts.release;
+    this.#sync = parts.sync;
+    this.#guard = parts.guard;
     this.#database = database;
     this.owned = owned;
     this.#busyTimeout = busyTimeoutOf(options);
@@ -55,11 +89,11 @@ export class Connection {
   }
 
   rows<Row>(sql: string, ...values: SqliteValue[]): Row[] {
-    return this.#statement(sql).all(...values) as Row[];
+    return this.#readTwice(() => this.#statement(sql).all(...values) as Row[]);
   }
 
   row<Row>(sql: string, ...values: SqliteValue[]): Row | undefined {
-    return (this.#statement(sql).get(...values) as Row | undefined | null) ?? undefined;
+    return this.#readTwice(() => (this.#statement(sql).get(...values) as Row | undefined | null) ?? undefined);
   }
 
   run(sql: string, ...values: SqliteValue[]): number {
@@ -69,7 +103,7 @@ export class Connection {
   /**
    * Runs `work`, which must not wait for anything, in one write transaction. When it resolves, the work is committed:
    * visible to all, and surviving the process. When it rejects, nothing of it was written. Transactions of this
-   * connection take turns.
+   * connection take turns. `work` is run again from the beginning where a page could not be read: see {@link isSecondTry}.
    */
   transaction<T>(what: string, work: () => T): Promise<T> {
     return this.pause(() => this.#transact(what, work));
@@ -83,20 +117,28 @@ export class Connection {
   }
 
   /**
-   * Resolves when everything that was committed before is as durable as was asked for.
+   * Resolves when everything that was committed before is as durable as was asked for, in the files at the store's path.
    *
    * @param alone is it one commit that waits, and no others with it?
    */
   async durable(alone: boolean): Promise<void> {
-    if (!this.#sync) return;
-    if (this.#poison !== undefined) throw this.#poisoned();
-    try {
-      await this.#sync.flush(alone);
-    } catch (error) {
-      // A disk that failed once may have thrown the pages away: a second sync would succeed and mean nothing.
-      this.#poison = error;
-      throw this.#poisoned();
+    if (this.#sync) {
+      if (this.#poison !== undefined) throw this.#poisoned();
+      try {
+        await this.#sync.flush(alone);
+      } catch (error) {
+        // A disk that failed once may have dropped the pages: a second sync would succeed without storing them.
+        this.#poison = error;
+        throw this.#notDurable(error);
+      }
     }
+    this.#verifyFiles("Writing to");
+  }
+
+  /** What happened to the database's files since they were opened. */
+  fileProblems(): StoreProblem[] {
+    const problem = this.#guard?.findProblem();
+    return problem ? [problem] : [];
   }
 
   /** Has the next transaction make room in the WAL, which has so many pages. */
@@ -114,9 +156,26 @@ export class Connection {
     this.#database.exec(`PRAGMA wal_autocheckpoint = ${pages}`);
   }
 
+  /**
+   * Is this the second attempt of a transaction, after apparent damage? SQLite reports a page that the disk failed to read
+   * (EIO) like a damaged one, so damage is assumed only after a second read.
+   */
+  get isSecondTry(): boolean {
+    return this.#isSecondTry;
+  }
+
+  /** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
+  failure(error: unknown, what: string): SavepointError {
+    if (isCorrupt(error) && this.#hasReadErrors()) return unreadableDisk(this.url, what, error);
+    return sqliteFailure(error, this, what);
+  }
+
   /** Several reads that see one moment; inside another snapshot, the same one. */
   snapshot<T>(read: () => T): T {
-    if (this.#inSnapshot) return read();
+    return this.#inSnapshot ? read() : this.#readTwice(() => this.#readAtOnce(read));
+  }
+
+  #readAtOnce<T>(read: () => T): T {
     this.run("BEGIN");
     this.#inSnapshot = true;
     try {
@@ -137,9 +196,8 @@ export class Connection {
     return this.pause(async () => {
       if (this.#closed || this.#poison !== undefined) return false;
       try {
-        if (!this.#begin()) return false;
-        this.#finish(work);
-        return true;
+        this.#verifyFiles("Writing to");
+        return this.#attempt(work) !== undefined;
       } catch {
         // Whoever writes next meets it too, and hears of it.
         return false;
@@ -147,16 +205,22 @@ export class Connection {
     });
   }
 
-  /** Returns free pages to the file system, a few at a time so that nobody waits long, then empties the WAL. */
-  async giveSpaceBack(): Promise<void> {
+  /** Returns free pages to the file system, a few at a time so that other work does not wait long. */
+  async freePages(): Promise<void> {
     const free = (): number =>
       this.row<{ pages: number }>("SELECT freelist_count AS pages FROM pragma_freelist_count()")?.pages ?? 0;
     for (let before = free(); before > 0;) {
-      await this.transaction("Compacting", () => this.rows("PRAGMA incremental_vacuum(1000)"));
+      await this.transaction("Compacting", () => this.rows(`PRAGMA incremental_vacuum(${VACUUM_AT_ONCE})`));
+      await nextTurn();
       const left = free();
       if (left >= before) break;
       before = left;
     }
+    this.#verifyFiles("Compacting");
+  }
+
+  /** Copies the WAL into the database and empties it, synchronously. */
+  truncateWal(): void {
     this.rows("PRAGMA wal_checkpoint(TRUNCATE)");
   }
 
@@ -181,11 +245,12 @@ export class Connection {
     // SQLite does this by itself when the last connection closes, unless a driver keeps statements alive.
     this.#tidy("PRAGMA wal_checkpoint(TRUNCATE)");
     this.#database.close();
+    await this.#release?.();
   }
 
   /** Nothing is lost where it fails: what was committed stays where it is, and the next one to open the file finds it. */
   #tidy(sql: string): void {
-    if (this.#poison !== undefined) return;
+    if (this.#poison !== undefined || this.#guard?.isBroken) return;
     try {
       this.#database.exec(sql);
     } catch {
@@ -197,17 +262,68 @@ export class Connection {
     const deadline = Date.now() + this.#busyTimeout;
     for (let wait = 1; ; wait = Math.min(wait * 2, 50)) {
       if (this.#poison !== undefined) throw this.#poisoned();
+      this.#verifyFiles(what);
       try {
         // From beginning to end without a turn of the event loop: a read would find itself inside the transaction.
-        if (this.#begin()) return this.#finish(work);
+        const done = this.#attempt(work);
+        if (done) return done.result;
       } catch (error) {
-        throw sqliteFailure(error, this.url, what);
+        throw this.failure(error, what);
       }
       if (Date.now() >= deadline) throw this.#lockedOut(what);
       // Jitter, so that processes that collided once do not collide again.
       this.#waitsForLock = true;
       await sleep(wait * (0.5 + Math.random()));
       this.#waitsForLock = false;
+    }
+  }
+
+  /** Once a file is gone, nothing is written or acknowledged any more. Closing removes the WAL itself. */
+  #verifyFiles(what: string): void {
+    if (this.#closed) return;
+    try {
+      this.#guard?.verify(this.url);
+    } catch (error) {
+      throw this.failure(error, what);
+    }
+  }
+
+  /** Reads, and repeats the read after apparent damage. Inside a transaction or a snapshot, all of that is repeated. */
+  #readTwice<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (!isCorrupt(error) || this.#inTransaction || this.#inSnapshot) throw error;
+      return read();
+    }
+  }
+
+  /** Are there pages that the disk fails to read? Once damage is confirmed, this is not checked again. */
+  #hasReadErrors(): boolean {
+    if (this.#isDamaged || this.#closed) return false;
+    try {
+      const pages = this.row<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0;
+      const found = pages <= MAX_SEARCHED ? this.rows<{ quick_check: string }>("PRAGMA quick_check(10)") : [];
+      if (found.some((row) => isReadError(row.quick_check))) return true;
+    } catch {
+      // The check itself cannot read the database, so the first error of SQLite is taken as it is.
+    }
+    this.#isDamaged = true;
+    return false;
+  }
+
+  /** Runs work in one transaction. `undefined` where another process has the lock. */
+  #attempt<T>(work: () => T): { readonly result: T } | undefined {
+    try {
+      return this.#begin() ? { result: this.#finish(work) } : undefined;
+    } catch (error) {
+      if (!isCorrupt(error)) throw error;
+    }
+    this.#isSecondTry = true;
+    try {
+      return this.#begin() ? { result: this.#finish(work) } : undefined;
+    } finally {
+      this.#isSecondTry = false;
     }
   }
 
@@ -223,18 +339,22 @@ export class Connection {
   }
 
   #finish<T>(work: () => T): T {
+    let result: T;
+    this.#inTransaction = true;
     try {
       if (this.#pages !== undefined) this.#makeRoom(this.#pages);
-      const result = work();
+      result = work();
       this.run("COMMIT");
-      this.onWrite();
-      return result;
     } catch (error) {
-      if (poisons(error)) this.#poison = error;
+      if (poisons(error) && (this.#isSecondTry || !isCorrupt(error))) this.#poison = error;
       this.#rollBack();
       this.onRollback();
       throw error;
+    } finally {
+      this.#inTransaction = false;
     }
+    this.onWrite();
+    return result;
   }
 
   #makeRoom(pages: number): void {
@@ -261,10 +381,18 @@ export class Connection {
     );
   }
 
+  #notDurable(error: unknown): SavepointError {
+    return new SavepointError(
+      "IO_FAILED",
+      `Writing to ${this.url} failed: ${reasonOf(error)}. It is unknown what reached the disk: check it, then open the store again.`,
+      { cause: error },
+    );
+  }
+
   #poisoned(): SavepointError {
     return new SavepointError(
       "IO_FAILED",
-      `${this.url} cannot be written any more: an earlier write failed and nobody knows what reached the disk. Open the store again.`,
+      `${this.url} cannot be written any more: an earlier write failed: ${reasonOf(this.#poison)}. It is unknown what reached the disk. Open the store again.`,
       { cause: this.#poison },
     );
   }
@@ -275,4 +403,8 @@ export class Connection {
     if (!statement) this.#statements.set(sql, (statement = this.#database.prepare(sql)));
     return statement;
   }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -27,6 +27,8 @@ interface Driver {
   readonly Database: DatabaseClass;
   /** The module it comes from. */
   readonly module: string;
+  /** Does closing a database finalize its statements? */
+  readonly finalizes: boolean;
 }
 
 const OLDEST = [3, 51, 3];
@@ -39,6 +41,11 @@ export async function openDatabase(path: string): Promise<SqliteDatabase> {
   return new Database(path);
 }
 
+/** Does closing a database close its files at once? */
+export async function closesFiles(): Promise<boolean> {
+  return (await (driver ??= findDriver())).finalizes;
+}
+
 /** The module that databases are opened with. */
 export async function driverModule(): Promise<string> {
   return (await (driver ??= findDriver())).module;
@@ -48,10 +55,12 @@ let driver: Promise<Driver> | undefined;
 
 async function findDriver(): Promise<Driver> {
   const builtIn = builtInDriver();
-  if (builtIn && isNewEnough(builtIn)) return { Database: builtIn, module: BUILT_IN };
+  if (builtIn && isNewEnough(builtIn)) return { Database: builtIn, module: BUILT_IN, finalizes: true };
   try {
-    const found = (await import(PACKAGE)) as { DatabaseSync: DatabaseClass };
-    return { Database: found.DatabaseSync, module: PACKAGE };
+    const found = (await import(PACKAGE)) as { DatabaseSync: DatabaseClass; StatementSync: { prototype: object } };
+    // Since version 2; then statements can also be closed one by one.
+    const finalizes = "close" in found.StatementSync.prototype;
+    return { Database: found.DatabaseSync, module: PACKAGE, finalizes };
   } catch (cause) {
     throw new SavepointError(
       "MISSING_DEPENDENCY",

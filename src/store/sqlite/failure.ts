@@ -1,8 +1,12 @@
 /** What an error of SQLite means, as an error of Savepoint. */
+import { statfsSync } from "node:fs";
+import { constants } from "node:os";
+import { dirname } from "node:path";
 import { SavepointError, type SavepointErrorCode } from "../../errors.js";
 
 const BUSY = 5;
 const LOCKED = 6;
+const NO_MEMORY = 7;
 const READ_ONLY = 8;
 const IO = 10;
 const CORRUPT = 11;
@@ -22,6 +26,7 @@ function resultCode(error: unknown): number | undefined {
 const CODES_BY_NAME: Readonly<Record<string, number>> = {
   SQLITE_BUSY: BUSY,
   SQLITE_LOCKED: LOCKED,
+  SQLITE_NOMEM: NO_MEMORY,
   SQLITE_READONLY: READ_ONLY,
   SQLITE_IOERR: IO,
   SQLITE_CORRUPT: CORRUPT,
@@ -32,6 +37,7 @@ const CODES_BY_NAME: Readonly<Record<string, number>> = {
 
 const CODES_BY_TEXT: Readonly<Record<string, number>> = {
   "database is locked": BUSY,
+  "out of memory": NO_MEMORY,
   "attempt to write a readonly database": READ_ONLY,
   "disk I/O error": IO,
   "database disk image is malformed": CORRUPT,
@@ -67,34 +73,84 @@ export function poisons(error: unknown): boolean {
   return code === IO || isCorrupt(error);
 }
 
+/** A disk with less room is full: SQLite takes 32 kB at a time for the index of its WAL. */
+const LITTLE_ROOM = 65_536;
+
+/** Is the disk full, although SQLite reports an I/O error? It does so if the index of its WAL cannot grow. */
+function isDiskFull(error: unknown, path: string | undefined): boolean {
+  if (resultCode(error) !== IO) return false;
+  const { systemErrno } = error as { systemErrno?: number };
+  if (systemErrno === constants.errno.ENOSPC || systemErrno === constants.errno.EDQUOT) return true;
+  if (path === undefined) return false;
+  try {
+    const { bavail, bsize } = statfsSync(dirname(path));
+    return bavail * bsize < LITTLE_ROOM;
+  } catch {
+    // The free space cannot be read either: the error stays an I/O error.
+    return false;
+  }
+}
+
+/** Matches reports of `PRAGMA quick_check` about a page that the disk failed to read. */
+export function isReadError(report: string): boolean {
+  const codes = [...report.matchAll(/\berror code=(\d+)/g)].map(([, code]) => Number(code) & 0xff);
+  return codes.some((code) => code === IO || code === NO_MEMORY || code === CANNOT_OPEN);
+}
+
 /** An error of the file system: it names the call that failed. */
 function isSystemError(error: unknown): boolean {
   return error instanceof Error && "syscall" in error;
 }
 
+/** A database, and its file if it has one. */
+export interface DatabasePlace {
+  readonly url: string;
+  readonly path?: string | undefined;
+}
+
 /** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
-export function sqliteFailure(error: unknown, url: string, what: string): SavepointError {
+export function sqliteFailure(error: unknown, { url, path }: DatabasePlace, what: string): SavepointError {
   if (error instanceof SavepointError) return error;
   const reason = error instanceof Error ? error.message : String(error);
   const failure = (code: SavepointErrorCode, advice: string): SavepointError =>
     new SavepointError(code, `${what} ${url} failed: ${reason}. ${advice}`, { cause: error });
+  if (isDiskFull(error, path)) {
+    return failure("IO_FAILED", "The disk is full: free some space; nothing that was saved is lost.");
+  }
   switch (resultCode(error)) {
     case BUSY:
     case LOCKED:
       return failure("BUSY", "Another process holds the store's lock; try again.");
     case CORRUPT:
     case NOT_A_DATABASE:
-      return failure("DAMAGED", "Restore the file from a backup.");
+      return failure(
+        "DAMAGED",
+        "SQLite reports the same for a disk that cannot be read: check the system's log. If the disk is fine, restore the file from a backup.",
+      );
     case FULL:
       return failure("IO_FAILED", "Free some space; nothing that was saved is lost.");
     case READ_ONLY:
       return failure("IO_FAILED", "Make the file and its folder writable.");
     case CANNOT_OPEN:
-      return failure("IO_FAILED", "Check that the folder exists and can be written.");
+      return failure(
+        "IO_FAILED",
+        "Check that the folder exists and can be written, and how many files the process has open.",
+      );
+    case NO_MEMORY:
+      return failure("IO_FAILED", "Try again when there is more memory.");
     case IO:
       return failure("IO_FAILED", "Check the disk, then open the store again.");
     default:
       if (isSystemError(error)) return failure("IO_FAILED", "Check the path and its permissions.");
       return failure("STORE_FAILED", "The cause says more.");
   }
+}
+
+/** The disk cannot be read at the moment; that does not mean that the data is damaged. */
+export function unreadableDisk(url: string, what: string, cause: unknown): SavepointError {
+  return new SavepointError(
+    "IO_FAILED",
+    `${what} ${url} failed: the disk cannot be read. Check the disk and the system's log, then try again.`,
+    { cause },
+  );
 }

@@ -79,8 +79,16 @@ export function migrate(database: SqliteDatabase, url: string, options: MigrateO
       .run(String(migrations.length));
     database.exec("COMMIT");
   } catch (error) {
-    database.exec("ROLLBACK");
+    rollBack(database);
     throw error;
+  }
+}
+
+function rollBack(database: SqliteDatabase): void {
+  try {
+    database.exec("ROLLBACK");
+  } catch {
+    // SQLite rolls back automatically after errors such as a full disk. Anything else is a consequence of the first error.
   }
 }
 

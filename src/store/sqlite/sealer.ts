@@ -8,7 +8,7 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../../errors.js";
-import type { Freed, ItemRun } from "../store.js";
+import type { Frame, Freed, ItemRun } from "../store.js";
 import { COMPRESSES_WELL } from "../packing/compression.js";
 import { LooseItems, startOfTail, type TailRow } from "../packing/loose-items.js";
 import { packGroup, planSealing } from "../packing/pack-group.js";
@@ -16,11 +16,16 @@ import type { Connection } from "./connection.js";
 import { backgroundReport } from "../options.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { packRun, type RunRow, unpackRun } from "../packing/run-codec.js";
-import { RUN_ITEMS, spansInRow } from "../packing/run-groups.js";
+import { liveSpans, RUN_ITEMS } from "../packing/run-groups.js";
 import { insertRun } from "./rows.js";
 
 /** Rows looked at in one transaction, so that a long tape does not hold the write lock for long. */
 const BATCH_ROWS = 256;
+/** Bytes of rows that are read together: saves have to wait for that. */
+const BATCH_BYTES = 1 << 20;
+/** Rows that are repacked in one transaction, without some of their items. */
+const MAX_REPACKED = 8;
+const COLUMNS = "id, tape, first, count, codec, sum, head, body";
 
 export class Sealer {
   readonly #connection: Connection;
@@ -63,15 +68,20 @@ export class Sealer {
     await this.#work;
   }
 
-  /** Packs and compresses every tape. */
+  /** Packs and compresses every tape, a little at a time, so that saves can run in between. */
   async sealAll(): Promise<void> {
     await this.idle();
-    const tapes = this.#connection.rows<{ tape: string }>("SELECT DISTINCT tape FROM savepoint_run ORDER BY tape");
-    for (const { tape } of tapes) {
+    for (let tape = this.#tapeAfter(""); tape !== undefined; tape = this.#tapeAfter(tape)) {
       for (let next = { from: 0, more: true }; next.more;) {
+        await nextTurn();
         next = await this.#seal(tape, next.from, { all: true, compressing: this.#compress });
       }
     }
+  }
+
+  #tapeAfter(tape: string): string | undefined {
+    const sql = "SELECT tape FROM savepoint_run WHERE tape > ? ORDER BY tape LIMIT 1";
+    return this.#connection.row<{ tape: string }>(sql, tape)?.tape;
   }
 
   /** Frees dead items below a number: whole rows at once, parts of rows only when `repack` is set. */
@@ -81,39 +91,54 @@ export class Sealer {
     { below, repack = false }: { below: number; repack?: boolean },
   ): Promise<Freed> {
     const freed = { items: 0, bytes: 0 };
+    const spansIn = liveSpans(live, below);
     for (let from: number | undefined = 0; from !== undefined;) {
       const start: number = from;
-      from = await this.#connection.transaction("Freeing items in", () => {
-        const rows = this.#rows(tape, start, below);
-        for (const row of rows) this.#retainRow(row, live, below, repack, freed);
-        return nextStart(rows);
+      const batch = await this.#connection.transaction("Freeing items in", () => {
+        const places = this.#places(tape, start, below);
+        const ofPlaces = { items: 0, bytes: 0 };
+        let repacked = 0;
+        for (const place of places) {
+          if (repacked === MAX_REPACKED) return { ...ofPlaces, next: place.first };
+          if (this.#retainRow(place, spansIn(place), repack, ofPlaces)) repacked++;
+        }
+        return { ...ofPlaces, next: nextStart(places) };
       });
+      freed.items += batch.items;
+      freed.bytes += batch.bytes;
+      from = batch.next;
+      if (from !== undefined) await nextTurn();
     }
     return freed;
   }
 
+  /** @returns whether the row was repacked without some of its items */
   #retainRow(
-    row: StoredRun,
-    live: readonly { start: number; count: number }[],
-    below: number,
+    place: Place,
+    spans: readonly { start: number; end: number }[],
     repack: boolean,
     freed: { items: number; bytes: number },
-  ): void {
-    const spans = spansInRow(row, live, below);
+  ): boolean {
     const kept = spans.reduce((count, span) => count + span.end - span.start, 0);
-    if (kept >= row.count || (kept > 0 && !repack)) return;
-    if (kept > 0) {
-      const items = unpackRun(row);
-      if ("unreadable" in items || !items.every((item) => "json" in item)) return;
-      this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", row.id);
-      for (const span of spans) {
-        const part = packRun(row.tape, span.start, items.slice(span.start - row.first, span.end - row.first));
-        insertRun(this.#connection, part);
-      }
-    } else this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", row.id);
-    freed.items += row.count - kept;
+    if (kept >= place.count || (kept > 0 && !repack)) return false;
+    if (kept > 0 && !this.#cut(place, spans)) return true;
+    if (kept === 0) this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", place.id);
+    freed.items += place.count - kept;
     // Their share: what is left may take more than before, because it is not compressed yet.
-    freed.bytes += Math.round((row.body.length * (row.count - kept)) / row.count);
+    freed.bytes += Math.round((place.bytes * (place.count - kept)) / place.count);
+    return kept > 0;
+  }
+
+  /** Removes all items of a row that are not in these spans. A damaged row stays unchanged. */
+  #cut({ id }: Place, spans: readonly { start: number; end: number }[]): boolean {
+    const row = this.#connection.row<StoredRun>(`SELECT ${COLUMNS} FROM savepoint_run WHERE id = ?`, id);
+    const items = row ? unpackRun(row) : [];
+    if (!row || "unreadable" in items || !items.every((item): item is Frame => "json" in item)) return false;
+    this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", id);
+    for (const { start, end } of spans) {
+      insertRun(this.#connection, packRun(row.tape, start, items.slice(start - row.first, end - row.first)));
+    }
+    return true;
   }
 
   /**
@@ -127,8 +152,8 @@ export class Sealer {
     options: { readonly all: boolean; readonly compressing: boolean },
   ): Promise<{ from: number; more: boolean }> {
     this.#probe("seal:begin");
-    const rows = this.#rows(tape, from, Number.MAX_SAFE_INTEGER);
-    const { groups, ...next } = planSealing(rows, from, BATCH_ROWS, options.all);
+    const { rows, more } = this.#rows(tape, from);
+    const { groups, ...next } = planSealing(rows, from, more, options.all);
     for (const group of groups) await this.#pack(group, options.compressing);
     return next;
   }
@@ -165,9 +190,25 @@ export class Sealer {
     return true;
   }
 
-  #rows(tape: string, from: number, below: number): StoredRun[] {
-    return this.#connection.rows<StoredRun>(
-      `SELECT id, tape, first, count, codec, sum, head, body FROM savepoint_run
+  /** The next batch of rows of a tape, limited by their number and their bytes. */
+  #rows(tape: string, from: number): { rows: StoredRun[]; more: boolean } {
+    const places = this.#places(tape, from, Number.MAX_SAFE_INTEGER);
+    let bytes = 0;
+    const cut = places.findIndex((place, index) => (bytes += place.bytes) > BATCH_BYTES && index > 0);
+    const below = places[cut]?.first ?? Number.MAX_SAFE_INTEGER;
+    const rows = this.#connection.rows<StoredRun>(
+      `SELECT ${COLUMNS} FROM savepoint_run WHERE tape = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?`,
+      tape,
+      from,
+      below,
+      BATCH_ROWS,
+    );
+    return { rows, more: cut >= 0 || rows.length === BATCH_ROWS };
+  }
+
+  #places(tape: string, from: number, below: number): Place[] {
+    return this.#connection.rows<Place>(
+      `SELECT id, first, count, length(body) AS bytes FROM savepoint_run
        WHERE tape = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?`,
       tape,
       from,
@@ -177,10 +218,18 @@ export class Sealer {
   }
 }
 
+/** A row without its items. */
+interface Place {
+  readonly id: number;
+  readonly first: number;
+  readonly count: number;
+  readonly bytes: number;
+}
+
 type StoredRun = RunRow & { readonly id: number };
 
 /** Where the next batch begins; `undefined` when this was the last. */
-function nextStart(rows: readonly StoredRun[]): number | undefined {
-  const last = rows.at(-1);
-  return last && rows.length === BATCH_ROWS ? last.first + last.count : undefined;
+function nextStart(places: readonly Place[]): number | undefined {
+  const last = places.at(-1);
+  return last && places.length === BATCH_ROWS ? last.first + last.count : undefined;
 }

@@ -5,7 +5,7 @@
  * for one transaction at most. Reads run on the same connection between transactions. They fold the tail first, if that can
  * be done at once, so that it is done once for all who read.
  */
-import { mkdirSync, type Stats, statSync } from "node:fs";
+import { mkdirSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
@@ -31,10 +31,11 @@ import type {
 } from "../store.js";
 import { readBlob } from "../packing/blob-codec.js";
 import { Connection } from "./connection.js";
-import { driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
+import { closesFiles, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
 import { checkDatabase, dropMisplaced, hasMisplaced } from "./check.js";
+import { FileGuard } from "./file-guard.js";
 import { healItems } from "./heal.js";
-import { isBusy, sqliteFailure } from "./failure.js";
+import { isBusy, isCorrupt, sqliteFailure } from "./failure.js";
 import { backgroundReport, busyTimeoutOf } from "../options.js";
 import type { SqliteOptions, SqliteTarget } from "./options.js";
 import type { RecordRow } from "./rows.js";
@@ -42,6 +43,7 @@ import { type RunHead, unpackRefs } from "../packing/run-codec.js";
 import { readSpan } from "../packing/read-span.js";
 import { RunCache, runArguments, runsOf } from "./run-reader.js";
 import { migrate } from "./schema.js";
+import { holdFile } from "./release-files.js";
 import { Sealer } from "./sealer.js";
 import { type Names, Tail } from "./tail.js";
 import { SqliteTextIndex } from "./text-index.js";
@@ -55,42 +57,91 @@ export async function openSqliteStore(target: SqliteTarget, options: SqliteOptio
   const given = typeof target !== "string";
   const path = typeof target === "string" && target !== ":memory:" ? resolve(target) : undefined;
   const url = given ? "sqlite: (your handle)" : `sqlite:${target}`;
+  const open = (): Promise<Store> => (given ? openHandle(target, url, options) : openPath(path, url, options));
   try {
-    const there = path === undefined ? undefined : statIfThere(path);
-    if (there?.isDirectory()) throw notADatabase(url);
-    const size = there?.size ?? 0;
-    if (path !== undefined && options.asIs && size === 0) throw storeNotFound(url);
-    if (path !== undefined) mkdirSync(dirname(path), { recursive: true });
-    // SQLite takes it for a new one.
-    if (size > 0 && size < SMALLEST) throw notADatabase(url);
-    const database = typeof target === "string" ? await openDatabase(path ?? target) : target;
-    try {
-      await prepareDatabase(database, url, given, options);
-      return path === undefined
-        ? new SqliteStore(new Connection(database, url, !given, options), options)
-        : openFile(database, await driverModule(), url, path, options);
-    } catch (error) {
-      if (!given) database.close();
+    return await open().catch((error: unknown) => {
+      // Apparent damage may be a page that the disk failed to read.
+      if (isCorrupt(error)) return open();
       throw error;
-    }
+    });
   } catch (error) {
-    throw sqliteFailure(error, url, "Opening");
+    throw sqliteFailure(error, { url, path }, "Opening");
   }
 }
 
-/** A file of our own: the disk is waited for outside of SQLite, and so is the copying of its WAL. */
-function openFile(database: SqliteDatabase, module: string, url: string, path: string, options: SqliteOptions): Store {
+/** Opens a file, or a database in memory where there is no path. */
+async function openPath(path: string | undefined, url: string, options: SqliteOptions): Promise<Store> {
+  const there = path === undefined ? undefined : statIfThere(path);
+  if (there?.isDirectory()) throw notADatabase(url);
+  const size = there?.size ?? 0;
+  if (path !== undefined && options.asIs && size === 0) throw storeNotFound(url);
+  if (path !== undefined) mkdirSync(dirname(path), { recursive: true });
+  // SQLite would treat such a short file as a new database.
+  if (size > 0 && size < SMALLEST) throw notADatabase(url);
+  const database = await openDatabase(path ?? ":memory:");
+  const release = path === undefined || (await closesFiles()) ? undefined : holdFile(realpathSync(path));
+  try {
+    await prepareDatabase(database, url, false, options);
+    return path === undefined
+      ? new SqliteStore(new Connection(database, url, true, options), options)
+      : openFile(database, await driverModule(), url, path, options, release);
+  } catch (error) {
+    await closeQuietly(database, release);
+    throw error;
+  }
+}
+
+/** A database of the caller's. Only its file is guarded: the WAL is the caller's to manage. */
+async function openHandle(database: SqliteDatabase, url: string, options: SqliteOptions): Promise<Store> {
+  await prepareDatabase(database, url, true, options);
+  const path = fileOf(database) || undefined;
+  const guard = path === undefined ? undefined : new FileGuard([path], options.onDamage);
+  return new SqliteStore(new Connection(database, url, false, options, { guard, path }), options);
+}
+
+/** Closes after a failure, which must not be hidden by an error of closing. */
+async function closeQuietly(database: SqliteDatabase, release: (() => Promise<void>) | undefined): Promise<void> {
+  try {
+    database.close();
+    await release?.();
+  } catch {
+    // Nothing that was written through it has been acknowledged.
+  }
+}
+
+/**
+ * A file of our own: syncing the disk and copying the WAL are done outside of SQLite.
+ *
+ * @param given the path that the caller gave, which may contain symbolic links
+ */
+function openFile(
+  database: SqliteDatabase,
+  module: string,
+  url: string,
+  given: string,
+  options: SqliteOptions,
+  release: (() => Promise<void>) | undefined,
+): Store {
   const syncs = options.durability !== "process";
   database.exec("PRAGMA synchronous = NORMAL");
   // Makes SQLite open the WAL and hold on to it. Before that, another process that closes last would delete the file, and
   // what we sync would be nobody's.
   database.prepare("SELECT count(*) FROM savepoint_meta").get();
+  // SQLite follows symbolic links: its WAL is beside the file itself.
+  const path = fileOf(database);
+  const guard = new FileGuard([given, `${path}-wal`, `${path}-shm`], options.onDamage);
   const sync = syncs ? new WalSync(path, options.syncFile) : undefined;
-  const connection = new Connection(database, url, true, options, sync);
+  const connection = new Connection(database, url, true, options, { sync, guard, path, release });
   return new SqliteStore(connection, options, {
     path,
     keeper: new WalKeeper(connection, path, module, backgroundReport(options)),
   });
+}
+
+/** The file of a database, without symbolic links; empty where it has none. */
+function fileOf(database: SqliteDatabase): string {
+  const row = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get() as { file: string };
+  return row.file ?? "";
 }
 
 /** No database is shorter than its first page. */
@@ -102,6 +153,9 @@ const RECORD_BYTES = `SELECT coalesce(sum(
 // The length of a body is in the head of its row: none of the pages that the body itself is on are read.
 const RUN_BYTES = `SELECT coalesce(sum(length(head) + length(body)), 0) AS bytes
   FROM savepoint_run WHERE tape >= ? AND tape < ?`;
+
+/** Blobs that are deleted in one transaction: each may have many pages. */
+const BLOBS_AT_ONCE = 16;
 
 /** The file of a store that has one of its own. */
 interface StoreFile {
@@ -290,7 +344,7 @@ class SqliteStore implements Store {
   }
 
   async check(): Promise<StoreProblem[]> {
-    return this.#readNow(() => checkDatabase(this.#connection));
+    return this.#readNow(() => [...this.#connection.fileProblems(), ...checkDatabase(this.#connection)]);
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
@@ -303,34 +357,43 @@ class SqliteStore implements Store {
 
   async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
     this.#checkOpen();
-    return this.#connection.transaction("Freeing blobs in", () => {
-      let items = 0;
-      let bytes = 0;
-      for (const hash of hashes) {
-        const row = this.#connection.row<{ bytes: number }>(
-          "DELETE FROM savepoint_blob WHERE hash = ? AND used_at < ? RETURNING length(body) AS bytes",
-          hash,
-          unusedSince,
-        );
-        if (!row) continue;
-        items++;
-        bytes += row.bytes;
-      }
-      return { items, bytes };
-    });
+    const freed = { items: 0, bytes: 0 };
+    for (let from = 0; from < hashes.length; from += BLOBS_AT_ONCE) {
+      if (from > 0) await nextTurn();
+      const some = hashes.slice(from, from + BLOBS_AT_ONCE);
+      const dropped = await this.#connection.transaction("Freeing blobs in", () => {
+        // Counted from zero again if the transaction is repeated.
+        const counted = { items: 0, bytes: 0 };
+        for (const hash of some) {
+          const row = this.#connection.row<{ bytes: number }>(
+            "DELETE FROM savepoint_blob WHERE hash = ? AND used_at < ? RETURNING length(body) AS bytes",
+            hash,
+            unusedSince,
+          );
+          if (!row) continue;
+          counted.items++;
+          counted.bytes += row.bytes;
+        }
+        return counted;
+      });
+      freed.items += dropped.items;
+      freed.bytes += dropped.bytes;
+    }
+    return freed;
   }
 
   async compact(): Promise<void> {
     this.#checkOpen();
     try {
       await this.#fold();
-      if (hasMisplaced(this.#connection)) {
+      if (await hasMisplaced(this.#connection)) {
         await this.#connection.transaction("Compacting", () => dropMisplaced(this.#connection));
       }
       await this.#sealer.sealAll();
-      await this.#connection.giveSpaceBack();
+      await this.#connection.freePages();
+      await (this.#file ? this.#file.keeper.truncate() : this.#connection.truncateWal());
     } catch (error) {
-      throw sqliteFailure(error, this.url, "Compacting");
+      throw this.#connection.failure(error, "Compacting");
     }
   }
 
@@ -413,7 +476,7 @@ class SqliteStore implements Store {
       if (await this.#connection.tryTransaction(() => this.#tail.fold())) return work();
       return this.#connection.snapshot(() => withWaiting(work(), new Waiting(this.#tail.read())));
     } catch (error) {
-      throw sqliteFailure(error, this.url, "Reading");
+      throw this.#connection.failure(error, "Reading");
     }
   }
 
@@ -423,7 +486,7 @@ class SqliteStore implements Store {
     try {
       return work();
     } catch (error) {
-      throw sqliteFailure(error, this.url, "Reading");
+      throw this.#connection.failure(error, "Reading");
     }
   }
 

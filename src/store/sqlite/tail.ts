@@ -18,6 +18,7 @@ import { backgroundReport } from "../options.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { isCorrupt } from "./failure.js";
 import { markLost, putRecords } from "./records.js";
+import { Recent } from "./recent.js";
 import { addItems } from "./rows.js";
 import type { Sealer } from "./sealer.js";
 import { packCommit, type TailCommit, type TailRow, type TailRun, toTailCommit, unpackCommit } from "./tail-codec.js";
@@ -27,8 +28,9 @@ const MAX_ROWS = 128;
 const MAX_BYTES = 262_144;
 /** A larger commit, by the length of its items, is written to the tables at once: writing it twice would cost more. */
 const MAX_LENGTH = 16_384;
-/** Records and tapes that are remembered, those used last. */
+/** How many of the most recent records and tapes are remembered, and how many characters these records may have. */
 const MAX_KNOWN = 20_000;
+const MAX_KNOWN_LENGTH = 4_194_304;
 
 const INSERT = "INSERT INTO savepoint_tail (names, names_sum, sum, body) VALUES (?, ?, ?, ?)";
 // A damaged number may be larger than a driver can give, and would keep all the others from being read.
@@ -43,7 +45,7 @@ export class Tail {
   readonly #report: (message: string, error: unknown) => void;
   readonly #enabled: boolean;
   /** Records as they are, in the tail or in the table. */
-  readonly #values = new Recent<string>(MAX_KNOWN);
+  readonly #values = new Recent<string>(MAX_KNOWN, MAX_KNOWN_LENGTH, (value) => value.length);
   /** The number behind the last item of a tape. */
   readonly #ends = new Recent<number>(MAX_KNOWN);
   /** Changes when another connection has written. */
@@ -170,7 +172,8 @@ export class Tail {
     try {
       this.#write(rows);
     } catch (error) {
-      if (!isCorrupt(error)) throw error;
+      // A page that could not be read temporarily is not damage: the first time, the transaction is repeated.
+      if (!isCorrupt(error) || !this.#connection.isSecondTry) throw error;
       this.#connection.run("ROLLBACK TO fold");
       this.#writeSingly();
     }
@@ -303,40 +306,4 @@ function join(runs: TailRun[], run: TailRun): TailRun[] {
 
 function byKey(a: Put, b: Put): number {
   return a.key < b.key ? -1 : 1;
-}
-
-/** A map that forgets what was set longest ago. */
-class Recent<T> {
-  readonly #entries = new Map<string, T>();
-  readonly #size: number;
-
-  constructor(size: number) {
-    this.#size = size;
-  }
-
-  get(key: string): T | undefined {
-    return this.#entries.get(key);
-  }
-
-  has(key: string): boolean {
-    return this.#entries.has(key);
-  }
-
-  set(key: string, value: T): void {
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    if (this.#entries.size <= this.#size) return;
-    for (const oldest of this.#entries.keys()) {
-      this.#entries.delete(oldest);
-      return;
-    }
-  }
-
-  delete(key: string): void {
-    this.#entries.delete(key);
-  }
-
-  clear(): void {
-    this.#entries.clear();
-  }
 }

@@ -21,7 +21,7 @@ const rowsOfDocuments = (from: string, to: string): string =>
 
 const CREATE: readonly string[] = [
   "CREATE TABLE IF NOT EXISTS savepoint_text_mark (key TEXT PRIMARY KEY, sum INTEGER NOT NULL) WITHOUT ROWID",
-  // Ids are not given again: whoever has read a source that was removed meanwhile must not take another for it.
+  // Ids are not reused: a process that has read a source that was removed meanwhile must not confuse it with another.
   `CREATE TABLE IF NOT EXISTS savepoint_text_source (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,

@@ -16,7 +16,6 @@ import {
   type TextUpdate,
 } from "../text-index.js";
 import type { Connection } from "./connection.js";
-import { sqliteFailure } from "./failure.js";
 import type { Tail } from "./tail.js";
 import { anyOf, documentText, queryOf } from "./text-query.js";
 import {
@@ -254,7 +253,7 @@ export class TextTables implements TextIndex {
 
   #failure(error: unknown): SavepointError {
     const { url } = this.#connection;
-    const failure = sqliteFailure(error, url, "Searching");
+    const failure = this.#connection.failure(error, "Searching");
     // The statements are always the same: one that SQLite refuses tells of tables that are not what they were made.
     const isDamaged = failure.code === "DAMAGED" || failure.code === "STORE_FAILED";
     if (!isDamaged || isWithoutFullText(error)) return failure;

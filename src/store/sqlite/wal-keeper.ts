@@ -7,7 +7,7 @@
  * old state keeps even that from working; then it is tried again when there is that much more.
  */
 import { Worker } from "node:worker_threads";
-import type { Connection, WalPages } from "./connection.js";
+import type { Connection } from "./connection.js";
 
 /** Pages in the WAL that are worth copying. */
 const PAGES = 1000;
@@ -16,8 +16,9 @@ const MAX_PAGES = 4000;
 /** Transactions after which the WAL is looked at: looking costs a little. */
 const EVERY = 8;
 
-type Mode = "PASSIVE" | "RESTART";
-type Answer = { readonly pages: WalPages } | { readonly error: unknown };
+type Mode = "PASSIVE" | "RESTART" | "TRUNCATE";
+/** The answer of the thread: nothing, or an error. */
+type Answer = { readonly error?: unknown };
 
 export class WalKeeper {
   readonly #connection: Connection;
@@ -42,14 +43,30 @@ export class WalKeeper {
     connection.checkpointEvery(0);
   }
 
-  /** Notes that a transaction was written. */
+  /** Notes that a transaction was written. It is committed: a failure here must not fail it. */
   noteWrite(): void {
-    if (++this.#writes % EVERY !== 0) return;
-    this.#connection.wantRoom(this.#connection.walPages().log);
-    if (this.#work || this.#gaveUp) return;
+    if (++this.#writes % EVERY !== 0 || this.#work || this.#gaveUp) return;
     this.#work = this.#look()
       .catch((error: unknown) => this.#giveUp(error))
       .finally(() => (this.#work = undefined));
+  }
+
+  /** Has the thread copy all of the WAL and empty it. Writers of this process wait for the last part of that. */
+  async truncate(): Promise<void> {
+    while (this.#work) await this.#work;
+    if (!this.#gaveUp) {
+      this.#work = this.#truncate()
+        .catch((error: unknown) => this.#giveUp(error))
+        .finally(() => (this.#work = undefined));
+      await this.#work;
+    }
+    if (this.#gaveUp) this.#connection.truncateWal();
+  }
+
+  async #truncate(): Promise<void> {
+    await this.#ask("PASSIVE");
+    await this.#connection.pause(() => this.#ask("TRUNCATE"));
+    this.#next = 0;
   }
 
   async close(): Promise<void> {
@@ -61,6 +78,7 @@ export class WalKeeper {
 
   async #look(): Promise<void> {
     const { log, checkpointed } = this.#connection.walPages();
+    this.#connection.wantRoom(log);
     // It has begun anew: what kept the last one from being copied is gone.
     if (log < this.#next - PAGES) this.#next = 0;
     if (log - checkpointed < PAGES || log < this.#next) return;
@@ -71,7 +89,7 @@ export class WalKeeper {
     this.#next = left.log - left.checkpointed < PAGES ? 0 : left.log + PAGES;
   }
 
-  async #ask(mode: Mode): Promise<WalPages> {
+  async #ask(mode: Mode): Promise<void> {
     const worker = (this.#worker ??= this.#start());
     const answer = await new Promise<Answer>((resolve) => {
       this.#answer = resolve;
@@ -81,7 +99,6 @@ export class WalKeeper {
     });
     worker.unref();
     if ("error" in answer) throw answer.error;
-    return answer.pages;
   }
 
   #start(): Worker {

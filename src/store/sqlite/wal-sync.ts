@@ -5,17 +5,12 @@
  * `fdatasync` of the WAL that began after them. If the power fails earlier, SQLite recovers the WAL up to its last whole
  * transaction: what is lost was never acknowledged.
  *
- * Handing the wait to another thread costs about as much as a fast disk takes. So a commit that is alone waits for a disk
- * that has been fast right here, and only until it is slow once.
+ * A single commit is synced on this thread if the disk has been fast: see sync-pace.ts.
  */
 import { closeSync, fdatasync, fdatasyncSync, fstatSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { SyncFile } from "../options.js";
-
-/** A disk that takes longer, in milliseconds, is not waited for on the event loop. */
-const FAST = 1;
-/** How often in a row it must have been fast before it is. */
-const STREAK = 8;
+import { SyncPace } from "../sync-pace.js";
 
 /** Bytes of a page in the WAL, and before the first one. */
 const FRAME = 4096 + 24;
@@ -29,8 +24,7 @@ export class WalSync {
   readonly #sync: SyncFile;
   readonly #maySyncHere: boolean;
   #last: Promise<void> = Promise.resolve();
-  /** How often in a row the disk has been fast. */
-  #streak = 0;
+  readonly #pace = new SyncPace();
 
   /** @param path the database file, whose WAL SQLite has open: a WAL that it had not would be replaced by another */
   constructor(path: string, sync?: SyncFile) {
@@ -47,9 +41,9 @@ export class WalSync {
    */
   async flush(alone: boolean): Promise<void> {
     const start = performance.now();
-    if (alone && this.#maySyncHere && this.#streak >= STREAK) fdatasyncSync(this.#file);
+    if (alone && this.#maySyncHere && this.#pace.isFast) fdatasyncSync(this.#file);
     else await (this.#last = this.#flushAside());
-    this.#streak = performance.now() - start < FAST ? this.#streak + 1 : 0;
+    this.#pace.note(performance.now() - start);
   }
 
   #flushAside(): Promise<void> {

@@ -1,7 +1,8 @@
 /**
  * The thread that copies the WAL into the database: it waits for the disk, and the event loop must not.
  *
- * Gets the kind of checkpoint to make, answers with what SQLite says, and ends when it gets `undefined`.
+ * Gets the kind of checkpoint to make, answers when it is made, and ends when it gets `undefined`. It prepares no statements:
+ * with one driver they would keep the files open after the thread has ended.
  */
 import { parentPort, workerData } from "node:worker_threads";
 
@@ -14,14 +15,15 @@ const { DatabaseSync } = await import(workerData.driver);
 const database = new DatabaseSync(workerData.path);
 database.exec(`PRAGMA busy_timeout = ${PATIENCE}; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0`);
 
-parentPort?.on("message", (/** @type {"PASSIVE" | "RESTART" | undefined} */ mode) => {
+parentPort?.on("message", (/** @type {"PASSIVE" | "RESTART" | "TRUNCATE" | undefined} */ mode) => {
   if (mode === undefined) {
     database.close();
     parentPort?.close();
     return;
   }
   try {
-    parentPort?.postMessage({ pages: database.prepare(`PRAGMA wal_checkpoint(${mode})`).get() });
+    database.exec(`PRAGMA wal_checkpoint(${mode})`);
+    parentPort?.postMessage({});
   } catch (error) {
     parentPort?.postMessage({ error });
   }

@@ -71,13 +71,13 @@ export class Writer {
 
   /** The outcomes of the first few commits; of all of them where the transaction could not even begin. */
   async #applySome(commits: readonly Commit[]): Promise<Outcome[]> {
-    const outcomes: Outcome[] = [];
+    let outcomes: Outcome[] = [];
     let tried = commits.length;
     try {
       await this.#connection.transaction("Writing to", () => {
         this.#probe("begin");
         this.#tail.begin();
-        tried = 0;
+        [outcomes, tried] = [[], 0];
         const deadline = performance.now() + MAX_BLOCKING;
         for (const commit of commits) {
           tried++;

@@ -1,10 +1,10 @@
 /** Blobs: bytes under their hash, kept once, and for as long as commits use them. */
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Store } from "../../store/store.js";
 import { assertSame, assertUnreadable, conflictsOver, isUnreadable } from "../assertions.js";
 import { blobOf, bytesOf, hashOf } from "../samples.js";
 import type { Suite } from "../suite.js";
+import { laterThan } from "./until.js";
 
 const LONG_AGO = 0;
 const AN_HOUR = 3_600_000;
@@ -93,7 +93,7 @@ export function blobSpec(suite: Suite): void {
     suite.test("a use counts as from now on, with the bytes and without", async ({ store }) => {
       const [idle, touched, again] = [blobOf("idle"), blobOf("touched"), blobOf("again")];
       await store.commit({ blobs: [idle, touched, again] });
-      const since = await nextMoment(store);
+      const since = await laterThan(store, 0);
       await store.commit({ blobs: [{ hash: touched.hash }, again] });
       const freed = await store.dropBlobs([idle.hash, touched.hash, again.hash], { unusedSince: since });
       assert.equal(freed.items, 1);
@@ -103,7 +103,7 @@ export function blobSpec(suite: Suite): void {
     suite.test("a commit that conflicts uses nothing", async ({ store }) => {
       const idle = blobOf("idle");
       await store.commit({ blobs: [idle] });
-      const since = await nextMoment(store);
+      const since = await laterThan(store, 0);
       await conflictsOver("k", store, {
         checks: [{ key: "k", exists: true }],
         blobs: [{ hash: idle.hash }, blobOf("new")],
@@ -128,15 +128,4 @@ async function bytesIn(store: Store, hash: string): Promise<Buffer> {
   const bytes = await store.blob(hash);
   if (isUnreadable(bytes)) assert.fail(bytes.unreadable);
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-}
-
-/** The store's time, once it is later than now. */
-async function nextMoment(store: Store): Promise<number> {
-  const start = await store.now();
-  for (let tries = 0; tries < 1_000; tries++) {
-    const now = await store.now();
-    if (now > start) return now;
-    await sleep(1);
-  }
-  assert.fail("The store's clock stands still.");
 }

@@ -8,14 +8,13 @@ import { Random } from "../random.js";
 import { EVERYTHING } from "../samples.js";
 import type { Fresh, Suite } from "../suite.js";
 
-const ROUNDS = 6;
 const STEPS = 120;
 
 /** @param seed of the first round; the others follow it */
-export function modelSpec(suite: Suite, seed: number): void {
+export function modelSpec(suite: Suite, seed: number, rounds: number): void {
   suite.describe("random operations", () => {
-    for (let round = 0; round < ROUNDS; round++) {
-      suite.test(`give the same answers as a memory store (${round + 1} of ${ROUNDS})`, (fresh) =>
+    for (let round = 0; round < rounds; round++) {
+      suite.test(`give the same answers as a memory store (${round + 1} of ${rounds})`, (fresh) =>
         new Comparison(fresh, suite.isReopenable, new Random(seed + round)).run(),
       );
     }

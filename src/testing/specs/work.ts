@@ -1,8 +1,8 @@
 /** Looking for work, and being told of it: for stores that have either. */
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Store } from "../../store/store.js";
 import type { Suite } from "../suite.js";
+import { laterThan, until } from "./until.js";
 
 const RANGES = [
   { from: "w/b", to: "w/c" },
@@ -29,7 +29,7 @@ export function workSpec(suite: Suite): void {
       const first = await store.reserve(RANGES, { limit: 2, forMs: LONG });
       const second = await store.reserve(RANGES, { limit: 10, forMs: 1 });
       assert.deepEqual(keysOf([...first, ...second]).sort(), ["w/a0", "w/a1", "w/a2", "w/b0", "w/b1", "w/b2"]);
-      await sleep(20);
+      await laterThan(store, 1);
       const third = await store.reserve(RANGES, { limit: 10, forMs: LONG });
       assert.deepEqual(keysOf(third), keysOf(second));
       assert.deepEqual(await store.reserve(RANGES, { limit: 10, forMs: LONG }), []);
@@ -75,9 +75,11 @@ export function workSpec(suite: Suite): void {
       await heard.until((names) => names.includes("two"));
       assert.deepEqual(heard.names, ["one", "Ünï'\"code", "two"]);
       await heard.end();
+      const later = await listenTo(store);
       await store.commit({ wakes: ["three"] });
-      await sleep(50);
+      await later.until((names) => names.includes("three"));
       assert.ok(!heard.names.includes("three"));
+      await later.end();
     });
 
     suite.testShared("those of another handle are heard", async ({ store }, second) => {
@@ -113,11 +115,10 @@ async function listenTo(store: Store): Promise<Heard> {
   return {
     names,
     end,
-    async until(holds) {
-      for (let tries = 0; !holds(names); tries++) {
-        assert.ok(tries < 500, `Only these were heard: ${names.join(", ")}.`);
-        await sleep(10);
-      }
-    },
+    until: (holds) =>
+      until(
+        () => holds(names),
+        () => `names to be called out: only these were heard: ${names.join(", ")}`,
+      ),
   };
 }

@@ -1,0 +1,30 @@
+/**
+ * Long work in slices: a generator that yields after each of them. It runs synchronously if nothing may happen in between,
+ * or with a turn of the event loop after each slice.
+ */
+import { setImmediate as nextTurn } from "node:timers/promises";
+
+/** Work that returns a `T`, and yields wherever it may be interrupted. */
+export type Slices<T> = Generator<undefined, T, undefined>;
+
+/**
+ * Runs all slices synchronously.
+ *
+ * @param onSlice called after each slice
+ */
+export function runAtOnce<T>(slices: Slices<T>, onSlice: () => void = () => {}): T {
+  for (;;) {
+    const { done, value } = slices.next();
+    if (done) return value;
+    onSlice();
+  }
+}
+
+/** Runs the slices with a turn of the event loop after each. */
+export async function runInTurns<T>(slices: Slices<T>): Promise<T> {
+  for (;;) {
+    const { done, value } = slices.next();
+    if (done) return value;
+    await nextTurn();
+  }
+}

@@ -1,0 +1,88 @@
+/**
+ * Notices that the files of an open database are no longer those at its path.
+ *
+ * A file that is removed, renamed or replaced stays open: SQLite keeps writing to a file that cannot be opened again, and
+ * reports no error. So writes compare the files at the path with those that were opened, by device and inode. An inode is
+ * not reused while its file is open. A rewrite of the same file in place is not noticed.
+ *
+ * The files are never opened here: closing any descriptor of a file drops all POSIX locks that the process has on it.
+ */
+import { type BigIntStats, statSync } from "node:fs";
+import { SavepointError } from "../../errors.js";
+import { isMissing } from "../file-failure.js";
+import type { StoreProblem } from "../store.js";
+
+/** How old the last check may be when a commit is acknowledged, in milliseconds. A check costs three `stat` calls. */
+const INTERVAL = 100;
+
+interface GuardedFile {
+  readonly path: string;
+  readonly dev: bigint;
+  readonly ino: bigint;
+}
+
+export class FileGuard {
+  readonly #files: readonly GuardedFile[];
+  readonly #onDamage: (reason: string) => void;
+  #seenAt = performance.now();
+  #problem: StoreProblem | undefined;
+
+  /**
+   * @param paths files that the database has open; a missing one is not guarded
+   * @param onDamage called once, when one of them is found to be gone
+   */
+  constructor(paths: readonly string[], onDamage: (reason: string) => void = () => {}) {
+    this.#files = paths.flatMap((path) => {
+      const found = statIfThere(path);
+      return found ? [{ path, dev: found.dev, ino: found.ino }] : [];
+    });
+    this.#onDamage = onDamage;
+  }
+
+  /** Has a file been found to be gone? */
+  get isBroken(): boolean {
+    return this.#problem !== undefined;
+  }
+
+  /** Throws `IO_FAILED` if a file is gone, and from then on always. Checks only if the last check is too old. */
+  verify(url: string): void {
+    const problem = this.#problem ?? (performance.now() - this.#seenAt < INTERVAL ? undefined : this.findProblem());
+    if (!problem) return;
+    throw new SavepointError("IO_FAILED", `${url} cannot be written any more: ${problem.place} ${problem.reason}`, {
+      details: { path: problem.place },
+    });
+  }
+
+  /** What happened to the files, checked now. Throws an error of the file system if they cannot be checked. */
+  findProblem(): StoreProblem | undefined {
+    if (this.#problem) return this.#problem;
+    const now = performance.now();
+    for (const { path, dev, ino } of this.#files) {
+      const found = statIfThere(path);
+      if (found?.dev === dev && found.ino === ino) continue;
+      const reason = describe(found ? "replaced by another file" : "removed or renamed", Math.ceil(now - this.#seenAt));
+      this.#problem = { place: path, reason };
+      this.#onDamage(`${path} ${reason}`);
+      return this.#problem;
+    }
+    this.#seenAt = now;
+    return undefined;
+  }
+}
+
+function describe(what: string, unseen: number): string {
+  return (
+    `was ${what} while the store was open. Saves of the last ${unseen} ms may be only in the file that is gone. ` +
+    "This process can still read everything until it closes the store: make a backup or an export now, " +
+    "put the file back or import the backup, and open the store again."
+  );
+}
+
+function statIfThere(path: string): BigIntStats | undefined {
+  try {
+    return statSync(path, { bigint: true });
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * Makes a closed database release its files.
+ *
+ * Version 1 of @photostructure/sqlite, which Node 20 needs, finalizes a statement when it is garbage collected. Until then a
+ * closed connection keeps its files open, and their disk cannot be unmounted. So this runs the garbage collector: first for
+ * new objects, which takes a millisecond and is enough if the store was open for a short time, then for all objects.
+ */
+import { readdirSync, readlinkSync } from "node:fs";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
+/** How many databases of this thread have a file open. */
+const users = new Map<string, number>();
+
+/**
+ * Notes that a database has a file open.
+ *
+ * @returns a function to call after closing the database, while something still refers to it: the driver crashes if a database
+ * is collected before its statements
+ */
+export function holdFile(path: string): () => Promise<void> {
+  users.set(path, (users.get(path) ?? 0) + 1);
+  return async () => {
+    const others = (users.get(path) ?? 1) - 1;
+    if (others > 0) {
+      users.set(path, others);
+      return;
+    }
+    users.delete(path);
+    // Two full collections: the first may only finish one already in progress, which misses objects that became unused since.
+    for (const options of [{ type: "minor" }, undefined, undefined] as const) {
+      if (!mayBeOpen(path)) return;
+      collectGarbage(options);
+      // What was collected is finalized in a turn of its own.
+      await nextTurn();
+    }
+  };
+}
+
+/** Does this process have the file open, or one that belongs to it? Only Linux can tell. */
+function mayBeOpen(path: string): boolean {
+  if (process.platform !== "linux") return true;
+  return readdirSync("/proc/self/fd").some((name) => targetOf(`/proc/self/fd/${name}`).startsWith(path));
+}
+
+function targetOf(link: string): string {
+  try {
+    return readlinkSync(link);
+  } catch {
+    // Closed meanwhile, like the descriptor with which the list was read.
+    return "";
+  }
+}
+
+type CollectOptions = { readonly type: "minor" } | undefined;
+let collect: ((options?: CollectOptions) => void) | undefined;
+
+/** Collects new objects, or all objects without options: on Node 20, `{ type: "major" }` collects too little. */
+function collectGarbage(options: CollectOptions): void {
+  if (!collect) {
+    setFlagsFromString("--expose-gc");
+    collect = runInNewContext("gc") as (options?: CollectOptions) => void;
+  }
+  if (options) collect(options);
+  else collect();
+}
