@@ -85,6 +85,7 @@ export type {
   PruneTarget,
 } from "./model/prune.js";
 export type { AutoPolicy } from "./model/records.js";
+export type { NeededBy } from "./model/remove-checkpoints.js";
 export type { KeepReason, RetentionOptions } from "./model/retention.js";
 export { RetentionPolicies, type RetentionPolicy } from "./model/retention-policies.js";
 export type { EffectKind, LoopVerdict, RunEvent, RunEventOf, RunEventType } from "./model/run-events.js";

@@ -210,7 +210,9 @@ export class Savepoint implements AsyncDisposable {
     const declared = new Migrations(migrations);
     const events = new Events(on);
     const report = (failure: BackgroundFailure): void => events.emit("backgroundFailure", failure);
-    const opened = await toStore(target, { onBackgroundFailure: report, ...storeOptions });
+    const onDamage = (reason: string): void =>
+      events.emit("damage", { sessionId: undefined, checkpointId: undefined, seq: undefined, reason });
+    const opened = await toStore(target, { onBackgroundFailure: report, onDamage, ...storeOptions });
     const note = opened.capabilities.durable ? new OpenProcessNote(opened) : undefined;
     const store = note ? withCommit(opened, (commit) => note.commit(commit)) : opened;
     const now = options.now ?? Date.now;
@@ -218,7 +220,8 @@ export class Savepoint implements AsyncDisposable {
     const context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
     const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.asIs ?? false).catch(
       async (error: unknown) => {
-        if (opened !== target) await opened.close();
+        // An error of closing follows from the first error, and must not replace it.
+        if (opened !== target) await opened.close().catch(() => {});
         throw error;
       },
     );
@@ -344,7 +347,8 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /**
-   * Leaves an input for a session. It is taken when those before it are done, by whoever runs or recovers it then.
+   * Queues an input for a session. The process that runs or recovers the session takes it after those that were queued before
+   * it; if the session was enqueued and has not started, after the enqueued input.
    *
    * @param options.key the same input under the same key is left once
    * @returns whether it was left, and not before

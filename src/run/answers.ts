@@ -1,25 +1,28 @@
 /** What others have to say to a run: answers to what it asked, further inputs, and that it should stop. */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { inboxKey, inputKey, journalKey, runKey, sessionKey, tapeName, turnKey } from "../model/keys.js";
+import { branchKey, inboxKey, inputKey, journalKey, runKey, sessionKey, tapeName, turnKey } from "../model/keys.js";
 import { changeDue, newDue } from "../model/due.js";
 import { prefixRange } from "../store/store.js";
-import type { Row } from "../model/records.js";
+import { MAIN, type Row } from "../model/records.js";
 import {
   decodeInbox,
+  decodeJournal,
   encodeInbox,
   encodeJournal,
   encodeLeft,
   encodeRun,
+  type JournalRecord,
   type Question,
   type RunRecord,
 } from "../model/run-records.js";
+import { workOf } from "../model/run-status.js";
 import { branchNotFound, describeBranch } from "../model/session-errors.js";
 import { toCommit } from "../model/session-commit.js";
 import type { SessionReader } from "../model/session-reader.js";
 import type { Commit, Put } from "../store/store.js";
 import { readView } from "./claim.js";
-import { releaseBranch } from "./release.js";
-import { encodeNamed, settleValue } from "./encoded-value.js";
+import { cancelledRun, releaseBranch } from "./release.js";
+import { encodeNamed, hashText, settleValue } from "./encoded-value.js";
 import { encodeEntries, type Entry } from "./journal-entry.js";
 
 /** Records an answer. The run is not gone on with: whoever runs it next finds it. */
@@ -98,7 +101,10 @@ function notWaiting(
   );
 }
 
-/** Leaves an input; `false` where one with the same key was left or taken before. */
+/**
+ * Queues an input for the branch: it becomes a turn after the inputs that were queued before it, even if the session was
+ * enqueued and has not started. `false` if an input with the same key was sent or taken before.
+ */
 export async function leaveInput(
   reader: SessionReader,
   branch: string,
@@ -113,7 +119,8 @@ export async function leaveInput(
     const number = heads.session?.record.number;
     const agent = run?.agent ?? heads.session?.record.agent;
     if (number === undefined || agent === undefined) throw nobodyThere(sessionId, number !== undefined);
-    if (!heads.branch) throw branchNotFound(sessionId, branch);
+    // A session that was enqueued has a run and no branch until it starts.
+    if (!heads.branch && (!run || branch !== MAIN)) throw branchNotFound(sessionId, branch);
     const keys = [inboxKey(sessionId, branch), turnKey(sessionId, branch, key ?? "")];
     const [counters, turn] = await store.get(keys);
     const sameSession = turn && "value" in turn && (JSON.parse(turn.value) as [number])[0] === number;
@@ -127,6 +134,11 @@ export async function leaveInput(
     // The turn it will be: those that wait before it come first.
     const turnNumber = (run?.turn ?? 0) + (next - first) + 1;
     if (key !== undefined) puts.push({ key: keys[1] as string, value: JSON.stringify([number, turnNumber]) });
+    // A session that was cancelled before it started is enqueued again, with this input as its first.
+    if (!heads.branch && run && run.status !== "queued") {
+      const queued: RunRecord = { ...run, status: "queued", reason: undefined, input: hashText(input), key };
+      puts.push({ key: runKey(sessionId, branch), value: encodeRun(queued, reader.context.registry) });
+    }
     // What is under way goes first; what is over can take it now.
     if (!view.due) puts.push(...changeDue(sessionId, branch, undefined, newDue(agent, view.now)).puts);
     const commit: Commit = {
@@ -146,12 +158,17 @@ function nobodyThere(sessionId: string, exists: boolean): SavepointError {
   );
 }
 
-/** Wants a run to stop; `false` where there is none that could. What is under way is stopped by whoever runs it. */
+/**
+ * Cancels a run. `requested`: it is running, and is halted by the process that runs it or by the next one that claims it.
+ * `done`: it was not running, and is halted now. `over`: there is nothing to cancel. If there are several, the first applies.
+ *
+ * @param self returns the caller's own leases; called when the branch has been read
+ */
 export async function requestCancel(
   reader: SessionReader,
   branch: string,
   reason: string,
-  self: string | undefined,
+  self: () => string | undefined,
 ): Promise<"requested" | "done" | "over"> {
   const { sessionId } = reader;
   for (;;) {
@@ -162,22 +179,23 @@ export async function requestCancel(
     if (heads.branch?.record.held) {
       if (!journal) return "over";
       try {
-        // Whoever had it is gone: it is halted right here.
-        const change = { status: "halted" as const, reason: `cancelled: ${reason}` };
-        await releaseBranch(reader, branch, self, () => change);
-        return "done";
+        // Its process is gone: this process halts it.
+        if (await releaseBranch(reader, branch, self, () => cancelledRun(reason))) return "done";
       } catch (error) {
         if (!isSavepointError(error, "ALREADY_RUNNING")) throw error;
+        if (await addCancel(reader, branch, journal, reason)) return "requested";
       }
-      const cancel = { key: journalKey(sessionId, branch), value: encodeJournal({ ...journal, cancel: reason }) };
-      if (await tryCommit(reader, { checks: view.checks, puts: [cancel] })) return "requested";
       continue;
     }
-    if (run.head !== head?.seq || (run.status !== "waiting" && run.status !== "queued")) return "over";
+    const { status, isCurrent } = workOf(heads, run);
+    const isWaiting = isCurrent && (status === "waiting" || status === "queued");
+    // It was released unfinished, or its branch was rewound while inputs were queued: the next process would resume it.
+    const isInterrupted = status === "running" && typeof view.due?.due === "number";
+    if (!isWaiting && !isInterrupted) return "over";
     const halted: RunRecord = {
       ...run,
-      status: "halted",
-      reason: `cancelled: ${reason}`,
+      ...cancelledRun(reason),
+      head: head?.seq,
       questions: [],
       wakeAt: undefined,
     };
@@ -186,11 +204,36 @@ export async function requestCancel(
       puts: [{ key: runKey(sessionId, branch), value: encodeRun(halted, reader.context.registry) }],
       deletes: [
         ...changeDue(sessionId, branch, view.due, undefined).deletes,
-        // What has not even begun is begun with another input, if at all.
-        ...(head ? [] : [prefixRange(inboxKey(sessionId, branch))]),
+        // If the session has not started, its queued inputs are dropped, and their keys can be used again.
+        ...(head ? [] : [prefixRange(inboxKey(sessionId, branch)), prefixRange(turnKey(sessionId, branch, ""))]),
       ],
     };
     if (await tryCommit(reader, commit)) return "done";
+  }
+}
+
+/**
+ * Adds a cancel to the journal of a run; `false` if the run has released or lost the branch. Each write of the run replaces
+ * the journal's record, so as little as possible happens between reading that record and replacing it. A release replaces it
+ * too: while the record is unchanged, the branch is held.
+ */
+async function addCancel(
+  reader: SessionReader,
+  branch: string,
+  { number, epoch }: JournalRecord,
+  reason: string,
+): Promise<boolean> {
+  const { sessionId, context } = reader;
+  const key = journalKey(sessionId, branch);
+  for (;;) {
+    const [record, session, head] = await context.store.get([key, sessionKey(sessionId), branchKey(sessionId, branch)]);
+    const isHeld = reader.toHeads(session, head, branch).branch?.record.held;
+    if (!isHeld || !record || !("value" in record)) return false;
+    const journal = decodeJournal(record.value);
+    if (journal.number !== number || journal.epoch !== epoch) return false;
+    if (journal.cancel !== undefined) return true;
+    const value = encodeJournal({ ...journal, cancel: reason });
+    if (await tryCommit(reader, { checks: [{ key, value: record.value }], puts: [{ key, value }] })) return true;
   }
 }
 

@@ -2,11 +2,13 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import { turnKey } from "../model/keys.js";
 import { MAIN, type Row } from "../model/records.js";
+import { workOf } from "../model/run-status.js";
 import { agentMismatch, branchNotFound, describeBranch } from "../model/session-errors.js";
 import type { SessionReader } from "../model/session-reader.js";
 import { encodeText } from "../state/text-value.js";
 import { type Claim, readView, takeBranch, type View } from "./claim.js";
 import { encodeNamed, hashText } from "./encoded-value.js";
+import { finishCancel } from "./release.js";
 import { readResult, type RunResult } from "./result.js";
 import { oldestInput, start, takeTurn, type Work } from "./turn.js";
 
@@ -66,8 +68,8 @@ async function goOn(work: Work, view: View, head: Row, request: Request): Promis
   const { agent, reader, branch, leases, cursor } = work;
   const number = view.heads.session?.record.number as number;
   const earlier = request.key === undefined ? undefined : await findTurn(reader, branch, request.key, number);
-  const { status, current } = standing(view, head);
-  checkInput(reader, branch, view, request, current, earlier);
+  const { status, isCurrent } = workOf(view.heads, view.run);
+  checkInput(reader, branch, view, request, isCurrent, earlier);
   const ended = status === "completed" || status === "failed" || status === "halted";
   const over = status === "completed" || (ended && !request.resume && view.run?.code === undefined);
   const turn = view.run?.turn ?? 0;
@@ -96,16 +98,9 @@ async function goOn(work: Work, view: View, head: Row, request: Request): Promis
   const { input, key, restartStep } = request;
   const hash = input === undefined ? undefined : hashText(input);
   const taking = { agent: agent.name, input: hash, key, restartStep };
+  if (await finishCancel(work, view)) return undefined;
   const claim = await takeBranch(reader, branch, view, leases, cursor, taking);
   return claim && { claim };
-}
-
-/** How the branch stands, and whether its run's own record is about what is there now. */
-export function standing({ heads, run }: View, head: Row): { status: Row["status"]; current: boolean } {
-  if (run && heads.branch?.record.held) return { status: "running", current: true };
-  if (run && run.head === head.seq) return { status: run.status, current: true };
-  // What it waited for there is for this branch to find out again.
-  return { status: head.status === "waiting" || head.status === "queued" ? "running" : head.status, current: false };
 }
 
 function checkInput(
@@ -113,10 +108,10 @@ function checkInput(
   branch: string,
   { run, heads }: View,
   request: Request,
-  current: boolean,
+  isCurrent: boolean,
   earlier: number | undefined,
 ): void {
-  if (request.input === undefined || !run || (!current && !heads.branch?.record.held)) return;
+  if (request.input === undefined || !run || (!isCurrent && !heads.branch?.record.held)) return;
   const over = run.status === "completed" && !heads.branch?.record.held;
   if (over || earlier !== undefined || run.input === "" || run.input === hashText(request.input)) return;
   throw inputMismatch(reader.sessionId, branch);

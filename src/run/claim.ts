@@ -6,6 +6,7 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import type { BranchCursor } from "../model/branch-cursor.js";
 import { moveFrame } from "../model/branches.js";
 import { changeDue, decodeDue, type Due, newDue } from "../model/due.js";
+import { hasEndedHere } from "../model/local-owners.js";
 import type { Heads, Known, SessionReader } from "../model/session-reader.js";
 import {
   branchKey,
@@ -116,13 +117,15 @@ function readValue<T>(record: FoundRecord | undefined, decode: (value: string) =
 }
 
 /**
- * What must be true for a branch to be taken: nobody has it, or whoever had it is gone. `ALREADY_RUNNING` if not.
+ * The checks for claiming a branch: it is free, its owner is gone, or its owner belongs to this process and no longer runs it.
+ * `ALREADY_RUNNING` otherwise.
  *
  * @param self the caller's own leases: what it has itself and does not run any more is its to take
  */
 export function mayTake(reader: SessionReader, branch: string, view: View, self: string | undefined): CommitParts {
   const { heads, run, owner, now, checks } = view;
   if (!heads.branch?.record.held || !run || run.owner === self) return { checks };
+  if (hasEndedHere(run.owner, reader.sessionId, branch)) return { checks };
   if (owner && isAlive(owner, now)) throw alreadyRunning(reader.sessionId, branch, owner);
   // A dead one is dead by any clock; otherwise the store's clock decides once more, inside the commit.
   const expired = owner && !isCertainlyDead(owner.process);
@@ -159,10 +162,18 @@ export interface Taking {
 const REMEMBERED = 100;
 
 /** What is said of a run that somebody begins to work on. */
-export function claimedDue({ due, run, heads, journal }: View, agent: string, open: boolean, owner: string): Due {
+export function claimedDue(
+  { sessionId }: SessionReader,
+  { due, run, heads, journal }: View,
+  agent: string,
+  open: boolean,
+  owner: string,
+): Due {
   const known = due ?? newDue(agent, 0);
-  // Whoever had it has not let go of it.
-  const from = heads.branch?.record.held && run?.owner !== owner ? run?.owner : undefined;
+  const { held, name = "" } = heads.branch?.record ?? {};
+  // An owner that has not released the branch may have crashed because of it, unless it belongs to this process.
+  const isLost = held && run && run.owner !== owner && !hasEndedHere(run.owner, sessionId, name);
+  const from = isLost ? run.owner : undefined;
   const lostAt = from === undefined ? undefined : journal?.boundary;
   const before = lostAt !== undefined && known.lostAt === lostAt ? known.lost : [];
   const lost = from === undefined ? [] : [...before.filter((each) => each !== from), from].slice(-REMEMBERED);
@@ -196,7 +207,7 @@ export async function takeBranch(
     key: view.run?.key ?? taking.key,
   });
   const { tape, first } = resumed.items;
-  const due = claimedDue(view, taking.agent, taking.open ?? false, leases.owner);
+  const due = claimedDue(reader, view, taking.agent, taking.open ?? false, leases.owner);
   const dueChange = changeDue(sessionId, branch, view.due, due);
   const lease = await leases.forClaim();
   const at = momentOf(reader.context);
@@ -213,12 +224,13 @@ export async function takeBranch(
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
         ...dueChange.puts,
-        ...lease,
+        ...lease.puts,
         ...(view.run === undefined && taking.key !== undefined
           ? [{ key: turnKey(sessionId, branch, taking.key), value: JSON.stringify([number, run.turn]) }]
           : []),
       ],
       ...(dueChange.deletes.length > 0 && { deletes: dueChange.deletes }),
+      ...(lease.wakes && { wakes: lease.wakes }),
       items:
         resumed.items.frames.length > 0 ? [{ tape: tapeName(number, tape), first, items: resumed.items.frames }] : [],
       blobs: resumed.items.blobs,

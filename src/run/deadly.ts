@@ -31,16 +31,21 @@ export async function judge(
   const view = await readView(reader, branch);
   const { run, owner, now, journal } = view;
   if (!run || !agents.has(run.agent) || (owner && isAlive(owner, now))) return { deaths: 0, parked: undefined };
-  const { lost } = claimedDue(view, run.agent, false, self);
+  const { lost } = claimedDue(reader, view, run.agent, false, self);
   const owners = await reader.context.store.get(lost.map(ownerKey));
   const deaths = owners.filter((record) => record && hasDied(readOwner(record), now)).length;
   if (deaths < maxDeaths) return { deaths, parked: undefined };
   const reason = `${deaths} processes in a row have died while they worked on the step that began with checkpoint #${journal?.boundary ?? 0}`;
   let parked: string | undefined;
-  await releaseBranch(reader, branch, self, () => {
-    parked = reason;
-    return { status: "failed", reason };
-  });
+  await releaseBranch(
+    reader,
+    branch,
+    () => self,
+    () => {
+      parked = reason;
+      return { status: "failed", reason };
+    },
+  );
   return { deaths, parked };
 }
 

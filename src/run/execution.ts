@@ -24,7 +24,7 @@ import { type Entry, readEntries } from "./journal-entry.js";
 import type { Leases } from "./leases.js";
 import type { LoopDetector } from "./loop-detector.js";
 import { toReason } from "./recorded-error.js";
-import { releaseBranch } from "./release.js";
+import { cancelledRun, type Release, releaseBranch } from "./release.js";
 import { type RunResult, toResult } from "./result.js";
 import { pause, pauseAfter } from "./retry.js";
 import { RunSaver, type Saving } from "./run-saver.js";
@@ -38,6 +38,13 @@ const GRACE = 5000;
 
 /** Errors of the agent's own making: the run is halted, and tried again when it is run again. */
 const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_FAILED", "AGENT_TOO_OLD"] as const;
+
+/** The fields of one checkpoint; the run fills in the others, which all checkpoints have. */
+type RunSaving = Omit<Saving, "state" | "step" | "usage" | "worked" | "loop"> & {
+  readonly usage?: Usage;
+  /** The number of completed steps, if the checkpoint is not in the middle of a step. */
+  readonly steps?: number;
+};
 
 export interface ExecutionHost {
   readonly cursors: Cursors;
@@ -102,6 +109,14 @@ export class Execution {
     const lost = this.#journal.lost(record);
     if (lost) this.#stop(lost);
     else if (record?.cancel !== undefined) this.#stop(new Cancelled(record.cancel));
+  }
+
+  /** Cancels the run. Resolves when the run has ended; with `false` if it ended before the cancel. */
+  async cancel(reason: string): Promise<boolean> {
+    // An error of the journal ends the run with that error; its status is then in the store.
+    const isCancelled = await this.#journal.cancel(reason).catch(() => false);
+    await this.finished.catch(() => {});
+    return isCancelled;
   }
 
   /** Starts nothing any more, waits for what is under way, and leaves the rest to whoever goes on with it. */
@@ -177,18 +192,18 @@ export class Execution {
       if (end.kind === "threw" && definition.open) return await this.#stopIn(step, end.error as Error);
       if (end.kind === "threw") {
         const halted = await this.#failed(end.error, end.index);
-        if (halted !== undefined) return await this.#halt(halted, step.usage, 0);
+        if (halted !== undefined) return await this.#halt(halted, step.usage, { failures: 0 });
         ({ state, entries } = await this.#load());
         continue;
       }
       this.#usage = step.usage;
       if (end.completion?.status === "failed" && definition.open) return await this.#failOpen(end.completion);
-      this.#steps += step.stepsDone + 1;
+      const steps = this.#steps + step.stepsDone + 1;
       // Who waits is not in a hurry: that is no loop.
       if (step.waited) this.#detector?.reset();
-      if (end.completion) return await this.#end(end.completion, step);
-      const shown = step.due !== undefined || shouldCheckpoint(definition.strategy, "iteration", this.#steps);
-      await this.#save({ status: "running", trigger: step.due ?? "step", midStep: false, shown, held: true });
+      if (end.completion) return await this.#end(end.completion, step.due, steps);
+      const shown = step.due !== undefined || shouldCheckpoint(definition.strategy, "iteration", steps);
+      await this.#save({ status: "running", trigger: step.due ?? "step", midStep: false, steps, shown, held: true });
       this.#emit({ type: "step", step: this.#steps });
       [state, entries] = [this.#state, []];
     }
@@ -217,6 +232,16 @@ export class Execution {
 
   /** The state that the current step begins with, and what it has recorded. */
   async #load(): Promise<{ state: unknown; entries: readonly Entry[] }> {
+    try {
+      return await this.#read();
+    } catch (error) {
+      // Missing data may have been deleted with its session: then that is the error to report.
+      await this.#journal.refresh();
+      throw error;
+    }
+  }
+
+  async #read(): Promise<{ state: unknown; entries: readonly Entry[] }> {
     const { number } = this.#claim;
     const { tape, first, count, boundary, loop } = this.#journal.record;
     const { registry } = this.#reader.context;
@@ -290,7 +315,11 @@ export class Execution {
   }
 
   /** Stops in the middle of a step, or before it: what was recorded stays. */
-  async #halt(reason: string, usage = this.#usage ?? {}, failures?: number): Promise<RunResult> {
+  async #halt(
+    reason: string,
+    usage = this.#usage ?? {},
+    more: Pick<Saving, "failures" | "isCancel"> = {},
+  ): Promise<RunResult> {
     await this.#save({
       status: "halted",
       trigger: "halt",
@@ -299,7 +328,7 @@ export class Execution {
       shown: true,
       held: false,
       usage,
-      ...(failures !== undefined && { failures }),
+      ...more,
       run: { status: "halted", reason },
     });
     this.#emit({ type: "status", status: "halted", reason, question: undefined, wakeAt: undefined });
@@ -307,12 +336,17 @@ export class Execution {
   }
 
   /** The step has said that the work is over. */
-  async #end({ status, output, reason }: Completion<unknown>, step: Step): Promise<RunResult> {
+  async #end(
+    { status, output, reason }: Completion<unknown>,
+    due: string | undefined,
+    steps: number,
+  ): Promise<RunResult> {
     await this.#save({
       status,
-      trigger: step.due ?? "end",
+      trigger: due ?? "end",
       reason,
       midStep: false,
+      steps,
       shown: true,
       held: false,
       ...(status === "completed" && { output: { value: output } }),
@@ -359,15 +393,16 @@ export class Execution {
   }
 
   /** Saves the state, and with it whatever the run has recorded since. */
-  async #save(saving: Omit<Saving, "state" | "step" | "usage" | "worked" | "loop"> & { usage?: Usage }): Promise<void> {
+  async #save({ steps, ...saving }: RunSaving): Promise<void> {
     const info = await this.#saver.save({
       usage: this.#current?.usage ?? this.#usage ?? { tokens: 0, cost: 0 },
       ...saving,
       state: this.#state,
-      step: saving.midStep ? this.#stepInside(saving.status) : this.#steps,
+      step: steps ?? this.#stepInside(saving.status),
       worked: this.#worked(),
       loop: this.#detector?.save() ?? "",
     });
+    this.#steps = steps ?? this.#steps;
     if (saving.shown) this.#emit({ type: "checkpoint", checkpoint: info });
   }
 
@@ -399,34 +434,44 @@ export class Execution {
     await this.#journal.flush().catch(() => {});
     this.#journal.close(error);
     if (!this.#abort.signal.aborted) this.#abort.abort(error);
-    if (isSavepointError(error, "LEASE_LOST")) this.#emit({ type: "leaseLost" });
+    if (isSavepointError(error, "LEASE_LOST")) {
+      this.#emit({ type: "leaseLost" });
+      throw error;
+    }
     const code = AGENT_ERRORS.find((each) => isSavepointError(error, each));
-    if (code) {
-      const reason = error.message;
-      await this.#letGo({ status: "halted", reason, code });
+    const released = await this.#release(code && { status: "halted", reason: error.message, code });
+    const reason = released?.cancelled ?? (code && error.message);
+    if (reason !== undefined) {
       this.#emit({ type: "status", status: "halted", reason, question: undefined, wakeAt: undefined });
     }
-    // The store has failed, perhaps only for a moment: others may have more luck.
-    else if (!isSavepointError(error, "LEASE_LOST")) await this.#letGo(undefined);
-    throw error;
+    if (released?.cancelled === undefined) throw error;
+    return this.#result({ status: "halted", reason, usage: this.#used ?? this.#usage });
   }
 
-  /** Lets go of the branch, if it can: that it cannot is nothing against why it wants to. */
-  async #letGo(change: Partial<RunRecord> | undefined): Promise<void> {
+  /**
+   * Tries to release the branch. Failing to do so is ignored, because the error that ended the run matters more. Without a
+   * change, the run is scheduled again: the store may have failed only temporarily, and another process may succeed.
+   */
+  async #release(change: Partial<RunRecord> | undefined): Promise<Release | undefined> {
     const { owner } = this.#host.leases;
-    await releaseBranch(this.#reader, this.branch, owner, () => change ?? {}, !change).catch(() => {});
+    const release = releaseBranch(
+      this.#reader,
+      this.branch,
+      () => owner,
+      () => change ?? {},
+      !change,
+    );
+    const released = await release.catch(() => undefined);
     this.#cursor.forget();
+    return released;
   }
 
-  /** Somebody wants it to stop. */
+  /** Halts a run that was cancelled. */
   async #cancel({ reason }: Cancelled): Promise<RunResult> {
-    await this.#journal.idle().catch(() => {});
-    const found = await this.#journal.look();
-    const lost = this.#journal.lost(found);
-    if (lost || !found) return this.#fail(lost ?? leaseLost(this.#reader.sessionId, this.branch));
-    this.#journal.adopt(found);
     try {
-      return await this.#halt(`cancelled: ${reason}`, this.#used ?? this.#usage);
+      await this.#journal.refresh();
+      const { cancel = reason } = this.#journal.record;
+      return await this.#halt(cancelledRun(cancel).reason, this.#used ?? this.#usage, { isCancel: true });
     } catch (error) {
       return this.#fail(error as Error);
     }

@@ -5,10 +5,21 @@
 import { isSavepointError } from "../errors.js";
 import type { Context } from "../model/context.js";
 import { changeDue, decodeDue, HIGHEST_PRIORITY, LOWEST_PRIORITY, placeOf } from "../model/due.js";
-import { ALL_OWNERS, dueKey, ownedBy, ownerKey, placeOfOwned, placeOfWork, workDue } from "../model/keys.js";
+import {
+  ALL_OWNERS,
+  dueKey,
+  ownedBy,
+  ownerKey,
+  placeOfOwned,
+  placeOfWork,
+  priorityOfWork,
+  workDue,
+  workFrom,
+} from "../model/keys.js";
+import type { OwnerRecord } from "../model/run-records.js";
 import { isAlive, readOwner } from "../model/run-status.js";
 import { scan } from "../store/scan.js";
-import type { KeyRange } from "../store/store.js";
+import type { KeyRange, Store } from "../store/store.js";
 
 /** Something that nobody does. */
 export interface Work {
@@ -20,6 +31,8 @@ export interface Work {
 
 /** Something that was left in the middle. */
 export interface Orphan extends Work {
+  /** The leases under which it was left. */
+  readonly owner: string;
   /** From how many others it was taken over before, within the same step. */
   readonly takenOver: number;
 }
@@ -39,49 +52,85 @@ export async function findDue(
   isSkipped: (work: Work) => boolean,
 ): Promise<Work[]> {
   const now = await store.now();
-  const ranges: KeyRange[] = [];
-  for (let priority = HIGHEST_PRIORITY; priority >= LOWEST_PRIORITY; priority--) {
-    for (const agent of agents) ranges.push(workDue(agent, priority, now));
-  }
-  const toWork = ({ key }: { readonly key: string }): Work => ({ key, ...placeOfWork(key) });
+  const toWork = (key: string): Work => ({ key, ...placeOfWork(key) });
   // Whoever was given something is not given it again at once, so that what comes after it has its turn.
   if (store.reserve) {
+    const ranges: KeyRange[] = [];
+    for (let priority = HIGHEST_PRIORITY; priority >= LOWEST_PRIORITY; priority--) {
+      for (const agent of agents) ranges.push(workDue(agent, priority, now));
+    }
     const reserved = await store.reserve(ranges, { limit, forMs: RESERVED_FOR });
-    return reserved.map(toWork).filter((work) => !isSkipped(work));
+    return reserved.map(({ key }) => toWork(key)).filter((work) => !isSkipped(work));
   }
   const found: Work[] = [];
-  for (const range of ranges) {
-    for await (const record of scan(store, range)) {
-      const work = toWork(record);
-      if (!isSkipped(work)) found.push(work);
-      if (found.length >= limit) return found;
+  // Priorities without work for an agent are skipped.
+  const next = new Map<string, number | undefined>();
+  for (const agent of agents) next.set(agent, await findPriority(store, agent, HIGHEST_PRIORITY));
+  for (let priority = HIGHEST_PRIORITY; priority >= LOWEST_PRIORITY; priority--) {
+    for (const agent of agents) {
+      if (next.get(agent) !== priority) continue;
+      for await (const { key } of scan(store, workDue(agent, priority, now))) {
+        const work = toWork(key);
+        if (!isSkipped(work)) found.push(work);
+        if (found.length >= limit) return found;
+      }
+      next.set(agent, priority > LOWEST_PRIORITY ? await findPriority(store, agent, priority - 1) : undefined);
     }
   }
   return found;
 }
 
+/** The highest priority, from this one down, at which an agent has work, even if that is not due yet. */
+async function findPriority(store: Store, agent: string, from: number): Promise<number | undefined> {
+  const [first] = await store.list(workFrom(agent, from), { limit: 1 });
+  return first && priorityOfWork(first.key);
+}
+
 /** Records that are looked at together. */
 const PAGE = 100;
 
+/** The processes that run sessions, according to their records. */
+export interface Owners {
+  /** Those with valid leases, except the caller, by the ids of their leases. */
+  readonly alive: ReadonlyMap<string, OwnerRecord>;
+  /** Those that have died or whose leases have expired; and the caller. */
+  readonly gone: readonly string[];
+  /** In how many milliseconds the next lease ends unless it is renewed. */
+  readonly nextEnd: number;
+}
+
+/** @param self the caller's own leases: work that it holds but does not run, after a failure of the store, is included too */
+export async function findOwners({ store }: Context, self: string): Promise<Owners> {
+  const now = await store.now();
+  const alive = new Map<string, OwnerRecord>();
+  const gone: string[] = [];
+  let nextEnd = Number.POSITIVE_INFINITY;
+  for await (const record of scan(store, ALL_OWNERS)) {
+    const owner = record.key.slice(ownerKey("").length);
+    const known = readOwner(record);
+    if (owner !== self && known && isAlive(known, now)) {
+      alive.set(owner, known);
+      nextEnd = Math.min(nextEnd, known.until - now);
+    } else gone.push(owner);
+  }
+  return { alive, gone, nextEnd };
+}
+
 /**
- * What of these agents was left by processes that have died, or that have not been heard of for longer than their leases
- * last.
+ * The work of these agents that was left by owners that are gone.
  *
- * @param self the caller's own leases: what it has and does not run, because the store failed it, is left as well
- * @param isSkipped what is left out, such as what it does run
- * @returns what was found, and in how many milliseconds the next lease ends unless it is renewed
+ * @param isSkipped work to leave out, such as sessions that the caller runs
+ * @returns at most `limit` results; if there are exactly as many, there may be more
  */
 export async function findOrphans(
   { store }: Context,
-  self: string,
+  gone: Iterable<string>,
   agents: ReadonlyMap<string, unknown>,
   limit: number,
   isSkipped: (work: Work) => boolean,
-): Promise<{ orphans: Orphan[]; nextEnd: number }> {
-  const now = await store.now();
+): Promise<Orphan[]> {
   const found: Orphan[] = [];
-  let nextEnd = Number.POSITIVE_INFINITY;
-  let page: Work[] = [];
+  let page: Omit<Orphan, "takenOver">[] = [];
   // What is left of agents that nobody here has, however much that is, must not hide the rest.
   const look = async (): Promise<void> => {
     const records = await store.get(page.map(({ session, branch }) => dueKey(session, branch)));
@@ -93,22 +142,16 @@ export async function findOrphans(
     }
     page = [];
   };
-  for await (const record of scan(store, ALL_OWNERS)) {
-    const owner = record.key.slice(ownerKey("").length);
-    const known = readOwner(record);
-    if (owner !== self && known && isAlive(known, now)) {
-      nextEnd = Math.min(nextEnd, known.until - now);
-      continue;
-    }
+  for (const owner of gone) {
     for await (const { key } of scan(store, ownedBy(owner))) {
-      const work = { key, ...placeOfOwned(key) };
+      const work = { key, owner, ...placeOfOwned(key) };
       if (!isSkipped(work)) page.push(work);
       if (page.length >= PAGE) await look();
-      if (found.length >= limit) return { orphans: found.slice(0, limit), nextEnd: 0 };
+      if (found.length >= limit) return found.slice(0, limit);
     }
   }
   if (page.length > 0) await look();
-  return { orphans: found.slice(0, limit), nextEnd };
+  return found.slice(0, limit);
 }
 
 /**

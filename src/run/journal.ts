@@ -2,8 +2,13 @@
  * The journal of a run: what its current step has recorded, and the right to record it.
  *
  * Every write checks the journal's record and replaces it. A process whose lease was taken over finds another epoch there
- * and is refused; so is one whose session was deleted, or whose work somebody wants stopped. Writes are made one after
- * another. What is added meanwhile goes with the next one: results cost no write of their own where another follows.
+ * and is refused; so is one whose session was deleted. Writes are made one after another. Entries that are added
+ * meanwhile are part of the next write, so results need no write of their own if another one follows.
+ *
+ * A cancel is a field of the record. Another process adds it under a check of the record, this process in the journal's own
+ * turn. A write that is refused only because of a cancel is repeated on the record that has it, so the results of effects
+ * that were in progress are recorded. Checkpoints are not repeated: once the record contains a cancel, only the checkpoint
+ * that halts the run is written.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import { isFenced } from "../model/conflicts.js";
@@ -18,7 +23,7 @@ import type { Leases } from "./leases.js";
 import { type Moment, momentOf } from "./moment.js";
 import { type EncodedEntries, encodeEntries, type Entry, type StoredResult } from "./journal-entry.js";
 
-/** Somebody wants the run to stop. */
+/** The run was cancelled. */
 export class Cancelled extends Error {
   constructor(readonly reason: string) {
     super(reason);
@@ -75,6 +80,8 @@ export class Journal {
   #began: Moment;
   /** The error that ended it: nothing can be written any more. */
   #failure: Error | undefined;
+  /** Has the run released the branch? */
+  #isReleased = false;
   readonly #onResults: (results: readonly StoredResult[]) => void;
   readonly #onFailure: (error: Error) => void;
 
@@ -164,22 +171,60 @@ export class Journal {
     return found.epoch === epoch ? undefined : leaseLost(this.#reader.sessionId, this.#branch);
   }
 
-  /** Runs a write when those before it are done. An error that it throws ends the journal. */
+  /**
+   * Runs a write after those before it. It is repeated if it was refused only because of a cancel. An error that it throws
+   * ends the journal.
+   */
   exclusive<T>(work: () => Promise<T>): Promise<T> {
     const mine = this.#turn.then(async () => {
       if (this.#failure) throw this.#failure;
-      this.#began = momentOf(this.#reader.context);
-      try {
-        return await work();
-      } catch (error) {
-        // Nothing was written, and nothing is wrong with the store.
-        if (isSavepointError(error, "INVALID_STATE")) throw error;
-        // If nobody can say why it was refused, that it was is what there is to say.
-        throw this.#fail(await this.#explain(error).catch(() => error as Error));
+      for (;;) {
+        this.#began = momentOf(this.#reader.context);
+        try {
+          return await work();
+        } catch (error) {
+          // Nothing was written, and nothing is wrong with the store.
+          if (isSavepointError(error, "INVALID_STATE") || error instanceof Cancelled) throw error;
+          // If the reason for the refusal cannot be read, the refusal itself is the error.
+          const reason = await this.#explain(error).catch(() => error as Error);
+          if (reason) throw this.#fail(reason);
+        }
       }
     });
     this.#turn = mine.catch(() => {});
     return mine;
+  }
+
+  /**
+   * Cancels the run: no further effect begins, and only entries and the end of the run are written. The first cancel applies.
+   *
+   * @returns `false` if the run had already released the branch
+   */
+  cancel(reason: string): Promise<boolean> {
+    return this.exclusive(async () => {
+      if (this.#isReleased) return false;
+      if (this.#record.cancel !== undefined) return true;
+      const nothing = {
+        ...NOTHING,
+        fresh: [],
+        taken: 0,
+        written: this.added - this.#pending.length,
+        output: undefined,
+      };
+      await this.#commit(this.write(nothing, { cancel: reason }));
+      this.#onFailure(new Cancelled(reason));
+      return true;
+    });
+  }
+
+  /** Reads the record again, to adopt a cancel of another process. No other write is in progress meanwhile. */
+  refresh(): Promise<void> {
+    return this.exclusive(async () => {
+      const found = await this.look();
+      const lost = this.lost(found);
+      if (lost) throw lost;
+      if (found) this.#adoptCancel(found);
+    });
   }
 
   /** Changes the record, and writes all that was added with it. */
@@ -247,6 +292,11 @@ export class Journal {
     return { parts, record, value, taken, fresh, countAfter, output: output?.at };
   }
 
+  /** Notes that the branch was released with the last write. */
+  released(): void {
+    this.#isReleased = true;
+  }
+
   /** Notes that a write was made. */
   written(write: JournalWrite): void {
     this.#record = write.record;
@@ -254,7 +304,8 @@ export class Journal {
     // It was so when the write was made, and that was after it began.
     this.#certainAt = this.#began;
     this.#pending = this.#pending.slice(write.taken);
-    this.#encoded = NOTHING;
+    // Entries that were encoded and not written keep their numbers.
+    if (write.taken > 0) this.#encoded = NOTHING;
     if (this.#pending.length === 0) this.#unschedule();
   }
 
@@ -269,11 +320,17 @@ export class Journal {
     this.#scheduled = undefined;
   }
 
-  /** Goes on with a record that somebody else has changed without taking it over. */
-  adopt(record: JournalRecord): void {
+  /** Adopts the cancel from the stored record; `false` if the record has other changes too. */
+  #adoptCancel(found: JournalRecord): boolean {
+    const { cancel } = found;
+    if (cancel === undefined || this.#record.cancel !== undefined) return false;
+    const record = { ...this.#record, cancel };
+    const value = encodeJournal(record);
+    if (encodeJournal(found) !== value) return false;
     this.#record = record;
-    this.#value = encodeJournal(record);
-    this.#failure = undefined;
+    this.#value = value;
+    this.#onFailure(new Cancelled(cancel));
+    return true;
   }
 
   async #commit(write: JournalWrite): Promise<void> {
@@ -288,14 +345,14 @@ export class Journal {
     return this.#failure;
   }
 
-  /** Why a write was refused. */
-  async #explain(error: unknown): Promise<Error> {
+  /** Why a write was refused; `undefined` if it was only because of a cancel, which is then adopted. */
+  async #explain(error: unknown): Promise<Error | undefined> {
     if (!isSavepointError(error, "CONFLICT")) return error as Error;
     const found = await this.look();
     const lost = this.lost(found);
     if (lost) return lost;
-    if (found?.cancel !== undefined && this.#record.cancel === undefined) return new Cancelled(found.cancel);
-    // Somebody who did not care about the lease has moved the branch.
+    if (found && this.#adoptCancel(found)) return undefined;
+    // A writer that ignores leases has moved the branch.
     return isFenced(error) ? error : leaseLost(this.#reader.sessionId, this.#branch, error);
   }
 

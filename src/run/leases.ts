@@ -12,11 +12,13 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { Context } from "../model/context.js";
 import { ownedBy, ownerKey } from "../model/keys.js";
+import { addLocalOwner, type OwnRuns, removeLocalOwner } from "../model/local-owners.js";
 import { thisProcess } from "../store/process-identity.js";
 import { encodeOwner, SAID_GOODBYE } from "../model/run-records.js";
 import { MAX_TIMER } from "../store/duration.js";
 import type { StoreOptions } from "../store/open.js";
 import type { Put } from "../store/store.js";
+import { announceOwner } from "./neighbours.js";
 import { between, type Moment, momentAt, momentOf } from "./moment.js";
 import { renewLease } from "./renew-lease.js";
 
@@ -55,8 +57,10 @@ export class Leases {
   readonly #key = ownerKey(this.owner);
   readonly #lease: number;
   readonly #every: number;
+  readonly #runs: OwnRuns;
   readonly #reopening: Reopening | undefined;
   #held = 0;
+  #isAnnounced = false;
   /** When its first claim was made ready. */
   #begun: Moment | undefined;
   /** From when on it lasts, and since when it was never over. */
@@ -68,9 +72,13 @@ export class Leases {
   #worker: Worker | undefined;
   #ready = false;
 
-  /** @param reopening how another thread can open the store, if it can */
-  constructor(context: Context, lease: number, reopening: Reopening | undefined) {
+  /**
+   * @param runs the branches that run with these leases, added before they are claimed
+   * @param reopening how another thread can open the store, if it can
+   */
+  constructor(context: Context, lease: number, runs: OwnRuns, reopening: Reopening | undefined) {
     this.#context = context;
+    this.#runs = runs;
     this.#lease = lease;
     this.#every = Math.min(lease / 3, MAX_TIMER);
     this.#reopening = reopening;
@@ -80,20 +88,24 @@ export class Leases {
    * What a claim has beside it: the first one begins the lease. Later ones find it there, and must not write it along: they
    * may be on their way for longer than it lasts.
    */
-  async forClaim(): Promise<Put[]> {
+  async forClaim(): Promise<{ readonly puts: readonly Put[]; readonly wakes?: readonly string[] }> {
+    // Until the first claim has succeeded, each claim tells the workers on this host which process to watch.
+    const wakes = this.#isAnnounced ? {} : { wakes: [announceOwner(this.owner)] };
     if (this.#begun) {
       await this.renew();
-      return [];
+      return { puts: [], ...wakes };
     }
     this.#begun = momentOf(this.#context);
+    addLocalOwner(this.owner, this.#runs);
     const value = encodeOwner(await this.#next());
     this.#value = value;
     // Of several that come first, one may have to renew it before this one is there.
-    return [{ key: this.#key, value, ifAbsent: true }];
+    return { puts: [{ key: this.#key, value, ifAbsent: true }], ...wakes };
   }
 
   /** Something was claimed, and is run from now on: the lease is renewed until as many {@link release} it. */
   hold(): void {
+    this.#isAnnounced = true;
     // It began with the claim, in one commit.
     if (this.#begun) this.#renewed ??= { at: this.#begun, since: this.#begun };
     if (this.#held++ === 0) this.#start();
@@ -116,14 +128,28 @@ export class Leases {
     if (--this.#held === 0) this.#stop();
   }
 
-  /** Nothing is run any more: others need not wait for the lease to end. */
+  /**
+   * Ends the lease: nothing runs any more, and other processes need not wait for it to expire. If that cannot be written, a
+   * failure is reported and other processes have to wait; this process does not.
+   */
   async close(): Promise<void> {
     this.#stop();
     await this.#endWorker();
     await this.#renewing?.catch(() => {});
     if (!this.#begun) return;
+    try {
+      await this.#end();
+      removeLocalOwner(this.owner);
+    } catch (error) {
+      const message = "a lease could not be ended; other processes wait until it expires";
+      this.#context.events.emit("backgroundFailure", { message, error });
+    }
+  }
+
+  async #end(): Promise<void> {
     const { store } = this.#context;
-    // What could not be let go of, because the store was away, is found by this record: then it says that it is over.
+    // Branches that could not be released, because the store was unreachable, are found by this record: it then marks the
+    // lease as ended.
     const [left] = await store.list(ownedBy(this.owner), { limit: 1 });
     const over = { key: this.#key, value: encodeOwner({ until: SAID_GOODBYE, process: thisProcess() }) };
     await store.commit(left ? { puts: [over] } : { deletes: [this.#key] });

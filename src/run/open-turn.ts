@@ -3,10 +3,12 @@ import { SavepointError } from "../errors.js";
 import { checkId } from "../model/ids.js";
 import { MAIN, type Row } from "../model/records.js";
 import { agentMismatch, branchNotFound, describeBranch } from "../model/session-errors.js";
-import { findTurn, MAX_TRIES, neverTaken, rowOfTurn, standing, takeInput, tryTo, turnForgotten } from "./begin.js";
+import { workOf } from "../model/run-status.js";
+import { findTurn, MAX_TRIES, neverTaken, rowOfTurn, takeInput, tryTo, turnForgotten } from "./begin.js";
 import { type Claim, readView, takeBranch, type View } from "./claim.js";
 import { hashText } from "./encoded-value.js";
 import type { OpenRunOptions } from "./open-run.js";
+import { finishCancel } from "./release.js";
 import { start, takeTurn, type Work } from "./turn.js";
 
 /** Options with what they leave open filled in; what makes no sense is told before anything is read. */
@@ -68,7 +70,7 @@ async function openAt(
 ): Promise<Opened | undefined> {
   const { agent, reader, branch, leases, cursor } = work;
   const number = view.heads.session?.record.number as number;
-  const { status } = standing(view, head);
+  const { status } = workOf(view.heads, view.run);
   const current = view.run?.turn ?? head.run?.turn ?? 0;
   const earlier = key === undefined ? undefined : await findTurn(reader, branch, key, number);
   if (earlier !== undefined && (earlier < current || status === "completed")) {
@@ -76,6 +78,7 @@ async function openAt(
     if (!row) throw turnForgotten(reader.sessionId, branch, key ?? "");
     return { finished: row, number };
   }
+  if (await finishCancel(work, view)) return undefined;
   const next = { input, key };
   if (status === "completed") return claimed(() => takeTurn(work, view, head, next));
   // On a branch that was forked nobody has named the turn yet.

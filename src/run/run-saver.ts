@@ -13,12 +13,13 @@ import type { RowRun } from "../model/records.js";
 import { decodeInbox, encodeRun, type RunRecord } from "../model/run-records.js";
 import { takeOptions } from "../model/save-options.js";
 import type { CommitParts } from "../model/session-commit.js";
+import { sessionDeleted } from "../model/session-errors.js";
 import type { Heads, SessionReader } from "../model/session-reader.js";
 import { Recorded } from "../state/recorded.js";
 import type { Check } from "../store/store.js";
 import type { Agent } from "./agent.js";
 import type { Claim } from "./claim.js";
-import { type Journal, type JournalWrite, leaseLost, type PreparedEntries } from "./journal.js";
+import { Cancelled, type Journal, type JournalWrite, leaseLost, type PreparedEntries } from "./journal.js";
 import type { StoredResult } from "./journal-entry.js";
 
 /** What is saved, and how. */
@@ -47,6 +48,8 @@ export interface Saving {
   readonly run?: Partial<RunRecord>;
   /** When it is due, if it is not over. */
   readonly due?: number | null;
+  /** Is it the checkpoint that halts a cancelled run? No other is saved once a cancel is in the journal. */
+  readonly isCancel?: boolean;
 }
 
 /** Whether inputs were left for the branch. */
@@ -88,7 +91,8 @@ export class RunSaver {
     const { epoch } = claim.journal;
     this.#author = {
       agent: agent.name,
-      admit: ({ branch: known }: Heads) => {
+      admit: ({ session, branch: known }: Heads) => {
+        if (session?.record.number !== claim.number) throw sessionDeleted(reader.sessionId);
         if (!known?.record.held || known.record.epoch !== epoch) throw leaseLost(reader.sessionId, branch);
       },
     };
@@ -113,6 +117,8 @@ export class RunSaver {
 
   async save(saving: Saving): Promise<CheckpointInfo> {
     return this.#journal.exclusive(async () => {
+      const { cancel } = this.#journal.record;
+      if (cancel !== undefined && !saving.isCancel) throw new Cancelled(cancel);
       const entries = this.#journal.prepare(saving.midStep || saving.shown, saving.output);
       // What is written along with the state can be referred to as well.
       this.noteResults(entries.fresh);
@@ -158,6 +164,7 @@ export class RunSaver {
       this.#cursor.save({ live: saving.state }, versioned, this.#author, extension),
     );
     if (write) journal.written(write);
+    if (!held) journal.released();
     if (!midStep) this.forgetResults();
     if (saving.run) this.run = { ...this.run, ...saving.run, head: seq };
     if (shown) await obeyLimits(this.#reader, this.#cursor, info);

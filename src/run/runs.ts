@@ -88,7 +88,9 @@ export class Runs {
   ) {
     this.#context = context;
     this.#cursors = cursors;
-    this.#leases = new Leases(context, lease, reopening);
+    const live = this.#live;
+    const runs = { has: (session: string, branch: string) => live.has(keyOf(session, branch)) };
+    this.#leases = new Leases(context, lease, runs, reopening);
     this.#onEvent = onEvent;
   }
 
@@ -270,22 +272,33 @@ export class Runs {
   /** @returns whether there was something to stop */
   async cancel(session: string, reason = "cancelled", options: { branch?: string } = {}): Promise<boolean> {
     const branch = takeBranchName(options.branch);
-    const live = this.#live.get(keyOf(session, branch));
+    const id = keyOf(session, branch);
+    const live = this.#live.get(id);
     if (live) await Promise.race([live.started.catch(() => {}), sleep(GRACE, undefined, { ref: false })]);
-    // What runs here is stopped like what runs elsewhere; what only was left here is nobody's.
-    const self = live ? undefined : this.#leases.owner;
-    const outcome = await requestCancel(this.#reader(session), branch, reason, self);
-    if (outcome === "requested" && live?.execution) {
+    if (await live?.execution?.cancel(reason)) return true;
+    const outcome = await requestCancel(this.#reader(session), branch, reason, () => this.#selfFor(id));
+    // It has been started here since.
+    const execution = this.#live.get(id)?.execution;
+    if (outcome === "requested" && execution) {
       await this.#look();
-      await live.execution.finished.catch(() => {});
+      await execution.finished.catch(() => {});
     }
     return outcome !== "over";
   }
 
   /** Takes a branch from a run whose lease is over; `ALREADY_RUNNING` if it is not. */
   async release(reader: SessionReader, branch: string): Promise<void> {
-    const mine = this.#live.has(keyOf(reader.sessionId, branch));
-    await releaseBranch(reader, branch, mine ? undefined : this.#leases.owner, () => ({}));
+    await releaseBranch(
+      reader,
+      branch,
+      () => this.#selfFor(keyOf(reader.sessionId, branch)),
+      () => ({}),
+    );
+  }
+
+  /** The owner in whose name a branch is released: one that still runs here is not released. */
+  #selfFor(id: string): string | undefined {
+    return this.#live.has(id) ? undefined : this.#leases.owner;
   }
 
   /** Stops what runs here, so that others can go on with it at once. */
@@ -381,7 +394,13 @@ export class Runs {
         if (!("claim" in begun)) return begun;
         if (this.#closed) {
           // Too late: others go on with it.
-          await releaseBranch(reader, branch, this.#leases.owner, () => ({}), true);
+          await releaseBranch(
+            reader,
+            branch,
+            () => this.#leases.owner,
+            () => ({}),
+            true,
+          );
           this.#checkOpen();
         }
         this.#leases.hold();

@@ -11,6 +11,7 @@ import { Deliveries, describeCall, IMMEDIATE, type RecordedEffect, RecordedEffec
 import { encodeNamed, settleValue } from "./encoded-value.js";
 import { IdempotencyKeys } from "./idempotency.js";
 import { inside } from "./inside.js";
+import { Cancelled } from "./journal.js";
 import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./journal-entry.js";
 import { type Matching, MatchingByIdentity, MatchingByOrder } from "./matching.js";
 import { describeThrown, isError, recordError, reviveError, stackOf } from "./recorded-error.js";
@@ -21,7 +22,8 @@ import type { Begun, Done, EffectBody, Ended, EffectSettings, StepEnd, StepHost 
 import { shouldCheckpoint } from "./strategy.js";
 import { Suspensions } from "./suspensions.js";
 
-const NEVER = new Promise<never>(() => {});
+/** A promise for an abandoned step to wait for. A new one each time: a shared one would keep all such steps in memory. */
+const never = (): Promise<never> => new Promise(() => {});
 
 const TRIGGERS = { toolCallComplete: "toolCall", llmResponse: "llmResponse" } as const;
 
@@ -138,7 +140,7 @@ export class Step {
 
   async #effect(call: EffectCall, run: EffectBody, settings: EffectSettings): Promise<unknown> {
     const begun = this.#begin(call);
-    if (!begun) return NEVER;
+    if (!begun) return never();
     if (begun.recorded?.outcome) return this.#replay(begun.recorded);
     this.#inFlight++;
     let done: Done | undefined;
@@ -147,7 +149,7 @@ export class Step {
     } finally {
       this.#landed();
     }
-    if (!done) return NEVER;
+    if (!done) return never();
     return "question" in done ? this.#askFor(begun.index, done.question) : this.#record(begun, done);
   }
 
@@ -181,7 +183,13 @@ export class Step {
   async stepDone(trigger: string): Promise<void> {
     this.#stepsDone++;
     if (this.#over || this.#inFlight > 0 || this.#matching.isReplaying) return;
-    await this.#host.checkpoint(trigger, this.#host.journal.added);
+    try {
+      await this.#host.checkpoint(trigger, this.#host.journal.added);
+    } catch (error) {
+      // The loop learns how the run has ended in the same way as after an effect that began too late.
+      if (!(error instanceof Cancelled)) throw error;
+      await never();
+    }
   }
 
   /**
@@ -191,11 +199,11 @@ export class Step {
   async sleep(time: { readonly until: number } | { readonly lasting: number }): Promise<unknown> {
     this.#waited = true;
     const begun = this.#begin({ kind: "sleep", name: "sleep" });
-    if (!begun) return NEVER;
+    if (!begun) return never();
     const { index, recorded } = begun;
     if (recorded?.outcome) return this.#replay(recorded);
     const now = await this.#storeTime();
-    if (now === undefined || this.#over) return NEVER;
+    if (now === undefined || this.#over) return never();
     const wakeAt = recorded?.started.until ?? ("until" in time ? time.until : now + time.lasting);
     if (!recorded) this.#host.journal.add({ op: "start", index, started: { ...begun.started, until: wakeAt } });
     const left = wakeAt - now;
@@ -214,7 +222,7 @@ export class Step {
   async ask(text: string, data: unknown): Promise<unknown> {
     this.#waited = true;
     const begun = this.#begin({ kind: "ask", name: text });
-    if (!begun) return NEVER;
+    if (!begun) return never();
     const { index, recorded, started } = begun;
     if (recorded?.outcome) return this.#replay(recorded);
     if (!recorded) this.#host.journal.add({ op: "start", index, started });
@@ -261,7 +269,11 @@ export class Step {
       if (!verdict) return undefined;
       if (verdict.happened) return this.#encode({ value: verdict.result }, settings, describe);
     }
-    if (!(await this.#durable(before, !recorded && !kept)) || this.#over) return undefined;
+    if (!(await this.#durable(before, !recorded && !kept)) || this.#over) {
+      // The effect has not begun, and will not in this attempt, so its outcome is known.
+      if (begun.intent && !unknown) journal.add({ op: "again", index });
+      return undefined;
+    }
     const { kind, name, callId } = started;
     this.#host.emit({ type: "effect", kind, name, callId, phase: "start" });
     const { session, branch } = this.#host;
@@ -295,7 +307,7 @@ export class Step {
     // Who it was is written once, with its intent if it has one.
     const who = recorded || intent ? {} : { started };
     journal.add({ op: "end", index, ...who, outcome, ...(usage && { usage }) });
-    if (this.#over) return NEVER;
+    if (this.#over) return never();
     const { kind, name, callId } = started;
     const error = "error" in outcome ? { error: outcome.error.message } : {};
     this.#host.emit({ type: "effect", kind, name, callId, phase: "end", ...error });
@@ -452,7 +464,7 @@ export class Step {
   #askFor(index: number, question: Question): Promise<never> {
     this.#suspensions.ask(index, question);
     this.#considerSuspending();
-    return NEVER;
+    return never();
   }
 
   /** Nothing under way, and the step waits for something: it can wait without us. */

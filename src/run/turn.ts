@@ -87,7 +87,7 @@ async function save(
   const epoch = (before?.epoch ?? 0) + 1;
   const lease = await leases.forClaim();
   const at = momentOf(context);
-  const due = claimedDue(view, agent.name, agent.definition.open ?? false, leases.owner);
+  const due = claimedDue(reader, view, agent.name, agent.definition.open ?? false, leases.owner);
   const dueChange = changeDue(sessionId, branch, view.due, due);
   let claimed: Pick<Claim, "number" | "run" | "journal"> | undefined;
   const extension: SaveExtension = {
@@ -105,7 +105,7 @@ async function save(
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
         ...dueChange.puts,
-        ...lease,
+        ...lease.puts,
       ];
       if (next.key !== undefined) {
         puts.push({ key: turnKey(sessionId, branch, next.key), value: JSON.stringify([number, turn]) });
@@ -118,6 +118,7 @@ async function save(
         checks: [...(parts.checks ?? []), ...taken.checks],
         puts: [...puts, ...taken.puts],
         ...(deletes.length > 0 && { deletes }),
+        ...(lease.wakes && { wakes: lease.wakes }),
         run: rowRun,
       };
     },

@@ -10,7 +10,8 @@ import type { RunEvent, RunEventOf, RunEventType } from "../model/run-events.js"
 import { SessionReader } from "../model/session-reader.js";
 import type { Agent } from "./agent.js";
 import { judge } from "./deadly.js";
-import { findDue, findOrphans, forgetWork, type Orphan, type Work } from "./find-work.js";
+import { findDue, findOrphans, findOwners, forgetWork, type Orphan, type Work } from "./find-work.js";
+import { Neighbours, readAnnouncement } from "./neighbours.js";
 import { keyOf, type Runs } from "./runs.js";
 import { isStoreFailure } from "./store-failure.js";
 import type { TakenWorkerOptions } from "./worker-options.js";
@@ -55,10 +56,15 @@ const LEFT_ALONE = 60_000;
 const SUSPICIOUS = 2;
 /** As many of them may be there at once. */
 const MANY = 100;
-/** How long after a lease has ended what was left is looked for, and how often at most, in milliseconds. */
+/** How long after the end of a lease to search for abandoned work, and the shortest and longest interval, in milliseconds. */
 const SOON = 20;
 const OFTEN = 200;
+const SELDOM = 5000;
+/** How often the processes on this host are checked, in milliseconds. No query is needed for that. */
+const TICK = 100;
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+/** Errors that end a run although nothing failed: another process has it, the worker stops, or the session was deleted. */
+const EXPECTED_ENDS = ["LEASE_LOST", "CLOSED", "SESSION_DELETED"] as const;
 
 export class Worker implements AsyncDisposable {
   readonly name: string;
@@ -72,7 +78,17 @@ export class Worker implements AsyncDisposable {
   #suspect: string | undefined;
   #working: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
-  #orphansDue = 0;
+  /** Processes on this host that run something. */
+  readonly #neighbours = new Neighbours();
+  #ticking: NodeJS.Timeout | undefined;
+  /** Owners that are gone and may have left work that is not claimed yet. */
+  #gone = new Set<string>();
+  /** Owners that were gone when owners were last listed: their work was searched for then. */
+  #goneBefore: ReadonlySet<string> = new Set();
+  /** Scheduled work that was found while this worker still ran its session. It is started when that run has ended. */
+  readonly #next = new Map<string, Work>();
+  /** When to list all owners again and to search for the work of all that are gone. */
+  #sweepAt = 0;
   #isAwake = false;
   #wakeUp: (() => void) | undefined;
   #unlisten: (() => Promise<void>) | undefined;
@@ -94,6 +110,7 @@ export class Worker implements AsyncDisposable {
   async start(): Promise<void> {
     if (this.#working || this.#stopping) return;
     if (this.#options.signals) for (const signal of SIGNALS) process.on(signal, this.#onSignal);
+    this.#ticking = setInterval(() => this.#tick(), TICK).unref();
     await new Promise<void>((resolve) => {
       this.#working = this.#work(resolve);
     });
@@ -131,9 +148,8 @@ export class Worker implements AsyncDisposable {
   async #work(looked: () => void): Promise<void> {
     const { store } = this.#host.context;
     // A wake-up that is missed costs the time until it looks by itself.
-    const mine = (name: string): boolean => name === "" || this.#agents.has(name);
     this.#unlisten = await store
-      .listen?.((name) => mine(name) && this.#wake())
+      .listen?.((name) => this.#hear(name))
       .catch((error: unknown) => {
         this.#fail("new work cannot be heard of", error);
         return undefined;
@@ -143,11 +159,12 @@ export class Worker implements AsyncDisposable {
       try {
         if ((await this.#take()) > 0) pause = 0;
         // While there is no room, nothing is looked for.
-        else if (this.#room > 0) pause = Math.min(pause, Math.max(SOON, this.#orphansDue - performance.now()));
+        else if (this.#room > 0) pause = Math.min(pause, Math.max(SOON, this.#sweepAt - performance.now()));
         failures = 0;
       } catch (error) {
         if (this.#stopping || isSavepointError(error, "CLOSED")) break;
         pause = Math.min(FIRST_PAUSE * 2 ** failures++, LONGEST_PAUSE);
+        this.#sweepAt = 0;
         this.#fail("no work could be looked for", error);
       }
       looked();
@@ -161,31 +178,75 @@ export class Worker implements AsyncDisposable {
     return this.#options.concurrency - this.#host.runs.size;
   }
 
-  /** Takes on as much as it has room for. @returns how many were found: where there is room left, there may be more */
-  async #take(): Promise<number> {
-    const { context, runs } = this.#host;
-    if (this.#room <= 0) return 0;
-    const isSkipped = (work: Work): boolean => this.#isAvoided(work) || runs.has(work.session, work.branch);
-    let found = 0;
-    const now = performance.now();
-    // Others may have died at any time; that is noticed by their leases, which last a while.
-    if (now >= this.#orphansDue) {
-      // Of those under suspicion most are left alone for now: they must not hide the others.
-      const limit = this.#room + (this.#suspect === undefined ? 0 : MANY);
-      const { orphans, nextEnd } = await findOrphans(context, runs.owner, this.#agents, limit, isSkipped);
-      found += await this.#takeOrphans(orphans);
-      // As soon as the next one could be gone, whoever it is; and often enough for one that is known to be dead before.
-      if (this.#room > 0)
-        this.#orphansDue = now + Math.min(Math.max(nextEnd + SOON, OFTEN), this.#options.lease / 2, 5000);
-    }
-    if (this.#room <= 0) return found;
-    const due = await findDue(context, [...this.#agents.keys()], this.#room, isSkipped);
-    const begun = await Promise.all(due.map((work) => this.#begin(work)));
-    return found + begun.filter(Boolean).length;
+  /** Handles a notification of a commit: an agent has work, a process is to be watched, or notifications were missed. */
+  #hear(name: string): void {
+    const announced = readAnnouncement(name);
+    if (announced && announced.owner !== this.#host.runs.owner)
+      this.#neighbours.watch(announced.owner, announced.process);
+    else if (name === "" || this.#agents.has(name)) this.#wake();
   }
 
-  /** @returns how many it has begun with */
-  async #takeOrphans(orphans: readonly Orphan[]): Promise<number> {
+  /** Checks whether processes on this host have died. */
+  #tick(): void {
+    const died = this.#neighbours.tick();
+    for (const owner of died) this.#gone.add(owner);
+    if (died.length > 0) this.#wake();
+  }
+
+  /** Starts as much work as capacity allows. @returns how many runs were started: if any, there may be more */
+  async #take(): Promise<number> {
+    const { context } = this.#host;
+    if (this.#room <= 0) return 0;
+    await this.#findOwners();
+    const begun = this.#gone.size > 0 ? await this.#searchGone() : 0;
+    if (this.#room <= 0) return begun;
+    const ready = this.#takeReady();
+    const isSkipped = (work: Work): boolean => this.#isAvoided(work) || this.#isOwn(work) || ready.has(work.key);
+    const limit = this.#room - ready.size;
+    const due = limit > 0 ? await findDue(context, [...this.#agents.keys()], limit, isSkipped) : [];
+    const begunDue = await Promise.all([...ready.values(), ...due].map((work) => this.#begin(work)));
+    return begun + begunDue.filter(Boolean).length;
+  }
+
+  /** Lists the owners when that is due. Without notifications, listing is the only way to find new ones on this host. */
+  async #findOwners(): Promise<void> {
+    const { context, runs } = this.#host;
+    const now = performance.now();
+    const isSweep = now >= this.#sweepAt;
+    if (!isSweep && context.store.listen) return;
+    // Set before anything is awaited, so that a sweep that is requested meanwhile is not overwritten.
+    if (isSweep) this.#sweepAt = now + Math.min(this.#options.lease / 2, SELDOM);
+    const { alive, gone, nextEnd } = await findOwners(context, runs.owner);
+    this.#neighbours.watchAll(alive);
+    for (const owner of gone) if (isSweep || !this.#goneBefore.has(owner)) this.#gone.add(owner);
+    this.#goneBefore = new Set(gone);
+    // As soon as the next lease could have expired.
+    if (isSweep) this.#sweepWithin(Math.max(nextEnd + SOON, OFTEN));
+  }
+
+  #sweepWithin(time: number): void {
+    this.#sweepAt = Math.min(this.#sweepAt, performance.now() + time);
+  }
+
+  /** Searches for the runs of owners that are gone, and starts them. @returns how many were started */
+  async #searchGone(): Promise<number> {
+    const searched = [...this.#gone];
+    const isSkipped = (work: Work): boolean => this.#isAvoided(work) || this.#host.runs.has(work.session, work.branch);
+    // Most suspected sessions are skipped for now: they must not fill the limit and hide the others.
+    const limit = this.#room + (this.#suspect === undefined ? 0 : MANY);
+    const orphans = await findOrphans(this.#host.context, searched, this.#agents, limit, isSkipped);
+    const { begun, failed } = await this.#takeOrphans(orphans);
+    // As long as a search starts something, these owners are searched again at once.
+    if (begun > 0 && orphans.length < limit) {
+      const left = new Set(orphans.map(({ owner }) => owner));
+      for (const owner of searched) if (!left.has(owner)) this.#gone.delete(owner);
+    } else if (begun === 0) for (const owner of searched) this.#gone.delete(owner);
+    if (begun === 0 && failed > 0) this.#sweepWithin(OFTEN);
+    return begun;
+  }
+
+  /** @returns how many were started, and how many failed to start although the crash policy allows them */
+  async #takeOrphans(orphans: readonly Orphan[]): Promise<{ begun: number; failed: number }> {
     const deaths = await Promise.all(orphans.map((orphan) => this.#judge(orphan)));
     const blamed = this.#blamed;
     const chosen: Orphan[] = [];
@@ -198,17 +259,18 @@ export class Worker implements AsyncDisposable {
       if (died >= blamed) this.#suspect = keyOf(orphan.session, orphan.branch);
       chosen.push(orphan);
     }
-    const begun = await Promise.all(
+    const results = await Promise.all(
       chosen.map(async (orphan) => {
         let isBegun = false;
         try {
           return (isBegun = await this.#begin(orphan));
         } finally {
-          if (!isBegun) this.#clear(orphan);
+          if (!isBegun && this.#suspect === keyOf(orphan.session, orphan.branch)) this.#suspect = undefined;
         }
       }),
     );
-    return begun.filter(Boolean).length;
+    const begun = results.filter(Boolean).length;
+    return { begun, failed: chosen.length - begun };
   }
 
   /** So many deaths put it under suspicion. */
@@ -244,7 +306,8 @@ export class Worker implements AsyncDisposable {
   #clear(work: { readonly session: string; readonly branch: string }): void {
     if (this.#suspect !== keyOf(work.session, work.branch)) return;
     this.#suspect = undefined;
-    this.#orphansDue = 0;
+    // Other suspected sessions that waited for it may now be tried.
+    this.#sweepAt = 0;
     this.#wake();
   }
 
@@ -263,7 +326,7 @@ export class Worker implements AsyncDisposable {
       };
       // Whoever listens is told how it ended by its events, and of what went wrong by this one.
       handle.result().then(over, (error: SavepointError) => {
-        const expected = isSavepointError(error, "LEASE_LOST") || isSavepointError(error, "CLOSED");
+        const expected = EXPECTED_ENDS.some((code) => isSavepointError(error, code));
         if (!expected) this.#fail(`session ${JSON.stringify(session)} could not be gone on with`, error);
         over();
       });
@@ -281,6 +344,25 @@ export class Worker implements AsyncDisposable {
     this.#fail(`session ${JSON.stringify(work.session)} could not be begun with`, error);
   }
 
+  /** Does this worker still run the session? Then the due work is noted: it may be reserved, and not be found again soon. */
+  #isOwn(work: Work): boolean {
+    if (!this.#host.runs.has(work.session, work.branch)) return false;
+    this.#next.set(work.key, work);
+    return true;
+  }
+
+  /** The noted work whose previous run has ended by now, up to the free capacity. */
+  #takeReady(): Map<string, Work> {
+    const ready = new Map<string, Work>();
+    for (const [key, work] of this.#next) {
+      if (ready.size >= this.#room) break;
+      if (this.#host.runs.has(work.session, work.branch)) continue;
+      this.#next.delete(key);
+      ready.set(key, work);
+    }
+    return ready;
+  }
+
   #isAvoided(work: Work): boolean {
     const until = this.#avoided.get(keyOf(work.session, work.branch));
     if (until === undefined) return false;
@@ -291,6 +373,7 @@ export class Worker implements AsyncDisposable {
 
   async #stop(grace: number): Promise<void> {
     this.#wake();
+    clearInterval(this.#ticking);
     for (const signal of SIGNALS) process.off(signal, this.#onSignal);
     await this.#working;
     await this.#unlisten?.().catch((error: unknown) => this.#fail("listening could not be ended", error));

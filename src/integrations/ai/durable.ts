@@ -73,7 +73,8 @@ export async function durable(sp: Savepoint, options: DurableOptions): Promise<D
   try {
     return new Durable(run);
   } catch (error) {
-    await run.release();
+    // If it cannot be released, its lease expires; the first error is the one to report.
+    await run.release().catch(() => {});
     throw error;
   }
 }
