@@ -7,9 +7,12 @@ import type { Author, BranchCursor } from "./branch-cursor.js";
 import type { CheckpointInfo, CheckpointKind } from "./checkpoint.js";
 import { isIdTaken } from "./conflicts.js";
 import type { Cursors } from "./cursors.js";
+import { changeDue, decodeDue, newDue } from "./due.js";
 import { unnamedBranch } from "./ids.js";
+import { dueKey, inboxKey } from "./keys.js";
 import { loadShadow } from "./load-state.js";
 import type { BranchRecord, Row, SessionRecord } from "./records.js";
+import { decodeInbox } from "./run-records.js";
 import type { TakenOptions } from "./save-options.js";
 import { buildCommit, type CommitParts } from "./session-commit.js";
 import { sessionDeleted } from "./session-errors.js";
@@ -159,6 +162,7 @@ export async function rewindBranch(
       copyRow(row, { seq, kind, id: context.newId({ number, seq }), createdAt: now, branch: branch.record });
     const kept = at(head, nextSeq, "preOperation");
     const recovered = at(target, nextSeq + 1, "recovery");
+    const queue = await leaveQueue(reader, branch.record.name, session.record.agent);
     const built = buildCommit({
       sessionId,
       sessionBefore: session,
@@ -167,6 +171,7 @@ export async function rewindBranch(
       branch: { ...branch.record, held: false, hidden: false, head: recovered, headParentId: target.id },
       rows: branch.record.hidden ? [head, kept, recovered] : [kept, recovered],
       builtOn: [target.seq],
+      more: queue,
     });
     try {
       await context.store.commit(built.commit);
@@ -178,6 +183,32 @@ export async function rewindBranch(
       if (!(await reader.row(number, target.seq))) throw removedMeanwhile(target, error);
     }
   }
+}
+
+/**
+ * Removes a branch from the queue: the checkpoint that was to be resumed, woken or answered is no longer its head. If inputs
+ * are queued for it, the branch stays in the queue.
+ */
+async function leaveQueue(reader: SessionReader, branch: string, agent: string | undefined): Promise<CommitParts> {
+  const { sessionId } = reader;
+  const { store } = reader.context;
+  const keys = [dueKey(sessionId, branch), inboxKey(sessionId, branch)];
+  const [known, inbox] = await store.get(keys);
+  // A damaged entry is replaced by the next process that resumes the branch.
+  if (known && !("value" in known)) return {};
+  const before = known && decodeDue(known.value);
+  const { first, next } = inbox && "value" in inbox ? decodeInbox(inbox.value) : { first: 0, next: 0 };
+  const of = before?.agent ?? agent;
+  const after =
+    first < next && of !== undefined
+      ? { ...newDue(of, await store.now(), before?.priority), open: before?.open ?? false }
+      : undefined;
+  if (!before && !after) return {};
+  const { puts, deletes } = changeDue(sessionId, branch, before, after);
+  const checks = [{ key: keys[0] as string, value: known?.value }];
+  // An input that is sent meanwhile relies on the queue entry that was there. A damaged inbox cannot be checked.
+  if (!inbox || "value" in inbox) checks.push({ key: keys[1] as string, value: inbox?.value });
+  return { checks, puts, deletes, ...(after && { wakes: [after.agent] }) };
 }
 
 /** A new row with the state of another: its items are shared, its refs written as the new row's tape sees them. */

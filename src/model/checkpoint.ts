@@ -12,7 +12,10 @@ export type CheckpointKind = "automatic" | "manual" | "preOperation" | "recovery
 /** How the work stood when it was taken. */
 export type CheckpointStatus = "queued" | "running" | "waiting" | "completed" | "failed" | "halted";
 
-/** How the work stands. `interrupted` is never stored: it is what a running one is whose process is gone. */
+/**
+ * The status of the work. `interrupted` is never stored: it is the status of a running session whose process is gone, and
+ * which `recover` resumes. After a rewind or a fork into the middle of a run, a session is `halted` until it is run again.
+ */
 export type Status = CheckpointStatus | "interrupted";
 
 /** What the work had used up to then. */

@@ -12,7 +12,7 @@ import { type CheckpointFilter, walkCheckpoints } from "./list-checkpoints.js";
 import { createListing, type Listing, take } from "./listing.js";
 import { MAIN } from "./records.js";
 import { obeyLimits } from "./obey-limits.js";
-import { removeCheckpoints, stillNeeded } from "./remove-checkpoints.js";
+import { describeNeed, removeCheckpoints, stillNeeded } from "./remove-checkpoints.js";
 import type { Restore, RestorePlan } from "./restore.js";
 import type { Session } from "./session.js";
 
@@ -157,8 +157,8 @@ export class Checkpoints {
       const refuse = (why: string): never => {
         throw stillNeeded(reader.sessionId, row, why);
       };
-      const why = checkpoints.needed.get(row.seq);
-      if (why !== undefined) refuse(why);
+      const [need] = checkpoints.needed.get(row.seq) ?? [];
+      if (need) refuse(describeNeed(need));
       const [head, other] = checkpoints.heads.get(row.seq) ?? [];
       if (!head) return { rows };
       if (other) refuse(`it is the head of ${JSON.stringify(head.name)} and ${JSON.stringify(other.name)}`);

@@ -9,9 +9,10 @@
  *
  * Where anything that may point at something cannot be read, nothing is freed.
  */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
-import { formatRefs } from "../state/refs.js";
-import { scan } from "../store/scan.js";
+import { type FoundRecord, scan, scanPages } from "../store/scan.js";
+import type { StoredRecord } from "../store/store.js";
 import { releaseOldImports } from "./bundle/staging.js";
 import { freeAllRemains } from "./clear.js";
 import { agentsWithConversations, collectConversations, Unmarkable } from "./collect-conversations.js";
@@ -24,10 +25,11 @@ import {
   attachmentsOf,
   decodeNumbers,
   rowsOf,
+  seqOf,
   tapeName,
   tapesOf,
 } from "./keys.js";
-import { Marks, readJournals } from "./marks.js";
+import { frameOfJournal, frameOfRow, Marks, readJournals } from "./marks.js";
 import { decodeRow } from "./records.js";
 import { SessionReader } from "./session-reader.js";
 
@@ -63,6 +65,8 @@ export async function collectGarbage(
   let complete = true;
   let done = 0;
   for await (const { reader, number } of allSessions(context)) {
+    // A local store answers synchronously, and saves must be able to run in between.
+    await nextTurn();
     const result = reader && (await collectSession(reader, number, blobs, options.repack));
     if (result) {
       freed.items += result.items;
@@ -131,27 +135,24 @@ export async function collectSession(
     // Journals before heads: what a journal has let go of by then, the head that came after it names.
     for (const journal of await readJournals(reader)) {
       if (journal.number !== number) continue;
-      const { tape, first, count } = journal;
-      counters.set(tapeName(number, tape), first + count);
-      await marks.frame(formatRefs([{ pieces: [{ tape, start: first, count }] }], tape), tape);
+      counters.set(tapeName(number, journal.tape), journal.first + journal.count);
+      await marks.frames([frameOfJournal(journal)]);
     }
     for await (const { record } of reader.branches()) {
       counters.set(tapeName(number, record.tape), record.nextItem);
       // A head without a row of its own.
-      if (record.hidden && record.head) await marks.frame(record.head.skeleton.refs, record.head.tape);
+      if (record.hidden && record.head) await marks.frames([frameOfRow(record.head)]);
     }
     const [attached] = await store.get([attachmentCounterKey(number)]);
     if (attached && !("value" in attached)) throw new Unmarkable(attached);
     counters.set(tapeName(number, ATTACHMENTS_TAPE), Number(attached?.value ?? 0));
-    for await (const record of scan(store, attachmentsOf(number))) {
-      if (!("value" in record)) throw new Unmarkable(record);
-      await marks.frame(record.refs, ATTACHMENTS_TAPE);
+    for await (const page of scanPages(store, attachmentsOf(number))) {
+      await marks.frames(page.map(readable).map(({ refs }) => ({ refs, tape: ATTACHMENTS_TAPE })));
     }
-    for await (const record of scan(store, rowsOf(number))) {
-      if (!("value" in record)) throw new Unmarkable(record);
-      const { numbers } = decodeNumbers(record.key.slice(1), 2);
-      const row = decodeRow(numbers[1] as number, record.value, record.refs);
-      await marks.frame(row.skeleton.refs, row.tape);
+    for await (const page of scanPages(store, rowsOf(number))) {
+      await marks.frames(
+        page.map(readable).map(({ key, value, refs }) => frameOfRow(decodeRow(seqOf(key), value, refs))),
+      );
     }
   } catch (error) {
     if (!(error instanceof Unmarkable) && !isSavepointError(error, "DAMAGED")) throw error;
@@ -167,6 +168,11 @@ export async function collectSession(
     freed.bytes += result.bytes;
   }
   return freed;
+}
+
+function readable(record: FoundRecord): StoredRecord {
+  if (!("value" in record)) throw new Unmarkable(record);
+  return record;
 }
 
 async function dropBlobs(

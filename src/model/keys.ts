@@ -90,6 +90,12 @@ export const workDue = (agent: string, priority: number, now: number): KeyRange 
   from: workPrefix(agent, priority),
   to: workPrefix(agent, priority) + encodeTime(now + 1),
 });
+/** An agent's work of this priority and of lower ones, including work that is not due yet. */
+export const workFrom = (agent: string, priority: number): KeyRange => ({
+  from: workPrefix(agent, priority),
+  to: prefixRange(`w\t${agent}\t`).to,
+});
+export const priorityOfWork = (key: string): number => 9 - Number(key.split("\t")[2]?.[0]);
 const workPrefix = (agent: string, priority: number): string => `w\t${agent}\t${9 - priority}`;
 export const ALL_WORK: KeyRange = prefixRange("w");
 export const placeOfWork = (key: string): { session: string; branch: string } => {
@@ -196,6 +202,8 @@ export const deadKey = (number: number): string => `x${encodeNumber(number)}`;
 export const ALL_DEAD: KeyRange = prefixRange("x");
 
 export const tapeName = (number: number, tape: number): string => `${encodeNumber(number)}${encodeNumber(tape)}`;
+/** The number that a tape has within its session. */
+export const tapeNumberOf = (tape: string): number => decodeNumbers(tape, 2).numbers[1] as number;
 export const tapesOf = (number: number): KeyRange => prefixRange(encodeNumber(number));
 
 /** Digits in base 36 behind their count: shorter numbers sort first, and it says itself where it ends. */

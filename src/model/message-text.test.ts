@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { message } from "./message.js";
 import { describeMessage, findMessages } from "./message-text.js";
+import { runs } from "../../test/support/runs.js";
 
 const DATA_URL = "data:image/png;base64,AAAA";
 
@@ -602,7 +603,7 @@ describe("whatever they are given", () => {
         expect(findMessages(value)).toBeInstanceOf(Array);
         expect(findMessages({ messages: [value] })).toHaveLength(description === undefined ? 0 : 1);
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 

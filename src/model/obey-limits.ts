@@ -15,7 +15,7 @@ import { isPinned, type KnownCheckpoints, removeCheckpoints } from "./remove-che
 import { type KeepReason, type Retention, takeRetention } from "./retention.js";
 import { describeSession } from "./session-errors.js";
 import type { SessionReader } from "./session-reader.js";
-import { whyKeptByPolicy } from "./why-kept.js";
+import { needsOf, whyKeptByPolicy } from "./why-kept.js";
 
 /** The checkpoint that was saved. */
 export interface Made {
@@ -103,12 +103,25 @@ async function obeyMax(reader: SessionReader, max: number): Promise<boolean> {
   return removed.length > 0;
 }
 
-function beyondMax({ rows, notes, needed, heads }: KnownCheckpoints, max: number): Row[] {
+function beyondMax(known: KnownCheckpoints, max: number): Row[] {
+  const { rows, notes, heads } = known;
   const automatic = rows.filter(
     (row) => (row.kind === "automatic" || row.kind === "preOperation") && !isPinned(row, notes.get(row.seq)),
   );
   // What was there before the last thing that was undone, or done, is the way back from it.
   const wayBack = automatic.filter(({ kind }) => kind === "preOperation").at(-1);
-  const removable = automatic.filter(({ seq }) => !needed.has(seq) && !heads.has(seq) && seq !== wayBack?.seq);
-  return removable.slice(0, Math.max(0, automatic.length - max));
+  const removable = automatic.filter(({ seq }) => !heads.has(seq) && seq !== wayBack?.seq);
+  const stays = new Set(rows.map(({ seq }) => seq));
+  const gone: Row[] = [];
+  // A checkpoint that later ones need can be removed after those: the next round finds it.
+  for (let before = -1; before < gone.length;) {
+    before = gone.length;
+    for (const row of removable) {
+      if (gone.length >= automatic.length - max) return gone;
+      if (!stays.has(row.seq) || needsOf(known, row.seq, stays).length > 0) continue;
+      stays.delete(row.seq);
+      gone.push(row);
+    }
+  }
+  return gone;
 }

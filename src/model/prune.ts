@@ -1,14 +1,16 @@
 /** Removing the checkpoints of sessions and agents that nobody wants to keep. Reads rows, never states. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { collectSession } from "./collect.js";
 import type { Context } from "./context.js";
 import { checkId } from "./ids.js";
 import { agentLine, agentOfLine, ALL_NUMBERS, sessionsOfAgent } from "./keys.js";
+import { readAhead } from "./read-ahead.js";
 import type { Row } from "./records.js";
-import { removeCheckpoints } from "./remove-checkpoints.js";
+import { type NeededBy, removeCheckpoints } from "./remove-checkpoints.js";
 import { type KeepReason, type Retention, type RetentionOptions, takeRetention } from "./retention.js";
 import { scan } from "../store/scan.js";
 import { SessionReader } from "./session-reader.js";
-import { whyKept } from "./why-kept.js";
+import { needsOf, whyKept, withWaysBack } from "./why-kept.js";
 
 export interface PruneOptions extends RetentionOptions {
   /**
@@ -43,6 +45,8 @@ export interface PrunedCheckpoint {
 
 export interface KeptCheckpoint extends PrunedCheckpoint {
   readonly reasons: readonly KeepReason[];
+  /** What needs it, if one of the reasons is `needed`. */
+  readonly neededBy?: readonly NeededBy[];
 }
 
 export interface PruneResult {
@@ -60,6 +64,9 @@ export interface PruneResult {
   readonly rowsOnly: boolean;
 }
 
+/** Sessions that are pruned concurrently: while the store answers for one, another is decided. */
+const SESSIONS_AT_ONCE = 4;
+
 /** Prunes the checkpoints of a store, of an agent with its sessions, or of a session. */
 export async function prune(
   context: Context,
@@ -71,9 +78,13 @@ export async function prune(
   const retention = takeRetention(kept);
   const results: PruneResult[] = [];
   let removed = 0;
-  for await (const sessionId of sessionIds(context, target)) {
-    const result = await pruneSession(new SessionReader(context, sessionId), retention, whyKept, dryRun);
+  const pruned = readAhead(sessionIds(context, target), SESSIONS_AT_ONCE, async (sessionId) => {
+    await nextTurn();
+    const result = await pruneSession(new SessionReader(context, sessionId), retention, false, dryRun);
     if (result.removed > 0 && !dryRun) reset(sessionId);
+    return result;
+  });
+  for await (const result of pruned) {
     results.push(result);
     removed += result.removed;
     onProgress?.({ sessions: results.length, removed });
@@ -84,24 +95,27 @@ export async function prune(
 /**
  * Prunes the checkpoints of one session.
  *
- * @param why says why checkpoints stay
+ * @param byPolicy is this an automatic policy, not a call? Then the state before the last rewind is kept as well
  */
 export async function pruneSession(
   reader: SessionReader,
   retention: Retention,
-  why: typeof whyKept,
+  byPolicy: boolean,
   dryRun: boolean,
 ): Promise<PruneResult> {
   const now = reader.context.now();
   const plan = { removed: [] as Row[], kept: [] as KeptCheckpoint[] };
   const session = await reader.session();
   if (!session) return addUp([], dryRun);
-  await removeCheckpoints(reader, (known) => {
-    const reasons = why(known, retention, now);
+  await removeCheckpoints(reader, (found) => {
+    const known = byPolicy ? withWaysBack(found) : found;
+    const reasons = whyKept(known, retention, now);
     plan.removed = known.rows.filter(({ seq }) => !reasons.has(seq));
     plan.kept = known.rows.flatMap((row) => {
       const ofRow = reasons.get(row.seq);
-      return ofRow ? [{ ...describe(reader, row), reasons: ofRow }] : [];
+      if (!ofRow) return [];
+      const neededBy = needsOf(known, row.seq, reasons);
+      return [{ ...describe(reader, row), reasons: ofRow, ...(neededBy.length > 0 && { neededBy }) }];
     });
     return { rows: dryRun ? [] : plan.removed };
   });

@@ -4,6 +4,7 @@
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Commit, Put } from "../store/store.js";
+import { Intervals, type Span } from "./intervals.js";
 import { attachmentsOf, branchKey, idKey, journalKey, labelKey, noteKey, rowKey, sessionKey } from "./keys.js";
 import {
   type BranchRecord,
@@ -18,6 +19,19 @@ import { decodeJournal } from "./run-records.js";
 import { describeSession } from "./session-errors.js";
 import type { Known, Notes, SessionReader } from "./session-reader.js";
 
+/** What needs a checkpoint. One that only another checkpoint needs may be removed together with that one. */
+export type NeededBy =
+  /** A checkpoint in the middle of a step that began with this one. */
+  | { readonly kind: "checkpoint"; readonly id: string; readonly seq: number }
+  /** A branch that starts from it. */
+  | { readonly kind: "branch"; readonly branch: string }
+  /** The run on this branch: its current step began with it, or its next one does. */
+  | { readonly kind: "run"; readonly branch: string }
+  /** The branch was rewound; this checkpoint is its state before that. */
+  | { readonly kind: "rewind"; readonly branch: string }
+  /** A damaged record that may need it. */
+  | { readonly kind: "damage"; readonly detail: string };
+
 /** All that is known of the checkpoints of a session. */
 export interface KnownCheckpoints {
   readonly session: Known<SessionRecord>;
@@ -25,8 +39,8 @@ export interface KnownCheckpoints {
   /** In the order of their seqs; those that cannot be read are not among them. */
   readonly rows: readonly Row[];
   readonly notes: ReadonlyMap<number, Notes>;
-  /** Why a checkpoint must stay, by seq; beside being a head. */
-  readonly needed: ReadonlyMap<number, string>;
+  /** What needs a checkpoint, by seq. That it is a head is not listed here. */
+  readonly needed: ReadonlyMap<number, readonly NeededBy[]>;
   /** The branches that have a checkpoint as their head, by seq. */
   readonly heads: ReadonlyMap<number, readonly BranchRecord[]>;
 }
@@ -78,9 +92,9 @@ async function readCheckpoints(reader: SessionReader): Promise<KnownCheckpoints 
   for await (const branch of reader.branches()) branches.push(branch);
   const rows: Row[] = [];
   for await (const row of reader.allRows(number, false)) if (!("unreadable" in row)) rows.push(row);
-  const needed = await findNeeded(reader, branches, rows);
-  // Whether it is pinned nobody can tell.
-  const keep = (seq: number): void => void needed.set(seq, "what is attached to it cannot be read");
+  const needed = await findNeeds(reader, branches, rows);
+  const keep = (seq: number): void =>
+    addNeed(needed, seq, { kind: "damage", detail: "what is attached to it cannot be read, so it may be pinned" });
   const notes = await reader.notes(number, 0, session.record.nextSeq, keep);
   const heads = new Map<number, BranchRecord[]>();
   for (const { record } of branches) {
@@ -89,24 +103,35 @@ async function readCheckpoints(reader: SessionReader): Promise<KnownCheckpoints 
   return { session, branches, rows, notes, needed, heads };
 }
 
-async function findNeeded(
+async function findNeeds(
   reader: SessionReader,
   branches: readonly Known<BranchRecord>[],
   rows: readonly Row[],
-): Promise<Map<number, string>> {
-  const needed = new Map<number, string>();
-  const need = (seq: number | undefined, why: string): void => {
-    if (seq !== undefined) needed.set(seq, why);
-  };
-  for (const { run } of rows)
-    if (run?.midStep) need(run.boundary, "a checkpoint in the middle of a step begins with it");
-  const keys = branches.map(({ record }) => journalKey(reader.sessionId, record.name));
-  for (const journal of await reader.context.store.get(keys)) {
-    if (journal && "value" in journal) need(decodeJournal(journal.value).boundary, "an unfinished step begins with it");
-    else if (journal) for (const { seq } of rows) need(seq, "a run's record is damaged, and may begin with it");
+): Promise<Map<number, NeededBy[]>> {
+  const needs = new Map<number, NeededBy[]>();
+  for (const { run, id, seq } of rows) {
+    if (run?.midStep) addNeed(needs, run.boundary, { kind: "checkpoint", id, seq });
   }
-  for (const { record } of branches) need(record.from, `branch ${JSON.stringify(record.name)} starts from it`);
-  return needed;
+  const keys = branches.map(({ record }) => journalKey(reader.sessionId, record.name));
+  const journals = await reader.context.store.get(keys);
+  for (const [index, { record }] of branches.entries()) {
+    const branch = record.name;
+    if (record.from !== undefined) addNeed(needs, record.from, { kind: "branch", branch });
+    const journal = journals[index];
+    if (!journal) continue;
+    if ("value" in journal) addNeed(needs, decodeJournal(journal.value).boundary, { kind: "run", branch });
+    else {
+      const detail = `the record of the run on branch ${JSON.stringify(branch)} is damaged, and its step may begin with it`;
+      for (const { seq } of rows) addNeed(needs, seq, { kind: "damage", detail });
+    }
+  }
+  return needs;
+}
+
+function addNeed(needs: Map<number, NeededBy[]>, seq: number, need: NeededBy): void {
+  const known = needs.get(seq);
+  if (known) known.push(need);
+  else needs.set(seq, [need]);
 }
 
 function toCommit(reader: SessionReader, checkpoints: KnownCheckpoints, removal: Removal): Commit {
@@ -145,19 +170,28 @@ function toCommit(reader: SessionReader, checkpoints: KnownCheckpoints, removal:
         ["pin", "label"].map((name) => ({ key: noteKey(number, seq, name), value: notes.get(seq)?.get(name) })),
       ),
     ],
-    deletes: removal.rows.flatMap((row) => {
-      const label = notes.get(row.seq)?.get("label") ?? row.label;
-      return [
-        rowKey(number, row.seq),
-        // None has come since: that is checked. What cannot be read is of one that stays.
-        ...[...(notes.get(row.seq)?.keys() ?? [])].map((name) => noteKey(number, row.seq, name)),
-        attachmentsOf(number, row.seq, row.seq + 1),
-        idKey(row.id, number),
-        ...(label ? [labelKey(number, label, row.seq)] : []),
-      ];
-    }),
+    deletes: [
+      ...removal.rows.flatMap((row) => {
+        const label = notes.get(row.seq)?.get("label") ?? row.label;
+        return [
+          rowKey(number, row.seq),
+          // The commit checks that none was added since. A checkpoint with unreadable notes is never removed.
+          ...[...(notes.get(row.seq)?.keys() ?? [])].map((name) => noteKey(number, row.seq, name)),
+          idKey(row.id, number),
+          ...(label ? [labelKey(number, label, row.seq)] : []),
+        ];
+      }),
+      // Consecutive checkpoints have adjacent attachments.
+      ...spansOf(gone).map(({ start, count }) => attachmentsOf(number, start, start + count)),
+    ],
     puts,
   };
+}
+
+function spansOf(seqs: ReadonlySet<number>): Span[] {
+  const intervals = new Intervals();
+  for (const seq of seqs) intervals.add(seq, 1);
+  return intervals.spans();
 }
 
 /** Those of the rows that stay whose parent or grandparent goes, with the next ones that stay in their place. */
@@ -187,6 +221,22 @@ function alwaysSaving(sessionId: string, tries: number, cause: unknown): Savepoi
     `Checkpoints of ${describeSession(sessionId)} could not be removed: others saved each of ${tries} times. Try again; nothing was removed.`,
     { cause },
   );
+}
+
+/** What needs a checkpoint, for messages that mention the checkpoint first. */
+export function describeNeed(need: NeededBy): string {
+  switch (need.kind) {
+    case "checkpoint":
+      return `checkpoint #${need.seq} is in the middle of a step that begins with it`;
+    case "branch":
+      return `branch ${JSON.stringify(need.branch)} starts from it`;
+    case "run":
+      return `the run on branch ${JSON.stringify(need.branch)} resumes from it`;
+    case "rewind":
+      return `it is the state before the last rewind of branch ${JSON.stringify(need.branch)}`;
+    case "damage":
+      return need.detail;
+  }
 }
 
 /** A checkpoint that cannot be removed, and why. */

@@ -11,7 +11,6 @@ import { decodePolicy, encodePolicy, newStamp } from "./policies.js";
 import { addUp, type PruneResult, pruneSession, type PruneTarget } from "./prune.js";
 import { type RetentionOptions, takeRetention } from "./retention.js";
 import { SessionReader } from "./session-reader.js";
-import { whyKeptByPolicy } from "./why-kept.js";
 
 /** A policy, and whose it is: that of a session, of an agent and its sessions, or of the store, if it names neither. */
 export interface RetentionPolicy {
@@ -103,7 +102,7 @@ export class RetentionPolicies {
       const retention = policy ? policy.retention : EXPIRED;
       const none = !policy && (session.expires === undefined || context.now() <= session.expires);
       if (!retention || none) continue;
-      const result = await pruneSession(reader, retention, whyKeptByPolicy, false);
+      const result = await pruneSession(reader, retention, true, false);
       if (result.removed > 0) this.#host.reset(reader.sessionId);
       results.push(result);
     }

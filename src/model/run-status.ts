@@ -2,9 +2,11 @@
 import { SavepointError } from "../errors.js";
 import type { ClassRegistry } from "../state/registry.js";
 import type { FoundRecord } from "../store/scan.js";
-import type { Status } from "./checkpoint.js";
+import type { CheckpointStatus, Status } from "./checkpoint.js";
 import type { Context } from "./context.js";
-import { ownerKey, runKey } from "./keys.js";
+import { decodeDue } from "./due.js";
+import { dueKey, ownerKey, runKey } from "./keys.js";
+import { hasEndedHere } from "./local-owners.js";
 import { isCertainlyDead } from "../store/process-identity.js";
 import { decodeOwner, decodeRun, type OwnerRecord, type RunRecord } from "./run-records.js";
 import type { Heads } from "./session-reader.js";
@@ -30,7 +32,8 @@ const DAMAGED: Standing = { status: "interrupted", reason: "what is known about 
 export async function readStandings(context: Context, branches: readonly StandingOf[]): Promise<Standing[]> {
   const { store, registry } = context;
   if (branches.length === 0) return [];
-  const found = await store.get(branches.map(({ sessionId, branch }) => runKey(sessionId, branch)));
+  const keys = [runKey, dueKey].flatMap((toKey) => branches.map(({ sessionId, branch }) => toKey(sessionId, branch)));
+  const found = await store.get(keys);
   const damaged = new Set<number>();
   const runs = branches.map(({ heads }, index) => {
     const record = found[index];
@@ -43,7 +46,56 @@ export async function readStandings(context: Context, branches: readonly Standin
   for (const [index, owner] of held.entries()) owners.set(owner, readOwner(records[index]));
   // Leases end by the store's clock.
   const now = held.length > 0 ? await store.now() : 0;
-  return branches.map(({ heads }, index) => (damaged.has(index) ? DAMAGED : standing(heads, runs[index], owners, now)));
+  return branches.map(({ heads, sessionId, branch }, index) => {
+    if (damaged.has(index)) return DAMAGED;
+    const run = runs[index];
+    const isOwnerAlive =
+      run !== undefined && isAlive(owners.get(run.owner), now) && !hasEndedHere(run.owner, sessionId, branch);
+    return decideStanding(heads, run, isOwnerAlive, isQueued(found[branches.length + index]));
+  });
+}
+
+/** Is there a queue entry from which the work is resumed? A damaged one counts: `recover` reports it. */
+function isQueued(record: FoundRecord | undefined): boolean {
+  return record !== undefined && (!("value" in record) || decodeDue(record.value).due !== null);
+}
+
+/**
+ * The status of the work on a branch. This is the only place that decides it.
+ *
+ * It is `interrupted` exactly if `recover` resumes it: its process is gone, or has released it unfinished. Unfinished work
+ * without a queue entry is `halted`: a rewind or a fork has moved the branch there, and it has not been run since.
+ *
+ * @param isQueued is there a queue entry for it?
+ */
+export function decideStanding(
+  heads: Heads,
+  run: RunRecord | undefined,
+  isOwnerAlive: boolean,
+  isQueued: boolean,
+): Standing {
+  const { head, held } = heads.branch?.record ?? {};
+  if (run && held) return { status: isOwnerAlive ? "running" : "interrupted", reason: undefined, run };
+  const { status, isCurrent } = workOf(heads, run);
+  if (isCurrent && status !== "running") return { status, reason: run?.reason, run };
+  // A checkpoint that the caller saved, not a run, has the status that the caller gave.
+  if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
+  if (status !== "running") return { status, reason: head.reason, run };
+  if (isQueued) return { status: "interrupted", reason: undefined, run };
+  return { status: "halted", reason: `the branch was moved to checkpoint #${head.seq} and was not run since`, run };
+}
+
+/** The status of the work on a branch, and whether the record of its run refers to the current head. */
+export function workOf(
+  { branch }: Heads,
+  run: RunRecord | undefined,
+): { readonly status: CheckpointStatus; readonly isCurrent: boolean } {
+  const { head, held } = branch?.record ?? {};
+  if (run && held) return { status: "running", isCurrent: true };
+  if (run && run.head === head?.seq) return { status: run.status, isCurrent: true };
+  const status = head?.status ?? "running";
+  // The next run of this branch determines again what it waits for.
+  return { status: status === "waiting" || status === "queued" ? "running" : status, isCurrent: false };
 }
 
 /** The run of a branch, if it is that of this very session. */
@@ -67,23 +119,4 @@ export function readOwner(record: FoundRecord | undefined): OwnerRecord | undefi
 /** Does whoever has this record still hold its leases? */
 export function isAlive(owner: OwnerRecord | undefined, now: number): boolean {
   return owner !== undefined && owner.until > now && !isCertainlyDead(owner.process);
-}
-
-function standing(
-  { branch }: Heads,
-  run: RunRecord | undefined,
-  owners: ReadonlyMap<string, OwnerRecord | undefined>,
-  now: number,
-): Standing {
-  const { head, held } = branch?.record ?? {};
-  if (run && held) {
-    return { status: isAlive(owners.get(run.owner), now) ? "running" : "interrupted", reason: undefined, run };
-  }
-  if (run && run.head === head?.seq && run.status !== "running") {
-    return { status: run.status, reason: run.reason, run };
-  }
-  // Somebody else has moved the branch since: what it was moved to says how it stands.
-  const status = head?.status ?? "running";
-  const unfinished = status === "running" || status === "waiting" || status === "queued";
-  return { status: head?.run && unfinished ? "interrupted" : status, reason: head?.reason, run };
 }

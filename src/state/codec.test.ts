@@ -9,6 +9,7 @@ import { newShadow } from "./revise.js";
 import { isSame } from "./same.js";
 import { setKey, type Shadow } from "./shadow.js";
 import { freezeState, shadowToValue } from "./value.js";
+import { runs } from "../../test/support/runs.js";
 
 describe("what is saved", () => {
   it("is what is loaded", async () => {
@@ -16,7 +17,7 @@ describe("what is saved", () => {
       fc.asyncProperty(storable, async (state) => {
         expect(exactText(await roundTrip(state))).toBe(exactText(state));
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 

@@ -8,6 +8,7 @@ import { edit, newEditedState } from "./edited-state.testing.js";
 import { exactText, History, seeded } from "./history.testing.js";
 import { MAX_DEPTH } from "./limits.js";
 import { ClassRegistry } from "./registry.js";
+import { runs } from "../../test/support/runs.js";
 
 const long = "x".repeat(500);
 
@@ -481,7 +482,7 @@ async function property(
   const seed = fc.integer({ min: 0, max: 2 ** 31 - 1 });
   await fc.assert(
     fc.asyncProperty(seed, fc.integer({ min: 1, max: maxSteps }), (start, steps) => act(seeded(start), steps)),
-    { numRuns },
+    { numRuns: runs(numRuns) },
   );
 }
 

@@ -7,6 +7,7 @@ import { ListNode, type ShadowObject } from "./shadow.js";
 import { freezeState } from "./value.js";
 import { edit, newEditedState } from "./edited-state.testing.js";
 import { exactText, History, seeded } from "./history.testing.js";
+import { runs } from "../../test/support/runs.js";
 
 const seed = fc.integer({ min: 0, max: 2 ** 31 - 1 });
 
@@ -31,7 +32,7 @@ describe("a state saved step by step", () => {
           expect(JSON.stringify(loaded)).toBe(JSON.stringify(copy));
         }
       }),
-      { numRuns: 25 },
+      { numRuns: runs(25, 4) },
     );
   });
 
@@ -55,7 +56,7 @@ describe("a state saved step by step", () => {
         }
         for (const [step, text] of texts.entries()) expect(exactText(await history.load(step))).toBe(text);
       }),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 
@@ -77,7 +78,7 @@ describe("a state saved step by step", () => {
         }
         for (const [step, text] of texts.entries()) expect(exactText(await history.load(step))).toBe(text);
       }),
-      { numRuns: 25 },
+      { numRuns: runs(25, 4) },
     );
   });
 
@@ -155,7 +156,7 @@ describe("a state saved step by step", () => {
         }
         for (const [step, text] of texts.entries()) expect(exactText(await history.load(step))).toBe(text);
       }),
-      { numRuns: 25 },
+      { numRuns: runs(25, 4) },
     );
   });
 });

@@ -6,6 +6,7 @@ import { seeded } from "./history.testing.js";
 import { MAX_INLINE_PIECES, NODE_FANOUT } from "./limits.js";
 import { PieceTree, type TreeForm } from "./piece-tree.js";
 import { formatRefs, type Piece } from "./refs.js";
+import { runs } from "../../test/support/runs.js";
 
 describe("the ranges of a list", () => {
   it("are those of an array that was spliced alike, however many there are and however often they were stored", async () => {
@@ -38,7 +39,7 @@ describe("the ranges of a list", () => {
           if (random(2)) tree = read;
         }
       }),
-      { numRuns: 20 },
+      { numRuns: runs(20, 3) },
     );
   });
 

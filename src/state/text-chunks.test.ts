@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { CHUNK } from "./limits.js";
 import { seeded } from "./history.testing.js";
 import { chunkLengths, editChunks } from "./text-chunks.js";
+import { runs } from "../../test/support/runs.js";
 
 describe("the chunks of a text", () => {
   it("make up the text, are of a sensible size and never end inside a surrogate pair, whatever is edited", () => {
@@ -36,7 +37,7 @@ describe("the chunks of a text", () => {
           }
         }
       }),
-      { numRuns: 80 },
+      { numRuns: runs(80) },
     );
   });
 

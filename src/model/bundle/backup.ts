@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { type Duration, MAX_TIMER, toMilliseconds } from "../../store/duration.js";
 import { fileFailure, isMissing } from "../../store/file-failure.js";
-import { TEMPORARY } from "../../store/replace-file.js";
+import { targetOfTemporary } from "../../store/replace-file.js";
 import { checkFields, invalidArgument } from "../arguments.js";
 import type { Context } from "../context.js";
 import { backupName, isBackup, timeIn } from "./backup-name.js";
@@ -159,7 +159,8 @@ async function checkWritten(path: string): Promise<void> {
 /** What killed processes have left. One that is being written is not as old. */
 async function removeUnfinished(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    if (!name.endsWith(TEMPORARY) || !isBackup(name.slice(0, -TEMPORARY.length))) continue;
+    const target = targetOfTemporary(name);
+    if (target === undefined || !isBackup(target)) continue;
     const path = join(folder, name);
     const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
     if (Date.now() - mtimeMs > UNFINISHED) await rm(path, { force: true });

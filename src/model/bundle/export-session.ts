@@ -5,8 +5,7 @@
  * Where something is missing that went since, the section is begun again.
  */
 import { decodeDue, encodeDue } from "../due.js";
-import { formatRefs } from "../../state/refs.js";
-import { scan } from "../../store/scan.js";
+import { scan, scanPages } from "../../store/scan.js";
 import type { Store, StoredRecord } from "../../store/store.js";
 import {
   attachmentCounterKey,
@@ -24,7 +23,7 @@ import {
   sessionKey,
   tapeName,
 } from "../keys.js";
-import { Marks } from "../marks.js";
+import { frameOfJournal, frameOfRow, Marks } from "../marks.js";
 import {
   type BranchRecord,
   decodeBranch,
@@ -103,7 +102,9 @@ async function see(reader: SessionReader): Promise<Seen | undefined> {
   const runKeys: string[] = [];
   for await (const { key } of scan(store, runsOf(sessionId))) runKeys.push(key);
   const branchKeys = names.map((name) => branchKey(sessionId, name));
-  const dueKeys = names.map((name) => dueKey(sessionId, name));
+  // A session that was enqueued is in the queue, and has no branch until it starts.
+  const queued = [...new Set([MAIN, ...names])];
+  const dueKeys = queued.map((name) => dueKey(sessionId, name));
   // All at one moment: a journal belongs to the head that it was recorded after.
   const found = await store.get([sessionKey(sessionId), ...branchKeys, ...dueKeys, ...runKeys]);
   const holes: BundleLine[] = [];
@@ -119,13 +120,13 @@ async function see(reader: SessionReader): Promise<Seen | undefined> {
   }
   const branches = others.slice(0, names.length).flatMap((record) => (record ? [decodeBranch(record.value)] : []));
   const due = new Map<string, string>();
-  for (const [index, name] of names.entries()) {
+  for (const [index, name] of queued.entries()) {
     const record = others[names.length + index];
     // Whoever runs it here does not run it where it goes.
     if (record) due.set(name, encodeDue({ ...decodeDue(record.value), owner: undefined }));
   }
   const runs = new Map<string, string>();
-  for (const record of others.slice(2 * names.length)) {
+  for (const record of others.slice(names.length + queued.length)) {
     if (record) runs.set(record.key.slice(runsOf(sessionId).from.length), record.value);
   }
   const text = JSON.stringify(readable);
@@ -156,11 +157,10 @@ async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<str
     const value = runs.get(journalKey(reader.sessionId, name).slice(runsOf(reader.sessionId).from.length));
     const journal = value === undefined ? undefined : decodeJournal(value);
     if (journal?.number !== number) continue;
-    const { tape, first: start, count } = journal;
-    await marks.frame(formatRefs([{ pieces: [{ tape, start, count }] }], tape), tape);
+    await marks.frames([frameOfJournal(journal)]);
   }
-  for (const { head } of branches) if (head) await marks.frame(head.skeleton.refs, head.tape);
-  for (const [seq, { value, refs }] of rows) await marks.frame(refs, decodeRow(seq, value, refs).tape);
+  await marks.frames(branches.flatMap(({ head }) => (head ? [frameOfRow(head)] : [])));
+  await marks.frames([...rows].map(([seq, { value, refs }]) => frameOfRow(decodeRow(seq, value, refs))));
   const attached = await attachedLines(store, number, 0, nextSeq, marks);
   yield* stored(reader, number, marks, blobs, written);
   yield* holes;
@@ -196,7 +196,7 @@ async function* oneCheckpoint(
   const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
     holes.push({ hole: "what an item points at", reason: unreadable });
   });
-  await marks.frame(row.skeleton.refs, row.tape);
+  await marks.frames([frameOfRow(row)]);
   const attached = await attachedLines(reader.context.store, number, row.seq, row.seq + 1, marks);
   yield* stored(reader, number, marks, blobs, written);
   yield* holes;
@@ -236,13 +236,15 @@ async function attachedLines(
   // The counter first: what is attached later is numbered above it, and so are its items.
   const [counter] = await store.get([attachmentCounterKey(number)]);
   const lines: BundleLine[] = [];
-  for await (const record of scan(store, attachmentsOf(number, from, to))) {
-    const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
-    if (!("value" in record)) lines.push({ hole: record.key, reason: record.unreadable });
-    else {
-      await marks.frame(record.refs, ATTACHMENTS_TAPE);
-      lines.push({ attached: [numbers[1] as number, rest, record.value, record.refs] });
+  for await (const page of scanPages(store, attachmentsOf(number, from, to))) {
+    for (const record of page) {
+      const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
+      if (!("value" in record)) lines.push({ hole: record.key, reason: record.unreadable });
+      else lines.push({ attached: [numbers[1] as number, rest, record.value, record.refs] });
     }
+    await marks.frames(
+      page.flatMap((record) => ("value" in record ? [{ refs: record.refs, tape: ATTACHMENTS_TAPE }] : [])),
+    );
   }
   const last = [...marks.tapes()].find(([tape]) => tape === ATTACHMENTS_TAPE)?.[1].at(-1);
   const count = counter && "value" in counter ? Number(counter.value) : 0;

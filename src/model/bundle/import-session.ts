@@ -43,6 +43,8 @@ export class SessionImport implements Section {
   readonly #number: number;
   #taken = newTaken();
   #skip = false;
+  /** Does the last line withdraw all lines before it? This is how a session ends that was deleted during the export. */
+  #isWithdrawn = false;
 
   constructor(context: Context, start: SessionStart, state: ImportState) {
     this.#context = context;
@@ -72,9 +74,11 @@ export class SessionImport implements Section {
 
   restart(): void {
     this.#taken = newTaken();
+    this.#isWithdrawn = true;
   }
 
   async take(line: BundleLine): Promise<void> {
+    this.#isWithdrawn = false;
     const { missingBlobs } = this.#state;
     if ("hole" in line) {
       this.#taken.holes.push({ place: placeOfHole(describeSession(this.#id), line.hole), reason: line.reason });
@@ -99,7 +103,7 @@ export class SessionImport implements Section {
     const { tally, agents, by, numbers, missingBlobs } = this.#state;
     const { rows, records, labels, blobs, session, items, holes, checkpoints } = this.#taken;
     tally.holes.push(...holes);
-    if (this.#skip) return;
+    if (this.#skip || this.#isWithdrawn) return;
     if (!session) throw brokenBundle(`${describeSession(this.#id)} has no record in it`);
     // Rows lead nowhere before the session is there.
     for (let from = 0; from < rows.length; from += MANY) {

@@ -107,7 +107,8 @@ export async function importBundle(
   } catch (error) {
     // What was changed, or left by something else, must not be gone on with.
     const isHopeless = isSavepointError(error, "DAMAGED") || isSavepointError(error, "CONFLICT");
-    if (isHopeless) await staging?.end();
+    // If that fails, garbage collection frees it later; the error to report is the one that made the import fail.
+    if (isHopeless) await staging?.end().catch(() => {});
     if (typeof source === "string") throw fileFailure(error, source, "Importing");
     throw error;
   }

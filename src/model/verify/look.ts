@@ -1,7 +1,8 @@
 /** How closely a store is looked at, and reading its items. */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ItemSpan } from "../../store/store.js";
+import type { Frame, ItemSpan, Unreadable } from "../../store/store.js";
 import type { Context } from "../context.js";
+import { readAhead } from "../read-ahead.js";
 
 /** What is looked at, and how closely. */
 export interface Survey {
@@ -26,26 +27,55 @@ export interface SurveyCounts {
   blobs: number;
 }
 
-const MANY = 256;
+/** Items that are read at once. None is longer than a few kilobytes. */
+const MANY = 512;
 
-/** Items that cannot be read. */
+/** An item that cannot be read. */
+export interface UnreadableItem {
+  readonly tape: string;
+  readonly item: number;
+  readonly reason: string;
+}
+
+/** Finds the items that cannot be read. Short spans are read in batches, and the next batch while one is checked. */
 export async function* readAll(
   { store }: Context,
-  { tape, start, count }: ItemSpan,
+  spans: Iterable<ItemSpan>,
   { counts, onProgress }: Survey,
   blobs: Set<string>,
-): AsyncGenerator<{ readonly item: number; readonly reason: string }> {
-  for (let from = start; from < start + count; from += MANY) {
-    const wanted = Math.min(MANY, start + count - from);
-    const found = await store.items([{ tape, start: from, count: wanted }]);
-    for (const [index, frame] of found.entries()) {
-      if ("unreadable" in frame) yield { item: from + index, reason: frame.unreadable };
-      else if (frame.refs.includes("#")) noteBlobs(frame.refs, blobs);
+): AsyncGenerator<UnreadableItem> {
+  const reading = readAhead(batches(spans), 2, async (batch) => ({ batch, found: await store.items(batch) }));
+  for await (const { batch, found } of reading) {
+    let at = 0;
+    for (const { tape, start, count } of batch) {
+      for (let item = start; item < start + count; item++) {
+        const frame = found[at++] as Frame | Unreadable;
+        if ("unreadable" in frame) yield { tape, item, reason: frame.unreadable };
+        else if (frame.refs.includes("#")) noteBlobs(frame.refs, blobs);
+      }
     }
-    counts.items += wanted;
+    counts.items += found.length;
     onProgress();
     await nextTurn();
   }
+}
+
+/** The same items in batches: lists of spans with a limited number of items each. */
+function* batches(spans: Iterable<ItemSpan>): Generator<ItemSpan[]> {
+  let batch: ItemSpan[] = [];
+  let room = MANY;
+  for (const { tape, start, count } of spans) {
+    for (let done = 0; done < count;) {
+      const some = Math.min(room, count - done);
+      batch.push({ tape, start: start + done, count: some });
+      done += some;
+      room -= some;
+      if (room > 0) continue;
+      yield batch;
+      [batch, room] = [[], MANY];
+    }
+  }
+  if (batch.length > 0) yield batch;
 }
 
 /** Hashes stand behind a `#`, and end with the entry; see refs.ts. */

@@ -1,6 +1,7 @@
 /** Looks at one session: whether its records fit together, and, closely, whether its states can be read. */
 import { isSavepointError } from "../../errors.js";
-import { scan } from "../../store/scan.js";
+import { scanPages } from "../../store/scan.js";
+import type { ItemSpan } from "../../store/store.js";
 import { Unmarkable } from "../collect-conversations.js";
 import { saysItsPlace } from "../ids.js";
 import {
@@ -15,13 +16,13 @@ import {
   rowKey,
   sessionKey,
   tapeName,
+  tapeNumberOf,
 } from "../keys.js";
-import { Marks, readJournals } from "../marks.js";
-import { formatRefs } from "../../state/refs.js";
+import { frameOfJournal, frameOfRow, Marks, readJournals } from "../marks.js";
 import { type BranchRecord, decodeSession, MAIN, type Row, type SessionRecord } from "../records.js";
 import type { SessionReader } from "../session-reader.js";
 import type { Finding } from "./findings.js";
-import { readAll, type Survey } from "./look.js";
+import { readAll, type Survey, type UnreadableItem } from "./look.js";
 
 /** Records that are read at once. */
 const MANY = 256;
@@ -50,23 +51,29 @@ export async function* surveySession(
     if (!options.deep) findings.push(problem(reader, "item", "what items point at", unreadable));
   });
   await markHeads(reader, number, branches, marks);
-  for (const { skeleton, tape } of seen) await marks.frame(skeleton.refs, tape);
-  for await (const record of scan(reader.context.store, attachmentsOf(number))) {
-    if ("value" in record) await marks.frame(record.refs, ATTACHMENTS_TAPE);
+  await marks.frames(seen.map(frameOfRow));
+  for await (const page of scanPages(reader.context.store, attachmentsOf(number))) {
+    await marks.frames(
+      page.flatMap((record) => ("value" in record ? [{ refs: record.refs, tape: ATTACHMENTS_TAPE }] : [])),
+    );
   }
   if (options.deep) {
-    for (const [tape, spans] of marks.tapes()) {
-      const name = tapeName(number, tape);
-      for (const span of spans) {
-        for await (const { item, reason } of readAll(reader.context, { tape: name, ...span }, options, blobs)) {
-          const checkpoints = await affected(reader, number, rows, tape, item);
-          const found = problem(reader, "item", `item ${item} of tape ${tape}`, reason);
-          findings.push({ ...found, checkpoints, at: { tape: name, item } });
-        }
-      }
+    const damaged: UnreadableItem[] = [];
+    for await (const item of readAll(reader.context, spansOf(marks), options, blobs)) damaged.push(item);
+    const checkpoints = await affected(reader, number, rows, damaged);
+    for (const [index, { tape, item, reason }] of damaged.entries()) {
+      const found = problem(reader, "item", `item ${item} of tape ${tapeNumberOf(tape)}`, reason);
+      findings.push({ ...found, checkpoints: checkpoints[index] ?? [], at: { tape, item } });
     }
   }
   yield* findings;
+}
+
+/** All that is marked. */
+function* spansOf(marks: Marks): Generator<ItemSpan> {
+  for (const [tape, spans] of marks.tapes()) {
+    for (const span of spans) yield { tape: tapeName(marks.number, tape), ...span };
+  }
 }
 
 async function* structure(
@@ -145,31 +152,31 @@ async function markHeads(
   branches: readonly BranchRecord[],
   marks: Marks,
 ): Promise<void> {
-  for (const { head } of branches) if (head) await marks.frame(head.skeleton.refs, head.tape);
+  await marks.frames(branches.flatMap(({ head }) => (head ? [frameOfRow(head)] : [])));
   try {
-    for (const { number: of, tape, first, count } of await readJournals(reader)) {
-      if (of === number) await marks.frame(formatRefs([{ pieces: [{ tape, start: first, count }] }], tape), tape);
-    }
+    const journals = await readJournals(reader);
+    await marks.frames(journals.filter((journal) => journal.number === number).map(frameOfJournal));
   } catch (error) {
     // A journal, or the branch that it belongs to, is among the records that cannot be read.
     if (!(error instanceof Unmarkable) && !isSavepointError(error, "DAMAGED")) throw error;
   }
 }
 
-/** The checkpoints that need an item. */
+/** The checkpoints that need each of these items. */
 async function affected(
   reader: SessionReader,
   number: number,
   rows: readonly Row[],
-  tape: number,
-  item: number,
-): Promise<string[]> {
-  const ids: string[] = [];
+  items: readonly UnreadableItem[],
+): Promise<string[][]> {
+  const ids = items.map((): string[] => []);
+  if (items.length === 0) return ids;
   for (const row of rows) {
     const marks = new Marks(reader, number, new Set(), () => {});
-    await marks.frame(row.skeleton.refs, row.tape);
-    const spans = marks.live(tapeName(number, tape));
-    if (spans.some(({ start, count }) => item >= start && item < start + count)) ids.push(row.id);
+    await marks.frames([frameOfRow(row)]);
+    for (const [index, { tape, item }] of items.entries()) {
+      if (marks.live(tape).some(({ start, count }) => item >= start && item < start + count)) ids[index]?.push(row.id);
+    }
   }
   return ids;
 }

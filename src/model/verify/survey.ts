@@ -37,6 +37,7 @@ import {
   sessionKey,
   sessionsOfAgent,
 } from "../keys.js";
+import { readAhead } from "../read-ahead.js";
 import { decodeSession } from "../records.js";
 import { SessionReader } from "../session-reader.js";
 import { damagedRecord, type Finding, findingKey, missingRecord } from "./findings.js";
@@ -46,11 +47,14 @@ import { surveySession } from "./survey-session.js";
 /** No key is behind this one. */
 const EVERYTHING: KeyRange = { from: "", to: "\u{10ffff}" };
 const MANY = 256;
+/** Sessions that are verified concurrently: while the store answers for one, another is checked. */
+const SESSIONS_AT_ONCE = 4;
 
 /** Everything that is wrong. */
 export async function* survey(context: Context, options: Survey): AsyncGenerator<Finding> {
   const { session, agent } = options;
-  if (session === undefined && agent === undefined) {
+  const isAll = session === undefined && agent === undefined;
+  if (isAll) {
     for (const { place, reason, record } of (await context.store.check?.()) ?? []) {
       if (record === undefined) yield { kind: "store", checkpoints: [], place, reason };
       else yield damagedRecord(record, reason);
@@ -59,17 +63,22 @@ export async function* survey(context: Context, options: Survey): AsyncGenerator
     yield* surveyCounter(context);
   }
   const blobs = new Set<string>();
-  for await (const { reader, number } of sessionsToSee(context, options)) {
-    if (session !== undefined || agent !== undefined) {
-      for (const range of rangesOf(reader.sessionId, number)) yield* surveyRecords(context, range, options.counts);
+  const surveyed = readAhead(sessionsToSee(context, options), SESSIONS_AT_ONCE, async ({ reader, number }) => {
+    const findings: Finding[] = [];
+    for (const range of isAll ? [] : rangesOf(reader.sessionId, number)) {
+      for await (const finding of surveyRecords(context, range, options.counts)) findings.push(finding);
     }
-    yield* twice(() => surveySession(reader, number, options, blobs));
+    for await (const finding of twice(() => surveySession(reader, number, options, blobs))) findings.push(finding);
+    return { reader, findings };
+  });
+  for await (const { reader, findings } of surveyed) {
+    yield* findings;
     // Checkpoints of whole agents are kept like those of sessions, and are none.
     if (agentOfLine(reader.sessionId) === undefined) options.counts.sessions++;
     options.onProgress();
     await nextTurn();
   }
-  if (session === undefined && agent === undefined) yield* surveyLists(context);
+  if (isAll) yield* surveyLists(context);
   const agents = session !== undefined ? [] : agent !== undefined ? [agent] : await agentsWithConversations(context);
   for (const each of agents) yield* twice(() => surveyConversations(context, each, options, blobs));
   if (options.deep) yield* surveyBlobs(context, blobs, options);
@@ -189,17 +198,17 @@ async function* surveyConversations(
     else if (options.agent !== undefined) yield damagedRecord(conversationKey(conversationId), found.unreadable);
   }
   if (!options.deep) return;
-  for (const [number, intervals] of await liveMessages(context, agent)) {
+  const live = await liveMessages(context, agent);
+  const numbers = new Map([...live.keys()].map((number) => [messageTape(number), number]));
+  const spans = [...live].flatMap(([number, intervals]) =>
+    intervals.spans().map((span) => ({ tape: messageTape(number), ...span })),
+  );
+  for await (const { tape, item, reason } of readAll(context, spans, options, blobs)) {
+    const number = numbers.get(tape) as number;
     const conversationId = idByNumber.get(number);
     const whose = { ...(agent !== "" && { agent }), ...(conversationId !== undefined && { conversationId }) };
-    const name = conversationId ?? `number ${number}, which only checkpoints have`;
-    for (const span of intervals.spans()) {
-      const tape = messageTape(number);
-      for await (const { item, reason } of readAll(context, { tape, ...span }, options, blobs)) {
-        const place = `message ${item} of conversation ${name}`;
-        yield { kind: "item", ...whose, checkpoints: [], place, reason, at: { tape, item } };
-      }
-    }
+    const place = `message ${item} of conversation ${conversationId ?? `number ${number}, which only checkpoints have`}`;
+    yield { kind: "item", ...whose, checkpoints: [], place, reason, at: { tape, item } };
   }
 }
 

@@ -1,0 +1,25 @@
+/** Concurrent work with results in order: the next items are started while the caller handles the first result. */
+
+/**
+ * Yields the result of each item, in the order of the items. At most `limit` are in progress at once. When the caller stops,
+ * or one fails, no further item is started, and those in progress are awaited.
+ */
+export async function* readAhead<Item, Result>(
+  items: Iterable<Item> | AsyncIterable<Item>,
+  limit: number,
+  work: (item: Item) => Promise<Result>,
+): AsyncGenerator<Result> {
+  const pending: Promise<Result>[] = [];
+  try {
+    for await (const item of items) {
+      const result = work(item);
+      // A rejection is thrown when the result is yielded; until then it must not count as unhandled.
+      result.catch(() => {});
+      pending.push(result);
+      if (pending.length >= limit) yield await (pending.shift() as Promise<Result>);
+    }
+    for (let next = pending.shift(); next; next = pending.shift()) yield await next;
+  } finally {
+    await Promise.allSettled(pending);
+  }
+}
