@@ -23,7 +23,7 @@ const INSIDE = [
 ];
 
 const bundle = await rolldown({
-  input: { savepoint: join(dist, "cli", "main.js") },
+  input: { savepoint: join(dist, "cli", "bin.js") },
   platform: "node",
   external: [
     "@modelcontextprotocol/server",

@@ -1,6 +1,6 @@
 // Removes `node_modules/.bin/node` after an install in this repository.
 //
-// The dev dependency `node` brings a current Node for `npm run test:current`, but npm also links it into
+// The dev dependency `node` brings a current Node for `npm run test:all`, but npm also links it into
 // `node_modules/.bin`, which comes first on the PATH of every npm script: `npm test` would silently run on that Node
 // and never on the developer's own. The binary itself stays, at `node_modules/node/bin/node`.
 //

@@ -1,9 +1,12 @@
 /** What a verb works with: the store, what it prints, whom it asks, and whether it should end. */
+import { resolve } from "node:path";
 import type { OpenOptions, Savepoint } from "../index.js";
 import { usage } from "./failure.js";
 import type { Interruption } from "./interruption.js";
+import type { CliIo } from "./io.js";
 import type { Output } from "./output.js";
 import { type Progress, type ProgressOptions, showProgress, silentProgress } from "./progress.js";
+import { resolveUrl } from "./store-path.js";
 import { clean } from "./text.js";
 
 /** Options that every verb takes. */
@@ -17,12 +20,14 @@ export interface CommonOptions {
 }
 
 export class Cli {
+  readonly io: CliIo;
   readonly output: Output;
   readonly #common: CommonOptions;
   readonly #interruption: Interruption;
   #open: Savepoint | undefined;
 
-  constructor(common: CommonOptions, output: Output, interruption: Interruption) {
+  constructor(common: CommonOptions, io: CliIo, output: Output, interruption: Interruption) {
+    this.io = io;
     this.#common = common;
     this.output = output;
     this.#interruption = interruption;
@@ -41,15 +46,22 @@ export class Cli {
   /** Opens the store as it is; it is closed when the verb is done. The library is loaded only now. */
   async open(options: OpenOptions = { asIs: true }, url = this.#common.store): Promise<Savepoint> {
     const { Savepoint } = await import("../index.js");
+    const { findStore } = await import("../model/find-store.js");
+    const { cwd, env } = this.io;
     const on = {
       // What is damaged is said with the data, as far as that could be read.
       damage: ({ reason }: { reason: string }) => this.output.warn(`damage: ${clean(reason)}`),
       backgroundFailure: ({ message, error }: { message: string; error: unknown }) =>
         this.output.warn(`${clean(message)}: ${clean((error as Error).message)}`),
     };
-    const opened = await Savepoint.open(url, { on, ...options });
+    const opened = await Savepoint.open(resolveUrl(url ?? findStore(cwd, env), cwd), { on, ...options });
     this.#open = opened;
     return opened;
+  }
+
+  /** Makes a path from the command line absolute. */
+  path(typed: string): string {
+    return resolve(this.io.cwd, typed);
   }
 
   async close(): Promise<void> {
@@ -72,10 +84,10 @@ export class Cli {
   }
 
   /** A bar for long work, where somebody watches. */
-  async progress(options: Omit<ProgressOptions, "check">): Promise<Progress> {
+  progress(options: Omit<ProgressOptions, "check">): Progress {
     const check = (): void => this.checkInterrupted();
-    const watched = process.stderr.isTTY && !this.#common.quiet;
-    return watched ? showProgress({ ...options, check }) : silentProgress(check);
+    const { stderr } = this.io;
+    return stderr.isTTY && !this.#common.quiet ? showProgress(stderr, { ...options, check }) : silentProgress(check);
   }
 
   /** Asks before something that cannot be undone. Where nobody can be asked, `--yes` must have been given. */
@@ -85,7 +97,8 @@ export class Cli {
       throw usage(`${question} Nobody can be asked here: say --yes if that is what you want.`);
     }
     const { confirm, isCancel } = await import("@clack/prompts");
-    const answer = await confirm({ message: question, initialValue: false, output: process.stderr });
+    const { stdin: input, stderr: output } = this.io;
+    const answer = await confirm({ message: question, initialValue: false, input, output });
     if (isCancel(answer)) this.interrupt();
     if (answer !== true) this.output.note("Nothing was changed.");
     return answer === true;

@@ -1,16 +1,21 @@
-/** Ctrl-C, or being told to end: the verb stops where it can, and the store is closed. */
+/** Ctrl-C, or another request to end: the verb stops where it can, and the store is closed. */
+import { EXIT } from "./exit-codes.js";
 import { Interrupted } from "./failure.js";
+import type { CliIo } from "./io.js";
 
 export class Interruption {
   readonly #controller = new AbortController();
   readonly #interrupted: Promise<never>;
+  readonly #io: CliIo;
+  readonly #stopListening: () => void;
   #reject: ((reason: Interrupted) => void) | undefined;
 
-  constructor() {
+  constructor(io: CliIo) {
+    this.#io = io;
     this.#interrupted = new Promise((_, reject) => (this.#reject = reject));
     // Whoever waits is told; nobody needs to.
     this.#interrupted.catch(() => {});
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => this.#signalled());
+    this.#stopListening = io.onSignal(() => this.#signalled());
   }
 
   get signal(): AbortSignal {
@@ -38,9 +43,14 @@ export class Interruption {
     throw new Interrupted();
   }
 
+  /** Stops listening to signals. */
+  close(): void {
+    this.#stopListening();
+  }
+
   #signalled(): void {
     // Whoever asks twice does not want to wait. Every write is whole or not there, so nothing is lost.
-    if (this.signal.aborted) process.exit(130);
+    if (this.signal.aborted) this.#io.exit(EXIT.interrupted);
     this.#controller.abort();
     this.#reject?.(new Interrupted());
   }

@@ -1,17 +1,17 @@
 /** Agents that a module of the user's exports: each of its own, in lists, or as its default. */
-import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Agent } from "../index.js";
+import type { Cli } from "./cli.js";
 import { usage } from "./failure.js";
 import { clean } from "./text.js";
 
-export async function loadAgents(path: string | undefined): Promise<Agent[]> {
+export async function loadAgents(cli: Cli, path: string | undefined): Promise<Agent[]> {
   if (path === undefined) {
     throw usage("Say where your agents are: --agents ./agents.mjs, a module that exports what defineAgent() returned.");
   }
   let module: Record<string, unknown>;
   try {
-    module = (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
+    module = (await import(pathToFileURL(cli.path(path)).href)) as Record<string, unknown>;
   } catch (error) {
     throw usage(`${clean(path)} cannot be loaded: ${(error as Error).message}`, error);
   }

@@ -1,13 +1,13 @@
-#!/usr/bin/env node
 /** The command line: `savepoint <verb>`. */
 import { isSavepointError } from "../errors.js";
 import { Cli, type CommonOptions } from "./cli.js";
 import { EXIT, exitCodeOf, type ExitCode } from "./exit-codes.js";
 import { Failure } from "./failure.js";
 import { Interruption } from "./interruption.js";
+import type { CliIo } from "./io.js";
 import { Output } from "./output.js";
 import { parse, type Typed } from "./program.js";
-import { watchPipes } from "./pipes.js";
+import { Printer } from "./pipes.js";
 import { toPlain } from "./plain.js";
 import { clean, cleanLines } from "./text.js";
 import { VERBS } from "./verbs/index.js";
@@ -15,31 +15,36 @@ import { VERBS } from "./verbs/index.js";
 /** How long a store may take to close after Ctrl-C. Every write is whole or not there, so it need not be waited for. */
 const PATIENCE = 2000;
 
-process.exitCode = await main(process.argv.slice(2));
-
-async function main(typed: readonly string[]): Promise<ExitCode> {
-  watchPipes();
+/** Runs one command, and resolves with the exit code for the process. Everything it opened is closed by then. */
+export async function main(argv: readonly string[], io: CliIo): Promise<ExitCode> {
+  const printer = new Printer(io);
   let common: CommonOptions = {};
   try {
-    const found = await parse(VERBS, typed, (options) => (common = options));
-    return found ? await run(found, common) : EXIT.ok;
+    const found = await parse(VERBS, argv, io, (options) => (common = options));
+    return found ? await run(found, common, io, printer) : EXIT.ok;
   } catch (error) {
-    return report(error, createOutput(common));
+    return report(error, createOutput(common, io, printer));
   }
 }
 
-async function run({ verb, positionals, options }: Typed, common: CommonOptions): Promise<ExitCode> {
-  const interruption = new Interruption();
-  const output = createOutput(common);
-  const cli = new Cli(common, output, interruption);
+async function run(
+  { verb, positionals, options }: Typed,
+  common: CommonOptions,
+  io: CliIo,
+  printer: Printer,
+): Promise<ExitCode> {
+  const interruption = new Interruption(io);
+  const output = createOutput(common, io, printer);
+  const cli = new Cli(common, io, output, interruption);
   const end = async (): Promise<void> => {
-    if (interruption.signal.aborted) setTimeout(() => process.exit(EXIT.interrupted), PATIENCE).unref();
+    // This also ends work that is still in progress after closing, such as a step of an agent that ignores the signal.
+    if (interruption.signal.aborted) setTimeout(() => io.exit(EXIT.interrupted), PATIENCE).unref();
     await cli.close();
   };
   try {
     const code = await interruption.race(verb.run(cli, positionals, options));
     await end();
-    for (const warning of output.takeWarnings()) process.stderr.write(`${JSON.stringify({ warning })}\n`);
+    for (const warning of output.takeWarnings()) output.error(JSON.stringify({ warning }));
     return code ?? EXIT.ok;
   } catch (error) {
     const code = report(error, output);
@@ -47,11 +52,13 @@ async function run({ verb, positionals, options }: Typed, common: CommonOptions)
     // What closing has to say after that is not worth a second line.
     output.takeWarnings();
     return code;
+  } finally {
+    interruption.close();
   }
 }
 
-function createOutput({ json, jsonl, color, quiet = false }: CommonOptions): Output {
-  return new Output({ format: jsonl ? "jsonl" : json ? "json" : "text", color, quiet });
+function createOutput({ json, jsonl, color, quiet = false }: CommonOptions, io: CliIo, printer: Printer): Output {
+  return new Output(io, printer, { format: jsonl ? "jsonl" : json ? "json" : "text", color, quiet });
 }
 
 /** Says what went wrong: for programs as JSON, if that is what they read. */
@@ -59,13 +66,13 @@ function report(error: unknown, output: Output): ExitCode {
   const { code, exitCode, details } = meaningOf(error);
   const message = `${(error as Error).message ?? String(error)}${adviceFor(code)}`;
   if (output.format === "text") {
-    process.stderr.write(`${output.noteColors.red("error")} ${clean(message)}\n`);
+    output.error(`${output.noteColors.red("error")} ${clean(message)}`);
     // What nobody expected should be reported, and then this helps.
-    if (code === "UNEXPECTED") process.stderr.write(`${cleanLines((error as Error).stack ?? "")}\n`);
+    if (code === "UNEXPECTED") output.error(cleanLines((error as Error).stack ?? ""));
   } else {
     const warnings = output.takeWarnings();
     const told = { code, message, details, ...(warnings.length > 0 && { warnings }) };
-    process.stderr.write(`${JSON.stringify({ error: toPlain(told) })}\n`);
+    output.error(JSON.stringify({ error: toPlain(told) }));
   }
   return exitCode;
 }

@@ -1,7 +1,7 @@
 /** Data goes to stdout, in the form that was asked for; everything else goes to stderr. */
-import type { WriteStream } from "node:tty";
 import pc from "picocolors";
-import { isClosed, print } from "./pipes.js";
+import type { CliIo, OutputStream } from "./io.js";
+import type { Printer } from "./pipes.js";
 import { toPlain } from "./plain.js";
 import { type Column, Table } from "./table.js";
 
@@ -26,44 +26,54 @@ export class Output {
   readonly noteColors: Colors;
   /** Is somebody there who can be asked, and who watches? */
   readonly interactive: boolean;
+  readonly #io: CliIo;
+  readonly #printer: Printer;
   readonly #quiet: boolean;
   /** What was warned of where programs read: it is told in the end, as they expect it. */
   readonly #warnings: string[] = [];
 
-  constructor(options: { format: Format; color: boolean | undefined; quiet: boolean }) {
+  constructor(io: CliIo, printer: Printer, options: { format: Format; color: boolean | undefined; quiet: boolean }) {
+    this.#io = io;
+    this.#printer = printer;
     this.format = options.format;
     this.#quiet = options.quiet;
-    this.colors = pc.createColors(isColorful(process.stdout, options.color));
-    this.noteColors = pc.createColors(isColorful(process.stderr, options.color));
-    this.interactive = Boolean(process.stdin.isTTY && process.stderr.isTTY);
+    this.colors = pc.createColors(isColorful(io.stdout, io.env, options.color));
+    this.noteColors = pc.createColors(isColorful(io.stderr, io.env, options.color));
+    this.interactive = Boolean(io.stdin.isTTY && io.stderr.isTTY);
   }
 
   /** Has whoever reads stopped reading? */
   get closed(): boolean {
-    return isClosed();
+    return this.#printer.closed;
   }
 
   get columns(): number {
-    return (process.stdout.isTTY && process.stdout.columns) || Number.POSITIVE_INFINITY;
+    const { stdout } = this.#io;
+    return (stdout.isTTY && stdout.columns) || Number.POSITIVE_INFINITY;
   }
 
   async line(text: string): Promise<void> {
-    await print(`${text}\n`);
+    await this.#printer.print(`${text}\n`);
   }
 
   async raw(data: string | Uint8Array): Promise<void> {
-    await print(data);
+    await this.#printer.print(data);
   }
 
   /** Says something to people beside the data. */
   note(text: string): void {
-    if (!this.#quiet && this.format === "text") process.stderr.write(`${text}\n`);
+    if (!this.#quiet && this.format === "text") this.error(text);
   }
 
   /** Says something that must not be missed. */
   warn(text: string): void {
-    if (this.format === "text") process.stderr.write(`${text}\n`);
+    if (this.format === "text") this.error(text);
     else this.#warnings.push(text);
+  }
+
+  /** Prints a line on stderr, in every form. */
+  error(text: string): void {
+    this.#io.stderr.write(`${text}\n`);
   }
 
   /** What programs were not told yet. */
@@ -124,7 +134,7 @@ export class Output {
 }
 
 /** Colour only on a terminal, unless somebody wants it, and never if somebody does not. */
-function isColorful(stream: NodeJS.WriteStream & Partial<WriteStream>, wanted: boolean | undefined): boolean {
+function isColorful(stream: OutputStream, env: CliIo["env"], wanted: boolean | undefined): boolean {
   if (wanted !== undefined) return wanted;
-  return Boolean(stream.isTTY) && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb";
+  return Boolean(stream.isTTY) && !env["NO_COLOR"] && env["TERM"] !== "dumb";
 }

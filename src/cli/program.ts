@@ -1,8 +1,9 @@
 /** From the arguments to a verb: what can be typed, what it means, and the help that says so. */
-import { Command, CommanderError, Help } from "commander";
+import { Command, CommanderError, Help, type OutputConfiguration } from "commander";
 import type { CommonOptions } from "./cli.js";
 import { nearest } from "./did-you-mean.js";
 import { usage } from "./failure.js";
+import type { CliIo } from "./io.js";
 import { clean } from "./text.js";
 import { GROUPS, type Verb } from "./verb.js";
 import { version } from "./version.js";
@@ -18,10 +19,15 @@ export interface Typed {
 export async function parse(
   verbs: readonly Verb[],
   typed: readonly string[],
+  { stdout }: CliIo,
   noteOptions: (options: CommonOptions) => void,
 ): Promise<Typed | undefined> {
   let found: Typed | undefined;
-  const program = createProgram(verbs, (verb, positionals, options) => (found = { verb, positionals, options }));
+  const program = createProgram(
+    verbs,
+    stdout,
+    (verb, positionals, options) => (found = { verb, positionals, options }),
+  );
   try {
     await program.parseAsync(typed, { from: "user" });
   } catch (error) {
@@ -41,9 +47,16 @@ export async function parse(
 
 function createProgram(
   verbs: readonly Verb[],
+  stdout: CliIo["stdout"],
   found: (verb: Verb, positionals: readonly (string | undefined)[], options: unknown) => void,
 ): Command {
   const program = new Command("savepoint");
+  const output: OutputConfiguration = {
+    writeOut: (text) => void stdout.write(text),
+    writeErr: () => {},
+    getOutHelpWidth: () => (stdout.isTTY ? stdout.columns : undefined) as number,
+    getOutHasColors: () => false,
+  };
   program
     .description("Crash-proof AI agents: look at what they have saved, go back, branch off, and go on.")
     .version(version(), "-V, --version", "print the version")
@@ -58,7 +71,7 @@ function createProgram(
     .helpCommand("help [verb]", "print help for a verb")
     .showSuggestionAfterError()
     .exitOverride()
-    .configureOutput({ writeErr: () => {} })
+    .configureOutput(output)
     .configureHelp({ formatHelp: helpOfAll(verbs) })
     .allowExcessArguments()
     .action(() => {
@@ -78,7 +91,7 @@ function createProgram(
     command
       .exitOverride()
       .showSuggestionAfterError()
-      .configureOutput({ writeErr: () => {} })
+      .configureOutput(output)
       .configureHelp({ formatHelp: helpOfOne(verb) })
       .action((...given: unknown[]) => {
         const positionals = given.slice(0, -2).flat() as (string | undefined)[];

@@ -1,6 +1,6 @@
 /** How far long work has come, for somebody who watches: a bar, the rate, and the time that is left. */
-import type { ProgressResult } from "@clack/prompts";
-import { bytes } from "./text.js";
+import type { OutputStream } from "./io.js";
+import { bytes, truncate } from "./text.js";
 
 /** Told as the work goes on. Never slows it down by much: it paints a few times a second. */
 export interface Progress {
@@ -21,23 +21,30 @@ export interface ProgressOptions {
   readonly check: () => void;
 }
 
+/** How often it is painted, in milliseconds. */
 const PAINT = 100;
+/** How wide the bar is, in columns. */
+const WIDTH = 24;
+const CLEAR_LINE = "\r\u001b[K";
 
 /** For nobody: it only ends when it should. */
 export function silentProgress(check: () => void): Progress {
   return { update: check, stop: () => {} };
 }
 
-export async function showProgress(options: ProgressOptions): Promise<Progress> {
+/** A line of the terminal that is painted again and again. */
+export function showProgress(terminal: OutputStream, options: ProgressOptions): Progress {
   const { doing, unit, total, check } = options;
-  const { progress } = await import("@clack/prompts");
-  const bar: ProgressResult = progress({ max: Math.max(1, total ?? 1), output: process.stderr, size: 24 });
   const started = performance.now();
   let painted = 0;
-  let shown = 0;
-  bar.start(doing);
-  // It listens to keys, and would end the process with exit code 0 for Ctrl-C. As a signal it comes to us.
-  if (process.stdin.isTTY) process.stdin.setRawMode(false);
+  let shown = false;
+  const paint = (share: number, text: string): void => {
+    const full = Math.round(WIDTH * Math.min(1, share));
+    const bar = `${"━".repeat(full)}${"─".repeat(WIDTH - full)}`;
+    terminal.write(`${CLEAR_LINE}${truncate(`${bar}  ${text}`, (terminal.columns || 80) - 1)}`);
+    shown = true;
+  };
+  paint(0, doing);
   return {
     update(done) {
       check();
@@ -45,10 +52,12 @@ export async function showProgress(options: ProgressOptions): Promise<Progress> 
       if (now - painted < PAINT) return;
       painted = now;
       const rate = done / Math.max(0.001, (now - started) / 1000);
-      bar.advance(total === undefined ? 0 : Math.min(done, total) - shown, describe(doing, unit, done, total, rate));
-      shown = total === undefined ? 0 : Math.min(done, total);
+      paint(total ? done / total : 0, describe(doing, unit, done, total, rate));
     },
-    stop: () => bar.clear(),
+    stop() {
+      if (shown) terminal.write(CLEAR_LINE);
+      shown = false;
+    },
   };
 }
 

@@ -1,18 +1,19 @@
 /** JSON that is handed over in a file, or on stdin. */
 import { readFile } from "node:fs/promises";
+import type { Cli } from "./cli.js";
 import { usage } from "./failure.js";
 
-async function readStdin(): Promise<string> {
+async function readStdin({ io }: Cli): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  for await (const chunk of io.stdin) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks).toString("utf8");
 }
 
-export async function readJson(path: string): Promise<unknown> {
+export async function readJson(cli: Cli, path: string): Promise<unknown> {
   const from = path === "-" ? "stdin" : path;
   let content: string;
   try {
-    content = path === "-" ? await readStdin() : await readFile(path, "utf8");
+    content = path === "-" ? await readStdin(cli) : await readFile(cli.path(path), "utf8");
   } catch (error) {
     throw usage(`${from} cannot be read: ${(error as Error).message}`, error);
   }

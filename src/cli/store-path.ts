@@ -1,14 +1,20 @@
-/** Where a store is on the disk, if it is on one: so that nothing is written over it. */
+/** The path of a store on the disk, if it has one: so that it is found from any folder, and is not overwritten. */
 import { realpathSync } from "node:fs";
-import { basename, dirname, join, resolve, sep } from "node:path";
+import { basename, dirname, isAbsolute, join, resolve, sep } from "node:path";
 
-/** The same for all ways to write it; `undefined` for a store that has no place of its own. */
+/** The URL with the path of a file or folder made absolute; any other stays as it is. */
+export function resolveUrl(url: string, cwd: string): string {
+  const [, scheme, path] = /^(sqlite|file):(?:\/\/)?(.+)$/is.exec(url) ?? [];
+  return path === undefined || path === ":memory:" || isAbsolute(path) ? url : `${scheme}:${resolve(cwd, path)}`;
+}
+
+/** The path of a store whose URL is resolved, the same for all ways to write it; `undefined` for one that has none. */
 export function pathOfStore(url: string): string | undefined {
-  const match = /^(?:sqlite|file):(?:\/\/)?(.+)$/s.exec(url);
+  const match = /^(?:sqlite|file):(?:\/\/)?(.+)$/is.exec(url);
   return match?.[1] === undefined || match[1] === ":memory:" ? undefined : realPath(match[1]);
 }
 
-/** Is this file one of the store's? */
+/** Is this file one of the store's? Both are absolute. */
 export function isPartOf(url: string, file: string): boolean {
   const store = pathOfStore(url);
   const path = realPath(file);
@@ -17,11 +23,10 @@ export function isPartOf(url: string, file: string): boolean {
 
 /** Also of what is not there yet. */
 function realPath(path: string): string {
-  const absolute = resolve(path);
   try {
-    return realpathSync(absolute);
+    return realpathSync(path);
   } catch {
-    const parent = dirname(absolute);
-    return parent === absolute ? absolute : join(realPath(parent), basename(absolute));
+    const parent = dirname(path);
+    return parent === path ? path : join(realPath(parent), basename(path));
   }
 }

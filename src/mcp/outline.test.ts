@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type Omitted, outline } from "./outline.js";
 import type { Json } from "../index.js";
+import { runs } from "../../test/support/runs.js";
 
 const BUDGET = 3000;
 
@@ -89,7 +90,7 @@ it("shows any value in parts that fit, and all parts together are the value", ()
       expect(JSON.stringify(first.value).length).toBeLessThan(BUDGET * 12);
       expect(JSON.stringify(readAll(value, "").whole)).toBe(JSON.stringify(value));
     }),
-    { numRuns: 150 },
+    { numRuns: runs(150) },
   );
 });
 

@@ -13,7 +13,7 @@ const MAX_MESSAGE = 256 * 2 ** 20;
  * close the store: this does not.
  */
 export async function serveMcp(sp: Savepoint, options: McpOptions = {}): Promise<void> {
-  const { signal } = options;
+  const { signal, streams: { stdin, stdout, stderr } = process } = options;
   if (signal?.aborted) return;
   const underWay = new Set<Promise<unknown>>();
   const track = <T>(work: Promise<T>): Promise<T> => {
@@ -23,11 +23,11 @@ export async function serveMcp(sp: Savepoint, options: McpOptions = {}): Promise
     underWay.add(settled);
     return work;
   };
-  const transport = new WatchedTransport(process.stdin, process.stdout, { maxBufferSize: MAX_MESSAGE });
+  const transport = new WatchedTransport(stdin, stdout, { maxBufferSize: MAX_MESSAGE });
   const server = serveStdio(() => createTrackedServer(sp, options, track), {
     transport,
     // Standard output is for the protocol alone.
-    onerror: (error) => console.error(`savepoint mcp: ${error.message}`),
+    onerror: (error) => stderr.write(`savepoint mcp: ${error.message}\n`),
   });
   const stop = (): void => void server.close();
   signal?.addEventListener("abort", stop);

@@ -92,7 +92,7 @@ async function ask(cli: Cli, question: Question): Promise<unknown> {
     );
   }
   const { isCancel, select, text } = await import("@clack/prompts");
-  const output = process.stderr;
+  const { stdin: input, stderr: output } = cli.io;
   const stop = <T>(said: T): Exclude<T, symbol> => {
     if (isCancel(said)) cli.interrupt();
     return said as Exclude<T, symbol>;
@@ -106,6 +106,7 @@ async function ask(cli: Cli, question: Question): Promise<unknown> {
     const happened = stop(
       await select({
         message: clean(question.text),
+        input,
         output,
         options: [
           { value: false, label: "It did not happen: do it again" },
@@ -115,12 +116,17 @@ async function ask(cli: Cli, question: Question): Promise<unknown> {
     );
     if (!happened) return { happened };
     const result = stop(
-      await text({ message: "What did it return? JSON, or a text; empty for nothing.", output, defaultValue: "" }),
+      await text({
+        message: "What did it return? JSON, or a text; empty for nothing.",
+        input,
+        output,
+        defaultValue: "",
+      }),
     );
     return result === "" ? { happened } : { happened, result: jsonOrText(result) };
   }
   if (question.data !== undefined) cli.output.note(clean(JSON.stringify(toPlain(question.data))));
-  return jsonOrText(stop(await text({ message: clean(question.text), output, defaultValue: "" })));
+  return jsonOrText(stop(await text({ message: clean(question.text), input, output, defaultValue: "" })));
 }
 
 /** What people type is mostly a text; a number, true, or something in brackets is what it looks like. */

@@ -1,3 +1,4 @@
+import { basename, join } from "node:path";
 import { toCount } from "../arguments.js";
 import { EXIT } from "../exit-codes.js";
 import { usage } from "../failure.js";
@@ -24,9 +25,16 @@ export const backup = defineVerb<Options>({
     if (to === undefined) throw usage("Say where: --to ./backups.");
     const sp = await cli.open();
     const { checkpoints } = await sp.stats();
-    const bar = await cli.progress({ doing: "Backing up", unit: "checkpoints", total: checkpoints });
+    const bar = cli.progress({ doing: "Backing up", unit: "checkpoints", total: checkpoints });
     try {
-      const done = await sp.backup({ to, keep, onProgress: (progress) => bar.update(progress.checkpoints) });
+      const made = await sp.backup({
+        to: cli.path(to),
+        keep,
+        onProgress: (progress) => bar.update(progress.checkpoints),
+      });
+      // Paths are printed relative to the same folder as the path that was given.
+      const named = (path: string): string => join(to, basename(path));
+      const done = { ...made, path: named(made.path), removed: made.removed.map(named) };
       bar.stop();
       await cli.output.result(
         done,

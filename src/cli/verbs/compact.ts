@@ -10,7 +10,7 @@ export const compact = defineVerb({
   async run(cli) {
     const sp = await cli.open();
     const before = await sp.bytes();
-    const bar = await cli.progress({ doing: "Packing", unit: "sessions", total: (await sp.stats()).sessions });
+    const bar = cli.progress({ doing: "Packing", unit: "sessions", total: (await sp.stats()).sessions });
     try {
       const report = await sp.compact({ onProgress: (progress) => bar.update(progress.sessions) });
       bar.stop();

@@ -1,7 +1,8 @@
 import { mkdir } from "node:fs/promises";
-import { join, relative, resolve as toAbsolute } from "node:path";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { toCount } from "../arguments.js";
+import type { Cli } from "../cli.js";
 import { EXIT } from "../exit-codes.js";
 import { clean } from "../text.js";
 import { defineVerb } from "../verb.js";
@@ -29,18 +30,20 @@ export const demo = defineVerb<Options>({
   async run(cli, _, { kills = 12, seed }) {
     // Loading it takes a tenth of the time in which help is printed.
     const { spawn } = await import("node:child_process");
-    const folder = await newFolder();
+    const folder = await newFolder(cli);
     const wanted = ["--kills", String(kills), ...(seed === undefined ? [] : ["--seed", String(seed)])];
     const how = ["--folder", folder, "--command", "npx savepoint demo"];
-    const { output } = cli;
+    const { io, output } = cli;
     // Data goes to stdout: for programs that is the result, and for people it is what happens.
-    const stdout = output.format === "text" ? "inherit" : 2;
-    const child = spawn(process.execPath, [fileURLToPath(DEMO), ...how, ...wanted], {
-      stdio: ["ignore", stdout, "inherit"],
+    const stdout = output.format === "text" ? io.stdout : io.stderr;
+    const child = spawn(io.node.path, [fileURLToPath(DEMO), ...how, ...wanted], {
+      cwd: io.cwd,
+      env: io.env,
+      stdio: ["ignore", stdout, io.stderr],
     });
     cli.signal.addEventListener("abort", () => child.kill());
     const code = await new Promise<number | null>((resolve) => child.on("close", resolve));
-    const store = `sqlite:${relative(process.cwd(), join(folder, "demo.db"))}`;
+    const store = `sqlite:${relative(io.cwd, join(folder, "demo.db"))}`;
     const ok = code === 0;
     await output.result({ ok, folder, store, session: "orders" }, () => "");
     output.note(`\nWhat it has left: npx savepoint log orders --graph --store ${clean(store)}`);
@@ -49,9 +52,9 @@ export const demo = defineVerb<Options>({
 });
 
 /** A folder that was not there before, in this one. */
-async function newFolder(): Promise<string> {
+async function newFolder(cli: Cli): Promise<string> {
   for (let n = 1; ; n++) {
-    const folder = toAbsolute(n === 1 ? "savepoint-demo" : `savepoint-demo-${n}`);
+    const folder = cli.path(n === 1 ? "savepoint-demo" : `savepoint-demo-${n}`);
     try {
       await mkdir(folder);
       return folder;

@@ -1,9 +1,11 @@
 import { statfs } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { arch, platform } from "node:os";
+import { dirname } from "node:path";
 import { isSavepointError } from "../../errors.js";
 import type { Savepoint, SessionInfo } from "../../index.js";
 import type { Cli } from "../cli.js";
 import { EXIT, exitCodeOf, type ExitCode } from "../exit-codes.js";
+import { pathOfStore } from "../store-path.js";
 import { bytes, clean, count } from "../text.js";
 import { version } from "../version.js";
 import { defineVerb } from "../verb.js";
@@ -55,7 +57,7 @@ async function* examine(cli: Cli, exit: (code: ExitCode) => void): AsyncGenerato
   yield {
     check: "savepoint",
     state: "ok",
-    detail: `${version()} on Node ${process.versions.node}, ${process.platform} ${process.arch}`,
+    detail: `${version()} on Node ${cli.io.node.version}, ${platform()} ${arch()}`,
   };
   yield await checkSqlite();
   let sp: Savepoint;
@@ -108,9 +110,9 @@ async function checkSqlite(): Promise<Finding> {
 }
 
 async function* checkSpace(url: string): AsyncGenerator<Finding> {
-  const path = /^(?:sqlite|file):(?!:memory:)(.+)$/.exec(url)?.[1];
+  const path = pathOfStore(url);
   if (path === undefined) return;
-  const { bavail, bsize } = await statfs(dirname(resolve(path.replace(/^\/\//, ""))));
+  const { bavail, bsize } = await statfs(dirname(path));
   const free = bavail * bsize;
   const state = free < LITTLE_SPACE ? "problem" : "ok";
   yield {

@@ -31,9 +31,9 @@ export const exportVerb = defineVerb<Options>({
   async run(cli, [checkpoint], { session, agent, out }) {
     const named = [checkpoint, session, agent].filter((each) => each !== undefined);
     if (named.length > 1) throw usage("Export one of: a checkpoint, --session, --agent; or everything.");
-    if (out === undefined && process.stdout.isTTY) throw usage("That is not for a terminal: say -o file, or pipe it.");
+    if (out === undefined && cli.io.stdout.isTTY) throw usage("A terminal cannot show it: use -o file, or pipe it.");
     const sp = await cli.open();
-    if (out !== undefined && isPartOf(sp.url, out)) {
+    if (out !== undefined && isPartOf(sp.url, cli.path(out))) {
       throw usage(`${clean(out)} is the store itself. Write to another file.`);
     }
     if (session !== undefined) await requireSession(sp, session);
@@ -48,10 +48,11 @@ export const exportVerb = defineVerb<Options>({
             : {};
     const whole = checkpoint === undefined && session === undefined;
     const total = whole ? (await sp.stats(agent === undefined ? {} : { agent })).checkpoints : undefined;
-    const bar = await cli.progress({ doing: "Exporting", unit: "checkpoints", total });
+    const bar = cli.progress({ doing: "Exporting", unit: "checkpoints", total });
     try {
       const bundle = sp.export(target, { onProgress: (progress) => bar.update(progress.checkpoints) });
-      const done = out === undefined ? await bundle.pipe((chunk) => cli.output.raw(chunk)) : await bundle.save(out);
+      const done =
+        out === undefined ? await bundle.pipe((chunk) => cli.output.raw(chunk)) : await bundle.save(cli.path(out));
       bar.stop();
       if (out !== undefined) {
         const words = `${clean(out)}  ${count(done.checkpoints, "checkpoint")}, ${bytes(done.bytes)}`;

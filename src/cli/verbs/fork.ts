@@ -34,8 +34,8 @@ export const fork = defineVerb<Options>({
     const sp = await cli.open();
     const { info } = await findOfSession(sp, name);
     const given = {
-      ...(state !== undefined && { state: fromJson(await readJson(state)) }),
-      ...(results !== undefined && { results: toResults(await readJson(results)) }),
+      ...(state !== undefined && { state: fromJson(await readJson(cli, state)) }),
+      ...(results !== undefined && { results: toResults(await readJson(cli, results)) }),
     };
     const made = await sp.session(info.sessionId).fork(info.id, {
       ...(branch !== undefined && { branch }),

@@ -25,10 +25,10 @@ export const importVerb = defineVerb<Options>({
   },
   async run(cli, [file = ""], { as, skipExisting }) {
     const sp = await cli.open();
-    const total = file === "-" ? undefined : (await stat(file).catch(() => undefined))?.size;
-    const bar = await cli.progress({ doing: "Importing", unit: "bytes", total });
+    const source = file === "-" ? (cli.io.stdin as AsyncIterable<Uint8Array>) : cli.path(file);
+    const total = typeof source === "string" ? (await stat(source).catch(() => undefined))?.size : undefined;
+    const bar = cli.progress({ doing: "Importing", unit: "bytes", total });
     try {
-      const source = file === "-" ? (process.stdin as AsyncIterable<Uint8Array>) : file;
       const done = await sp.import(source, {
         ...(as !== undefined && { as }),
         ...(skipExisting && { existing: "skip" as const }),

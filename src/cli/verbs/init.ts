@@ -18,11 +18,11 @@ export const init = defineVerb({
   declare() {},
   async run(cli) {
     // An empty variable names none.
-    const named = cli.storeUrl ?? (process.env["SAVEPOINT_URL"] || undefined);
+    const named = cli.storeUrl ?? (cli.io.env["SAVEPOINT_URL"] || undefined);
     if (named !== undefined && /^memory:|:memory:$/.test(named)) {
       throw usage("What is in memory is gone when this command ends: there is nothing to make.");
     }
-    if (named === undefined) await makeFolder();
+    if (named === undefined) await makeFolder(cli.path(FOLDER));
     let created = false;
     const sp = await cli.open().catch(async (error: unknown) => {
       if (!isSavepointError(error, "STORE_NOT_FOUND")) throw error;
@@ -32,15 +32,15 @@ export const init = defineVerb({
     await cli.output.result({ store: sp.url, created }, () =>
       created ? `Made a store: ${clean(sp.url)}` : `There is a store already: ${clean(sp.url)}`,
     );
-    const how = named === undefined ? "Savepoint.open()" : `Savepoint.open(${JSON.stringify(sp.url)})`;
+    const how = named === undefined ? "Savepoint.open()" : `Savepoint.open(${JSON.stringify(named)})`;
     if (created) cli.output.note(`Programs open it with: await ${clean(how)}`);
   },
 });
 
 /** Where it is, it is found; also by those who look upwards from a folder further down. */
-async function makeFolder(): Promise<void> {
-  if (await stat(FOLDER).catch(() => undefined)) return;
-  await mkdir(FOLDER);
+async function makeFolder(folder: string): Promise<void> {
+  if (await stat(folder).catch(() => undefined)) return;
+  await mkdir(folder);
   // What agents work on seldom belongs into a repository.
-  await writeFile(join(FOLDER, ".gitignore"), "*\n");
+  await writeFile(join(folder, ".gitignore"), "*\n");
 }

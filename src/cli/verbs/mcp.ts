@@ -24,6 +24,6 @@ export const mcp = defineVerb<Options>({
     const { serveMcp } = await loadMcp();
     // Who may write may begin: there is nothing to read in a store that is not there.
     const sp = await cli.open(write ? {} : undefined);
-    await serveMcp(sp, { write, signal: cli.signal, ...(agent !== undefined && { agent }) });
+    await serveMcp(sp, { write, signal: cli.signal, streams: cli.io, ...(agent !== undefined && { agent }) });
   },
 });

@@ -1,7 +1,7 @@
 import { isSavepointError } from "../../errors.js";
 import { EXIT } from "../exit-codes.js";
 import { usage } from "../failure.js";
-import { pathOfStore } from "../store-path.js";
+import { pathOfStore, resolveUrl } from "../store-path.js";
 import { clean, count } from "../text.js";
 import { defineVerb } from "../verb.js";
 
@@ -16,7 +16,7 @@ export const migrate = defineVerb<{ readonly to?: string }>({
   declare(command) {
     command.option("--to <url>", "another store, which is made if it is not there");
   },
-  async run(cli, _, { to }) {
+  async run(cli, _, { to: target }) {
     let from: number | undefined;
     const sp = await cli.open().catch(async (error: unknown) => {
       if (!isSavepointError(error, "STORE_TOO_OLD")) throw error;
@@ -24,18 +24,19 @@ export const migrate = defineVerb<{ readonly to?: string }>({
       return cli.open({});
     });
     const { output } = cli;
-    if (to === undefined) {
+    if (target === undefined) {
       const migrated = from !== undefined;
       return output.result({ store: sp.url, migrated, from }, () =>
         migrated ? `${clean(sp.url)} was brought up to date from format ${from}.` : `${clean(sp.url)} is up to date.`,
       );
     }
+    const to = resolveUrl(target, cli.io.cwd);
     const path = pathOfStore(to);
     if (to === sp.url || (path !== undefined && path === pathOfStore(sp.url))) throw usage("That is the same store.");
     if (/^memory:|:memory:$/.test(to)) throw usage("What is in memory is gone when this command ends.");
     const { Savepoint } = await import("../../index.js");
     const other = await Savepoint.open(to);
-    const bar = await cli.progress({ doing: "Copying", unit: "checkpoints", total: (await sp.stats()).checkpoints });
+    const bar = cli.progress({ doing: "Copying", unit: "checkpoints", total: (await sp.stats()).checkpoints });
     try {
       const bundle = sp.export({}, { onProgress: (progress) => bar.update(progress.checkpoints) });
       const done = await other.import(bundle, { existing: "skip" });

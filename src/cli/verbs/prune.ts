@@ -1,4 +1,4 @@
-import type { CheckpointKind, PruneOptions, PruneResult } from "../../index.js";
+import type { CheckpointKind, KeptCheckpoint, NeededBy, PruneOptions, PruneResult } from "../../index.js";
 import { InvalidArgumentError } from "commander";
 import { collect, toCount } from "../arguments.js";
 import { requireAgent, requireSession } from "../names.js";
@@ -66,7 +66,7 @@ export const prune = defineVerb<Options>({
     if (agent !== undefined) await requireAgent(sp, agent);
     const total = session === undefined ? (await sp.stats(agent === undefined ? {} : { agent })).sessions : 1;
     const work = async (dry: boolean, doing: string): Promise<PruneResult> => {
-      const bar = await cli.progress({ doing, unit: "sessions", total });
+      const bar = cli.progress({ doing, unit: "sessions", total });
       try {
         return await sp.prune({ ...options, dryRun: dry, onProgress: (progress) => bar.update(progress.sessions) });
       } finally {
@@ -98,7 +98,7 @@ async function print({ output }: Cli, result: PruneResult, whyGone: string): Pro
       fate: output.colors.red(dryRun ? "goes" : "gone"),
       reason: whyGone,
     })),
-    ...kept.map((each) => ({ ...each, fate: output.colors.green("stays"), reason: each.reasons.join(", ") })),
+    ...kept.map((each) => ({ ...each, fate: output.colors.green("stays"), reason: describeReasons(each) })),
   ];
   await output.list(rows, {
     columns: [{ title: "CHECKPOINT" }, { title: "OF" }, { title: "" }, { title: "REASON", flexible: true }],
@@ -117,6 +117,31 @@ async function print({ output }: Cli, result: PruneResult, whyGone: string): Pro
       : `, ${bytes(result.bytes)} freed`;
   output.note(`${count(removed, "checkpoint")} ${said}, ${count(kept.length, "stays", "stay")}${freed}.`);
   if (!dryRun && removed > 0) output.note("savepoint compact gives the space back.");
+}
+
+function describeReasons({ reasons, neededBy = [] }: KeptCheckpoint): string {
+  return reasons.map((reason) => (reason === "needed" ? describeNeeds(neededBy) : reason)).join(", ");
+}
+
+function describeNeeds([first, ...others]: readonly NeededBy[]): string {
+  if (!first) return "needed";
+  const more = others.length > 0 ? ` and ${others.length} more` : "";
+  return `needed by ${describeNeed(first)}${more}`;
+}
+
+function describeNeed(need: NeededBy): string {
+  switch (need.kind) {
+    case "checkpoint":
+      return `checkpoint #${need.seq}, whose step begins with it`;
+    case "branch":
+      return `branch ${clean(need.branch)}, which starts from it`;
+    case "run":
+      return `the run on branch ${clean(need.branch)}, which resumes from it`;
+    case "rewind":
+      return `branch ${clean(need.branch)}, as the state before its last rewind`;
+    case "damage":
+      return `a damaged record: ${clean(need.detail)}`;
+  }
 }
 
 const KINDS = ["automatic", "manual", "preOperation", "recovery"];

@@ -26,7 +26,7 @@ export const recover = defineVerb<Options>({
       .option("--restart-step", "begin current steps anew; for code that no longer does what it did");
   },
   async run(cli, _, { agents, wait, restartStep }) {
-    const loaded = await loadAgents(agents);
+    const loaded = await loadAgents(cli, agents);
     const sp = await cli.open();
     sp.on("run", tellEvent(cli));
     const handles = await sp.recover(loaded, { ...(wait && { wait }), ...(restartStep && { restartStep }) });

@@ -25,11 +25,12 @@ export const repair = defineVerb<Options>({
   async run(cli, _, { from, dryRun = false }) {
     const sp = await cli.open();
     const { checkpoints } = await sp.stats();
-    const bar = await cli.progress({ doing: "Looking for damage", unit: "checkpoints", total: checkpoints });
+    const bar = cli.progress({ doing: "Looking for damage", unit: "checkpoints", total: checkpoints });
     let report: RepairReport;
     try {
       const onProgress = (progress: { checkpoints: number }): void => bar.update(progress.checkpoints);
-      report = await sp.repair({ ...(from && { from }), dryRun, onProgress });
+      const sources = from && { from: from.map((path) => cli.path(path)) };
+      report = await sp.repair({ ...sources, dryRun, onProgress });
     } finally {
       bar.stop();
     }

@@ -51,7 +51,7 @@ export const run = defineVerb<Options>({
     const { agents, session, input, key, branch, wait, resume, restartStep } = options;
     const { maxSteps, maxTokens, budget, maxTime } = options;
     if (session === undefined) throw usage("Say which session: --session order-88.");
-    const agent = agentNamed(await loadAgents(agents), name);
+    const agent = agentNamed(await loadAgents(cli, agents), name);
     const limits = {
       ...(maxSteps !== undefined && { steps: maxSteps }),
       ...(maxTokens !== undefined && { tokens: maxTokens }),

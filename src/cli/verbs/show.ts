@@ -32,7 +32,8 @@ export const show = defineVerb<Options>({
     const sp = await cli.open();
     const { info, pointer, newestOf } = await findNamed(sp, name);
     const { output } = cli;
-    if (only) return output.result(info, () => header(info, output.colors));
+    const work = await describeWork(sp, info);
+    if (only) return output.result(info, () => header(info, work, output.colors));
     const found = await load(sp, info, partial ?? false, newestOf);
     if (pointer !== "") {
       const value = toJson(follow(found.state, pointer));
@@ -46,7 +47,7 @@ export const show = defineVerb<Options>({
     const state = toJson(found.state);
     await output.result({ ...found, state }, () => {
       const shown = cleanLines(JSON.stringify(state, undefined, 2));
-      return `${header(found, output.colors)}\n\n${shown}`;
+      return `${header(found, found.id === info.id ? work : undefined, output.colors)}\n\n${shown}`;
     });
   },
 });
@@ -70,7 +71,14 @@ async function load(
   return found;
 }
 
-function header(info: AnyCheckpointInfo, colors: Colors): string {
+/** The status of a session's work, if this is its newest checkpoint; `undefined` for an older one. */
+async function describeWork(sp: Savepoint, info: AnyCheckpointInfo): Promise<string | undefined> {
+  const session = info.sessionId === undefined ? undefined : await sp.sessions.load(info.sessionId);
+  if (session?.head?.id !== info.id) return undefined;
+  return session.reason === undefined ? session.status : `${session.status}: ${session.reason}`;
+}
+
+function header(info: AnyCheckpointInfo, work: string | undefined, colors: Colors): string {
   const { usage, metadata } = info;
   const known: readonly (readonly [string, string | undefined])[] = [
     ["checkpoint", colors.yellow(clean(info.id))],
@@ -83,6 +91,8 @@ function header(info: AnyCheckpointInfo, colors: Colors): string {
     ["kind", info.kind],
     ["status", info.status],
     ["reason", info.reason],
+    // A checkpoint keeps the status that it was saved with.
+    ["now", work === info.status ? undefined : work],
     ["label", info.label],
     ["description", info.description],
     ["trigger", info.trigger],

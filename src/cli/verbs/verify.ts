@@ -40,13 +40,13 @@ export const verify = defineVerb<Options>({
     if (options.agent !== undefined) await requireAgent(sp, options.agent);
     const whole = options.session === undefined && named === undefined && bundle === undefined;
     const total = whole ? (await sp.stats()).checkpoints : undefined;
-    const bar = await cli.progress({ doing: "Verifying", unit: "checkpoints", total });
+    const bar = cli.progress({ doing: "Verifying", unit: "checkpoints", total });
     let report: VerifyReport;
     try {
       report = await sp.verify({
         ...options,
         ...(named && { checkpoint: named.info.id }),
-        ...(bundle !== undefined && { bundle }),
+        ...(bundle !== undefined && { bundle: cli.path(bundle) }),
         onProgress: (progress) => bar.update(progress.checkpoints),
       });
     } finally {

@@ -44,7 +44,7 @@ export const worker = defineVerb<Options>({
       .option("--verbose", "tell of every step and effect");
   },
   async run(cli, _, { agents, verbose, ...options }) {
-    const loaded = await loadAgents(agents);
+    const loaded = await loadAgents(cli, agents);
     const told = cli.onInterruption();
     const sp = await cli.open({});
     const worker = sp.worker(loaded, { ...options, signals: false });
