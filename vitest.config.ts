@@ -1,10 +1,12 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+import { ConsoleReport } from "./test/support/console-report.js";
 
 // Continuous integration sets this to the file in which it wants the results as JSON, beside what people read.
 const report = process.env["TEST_REPORT"];
+const json: ["json", { outputFile: string }][] = report ? [["json", { outputFile: report }]] : [];
 
-/** What takes minutes; `npm run test:slow` runs it. */
+/** Proofs that take minutes; `npm run test:crash` runs them. */
 export const SLOW = "test/**/*.slow.test.ts";
 
 export default defineConfig({
@@ -12,13 +14,14 @@ export default defineConfig({
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     exclude: ["node_modules/**", SLOW],
     globalSetup: "test/postgres/global-setup.ts",
+    setupFiles: "test/support/setup.ts",
     // Real processes: tests kill their children, change the environment and load native code.
     pool: "forks",
     // More than there are cores: many tests wait, for children to start and for time to pass.
-    maxWorkers: Math.ceil(availableParallelism() * 1.5),
+    maxWorkers: availableParallelism() * 2,
     // Crash and property tests are slow on a busy machine, and a timeout is not what any test is about.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    reporters: report ? ["default", ["json", { outputFile: report }]] : ["default"],
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    reporters: ["default", new ConsoleReport(), ...json],
   },
 });

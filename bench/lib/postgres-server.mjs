@@ -1,4 +1,4 @@
-// A PostgreSQL of the benchmarks' own, which waits for its disk at every commit.
+// A PostgreSQL server for benchmarks, which waits for its disk at every commit.
 import pg from "pg";
 import { startPostgres } from "../../test/postgres/server.mjs";
 
@@ -19,7 +19,7 @@ export async function withPostgres(work) {
     await client.connect();
     return await work({ url, query: async (sql, values) => (await client.query(sql, values)).rows });
   } catch (error) {
-    // Whoever is still connected when the server stops fails as well, and might be heard first.
+    // Connections that are open when the server stops fail as well, and may be reported first.
     console.error(error);
     throw error;
   } finally {

@@ -11,6 +11,7 @@ import {
 } from "../../src/model/keys.js";
 import { STORES, useData } from "../model/stores.js";
 import { useDamageableFile } from "../model/damageable-file.js";
+import { runs } from "../support/runs.js";
 
 const said = (texts: readonly string[]): Message[] => texts.map((text) => message.user(text));
 const numbered = (count: number, from = 0): Message[] =>
@@ -578,7 +579,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
     expect((await again.conversations.search("words")).map((hit) => hit.conversationId)).toEqual(["keep"]);
   });
 
-  it("do what a plain model does, whatever is done to them", { timeout: 60_000 }, async () => {
+  it("conversations do what a plain model does, whatever is done to them", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyStep, { minLength: 1, maxLength: 25, size: "max" }), async (steps) => {
         const world = await kind.setup();
@@ -588,7 +589,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
           await world.teardown();
         }
       }),
-      { numRuns: kind.name.includes("file") ? 15 : 40 },
+      { numRuns: kind.name.includes("file") ? runs(15, 2) : runs(40, 3) },
     );
   });
 });

@@ -1,9 +1,10 @@
 // Whatever models and tools of the AI SDK say and do: it comes back as it was.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type AiState, durable, idempotencyKeyOf } from "../../src/integrations/ai/index.js";
 import type { Savepoint } from "../../src/index.js";
-import { codeOf, createGate, errorOf, KINDS, settle, useLab, World } from "../run/lab.js";
+import { codeOf, createGate, errorOf, KINDS, useLab, World } from "../run/lab.js";
 import { call, type Content, scriptedModel, text } from "./models.js";
 import {
   generateObject,
@@ -178,7 +179,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     const reached = world.hangIn("charge 1");
     go(sp, [{ role: "tool", content }]).catch(() => {});
     await reached;
-    await settle();
+    await lab.idle();
     lab.crash();
     const done = await go(await lab.open(), []);
     expect([done.text, world.count("charge 1"), world.count("charge 2"), world.count("model 1")]).toEqual([
@@ -355,7 +356,7 @@ describe.each(KINDS)(`what tools of AI SDK ${VERSION} do, on $name`, (kind) => {
     const reached = world.hangIn("pack");
     go(await lab.open()).catch(() => {});
     await reached;
-    await settle();
+    await lab.idle();
     lab.crash();
     expect(await go(await lab.open())).toEqual(["half", "packed", "packed"]);
     // Given again it is there at once.
@@ -469,7 +470,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     const { charge } = run.tools(shopTools(world));
     await stream.getReader().read();
     const charged = charge.execute?.({ amount: 1 }, { toolCallId: "c1", messages: [] } as never);
-    await settle();
+    await lab.idle();
     expect(world.log).toEqual([]);
     gate.open();
     expect(await charged).toMatchObject({ charged: 1 });
@@ -487,7 +488,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
             controller.enqueue({ type: "text-start", id: "1" });
           },
           pull: async (controller) => {
-            await settle();
+            await nextTurn();
             controller.enqueue({ type: "text-delta", id: "1", delta: "and on " });
           },
           cancel: (reason) => void (cancelled = reason),

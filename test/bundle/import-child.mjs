@@ -1,22 +1,23 @@
-// Imports a bundle slowly, so that it can be killed in the middle: node import-child.mjs <url> <path> <bytes at once>
+// Imports a bundle, and stops for ever when it has read so many bytes, to be killed there:
+// node import-child.mjs <url> <path> <bytes at once> <stop at>
 import { createReadStream, writeSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
 import { Savepoint } from "savepoint";
 
-const [, , url = "", path = "", size = "4096"] = process.argv;
+const [, , url = "", path = "", size = "4096", stopAt = "Infinity"] = process.argv;
 
-async function* slowly() {
+async function* readSlowly() {
   let read = 0;
   for await (const chunk of createReadStream(path, { highWaterMark: Number(size) })) {
     yield chunk;
+    // What was given has been taken.
     read += chunk.length;
-    // Said once what was given has been taken.
-    writeSync(1, `${read}\n`);
-    await sleep(2);
+    if (read < Number(stopAt)) continue;
+    writeSync(1, "stopped\n");
+    await new Promise((resolve) => setTimeout(resolve, 2 ** 30));
   }
 }
 
 const sp = await Savepoint.open(url, { durability: "process" });
-await sp.import(slowly());
+await sp.import(readSlowly());
 await sp.close();
 writeSync(1, "done\n");

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { describe, expect, it } from "vitest";
 import { message, Savepoint } from "../../src/index.js";
 import { FAST } from "../checkpoints/agent-data.js";
-import { type StoreKind, useData } from "../model/stores.js";
-import { agentOf, fillAgent, fillSession, fillWithOthers, PLACES, sessionOf, wholeOf } from "./whole.js";
+import { EVERY_STORE, type SharedData, type StoreKind, useData } from "../model/stores.js";
+import { agentOf, fillAgent, fillSession, fillWithOthers, sessionOf, wholeOf } from "./whole.js";
 
 const open = (): Promise<Savepoint> => Savepoint.open("memory:");
 
@@ -24,8 +24,8 @@ async function workOn(sp: Savepoint, agent: string, name: string): Promise<void>
 }
 
 describe("from store to store", () => {
-  const [memory, sqlite, file] = PLACES as [StoreKind, StoreKind, StoreKind];
-  const [first, second, third] = [useData(memory), useData(file), useData(sqlite)];
+  const use = (wanted: string): SharedData => useData(EVERY_STORE.find(({ name }) => name === wanted) as StoreKind);
+  const [first, second, third] = [use("memory:"), use("file:"), use("sqlite: (a file)")];
 
   it("an agent that is worked on in each store is what it was in the one before", async () => {
     const [a, b, c] = [await first.open(FAST), await second.open(FAST), await third.open(FAST)];

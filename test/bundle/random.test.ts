@@ -4,12 +4,13 @@ import fc from "fast-check";
 import { describe, it } from "vitest";
 import { isSavepointError, message, Savepoint } from "../../src/index.js";
 import { wholeOf } from "./whole.js";
+import { runs } from "../support/runs.js";
 
 const AGENTS = ["a", "b"];
 const step = fc.record({ kind: fc.nat(17), which: fc.nat(2), pick: fc.nat(50), text: fc.string({ maxLength: 300 }) });
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
-const RUNS = Number(process.env["RUNS"] ?? 25);
+const RUNS = runs(25, 4);
 
 /** Does something, if it can be done. */
 async function perform(sp: Savepoint, { kind, which, pick, text }: Step): Promise<void> {
@@ -51,7 +52,7 @@ async function perform(sp: Savepoint, { kind, which, pick, text }: Step): Promis
 const open = (): Promise<Savepoint> => Savepoint.open("memory:");
 
 describe("random operations", () => {
-  it("leave a store that can be moved as a whole, again and again", async () => {
+  it("a store can be moved as a whole, again and again, after random operations", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(step, { maxLength: 25 }), { minLength: 1, maxLength: 4 }), async (parts) => {
         let sp = await open();

@@ -1,7 +1,7 @@
 /** Work that is not over goes on where it is imported, and nothing that was recorded is done again. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, type Savepoint } from "../../src/index.js";
-import { interruptIn, KINDS, settle, useLab, World } from "../run/lab.js";
+import { interruptIn, KINDS, useLab, World } from "../run/lab.js";
 import { exportWithPause } from "./bytes.js";
 
 const agentOf = (world: World, steps = 1) =>
@@ -67,7 +67,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     expect(await b.run(agentOf(world, 3), { session: "s", input: "go" })).toMatchObject({ output: "yes" });
   });
 
-  it("whose step was interrupted after an effect goes on behind it", async () => {
+  it("an imported run whose step was interrupted after an effect resumes behind it", async () => {
     const world = new World();
     const a = await there.open();
     await a.run(agentOf(world), { session: "s", input: "go" });
@@ -75,7 +75,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     const reached = world.hangIn("after");
     await a.start(agentOf(world), { session: "s", input: "go" });
     await reached;
-    await settle();
+    await there.idle();
     const b = await target();
     // It still runs there; here, nobody runs it.
     await b.import(a.export({ session: "s" }));
@@ -112,7 +112,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     expect(world.log).toHaveLength(3);
   });
 
-  it("that is exported while it works can be gone on with", async () => {
+  it("a run that is exported while it works can be resumed", async () => {
     const world = new World();
     const counter = defineAgent({
       name: "counter",
@@ -133,7 +133,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
       const reached = world.hangIn("second-4");
       await other.start(counter, { session: "s", input: "go" });
       await reached;
-      await settle();
+      await there.idle();
     });
     const b = await target();
     await b.import(bytes);
@@ -143,5 +143,33 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     // It goes on from where it was when the export began, or from later.
     const again = world.log.slice(log);
     expect(["second-2", "second-3", "second-4"]).toContain(again[0]);
+  });
+
+  it("that was enqueued and has not started is started where it is imported", async () => {
+    const world = new World();
+    const a = await there.open();
+    await a.enqueue("worker", { session: "s", input: "go" });
+    const b = await target();
+    await b.import(a.export());
+    expect(await b.sessions.load("s")).toMatchObject({ status: "queued" });
+    const [handle] = await b.recover([agentOf(world)]);
+    expect(await handle?.result()).toMatchObject({ status: "waiting" });
+    expect(world.log).toEqual(["before-0"]);
+  });
+
+  it("that was cancelled, and had not ended when it was exported, is halted where it is imported", async () => {
+    const world = new World();
+    const a = await there.open();
+    const reached = world.hangIn("before-1");
+    await a.start(agentOf(world, 3), { session: "s", input: "go" });
+    await reached;
+    await there.idle();
+    expect(await (await there.open()).cancel("s", "enough")).toBe(true);
+    const b = await target();
+    await b.import(a.export({ session: "s" }));
+    const handles = await b.recover([agentOf(world, 3)]);
+    expect(handles).toEqual([]);
+    expect(await b.sessions.load("s")).toMatchObject({ status: "halted", reason: "cancelled: enough" });
+    expect(world.log).toEqual(["before-0", "before-1"]);
   });
 });

@@ -1,5 +1,6 @@
 /** What tests of whole-agent checkpoints need: an agent with conversations, and all there is of one, as one value. */
-import { type AgentToSave, type Conversation, message, type OpenOptions, type Savepoint } from "../../src/index.js";
+import { type AgentToSave, type Conversation, message, type OpenOptions, Savepoint } from "../../src/index.js";
+import { until } from "../support/until.mjs";
 
 export const AGENT = "agent-1";
 
@@ -59,4 +60,16 @@ export function patientClock(questions = 150): () => number {
     if (++asked > questions) throw new Error("It went on and on.");
     return Date.now();
   };
+}
+
+/**
+ * Resolves when a timer of automatic checkpoints with this interval has come round several times, on a store of its own: by
+ * then another timer with the same interval has come round too.
+ */
+export async function passIntervals(interval: number): Promise<void> {
+  await using sp = await Savepoint.open("memory:");
+  let rounds = 0;
+  await sp.autoCheckpoints.set({ session: "witness" }, { interval });
+  await sp.autoCheckpoints.start({ session: sp.session("witness"), state: () => ++rounds });
+  await until(() => rounds >= 4, "a timer to come round");
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
 import {
   type AgentCheckpoint,
@@ -8,8 +9,8 @@ import {
   type Savepoint,
 } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
-import { ALL_KINDS, codeOf, interruptIn, settle, until, useLab, World } from "../run/lab.js";
-import { AGENT, begin, FAST, idsIn, saveAgent, talk, texts } from "./agent-data.js";
+import { ALL_KINDS, codeOf, interruptIn, until, useLab, World } from "../run/lab.js";
+import { AGENT, begin, FAST, idsIn, passIntervals, saveAgent, talk, texts } from "./agent-data.js";
 
 async function kindsOf(sp: Savepoint, filter: { agent?: string; session?: string }): Promise<string[]> {
   return (await sp.checkpoints.list(filter).all()).map(({ kind }) => kind);
@@ -19,8 +20,6 @@ async function kindsOf(sp: Savepoint, filter: { agent?: string; session?: string
 async function countAutomatic(sp: Savepoint, filter: { agent?: string; session?: string }): Promise<number> {
   return (await kindsOf(sp, filter)).filter((kind) => kind === "automatic" || kind === "preOperation").length;
 }
-
-const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 describe.each(STORES)("the policy of automatic checkpoints on $name", (kind) => {
   const data = useData(kind);
@@ -236,21 +235,22 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
     return { sp: await data.open({ ...FAST, on }), failures };
   }
   const count = async (sp: Savepoint): Promise<number> => (await sp.checkpoints.list().all()).length;
+  const untilCount = (sp: Savepoint, wanted: number): Promise<unknown> =>
+    until(async () => (await count(sp)) === wanted, `${wanted} checkpoints`);
 
-  it("are taken when something has changed, and only then; none at once, none after stop", async () => {
+  it("automatic checkpoints are taken when something has changed, and only then, and none after stop", async () => {
     const { sp, failures } = await openLoud();
     await saveAgent(sp, 1);
     await begin(sp, "c", "hello");
-    await sp.autoCheckpoints.set({ agent: AGENT }, { interval: 15 });
+    await sp.autoCheckpoints.set({ agent: AGENT }, { interval: 5 });
     await sp.autoCheckpoints.start({ agent: AGENT });
-    expect(await count(sp)).toBe(0);
-    await until(async () => (await count(sp)) === 1);
-    await pause(60);
+    await untilCount(sp, 1);
+    await passIntervals(5);
     expect(await count(sp)).toBe(1);
     await talk(sp, "c", "more");
-    await until(async () => (await count(sp)) === 2);
+    await untilCount(sp, 2);
     await saveAgent(sp, 2);
-    await until(async () => (await count(sp)) === 3);
+    await untilCount(sp, 3);
     const [newest] = await sp.checkpoints.list().all();
     expect(newest).toMatchObject({ kind: "automatic", trigger: "interval", description: "Automatic checkpoint" });
     expect(await texts(sp, "c", newest?.id)).toEqual(["hello", "more"]);
@@ -258,97 +258,109 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
     await sp.autoCheckpoints.stop({ agent: AGENT });
     const stopped = await count(sp);
     await saveAgent(sp, 4);
-    await pause(60);
+    await passIntervals(5);
     expect(await count(sp)).toBe(stopped);
     await sp.autoCheckpoints.start({ agent: AGENT });
-    await until(async () => (await count(sp)) === stopped + 1);
+    await untilCount(sp, stopped + 1);
     await sp.autoCheckpoints.stop();
     await sp.autoCheckpoints.stop();
     expect(failures).toEqual([]);
   });
 
-  it("start once however often they are started: one stop is enough", async () => {
+  it("the first automatic checkpoint is taken after an interval, not at the start", async () => {
+    const sp = await data.open(FAST);
+    await saveAgent(sp, 1);
+    await sp.autoCheckpoints.set({ agent: AGENT }, { interval: "1h" });
+    await sp.autoCheckpoints.start({ agent: AGENT });
+    // What another one of a shorter interval does in that time has happened.
+    await passIntervals(5);
+    expect(await count(sp)).toBe(0);
+    await sp.autoCheckpoints.stop();
+  });
+
+  it("automatic checkpoints that are started several times need one stop", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { interval: 5, max: 1000 });
     await Promise.all([1, 2, 3].map(() => sp.autoCheckpoints.start({ agent: AGENT })));
     await sp.autoCheckpoints.start({ agent: AGENT });
-    await until(async () => (await count(sp)) === 1);
+    await untilCount(sp, 1);
     await sp.autoCheckpoints.stop({ agent: AGENT });
     const stopped = await count(sp);
     await saveAgent(sp, 1);
-    await pause(40);
+    await passIntervals(5);
     expect(await count(sp)).toBe(stopped);
   });
 
-  it("stopped while they start, never begin", async () => {
+  it("automatic checkpoints that are stopped while they start never begin", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { interval: 2 });
     const starting = sp.autoCheckpoints.start({ agent: AGENT });
     await sp.autoCheckpoints.stop({ agent: AGENT });
     await starting;
-    await pause(30);
+    await passIntervals(2);
     expect(await count(sp)).toBe(0);
   });
 
-  it("obey their limit and what another process says", async () => {
+  it("automatic checkpoints obey their limit and the policy that another process sets", async () => {
     const [sp, other] = [await data.open(FAST), await data.open(FAST)];
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { interval: 3, max: 2 });
     await sp.autoCheckpoints.start({ agent: AGENT });
-    let newest = "";
+    /** The state in the newest checkpoint. */
+    const newest = async (): Promise<unknown> => {
+      const [id] = await idsIn(other.checkpoints.list());
+      const loaded = id === undefined ? undefined : await other.checkpoints.load(id);
+      return (loaded as AgentCheckpoint | undefined)?.state.state;
+    };
+    const untilTaken = (n: number): Promise<unknown> =>
+      until(async () => isDeepStrictEqual(await newest(), { counter: n }), `a checkpoint of ${n}`);
     for (let n = 1; n <= 6; n++) {
       await saveAgent(other, n);
-      await until(async () => {
-        const [first] = await idsIn(other.checkpoints.list());
-        const changed = first !== undefined && first !== newest;
-        if (changed) newest = first;
-        return changed;
-      });
+      await untilTaken(n);
       expect(await count(other)).toBeLessThanOrEqual(3);
     }
-    await until(async () => (await count(other)) === 2);
+    // Nothing has changed since the newest one: none is under way.
+    await untilCount(other, 2);
     await other.autoCheckpoints.set({ agent: AGENT }, { enabled: false });
-    // One may be under way.
-    await pause(250);
     const before = await idsIn(other.checkpoints.list());
     await saveAgent(other, 100);
-    await pause(40);
+    await passIntervals(3);
     expect(await idsIn(other.checkpoints.list())).toEqual(before);
     await other.autoCheckpoints.set({ agent: AGENT }, { enabled: true });
-    await until(async () => (await idsIn(other.checkpoints.list()))[0] !== before[0]);
+    await untilTaken(100);
     await sp.autoCheckpoints.stop();
   });
 
-  it("that are disabled do nothing, whenever they are started", async () => {
+  it("automatic checkpoints that are disabled do nothing, whenever they are started", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 0);
     await begin(sp, "c", "x");
     await sp.autoCheckpoints.set({ agent: AGENT }, { enabled: false, interval: 2 });
     await sp.autoCheckpoints.start({ agent: AGENT });
     await sp.conversations.delete("c");
-    await pause(30);
+    await passIntervals(2);
     expect(await count(sp)).toBe(0);
     await sp.autoCheckpoints.stop();
   });
 
-  it("that fail say so, and go on", async () => {
+  it("automatic checkpoints that fail report it, and are tried again", async () => {
     const { sp, failures } = await openLoud();
     let state: unknown = { broken: () => 1 };
     await sp.autoCheckpoints.set({ session: "s" }, { interval: 3 });
     await sp.autoCheckpoints.start({ session: sp.session("s"), state: () => state });
-    await until(() => failures.length >= 2);
+    await until(() => failures.length >= 2, "two failures");
     expect(failures[0]?.message).toContain('"s"');
     expect(failures[0]?.error).toBeInstanceOf(Error);
     expect(await count(sp)).toBe(0);
     state = { whole: 1 };
-    await until(async () => (await count(sp)) === 1);
+    await untilCount(sp, 1);
     expect((await sp.session("s").latest())?.state).toEqual({ whole: 1 });
     await sp.autoCheckpoints.stop();
   });
 
-  it("of a session save what the program is working on, with history limited", async () => {
+  it("automatic checkpoints of a session save what the program is working on, with its history limited", async () => {
     const sp = await data.open(FAST);
     const state = { list: [0] };
     const session = sp.session<{ list: number[] }>("s");
@@ -356,18 +368,19 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
     await sp.autoCheckpoints.start({ session, state: () => state });
     for (let n = 1; n <= 5; n++) {
       state.list.push(n);
-      await until(async () => (await sp.session<{ list: number[] }>("s").latest())?.state.list.length === n + 1);
+      const saved = async () => (await sp.session<{ list: number[] }>("s").latest())?.state.list.length;
+      await until(async () => (await saved()) === n + 1, `a checkpoint with ${n + 1} elements`);
     }
     await sp.autoCheckpoints.stop({ session: "s" });
     expect(await countAutomatic(sp, { session: "s" })).toBe(2);
     const head = await session.head();
     state.list.push(9);
-    await pause(20);
+    await passIntervals(3);
     expect((await session.head())?.id).toBe(head?.id);
     expect(head).toMatchObject({ kind: "automatic", trigger: "interval" });
   });
 
-  it("of a session do not save over what another process has saved", async () => {
+  it("automatic checkpoints of a session do not overwrite what another process has saved", async () => {
     const { sp, failures } = await openLoud();
     const other = await data.open(FAST);
     const session = sp.session("s");
@@ -375,12 +388,12 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
     await other.session("s").save({ n: "theirs" });
     await sp.autoCheckpoints.set({ session: "s" }, { interval: 3 });
     await sp.autoCheckpoints.start({ session, state: () => ({ n: 2 }) });
-    await until(async () => failures.length > 0 || (await count(sp)) > 2);
+    await until(async () => failures.length > 0 || (await count(sp)) > 2, "a failure");
     await sp.autoCheckpoints.stop();
     expect((await other.session("s").latest())?.state).toEqual({ n: "theirs" });
   });
 
-  it("of two branches of a session are both taken", async () => {
+  it("automatic checkpoints of two branches of a session are both taken", async () => {
     const sp = await data.open(FAST);
     const main = sp.session("s");
     const { id } = await main.save(0);
@@ -388,37 +401,37 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
     await sp.autoCheckpoints.set({ session: "s" }, { interval: 3 });
     await sp.autoCheckpoints.start({ session: main, state: () => "main" });
     await sp.autoCheckpoints.start({ session: side, state: () => "side" });
-    await until(async () => (await sp.session("s").latest())?.state === "main");
-    await pause(60);
+    await until(async () => (await sp.session("s").latest())?.state === "main", "a checkpoint of main");
+    const saved = async () => (await sp.session("s", { branch: "side" }).latest())?.state;
+    await until(async () => (await saved()) === "side", "a checkpoint of the branch");
     await sp.autoCheckpoints.stop();
-    expect((await sp.session("s", { branch: "side" }).latest())?.state).toBe("side");
+    expect((await sp.session("s").latest())?.state).toBe("main");
   });
 
-  it("end with the Savepoint", async () => {
+  it("automatic checkpoints end with their Savepoint", async () => {
     const { sp, failures } = await openLoud();
     const other = await data.open(FAST);
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { interval: 2 });
     await sp.autoCheckpoints.start({ agent: AGENT });
-    await until(async () => (await count(other)) === 1);
+    await untilCount(other, 1);
     await sp.close();
     const closed = await count(other);
     await saveAgent(other, 1);
-    await pause(40);
+    await passIntervals(2);
     expect(await count(other)).toBe(closed);
     expect(failures).toEqual([]);
     expect(await codeOf(sp.autoCheckpoints.start({ agent: AGENT }))).toBe("CLOSED");
   });
 
-  it("go quiet when their agent is deleted", async () => {
+  it("automatic checkpoints of an agent that is deleted do nothing any more", async () => {
     const { sp, failures } = await openLoud();
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { interval: 2 });
     await sp.autoCheckpoints.start({ agent: AGENT });
-    await until(async () => (await count(sp)) === 1);
+    await untilCount(sp, 1);
     await sp.agents.delete(AGENT);
-    await pause(30);
-    await settle();
+    await passIntervals(2);
     expect(await sp.agents.load(AGENT)).toBeUndefined();
     expect(await sp.stats()).toMatchObject({ agents: 0, checkpoints: 0 });
     expect(failures.length).toBeLessThanOrEqual(1);

@@ -3,6 +3,7 @@ import { type Attachment, type DamageEvent, isSavepointError, message, type Save
 import { STORES, useData } from "../model/stores.js";
 import { ALL_KINDS, useLab } from "../run/lab.js";
 import { AGENT, begin, everythingOf, FAST, idsIn, saveAgent, talk, texts } from "./agent-data.js";
+import { runs } from "../support/runs.js";
 
 /** Loads every conversation, as it is and as every checkpoint has it. Returns how many there were. */
 async function loadEverything(sp: Savepoint): Promise<number> {
@@ -103,16 +104,15 @@ describe.each(STORES)("garbage of conversations and checkpoints on $name", (kind
     expect(await sp.stats({ agent: AGENT })).toMatchObject({ agents: 0, conversations: 0, checkpoints: 0, bytes: 0 });
   });
 
-  it("is freed while others append, take checkpoints, go back and delete: afterwards everything loads", async () => {
+  it("garbage is freed while others append, take checkpoints, restore and delete, and everything still loads", async () => {
     const damage: DamageEvent[] = [];
     const on = { damage: (event: DamageEvent) => void damage.push(event), backgroundFailure: () => {} };
     const [sp, other] = [await data.open({ ...FAST, on }), await data.open({ ...FAST, on })];
     await saveAgent(sp, 0);
     for (const id of ["a", "b", "c"]) await begin(sp, id, "start");
     await sp.checkpoints.create({ agent: AGENT, label: "first" });
-    const end = Date.now() + 900;
+    const rounds = runs(60, 6);
     let freed = 0;
-    const counts = { rounds: 0, compactions: 0 };
     /** What may be gone by the time it is reached for. */
     const tolerant = async (work: Promise<unknown>): Promise<void> => {
       await work.catch((error: unknown) => {
@@ -121,9 +121,8 @@ describe.each(STORES)("garbage of conversations and checkpoints on $name", (kind
       });
     };
     const loop = async (work: (n: number) => Promise<void>): Promise<void> => {
-      for (let n = 0; Date.now() < end; n++) {
+      for (let n = 0; n < rounds; n++) {
         await work(n);
-        counts.rounds++;
         await new Promise((resolve) => setImmediate(resolve));
       }
     };
@@ -143,10 +142,8 @@ describe.each(STORES)("garbage of conversations and checkpoints on $name", (kind
       }),
       loop(async (n) => {
         freed += (await (n % 2 ? sp : other).compact()).items;
-        counts.compactions++;
       }),
     ]);
-    expect(counts.compactions).toBeGreaterThan(0);
     const fresh = await data.open({ ...FAST, on });
     expect(await loadEverything(fresh)).toBeGreaterThan(0);
     for await (const { id } of fresh.checkpoints.list({ agent: AGENT })) {

@@ -5,6 +5,7 @@ import { describe, it } from "vitest";
 import { type DamageEvent, type Message, message, type Savepoint } from "../../src/index.js";
 import { STORES, type SharedData, type StoreKind } from "../model/stores.js";
 import { AGENT, FAST } from "./agent-data.js";
+import { runs } from "../support/runs.js";
 
 const KINDS = [
   ["saveAgent", 4],
@@ -300,10 +301,10 @@ async function run(kind: StoreKind, given: readonly Step[]): Promise<void> {
 }
 
 describe.each(STORES)("random work on an agent on $name", (kind) => {
-  it("is what a model that copies everything says", async () => {
+  it("whatever is done to an agent, it is what a model that copies everything says", async () => {
     await fc.assert(
       fc.asyncProperty(steps, (given) => run(kind, given)),
-      { numRuns: 60, interruptAfterTimeLimit: 6_000 },
+      { numRuns: runs(60, 2) },
     );
   });
 });

@@ -1,7 +1,8 @@
 /** What is stored is not trusted: it cannot disturb a terminal, and is exact for programs. */
 import { describe, expect, it } from "vitest";
 import { message, Savepoint } from "../../src/index.js";
-import { createPlace, errorOf, linesOf, usePlace } from "./cli.js";
+import { errorOf, linesOf } from "./command.js";
+import { createPlace, useFilledPlace } from "./place.js";
 
 /** Colours, moves the cursor, clears the screen, sets the title, rings, breaks the line, turns the text around. */
 const EVIL = "a\u001b[31mred\u001b[0m\u001b[2J\u001b]0;title\u0007\u009b1m\r\nnext\u0000\u007f\u202egnp\u2066x\u200f";
@@ -46,7 +47,7 @@ async function fillEvil(sp: Savepoint): Promise<void> {
 }
 
 describe.concurrent("what would disturb a terminal", () => {
-  const place = usePlace(fillEvil);
+  const place = useFilledPlace(fillEvil);
 
   it.each([
     ["sessions", ["sessions"], 2],
@@ -66,7 +67,7 @@ describe.concurrent("what would disturb a terminal", () => {
     ["a checkpoint that is not there", ["show", `${ID}#99`], undefined],
     ["a pointer that leads nowhere", ["show", `${ID}:/nope`], undefined],
   ])("is made visible by %s", async (_, args, lines) => {
-    const { stdout, stderr } = await place().run(args);
+    const { stdout, stderr } = await place().on(args);
     expect(stdout + stderr).not.toBe("");
     expect(stdout).not.toMatch(DISTURBING);
     expect(stderr).not.toMatch(DISTURBING);
@@ -74,7 +75,7 @@ describe.concurrent("what would disturb a terminal", () => {
   });
 
   it("is exact for programs", async () => {
-    const [first] = await place().json("log", ID);
+    const [first] = await place().json(["log", ID]);
     expect(first).toMatchObject({
       label: ID,
       description: EVIL,
@@ -82,11 +83,15 @@ describe.concurrent("what would disturb a terminal", () => {
       reason: EVIL,
       metadata: { [EVIL]: EVIL },
     });
-    expect((await place().json("show", ID)).state[EVIL]).toBe(EVIL);
-    expect(await place().json("agents", ID)).toMatchObject({ name: EVIL, systemPrompt: EVIL, state: { [EVIL]: EVIL } });
-    expect((await place().json("conversations", ID)).messages[0].content).toBe(`needle ${EVIL}`);
-    expect(await place().json("diff", ID)).toContainEqual(expect.objectContaining({ before: 1, value: EVIL }));
-    expect(await place().jsonl("sessions")).toHaveLength(1);
+    expect((await place().json(["show", ID])).state[EVIL]).toBe(EVIL);
+    expect(await place().json(["agents", ID])).toMatchObject({
+      name: EVIL,
+      systemPrompt: EVIL,
+      state: { [EVIL]: EVIL },
+    });
+    expect((await place().json(["conversations", ID])).messages[0].content).toBe(`needle ${EVIL}`);
+    expect(await place().json(["diff", ID])).toContainEqual(expect.objectContaining({ before: 1, value: EVIL }));
+    expect(await place().jsonl(["sessions"])).toHaveLength(1);
   });
 
   it("is made visible where it is typed", async () => {
@@ -97,14 +102,14 @@ describe.concurrent("what would disturb a terminal", () => {
       ["log", "--\u001b[31mx"],
       ["log", "-n", "\u001b[31m"],
     ]) {
-      const { stdout, stderr } = await place().run(args);
+      const { stdout, stderr } = await place().on(args);
       expect(stdout + stderr, JSON.stringify(args)).not.toMatch(DISTURBING);
     }
   });
 
   it("is every mark that turns text around", async (test) => {
     const own = await createPlace(test).fill((sp) => sp.session("s").save({}, { label: "a\u061cb" }));
-    expect(await own.text("log")).not.toContain("\u061c");
+    expect(await own.text(["log"])).not.toContain("\u061c");
   });
 });
 
@@ -125,7 +130,7 @@ describe.concurrent("values that JSON has no form for", () => {
     gone: undefined,
     nested: { deep: [{ at: new Date(0) }] },
   };
-  const place = usePlace(async (sp) => {
+  const place = useFilledPlace(async (sp) => {
     const session = sp.session("s");
     await session.save({});
     await session.save(state, { metadata: { at: new Date(0), n: 1n } });
@@ -155,59 +160,59 @@ describe.concurrent("values that JSON has no form for", () => {
   };
 
   it("are printed in a form of their own", async () => {
-    expect((await place().json("show", "s")).state).toEqual(PLAIN);
-    const [, text = ""] = (await place().text("show", "s")).split("\n\n");
+    expect((await place().json(["show", "s"])).state).toEqual(PLAIN);
+    const [, text = ""] = (await place().text(["show", "s"])).split("\n\n");
     expect(JSON.parse(text)).toEqual(PLAIN);
-    expect(await place().json("show", "s:/map/k")).toEqual({ $bigint: "1" });
-    expect(await place().json("show", "s:/nested/deep/0/at")).toEqual({ $date: "1970-01-01T00:00:00.000Z" });
+    expect(await place().json(["show", "s:/map/k"])).toEqual({ $bigint: "1" });
+    expect(await place().json(["show", "s:/nested/deep/0/at"])).toEqual({ $date: "1970-01-01T00:00:00.000Z" });
   });
 
   it("are printed so in what is said about a checkpoint", async () => {
     const metadata = { at: { $date: "1970-01-01T00:00:00.000Z" }, n: { $bigint: "1" } };
-    expect(await place().json("log", "s")).toMatchObject([{ metadata }, {}]);
-    expect(await place().json("sessions")).toContainEqual(
+    expect(await place().json(["log", "s"])).toMatchObject([{ metadata }, {}]);
+    expect(await place().json(["sessions"])).toContainEqual(
       expect.objectContaining({ head: expect.objectContaining({ metadata }) }),
     );
   });
 
   it("are printed so in what changed", async () => {
-    const changes = await place().jsonl("diff", "s");
+    const changes = await place().jsonl(["diff", "s"]);
     expect(changes).toContainEqual({ op: "add", path: "/big", value: PLAIN.big });
     expect(changes).toContainEqual({ op: "add", path: "/map", value: PLAIN.map });
   });
 
   it("a state that is a text or null is one", async () => {
-    expect((await place().json("show", "text")).state).toBe("just a text");
-    expect(await place().json("show", "null")).toMatchObject({ state: null });
-    expect(await place().text("show", "null")).toMatch(/\n\nnull\n$/);
+    expect((await place().json(["show", "text"])).state).toBe("just a text");
+    expect(await place().json(["show", "null"])).toMatchObject({ state: null });
+    expect(await place().text(["show", "null"])).toMatch(/\n\nnull\n$/);
   });
 
   it("a part that is undefined is JSON for programs", async () => {
-    const { stdout } = await place().run(["show", "s:/gone", "--json"]);
+    const { stdout } = await place().on(["show", "s:/gone", "--json"]);
     JSON.parse(stdout);
   });
 
   it("a part that is undefined is said to people", async () => {
-    expect((await place().run(["show", "s:/gone"])).code).toBe(0);
+    expect((await place().on(["show", "s:/gone"])).code).toBe(0);
   });
 
   it("a state that is undefined is shown", async () => {
-    expect((await place().run(["show", "nothing"])).code).toBe(0);
+    expect((await place().on(["show", "nothing"])).code).toBe(0);
   });
 
   it("a field that became undefined is a change like any other", async () => {
-    expect((await place().run(["diff", "u"])).code).toBe(0);
+    expect((await place().on(["diff", "u"])).code).toBe(0);
   });
 
   it("a field that became undefined says so to programs", async () => {
-    expect(await place().json("diff", "u")).toEqual([{ op: "add", path: "/gone", value: { $undefined: true } }]);
+    expect(await place().json(["diff", "u"])).toEqual([{ op: "add", path: "/gone", value: { $undefined: true } }]);
   });
 
   it("are printed so by watch", async (test) => {
     const own = await createPlace(test).fill((sp) =>
       sp.session("s").save({}, { status: "completed", metadata: { at: new Date(0), n: 1n } }),
     );
-    const [first] = await own.jsonl("watch", "s");
+    const [first] = await own.jsonl(["watch", "s"]);
     expect(first.checkpoint.metadata).toEqual({ at: { $date: "1970-01-01T00:00:00.000Z" }, n: { $bigint: "1" } });
   });
 
@@ -225,10 +230,10 @@ describe.concurrent("values that JSON has no form for", () => {
     const sp = await Savepoint.open(own.url, { classes: [money] });
     await sp.session("s").save({ price: new Money(5) });
     await sp.close();
-    const ended = await own.run(["show", "s", "--json"]);
+    const ended = await own.on(["show", "s", "--json"]);
     expect(ended.code).toBe(1);
     expect(errorOf(ended)).toMatchObject({ code: "INVALID_STATE", message: expect.stringContaining("Money") });
-    expect(await own.json("log", "s")).toHaveLength(1);
+    expect(await own.json(["log", "s"])).toHaveLength(1);
   });
 });
 
@@ -236,14 +241,14 @@ describe.concurrent("large and deep states", () => {
   it("are printed whole", async (test) => {
     const big = { text: "x".repeat(2_000_000), list: Array.from({ length: 20_000 }, (_, n) => n) };
     const place = await createPlace(test).fill((sp) => sp.session("s").save(big));
-    expect((await place.json("show", "s")).state).toEqual(big);
+    expect((await place.json(["show", "s"])).state).toEqual(big);
   });
 
   it("are printed, however deep", async (test) => {
     let deep: unknown = "end";
     for (let n = 0; n < 200; n++) deep = { d: deep };
     const place = await createPlace(test).fill((sp) => sp.session("s").save(deep));
-    expect((await place.json("show", "s")).state).toEqual(deep);
-    expect(await place.json("show", `s:${"/d".repeat(200)}`)).toBe("end");
+    expect((await place.json(["show", "s"])).state).toEqual(deep);
+    expect(await place.json(["show", `s:${"/d".repeat(200)}`])).toBe("end");
   });
 });

@@ -1,13 +1,12 @@
 /** A run whose process has died: what was recorded, and of what nobody knows whether it happened. */
 import { spawn } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { environment, linesOf, Place, PROGRAM, withoutAges } from "./cli.js";
-
-const LIBRARY = new URL("../../dist/index.js", import.meta.url).href;
+import { BUILT_LIBRARY, linesOf, withoutAges } from "./command.js";
+import { Place } from "./place.js";
 
 /** Reads, then dies while it charges. */
 const program = (url: string): string => `
-  const { defineAgent, Savepoint } = await import(${JSON.stringify(LIBRARY)});
+  const { defineAgent, Savepoint } = await import(${JSON.stringify(BUILT_LIBRARY)});
   const shop = defineAgent({
     name: "shop",
     initial: () => ({}),
@@ -28,16 +27,16 @@ describe.concurrent("a run whose process has died", () => {
     const child = spawn(process.execPath, ["--input-type=module", "-e", program(place.url)], { stdio: "inherit" });
     await new Promise((resolve) => child.on("close", resolve));
   });
-  afterAll(() => place.remove());
+  afterAll(() => place.end());
 
   it("is interrupted", async () => {
-    expect(await place.json("sessions")).toMatchObject([{ id: "order", agent: "shop", status: "interrupted" }]);
-    expect(await place.json("sessions", "--status", "interrupted")).toHaveLength(1);
-    expect(await place.json("sessions", "--status", "running")).toEqual([]);
+    expect(await place.json(["sessions"])).toMatchObject([{ id: "order", agent: "shop", status: "interrupted" }]);
+    expect(await place.json(["sessions", "--status", "interrupted"])).toHaveLength(1);
+    expect(await place.json(["sessions", "--status", "running"])).toEqual([]);
   });
 
   it("has a journal that says what is recorded, and what is unknown", async () => {
-    expect(await place.json("journal", "order")).toMatchObject([
+    expect(await place.json(["journal", "order"])).toMatchObject([
       { index: 0, name: "read", outcome: "recorded", value: { stock: { $bigint: "3" }, said: "\u001b[31mred" } },
       { index: 1, name: "fails", outcome: "failed", error: { name: "TypeError", message: "no\nway \u001b[31m" } },
       { index: 2, kind: "tool", name: "charge", callId: "c1", arguments: { card: "42" }, outcome: "unknown" },
@@ -45,7 +44,7 @@ describe.concurrent("a run whose process has died", () => {
   });
 
   it("has a journal for people, which says what to do", async () => {
-    const { stdout, stderr, code } = await place.run(["journal", "order"]);
+    const { stdout, stderr, code } = await place.on(["journal", "order"]);
     expect(code).toBe(0);
     const lines = linesOf(withoutAges(stdout));
     expect(lines[0]).toMatch(/^# +EFFECT +NAME +OUTCOME +STARTED +RESULT$/);
@@ -54,21 +53,15 @@ describe.concurrent("a run whose process has died", () => {
     expect(lines[2]).toContain("failed    0s ago  TypeError: no⏎way \\u001b[31m");
     expect(lines[3]).toMatch(/charge c1 +unknown/);
     expect(stderr).toMatch(/^One effect was interrupted.*savepoint answer order/);
-    expect((await place.run(["journal", "order", "-q"])).stderr).toBe("");
+    expect((await place.on(["journal", "order", "-q"])).stderr).toBe("");
   });
 
   it("is told so by watch, which waits for whoever goes on", async () => {
-    const child = spawn(process.execPath, [PROGRAM, "watch", "order", "--jsonl", "--store", place.url], {
-      env: environment(),
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    let text = "";
-    for await (const chunk of child.stdout.setEncoding("utf8")) {
-      text += String(chunk);
-      if (text.includes('"status":"interrupted"')) break;
-    }
-    child.kill("SIGKILL");
-    const types = linesOf(text).map((line) => JSON.parse(line) as { type: string; name?: string; phase?: string });
+    const watching = place.startOn(["watch", "order", "--jsonl"]);
+    await watching.seen('"status":"interrupted"');
+    watching.interrupt();
+    const { stdout } = await watching.ended;
+    const types = linesOf(stdout).map((line) => JSON.parse(line) as { type: string; name?: string; phase?: string });
     expect(types).toContainEqual(expect.objectContaining({ type: "effect", name: "charge", phase: "start" }));
     expect(types).not.toContainEqual(expect.objectContaining({ type: "effect", name: "charge", phase: "end" }));
   });

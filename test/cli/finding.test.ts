@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
-import { createPlace, errorOf, linesOf, run, usePlace } from "./cli.js";
+import { errorOf, linesOf, run, spawnProgram } from "./command.js";
+import { createPlace, useFilledPlace } from "./place.js";
 
 /** Makes the store that is found by itself in a folder, with a session of this name. */
 async function settle(folder: string, session: string): Promise<void> {
@@ -59,8 +60,8 @@ describe.concurrent("a store that nobody names", () => {
   it("is relative to this folder", async (test) => {
     const place = await createPlace(test).fill((sp) => sp.session("named").save({}));
     mkdirSync(join(place.folder, "below"));
-    expect(await sessionsIn(join(place.folder, "below"), {}, ["--store", "sqlite:../agents.db"])).toEqual(["named"]);
-    expect(await sessionsIn(place.folder, {}, ["--store", "sqlite:agents.db"])).toEqual(["named"]);
+    expect(await sessionsIn(join(place.folder, "below"), {}, ["--store", "sqlite:../s.db"])).toEqual(["named"]);
+    expect(await sessionsIn(place.folder, {}, ["--store", "sqlite:s.db"])).toEqual(["named"]);
   });
 });
 
@@ -208,26 +209,38 @@ describe.concurrent("what is no store", () => {
 });
 
 describe.concurrent("a store of another format", () => {
-  const place = usePlace((sp) => sp.session("s").save({ n: 1 }));
+  const place = useFilledPlace((sp) => sp.session("s").save({ n: 1 }));
 
-  it.each(["sessions", "log s", "search x", "watch s"])("%s refuses a newer one with 12", async (line) => {
+  /** A copy of the store that a newer version has written. */
+  async function withNewer(work: (path: string) => Promise<unknown>): Promise<void> {
     const folder = await inEmptyFolder();
     try {
-      const path = join(folder, "agents.db");
-      cpSync(join(place().folder, "agents.db"), path);
+      const path = join(folder, "s.db");
+      cpSync(place().path("s.db"), path);
       const database = await openDatabase(path);
       database.exec("UPDATE savepoint_meta SET value = '99' WHERE key = 'schema'");
       database.close();
       const before = readFileSync(path);
-      const ended = await run([...line.split(" "), "--store", `sqlite:${path}`, "--json"]);
-      expect(ended.code).toBe(12);
-      expect(errorOf(ended)).toMatchObject({ code: "STORE_TOO_NEW", details: { found: 99 } });
+      await work(path);
       expect(readFileSync(path).equals(before)).toBe(true);
-      expect(existsSync(`${path}-wal`)).toBe(false);
     } finally {
       removeFolder(folder);
     }
-  });
+  }
+
+  it.each(["sessions", "log s", "search x", "watch s"])("%s refuses a newer one with 12", (line) =>
+    withNewer(async (path) => {
+      const ended = await run([...line.split(" "), "--store", `sqlite:${path}`, "--json"]);
+      expect(errorOf(ended, 12)).toMatchObject({ code: "STORE_TOO_NEW", details: { found: 99 } });
+    }),
+  );
+
+  it("has no file beside it when the process that has refused it is gone", () =>
+    withNewer(async (path) => {
+      const ended = await spawnProgram(["sessions", "--store", `sqlite:${path}`, "--json"], { stdin: "" }).ended;
+      expect(errorOf(ended, 12)).toMatchObject({ code: "STORE_TOO_NEW" });
+      expect(existsSync(`${path}-wal`)).toBe(false);
+    }));
 });
 
 async function inEmptyFolder(): Promise<string> {

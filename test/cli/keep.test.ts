@@ -5,9 +5,10 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import type { DamageTarget } from "savepoint/testing";
 import { SQLITE, targetsIn } from "../damage/world.js";
-import { BIN, errorOf, type Fields, saveAgent, saveTrip, seqsOf, stateOf, useTool } from "./tool.js";
+import { errorOf, PROGRAM } from "./command.js";
+import { type Fields, saveAgent, saveTrip, seqsOf, stateOf, usePlace } from "./place.js";
 
-const tool = useTool();
+const tool = usePlace();
 const other = (): string => `sqlite:${tool().path("other.db")}`;
 
 async function fill(): Promise<void> {
@@ -49,7 +50,7 @@ describe("export and import", () => {
   it("moves a session through a pipe from one process to another", async () => {
     await fill();
     await tool().run(["init", "--store", "file:./files"]);
-    const line = `"${process.execPath}" "${BIN}" export --session trip --store "${tool().url}" | "${process.execPath}" "${BIN}" import - --store file:./files --json`;
+    const line = `"${process.execPath}" "${PROGRAM}" export --session trip --store "${tool().url}" | "${process.execPath}" "${PROGRAM}" import - --store file:./files --json`;
     const { stdout } = await promisify(execFile)("sh", ["-c", line], { cwd: tool().folder });
     expect(JSON.parse(stdout)).toMatchObject({ sessions: 1, conversations: 0, checkpoints: 5 });
     await tool().leave(
@@ -82,7 +83,7 @@ describe("export and import", () => {
       const bytes = Uint8Array.from({ length: 500_000 }, (_, n) => (n * n * 7919) >> 5);
       await sp.session("large").save({ bytes });
     });
-    const line = `"${process.execPath}" "${BIN}" export --store "${tool().url}" | head -c 10`;
+    const line = `"${process.execPath}" "${PROGRAM}" export --store "${tool().url}" | head -c 10`;
     const { stderr } = await promisify(execFile)("sh", ["-c", line], { cwd: tool().folder });
     expect(stderr).toBe("");
   });
@@ -221,6 +222,18 @@ describe("prune", () => {
     expect(await seqsOf(tool(), "trip")).toEqual([4, 3, 2, 1, 0]);
   });
 
+  it("names what needs a checkpoint that stays", async () => {
+    await tool().leave(async (sp) => {
+      const session = sp.session("trip");
+      for (let n = 0; n < 3; n++) await session.save({ n });
+      await session.fork("trip#0", { branch: "side" });
+    });
+    const { kept } = await dry(["--keep-last", "1"]);
+    expect(kept).toMatchObject([{ seq: 0, neededBy: [{ kind: "branch", branch: "side" }] }, { seq: 2 }]);
+    const { stdout } = await tool().on(["prune", "--session", "trip", "--keep-last", "1", "--dry-run"]);
+    expect(stdout).toMatch(/trip#0 +stays +.*needed by branch side, which starts from it/);
+  });
+
   it("keeps what each option says", async () => {
     const day = 86_400_000;
     let now = Date.UTC(2026, 0, 5, 12);
@@ -264,12 +277,12 @@ describe("prune", () => {
   });
 
   it("removes what has expired, and nothing else", async () => {
-    await tool().leave(async (sp) => {
-      await sp.session("trip").save({ n: 0 }, { ttl: 1 });
-      await sp.session("trip").save({ n: 1 }, { ttl: 1_000_000 });
-      await sp.session("trip").save({ n: 2 });
-    });
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    // Saved an hour ago.
+    const sp = await tool().open(tool().url, { now: () => Date.now() - 3_600_000 });
+    await sp.session("trip").save({ n: 0 }, { ttl: 1 });
+    await sp.session("trip").save({ n: 1 }, { ttl: "1d" });
+    await sp.session("trip").save({ n: 2 });
+    await sp.close();
     await tool().json(["prune", "--expired", "--yes"]);
     expect(await seqsOf(tool(), "trip")).toEqual([2, 1]);
   });
@@ -334,7 +347,7 @@ describe("verify", () => {
     await fill();
     expect(await tool().json(["verify"])).toMatchObject({ ok: true, deep: false, problems: [] });
     expect(await tool().json(["verify", "--deep"])).toMatchObject({ ok: true, deep: true });
-    expect(await tool().json(["verify", "--sample", "0.5", "--jsonl"])).toMatchObject([{ ok: true }]);
+    expect(await tool().jsonl(["verify", "--sample", "0.5"])).toMatchObject([{ ok: true }]);
     await damage(anItem);
     const report = await tool().json<{ problems: Fields[] }>(["verify", "--deep"], 20);
     expect(report.problems.length).toBeGreaterThan(0);

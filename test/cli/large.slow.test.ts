@@ -2,18 +2,16 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
-import { environment, linesOf, type Place, PROGRAM, run, usePlace } from "./cli.js";
+import { type Ended, environment, linesOf, PROGRAM, spawnProgram } from "./command.js";
+import { type Place, useFilledPlace } from "./place.js";
 
 /** One long session, and many short ones. */
 const LONG = 20_000;
 const SHORT = 100;
 const SESSIONS = 300;
 const ALL = LONG + SHORT * SESSIONS;
-/** Memory of JavaScript's, in megabytes. */
-const LITTLE = ["--max-old-space-size=64"];
-
 describe("a store with 50,000 checkpoints", () => {
-  const place = usePlace(async (sp) => {
+  const place = useFilledPlace(async (sp) => {
     const long = sp.session("long");
     const saves = (async () => {
       for (let n = 0; n < LONG; n++) await long.save({ n });
@@ -23,6 +21,10 @@ describe("a store with 50,000 checkpoints", () => {
     await saves;
   });
 
+  /** A process whose JavaScript has 64 megabytes. */
+  const inLittleMemory = (args: readonly string[]): Promise<Ended> =>
+    spawnProgram([...args, "--store", place().url], { stdin: "", nodeArgs: ["--max-old-space-size=64"] }).ended;
+
   it.each([
     ["log long", LONG + 1],
     ["log long --graph", LONG + 1],
@@ -30,13 +32,13 @@ describe("a store with 50,000 checkpoints", () => {
     ["log long --oldest --jsonl", LONG],
     ["log --jsonl", ALL],
   ])("%s prints all of them in little memory", async (line, lines) => {
-    const { stdout, code } = await run([...line.split(" "), "--store", place().url], { nodeArgs: LITTLE });
+    const { stdout, code } = await inLittleMemory(line.split(" "));
     expect(code).toBe(0);
     expect(linesOf(stdout)).toHaveLength(lines);
   });
 
   it("a document of all of them is JSON", async () => {
-    const { stdout, code } = await run(["log", "--json", "--store", place().url], { nodeArgs: LITTLE });
+    const { stdout, code } = await inLittleMemory(["log", "--json"]);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toHaveLength(ALL);
   });
@@ -49,24 +51,22 @@ describe("a store with 50,000 checkpoints", () => {
   );
 
   it("so many of them are read as are wanted", async () => {
-    const { stdout } = await run(["log", "-n", "5", "--jsonl", "--store", place().url], { nodeArgs: LITTLE });
+    const { stdout } = await inLittleMemory(["log", "-n", "5", "--jsonl"]);
     expect(linesOf(stdout)).toHaveLength(5);
   });
 
   it("any of them is found by its number, its id, and the end of that", async () => {
-    const shown = await place().json("show", "long#77");
+    const shown = await place().json(["show", "long#77"]);
     expect(shown.state).toEqual({ n: 77 });
-    expect(await place().json("show", `${shown.id}:/n`)).toBe(77);
-    const { stdout, code } = await run(["show", `${shown.id.slice(-8)}:/n`, "--store", place().url], {
-      nodeArgs: LITTLE,
-    });
+    expect(await place().json(["show", `${shown.id}:/n`])).toBe(77);
+    const { stdout, code } = await inLittleMemory(["show", `${shown.id.slice(-8)}:/n`]);
     expect({ stdout, code }).toEqual({ stdout: "77\n", code: 0 });
   });
 
   it("sessions and stats are told in little memory", async () => {
-    const sessions = await run(["sessions", "--store", place().url], { nodeArgs: LITTLE });
+    const sessions = await inLittleMemory(["sessions"]);
     expect(linesOf(sessions.stdout)).toHaveLength(SESSIONS + 2);
-    const stats = await run(["stats", "--json", "--store", place().url], { nodeArgs: LITTLE });
+    const stats = await inLittleMemory(["stats", "--json"]);
     expect(JSON.parse(stats.stdout)).toMatchObject({ sessions: SESSIONS + 1, checkpoints: ALL });
   });
 });

@@ -1,7 +1,8 @@
 /** How checkpoints are named, and how parts of their states are. */
 import { describe, expect, it } from "vitest";
 import { message, type Savepoint } from "../../src/index.js";
-import { errorOf, run, usePlace } from "./cli.js";
+import { errorOf, run } from "./command.js";
+import { useFilledPlace } from "./place.js";
 
 /** Sessions whose ids have what names are made of. */
 const ODD = [
@@ -38,7 +39,7 @@ async function saveOdd(sp: Savepoint): Promise<void> {
 }
 
 describe.concurrent("a session with any id", () => {
-  const place = usePlace(saveOdd);
+  const place = useFilledPlace(saveOdd);
   const show = async (name: string): Promise<unknown> => {
     const ended = await run(["show", "--json", "-s", place().url, "--", name]);
     expect(ended, name).toMatchObject({ code: 0, stderr: "" });
@@ -52,7 +53,7 @@ describe.concurrent("a session with any id", () => {
   });
 
   it("is listed, and each can be looked at", async () => {
-    const listed = await place().json<{ id: string }[]>("sessions");
+    const listed = await place().json<{ id: string }[]>(["sessions"]);
     expect(listed.map(({ id }) => id).sort()).toEqual([...ODD].sort());
   });
 });
@@ -61,7 +62,7 @@ const TWINS = ["00000001-aaaa-twintwin", "00000002-bbbb-twintwin"];
 
 describe.concurrent("a checkpoint", () => {
   let whole = "";
-  const place = usePlace(async (sp) => {
+  const place = useFilledPlace(async (sp) => {
     const session = sp.session("s");
     await session.save({ n: 0 }, { id: TWINS[0] as string });
     await session.save({ n: 1 }, { id: TWINS[1] as string });
@@ -76,7 +77,7 @@ describe.concurrent("a checkpoint", () => {
     await sp.conversations.create({ id: "c", agent: "ag", messages: [message.user("Hello")] });
     whole = (await sp.checkpoints.create({ agent: "ag", label: "whole" })).id;
   });
-  const value = async (name: string): Promise<unknown> => place().json("show", name);
+  const value = async (name: string): Promise<unknown> => place().json(["show", name]);
   const state = async (name: string): Promise<unknown> => ((await value(name)) as { state: unknown }).state;
 
   it("is named by its id, whatever that has in it", async () => {
@@ -85,10 +86,10 @@ describe.concurrent("a checkpoint", () => {
   });
 
   it("is named by the last eight characters of its id", async () => {
-    const { id } = await place().json<{ id: string }>("show", "s", "--info");
+    const { id } = await place().json<{ id: string }>(["show", "s", "--info"]);
     expect(await value(`${id.slice(-8)}:/n`)).toBe(4);
     expect(await value("short:/n")).toBe(2);
-    expect((await place().run(["show", id.slice(-7)])).code).toBe(4);
+    expect((await place().on(["show", id.slice(-7)])).code).toBe(4);
   });
 
   it("a session comes before the end of an id", async () => {
@@ -98,7 +99,7 @@ describe.concurrent("a checkpoint", () => {
   it("is named by its number, and not by one that there is not", async () => {
     expect(await state("s#0")).toEqual({ n: 0 });
     for (const name of ["s#5", "s#-1", "s#", "s#x", "s#1.0", "s#9007199254740993", "s@", "s@nope", "@main"]) {
-      const ended = await place().run(["show", name, "--json"]);
+      const ended = await place().on(["show", name, "--json"]);
       expect(ended.code, name).toBe(4);
       expect(errorOf(ended).code).toBe("NOT_FOUND");
     }
@@ -129,13 +130,13 @@ describe.concurrent("a checkpoint", () => {
     "s:/list/0/a/b",
     "s:/toString",
   ])("%s leads to nothing, which ends with 4", async (name) => {
-    const ended = await place().run(["show", name, "--json"]);
+    const ended = await place().on(["show", name, "--json"]);
     expect(ended.code).toBe(4);
     expect(errorOf(ended).code).toBe("NOT_FOUND");
   });
 
   it("what is beside a pointer that leads to nothing is said", async () => {
-    const { stderr } = await place().run(["show", "t:/nope"]);
+    const { stderr } = await place().on(["show", "t:/nope"]);
     expect(stderr).toContain("There are n, map, set, ~1, 01.");
   });
 
@@ -148,40 +149,40 @@ describe.concurrent("a checkpoint", () => {
       conversations: [{ id: "c", messageCount: 1 }],
     });
     expect(await value(`${whole.slice(-8)}:/state/n`)).toBe(12);
-    const { stdout, stderr, code } = await place().run(["diff", whole]);
+    const { stdout, stderr, code } = await place().on(["diff", whole]);
     expect({ stdout, code }).toEqual({ stdout: "", code: 2 });
     expect(stderr).toContain("savepoint restore");
   });
 });
 
 describe.concurrent("a name that several have", () => {
-  const place = usePlace(async (sp) => {
+  const place = useFilledPlace(async (sp) => {
     for (const [n, id] of TWINS.entries()) await sp.session(`s${n}`).save({ n }, { id });
     for (let n = 0; n < 7; n++) await sp.session(`many-${n}`).save({ n }, { id: `${n}-manymany` });
   });
 
   it("is ambiguous: ends with 4, and says which there are", async () => {
-    const { stdout, stderr, code } = await place().run(["show", "twintwin"]);
+    const { stdout, stderr, code } = await place().on(["show", "twintwin"]);
     expect({ stdout, code }).toEqual({ stdout: "", code: 4 });
     for (const [n, id] of TWINS.entries()) expect(stderr).toContain(`s${n}#0 (${id})`);
-    const json = await place().run(["diff", "twintwin", "--json"]);
+    const json = await place().on(["diff", "twintwin", "--json"]);
     expect(json.code).toBe(4);
     expect(errorOf(json).code).toBe("AMBIGUOUS");
   });
 
   it("is ambiguous with a pointer, too", async () => {
-    expect(errorOf(await place().run(["show", "twintwin:/n", "--json"])).code).toBe("AMBIGUOUS");
+    expect(errorOf(await place().on(["show", "twintwin:/n", "--json"])).code).toBe("AMBIGUOUS");
   });
 
   it("is said of some, where there are many", async () => {
-    const { stderr } = await place().run(["show", "manymany"]);
+    const { stderr } = await place().on(["show", "manymany"]);
     expect(stderr).toContain("and 2 more");
   });
 });
 
 describe.concurrent("a long or odd pointer", () => {
   const long = "k".repeat(3000);
-  const place = usePlace((sp) =>
+  const place = useFilledPlace((sp) =>
     sp.session("s").save({ [long]: 1, "line\nbreak": 2, "\u0007bell": 3, "half\ud83d": 4 }),
   );
 
@@ -190,6 +191,6 @@ describe.concurrent("a long or odd pointer", () => {
     ["with a line break", "line\nbreak", 2],
     ["with a bell", "\u0007bell", 3],
   ])("%s is followed", async (_, key, expected) => {
-    expect(await place().json("show", `s:/${key}`)).toBe(expected);
+    expect(await place().json(["show", `s:/${key}`])).toBe(expected);
   });
 });

@@ -1,7 +1,8 @@
 /** What the verbs that look print: for people, and in the shapes that programs rely on. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, message, type Savepoint } from "../../src/index.js";
-import { createPlace, errorOf, linesOf, usePlace, withoutAges } from "./cli.js";
+import { errorOf, linesOf, withoutAges } from "./command.js";
+import { createPlace, useFilledPlace } from "./place.js";
 
 const NOTHING = [
   ["sessions"],
@@ -14,22 +15,22 @@ const NOTHING = [
 ];
 
 describe.concurrent("a store with nothing in it", () => {
-  const place = usePlace(async () => {});
+  const place = useFilledPlace(async () => {});
 
   it.each(NOTHING.map((args) => [args.join(" "), args] as const))(
     "%s prints nothing, and says that there is nothing",
     async (_, args) => {
-      const text = await place().run(args);
+      const text = await place().on(args);
       expect({ ...text, stderr: linesOf(text.stderr).length }).toEqual({ stdout: "", stderr: 1, code: 0 });
-      expect((await place().run([...args, "-q"])).stderr).toBe("");
-      const json = await place().run([...args, "--json"]);
+      expect((await place().on([...args, "-q"])).stderr).toBe("");
+      const json = await place().on([...args, "--json"]);
       expect(json).toEqual({ stdout: "[]\n", stderr: "", code: 0 });
-      expect(await place().run([...args, "--jsonl"])).toEqual({ stdout: "", stderr: "", code: 0 });
+      expect(await place().on([...args, "--jsonl"])).toEqual({ stdout: "", stderr: "", code: 0 });
     },
   );
 
   it("has stats of nothing", async () => {
-    const { store, bytes, ...rest } = await place().json("stats");
+    const { store, bytes, ...rest } = await place().json(["stats"]);
     expect(store).toBe(place().url);
     expect(bytes).toBeGreaterThan(0);
     expect(rest).toEqual({ agents: 0, checkpoints: 0, conversations: 0, messages: 0, sessions: 0 });
@@ -38,7 +39,7 @@ describe.concurrent("a store with nothing in it", () => {
   it.each(["show s", "diff s", "log s", "journal s", "agents a", "conversations c", "watch s"])(
     "%s is not found, and nothing is printed",
     async (line) => {
-      const ended = await place().run([...line.split(" "), "--json"]);
+      const ended = await place().on([...line.split(" "), "--json"]);
       expect(ended.code).toBe(4);
       expect(errorOf(ended)).toMatchObject({ code: "NOT_FOUND" });
     },
@@ -90,10 +91,10 @@ async function fillAll(sp: Savepoint): Promise<void> {
 }
 
 describe.concurrent("sessions", () => {
-  const place = usePlace(fillAll);
+  const place = useFilledPlace(fillAll);
 
   it("are listed newest first, with how they stand", async () => {
-    const text = withoutAges(await place().text("sessions"));
+    const text = withoutAges(await place().text(["sessions"]));
     expect(linesOf(text)).toEqual([
       "SESSION  AGENT  STATUS     STEP  UPDATED",
       "asks     asker  waiting       1  0s ago  asks: May I?",
@@ -104,9 +105,9 @@ describe.concurrent("sessions", () => {
   });
 
   it("are objects for programs, the same one by one as in one document", async () => {
-    const all = await place().json("sessions");
+    const all = await place().json(["sessions"]);
     expect(all.map(({ id }: { id: string }) => id)).toEqual(["asks", "broken", "done", "order"]);
-    expect(await place().jsonl("sessions")).toEqual(all);
+    expect(await place().jsonl(["sessions"])).toEqual(all);
     expect(all[0]).toMatchObject({ agent: "asker", status: "waiting", questions: [{ text: "May I?" }] });
     expect(all[1]).toMatchObject({ status: "failed", reason: "no money", questions: [] });
     expect(all[3]).toEqual({
@@ -122,7 +123,7 @@ describe.concurrent("sessions", () => {
 
   it("can be those of an agent, of a status, and so many", async () => {
     const ids = async (...args: string[]): Promise<string[]> =>
-      (await place().jsonl("sessions", ...args)).map(({ id }: { id: string }) => id);
+      (await place().jsonl(["sessions", ...args])).map(({ id }: { id: string }) => id);
     expect(await ids("--agent", "shop")).toEqual(["order"]);
     expect(await ids("--agent", "nobody")).toEqual([]);
     expect(await ids("--status", "completed")).toEqual(["done"]);
@@ -133,10 +134,10 @@ describe.concurrent("sessions", () => {
 });
 
 describe.concurrent("log", () => {
-  const place = usePlace(fillAll);
+  const place = useFilledPlace(fillAll);
 
   it("lists what led to the newest of a session", async () => {
-    expect(linesOf(withoutAges(await place().text("log", "order")))).toEqual([
+    expect(linesOf(withoutAges(await place().text(["log", "order"])))).toEqual([
       "session order  shop  running  0s ago",
       "o-third0  #3  step 2  running  0s ago  (main)",
       "o-second  #1  step 1  running  0s ago",
@@ -145,7 +146,7 @@ describe.concurrent("log", () => {
   });
 
   it("draws all branches", async () => {
-    expect(linesOf(withoutAges(await place().text("log", "order", "--graph")))).toEqual([
+    expect(linesOf(withoutAges(await place().text(["log", "order", "--graph"])))).toEqual([
       "session order  shop  running  0s ago",
       "*  o-third0  #3  step 2  running  0s ago  (main)",
       "| *  o-side00  #2  step 1  running  0s ago  (side)  pinned",
@@ -157,7 +158,7 @@ describe.concurrent("log", () => {
 
   it("lists a branch, all of them, the oldest first, and so many", async () => {
     const seqs = async (...args: string[]): Promise<number[]> =>
-      (await place().jsonl("log", "order", ...args)).map(({ seq }: { seq: number }) => seq);
+      (await place().jsonl(["log", "order", ...args])).map(({ seq }: { seq: number }) => seq);
     expect(await seqs()).toEqual([3, 1, 0]);
     expect(await seqs("--branch", "side")).toEqual([2, 0]);
     expect(await seqs("--all")).toEqual([3, 2, 1, 0]);
@@ -168,7 +169,7 @@ describe.concurrent("log", () => {
   });
 
   it("lists the sessions one after the other, and so many checkpoints of them in all", async () => {
-    const listed = await place().json("log");
+    const listed = await place().json(["log"]);
     expect(listed.map(({ sessionId, seq }: { sessionId: string; seq: number }) => `${sessionId}#${seq}`)).toEqual([
       "asks#1",
       "asks#0",
@@ -178,14 +179,14 @@ describe.concurrent("log", () => {
       "order#1",
       "order#0",
     ]);
-    expect(await place().json("log", "-n", "4")).toEqual(listed.slice(0, 4));
-    const text = linesOf(await place().text("log", "-n", "4"));
+    expect(await place().json(["log", "-n", "4"])).toEqual(listed.slice(0, 4));
+    const text = linesOf(await place().text(["log", "-n", "4"]));
     expect(text.filter((line) => line.startsWith("session "))).toHaveLength(3);
     expect(text.filter((line) => line.includes("  #"))).toHaveLength(4);
   });
 
   it("gives programs all that is known of a checkpoint, without its state", async () => {
-    const [, second] = await place().json("log", "order");
+    const [, second] = await place().json(["log", "order"]);
     expect(second).toEqual({
       id: "o-second",
       sessionId: "order",
@@ -207,11 +208,11 @@ describe.concurrent("log", () => {
   });
 
   it("a branch that there is not ends with 4", async () => {
-    expect((await place().run(["log", "order", "--branch", "nope"])).code).toBe(4);
+    expect((await place().on(["log", "order", "--branch", "nope"])).code).toBe(4);
   });
 
   it("draws nothing the oldest first, and says so", async () => {
-    const { code } = await place().run(["log", "order", "--graph", "--oldest"]);
+    const { code } = await place().on(["log", "order", "--graph", "--oldest"]);
     expect(code).toBe(2);
   });
 });
@@ -228,7 +229,7 @@ describe.concurrent("branches in the log", () => {
       await save("x3", "x2");
       for (const id of ["b", "x1"]) await sp.checkpoints.delete(id);
     });
-    const lines = linesOf(await place.text("log", "s", "--graph")).slice(1);
+    const lines = linesOf(await place.text(["log", "s", "--graph"])).slice(1);
     expect(lines.map((line) => line.replace(/ {2}#.*/, ""))).toEqual([
       "*  x3",
       "| *  c",
@@ -254,7 +255,7 @@ describe.concurrent("branches in the log", () => {
       const three = await main.fork("b", { branch: "three" });
       await three.save(6, { id: "w" });
     });
-    const lines = linesOf(await place.text("log", "s", "--graph")).slice(1);
+    const lines = linesOf(await place.text(["log", "s", "--graph"])).slice(1);
     expect(lines.map((line) => line.replace(/ {2}#.*ago( {2})?/, " "))).toEqual([
       "*  w (three)",
       "| *  z (two)",
@@ -274,15 +275,15 @@ describe.concurrent("branches in the log", () => {
       const session = sp.session("s");
       for (let n = 0; n < 5; n++) await session.save({ n });
     });
-    expect(linesOf(await place.text("log", "s", "--graph", "-n", "2"))).toHaveLength(3);
+    expect(linesOf(await place.text(["log", "s", "--graph", "-n", "2"]))).toHaveLength(3);
   });
 });
 
 describe.concurrent("show", () => {
-  const place = usePlace(fillAll);
+  const place = useFilledPlace(fillAll);
 
   it("prints what is known, then the state", async () => {
-    const [head = "", state = ""] = (await place().text("show", "o-second")).split("\n\n");
+    const [head = "", state = ""] = (await place().text(["show", "o-second"])).split("\n\n");
     expect(head).toMatch(
       /^checkpoint {2}o-second\nsession {5}order #1\nagent {7}shop\nbranch {6}main\nparent {6}o-first1\n/,
     );
@@ -292,8 +293,8 @@ describe.concurrent("show", () => {
   });
 
   it("gives programs the checkpoint with its state", async () => {
-    const shown = await place().json("show", "order");
-    const [info] = await place().json("log", "order");
+    const shown = await place().json(["show", "order"]);
+    const [info] = await place().json(["log", "order"]);
     expect(shown).toEqual({
       ...info,
       state: { n: 2, list: [1, 2, 3], messages: [expect.objectContaining({ content: "refund, please" })] },
@@ -301,31 +302,31 @@ describe.concurrent("show", () => {
       holes: [],
       skipped: [],
     });
-    expect(await place().jsonl("show", "order")).toEqual([shown]);
-    expect(await place().json("show", "order", "--info")).toEqual(info);
+    expect(await place().jsonl(["show", "order"])).toEqual([shown]);
+    expect(await place().json(["show", "order", "--info"])).toEqual(info);
   });
 
   it("leaves the state out, for people too", async () => {
-    expect(await place().text("show", "order", "--info")).not.toContain("refund");
+    expect(await place().text(["show", "order", "--info"])).not.toContain("refund");
   });
 
   it("prints a part of a state as JSON, in every form", async () => {
-    expect(await place().text("show", "order:/list")).toBe("[\n  1,\n  2,\n  3\n]\n");
-    expect(await place().jsonl("show", "order:/list")).toEqual([[1, 2, 3]]);
-    expect(await place().text("show", "order:/messages/0/content")).toBe('"refund, please"\n');
+    expect(await place().text(["show", "order:/list"])).toBe("[\n  1,\n  2,\n  3\n]\n");
+    expect(await place().jsonl(["show", "order:/list"])).toEqual([[1, 2, 3]]);
+    expect(await place().text(["show", "order:/messages/0/content"])).toBe('"refund, please"\n');
   });
 });
 
 describe.concurrent("diff", () => {
-  const place = usePlace(fillAll);
+  const place = useFilledPlace(fillAll);
 
   it("prints what changed, from one to another", async () => {
-    expect(await place().text("diff", "order#0", "o-second")).toBe("/n\n  - 0\n  + 1\n/list/1\n  + 2\n");
-    expect(await place().json("diff", "order#0", "o-second")).toEqual([
+    expect(await place().text(["diff", "order#0", "o-second"])).toBe("/n\n  - 0\n  + 1\n/list/1\n  + 2\n");
+    expect(await place().json(["diff", "order#0", "o-second"])).toEqual([
       { op: "replace", path: "/n", before: 0, value: 1 },
       { op: "add", path: "/list/1", value: 2 },
     ]);
-    expect(await place().jsonl("diff", "o-second", "order#0")).toContainEqual({
+    expect(await place().jsonl(["diff", "o-second", "order#0"])).toContainEqual({
       op: "remove",
       path: "/list/1",
       before: 2,
@@ -333,56 +334,60 @@ describe.concurrent("diff", () => {
   });
 
   it("compares one alone with its parent", async () => {
-    expect(await place().json("diff", "order#1")).toEqual(await place().json("diff", "order#0", "order#1"));
+    expect(await place().json(["diff", "order#1"])).toEqual(await place().json(["diff", "order#0", "order#1"]));
   });
 
   it("says how much changed, and where", async () => {
-    expect(await place().text("diff", "order#0", "order#1", "--stat")).toBe(
+    expect(await place().text(["diff", "order#0", "order#1", "--stat"])).toBe(
       "/n     +0 -0 ~1\n/list  +1 -0 ~0\n2 changes\n",
     );
-    expect(await place().json("diff", "order#0", "order#1", "--stat")).toEqual([
+    expect(await place().json(["diff", "order#0", "order#1", "--stat"])).toEqual([
       { path: "/n", added: 0, removed: 0, replaced: 1 },
       { path: "/list", added: 1, removed: 0, replaced: 0 },
     ]);
   });
 
   it("says how much changed one by one, where one object per line is asked for", async () => {
-    const stats = await place().json("diff", "order#0", "order#1", "--stat");
-    expect(await place().jsonl("diff", "order#0", "order#1", "--stat")).toEqual(stats);
+    const stats = await place().json(["diff", "order#0", "order#1", "--stat"]);
+    expect(await place().jsonl(["diff", "order#0", "order#1", "--stat"])).toEqual(stats);
   });
 
   it("ends with 1 if asked to where something differs, and with 0 where nothing does", async () => {
-    expect(await place().run(["diff", "order#0", "order#1", "--exit-code", "-q"])).toMatchObject({
+    expect(await place().on(["diff", "order#0", "order#1", "--exit-code", "-q"])).toMatchObject({
       code: 1,
       stderr: "",
     });
-    expect(await place().run(["diff", "order", "order", "--exit-code", "-q"])).toEqual({
+    expect(await place().on(["diff", "order", "order", "--exit-code", "-q"])).toEqual({
       stdout: "",
       stderr: "",
       code: 0,
     });
-    expect(await place().run(["diff", "order", "order", "--exit-code", "--json"])).toEqual({
+    expect(await place().on(["diff", "order", "order", "--exit-code", "--json"])).toEqual({
       stdout: "[]\n",
       stderr: "",
       code: 0,
     });
-    expect((await place().run(["diff", "order", "order"])).stderr).toBe("Nothing differs.\n");
-    expect(await place().text("diff", "order#0", "order#1")).not.toBe("");
+    expect((await place().on(["diff", "order", "order"])).stderr).toBe("Nothing differs.\n");
+    expect(await place().text(["diff", "order#0", "order#1"])).not.toBe("");
   });
 
   it("has no stat where nothing differs", async () => {
-    expect(await place().json("diff", "order", "order", "--stat")).toEqual([]);
-    expect((await place().run(["diff", "order", "order", "--stat"])).stdout).toBe("");
+    expect(await place().json(["diff", "order", "order", "--stat"])).toEqual([]);
+    expect((await place().on(["diff", "order", "order", "--stat"])).stdout).toBe("");
   });
 
   it("looks at a part of the state", async () => {
-    expect(await place().json("diff", "order#0", "order#1:/list")).toEqual([{ op: "add", path: "/list/1", value: 2 }]);
-    expect(await place().json("diff", "order#1:/n")).toHaveLength(1);
-    expect(await place().json("diff", "order#1:/li")).toEqual([]);
+    expect(await place().json(["diff", "order#0", "order#1:/list"])).toEqual([
+      { op: "add", path: "/list/1", value: 2 },
+    ]);
+    expect(await place().json(["diff", "order#1:/n"])).toHaveLength(1);
+    expect(await place().json(["diff", "order#1:/li"])).toEqual([]);
   });
 
   it("looks at the part that the first one names", async () => {
-    expect(await place().json("diff", "order#0:/list", "order#1")).toEqual([{ op: "add", path: "/list/1", value: 2 }]);
+    expect(await place().json(["diff", "order#0:/list", "order#1"])).toEqual([
+      { op: "add", path: "/list/1", value: 2 },
+    ]);
   });
 
   it("sees that a part is gone where all around it was replaced", async (test) => {
@@ -390,26 +395,26 @@ describe.concurrent("diff", () => {
       await sp.session("s").save({ a: { b: 1 } });
       await sp.session("s").save({ a: 5 });
     });
-    expect((await own.run(["diff", "s:/a/b", "--exit-code"])).code).toBe(1);
+    expect((await own.on(["diff", "s:/a/b", "--exit-code"])).code).toBe(1);
   });
 
   it("refuses checkpoints of two sessions", async () => {
-    const ended = await place().run(["diff", "order", "done", "--json"]);
+    const ended = await place().on(["diff", "order", "done", "--json"]);
     expect(ended.code).toBe(2);
     expect(errorOf(ended).code).toBe("USAGE");
   });
 
   it("takes all of the first one for new", async (test) => {
     const own = await createPlace(test).fill((sp) => sp.session("s").save({ a: 1 }));
-    expect(await own.json("diff", "s")).toEqual([{ op: "add", path: "", value: { a: 1 } }]);
+    expect(await own.json(["diff", "s"])).toEqual([{ op: "add", path: "", value: { a: 1 } }]);
   });
 });
 
 describe.concurrent("search, agents and conversations", () => {
-  const place = usePlace(fillAll);
+  const place = useFilledPlace(fillAll);
 
   it("finds what was said, and where", async () => {
-    const hits = await place().json("search", "REFUND");
+    const hits = await place().json(["search", "REFUND"]);
     expect(hits).toHaveLength(2);
     expect(hits).toContainEqual(
       expect.objectContaining({
@@ -421,20 +426,20 @@ describe.concurrent("search, agents and conversations", () => {
       }),
     );
     expect(hits).toContainEqual(expect.objectContaining({ source: "conversation", id: "c1", role: "user" }));
-    expect(await place().jsonl("search", "REFUND")).toEqual(hits);
-    const text = linesOf(await place().text("search", "refund", "--role", "user"));
+    expect(await place().jsonl(["search", "REFUND"])).toEqual(hits);
+    const text = linesOf(await place().text(["search", "refund", "--role", "user"]));
     expect(text[0]).toMatch(/^IN +WHERE +ROLE +WHEN +TEXT$/);
     expect(text.slice(1).some((line) => line.includes("order:/messages/0"))).toBe(true);
   });
 
   it("finds nothing of what is not there, and takes marks literally", async () => {
     for (const text of ["%", "*", "ref_nd", "zzz", '"', "' OR 1=1"])
-      expect(await place().json("search", text)).toEqual([]);
+      expect(await place().json(["search", text])).toEqual([]);
   });
 
   it("finds within an agent, a role, a tag, a time and a number", async () => {
     const ids = async (...args: string[]): Promise<string[]> =>
-      (await place().jsonl("search", "refund", ...args)).map(({ id }: { id: string }) => id);
+      (await place().jsonl(["search", "refund", ...args])).map(({ id }: { id: string }) => id);
     expect(await ids("--agent", "support")).toEqual(["c1"]);
     expect(await ids("--role", "assistant")).toEqual([]);
     expect(await ids("--tag", "vip")).toEqual(["c1"]);
@@ -446,10 +451,10 @@ describe.concurrent("search, agents and conversations", () => {
   });
 
   it("lists agents, and prints one", async () => {
-    const listed = await place().json("agents");
+    const listed = await place().json(["agents"]);
     expect(listed.map(({ id }: { id: string }) => id).sort()).toEqual(["shop", "support"]);
-    expect(await place().jsonl("agents", "-n", "1")).toEqual([listed[0]]);
-    expect(await place().json("agents", "support")).toMatchObject({
+    expect(await place().jsonl(["agents", "-n", "1"])).toEqual([listed[0]]);
+    expect(await place().json(["agents", "support"])).toMatchObject({
       id: "support",
       systemPrompt: "Be kind.",
       capabilities: ["mail"],
@@ -457,61 +462,61 @@ describe.concurrent("search, agents and conversations", () => {
       activeConversations: ["c1"],
       state: { mood: "good", when: { $date: "1970-01-01T00:00:00.000Z" } },
     });
-    const text = await place().text("agents", "support");
+    const text = await place().text(["agents", "support"]);
     expect(text).toContain("prompt        Be kind.\n");
     expect(text).toContain("conversations 1 active\n");
-    expect((await place().run(["agents", "nobody"])).code).toBe(4);
+    expect((await place().on(["agents", "nobody"])).code).toBe(4);
   });
 
   it("lists conversations, and prints one", async () => {
     const ids = async (...args: string[]): Promise<string[]> =>
-      (await place().jsonl("conversations", ...args)).map(({ id }: { id: string }) => id).sort();
+      (await place().jsonl(["conversations", ...args])).map(({ id }: { id: string }) => id).sort();
     expect(await ids()).toEqual(["c1", "c2"]);
     expect(await ids("--archived")).toEqual(["c2"]);
     expect(await ids("--no-archived")).toEqual(["c1"]);
     expect(await ids("--tag", "vip")).toEqual(["c1"]);
     expect(await ids("--agent", "support", "--since", "1d")).toEqual(["c1"]);
     expect(await ids("-n", "0")).toEqual([]);
-    expect(await place().json("conversations", "c1")).toMatchObject({
+    expect(await place().json(["conversations", "c1"])).toMatchObject({
       id: "c1",
       title: "About the refund",
       messageCount: 2,
       messages: [{ role: "user", content: "I want a refund" }, { role: "assistant" }],
       first: 0,
     });
-    expect(await place().json("conversations", "c1", "-n", "1")).toMatchObject({
+    expect(await place().json(["conversations", "c1", "-n", "1"])).toMatchObject({
       first: 1,
       messages: [{ role: "assistant" }],
     });
-    expect(await place().text("conversations", "c1")).toMatch(
+    expect(await place().text(["conversations", "c1"])).toMatch(
       /^About the refund\nc1 {2}support {2}2 messages {2}#vip\n\n0 {2}user {2}\S+ \S+Z\nI want a refund\n\n1 {2}assistant .*\nHere it is\n$/,
     );
-    expect((await place().run(["conversations", "c9"])).code).toBe(4);
+    expect((await place().on(["conversations", "c9"])).code).toBe(4);
   });
 
   it("says how much there is, in all and of an agent", async () => {
-    expect(await place().json("stats")).toMatchObject({
+    expect(await place().json(["stats"])).toMatchObject({
       agents: 2,
       conversations: 2,
       messages: 3,
       sessions: 4,
       checkpoints: 8,
     });
-    expect(await place().json("stats", "--agent", "support")).toMatchObject({
+    expect(await place().json(["stats", "--agent", "support"])).toMatchObject({
       agents: 1,
       conversations: 1,
       messages: 2,
       sessions: 0,
     });
-    expect(linesOf(await place().text("stats"))).toHaveLength(6);
+    expect(linesOf(await place().text(["stats"]))).toHaveLength(6);
   });
 });
 
 describe.concurrent("journal", () => {
-  const place = usePlace(fillAll);
+  const place = useFilledPlace(fillAll);
 
   it("lists what a step has recorded", async () => {
-    const listed = await place().json("journal", "asks");
+    const listed = await place().json(["journal", "asks"]);
     expect(listed).toMatchObject([
       {
         index: 0,
@@ -524,34 +529,34 @@ describe.concurrent("journal", () => {
       },
       { index: 1, kind: "ask", outcome: "running" },
     ]);
-    expect(await place().jsonl("journal", "asks")).toEqual(listed);
-    expect(linesOf(withoutAges(await place().text("journal", "asks")))[1]).toBe(
+    expect(await place().jsonl(["journal", "asks"])).toEqual(listed);
+    expect(linesOf(withoutAges(await place().text(["journal", "asks"])))[1]).toBe(
       '0  tool    look t1  recorded  0s ago  {"seen":true}',
     );
   });
 
   it("has nothing where nothing is under way", async () => {
-    expect(await place().run(["journal", "order"])).toMatchObject({ stdout: "", code: 0 });
-    expect(await place().json("journal", "order")).toEqual([]);
+    expect(await place().on(["journal", "order"])).toMatchObject({ stdout: "", code: 0 });
+    expect(await place().json(["journal", "order"])).toEqual([]);
   });
 
   it("a branch that there is not ends with 4", async () => {
-    expect((await place().run(["journal", "asks", "--branch", "nope"])).code).toBe(4);
+    expect((await place().on(["journal", "asks", "--branch", "nope"])).code).toBe(4);
   });
 });
 
 describe("a list that is longer than its first rows", () => {
   const long = "a label that is longer than all that come before it";
-  const place = usePlace(async (sp) => {
+  const place = useFilledPlace(async (sp) => {
     await sp.session("first").save({}, { label: long });
     for (let n = 0; n < 60; n++) await sp.session(`s${n}`).save({}, { label: "short" });
   });
 
   it("is not cut off where no terminal is too narrow for it", async () => {
-    expect(await place().text("sessions")).toContain(long);
+    expect(await place().text(["sessions"])).toContain(long);
   });
 
   it("is whole for programs", async () => {
-    expect(await place().jsonl("sessions")).toHaveLength(61);
+    expect(await place().jsonl(["sessions"])).toHaveLength(61);
   });
 });

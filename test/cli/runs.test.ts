@@ -1,23 +1,32 @@
 // Running, recovering, answering, cancelling and watching, from the command line.
 import { setTimeout as sleep } from "node:timers/promises";
-import { existsSync, readFileSync } from "node:fs";
-import { beforeEach, describe, expect, it } from "vitest";
-import { CTRL_C, DOWN, type Ended, ENTER, errorOf, type Fields, LIBRARY, useTool } from "./tool.js";
+import { copyFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
+import { PassThrough } from "node:stream";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { brokenPipe, BUILT_LIBRARY, CTRL_C, DOWN, ENTER, errorOf, LIBRARY, linesOf, startMain } from "./command.js";
+import { type Fields, Place, usePlace } from "./place.js";
+import { NEWEST } from "../mcp/clients.js";
 
-const tool = useTool();
+const tool = usePlace();
 let agents: readonly string[] = [];
 
 beforeEach(() => {
-  agents = ["--agents", tool().file("agents.mjs", AGENTS)];
+  agents = agentsFor(tool(), LIBRARY);
 });
 
-/** Agents of a module that has a copy of the library of its own. What they do is in the file "done". */
-const AGENTS = `
+const agentsFor = (place: Place, library: string): string[] => [
+  "--agents",
+  place.file(library === LIBRARY ? "agents.mjs" : "built-agents.mjs", agentsIn(place.folder, library)),
+];
+
+/** A module with agents. What they do is in the file "done" of the folder. */
+const agentsIn = (folder: string, library: string): string => `
 import { appendFileSync, existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineAgent, message } from "${LIBRARY}";
+import { defineAgent, message } from "${library}";
 
-const done = (what) => appendFileSync("done", what + "\\n");
+const folder = ${JSON.stringify(folder)};
+const done = (what) => appendFileSync(folder + "/done", what + "\\n");
 
 const worker = defineAgent({
   name: "worker",
@@ -63,7 +72,7 @@ const slow = defineAgent({
       await sleep(run.state.n === 0 ? 10 : 100);
     });
     run.state.n += 1;
-    if (run.state.n === 30 || existsSync("enough")) return run.complete(run.state.n);
+    if (run.state.n === 3000 || existsSync(folder + "/enough")) return run.complete(run.state.n);
   },
 });
 
@@ -94,6 +103,34 @@ const begin = (agent: string, session: string, input: unknown, ...more: string[]
   JSON.stringify(input),
   ...more,
 ];
+/** The same for a process: its agents have a copy of the library of their own, beside the one in the program. */
+const beginInProcess = (agent: string, session: string, input: unknown, place = tool()): string[] => [
+  "run",
+  agent,
+  ...agentsFor(place, BUILT_LIBRARY),
+  "--session",
+  session,
+  "--input",
+  JSON.stringify(input),
+];
+
+/** A place with session "p", whose process has died while it paid. */
+let dead: Promise<Place> | undefined;
+afterAll(async () => (await dead)?.end());
+
+/** Leaves the store as a process has left it that died while it paid. */
+async function dieWhilePaying(): Promise<void> {
+  dead ??= (async () => {
+    const place = new Place();
+    const begun = place.spawnOn(beginInProcess("payer", "p", 5, place), { stdin: "", env: { CRASH: "1" } });
+    expect((await begun.ended).signal).toBe("SIGKILL");
+    return place;
+  })();
+  const { folder } = await dead;
+  for (const name of readdirSync(folder).filter((each) => /^(s\.db|done)/.test(each))) {
+    copyFileSync(`${folder}/${name}`, tool().path(name));
+  }
+}
 
 describe("run", () => {
   it("begins a session, completes it, and gives what was recorded when it is asked again", async () => {
@@ -172,7 +209,7 @@ describe("run", () => {
   });
 
   it("goes on after Ctrl-C, and says that nothing is lost", async () => {
-    const terminal = tool().terminalOn(begin("slow", "s", 1));
+    const terminal = tool().spawnTerminalOn(beginInProcess("slow", "s", 1));
     await terminal.seen("step 3 done");
     terminal.type(CTRL_C);
     const { code, screen } = await terminal.ended;
@@ -188,7 +225,7 @@ describe("run", () => {
 
 describe("kill -9", () => {
   it("recovers a run that was killed in the middle, and repeats nothing that was recorded", async () => {
-    const started = tool().start(["--store", tool().url, ...begin("slow", "s", 1)], { stdin: "" });
+    const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
     await started.seen("step 4 done");
     started.child.kill("SIGKILL");
     expect(await started.ended).toMatchObject({ signal: "SIGKILL" });
@@ -206,9 +243,37 @@ describe("kill -9", () => {
     expect(await tool().json(["verify", "--deep"])).toMatchObject({ ok: true });
   });
 
+  it("every face says the same of a run that was killed, before and after a rewind", async () => {
+    const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
+    await started.seen("step 4 done");
+    started.child.kill("SIGKILL");
+    await started.ended;
+    const client = await NEWEST.connect(tool().url);
+    /** What each face says of the session. */
+    const faces = async (): Promise<unknown> => {
+      const [findings, [listed], shown, { status: mcp }] = await Promise.all([
+        tool().json<{ check: string; detail: string }[]>(["doctor"]),
+        tool().json<{ status: string }[]>(["sessions"]),
+        tool().on(["show", "s", "--info"]),
+        client.call("session_resume", { session: "s" }),
+      ]);
+      return {
+        doctor: findings.filter(({ detail }) => detail === "s").map(({ check }) => check),
+        sessions: listed?.status,
+        show: /^now +(\w+)/m.exec(shown.stdout)?.[1],
+        mcp,
+      };
+    };
+    const all = (status: string): unknown => ({ doctor: [status], sessions: status, show: status, mcp: status });
+    expect(await faces()).toEqual(all("interrupted"));
+    await tool().on(["rewind", "s#0"]);
+    expect(await faces()).toEqual(all("halted"));
+    expect(await tool().json(["recover", ...agents])).toEqual([]);
+    await client.close();
+  });
+
   it("asks about a tool that was interrupted, and goes on as it is told: it happened", async () => {
-    const killed = await tool().on(begin("payer", "p", 5), { env: { CRASH: "1" } });
-    expect(killed.signal).toBe("SIGKILL");
+    await dieWhilePaying();
     expect(await tool().json(["journal", "p"])).toMatchObject([{ name: "pay", outcome: "unknown" }]);
     expect(await tool().json(["recover", ...agents])).toMatchObject([{ status: "waiting" }]);
     await tool().fail(["answer", "p", "--text", "yes"], 2);
@@ -221,12 +286,12 @@ describe("kill -9", () => {
       question: expect.any(String),
       value: { happened: true, result: "receipt 7" },
     });
-    expect(await tool().json(["recover", ...agents, "--jsonl"])).toMatchObject([{ output: "receipt 7" }]);
+    expect(await tool().jsonl(["recover", ...agents])).toMatchObject([{ output: "receipt 7" }]);
     expect(done()).toEqual(["pay"]);
   });
 
   it("does an interrupted tool again where it did not happen", async () => {
-    await tool().on(begin("payer", "p", 5), { env: { CRASH: "1" } });
+    await dieWhilePaying();
     await tool().json(["recover", ...agents]);
     await tool().json(["answer", "p", "--no-happened"]);
     expect(await tool().json(["recover", ...agents])).toMatchObject([{ output: "receipt 1" }]);
@@ -262,13 +327,13 @@ describe("answer", () => {
   });
 
   it("asks whether an interrupted tool happened, and what it returned", async () => {
-    await tool().on(begin("payer", "p", 5), { env: { CRASH: "1" } });
+    await dieWhilePaying();
     await tool().json(["recover", ...agents]);
-    const terminal = tool().terminalOn(["answer", "p"]);
+    const terminal = tool().spawnTerminalOn(["answer", "p"]);
     await terminal.seen("It did happen");
     expect(terminal.screen()).toContain('pay({"euros":5})');
     terminal.type(DOWN);
-    await sleep(50);
+    await terminal.seen(/●[^I]*It did happen/);
     terminal.type(ENTER);
     await terminal.seen("What did it return?");
     terminal.type(`{"receipt":9}${ENTER}`);
@@ -315,7 +380,7 @@ describe("answer", () => {
 
 describe("cancel", () => {
   it("stops a run of another process, which is then halted with the reason", async () => {
-    const started = tool().start(["--store", tool().url, ...begin("slow", "s", 1)], { stdin: "" });
+    const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
     await started.seen("step 2 done");
     expect(await tool().json(["cancel", "s", "--reason", "wrong order"])).toEqual({ session: "s", cancelled: true });
     const ended = await started.ended;
@@ -326,7 +391,7 @@ describe("cancel", () => {
   });
 
   it("says that a run is another process's, with exit code 11", async () => {
-    const started = tool().start(["--store", tool().url, ...begin("slow", "s", 1)], { stdin: "" });
+    const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
     await started.seen("step 2 done");
     expect((await tool().fail(["run", "slow", ...agents, "--session", "s"], 11)).code).toBe("ALREADY_RUNNING");
     await tool().fail(["rewind", "s#0"], 11);
@@ -337,18 +402,15 @@ describe("cancel", () => {
 
 describe("watch", () => {
   it("follows a run of another process until it is over", async () => {
-    const started = tool().start(["--store", tool().url, ...begin("slow", "s", 1)], { stdin: "" });
+    const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
     await started.seen("step 2 done");
-    const watching = tool().start(["--store", tool().url, "watch", "s", "--jsonl"], { stdin: "" });
-    await watching.seen('"checkpoint"');
+    const watching = tool().startOn(["watch", "s", "--jsonl"]);
+    await watching.seen('"running"');
     tool().file("enough", "");
     expect(await started.ended).toMatchObject({ code: 0 });
     const { code, stdout, stderr } = await watching.ended;
     expect(code, stderr).toBe(0);
-    const events = stdout
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line) as Fields);
+    const events = linesOf(stdout).map((line) => JSON.parse(line) as Fields);
     for (const event of events) expect(event["session"]).toBe("s");
     expect(events.some(({ type }) => type === "checkpoint")).toBe(true);
     expect(events.at(-1)).toMatchObject({ type: "status", status: "completed" });
@@ -356,13 +418,13 @@ describe("watch", () => {
 
   it("follows all sessions until Ctrl-C, and tells what is new", async () => {
     await tool().leave((sp) => sp.session("old").save({ n: 0 }));
-    const watching = tool().start(["--store", tool().url, "watch"], { stdin: "" });
+    const watching = tool().startOn(["watch"]);
     const seen = watching.seen(/^new .*#\d/m).then(() => true);
     // When it has begun to look cannot be told from outside.
-    while (!(await Promise.race([seen, sleep(300, false)]))) {
+    while (!(await Promise.race([seen, sleep(100, false)]))) {
       await tool().leave((sp) => sp.session("new").save({ n: 1 }));
     }
-    watching.child.kill("SIGINT");
+    watching.interrupt();
     const { code, stdout } = await watching.ended;
     expect(code).toBe(130);
     expect(stdout).not.toContain("old");
@@ -370,21 +432,23 @@ describe("watch", () => {
 
   it("ends quietly where whoever reads has seen enough", async () => {
     await tool().leave((sp) => sp.session("s").save({ n: 0 }));
-    const watching = tool().start(["--store", tool().url, "watch", "--jsonl"], { stdin: "" });
-    watching.child.stdout?.destroy();
-    let over: Ended | undefined;
-    for (let n = 1; n < 30 && !over; n++) {
+    const stderr = new PassThrough();
+    const streams = { stdin: new PassThrough(), stdout: brokenPipe(), stderr };
+    const watching = startMain(["--store", tool().url, "watch", "--jsonl"], streams);
+    // When it has begun to look cannot be told from outside.
+    let code: number | undefined;
+    for (let n = 1; code === undefined; n++) {
       await tool().leave((sp) => sp.session("s").save({ n }));
-      over = await Promise.race([watching.ended, sleep(700, undefined)]);
+      code = await Promise.race([watching.ended, sleep(100, undefined)]);
     }
-    expect(over).toMatchObject({ code: 0, stderr: "" });
+    expect({ code, stderr: stderr.read() as unknown }).toEqual({ code: 0, stderr: null });
   });
 
   it("tells of questions with values that JSON has no form for", async () => {
     await tool().json(begin("odd", "o", 1));
-    const watching = tool().start(["--store", tool().url, "watch", "o"], { stdin: "" });
+    const watching = tool().startOn(["watch", "o"]);
     await watching.seen("waiting");
-    watching.child.kill("SIGINT");
+    watching.interrupt();
     expect((await watching.ended).code).toBe(130);
   });
 

@@ -5,9 +5,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { DamageTarget } from "savepoint/testing";
 import { SQLITE, targetsIn } from "../damage/world.js";
-import { type Ended, errorOf, type Fields, LIBRARY, saveAgent, saveTrip, useTool } from "./tool.js";
+import { type Ended, errorOf, BUILT_LIBRARY } from "./command.js";
+import { type Fields, saveAgent, saveTrip, usePlace } from "./place.js";
 
-const tool = useTool();
+const tool = usePlace();
 
 describe("doctor", () => {
   const states = (findings: readonly Fields[]): Record<string, unknown> =>
@@ -31,7 +32,7 @@ describe("doctor", () => {
   it("says that a process has died, again and again, for it only looks", async () => {
     const program = tool().file(
       "die.mjs",
-      `import { Savepoint } from "${LIBRARY}";
+      `import { Savepoint } from "${BUILT_LIBRARY}";
        const sp = await Savepoint.open(process.argv[2]);
        await sp.session("s").save({ n: 1 });
        process.kill(process.pid, "SIGKILL");`,
@@ -71,7 +72,7 @@ describe("doctor", () => {
 
 describe("demo", () => {
   it("kills an agent twice, repeats nothing, and leaves a store to look at", async () => {
-    const text = await tool().run(["demo", "--kills", "2", "--seed", "7"]);
+    const text = await tool().spawn(["demo", "--kills", "2", "--seed", "7"], { stdin: "" }).ended;
     expect(text.code, text.stderr).toBe(0);
     expect(text.stdout).toContain("0 recorded effects repeated");
     expect(text.stdout.split("  KILL ").length - 1).toBe(2);
@@ -82,7 +83,7 @@ describe("demo", () => {
     const looked = await tool().run(look.split(" "));
     expect(looked.code, looked.stderr).toBe(0);
     expect(looked.stdout).toContain("session orders");
-    const json = await tool().run(["demo", "--kills", "1", "--json"]);
+    const json = await tool().spawn(["demo", "--kills", "1", "--json"], { stdin: "" }).ended;
     expect(JSON.parse(json.stdout)).toMatchObject({
       ok: true,
       session: "orders",
@@ -91,7 +92,7 @@ describe("demo", () => {
   });
 
   it("ends all that it has started when it is told to end", async () => {
-    const started = tool().start(["demo", "--kills", "200", "--seed", "7"], { stdin: "" });
+    const started = tool().spawn(["demo", "--kills", "200", "--seed", "7"], { stdin: "" });
     await started.seen("KILL");
     const childrenOf = (pid: string): string[] =>
       readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
@@ -121,7 +122,7 @@ describe("mcp", () => {
 
   it("speaks over stdio, prints nothing else there, and ends when stdin closes", async () => {
     await tool().leave((sp) => saveTrip(sp));
-    const server = tool().start(["--store", tool().url, "mcp"]);
+    const server = tool().spawnOn(["mcp"]);
     const lines = createInterface({ input: server.child.stdout as NodeJS.ReadableStream })[Symbol.asyncIterator]();
     const ask = async (id: number, method: string, params: object): Promise<Fields> => {
       server.child.stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
@@ -139,7 +140,7 @@ describe("mcp", () => {
   });
 
   it("offers more with --write, and makes the store then", async () => {
-    const server = tool().start(["--store", tool().url, "mcp", "--write"]);
+    const server = tool().spawnOn(["mcp", "--write"]);
     server.child.stdin?.write(
       `${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE })}\n`,
     );

@@ -1,7 +1,8 @@
 /** Colours, and terminals that are too narrow. */
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
-import { inTerminal, run, usePlace } from "./cli.js";
+import { inTerminal, run, spawnTerminal, withLines } from "./command.js";
+import { useFilledPlace } from "./place.js";
 
 const COLOURED = "\u001b[";
 const LABEL = "a label that is a good deal longer than a narrow terminal is wide";
@@ -18,11 +19,13 @@ function columnsOf(line: string): number {
 }
 
 describe.concurrent("colours", () => {
-  const place = usePlace((sp) => sp.session("s").save({ n: 1 }, { label: "one", status: "failed", reason: "why" }));
+  const place = useFilledPlace((sp) =>
+    sp.session("s").save({ n: 1 }, { label: "one", status: "failed", reason: "why" }),
+  );
   const log = (): string[] => ["log", "s", "--store", place().url];
 
   it("are printed on a terminal", async () => {
-    const { screen, code } = await inTerminal(log());
+    const { screen, code } = await spawnTerminal(log()).ended;
     expect(code).toBe(0);
     expect(screen).toContain(COLOURED);
     expect(stripVTControlCharacters(screen)).toContain('"one"');
@@ -72,7 +75,7 @@ describe.concurrent("colours", () => {
 });
 
 describe.concurrent("a narrow terminal", () => {
-  const place = usePlace(async (sp) => {
+  const place = useFilledPlace(async (sp) => {
     await sp.session("s").save({ text: "x".repeat(500) }, { label: LABEL });
     await sp.session("s").save({ text: "会".repeat(500) }, { label: `会话 👩‍👩‍👧 ${LABEL}` });
     await sp.conversations.create({ id: "c", title: LABEL.slice(0, 49), messages: [{ role: "user", content: LABEL }] });
@@ -93,7 +96,7 @@ describe.concurrent("a narrow terminal", () => {
   });
 
   it("log cuts what does not fit, in colours too", async () => {
-    const { lines } = await inTerminal(["log", "s", "--store", place().url], { columns: 50 });
+    const { lines } = withLines(await spawnTerminal(["log", "s", "--store", place().url], { columns: 50 }).ended);
     expect(Math.max(...widths(lines))).toBeLessThanOrEqual(50);
   });
 
@@ -115,7 +118,7 @@ describe.concurrent("a narrow terminal", () => {
 
   it("one that does not say how wide it is cuts nothing", async () => {
     const args = ["log", "s", "--no-color", "--store", place().url];
-    const { screen } = await inTerminal(args, { before: "stty cols 0 rows 0" });
+    const { screen } = await spawnTerminal(args, { before: "stty cols 0 rows 0" }).ended;
     expect(screen).toContain(LABEL);
   });
 });

@@ -1,20 +1,10 @@
 // Going back, branching off and deleting, from the command line.
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import {
-  CTRL_C,
-  ENTER,
-  errorOf,
-  type Fields,
-  saveAgent,
-  saveTrip,
-  seqsOf,
-  stateOf,
-  type Trip,
-  useTool,
-} from "./tool.js";
+import { CTRL_C, ENTER, errorOf } from "./command.js";
+import { type Fields, saveAgent, saveTrip, seqsOf, stateOf, usePlace } from "./place.js";
 
-const tool = useTool();
+const tool = usePlace();
 
 interface Info extends Fields {
   readonly id: string;
@@ -23,68 +13,6 @@ interface Info extends Fields {
 
 const log = (name: string): Promise<Info[]> => tool().json<Info[]>(["log", name, "--all"]);
 const seqs = (session: string): Promise<number[]> => seqsOf(tool(), session);
-
-it("004-U7: sessions and checkpoints are listed, shown, resumed, restored and deleted from the command line", async () => {
-  const agents = tool().file("agents.mjs", ASKING);
-  const begun = await tool().on(["run", "--agents", agents, "--session", "order", "--input", '"88"']);
-  expect(begun.code, begun.stderr).toBe(0);
-  expect(begun.stdout).toContain("May I?");
-
-  const listed = await tool().json<Fields[]>(["sessions"]);
-  expect(listed.map(({ id, agent, status }) => ({ id, agent, status }))).toEqual([
-    { id: "order", agent: "asking", status: "waiting" },
-  ]);
-  expect((await tool().json(["show", "order"]))["state"]).toEqual({ order: "88" });
-
-  await tool().json(["answer", "order", "--text", "yes"]);
-  const [resumed] = await tool().json<Fields[]>(["recover", "--agents", agents]);
-  expect(resumed).toMatchObject({ session: "order", status: "completed", output: "yes" });
-  expect(await stateOf(tool(), "order")).toEqual({ order: "88", answer: "yes" });
-
-  const [first] = (await log("order")).reverse();
-  await tool().json(["restore", (first as Info).id, "--yes"]);
-  expect(await stateOf(tool(), "order")).toEqual({ order: "88" });
-
-  const before = await log("order");
-  const doomed = before[1] as Info;
-  await tool().json(["delete", doomed.id, "--yes"]);
-  expect((await log("order")).map(({ id }) => id)).toEqual(before.map(({ id }) => id).filter((id) => id !== doomed.id));
-  await tool().json(["delete", "--session", "order", "--yes"]);
-  expect(await tool().json(["sessions"])).toEqual([]);
-});
-
-it("004-B9: listing, restoring and deleting checkpoints from the command line really does it", async () => {
-  const [whole, ids] = await tool().leave(async (sp) => [await saveAgent(sp), await saveTrip(sp)] as const);
-  expect((await log("trip")).map(({ id }) => id)).toEqual([...ids].reverse());
-
-  await tool().json(["restore", "trip#1", "--yes"]);
-  await tool().json(["restore", whole, "--yes"]);
-  await tool().json(["delete", ids[3] as string, "--yes"]);
-
-  // A program that comes after it finds what the command line has done.
-  await tool().leave(async (sp) => {
-    const session = sp.session<Trip>("trip");
-    expect((await session.latest())?.state).toEqual({ n: 1, messages: ["message 0"] });
-    expect(await session.load(ids[3] as string)).toBeUndefined();
-    expect((await session.load(ids[4] as string))?.state.n).toBe(4);
-    expect((await sp.agents.load("planner"))?.state).toEqual({ mood: "good" });
-    expect((await sp.conversations.load("first"))?.messages).toHaveLength(1);
-    expect((await sp.verify({ deep: true })).ok).toBe(true);
-  });
-  expect(await tool().json(["log", "trip", "--all"])).toHaveLength(6);
-});
-
-const ASKING = `
-import { defineAgent } from "${new URL("../../dist/index.js", import.meta.url).href}";
-export default defineAgent({
-  name: "asking",
-  initial: (order) => ({ order }),
-  async step(run) {
-    run.state.answer = await run.ask({ text: "May I?" });
-    return run.complete(run.state.answer);
-  },
-});
-`;
 
 describe("init", () => {
   it("makes a store that is found from folders further down, and keeps it out of repositories", async () => {
@@ -393,7 +321,8 @@ describe("on a terminal", () => {
       ["restore", "trip#0"],
       ["prune", "--keep-last", "1"],
     ]) {
-      const terminal = tool().terminalOn(args);
+      // One of them where the keys come from a real terminal.
+      const terminal = args[0] === "delete" ? tool().spawnTerminalOn(args) : tool().terminalOn(args);
       await terminal.seen(/\?.*No/s);
       terminal.type(CTRL_C);
       const { code, screen } = await terminal.ended;

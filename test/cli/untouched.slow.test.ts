@@ -5,7 +5,8 @@ import { describe, expect, it, type TestContext } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { filesIn } from "../damage/world.js";
-import { createPlace, errorOf, inTerminal, type Place } from "./cli.js";
+import { errorOf, inTerminal } from "./command.js";
+import { createPlace, type Place } from "./place.js";
 
 const LOOKS = [
   ["sessions"],
@@ -43,7 +44,7 @@ describe.concurrent.each(["sqlite", "file"] as const)("looking at a store of kin
     const place = await createPlace(test, kind).fill(fill);
     const before = bytesOf(place);
     for (const args of LOOKS) {
-      await place.run(args);
+      await place.on(args);
       expect(bytesOf(place), args.join(" ")).toEqual(before);
     }
     await inTerminal(["sessions", "--store", place.url]);
@@ -53,7 +54,7 @@ describe.concurrent.each(["sqlite", "file"] as const)("looking at a store of kin
   it("does not consume the note that a process crashed", async (test) => {
     const place = createPlace(test, kind);
     await crash(place);
-    for (const args of [...LOOKS, ["search", "needle"], ["doctor"]]) await place.run(args);
+    for (const args of [...LOOKS, ["search", "needle"], ["doctor"]]) await place.on(args);
     const sp = await Savepoint.open(place.url);
     const { clean, processes } = sp.lastShutdown;
     await sp.close();
@@ -67,9 +68,9 @@ describe.concurrent.each(["sqlite", "file"] as const)("looking at a store of kin
   it("loses nothing of what a process that crashed has saved", async (test) => {
     const place = createPlace(test, kind);
     await crash(place);
-    expect(await place.json("log", "s")).toHaveLength(70);
-    expect(await place.json("verify", "--deep")).toMatchObject({ ok: true });
-    expect(await place.json("log", "s")).toHaveLength(70);
+    expect(await place.json(["log", "s"])).toHaveLength(70);
+    expect(await place.json(["verify", "--deep"])).toMatchObject({ ok: true });
+    expect(await place.json(["log", "s"])).toHaveLength(70);
   });
 
   it("is done while a program has it open, and sees what that has saved", async (test) => {
@@ -78,7 +79,7 @@ describe.concurrent.each(["sqlite", "file"] as const)("looking at a store of kin
     await fill(sp);
     for (let n = 0; n < 3; n++) {
       await sp.session("live").save({ n });
-      expect(await place.json("show", "live:/n")).toBe(n);
+      expect(await place.json(["show", "live:/n"])).toBe(n);
     }
     expect(sp.lastShutdown.clean).toBe(true);
   });
@@ -96,25 +97,25 @@ describe.concurrent("a store that another process is writing to", () => {
   it("is read at once, and what has to be written to it ends with 11", async (test) => {
     const [place, release] = await locked(test);
     const [listed, shown, pinned] = await Promise.all([
-      place.run(["log", "s", "--jsonl"]),
-      place.run(["show", "s"]),
-      place.run(["pin", "s#1"]),
+      place.on(["log", "s", "--jsonl"]),
+      place.on(["show", "s"]),
+      place.on(["pin", "s#1"]),
     ]);
     release();
     expect([listed.code, shown.code]).toEqual([0, 0]);
     expect(pinned).toMatchObject({ code: 11, stdout: "" });
     expect(pinned.stderr).toMatch(/^error .*another process/);
-    expect((await place.run(["pin", "s#1"])).code).toBe(0);
+    expect((await place.on(["pin", "s#1"])).code).toBe(0);
   });
 
   it("is said to be so in one line", async (test) => {
     const [place] = await locked(test);
-    expect(errorOf(await place.run(["label", "s#1", "x", "--json"])).code).toBe("BUSY");
+    expect(errorOf(await place.on(["label", "s#1", "x", "--json"])).code).toBe("BUSY");
   });
 
   it("is not searched: the index has to be brought up to date first", async (test) => {
     const [place] = await locked(test);
-    expect((await place.run(["search", "needle", "--json"])).code).toBe(11);
+    expect((await place.on(["search", "needle", "--json"])).code).toBe(11);
   });
 });
 

@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { VERBS } from "../../src/cli/verbs/index.js";
-import { createPlace, errorOf, linesOf, run, usePlace } from "./cli.js";
+import { errorOf, linesOf, run } from "./command.js";
+import { createPlace, useFilledPlace } from "./place.js";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
   version: string;
@@ -60,7 +61,7 @@ describe("the version", () => {
 });
 
 describe.concurrent("what cannot be understood", () => {
-  const place = usePlace((sp) => sp.session("order-88").save({ n: 1 }));
+  const place = useFilledPlace((sp) => sp.session("order-88").save({ n: 1 }));
 
   it.each([
     ["an unknown verb", ["bogus"]],
@@ -86,14 +87,14 @@ describe.concurrent("what cannot be understood", () => {
     ["a session with a control character", ["log", "a\u0007b"]],
     ["an id that is too long", ["journal", "x".repeat(1100)]],
   ])("%s ends with 2, and prints no data", async (_, args) => {
-    const { stdout, stderr, code } = await place().run(args);
+    const { stdout, stderr, code } = await place().on(args);
     expect({ stdout, code }, stderr).toEqual({ stdout: "", code: 2 });
     expect(stderr).toMatch(/^error \S/);
     expect(stderr).not.toContain("    at ");
   });
 
   it("an age without a unit is refused", async () => {
-    expect((await place().run(["conversations", "--since", "7"])).code).toBe(2);
+    expect((await place().on(["conversations", "--since", "7"])).code).toBe(2);
   });
 
   it.each([
@@ -115,13 +116,13 @@ describe.concurrent("what cannot be understood", () => {
   });
 
   it("an option that is nearly one is guessed", async () => {
-    const { stderr, code } = await place().run(["log", "--grap"]);
+    const { stderr, code } = await place().on(["log", "--grap"]);
     expect(code).toBe(2);
     expect(stderr).toContain("Did you mean --graph?");
   });
 
   it("a guess is printed without marks for line breaks", async () => {
-    expect((await place().run(["log", "--grap"])).stderr).not.toContain("⏎");
+    expect((await place().on(["log", "--grap"])).stderr).not.toContain("⏎");
   });
 
   it.each([
@@ -132,21 +133,21 @@ describe.concurrent("what cannot be understood", () => {
     ["diff", "orrder-88:/n"],
     ["journal", "order-89"],
   ])("%s %s is not there, and the session is guessed", async (verb, typed) => {
-    const { stdout, stderr, code } = await place().run([verb, typed]);
+    const { stdout, stderr, code } = await place().on([verb, typed]);
     expect({ stdout, code }).toEqual({ stdout: "", code: 4 });
     expect(stderr).toContain('Did you mean "order-88"?');
     expect(linesOf(stderr)).toHaveLength(1);
   });
 
   it("a session is not guessed where nothing is like it", async () => {
-    const { stderr, code } = await place().run(["log", "something else altogether"]);
+    const { stderr, code } = await place().on(["log", "something else altogether"]);
     expect(code).toBe(4);
     expect(stderr).not.toContain("Did you mean");
     expect(stderr).toContain("savepoint sessions");
   });
 
   it("a checkpoint that is not there, of a session that is, says where to look", async () => {
-    const { stderr, code } = await place().run(["show", "order-88#7"]);
+    const { stderr, code } = await place().on(["show", "order-88#7"]);
     expect(code).toBe(4);
     expect(stderr).toContain("savepoint log order-88 --all");
   });
@@ -163,14 +164,14 @@ describe.concurrent("what cannot be understood", () => {
       ["--json", "sessions", "--bogus"],
       ["log", "-n", "x", "--jsonl"],
     ]) {
-      const ended = await place().run(args);
+      const ended = await place().on(args);
       expect(ended.code).toBe(2);
       expect(errorOf(ended).code).toBe("USAGE");
     }
   });
 
   it("an error tells programs what it is about", async () => {
-    const ended = await place().run(["show", "nope", "--jsonl"]);
+    const ended = await place().on(["show", "nope", "--jsonl"]);
     expect(ended.code).toBe(4);
     expect(errorOf(ended)).toEqual({ code: "NOT_FOUND", message: expect.stringContaining("nope"), details: {} });
   });

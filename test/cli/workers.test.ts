@@ -3,14 +3,19 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { QUIET } from "../damage/world.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
-import { LIBRARY, useTool } from "./tool.js";
+import { BUILT_LIBRARY, LIBRARY, linesOf, start } from "./command.js";
+import { usePlace } from "./place.js";
 
-const tool = useTool();
+const tool = usePlace();
 let agents: readonly string[] = [];
 
-const AGENTS = `
+const agentsFor = (library: string): string[] => [
+  "--agents",
+  tool().file(
+    "agents.mjs",
+    `
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineAgent } from "${LIBRARY}";
+import { defineAgent } from "${library}";
 
 export const shop = defineAgent({
   name: "shop",
@@ -23,10 +28,12 @@ export const shop = defineAgent({
     if (run.state.n >= (run.state.steps ?? 1)) return run.complete(run.state.n);
   },
 });
-`;
+`,
+  ),
+];
 
 beforeEach(() => {
-  agents = ["--agents", tool().file("agents.mjs", AGENTS)];
+  agents = agentsFor(LIBRARY);
 });
 
 describe("savepoint enqueue", () => {
@@ -65,26 +72,29 @@ describe("savepoint worker", () => {
   it("does what is queued, tells how it ended, and ends when it is told to", async () => {
     await tool().json(["enqueue", "shop", "--session", "good", "--input", '{"steps":2}']);
     await tool().json(["enqueue", "shop", "--session", "bad", "--input", '{"fails":true}']);
-    const worker = tool().start(["--store", tool().url, "--jsonl", "worker", ...agents, "--name", "one"]);
+    const worker = tool().spawnOn(["--jsonl", "worker", ...agentsFor(BUILT_LIBRARY), "--name", "one"]);
     await worker.seen(/"good".*completed/);
     await worker.seen(/"bad".*failed.*out of stock/);
     worker.child.kill("SIGTERM");
     const { code, stdout } = await worker.ended;
     expect(code).toBe(0);
-    const lines = stdout.trim().split("\n");
-    expect(lines.map((line) => (JSON.parse(line) as { session: string }).session).sort()).toEqual(["bad", "good"]);
+    expect(
+      linesOf(stdout)
+        .map((line) => (JSON.parse(line) as { session: string }).session)
+        .sort(),
+    ).toEqual(["bad", "good"]);
   });
 
   it("hands back what it has at the end of a step, and another goes on", async () => {
     await tool().json(["enqueue", "shop", "--session", "long", "--input", '{"steps":8,"slow":100}']);
-    const first = tool().start(["--store", tool().url, "worker", ...agents, "--verbose"]);
+    const first = tool().startOn(["worker", ...agents, "--verbose"]);
     await first.seen(/step 2 done/);
-    first.child.kill("SIGINT");
+    first.interrupt();
     expect((await first.ended).code).toBe(0);
     expect(await tool().json(["sessions"])).toMatchObject([{ id: "long", status: "interrupted" }]);
-    const second = tool().start(["--store", tool().url, "worker", ...agents]);
+    const second = tool().startOn(["worker", ...agents]);
     await second.seen(/long {2}completed/);
-    second.child.kill("SIGTERM");
+    second.interrupt();
     expect((await second.ended).code).toBe(0);
     const { steps } = await tool().json<{ steps?: number }>(["run", "shop", ...agents, "--session", "long"]);
     expect(steps).toBe(8);
@@ -103,9 +113,9 @@ describe("the command line on PostgreSQL", () => {
     };
     try {
       await json("enqueue", "shop", "--session", "order-88", "--input", '{"steps":3}');
-      const worker = tool().start(["--store", url, "worker", ...agents]);
+      const worker = start(["--store", url, "worker", ...agents], { cwd: tool().folder });
       await worker.seen(/order-88 {2}completed/);
-      worker.child.kill("SIGTERM");
+      worker.interrupt();
       expect((await worker.ended).code).toBe(0);
       expect(await json("sessions")).toMatchObject([{ id: "order-88", status: "completed" }]);
       expect(await json("log", "order-88")).toHaveLength(4);

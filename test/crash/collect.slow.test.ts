@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { chooseSeed } from "../support/seed.js";
 import { startChild, temporaryStore } from "./children.js";
 import { hashOf } from "./workload.mjs";
 
@@ -19,8 +20,7 @@ describe("garbage collection", () => {
     { timeout: 240_000 },
     async () => {
       const url = temporaryStore();
-      const seed = Number(process.env["SEED"] ?? Date.now() % 1e6);
-      console.log(`garbage: SEED=${seed}`);
+      const seed = chooseSeed();
       const children = ["left", "right"].map((name, index) =>
         startChild("makeGarbage", url, name, OPERATIONS, seed + index),
       );

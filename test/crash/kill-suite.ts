@@ -1,6 +1,7 @@
 /** `kill -9`, again and again, while a process saves as fast as it can. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
+import { chooseSeed } from "../support/seed.js";
 import { startChild } from "./children.js";
 import { Survivors } from "./survivors.js";
 import { seeded } from "./workload.mjs";
@@ -23,12 +24,12 @@ export function killSuite(
     { timeout: 240_000 },
     async () => {
       const survivors = new Survivors(temporaryStore());
-      const seed = Number(process.env["SEED"] ?? Date.now() % 1e6);
-      console.log(`killed at random: SEED=${seed}`);
+      const seed = chooseSeed();
       const random = seeded(seed);
       for (let kill = 1; kill <= kills; kill++) {
         const { child, started, ended } = startChild("saveForever", survivors.url, random(2 ** 30));
         await started;
+        // Deliberately a random time: it is killed at any moment.
         await sleep(random(30));
         child.kill("SIGKILL");
         const { lines, signal, stderr } = await ended;

@@ -7,6 +7,11 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { type BackgroundFailureEvent, type Savepoint } from "../../src/index.js";
 import { until } from "../run/lab.js";
 import { fill, type Known, PLACES, readEverything, show, type State, useGround } from "./world.js";
+import { requireOrSkip } from "../support/requires.js";
+import { runs } from "../support/runs.js";
+
+/** Root may write everywhere. */
+const itAsUser = requireOrSkip(process.getuid?.() !== 0, "needs a user who is not root");
 
 const child = fileURLToPath(new URL("./backup-child.mjs", import.meta.url));
 
@@ -113,18 +118,18 @@ describe.each(PLACES)("backups of $name", (place) => {
     }
   });
 
-  it("killed in the middle leaves the older ones, and nothing half that counts as one", async () => {
+  it("a backup that is killed leaves the older ones, and nothing incomplete that counts as one", async () => {
     const sp = await open();
     for (let n = 0; n < 20; n++) await sp.session<State>("s").save({ messages: [`${n} `.repeat(5_000)] });
     for (let n = 0; n < 3; n++) await sp.backup({ to });
-    for (let tries = 0; tries < 4; tries++) {
+    for (let tries = 0; tries < runs(4, 2); tries++) {
       const { pid } = await new Promise<{ pid: number }>((resolve) => {
         const process_ = spawn(process.execPath, [child, place.url(folder), to], {
           stdio: ["ignore", "pipe", "ignore"],
         });
         process_.stdout.once("data", () => resolve({ pid: process_.pid as number }));
       });
-      await until(() => readdirSync(to).some((name) => name.endsWith(".tmp")));
+      await until(() => readdirSync(to).some((name) => name.endsWith(".tmp")), "the backup to begin");
       process.kill(pid, "SIGKILL");
       const there = await sp.backups.list(to);
       expect(there.length).toBeGreaterThanOrEqual(3);
@@ -169,28 +174,32 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect((await again.backups.list(to)).map((each) => each.path)).toContain(path);
   });
 
-  it("to where nothing can be written fail, and remove nothing", async () => {
+  it("a backup into what is no folder fails", async () => {
     const sp = await open();
     await sp.session("s").save(1);
     writeFileSync(to, "a file");
     await expect(sp.backup({ to })).rejects.toMatchObject({ code: "IO_FAILED" });
     await expect(sp.backup({ to: join(to, "below") })).rejects.toMatchObject({ code: "IO_FAILED" });
+  });
+
+  itAsUser("a backup into a folder that cannot be written fails, and removes nothing", async () => {
+    const sp = await open();
+    await sp.session("s").save(1);
     const locked = join(folder, "locked");
     await sp.backup({ to: locked });
-    if (process.getuid?.() === 0) return; // Who may do everything is refused nothing.
     chmodSync(locked, 0o500);
     await expect(sp.backup({ to: locked, keep: 1 })).rejects.toMatchObject({ code: "IO_FAILED" });
     chmodSync(locked, 0o700);
     expect(await sp.backups.list(locked)).toHaveLength(1);
   });
 
-  it("are taken by themselves until they are stopped, or it is closed", async () => {
+  it("automatic backups are taken until they are stopped, or their Savepoint is closed", async () => {
     const sp = await open();
     await sp.session("s").save(1);
     sp.backups.start({ to, every: "1s", keep: 2 });
-    await until(async () => (await sp.backups.list(to)).length >= 1);
+    await until(async () => (await sp.backups.list(to)).length >= 1, "a backup");
     sp.backups.start({ to: join(folder, "elsewhere"), every: 1000 });
-    await until(async () => (await sp.backups.list(join(folder, "elsewhere"))).length >= 1);
+    await until(async () => (await sp.backups.list(join(folder, "elsewhere"))).length >= 1, "a backup elsewhere");
     await sp.backups.stop();
     await sp.backups.stop();
     sp.backups.start({ to, every: "1s" });
@@ -200,12 +209,12 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect(more.every((name) => name.endsWith(".savepoint"))).toBe(true);
   });
 
-  it("that fail by themselves tell it", async () => {
+  it("automatic backups that fail report it", async () => {
     writeFileSync(to, "a file");
     const told: BackgroundFailureEvent[] = [];
     const sp = await open({ on: { backgroundFailure: (event: BackgroundFailureEvent) => void told.push(event) } });
     sp.backups.start({ to, every: "1s" });
-    await until(() => told.length > 0);
+    await until(() => told.length > 0, "the failure");
     expect(told[0]).toMatchObject({ message: expect.stringContaining("backup"), error: { code: "IO_FAILED" } });
   });
 

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import type { Damage, DamageTarget } from "savepoint/testing";
 import { beforeAll, expect, it } from "vitest";
 import { isSavepointError, message, Savepoint } from "../../src/index.js";
+import { makeMemoryFolder } from "../store/temporary-folder.js";
 import {
   filesIn,
   fill,
   type Known,
-  makeFolder,
   type Part,
   type Place,
   readEverything,
@@ -44,7 +44,7 @@ export function describeRepair(place: Place): void {
   let branches: string[] = [];
 
   beforeAll(async () => {
-    folder = makeFolder();
+    folder = makeMemoryFolder();
     const sp = await Savepoint.open(place.url(folder), { durability: "process" });
     known = await fill(sp);
     await sp.backup({ to: join(folder, "backups") });

@@ -3,7 +3,8 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Checkpoint, isSavepointError, message, Savepoint } from "../../src/index.js";
 import { type ItemSpan, openStore } from "../../src/store/index.js";
-import { asker, filesIn, makeFolder, type Place, show, someBytes, type State } from "./world.js";
+import { makeMemoryFolder } from "../store/temporary-folder.js";
+import { asker, filesIn, type Place, show, someBytes, type State } from "./world.js";
 
 /** What one kind of damage does to a file: other bytes, or none where it is removed. */
 export interface Wound {
@@ -66,7 +67,7 @@ export interface Offender {
 const EVERYTHING = { from: "", to: "\u{10ffff}" };
 
 export class SmallStore {
-  readonly folder = makeFolder();
+  readonly folder = makeMemoryFolder();
   readonly #place: Place;
   readonly #seen = new Set<string>();
   #files = new Map<string, Buffer>();

@@ -1,4 +1,5 @@
 /** What verifying says: of a whole store, of each kind of damage, of parts of a store, and while others write. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -220,13 +221,13 @@ describe.each(PLACES)("verifying $name", (place) => {
     await expect(sp.verify()).rejects.toMatchObject({ code: "CLOSED" });
   });
 
-  it("changes nothing, and finds nothing wrong while others save, prune, clear and compact", async () => {
+  it("verify changes nothing, and finds nothing wrong while others save, prune, clear and compact", async () => {
     const [a, b, c] = [await open(), await open(), await open()];
     let going = true;
     const forever = async (work: (n: number) => Promise<unknown>): Promise<void> => {
       for (let n = 0; going; n++) {
         await work(n);
-        await new Promise((resolve) => setTimeout(resolve, 2));
+        await nextTurn();
       }
     };
     const others = [

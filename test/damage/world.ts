@@ -1,6 +1,5 @@
 /** What tests of damage need: places that can be damaged, a store with something of everything, and all that can be read of it. */
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach } from "vitest";
 import type { Damage, DamageTarget } from "savepoint/testing";
@@ -9,6 +8,7 @@ import { openStore } from "../../src/store/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { damageFiles } from "../store/file-damage.js";
 import { damageSqlite } from "../store/sqlite-damage.js";
+import { makeMemoryFolder } from "../store/temporary-folder.js";
 
 /** A kind of store that outlives its process. */
 export interface Place {
@@ -53,12 +53,6 @@ function damageBlob(folder: string, hash: string, how: Damage): void {
 
 export const PLACES: readonly Place[] = [SQLITE, FILES];
 
-/** Where copies of stores are made: in memory, where there is such a folder. */
-export function makeFolder(): string {
-  const memory = statSync("/dev/shm", { throwIfNoEntry: false })?.isDirectory() ? "/dev/shm" : tmpdir();
-  return mkdtempSync(join(memory, "damaged-"));
-}
-
 /** Folders and Savepoints that go when a test ends. */
 export interface Ground {
   folder(): string;
@@ -76,7 +70,7 @@ export function useGround(): Ground {
     [folders, opened] = [[], []];
   });
   const folder = (): string => {
-    const made = makeFolder();
+    const made = makeMemoryFolder();
     folders.push(made);
     return made;
   };

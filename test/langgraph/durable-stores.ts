@@ -4,11 +4,12 @@ import { afterEach, beforeEach } from "vitest";
 import type { Damage, DamageTarget } from "savepoint/testing";
 import { type DamageEvent, type OpenOptions, Savepoint } from "../../src/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
-import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
+import { borrowMigratedUrl, returnMigratedUrl } from "../postgres/schemas.js";
 import { damageFiles } from "../store/file-damage.js";
 import { damagePostgres } from "../store/postgres-damage.js";
 import { damageSqlite } from "../store/sqlite-damage.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { chooseStores } from "../support/choose-stores.js";
 
 export interface DurableStore {
   readonly name: string;
@@ -22,7 +23,7 @@ export interface MadeStore {
   remove(): Promise<void>;
 }
 
-export const DURABLE_STORES: readonly DurableStore[] = [
+export const DURABLE_STORES: readonly DurableStore[] = chooseStores([
   {
     name: "sqlite:",
     async make() {
@@ -54,15 +55,15 @@ export const DURABLE_STORES: readonly DurableStore[] = [
   {
     name: "postgres:",
     async make() {
-      const url = newPostgresUrl();
+      const url = await borrowMigratedUrl();
       return {
         url,
         damage: (target, how) => damagePostgres(url, target, how),
-        remove: () => dropSchema(url),
+        remove: () => returnMigratedUrl(url),
       };
     },
   },
-];
+]);
 
 export interface UsedStore {
   readonly url: string;

@@ -1,50 +1,89 @@
-/** Real clients of both generations of the SDK, each with a server process of its own. */
+/** Real clients of both generations of the SDK, each with a server in this process or in a process of its own. */
 import { fileURLToPath } from "node:url";
 import { Client as Client2 } from "@modelcontextprotocol/client";
 import { StdioClientTransport as Transport2 } from "@modelcontextprotocol/client/stdio";
 import { Client as Client1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as Transport1 } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { InMemoryTransport } from "@modelcontextprotocol/server";
+import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { expect } from "vitest";
+import { Savepoint } from "../../src/index.js";
 import { CODE_KEY } from "../../src/mcp/failure.js";
-import type { McpOptions } from "../../src/mcp/index.js";
+import { createMcpServer, type McpOptions } from "../../src/mcp/index.js";
+import { QUIET } from "../damage/world.js";
 
 const program = fileURLToPath(new URL("./serve.mjs", import.meta.url));
 
 type Fields = Record<string, unknown>;
+type ServerOptions = Pick<McpOptions, "write" | "agent">;
 
 /** What tests want of a client, whichever it is. */
 export interface Generation {
   readonly name: string;
-  connect(url: string, options?: Omit<McpOptions, "signal">): Promise<TestClient>;
+  /** A client of a server in this process. */
+  connect(url: string, options?: ServerOptions): Promise<TestClient>;
+  /** A client of a server that is a process of its own. */
+  spawn(url: string, options?: ServerOptions): Promise<SpawnedClient>;
 }
+
+const start1 = async (transport: object): Promise<AnyClient> => {
+  const client = new Client1({ name: "test", version: "1" });
+  await client.connect(transport as Transport1);
+  return client as unknown as AnyClient;
+};
+
+const start2 = async (transport: object): Promise<AnyClient> => {
+  const client = new Client2({ name: "test", version: "1" }, { versionNegotiation: { mode: { pin: "2026-07-28" } } });
+  await client.connect(transport as Transport2);
+  return client as unknown as AnyClient;
+};
 
 export const GENERATIONS: readonly Generation[] = [
   {
     name: "a client of SDK 1",
-    async connect(url, options) {
-      const client = new Client1({ name: "test", version: "1" });
-      const transport = new Transport1(parameters(url, options));
-      await client.connect(transport);
-      // From now on it checks every result against the schema that its tool has promised.
-      await client.listTools();
-      return new TestClient(client as unknown as AnyClient, transport);
-    },
+    connect: (url, options) => connect(start1, url, options),
+    spawn: (url, options) => spawn(start1, new Transport1(parameters(url, options))),
   },
   {
     name: "a client of SDK 2",
-    async connect(url, options) {
-      const client = new Client2(
-        { name: "test", version: "1" },
-        { versionNegotiation: { mode: { pin: "2026-07-28" } } },
-      );
-      const transport = new Transport2(parameters(url, options));
-      await client.connect(transport);
-      // From now on it checks every result against the schema that its tool has promised.
-      await client.listTools();
-      return new TestClient(client as unknown as AnyClient, transport);
-    },
+    connect: (url, options) => connect(start2, url, options),
+    spawn: (url, options) => spawn(start2, new Transport2(parameters(url, options))),
   },
 ];
+
+async function connect(
+  start: (transport: object) => Promise<AnyClient>,
+  url: string,
+  options: ServerOptions = {},
+): Promise<TestClient> {
+  const sp = await Savepoint.open(url, { durability: "process", on: QUIET });
+  const [near, far] = InMemoryTransport.createLinkedPair();
+  for (const end of [near, far]) sendAsJson(end);
+  // The same entry as for processes, which speaks the protocol of either generation.
+  const server = serveStdio(() => createMcpServer(sp, options), { transport: far });
+  const client = await start(near);
+  // From now on it checks every result against the schema that its tool has promised.
+  await client.listTools();
+  return new TestClient(client, async () => {
+    await server.close();
+    await sp.close();
+  });
+}
+
+/** What goes from one end to the other is what JSON makes of it, as between processes. */
+function sendAsJson(end: InMemoryTransport): void {
+  const send = end.send.bind(end);
+  end.send = (message, options) => send(JSON.parse(JSON.stringify(message)) as typeof message, options);
+}
+
+async function spawn(
+  start: (transport: object) => Promise<AnyClient>,
+  transport: { readonly pid: number | null },
+): Promise<SpawnedClient> {
+  const client = await start(transport);
+  await client.listTools();
+  return new SpawnedClient(client, transport.pid as number);
+}
 
 /** The newer one, for what has nothing to do with the protocol. */
 export const NEWEST = GENERATIONS[1] as Generation;
@@ -77,15 +116,13 @@ interface AnyClient {
 
 export class TestClient {
   readonly #client: AnyClient;
-  readonly #transport: { readonly pid: number | null };
+  readonly #end: () => Promise<void>;
+  #isClosed = false;
 
-  constructor(client: AnyClient, transport: { readonly pid: number | null }) {
+  /** @param end ends the server */
+  constructor(client: AnyClient, end: () => Promise<void> = async () => {}) {
     this.#client = client;
-    this.#transport = transport;
-  }
-
-  get pid(): number {
-    return this.#transport.pid as number;
+    this.#end = end;
   }
 
   /** What a tool gives back. That it fails is a failure of the test. */
@@ -154,8 +191,20 @@ export class TestClient {
     return completion.values;
   }
 
-  close(): Promise<void> {
-    return this.#client.close();
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#client.close();
+    await this.#end();
+  }
+}
+
+export class SpawnedClient extends TestClient {
+  readonly pid: number;
+
+  constructor(client: AnyClient, pid: number) {
+    super(client);
+    this.pid = pid;
   }
 }
 

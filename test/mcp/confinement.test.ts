@@ -286,7 +286,8 @@ describe("a confined server, while things change hands", () => {
 
   it("never saves into a session that another agent has made meanwhile, nor shows it", async () => {
     const sp = await lab.open();
-    const client = await lab.connect({ write: true, agent: "me" });
+    // In a process of its own: both really work at the same time.
+    const client = await lab.spawn({ write: true, agent: "me" });
     let over = false;
     const results: string[] = [];
     const attack = async (tool: string, args: Fields): Promise<void> => {

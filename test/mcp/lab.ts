@@ -7,12 +7,14 @@ import type { Damage, DamageTarget } from "savepoint/testing";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { damageSqlite } from "../store/sqlite-damage.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
-import { type Generation, NEWEST, type TestClient } from "./clients.js";
+import { type Generation, NEWEST, type SpawnedClient, type TestClient } from "./clients.js";
 
 export interface Lab {
   readonly url: string;
-  /** A client with a server process of its own. */
-  connect(options?: Omit<McpOptions, "signal">): Promise<TestClient>;
+  /** A client of a server in this process, which has opened the store for itself. */
+  connect(options?: Pick<McpOptions, "write" | "agent">): Promise<TestClient>;
+  /** A client of a server that is a process of its own. */
+  spawn(options?: Pick<McpOptions, "write" | "agent">): Promise<SpawnedClient>;
   /** The store itself, as another program has it open. */
   open(now?: () => number): Promise<Savepoint>;
   /** Damages something that is stored. */
@@ -40,6 +42,7 @@ export function useLab(generation: Generation = NEWEST): Lab {
       return url();
     },
     connect: async (options = { write: true }) => keep(await generation.connect(url(), options)),
+    spawn: async (options = { write: true }) => keep(await generation.spawn(url(), options)),
     async damage(target, how = "flip") {
       const database = await openDatabase(join(folder, "store.db"));
       damageSqlite(database, target, how);

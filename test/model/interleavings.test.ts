@@ -10,6 +10,7 @@ import { type DamageEvent, Savepoint } from "../../src/index.js";
 import { seeded } from "../../src/state/history.testing.js";
 import { openMemoryStore, type Store } from "../../src/store/index.js";
 import { attempt, judge, Ledger, OPERATIONS, prepareSession, type State, WRITES } from "./concurrent-operations.js";
+import { isFull, runs } from "../support/runs.js";
 
 /** Where the second operation happens. */
 const PLACES = [
@@ -28,7 +29,7 @@ describe.each(PLACES)("two operations on a session, the second %s", (place) => {
     for (const [index, second] of WRITES.entries()) {
       const knows = HANDLES[index % HANDLES.length] as Knows;
       // All kinds of handles take three times as long.
-      for (const handle of process.env["EVERY_HANDLE"] ? HANDLES : [knows]) {
+      for (const handle of isFull ? HANDLES : [knows]) {
         for (let at = 0, met = true; met; at++) {
           try {
             met = await meet([first, second], place, handle, at);
@@ -111,7 +112,7 @@ describe("many operations on a session at once", () => {
         assert.deepEqual(events, []);
         await ledger.checkToTheEnd(store);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 });

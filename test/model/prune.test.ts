@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { message, type Savepoint, type Session } from "../../src/index.js";
 import { STORES, useData } from "./stores.js";
+import { runs } from "../support/runs.js";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -220,9 +221,9 @@ describe.each(STORES)("pruning on $name", (kind) => {
         }
         expect((await sp.sessions.load(main.id))?.head?.id).toBe((await main.head())?.id);
       }),
-      { numRuns: 40 },
+      { numRuns: runs(40, 3) },
     );
-  }, 120_000);
+  });
 
   it("is safe while others save and fork", async () => {
     const [sp, other] = [await data.open({ durability: "process" }), await data.open({ durability: "process" })];

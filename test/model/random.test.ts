@@ -9,6 +9,7 @@ import { exactText, seeded } from "../../src/state/history.testing.js";
 import { openStore, type Store } from "../../src/store/index.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { type ModelCheckpoint, ModelSession } from "./session-model.js";
+import { runs } from "../support/runs.js";
 
 const KINDS = [
   ["save", 12],
@@ -244,10 +245,10 @@ class World {
 }
 
 describe.each([
-  ["memory:", 120],
-  ["sqlite:", 40],
+  ["memory:", runs(120, 6)],
+  ["sqlite:", runs(40, 3)],
 ])("random work on %s", (scheme, numRuns) => {
-  it("leaves exactly what a model of deep copies says", async () => {
+  it("random work leaves exactly what a model of deep copies says", async () => {
     const folder = await makeFolder();
     let run = 0;
     const property = fc.asyncProperty(steps, fc.constantFrom(1, 50_000, 2 ** 27), async (work, cacheBytes) => {

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { RetentionOptions, Session } from "../../src/index.js";
 import { STORES, useData } from "./stores.js";
+import { runs } from "../support/runs.js";
 
 const HOUR = 3_600_000;
 /** By then another process that saves has noticed: pins, labels, and lifetimes that one that has expired hides. */
@@ -160,7 +161,7 @@ describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kin
           expect(state).toBeDefined();
         }
       }),
-      { numRuns: 150, examples: EXAMPLES },
+      { numRuns: runs(150, 12), examples: EXAMPLES },
     );
-  }, 120_000);
+  });
 });

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { CheckpointInfo, SaveOptions } from "../../src/index.js";
 import { message, messages } from "./sample-states.js";
 import { STORES, useData } from "./stores.js";
+import { runs } from "../support/runs.js";
 
 describe.each(STORES)("saving and loading on $name", (kind) => {
   const data = useData(kind);
@@ -245,17 +246,18 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     expect((await session.save(3)).seq).toBe(1);
   });
 
-  it("keeps the exact order of 1,000 saves in one millisecond", async () => {
+  it("many saves within one millisecond keep their exact order", async () => {
+    const saves = runs(1000);
     const sp = await data.open({ now: () => 1_700_000_000_000, durability: "process" });
     const session = sp.session("s");
     const ids: string[] = [];
-    for (let n = 0; n < 1000; n++) ids.push((await session.save({ n })).id);
+    for (let n = 0; n < saves; n++) ids.push((await session.save({ n })).id);
     const oldest = await (await data.open()).session("s").history({ order: "oldest" }).all();
     expect(oldest.map(({ id }) => id)).toEqual(ids);
     expect(oldest.map(({ seq }) => seq)).toEqual(ids.map((_, n) => n));
     expect(oldest.every(({ createdAt }) => createdAt === 1_700_000_000_000)).toBe(true);
     expect([...ids].sort()).toEqual(ids); // the ids themselves rise too
-    expect((await session.latest())?.state).toEqual({ n: 999 });
+    expect((await session.latest())?.state).toEqual({ n: saves - 1 });
   });
 
   it("keeps its order when the clock goes backwards", async () => {

@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { type OpenOptions, Savepoint } from "../../src/index.js";
 import { openStore, type Store } from "../../src/store/index.js";
-import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
+import { borrowMigratedUrl, returnMigratedUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { chooseStores } from "../support/choose-stores.js";
 
 /** Data that several Savepoints may be opened on, as several processes would. All are closed when the test ends. */
 export interface SharedData {
@@ -17,13 +18,19 @@ export interface StoreKind {
   setup(): Promise<SharedData & { teardown(): Promise<void> }>;
 }
 
-export const STORES: readonly StoreKind[] = [
+export const EVERY_STORE: readonly StoreKind[] = [
   { name: "memory:", setup: () => shareStore("memory:") },
   { name: "sqlite::memory:", setup: () => shareStore("sqlite::memory:") },
   { name: "sqlite: (a file)", setup: () => shareFolder((folder) => `sqlite:${join(folder, "store.db")}`) },
   { name: "file:", setup: () => shareFolder((folder) => `file:${join(folder, "store")}`) },
   { name: "postgres:", setup: sharePostgres },
 ];
+
+/**
+ * The stores that suites above the store contract run on: `memory:` and a SQLite file, and with `STORES=all` every one.
+ * The conformance kit always runs on every store.
+ */
+export const STORES: readonly StoreKind[] = chooseStores(EVERY_STORE);
 
 /** Fresh data for every test of a suite. */
 export function useData(kind: StoreKind): SharedData {
@@ -52,8 +59,8 @@ async function shareFolder(urlIn: (folder: string) => string): ReturnType<StoreK
 }
 
 async function sharePostgres(): ReturnType<StoreKind["setup"]> {
-  const url = newPostgresUrl();
-  return shareUrl(url, () => dropSchema(url));
+  const url = await borrowMigratedUrl();
+  return shareUrl(url, () => returnMigratedUrl(url));
 }
 
 function shareUrl(url: string, remove: () => Promise<void>): Awaited<ReturnType<StoreKind["setup"]>> {

@@ -1,44 +1,42 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { openPostgresStore, type Store } from "../../src/store/index.js";
+import { until } from "../support/until.mjs";
 import { startProxy } from "./proxy.js";
 import { dropSchema, newPostgresUrl, query } from "./schemas.js";
 
 const options = { durability: "process" } as const;
 
-async function until(isTrue: () => boolean): Promise<void> {
-  while (!isTrue()) await sleep(10);
-}
-
-/** Listens, and is told something until it is heard. */
+/** Listens, and calls something out until it is heard. */
 async function expectToHear(store: Store): Promise<void> {
   const heard: string[] = [];
   const end = await store.listen?.((name) => heard.push(name));
-  while (!heard.includes("here")) {
+  await until(async () => {
     await store.commit({ puts: [{ key: "k", value: "2" }], wakes: ["here"] });
-    await sleep(50);
-  }
+    return heard.includes("here");
+  }, "what was called out to be heard");
   await end?.();
 }
 
-it("ends listening without a word, and hears again after its connection was cut", async () => {
+it("a store hears again after its connection was cut, and ends listening without an error", async () => {
   const url = newPostgresUrl();
-  const [store, other] = [await openPostgresStore(url, options), await openPostgresStore(url, options)];
+  const proxy = await startProxy(url);
+  const [store, other] = [await openPostgresStore(proxy.url, options), await openPostgresStore(url, options)];
   const heard: string[] = [];
   const end = await store.listen?.((name) => heard.push(name));
   await other.commit({ puts: [{ key: "k", value: "1" }], wakes: ["before"] });
-  await until(() => heard.includes("before"));
+  await until(() => heard.includes("before"), "the first name");
   await query(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN savepoint%'");
-  // It says itself that it may have missed something.
-  await until(() => heard.includes(""));
+  await until(() => heard.includes(""), "the store to report that it may have missed something");
   await other.commit({ puts: [{ key: "k", value: "2" }], wakes: ["after"] });
-  await until(() => heard.includes("after"));
+  await until(() => heard.includes("after"), "the second name");
   await end?.();
-  // What the connection says when it ends is nobody's any more; an error in that would end the process.
-  await sleep(200);
-  expect(heard).toEqual(["before", "", "after"]);
+  // An error of the connection that ends would end the process.
+  await other.commit({ puts: [{ key: "k", value: "3" }], wakes: ["too late"] });
   await store.close();
   await other.close();
+  await until(() => proxy.connections === 0, "all connections to end");
+  await proxy.close();
+  expect(heard).toEqual(["before", "", "after"]);
   await dropSchema(url);
 });
 
@@ -54,7 +52,7 @@ it("takes times with parts of milliseconds", async () => {
   await dropSchema(url);
 });
 
-it("survives that its connection is ended in the moment in which it gets it", async () => {
+it("a store survives that its connection is ended at the moment in which it gets it", async () => {
   const url = newPostgresUrl();
   await (await openPostgresStore(url, options)).close();
   const proxy = await startProxy(url);
@@ -72,7 +70,7 @@ it("survives that its connection is ended in the moment in which it gets it", as
   await dropSchema(url);
 });
 
-it("hears in the end where its connection was ended together with the answer that it listens", async () => {
+it("a store listens again where its connection was ended together with the answer that it listens", async () => {
   const url = newPostgresUrl();
   const proxy = await startProxy(url);
   const store = await openPostgresStore(proxy.url, options);
@@ -83,7 +81,7 @@ it("hears in the end where its connection was ended together with the answer tha
   await dropSchema(url);
 });
 
-it("survives that its connections are ended while it closes", async () => {
+it("a store survives that its connections are ended while it closes", async () => {
   const url = newPostgresUrl();
   const proxy = await startProxy(url);
   const store = await openPostgresStore(proxy.url, options);
@@ -91,7 +89,8 @@ it("survives that its connections are ended while it closes", async () => {
   await store.get(["k"]);
   proxy.endLeaving();
   await store.close();
-  await sleep(200);
+  // An error of a connection that ends would end the process.
+  await until(() => proxy.connections === 0, "all connections to end");
   await proxy.close();
   await dropSchema(url);
 });

@@ -1,8 +1,9 @@
 import { expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
+import { until } from "../support/until.mjs";
 import { dropSchema, newPostgresUrl } from "./schemas.js";
 
-it.each([1, 2, 3])("works with %i connections at most, a worker included", async (connections) => {
+it.each([1, 2, 3])("a worker and its store work with %i connections at most", async (connections) => {
   const url = newPostgresUrl();
   const sp = await Savepoint.open(url, { durability: "process", connections, patience: "5s" });
   const agent = defineAgent({
@@ -18,7 +19,7 @@ it.each([1, 2, 3])("works with %i connections at most, a worker included", async
   const sessions = Array.from({ length: 10 }, (_, n) => `s${n}`);
   await Promise.all(sessions.map((session, n) => sp.enqueue(agent, { session, input: n })));
   for (const session of sessions) {
-    while ((await sp.sessions.load(session))?.status !== "completed") await new Promise((r) => setTimeout(r, 10));
+    await until(async () => (await sp.sessions.load(session))?.status === "completed", `${session} to be completed`);
   }
   expect(await sp.sessions.list({ status: "completed" }).all()).toHaveLength(10);
   await worker.stop();

@@ -4,23 +4,17 @@ import { randomBytes } from "node:crypto";
 import { createServer } from "node:net";
 import { inspect } from "node:util";
 import pg from "pg";
-import { afterEach, describe, expect, inject, it } from "vitest";
+import { describe, expect, inject, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { openPostgresStore, openStore } from "../../src/store/index.js";
 import type { SavepointError } from "../../src/errors.js";
-import { dropSchema, newPostgresUrl, query } from "./schemas.js";
+import { until } from "../support/until.mjs";
+import { startProxy } from "./proxy.js";
+import { query } from "./schemas.js";
+import { useUndo } from "./undo.js";
 
 const options = { durability: "process" } as const;
-const undo: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const each of undo.splice(0).reverse()) await each();
-});
-
-function newUrl(): string {
-  const url = newPostgresUrl();
-  undo.push(() => dropSchema(url));
-  return url;
-}
+const { undo, newUrl } = useUndo();
 
 /** The server, without a schema. */
 const server = (): URL => new URL(inject("postgresUrl"));
@@ -238,7 +232,7 @@ describe("what is refused", () => {
 
   it("TLS where the server has none", async () => {
     const url = server();
-    url.searchParams.set("sslmode", "require");
+    url.searchParams.set("sslmode", "verify-full");
     const error = await failureOf(openStore(url.href), url.password);
     expect(error.code).toBe("ACCESS_DENIED");
     expect(error.message).toContain("sslmode");
@@ -423,14 +417,17 @@ describe("closing", () => {
     expect(await query(url, "SELECT count(*)::int AS count FROM {schema}.savepoint_record")).toEqual([{ count: 100 }]);
   });
 
-  it("ends what listens, without a word", async () => {
-    const store = await openStore(newUrl(), options);
+  it("closing a store ends what listens without an error", async () => {
+    const url = newUrl();
+    const proxy = await startProxy(url);
+    const store = await openStore(proxy.url, options);
     const unlisten = await store.listen?.(() => {});
     await store.listen?.(() => {});
     await unlisten?.();
     await store.close();
     // What would be thrown is thrown when the connection has ended.
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await until(() => proxy.connections === 0, "all connections to end");
+    await proxy.close();
   });
 });
 

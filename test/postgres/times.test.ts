@@ -1,19 +1,11 @@
 /** Times with fractions: clocks of processes have them, those of the database do not. */
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
 import { openStore } from "../../src/store/index.js";
-import { dropSchema, newPostgresUrl, query } from "./schemas.js";
+import { query } from "./schemas.js";
+import { useUndo } from "./undo.js";
 
-const undo: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const each of undo.splice(0).reverse()) await each();
-});
-
-function newUrl(): string {
-  const url = newPostgresUrl();
-  undo.push(() => dropSchema(url));
-  return url;
-}
+const { undo, newUrl } = useUndo();
 
 describe("a time with a fraction", () => {
   it("is one before which nothing is done, and after which it is", async () => {

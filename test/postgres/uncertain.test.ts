@@ -2,23 +2,15 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { openPostgresStore } from "../../src/store/index.js";
 import type { PostgresOptions } from "../../src/store/postgres/options.js";
 import type { Commit, Store } from "../../src/store/store.js";
-import { dropSchema, newPostgresUrl, query } from "./schemas.js";
+import { query } from "./schemas.js";
+import { useUndo } from "./undo.js";
 
-const undo: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const each of undo.splice(0).reverse()) await each();
-});
-
-function newUrl(): string {
-  const url = newPostgresUrl();
-  undo.push(() => dropSchema(url));
-  return url;
-}
+const { undo, newUrl } = useUndo();
 
 /** The caller's own pool, with connections that can be told from others. */
 function namedPool(url: string): { pool: pg.Pool; name: string; schema: string } {
@@ -166,6 +158,7 @@ describe("connections that are cut all the time", () => {
     let over = false;
     const cutting = (async () => {
       while (!over) {
+        // Deliberately a random time: what a connection does when it is cut is what varies.
         await sleep(5 + Math.random() * 40);
         await store.cut();
       }
@@ -207,6 +200,7 @@ describe("connections that are cut all the time", () => {
     const cutting = (async () => {
       while (!over) {
         await cut(url, name);
+        // Deliberately a time, so that something gets through.
         await sleep(2);
       }
     })();

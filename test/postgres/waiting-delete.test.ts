@@ -1,9 +1,10 @@
 import pg from "pg";
 import { expect, it } from "vitest";
 import { openPostgresStore } from "../../src/store/index.js";
+import { until } from "../support/until.mjs";
 import { dropSchema, newPostgresUrl, query } from "./schemas.js";
 
-it("deletes also what was added while it waited for a check", async () => {
+it("a commit that waits for a check deletes what was added meanwhile", async () => {
   const url = newPostgresUrl();
   const store = await openPostgresStore(url, { onBackgroundFailure: () => {} });
   await store.commit({ puts: [{ key: "a", value: "1" }] });
@@ -18,7 +19,7 @@ it("deletes also what was added while it waited for a check", async () => {
   await other.query(`INSERT INTO ${table} SELECT 'd', sum, refs_sum, refs, value FROM ${table} WHERE key = 'a'`);
   const done = store.commit({ checks: [{ key: "a", value: "1" }], puts: [{ key: "a", value: "2" }], deletes: ["d"] });
   const waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
-  while ((await query(url, waiting, [table])).length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  await until(async () => (await query(url, waiting, [table])).length > 0, "the commit to wait for the lock");
   await other.query("COMMIT");
   await done;
   expect(await store.get(["a", "d"])).toMatchObject([{ value: "2" }, undefined]);

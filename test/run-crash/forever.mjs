@@ -19,6 +19,7 @@ export async function workForever(folder, generation, last = false) {
     const session = `job-${generation}-${n}`;
     await sp.run(clerk, { session, input: { order: "one" }, key: "one" });
     await sp.send(session, { order: "two" }, { key: "two" });
+    // Deliberately a time: it is killed at any moment.
     await sleep(3);
     await recoverAll(sp, clerk);
   }

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { seeded } from "../crash/workload.mjs";
+import { chooseSeed } from "../support/seed.js";
 import { Child, Victims } from "./children.js";
 import { type Desk, ORDER } from "./clerk.mjs";
 import { temporaryFolder } from "./folders.js";
@@ -22,8 +23,7 @@ const LONGEST = 250;
 
 describe("an agent that is run over and over", () => {
   it(`brings every session to its end though it is killed ${KILLS} times at random`, { timeout: 600_000 }, async () => {
-    const seed = Number(process.env["SEED"] ?? Date.now() % 1e6);
-    console.log(`agents killed at random: SEED=${seed}`);
+    const seed = chooseSeed();
     const root = temporaryFolder();
     const lanes = Array.from({ length: LANES }, (_, lane) =>
       killAndRecover(mkdtempSync(join(root, "lane-")), seed + lane),
@@ -33,7 +33,6 @@ describe("an agent that is run over and over", () => {
       sum(counts.map((count) => count.sessions)),
       sum(counts.map((count) => count.interrupted)),
     ];
-    console.log(`${KILLS} kills, ${sessions} sessions completed, ${interrupted} effects interrupted`);
     expect(sessions).toBeGreaterThan(0);
     expect(interrupted).toBeGreaterThan(0);
   });
@@ -47,6 +46,7 @@ async function killAndRecover(folder: string, seed: number): Promise<{ sessions:
     const victim = victims.take();
     const ended = victim.do("workForever", folder, kill);
     await victim.begun();
+    // Deliberately a random time: it is killed at any moment.
     await sleep(random(LONGEST * 1000) / 1000);
     await victim.kill();
     expect(await ended).toEqual({ killed: "SIGKILL", stderr: "" });

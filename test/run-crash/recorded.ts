@@ -16,7 +16,7 @@ import { storeUrl } from "./store-url.mjs";
 export async function readRecorded(folder: string): Promise<Set<string>> {
   const url = storeUrl(folder);
   if (url.startsWith("postgres:")) {
-    // What the dead process had sent last may still be on its way.
+    // What the dead process had sent last may still be on its way, and nothing tells when it has arrived: deliberately a time.
     await sleep(100);
     await using sp = await Savepoint.open(url, { asIs: true, durability: "process" });
     return await recordedIn(sp);

@@ -1,11 +1,14 @@
 /**
- * A process that is run by `leases.test.ts`: `busy` blocks its event loop for much longer than its lease lasts, `rival` tries
- * to take its work away all the time.
+ * A process that is run by `heartbeat.slow.test.ts`: `busy` blocks its event loop for longer than its lease lasts, until `rival`, which
+ * tries to take its work over all the time, has seen that it cannot.
  */
-import { setTimeout as sleep } from "node:timers/promises";
+import { existsSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
+import { until } from "../support/until.mjs";
 
-const [, , role, url = "", dist = ""] = process.argv;
+const LEASE = 2000;
+
+const [, , role, url = "", dist = "", enough = ""] = process.argv;
 /** @type {typeof import("../../src/index.js")} */
 const { defineAgent, isSavepointError, Savepoint } = await import(pathToFileURL(dist).href);
 
@@ -14,29 +17,42 @@ const agent = defineAgent({
   initial: (/** @type {string} */ _input) => ({}),
   async step(run) {
     await run.effect("begin", () => {});
+    if (role === "rival") return run.complete("taken over");
+    // Until the thread is there, the event loop renews the lease.
+    await isBeating;
     console.log("busy");
-    const end = Date.now() + 4500;
-    while (Date.now() < end);
+    while (!existsSync(enough));
     return run.complete(await run.effect("end", () => "done"));
   },
 });
 
-const sp = await Savepoint.open(url, { lease: "2s" });
+/** Resolves when the thread that renews the lease is there. */
+const isBeating = new Promise((resolve) => {
+  process.on("worker", (worker) => worker.on("message", (message) => message === "ready" && resolve(undefined)));
+});
+
+const sp = await Savepoint.open(url, { lease: LEASE });
 if (role === "busy") {
   const result = await sp.run(agent, { session: "s", input: "go" });
   console.log(result.status, result.output);
 } else {
-  while ((await sp.sessions.load("s")) === undefined) await sleep(10);
-  for (;;) {
+  await until(() => sp.sessions.load("s"), "the session to exist");
+  /** @type {number | undefined} */
+  let refusedSince;
+  await until(async () => {
     try {
       const result = await sp.run(agent, { session: "s", input: "go" });
       console.log(result.status, result.output);
-      break;
+      writeFileSync(enough, "");
+      return true;
     } catch (error) {
       if (!isSavepointError(error)) throw error;
       console.log(error.code);
+      refusedSince ??= performance.now();
+      // A lease that nobody renewed would have expired by now.
+      if (performance.now() - refusedSince > 1.25 * LEASE) writeFileSync(enough, "");
+      return false;
     }
-    await sleep(50);
-  }
+  }, "the run to be completed");
 }
 await sp.close();

@@ -1,16 +1,7 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { defineAgent, type Run, type RunEvent, SavepointError } from "../../src/index.js";
-import { codeOf, createGate, interruptIn, KINDS, orHung, settle, until, useLab, World } from "./lab.js";
-
-/** An agent of one step that completes with what it returns. */
-function once<Output>(step: (run: Run<{ notes: unknown[] }>) => Promise<Output>) {
-  return defineAgent({
-    name: "once",
-    initial: (_input: string) => ({ notes: [] as unknown[] }),
-    retry: { attempts: 1 },
-    step: async (run) => run.complete(await step(run)),
-  });
-}
+import { defineAgent, type Run, type RunEvent } from "../../src/index.js";
+import { codeOf, createGate, interruptIn, KINDS, type Notes, once, orHung, useLab, watchEnd, World } from "./lab.js";
 
 /** Where a state has something. */
 type Place = "a list that is stored as items" | "an empty list" | "a property";
@@ -57,167 +48,6 @@ describe.each(KINDS)("effects on $name", (kind) => {
       ["b", "1", "end"],
     ]);
     expect(events[0]).toMatchObject({ type: "started", resumed: true });
-  });
-
-  it("replays parallel effects in the order in which they ended, whatever that was", async () => {
-    for (const order of [
-      [0, 1, 2],
-      [2, 1, 0],
-      [1, 2, 0],
-    ]) {
-      const world = new World();
-      const gates = [createGate<string>(), createGate<string>(), createGate<string>()];
-      const session = order.join("");
-      const agent = once(async (run) => {
-        const ended: string[] = [];
-        await Promise.all(
-          gates.map(async (gate, index) => {
-            const tool = { id: `${index}`, name: "t" };
-            const result = await run.tool(tool, () => (world.log.push(`t${index}`), gate.promise));
-            ended.push(result);
-            // What follows depends on the order in which they ended.
-            ended.push(await run.effect(`after ${index}`, () => world.do(`after ${index}`, `after ${index}`)));
-          }),
-        );
-        await run.effect("last", () => world.do("last"));
-        return ended;
-      });
-      const reached = world.hangIn("last");
-      await (await lab.open()).start(agent, { session, input: "go" });
-      await until(() => world.log.length === 3);
-      for (const index of order) {
-        gates[index]?.open(`r${index}`);
-        await until(() => world.log.includes(`after ${index}`));
-      }
-      await reached;
-      await settle();
-      lab.crash();
-      const result = await (await lab.open()).run(agent, { session, input: "go" });
-      expect(result.output).toEqual(order.flatMap((index) => [`r${index}`, `after ${index}`]));
-      expect(world.log).toHaveLength(8);
-    }
-  });
-
-  it("lets the same one win a race when it is replayed", async () => {
-    const world = new World();
-    const [slow, fast] = [createGate<string>(), createGate<string>()];
-    const agent = once(async (run) => {
-      const winner = await Promise.race([
-        run.effect("slow", () => (world.log.push("slow"), slow.promise)),
-        run.effect("fast", () => (world.log.push("fast"), fast.promise)),
-      ]);
-      const after = await run.effect("after", () => world.do("after", `after ${winner}`));
-      await run.effect("last", () => world.do("last"));
-      return after;
-    });
-    const reached = world.hangIn("last");
-    await (await lab.open()).start(agent, GO);
-    await until(() => world.log.length === 2);
-    fast.open("fast");
-    await until(() => world.log.includes("after"));
-    slow.open("slow");
-    await reached;
-    await settle();
-    lab.crash();
-    expect((await (await lab.open()).run(agent, GO)).output).toBe("after fast");
-    expect(world.log).toEqual(["slow", "fast", "after", "last", "last"]);
-  });
-
-  it("goes on with the rest of a parallel batch that was interrupted half way", async () => {
-    const world = new World();
-    const agent = once((run) =>
-      Promise.all(
-        ["a", "b", "c"].map((id) =>
-          run.tool({ id, name: id }, () => world.do(id, `did ${id}`), { onUnknown: "retry" }),
-        ),
-      ),
-    );
-    await interruptIn(lab, await lab.open(), agent, "go", world, "b");
-    expect((await (await lab.open()).run(agent, GO)).output).toEqual(["did a", "did b", "did c"]);
-    expect(world.log).toEqual(["a", "b", "c", "b"]);
-  });
-
-  it("records what is thrown, and throws it again with name, message, code and cause", async () => {
-    const world = new World();
-    class OddError extends Error {
-      override readonly name = "OddError";
-      readonly code = "E_ODD";
-    }
-    const cause = Object.assign(new TypeError("deep"), { code: 7 });
-    const thrown: unknown[] = [
-      new OddError("odd", { cause }),
-      new RangeError("range"),
-      "a text",
-      { plain: 1 },
-      undefined,
-      new SavepointError("BUSY", "later"),
-    ];
-    const agent = once(async (run) => {
-      const seen: unknown[] = [];
-      for (const [index, error] of thrown.entries()) {
-        try {
-          await run.effect(`e${index}`, () => {
-            world.log.push(`e${index}`);
-            throw error;
-          });
-        } catch (caught) {
-          const { name, message, code, cause: why } = caught as Error & { code?: unknown };
-          const { name: whyName, message: whyMessage, code: whyCode } = (why ?? {}) as Error & { code?: unknown };
-          seen.push([
-            caught instanceof Error,
-            caught instanceof RangeError,
-            name,
-            message,
-            code,
-            whyName,
-            whyMessage,
-            whyCode,
-          ]);
-        }
-      }
-      run.state.notes.push(seen);
-      await run.effect("last", () => world.do("last"));
-      return seen;
-    });
-    const [live, replayed]: unknown[][] = [[], []];
-    const sp = await lab.open();
-    live?.push((await sp.run(agent, { session: "live", input: "go" })).output);
-    await interruptIn(lab, sp, agent, "go", world, "last");
-    replayed?.push((await (await lab.open()).run(agent, GO)).output);
-    expect(replayed).toEqual(live);
-    const none = undefined;
-    expect(live?.[0]).toEqual([
-      [true, false, "OddError", "odd", "E_ODD", "TypeError", "deep", 7],
-      [true, true, "RangeError", "range", none, none, none, none],
-      [true, false, "Error", "a text", none, none, none, none],
-      [true, false, "Error", '{"plain":1}', none, none, none, none],
-      [true, false, "Error", "undefined", none, none, none, none],
-      [true, false, "SavepointError", "later", "BUSY", none, none, none],
-    ]);
-    expect(world.count("e0")).toBe(2);
-  });
-
-  it("records a result that cannot be stored as an error, and never does it again", async () => {
-    const world = new World();
-    const agent = once(async (run) => {
-      let code: unknown;
-      try {
-        await run.tool({ id: "1", name: "t" }, () => world.do("tool", { f: () => 1 }) as never);
-      } catch (error) {
-        ({ code } = error as { code: unknown });
-      }
-      await run.effect("last", () => world.do("last"));
-      return code;
-    });
-    await interruptIn(lab, await lab.open(), agent, "go", world, "last");
-    const result = await (await lab.open()).run(agent, GO);
-    expect(result.output).toBe("INVALID_STATE");
-    expect(world.count("tool")).toBe(1);
-  });
-
-  it("throws errors of Savepoint's own as such: isSavepointError tells them", async () => {
-    const agent = once((run) => codeOf(run.effect("slow", () => new Promise(() => {}), { timeout: 5 })));
-    expect((await (await lab.open()).run(agent, GO)).output).toBe("TIMEOUT");
   });
 
   it("records a result as it was, whatever is done to it afterwards", async () => {
@@ -405,46 +235,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(events.filter(({ type }) => type === "retry")).toHaveLength(5);
   });
 
-  it("accumulates usage over steps, and has it again after an interruption, counted once", async () => {
-    const world = new World();
-    const usages = [
-      { inputTokens: 3, outputTokens: 4 },
-      { total_tokens: 10, cost: 0.5 },
-      { promptTokens: 1, completionTokens: 1, cost: 0.25 },
-    ];
-    const agent = defineAgent({
-      name: "a",
-      initial: (_input: string) => ({ n: 0, seen: [] as unknown[] }),
-      async step(run) {
-        const usage = usages[run.state.n++];
-        if (!usage) return run.complete(run.usage);
-        await run.llm(() => world.do(`model ${run.state.n}`, { usage }));
-        run.state.seen.push(run.usage.tokens);
-        await run.effect("pause", () => world.do(`pause ${run.state.n}`));
-        return undefined;
-      },
-    });
-    await interruptIn(lab, await lab.open(), agent, "go", world, "pause 2");
-    const sp = await lab.open();
-    const result = await sp.run(agent, GO);
-    expect(result.usage).toEqual({ tokens: 19, cost: 0.75 });
-    expect(result.output).toEqual({ tokens: 19, cost: 0.75 });
-    expect(result.state.seen).toEqual([7, 17, 19]);
-    expect((await sp.session("s").head())?.usage).toEqual({ tokens: 19, cost: 0.75 });
-    expect((await (await lab.open()).run(agent, GO)).usage).toEqual({ tokens: 19, cost: 0.75 });
-    expect(world.count("model 2")).toBe(1);
-  });
-
-  it("takes usage from the function it is given", async () => {
-    const agent = once(async (run) => {
-      await run.llm(() => ({ price: 3 }), { usage: ({ price }) => ({ cost: price, tokens: 1 }) });
-      return run.usage;
-    });
-    const result = await (await lab.open()).run(agent, GO);
-    expect(result).toMatchObject({ output: { tokens: 1, cost: 3 }, usage: { tokens: 1, cost: 3 } });
-  });
-
-  it("waits for effects that nobody awaits before the step ends, and records them", async () => {
+  it("a step does not end before an effect that it does not await has ended", async () => {
     const world = new World();
     const gate = createGate<string>();
     const agent = defineAgent({
@@ -458,8 +249,10 @@ describe.each(KINDS)("effects on $name", (kind) => {
     });
     const sp = await lab.open();
     const running = sp.run(agent, GO);
-    await until(() => world.log.length === 1);
-    expect(await orHung(running, 30)).toBe("hung");
+    const end = watchEnd(running);
+    await world.reached("unawaited");
+    await lab.idle();
+    expect(end.isOver).toBe(false);
     gate.open("late");
     expect(await running).toMatchObject({ status: "completed", output: "done", steps: 2 });
   });
@@ -485,20 +278,20 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(world.count("tool")).toBe(1);
   });
 
-  it("writes a large result once: the state's list refers to what was recorded", async () => {
+  it("a large result is written once, and the state's list refers to what was recorded", async () => {
     expect(await measure("a list that is stored as items", false, true)).toBeLessThan(20_000);
     expect(await measure("a list that is stored as items", true, true)).toBeLessThan(20_000);
   });
 
-  it("writes a large result once, also where the checkpoint goes with it", async () => {
+  it("a large result is written once where the checkpoint is written with it", async () => {
     expect(await measure("a list that is stored as items", false, false)).toBeLessThan(20_000);
   });
 
-  it("writes a large result once, also as the first element of a list", async () => {
+  it("a large result is written once as the first element of a list", async () => {
     expect(await measure("an empty list", false, true)).toBeLessThan(20_000);
   });
 
-  it("writes a large result once, also as a property", async () => {
+  it("a large result is written once as a property", async () => {
     expect(await measure("a property", false, true)).toBeLessThan(20_000);
   });
 
@@ -514,8 +307,8 @@ describe.each(KINDS)("effects on $name", (kind) => {
       initial: (_input: string) => ({ notes: before as unknown[], one: undefined as unknown }),
       async step(run) {
         const result = await run.tool({ id: "1", name: "t" }, () => world.do("tool", { content: noise(size) }));
-        // By then it is recorded.
-        if (pause) await settle();
+        // Until it is recorded.
+        if (pause) await lab.idle();
         if (place === "a property") run.state.one = result;
         else run.state.notes.push(result);
         await run.effect("last", () => world.do("last"));
@@ -536,6 +329,105 @@ describe.each(KINDS)("effects on $name", (kind) => {
     return history.map(({ storedBytes }) => storedBytes).reduce((sum, bytes) => sum + bytes, 0);
   }
 
+  const wrong: { what: string; options: object }[] = [
+    { what: "a timeout without a unit", options: { timeout: "5x" } },
+    { what: "no attempts", options: { retry: { attempts: 0 } } },
+    { what: "verify without a function", options: { onUnknown: "verify" } },
+    { what: "an unknown policy", options: { onUnknown: "asks" } },
+  ];
+
+  it.each(wrong)("a tool with invalid options is rejected before anything is written: $what", async ({ options }) => {
+    const world = new World();
+    const codes: string[] = [];
+    const agent = (given: object) =>
+      once(async (run) => {
+        const tool = run.tool({ id: "1", name: "tool" }, () => world.do("tool", "answer"), given);
+        codes.push(await codeOf(tool));
+        return tool;
+      });
+    expect((await (await lab.open()).run(agent(options), GO)).status).toBe("halted");
+    expect(codes).toEqual(["INVALID_ARGUMENT"]);
+    expect(world.count("tool")).toBe(0);
+    const result = await (await lab.open()).run(agent({}), { ...GO, resume: true });
+    expect(result).toMatchObject({ status: "completed", output: "answer" });
+    expect(world.count("tool")).toBe(1);
+  });
+
+  it.each(["returns nothing", "completes"])(
+    "what a tool has answered stays recorded when its step puts a function into the state and %s",
+    async (how) => {
+      const world = new World();
+      const agent = (broken: boolean) =>
+        defineAgent({
+          name: "a",
+          initial: (_input: string): Notes => ({ notes: [] }),
+          async step(run) {
+            if (run.step > 1) return run.complete(run.state.notes);
+            run.state.notes.push(await run.tool({ id: "1", name: "tool" }, () => world.do("tool", "answer")));
+            if (broken) run.state.notes.push(() => {});
+            return how === "completes" ? run.complete(run.state.notes.slice(0, 1)) : undefined;
+          },
+        });
+      expect(await codeOf((await lab.open()).run(agent(true), GO))).toBe("INVALID_STATE");
+      const result = await (await lab.open()).run(agent(false), GO);
+      expect(result).toMatchObject({ status: "completed", output: ["answer"] });
+      expect(world.count("tool")).toBe(1);
+    },
+  );
+
+  it.each(["effect", "tool", "llm"] as const)(
+    "other effects are rejected inside the function of run.%s()",
+    async (outer) => {
+      const sp = await lab.open();
+      const world = new World();
+      const codes: string[] = [];
+      const agent = once(async (run) => {
+        const tryAll = async (): Promise<void> => {
+          const inner = () => world.do("inner");
+          codes.push(await codeOf((async () => run.now())()));
+          codes.push(await codeOf(run.effect("inner", inner)));
+          codes.push(await codeOf(run.tool({ id: "2", name: "inner" }, inner)));
+          codes.push(await codeOf(run.llm(inner)));
+        };
+        const body = async (): Promise<string> => {
+          await tryAll();
+          await nextTurn();
+          await tryAll();
+          return "done";
+        };
+        const done =
+          outer === "effect"
+            ? await run.effect("outer", body)
+            : outer === "tool"
+              ? await run.tool({ id: "1", name: "outer" }, body)
+              : await run.llm(body);
+        // Afterwards, all of it is allowed.
+        return [done, typeof run.now(), await run.effect("after", () => "after")];
+      });
+      const result = await orHung(sp.run(agent, GO));
+      expect(result).toMatchObject({ status: "completed", output: ["done", "number", "after"] });
+      expect(codes).toEqual(Array.from({ length: 8 }, () => "INVALID_ARGUMENT"));
+      expect(world.log).toEqual([]);
+    },
+  );
+
+  it("another session can be run inside the function of an effect", async () => {
+    const sp = await lab.open();
+    const inner = once(async (run) => {
+      const now = run.now();
+      const tool = await run.tool({ id: "1", name: "inner" }, () => "inner");
+      return [typeof now, tool, await run.effect("e", async () => nextTurn("effect"))];
+    });
+    const agent = once((run) =>
+      run.tool({ id: "1", name: "outer" }, async () => {
+        await nextTurn();
+        return (await sp.run(inner, { session: "other", input: "go" })).output;
+      }),
+    );
+    const result = await orHung(sp.run(agent, GO));
+    expect(result).toMatchObject({ status: "completed", output: ["number", "inner", "effect"] });
+  });
+
   it("refuses calls without an id or a name", async () => {
     for (const call of [undefined, {}, { id: "", name: "t" }, { id: "1", name: "" }, { id: 1, name: "t" }]) {
       const agent = once((run) => codeOf(run.tool(call as never, () => 1)));
@@ -544,40 +436,19 @@ describe.each(KINDS)("effects on $name", (kind) => {
     }
   });
 
-  it("changes nothing when the step's promise outlives it", async () => {
+  it("an effect that is started after its step has ended is not done, and never ends", async () => {
     let late: Run<{ notes: unknown[] }> | undefined;
     const agent = once((run) => Promise.resolve((late = run)).then(() => 1));
     const sp = await lab.open();
     const result = await sp.run(agent, GO);
     expect(() => late?.now()).toThrow(expect.objectContaining({ code: "CLOSED" }));
-    expect(await orHung(late?.effect("late", () => 1) as Promise<number>, 30)).toBe("hung");
-    expect((await sp.session("s").latest())?.state).toEqual(result.state);
-  });
-
-  it("does not do the rest of a batch again in which one has failed", async () => {
     const world = new World();
-    const gate = createGate();
-    const agent = defineAgent({
-      name: "a",
-      retry: { delay: 0 },
-      initial: (_input: string) => ({}),
-      async step(run) {
-        const results = await Promise.all([
-          run.tool({ id: "1", name: "ok" }, () => gate.promise.then(() => world.do("ok", "ok"))),
-          run.tool({ id: "2", name: "bad" }, () => {
-            world.log.push("bad");
-            if (world.count("bad") === 1) {
-              setTimeout(() => gate.open(), 20);
-              throw new Error("once");
-            }
-            return "good";
-          }),
-        ]);
-        return run.complete(results);
-      },
-    });
-    expect(await (await lab.open()).run(agent, GO)).toMatchObject({ status: "completed", output: ["ok", "good"] });
-    expect(world.count("ok")).toBe(1);
+    const end = watchEnd(late?.effect("late", () => world.do("late")) as Promise<unknown>);
+    // Whatever it could lead to has happened when a whole other run has ended, and the store is idle.
+    await sp.run(agent, { session: "other", input: "go" });
+    await lab.idle();
+    expect([end.isOver, world.log]).toEqual([false, []]);
+    expect((await sp.session("s").latest())?.state).toEqual(result.state);
   });
 });
 

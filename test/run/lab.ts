@@ -1,10 +1,27 @@
 /** What tests of runs need: a clock that they move, several Savepoints on the same data, and a world that hangs on demand. */
 import { join } from "node:path";
-import { afterEach, beforeEach } from "vitest";
-import { type Agent, isSavepointError, type OpenOptions, Savepoint, type SavepointErrorCode } from "../../src/index.js";
+import { afterEach, beforeEach, type TestContext } from "vitest";
+import {
+  type Agent,
+  defineAgent,
+  isSavepointError,
+  type OpenOptions,
+  type Run,
+  Savepoint,
+  type SavepointErrorCode,
+  type SessionInfo,
+} from "../../src/index.js";
 import { openStore, type Store } from "../../src/store/index.js";
-import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
+import type { Commit } from "../../src/store/store.js";
+import { borrowMigratedUrl, returnMigratedUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { chooseStores } from "../support/choose-stores.js";
+import { StoreActivity } from "../support/store-activity.js";
+
+import { until } from "../support/until.mjs";
+
+export { createGate, type Gate } from "../support/gate.js";
+export { orHung, until } from "../support/until.mjs";
 
 /** How long a lease lasts unless it is said. */
 export const LEASE = 30_000;
@@ -14,8 +31,10 @@ export interface Lab {
   open(options?: OpenOptions): Promise<Savepoint>;
   readonly now: () => number;
   advance(milliseconds: number): void;
-  /** Lets all leases end: whoever runs something and does not renew is gone. */
+  /** Lets all leases expire: what runs and is not renewed counts as crashed. */
   crash(): void;
+  /** Resolves when everything that runs waits for the test, or for a time: all that can be recorded is recorded. */
+  idle(): Promise<void>;
   /** The shared store, or the newest one. */
   store(): Store;
 }
@@ -37,7 +56,7 @@ const SQLITE_FILE: Kind = { name: "sqlite: (a file)", setup: fileStores };
 const POSTGRES: Kind = { name: "postgres:", setup: postgresStores };
 
 export const KINDS: readonly Kind[] = [MEMORY, SQLITE_FILE];
-export const ALL_KINDS: readonly Kind[] = [MEMORY, SQLITE_MEMORY, SQLITE_FILE, POSTGRES];
+export const ALL_KINDS: readonly Kind[] = chooseStores([MEMORY, SQLITE_MEMORY, SQLITE_FILE, POSTGRES]);
 
 async function sharedStore(url: string): Promise<Place> {
   let store: Store | undefined;
@@ -53,8 +72,8 @@ async function fileStores(): Promise<Place> {
 }
 
 async function postgresStores(): Promise<Place> {
-  const url = newPostgresUrl();
-  return storesAt(url, () => dropSchema(url));
+  const url = await borrowMigratedUrl();
+  return storesAt(url, () => returnMigratedUrl(url));
 }
 
 function storesAt(url: string, remove: () => Promise<void>): Place {
@@ -74,31 +93,55 @@ function storesAt(url: string, remove: () => Promise<void>): Place {
 
 /** Fresh data and a fresh clock for every test of a suite. */
 export function useLab(kind: Kind): Lab {
-  let place: Place | undefined;
-  let store: Store | undefined;
-  let time = 0;
-  const now = (): number => time;
+  let lab: (Lab & { teardown(): Promise<void> }) | undefined;
+  const current = (): Lab => {
+    if (!lab) throw new Error("There is no test under way.");
+    return lab;
+  };
   beforeEach(async () => {
-    time = Date.parse("2026-01-01T00:00:00Z");
-    place = await kind.setup();
+    lab = await createLab(kind);
   });
-  // Savepoints are not closed: what hangs in them would be waited for. Their stores are.
-  afterEach(() => place?.teardown());
+  afterEach(() => lab?.teardown());
+  return {
+    open: async (options) => current().open(options),
+    now: () => current().now(),
+    advance: (milliseconds) => current().advance(milliseconds),
+    crash: () => current().crash(),
+    idle: () => current().idle(),
+    store: () => current().store(),
+  };
+}
+
+/** Fresh data and a clock for one test, so that tests of a file can run at the same time. */
+export async function openLab({ onTestFinished }: TestContext, kind = MEMORY): Promise<Lab> {
+  const lab = await createLab(kind);
+  onTestFinished(() => lab.teardown());
+  return lab;
+}
+
+async function createLab(kind: Kind): Promise<Lab & { teardown(): Promise<void> }> {
+  let time = Date.parse("2026-01-01T00:00:00Z");
+  const now = (): number => time;
+  const activity = new StoreActivity();
+  const place = await kind.setup();
+  let store: Store | undefined;
   return {
     async open(options = {}) {
-      if (!place) throw new Error("There is no test under way.");
-      store = await place.openStore(now);
-      // What still runs when the test is over finds its store closed: that is told to nobody.
+      store = activity.watch(await place.openStore(now));
+      // What still runs when the test has ended finds its store closed: nothing listens to that.
       const { on, ...rest } = options;
       return Savepoint.open(store, { now, on: { backgroundFailure: () => {}, ...on }, ...rest });
     },
     now,
     advance: (milliseconds) => void (time += milliseconds),
     crash: () => void (time += LEASE + 1),
+    idle: () => activity.idle(),
     store() {
       if (!store) throw new Error("Nothing was opened yet.");
       return store;
     },
+    // Savepoints are not closed: that would wait for what hangs in them. Their stores are.
+    teardown: () => place.teardown(),
   };
 }
 
@@ -120,10 +163,32 @@ export class World {
     return new Promise<T>(() => {});
   }
 
+  /** Resolves when it was done that often. */
+  async reached(name: string, times = 1): Promise<void> {
+    await until(
+      () => this.count(name) >= times,
+      () => `${JSON.stringify(name)} to be done ${times} time(s): done were ${JSON.stringify(this.log)}`,
+    );
+  }
+
   /** How often it was done. */
   count(name: string): number {
     return this.log.filter((entry) => entry === name).length;
   }
+}
+
+export interface Notes {
+  notes: unknown[];
+}
+
+/** An agent of one step that completes with what the step returns. */
+export function once<Output>(step: (run: Run<Notes>) => Promise<Output>, attempts = 1) {
+  return defineAgent({
+    name: "once",
+    initial: (_input: string): Notes => ({ notes: [] }),
+    retry: { attempts, delay: 1 },
+    step: async (run) => run.complete(await step(run)),
+  });
 }
 
 /** Runs an agent until the world hangs where it is told to, and lets the lease end. */
@@ -139,47 +204,22 @@ export async function interruptIn<Input>(
   const reached = world.hangIn(name);
   await sp.start(agent, { session, input: input as never });
   await reached;
-  await settle();
+  await lab.idle();
   lab.crash();
 }
 
-/** A promise that somebody else decides. */
-export interface Gate<T = void> {
-  readonly promise: Promise<T>;
-  open(value: T): void;
-  fail(error: Error): void;
+/** Waits until a session has a status. */
+export async function untilStatus(sp: Savepoint, status: SessionInfo["status"], session = "s"): Promise<void> {
+  const standing = async (): Promise<string | undefined> => (await sp.sessions.load(session))?.status;
+  await until(async () => (await standing()) === status, `session ${JSON.stringify(session)} to be ${status}`);
 }
 
-export function createGate<T = void>(): Gate<T> {
-  let [open, fail]: [(value: T) => void, (error: Error) => void] = [() => {}, () => {}];
-  const promise = new Promise<T>((resolve, reject) => ([open, fail] = [resolve, reject]));
-  promise.catch(() => {});
-  return { promise, open: (value) => open(value), fail: (error) => fail(error) };
-}
-
-/** Lets everything that is ready happen, and a few writes. */
-export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
-}
-
-/** Waits until something is so; no longer than any test should take. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 2000; tries++) {
-    if (await condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-  throw new Error("It never came to be.");
-}
-
-/** For work that must not hang: what it resolves with, or `"hung"`. */
-export async function orHung<T>(work: Promise<T>, patience = 700): Promise<T | "hung"> {
-  let timer: NodeJS.Timeout | undefined;
-  const hung = new Promise<"hung">((resolve) => (timer = setTimeout(() => resolve("hung"), patience)));
-  try {
-    return await Promise.race([work, hung]);
-  } finally {
-    clearTimeout(timer);
-  }
+/** Tells whether work has ended, one way or the other. */
+export function watchEnd(work: Promise<unknown>): { readonly isOver: boolean } {
+  const end = { isOver: false };
+  const over = (): void => void (end.isOver = true);
+  work.then(over, over);
+  return end;
 }
 
 /** The code of the error that work fails with. */
@@ -202,4 +242,29 @@ export async function errorOf(
     return error as Error;
   }
   throw new Error("It did not fail.");
+}
+
+/** A store of the same data whose reads or commits first wait for what a test does. */
+export function intercept(
+  store: Store,
+  before: { get?: (keys: readonly string[]) => Promise<void>; commit?: (commit: Commit) => Promise<void> },
+): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      if (name === "get" && before.get) {
+        return async (keys: readonly string[]) => {
+          await before.get?.(keys);
+          return target.get(keys);
+        };
+      }
+      if (name === "commit" && before.commit) {
+        return async (commit: Commit) => {
+          await before.commit?.(commit);
+          return target.commit(commit);
+        };
+      }
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
 }

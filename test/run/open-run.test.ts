@@ -1,7 +1,7 @@
 // Runs that are held open from outside: the loop calls Savepoint, not the other way round.
 import { describe, expect, it } from "vitest";
 import type { OpenRun, OpenRunOptions, Savepoint } from "../../src/index.js";
-import { codeOf, createGate, errorOf, KINDS, settle, useLab, World } from "./lab.js";
+import { codeOf, createGate, errorOf, KINDS, useLab, World } from "./lab.js";
 
 interface State {
   said: string[];
@@ -34,7 +34,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     const run = await open(await lab.open(), more);
     loop(run, world).catch(() => {});
     await reached;
-    await settle();
+    await lab.idle();
     lab.crash();
   }
 
@@ -89,12 +89,12 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
   it.each([
     ["retry", 2, "receipt"],
     ["fail", 1, "OUTCOME_UNKNOWN"],
-  ] as const)("follows the policy %s", async (policy, times, outcome) => {
+  ] as const)("an interrupted tool follows the policy %s", async (policy, times, outcome) => {
     const world = new World();
     const reached = world.hangIn("charge");
     loop(await open(await lab.open()), world, policy).catch(() => {});
     await reached;
-    await settle();
+    await lab.idle();
     lab.crash();
     const run = await open(await lab.open());
     const ended = await loop(run, world, policy).then(
@@ -191,13 +191,15 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     expect(world.count("model 1")).toBe(1);
   });
 
-  it("stops when it is cancelled, and when somebody else has taken over", async () => {
+  it("an open run ends when it is cancelled, and when another process has taken over", async () => {
     const sp = await lab.open();
     const run = await open(sp);
-    const asked = run.llm(
-      ({ signal }) => new Promise((_, no) => signal.addEventListener("abort", () => no(signal.reason as Error))),
-    );
-    await settle();
+    const begun = createGate();
+    const asked = run.llm(({ signal }) => {
+      begun.open();
+      return new Promise((_, no) => signal.addEventListener("abort", () => no(signal.reason as Error)));
+    });
+    await begun.promise;
     await Promise.all([sp.cancel("s", "enough"), errorOf(asked)]);
     expect(await codeOf(run.complete())).toBe("RUN_ENDED");
     expect(await sp.sessions.load("s")).toMatchObject({ status: "halted", reason: "cancelled: enough" });
@@ -207,6 +209,17 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     const other = await open(await lab.open());
     expect(await codeOf(zombie.llm(() => "late"))).toBe("LEASE_LOST");
     await other.complete();
+  });
+
+  it("an open run that another process has cancelled ends with RUN_ENDED where it notices while it saves a step", async () => {
+    const run = await open(await lab.open());
+    run.state.said.push("one");
+    expect(await (await lab.open()).cancel("s", "enough")).toBe(true);
+    expect(await codeOf(run.stepDone())).toBe("RUN_ENDED");
+    expect(await (await lab.open()).sessions.load("s")).toMatchObject({
+      status: "halted",
+      reason: "cancelled: enough",
+    });
   });
 
   describe("turns", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { defineAgent, type Savepoint } from "../../src/index.js";
-import { ALL_KINDS, codeOf, createGate, errorOf, interruptIn, settle, until, useLab, World } from "./lab.js";
+import { ALL_KINDS, codeOf, createGate, errorOf, interruptIn, once, orHung, useLab, World } from "./lab.js";
 
 /** Counts to what it is given, one step each. */
 function counter(world = new World()) {
@@ -290,7 +290,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     );
   });
 
-  it("recovers interrupted branches too, each by itself", async () => {
+  it("interrupted branches are recovered, each of them alone", async () => {
     const world = new World();
     const first = await lab.open();
     await first.run(counter(world), { session: "s", input: { to: 1 } });
@@ -300,7 +300,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     const reached = world.hangIn("count 8");
     await first.start(counter(world), { session: "s", branch: "b", input: { to: 1 } });
     await reached;
-    await settle();
+    await lab.idle();
     lab.crash();
     const sp = await lab.open();
     const handles = await sp.recover([counter(world)]);
@@ -309,7 +309,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(world.count("count 7")).toBe(1);
   });
 
-  it("recovers everything that was interrupted, once, from however many processes", async () => {
+  it("what was interrupted is recovered once, by however many processes at once", async () => {
     const world = new World();
     const first = await lab.open();
     for (let index = 0; index < 5; index++) {
@@ -317,7 +317,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
       await first.start(counter(world), { session: `s${index}`, input: { to: 2 } });
       await reached;
     }
-    await settle();
+    await lab.idle();
     const others = [await lab.open(), await lab.open(), await lab.open()];
     expect((await Promise.all(others.map((sp) => sp.recover([counter(world)])))).flat()).toEqual([]);
     lab.crash();
@@ -389,6 +389,39 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     ]);
   });
 
+  it.each([
+    { what: "a string", returned: "done" },
+    { what: "0", returned: 0 },
+    { what: "null", returned: null },
+    { what: "an object of its own", returned: { status: "completed" } },
+  ])("a step that returns $what fails, and the reason names what to return", async ({ returned }) => {
+    const sp = await lab.open();
+    let attempts = 0;
+    const agent = defineAgent({
+      name: "a",
+      initial: (_input: string) => ({}),
+      retry: { attempts: 3, delay: 1 },
+      step: () => (attempts++, returned as never),
+    });
+    const result = await orHung(sp.run(agent, { session: "s", input: "go" }));
+    expect(result).toMatchObject({ status: "halted" });
+    expect(result).toHaveProperty("reason", expect.stringContaining("run.complete("));
+    expect(attempts).toBe(3);
+  });
+
+  it("a step cannot run its own session, which would wait for itself", async () => {
+    const sp = await lab.open();
+    const own = { session: "s", input: "go" } as never;
+    const codes: string[] = [];
+    const agent = once(async (run) => {
+      codes.push(await codeOf(sp.run(agent as never, own)));
+      await run.effect("e", async () => void codes.push(await codeOf(sp.run(agent as never, own))));
+      return "done";
+    });
+    expect(await orHung(sp.run(agent, own))).toMatchObject({ status: "completed", output: "done" });
+    expect(codes).toEqual(["ALREADY_RUNNING", "ALREADY_RUNNING"]);
+  });
+
   it("hands back a state that is the caller's own", async () => {
     const sp = await lab.open();
     const result = await sp.run(counter(), { session: "s", input: { to: 1 } });
@@ -428,7 +461,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await codeOf(sp.cancel("s"))).toBe("CLOSED");
   });
 
-  it("begins anew after its session was deleted", async () => {
+  it("a session begins anew after it was deleted", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(counter(world), { session: "s", input: { to: 2 } });
@@ -436,7 +469,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     const result = await sp.run(counter(world), { session: "s", input: { to: 1 } });
     expect(result).toMatchObject({ status: "completed", output: { counted: 1 }, steps: 1 });
     expect(world.count("initial")).toBe(2);
-    await until(async () => (await sp.recover([counter(world)])).length === 0);
+    expect(await sp.recover([counter(world)])).toEqual([]);
   });
 
   it("begins anew after another process has deleted its session", async () => {

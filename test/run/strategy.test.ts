@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type CheckpointEvent, defineAgent, message, shouldCheckpoint, type Strategy } from "../../src/index.js";
-import { codeOf, createGate, interruptIn, KINDS, settle, until, useLab, World } from "./lab.js";
+import { codeOf, createGate, interruptIn, KINDS, until, useLab, World } from "./lab.js";
 
 const EVENTS: CheckpointEvent[] = ["toolCallComplete", "llmResponse", "iteration"];
 const GO = { session: "s", input: "go" };
@@ -160,7 +160,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     }
   });
 
-  it("takes no checkpoint while a parallel batch is unfinished", async () => {
+  it("no checkpoint is taken while a parallel batch is unfinished", async () => {
     const gates = [createGate<string>(), createGate<string>(), createGate<string>()];
     const begun: string[] = [];
     const agent = defineAgent({
@@ -182,11 +182,11 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     });
     const sp = await lab.open();
     const running = sp.run(agent, GO);
-    await until(() => begun.length === 3);
+    await until(() => begun.length === 3, "all three tools to begin");
     const session = sp.session("s");
     for (const gate of gates) {
       gate.open("result");
-      await settle();
+      await lab.idle();
       for (const info of await session.history().all()) {
         const loaded = await session.load(info.id);
         expect(loaded?.pendingToolCalls, `${info.trigger}`).toEqual([]);

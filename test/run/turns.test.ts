@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { defineAgent } from "../../src/index.js";
-import { ALL_KINDS, codeOf, createGate, type Gate, interruptIn, settle, useLab, World } from "./lab.js";
+import { defineAgent, type Savepoint } from "../../src/index.js";
+import { ALL_KINDS, codeOf, createGate, type Gate, interruptIn, until, untilStatus, useLab, World } from "./lab.js";
 
 /** Answers each input, and remembers all of them. */
 function chat(world = new World(), gate?: Gate) {
@@ -87,14 +87,14 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect((await other.run(chat(world), { session: "s", input: "a", key: "new" })).output).toBe("4: re: a");
   });
 
-  it("goes on with an interrupted turn under its key", async () => {
+  it("an interrupted turn resumes under its key", async () => {
     const world = new World();
     const first = await lab.open();
     await first.run(chat(world), { session: "s", input: "a", key: "1" });
     const reached = world.hangIn("model b");
     await first.start(chat(world), { session: "s", input: "b", key: "2" });
     await reached;
-    await settle();
+    await lab.idle();
     lab.crash();
     const sp = await lab.open();
     // An older turn is known all the same.
@@ -102,6 +102,91 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(await codeOf(sp.run(chat(world), { session: "s", input: "c", key: "3" }))).toBe("INPUT_MISMATCH");
     expect((await sp.run(chat(world), { session: "s", input: "b", key: "2" })).output).toBe("2: re: b");
     expect(world.count("receive b")).toBe(1);
+  });
+
+  describe("an input sent to a session that was enqueued and has not started", () => {
+    const heardBy = async (sp: Savepoint): Promise<unknown> =>
+      ((await sp.session("s").latest())?.state as { heard: string[] } | undefined)?.heard;
+
+    it("becomes the next turn after the enqueued input, in the order in which inputs were sent", async () => {
+      const [sp, other] = [await lab.open(), await lab.open()];
+      await sp.enqueue("chat", { session: "s", input: "a" });
+      expect(await other.send("s", "b")).toBe(true);
+      expect(await sp.send("s", "c", { key: "k" })).toBe(true);
+      expect(await other.send("s", "c", { key: "k" })).toBe(false);
+      expect(await sp.sessions.load("s")).toMatchObject({ status: "queued" });
+      const worker = other.worker([chat()], { poll: 10, signals: false });
+      await worker.start();
+      await until(async () => (await heardBy(sp))?.toString() === "a,b,c", "all inputs to be taken");
+      await untilStatus(sp, "completed");
+      expect(await sp.send("s", "c", { key: "k" })).toBe(false);
+      // The turn that the key was given to is the third: it returns what that returned.
+      expect((await sp.run(chat(), { session: "s", input: "c", key: "k" })).output).toBe("3: re: c");
+      await worker.stop();
+    });
+
+    it("does not start the session before its time", async () => {
+      const sp = await lab.open();
+      await sp.enqueue("chat", { session: "s", input: "a", runAt: "1h" });
+      expect(await (await lab.open()).send("s", "b")).toBe(true);
+      expect(await sp.recover([chat()])).toEqual([]);
+      lab.advance(3_600_000);
+      for (const expected of ["1: re: a", "2: re: b"]) {
+        const [handle] = await sp.recover([chat()]);
+        expect((await handle?.result())?.output).toBe(expected);
+      }
+    });
+
+    it("is dropped with the enqueued one by a cancel, and its key is free again", async () => {
+      const sp = await lab.open();
+      await sp.enqueue("chat", { session: "s", input: "a" });
+      await sp.send("s", "b", { key: "k" });
+      expect(await sp.cancel("s")).toBe(true);
+      expect(await sp.recover([chat()])).toEqual([]);
+      // Another input begins the session; what was dropped is not heard of again.
+      expect((await sp.run(chat(), { session: "s", input: "c" })).output).toBe("1: re: c");
+      expect((await sp.run(chat(), { session: "s", input: "b", key: "k" })).output).toBe("2: re: b");
+      expect(await heardBy(sp)).toEqual(["c", "b"]);
+    });
+
+    it("after a cancel queues the session again, and can be cancelled like it", async () => {
+      const sp = await lab.open();
+      await sp.enqueue("chat", { session: "s", input: "a" });
+      await sp.cancel("s");
+      expect(await sp.send("s", "b")).toBe(true);
+      expect(await sp.sessions.load("s")).toMatchObject({ status: "queued", reason: undefined });
+      expect(await sp.cancel("s")).toBe(true);
+      expect(await sp.recover([chat()])).toEqual([]);
+      await sp.send("s", "c");
+      const [handle] = await sp.recover([chat()]);
+      expect((await handle?.result())?.output).toBe("1: re: c");
+    });
+
+    it("is neither lost nor taken twice while a worker claims the session", async () => {
+      const [sp, other] = [await lab.open(), await lab.open()];
+      const worker = other.worker([chat()], { poll: 10, signals: false });
+      await worker.start();
+      const sessions = Array.from({ length: 6 }, (_, n) => `s${n}`);
+      await Promise.all(
+        sessions.map(async (session) => {
+          await sp.enqueue("chat", { session, input: "a" });
+          for (const input of ["b", "c"]) expect(await sp.send(session, input, { key: input })).toBe(true);
+        }),
+      );
+      for (const session of sessions) {
+        await until(async () => {
+          const state = (await sp.session<{ said: string[] }>(session).latest())?.state;
+          return state?.said.toString() === "re: a,re: b,re: c";
+        }, `all inputs of ${session} to be taken`);
+      }
+      await worker.stop();
+    });
+
+    it("is refused for a branch that does not exist", async () => {
+      const sp = await lab.open();
+      await sp.enqueue("chat", { session: "s", input: "a" });
+      expect(await codeOf(sp.send("s", "b", { branch: "side" }))).toBe("BRANCH_NOT_FOUND");
+    });
   });
 
   it("leaves inputs with send, and recover takes them in their order", async () => {
@@ -151,12 +236,12 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(again.state.heard).toEqual(["a", "b"]);
   });
 
-  it("leaves an input while it runs: it is taken when that turn is over", async () => {
+  it("an input that is sent during a turn is received when that turn has ended", async () => {
     const gate = createGate();
     const world = new World();
     const sp = await lab.open();
     const running = sp.run(chat(world, gate), { session: "s", input: "a" });
-    await settle();
+    await untilStatus(sp, "running");
     expect(await (await lab.open()).send("s", "b")).toBe(true);
     expect(await sp.send("s", "c")).toBe(true);
     expect(await sp.recover([chat(world)])).toEqual([]);
@@ -296,6 +381,58 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     const other = await lab.open();
     const handles = await other.recover([agent]);
     expect(handles.map(({ session }) => session)).toEqual(["b"]);
+  });
+
+  it("keys of inputs are known after a checkpoint that was saved by hand", async () => {
+    const sp = await lab.open();
+    const world = new World();
+    const listener = defineAgent({
+      name: "chat",
+      initial: (input: string) => (world.log.push(input), { heard: [input] }),
+      receive(state, input: string) {
+        world.log.push(input);
+        state.heard.push(input);
+      },
+      step: (run) => run.complete(`${run.state.heard.join()}`),
+    });
+    const say = async (input: string): Promise<string | undefined> =>
+      (await (await lab.open()).run(listener, { session: "s", input, key: `k${input}` })).output;
+    const save = async (): Promise<void> => {
+      const session = sp.session<{ heard: string[] }>("s");
+      const state = (await session.latest())?.state as { heard: string[] };
+      await session.save(state, { status: "completed" });
+    };
+    expect(await say("A")).toBe("A");
+    await save();
+    expect(await say("B")).toBe("A,B");
+    expect(await say("A")).toBe("A");
+    await save();
+    expect(await say("C")).toBe("A,B,C");
+    expect([await say("A"), await say("B"), await say("C")]).toEqual(["A", "A,B", "A,B,C"]);
+    expect(world.log).toEqual(["A", "B", "C"]);
+  });
+
+  it.each([true, false])("the key of an input resumes a halted run (the input is given again: %s)", async (again) => {
+    const sp = await lab.open();
+    const world = new World();
+    let halts = true;
+    const agent = defineAgent({
+      name: "a",
+      initial: (input: string) => ({ heard: [input] }),
+      receive: (state, input: string) => void state.heard.push(input),
+      async step(run) {
+        await run.effect("work", () => world.do("work"));
+        if (halts && run.turn === 2) return run.halt("needs attention");
+        return run.complete(run.state.heard.join());
+      },
+    });
+    await sp.run(agent, { session: "s", input: "a", key: "ka" });
+    expect((await sp.run(agent, { session: "s", input: "b", key: "kb" })).status).toBe("halted");
+    // Without resume it stays halted.
+    expect((await sp.run(agent, { session: "s", input: "b", key: "kb" })).status).toBe("halted");
+    halts = false;
+    const options = { session: "s", key: "kb", resume: true, ...(again && { input: "b" }) };
+    expect(await sp.run(agent, options)).toMatchObject({ status: "completed", output: "a,b" });
   });
 
   it("refuses an input for a branch that does not exist", async () => {

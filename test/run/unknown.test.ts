@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { defineAgent, type EffectOptions, type LlmOptions } from "../../src/index.js";
-import { codeOf, errorOf, interruptIn, KINDS, orHung, settle, useLab, World } from "./lab.js";
+import { codeOf, errorOf, interruptIn, KINDS, once, orHung, until, useLab, World } from "./lab.js";
 
 /** Reads, then charges a card, then is done. Only the charge is dangerous. */
 function shop(world: World, options: EffectOptions<string> = {}) {
@@ -74,7 +74,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect(new Set(keys).size).toBe(1);
   });
 
-  it("asks again if it is interrupted again after the answer", async () => {
+  it("a tool that is interrupted again after the answer is asked about again", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");
     const second = await lab.open();
@@ -83,7 +83,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     const reached = world.hangIn("charge");
     await second.start(shop(world), { session: "s", input: "go" });
     expect(await orHung(reached.then(() => "reached"))).toBe("reached");
-    await settle();
+    await lab.idle();
     lab.crash();
     const third = await lab.open();
     const result = await third.run(shop(world), { session: "s", input: "go" });
@@ -146,6 +146,34 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
       expect(after).toMatchObject({ status: "completed", output: "ok" });
       expect(world.count("charge")).toBe(1);
     }
+  });
+
+  it("the step cannot catch what verify throws: the run halts, and verify is called again when it resumes", async () => {
+    const world = new World();
+    const agent = (verify: NonNullable<EffectOptions<string>["verify"]>) =>
+      once(async (run) => {
+        try {
+          const call = { id: "1", name: "pay" };
+          return await run.tool(call, () => world.do("pay", "paid"), { onUnknown: "verify", verify });
+        } catch {
+          world.log.push("caught");
+          return await run.effect("fallback", () => world.do("fallback", "not paid"));
+        }
+      }, 3);
+    const broken = agent(() => {
+      world.log.push("verify");
+      throw new Error("the bank is closed");
+    });
+    await interruptIn(lab, await lab.open(), broken, "go", world, "pay");
+    const sp = await lab.open();
+    const halted = await orHung(sp.run(broken, { session: "s", input: "go" }));
+    expect(halted).toMatchObject({ status: "halted" });
+    expect(halted).toHaveProperty("reason", expect.stringContaining("the bank is closed"));
+    expect(world.count("verify")).toBeGreaterThanOrEqual(3);
+    const working = agent(() => ({ happened: true, result: "verified" }));
+    const result = await sp.run(working, { session: "s", input: "go", resume: true });
+    expect(result).toMatchObject({ status: "completed", output: "verified" });
+    expect([world.count("pay"), world.count("caught"), world.count("fallback")]).toEqual([1, 0, 0]);
   });
 
   it("gives the step OUTCOME_UNKNOWN with fail, recorded like any error", async () => {
@@ -233,7 +261,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect(await codeOf(other.answer("busy", { happened: true, result: "r" }))).toBe("NOT_WAITING");
   });
 
-  it("asks several things at once, and each answer goes to its question, in any order", async () => {
+  it("several interrupted tools are asked about at once, and each answer goes to its question in any order", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "batch",
@@ -257,7 +285,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
       },
     });
     await first.start(hung, { session: "s", input: "go" });
-    while (all.log.length < 3) await settle();
+    await until(() => all.log.length === 3, "all three tools to begin");
     lab.crash();
     const sp = await lab.open();
     const asked = await sp.run(agent, { session: "s", input: "go" });

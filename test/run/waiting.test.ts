@@ -1,6 +1,20 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { defineAgent, Savepoint, type Store } from "../../src/index.js";
-import { ALL_KINDS, codeOf, createGate, interruptIn, orHung, settle, until, useLab, World } from "./lab.js";
+import { defineAgent, type RunEvent, Savepoint, type Store } from "../../src/index.js";
+import {
+  ALL_KINDS,
+  codeOf,
+  createGate,
+  interruptIn,
+  once,
+  orHung,
+  until,
+  untilStatus,
+  useLab,
+  watchEnd,
+  World,
+} from "./lab.js";
 
 const HOUR = 3_600_000;
 
@@ -79,7 +93,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(await sp.recover([agent(later)])).toHaveLength(2);
   });
 
-  it("does not sleep longer because it was interrupted or run again", async () => {
+  it("an interruption does not prolong a sleep", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "a",
@@ -98,7 +112,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     const reached = world.hangIn("after");
     await sp.start(agent, GO);
     await reached;
-    await settle();
+    await lab.idle();
     lab.crash();
     const other = await lab.open();
     const asleep = await other.run(agent, GO);
@@ -259,7 +273,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(world.count("before")).toBe(2);
   });
 
-  it("asks while a tool still runs, and waits when that has ended and is recorded", async () => {
+  it("a run that asks while a tool runs waits for the answer once the tool has ended", async () => {
     const world = new World();
     const gate = createGate<string>();
     const agent = defineAgent({
@@ -275,8 +289,11 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     });
     const sp = await lab.open();
     const running = sp.run(agent, GO);
-    await until(() => world.log.length === 1);
-    expect(await orHung(running, 30)).toBe("hung");
+    const end = watchEnd(running);
+    await world.reached("tool");
+    await lab.idle();
+    expect(end.isOver).toBe(false);
+    expect(await sp.sessions.load("s")).toMatchObject({ status: "running" });
     gate.open("tooled");
     expect(await running).toMatchObject({ status: "waiting", question: { text: "beside it?" } });
     await sp.answer("s", "told");
@@ -305,16 +322,16 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(await late?.result()).toMatchObject({ status: "completed", output: "too late" });
   });
 
-  it("stays until it is told, with wait", async () => {
+  it("a run with wait ends when its question is answered", async () => {
     const world = new World();
     const sp = await lab.open();
     const running = sp.run(asker(world), { ...GO, wait: true });
-    await until(async () => (await sp.sessions.load("s"))?.status === "waiting");
+    await untilStatus(sp, "waiting");
     await (await lab.open()).answer("s", "at last");
-    expect(await orHung(running, 5000)).toMatchObject({ status: "completed", output: "at last" });
+    expect(await orHung(running)).toMatchObject({ status: "completed", output: "at last" });
   });
 
-  it("stays until it is woken, with wait", async () => {
+  it("a run with wait ends when its sleep is over", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (_input: string) => ({}),
@@ -325,12 +342,12 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     });
     const sp = await lab.open();
     const running = sp.run(agent, { ...GO, wait: true });
-    await until(async () => (await sp.sessions.load("s"))?.status === "waiting");
+    await untilStatus(sp, "waiting");
     lab.advance(60);
-    expect(await orHung(running, 5000)).toMatchObject({ status: "completed", output: "awake" });
+    expect(await orHung(running)).toMatchObject({ status: "completed", output: "awake" });
   });
 
-  it("notices an answer that comes before it has begun to wait", async () => {
+  it("a run with wait notices an answer that comes before it has begun to wait", async () => {
     const plain = await lab.open();
     const store = lab.store();
     let told = false;
@@ -350,9 +367,54 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
       },
     }) as Store;
     const sp = await Savepoint.open(slow, { now: lab.now });
-    const result = await orHung(sp.run(asker(new World()), { ...GO, wait: true }), 1200);
+    const result = await orHung(sp.run(asker(new World()), { ...GO, wait: true }));
     expect(told).toBe(true);
     expect(result).toMatchObject({ status: "completed", output: "quick" });
+  });
+
+  /** Counts how often the run has begun to wait. */
+  function countWaits(): { count: number; onEvent: (event: RunEvent) => void } {
+    const waits = {
+      count: 0,
+      onEvent: (event: RunEvent) => void (event.type === "status" && event.status === "waiting" && waits.count++),
+    };
+    return waits;
+  }
+
+  it("a run with wait and restartStep begins its step anew once, and not again after the answer", async () => {
+    const world = new World();
+    const agent = (name: string) =>
+      once(async (run) => {
+        const tool = await run.tool({ id: "1", name: "tool" }, () => world.do("tool", "answer"));
+        await run.effect(name, () => world.do(name));
+        return [tool, await run.ask<string>("which colour?")];
+      });
+    await interruptIn(lab, await lab.open(), agent("old"), "go", world, "old");
+    const waits = countWaits();
+    const sp = await lab.open();
+    const running = sp.run(agent("new"), { ...GO, restartStep: true, wait: true, onEvent: waits.onEvent });
+    running.catch(() => {});
+    await until(() => waits.count === 1, "the run to wait");
+    await (await lab.open()).answer("s", "blue");
+    expect(await orHung(running)).toMatchObject({ status: "completed", output: ["answer", "blue"] });
+    expect(waits.count).toBe(1);
+    expect(world.log).toEqual(["tool", "old", "new"]);
+  });
+
+  it("a run with wait and resume is resumed once, and not again after it was cancelled", async () => {
+    const agent = once(async (run) => run.ask<string>("which colour?"));
+    const sp = await lab.open();
+    await sp.run(agent, GO);
+    await sp.cancel("s", "first");
+    const waits = countWaits();
+    const running = sp.run(agent, { ...GO, resume: true, wait: true, onEvent: waits.onEvent });
+    running.catch(() => {});
+    await until(() => waits.count === 1, "the run to wait");
+    expect(await (await lab.open()).cancel("s", "second")).toBe(true);
+    const result = await orHung(running);
+    expect(result).toMatchObject({ status: "halted" });
+    expect(result).toHaveProperty("reason", expect.stringContaining("second"));
+    expect(waits.count).toBe(1);
   });
 
   it("says the same of a session that waits whoever asks", async () => {
@@ -361,7 +423,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(await (await lab.open()).run(asker(new World()), GO)).toEqual(result);
   });
 
-  it("ends with wait when the session is deleted, and begins nothing anew", async () => {
+  it("a run with wait ends when its session is deleted, and does not begin it again", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "a",
@@ -376,9 +438,34 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     const sp = await lab.open();
     const running = sp.run(agent, { ...GO, wait: true });
     running.catch(() => {});
-    await until(async () => (await sp.sessions.load("s"))?.status === "waiting");
+    await untilStatus(sp, "waiting");
     await (await lab.open()).sessions.delete("s");
-    const result = await orHung(codeOf(running), 1500);
+    const result = await orHung(codeOf(running));
     expect([world.log, result, await sp.sessions.load("s")]).toEqual([["initial"], "SESSION_DELETED", undefined]);
+  });
+});
+
+describe.each(ALL_KINDS.slice(0, 1))("steps that wait for an answer, on $name", (kind) => {
+  const lab = useLab(kind);
+
+  it("are not kept in memory", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const kept: WeakRef<object>[] = [];
+    const agent = once(async (run) => {
+      const local = { notes: "of the step" };
+      kept.push(new WeakRef(local));
+      await run.ask("May I?");
+      return local.notes;
+    });
+    const sp = await lab.open();
+    for (const session of ["a", "b", "c"]) await sp.run(agent, { session, input: "go" });
+    await until(
+      () => {
+        collect();
+        return kept.every((ref) => ref.deref() === undefined);
+      },
+      () => `3 steps to be collected: ${kept.filter((ref) => ref.deref()).length} are kept`,
+    );
   });
 });

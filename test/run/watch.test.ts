@@ -4,7 +4,13 @@ import { createGate, KINDS, orHung, until, useLab, World } from "./lab.js";
 
 const GO = { session: "s", input: "go" };
 
-function worker(world: World, gate = createGate()) {
+/**
+ * Two steps with a tool each, which wait at a gate.
+ *
+ * @param seen awaited at the end of each step: what a watch has not seen of a step before it ends it does not report
+ */
+function worker(world: World, seen: (step: number) => Promise<unknown> = async () => {}) {
+  const gate = createGate();
   return {
     gate,
     agent: defineAgent({
@@ -17,8 +23,7 @@ function worker(world: World, gate = createGate()) {
           await gate.promise;
           return world.do(`tool ${run.step}`);
         });
-        // Long enough for whoever watches to look.
-        await run.effect("pause", () => new Promise((resolve) => setTimeout(resolve, 80)));
+        await run.effect("pause", () => seen(run.step));
         if (run.step === 2) return run.complete("done");
         return undefined;
       },
@@ -26,59 +31,70 @@ function worker(world: World, gate = createGate()) {
   };
 }
 
-async function collect(sp: Savepoint, options: Parameters<Savepoint["watch"]>[1] = {}): Promise<WatchEvent[]> {
+/** Watches a session. `ended` resolves with all that was reported. */
+function watch(sp: Savepoint, options: Parameters<Savepoint["watch"]>[1] = {}) {
   const events: WatchEvent[] = [];
-  for await (const event of sp.watch("s", options)) events.push(event);
-  return events;
+  const ended = (async () => {
+    for await (const event of sp.watch("s", options)) events.push(event);
+    return events;
+  })();
+  ended.catch(() => {});
+  const statuses = (): string[] => events.flatMap((event) => (event.type === "status" ? [event.status] : []));
+  const tools = (): string[] =>
+    events.flatMap((event) =>
+      event.type === "effect" && event.kind === "tool" ? [`${event.callId} ${event.phase}`] : [],
+    );
+  return {
+    events,
+    ended,
+    statuses,
+    tools,
+    untilStatus: (status: string, times = 1) =>
+      until(() => statuses().filter((each) => each === status).length >= times, `the watch to report ${status}`),
+    untilTool: (tool: string) => until(() => tools().includes(tool), `the watch to report ${tool}`),
+  };
 }
 
 describe.each(KINDS)("watching on $name", (kind) => {
   const lab = useLab(kind);
 
-  it.each(["the same", "another"])("follows a run of %s process to its end", async (which) => {
-    const { agent, gate } = worker(new World());
+  it.each(["the same", "another"])("a watch follows a run of %s process to its end", async (which) => {
     const sp = await lab.open();
-    const watcher = which === "another" ? await lab.open() : sp;
+    const { agent, gate } = worker(new World(), (step) => watching.untilTool(`c${step} end`));
     const handle = await sp.start(agent, GO);
-    const watching = collect(watcher);
-    await new Promise((resolve) => setTimeout(resolve, 80));
+    const watching = watch(which === "another" ? await lab.open() : sp);
+    await watching.untilTool("c1 start");
     gate.open();
     await handle.result();
-    const events = await orHung(watching, 5000);
+    const events = await orHung(watching.ended);
     if (events === "hung") throw new Error("The watch did not end.");
-    const statuses = events.flatMap((event) => (event.type === "status" ? [event.status] : []));
-    expect(statuses).toEqual(["running", "completed"]);
+    expect(watching.statuses()).toEqual(["running", "completed"]);
     const checkpoints = events.flatMap((event) => (event.type === "checkpoint" ? [event.checkpoint.trigger] : []));
     expect(checkpoints).toEqual(["start", "step", "end"]);
-    const tools = events.flatMap((event) => (event.type === "effect" && event.kind === "tool" ? [event] : []));
-    expect(tools[0]).toMatchObject({ name: "t", callId: "c1", phase: "start" });
-    expect(tools.map(({ callId, phase }) => `${callId} ${phase}`)).toEqual([
-      "c1 start",
-      "c1 end",
-      "c2 start",
-      "c2 end",
-    ]);
+    const [first] = events.filter((event) => event.type === "effect" && event.kind === "tool");
+    expect(first).toMatchObject({ name: "t", callId: "c1", phase: "start" });
+    expect(watching.tools()).toEqual(["c1 start", "c1 end", "c2 start", "c2 end"]);
   });
 
-  it("says how a session stands that is over, and ends", async () => {
+  it("a watch of a completed session reports its status and ends", async () => {
     const { agent, gate } = worker(new World());
     gate.open();
     const sp = await lab.open();
     await sp.run(agent, GO);
-    const events = await collect(await lab.open());
+    const events = await watch(await lab.open()).ended;
     expect(events.at(-1)).toMatchObject({ type: "status", status: "completed", question: undefined });
   });
 
-  it("waits for a session that does not exist yet", async () => {
+  it("a watch waits for a session that does not exist yet", async () => {
     const { agent, gate } = worker(new World());
     gate.open();
-    const watching = collect(await lab.open());
+    const watching = watch(await lab.open());
     await (await lab.open()).run(agent, GO);
-    const events = await orHung(watching, 5000);
+    const events = await orHung(watching.ended);
     expect(events.at(-1)).toMatchObject({ type: "status", status: "completed" });
   });
 
-  it("tells questions, answers and turns while it is kept open, and ends by its signal", async () => {
+  it("a watch that is kept open reports questions, answers and further turns until its signal is aborted", async () => {
     const agent = defineAgent({
       name: "asker",
       initial: (_input: string) => ({}),
@@ -89,66 +105,60 @@ describe.each(KINDS)("watching on $name", (kind) => {
     });
     const sp = await lab.open();
     const stop = new AbortController();
-    const events: WatchEvent[] = [];
-    const watching = (async () => {
-      for await (const event of sp.watch("s", { keepOpen: true, signal: stop.signal })) events.push(event);
-    })();
-    const told = (): string[] => events.flatMap((event) => (event.type === "status" ? [event.status] : []));
+    const watching = watch(sp, { keepOpen: true, signal: stop.signal });
     await sp.run(agent, GO);
-    await until(() => told().includes("waiting"));
-    expect(events.find((event) => event.type === "status" && event.status === "waiting")).toMatchObject({
+    await watching.untilStatus("waiting");
+    expect(watching.events.find((event) => event.type === "status" && event.status === "waiting")).toMatchObject({
       question: { text: "Shall I?" },
       reason: "Shall I?",
     });
     await sp.answer("s", "yes");
-    await until(() => told().includes("queued"));
+    await watching.untilStatus("queued");
     await sp.run(agent, GO);
-    await until(() => told().includes("completed"));
-    expect(await orHung(watching, 50)).toBe("hung");
+    await watching.untilStatus("completed");
+    // It has not ended with that: it reports the next turn.
+    await sp.run(agent, { session: "s", input: "again" });
+    await watching.untilStatus("waiting", 2);
     stop.abort();
-    expect(await orHung(watching, 2000)).toBeUndefined();
+    expect(await orHung(watching.ended)).not.toBe("hung");
   });
 
-  it("ends when the session is deleted", async () => {
+  it("a watch ends when its session is deleted", async () => {
     const { agent } = worker(new World());
     const sp = await lab.open();
     await sp.start(agent, GO);
     const other = await lab.open();
-    const watching = collect(other);
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    const watching = watch(other);
+    await watching.untilStatus("running");
     await other.sessions.delete("s");
-    expect(await orHung(watching, 3000)).not.toBe("hung");
+    expect(await orHung(watching.ended)).not.toBe("hung");
   });
 
-  it("tells of an interruption, and of whoever goes on", async () => {
+  it("a watch reports that a run was interrupted, and what became of it", async () => {
     const { agent } = worker(new World());
     await (await lab.open()).start(agent, GO);
     const other = await lab.open();
-    const events: WatchEvent[] = [];
-    const watching = (async () => {
-      for await (const event of other.watch("s")) events.push(event);
-    })();
-    const told = (): string[] => events.flatMap((event) => (event.type === "status" ? [event.status] : []));
-    await until(() => told().includes("running"));
+    const watching = watch(other);
+    await watching.untilStatus("running");
     lab.crash();
-    await until(() => told().includes("interrupted"));
+    await watching.untilStatus("interrupted");
     await other.cancel("s", "given up");
-    await orHung(watching, 3000);
-    expect(told()).toEqual(["running", "interrupted", "halted"]);
+    await orHung(watching.ended);
+    expect(watching.statuses()).toEqual(["running", "interrupted", "halted"]);
   });
 
-  it("tells nothing of other branches", async () => {
+  it("a watch reports nothing of other branches", async () => {
     const { agent, gate } = worker(new World());
     const sp = await lab.open();
     const handle = await sp.start(agent, GO);
-    const watching = collect(sp);
-    await new Promise((resolve) => setTimeout(resolve, 80));
+    const watching = watch(sp);
+    await watching.untilTool("c1 start");
     const session = sp.session<{ n: number }>("s");
     const fork = await session.fork((await session.head())?.id as string, { branch: "other" });
     await fork.save({ n: 77 });
     gate.open();
     await handle.result();
-    const events = await watching;
+    const events = await watching.ended;
     const branches = events.flatMap((event) => (event.type === "checkpoint" ? [event.checkpoint.branch] : []));
     expect(new Set(branches)).toEqual(new Set(["main"]));
   });

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { message, type Savepoint } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
+import { runs } from "../support/runs.js";
 
 /** Pieces that queries are cut from, and that indexes, SQL and Unicode stumble over. */
 const PIECES = [
@@ -111,9 +112,9 @@ describe.each(STORES)("searching on $name", (kind) => {
           }
         }
       }),
-      { numRuns: 60 },
+      { numRuns: runs(60, 5) },
     );
-  }, 120_000);
+  });
 });
 
 /** Character by character, as it is documented. */

@@ -6,8 +6,9 @@ import { openFileStore, openMemoryStore, type Commit, type Store } from "../../s
 import { Random } from "../../src/testing/random.js";
 import { blobOf, contentOf, frame } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
+import { runs } from "../support/runs.js";
 
-const SEEDS = 12;
+const SEEDS = runs(12, 1);
 const STEPS = 70;
 const KEYS = ["a", "b", "b/1", "b/2", "c", "é"];
 const TAPES = ["t", "T", "u/1"];

@@ -13,6 +13,7 @@ import { openFileStore, openStore, type Store } from "../../src/store/index.js";
 import type { DiskOptions, SyncFile } from "../../src/store/options.js";
 import { blobOf, type Content, contentOf, frame, hashOf, listAll } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
+import { requireOrSkip } from "../support/requires.js";
 
 /** Bytes that cannot be packed. */
 const NOISE = randomBytes(50_000);
@@ -306,10 +307,20 @@ describe("permissions", () => {
     await expectToWork();
     await chmod(join(path, "lock"), 0o555);
     await chmod(path, 0o555);
-    const error = await withoutPrivileges(openingError);
-    expect(error.code).toBe("IO_FAILED");
+    // Who may read it can open it; at the latest writing fails.
+    const error = await withoutPrivileges(() =>
+      errorOf(async () => {
+        const store = await openFileStore(path);
+        try {
+          await store.commit({ puts: [{ key: "k", value: "1" }] });
+        } finally {
+          await store.close();
+        }
+      }),
+    );
     await chmod(path, 0o755);
     await chmod(join(path, "lock"), 0o755);
+    expect(error.code).toBe("IO_FAILED");
     await expectToWork();
   });
 
@@ -340,7 +351,9 @@ describe("permissions", () => {
 
 const canMount = process.platform === "linux" && process.geteuid?.() === 0 && tryMount();
 
-describe(`a full disk${canMount ? "" : " (skipped: it takes root to mount a small one)"}`, () => {
+const itOnDisk = requireOrSkip(canMount, "needs root to mount a small disk");
+
+describe("a full disk", () => {
   let disk: string;
   beforeEach(async () => {
     if (!canMount) return;
@@ -371,7 +384,7 @@ describe(`a full disk${canMount ? "" : " (skipped: it takes root to mount a smal
   };
   const free = (): Promise<void> => rm(join(disk, "ballast"));
 
-  it.runIf(canMount)("fails commits with IO_FAILED, loses nothing, and is forgotten once there is space", async () => {
+  itOnDisk("fails commits with IO_FAILED, loses nothing, and is forgotten once there is space", async () => {
     const store = await openFileStore(path, { durability: "process", onBackgroundFailure: () => {} });
     await store.commit({ puts: [{ key: "k", value: "1" }], items: [{ tape: "t", first: 0, items: [frame(0)] }] });
     const before = await contentOf(store);
@@ -410,7 +423,7 @@ describe(`a full disk${canMount ? "" : " (skipped: it takes root to mount a smal
   const ROUNDS = 6;
 
   for (const left of [1, 2]) {
-    it.runIf(canMount)(`with ${left} free pages leaves good records readable through the same handle`, async () => {
+    itOnDisk(`with ${left} free pages leaves good records readable through the same handle`, async () => {
       const store = await openFileStore(path, { onBackgroundFailure: () => {} });
       await store.commit({ puts: KEYS.map((key) => ({ key, value: "1" })) });
       let expected = await contentOf(store);
@@ -423,7 +436,7 @@ describe(`a full disk${canMount ? "" : " (skipped: it takes root to mount a smal
       await store.close();
     });
 
-    it.runIf(canMount)(`with ${left} free pages does not lose what was there before`, async () => {
+    itOnDisk(`with ${left} free pages does not lose what was there before`, async () => {
       let expected: Content | undefined;
       for (let round = 0; round < ROUNDS; round++) {
         const store = await openFileStore(path, { onBackgroundFailure: () => {} });
@@ -437,7 +450,7 @@ describe(`a full disk${canMount ? "" : " (skipped: it takes root to mount a smal
       }
     });
 
-    it.runIf(canMount)(`with ${left} free pages does not mislead others`, async () => {
+    itOnDisk(`with ${left} free pages does not mislead others`, async () => {
       const store = await openFileStore(path, { onBackgroundFailure: () => {} });
       const other = await openFileStore(path, { onBackgroundFailure: () => {} });
       await store.commit({ puts: KEYS.map((key) => ({ key, value: "1" })) });
@@ -454,7 +467,7 @@ describe(`a full disk${canMount ? "" : " (skipped: it takes root to mount a smal
     });
   }
 
-  it.runIf(canMount)("fails a commit with a blob with IO_FAILED", async () => {
+  itOnDisk("fails a commit with a blob with IO_FAILED", async () => {
     const store = await openFileStore(path, { durability: "process", onBackgroundFailure: () => {} });
     await store.commit({ puts: [{ key: "k", value: "1" }] });
     await fill(4_096);
@@ -463,7 +476,7 @@ describe(`a full disk${canMount ? "" : " (skipped: it takes root to mount a smal
     expect(error.code).toBe("IO_FAILED");
   });
 
-  it.runIf(canMount)("while it is compacted loses nothing", async () => {
+  itOnDisk("while it is compacted loses nothing", async () => {
     const store = await openFileStore(path, { durability: "process", onBackgroundFailure: () => {} });
     for (let n = 0; n < 3; n++) await store.commit({ puts: [{ key: "k", value: large(String(n)) }] });
     const before = await contentOf(store);
@@ -477,7 +490,7 @@ describe(`a full disk${canMount ? "" : " (skipped: it takes root to mount a smal
     await withStore(async (again) => expect(await contentOf(again)).toEqual(before));
   });
 
-  it.runIf(canMount)("while a store is made says so, and the next try succeeds", async () => {
+  itOnDisk("while a store is made says so, and the next try succeeds", async () => {
     await fill(0);
     await withStoreOrFail();
     await free();
@@ -642,3 +655,18 @@ async function withoutPrivileges<T>(work: () => Promise<T>): Promise<T> {
     if (isRoot) process.seteuid?.(0);
   }
 }
+
+it("a file with more lines than a function has room for arguments can be opened", async () => {
+  const [commits, items] = [3, 50_000];
+  await withStore(
+    async (store) => {
+      for (let n = 0; n < commits; n++) {
+        const frames = Array.from({ length: items }, () => ({ json: "1", refs: "" }));
+        await store.commit({ items: [{ tape: "t", first: n * items, items: frames }] });
+      }
+    },
+    { durability: "process" },
+  );
+  const last = { tape: "t", start: commits * items - 1, count: 1 };
+  await withStore(async (store) => expect(await store.items([last])).toEqual([{ json: "1", refs: "" }]));
+});

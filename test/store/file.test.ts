@@ -5,6 +5,7 @@ import { WRITE_POINTS } from "../../src/store/file/points.js";
 import { openFileStore, openStore } from "../../src/store/index.js";
 import { damageFiles } from "./file-damage.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
+import { runs } from "../support/runs.js";
 
 describe("file: a folder", () => {
   storeConformance(
@@ -19,5 +20,6 @@ describe("file: a folder", () => {
       crash: { module: new URL("./file-crash.mjs", import.meta.url).href, points: WRITE_POINTS.slice(-2) },
     },
     { describe, it },
+    { rounds: runs(6, 1) },
   );
 });

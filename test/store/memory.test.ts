@@ -1,7 +1,12 @@
 import { describe, it } from "vitest";
 import { storeConformance } from "savepoint/testing";
 import { openMemoryStore } from "../../src/store/index.js";
+import { runs } from "../support/runs.js";
 
 describe("memory:", () => {
-  storeConformance({ setup: async () => ({ store: openMemoryStore(), teardown: async () => {} }) }, { describe, it });
+  storeConformance(
+    { setup: async () => ({ store: openMemoryStore(), teardown: async () => {} }) },
+    { describe, it },
+    { rounds: runs(6, 1) },
+  );
 });

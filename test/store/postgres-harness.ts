@@ -1,15 +1,15 @@
 /** How the conformance kit gets PostgreSQL stores: each a schema of its own. */
 import type { StoreHarness } from "savepoint/testing";
 import { openStore, type StoreOptions } from "../../src/store/index.js";
-import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
+import { borrowMigratedUrl, returnMigratedUrl } from "../postgres/schemas.js";
 import { damagePostgres } from "./postgres-damage.js";
 
 /** @param points where processes that write are killed */
 export function postgresHarness(options: StoreOptions, points: readonly string[]): StoreHarness {
   return {
     async setup() {
-      const location = newPostgresUrl();
-      return { store: await openStore(location, options), location, teardown: () => dropSchema(location) };
+      const location = await borrowMigratedUrl();
+      return { store: await openStore(location, options), location, teardown: () => returnMigratedUrl(location) };
     },
     reopen: (location) => openStore(location, options),
     damage: damagePostgres,

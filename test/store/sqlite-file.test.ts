@@ -1,11 +1,14 @@
 /** Opening: what becomes a store, what is one, and what is left alone. */
 import { createHash } from "node:crypto";
+import { readdirSync, readlinkSync } from "node:fs";
 import { chmod, copyFile, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError, type SavepointError } from "../../src/errors.js";
+import { Savepoint } from "../../src/index.js";
 import { openSqliteStore, openStore } from "../../src/store/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { canMount, skipped, SmallDisk } from "./small-disk.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
 let folder: string;
@@ -130,6 +133,33 @@ describe("a path", () => {
 });
 
 describe("a closed store", () => {
+  it.runIf(process.platform === "linux")("has no open files, also after a failed opening", async () => {
+    const store = await openSqliteStore(file);
+    for (let n = 0; n < 20; n++) await store.commit({ puts: [{ key: `k${n}`, value: "1" }] });
+    await store.list({ from: "", to: "z" }, { limit: 5 });
+    expect(openFilesIn(folder)).not.toEqual([]);
+    await store.close();
+    expect(openFilesIn(folder)).toEqual([]);
+    await setVersion("999");
+    await expect(openSqliteStore(file)).rejects.toMatchObject({ code: "STORE_TOO_NEW" });
+    expect(openFilesIn(folder)).toEqual([]);
+  });
+
+  it.runIf(canMount)(`lets its disk be unmounted at once${skipped}`, async () => {
+    const disk = new SmallDisk("64m");
+    try {
+      const sp = await Savepoint.open(`sqlite:${join(disk.path, "store.db")}`);
+      // Enough for the thread that keeps the WAL short.
+      for (let n = 0; n < 150; n++) await sp.session("s").save({ n, text: String(n).repeat(20_000) });
+      await sp.search("7");
+      await sp.close();
+      disk.unmount();
+    } catch (error) {
+      disk.unmount({ lazy: true });
+      throw error;
+    }
+  });
+
   it("has everything in its one file, which can be copied", async () => {
     await expectToWork();
     const copy = join(folder, "copy.db");
@@ -139,6 +169,22 @@ describe("a closed store", () => {
     await store.close();
   });
 });
+
+/** The files in a folder that this process has open. */
+function openFilesIn(path: string): string[] {
+  return readdirSync("/proc/self/fd")
+    .map((name) => readlinkOf(`/proc/self/fd/${name}`))
+    .filter((target) => target.startsWith(path));
+}
+
+function readlinkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    // The descriptor that the list was read with.
+    return "";
+  }
+}
 
 async function expectToWork(): Promise<void> {
   const store = await openSqliteStore(file);
@@ -193,8 +239,7 @@ async function fingerprint(): Promise<string> {
 async function setVersion(version: string): Promise<void> {
   await expectToWork();
   const database = await openDatabase(file);
-  // Nothing may be left to be copied into the file when a driver that waits for the garbage collector lets go of it.
-  database.exec(`UPDATE savepoint_meta SET value = '${version}' WHERE key = 'schema'; PRAGMA wal_checkpoint(TRUNCATE)`);
+  database.exec(`UPDATE savepoint_meta SET value = '${version}' WHERE key = 'schema'`);
   database.close();
 }
 

@@ -3,6 +3,7 @@ import { storeConformance } from "savepoint/testing";
 import { openSqliteStore, type SqliteDatabase } from "../../src/store/index.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { damageSqlite } from "./sqlite-damage.js";
+import { runs } from "../support/runs.js";
 
 /** The database of an application, with tables of its own. */
 async function openApplication(): Promise<SqliteDatabase> {
@@ -31,6 +32,7 @@ describe("sqlite: the caller's own handle", () => {
       },
     },
     { describe, it },
+    { rounds: runs(6, 1) },
   );
 
   it("leaves the caller's tables alone, and the handle open", async () => {

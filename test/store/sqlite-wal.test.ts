@@ -1,15 +1,13 @@
-/** The WAL stays short while a process writes on and on, and while others read; and a thread that cannot is no disaster. */
-import { execFile } from "node:child_process";
+/** The WAL stays short also where no thread can copy it. What takes many writes to see is in `sqlite-wal.slow.test.ts`. */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openSqliteStore, type Store } from "../../src/store/index.js";
+import { openSqliteStore } from "../../src/store/index.js";
 import { Connection } from "../../src/store/sqlite/connection.js";
 import { driverModule, openDatabase } from "../../src/store/sqlite/driver.js";
 import { WalKeeper } from "../../src/store/sqlite/wal-keeper.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
+import { until } from "../support/until.mjs";
 
 let folder: string;
 let path: string;
@@ -20,63 +18,9 @@ beforeEach(async () => {
 afterEach(() => removeFolder(folder));
 
 const walBytes = async (): Promise<number> => (await stat(`${path}-wal`)).size;
-const BOUND = 4000 * 4120;
-
-/** Commits about 25 kB each, one after another. */
-async function write(store: Store, commits: number, tape: string, between = async (): Promise<void> => {}) {
-  for (let n = 0; n < commits; n++) {
-    const frame = { json: JSON.stringify("x".repeat(25_000)), refs: "" };
-    await store.commit({ items: [{ tape, first: n, items: [frame] }] });
-    await between();
-  }
-}
 
 describe("the WAL", () => {
-  it("stays short under sustained writes, with readers", async () => {
-    const store = await openSqliteStore(path, { durability: "process" });
-    const reader = await openSqliteStore(path, { durability: "process" });
-    let largest = 0;
-    await write(store, 3000, "t", async () => {
-      await reader.items([{ tape: "t", start: 0, count: 1 }]);
-      largest = Math.max(largest, await walBytes());
-    });
-    // 75 MB went through it, and more, for packing.
-    expect(largest).toBeLessThan(BOUND * 1.5);
-    await store.close();
-    await reader.close();
-  }, 60_000);
-
-  it("is short again when a reader that kept it long has ended", async () => {
-    const store = await openSqliteStore(path, { durability: "process" });
-    const database = await openDatabase(path);
-    await write(store, 100, "a");
-    database.exec("BEGIN");
-    database.prepare("SELECT count(*) FROM savepoint_run").get();
-    await write(store, 1000, "b");
-    expect(await walBytes()).toBeGreaterThan(BOUND);
-    database.exec("COMMIT");
-    await write(store, 300, "c");
-    const before = await walBytes();
-    await write(store, 1500, "d");
-    // It begins anew, or is about to: what was written would not fit behind it.
-    expect((await walBytes()) - before).toBeLessThan(BOUND / 2);
-    database.close();
-    await store.close();
-  }, 60_000);
-
-  it("is waited for by a process that has nothing else to do", async () => {
-    const script = `
-      import { Savepoint } from "savepoint";
-      const sp = await Savepoint.open(${JSON.stringify(`sqlite:${path}`)}, { durability: "process" });
-      const session = sp.session("s");
-      for (let n = 0; n < 400; n++) await session.save({ n, text: String(n).repeat(20_000) });
-      await sp.close();
-      console.log("closed");`;
-    const { stdout, stderr } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);
-    expect({ stdout, stderr }).toEqual({ stdout: "closed\n", stderr: "" });
-  }, 60_000);
-
-  it("is kept short by SQLite itself where there can be no thread for it, which is said once", async () => {
+  it("the WAL is kept short by SQLite where no thread can copy it, which is reported once", async () => {
     await (await openSqliteStore(path)).close();
     const database = await openDatabase(path);
     const connection = new Connection(database, "sqlite:test", true, {});
@@ -92,10 +36,10 @@ describe("the WAL", () => {
       keeper.noteWrite();
     };
     // How long the thread takes to fail is the machine's business: what is written until then is not limited.
-    while (reports.length === 0) {
+    await until(() => {
       insertOne();
-      await sleep(1);
-    }
+      return reports.length > 0;
+    }, "the thread to fail");
     expect(reports).toEqual(["the WAL cannot be copied in the background, so some saves will wait for it"]);
     const before = await walBytes();
     for (let n = 0; n < 1500; n++) insertOne();
@@ -103,5 +47,5 @@ describe("the WAL", () => {
     expect(reports).toHaveLength(1);
     await keeper.close();
     await connection.close();
-  }, 60_000);
+  });
 });

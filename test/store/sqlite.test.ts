@@ -6,6 +6,7 @@ import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { WRITE_POINTS } from "../../src/store/sqlite/options.js";
 import { damageSqlite } from "./sqlite-damage.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
+import { runs } from "../support/runs.js";
 
 describe("sqlite: a file", () => {
   storeConformance(
@@ -24,5 +25,6 @@ describe("sqlite: a file", () => {
       crash: { module: new URL("./sqlite-crash.mjs", import.meta.url).href, points: WRITE_POINTS.slice(-2) },
     },
     { describe, it },
+    { rounds: runs(6, 1) },
   );
 });

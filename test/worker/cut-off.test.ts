@@ -1,8 +1,11 @@
 /** Processes that the store was away from for longer than their leases last. They have not died. */
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
 import { openStore, type Store } from "../../src/store/index.js";
+import { createGate } from "../support/gate.js";
+import { until } from "../support/until.mjs";
+
+const LEASE = 300;
 
 function agentOf(work: (context: { readonly signal: AbortSignal }) => unknown): Agent<undefined, object, string> {
   return defineAgent({
@@ -15,9 +18,13 @@ function agentOf(work: (context: { readonly signal: AbortSignal }) => unknown): 
   });
 }
 
-/** Does nothing until it is told to stop. */
-const hang = ({ signal }: { readonly signal: AbortSignal }): Promise<never> =>
-  new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+/** Does nothing until it is aborted, or the test has ended. */
+const testEnded = createGate();
+const hang = ({ signal }: { readonly signal: AbortSignal }): Promise<void> =>
+  new Promise((resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason as Error));
+    void testEnded.promise.then(resolve);
+  });
 
 /** The same store, as another process has it, and what cuts that one off. */
 function wayTo(store: Store): { store: Store; cutOff: (isAway: boolean) => void } {
@@ -34,10 +41,10 @@ function wayTo(store: Store): { store: Store; cutOff: (isAway: boolean) => void 
   return { store: way, cutOff: (isAway) => void (away = isAway) };
 }
 
-it("do not count as deaths when they are there again, also while they have nothing to do", async () => {
+it("a process that was cut off for longer than its lease does not count as dead when it is back, even if it is idle", async () => {
   const store = await openStore("memory:");
   const [one, two] = [wayTo(store), wayTo(store)];
-  const options = { lease: 300, on: { backgroundFailure: () => {} } };
+  const options = { lease: LEASE, on: { backgroundFailure: () => {} } };
   const first = await Savepoint.open(one.store, options);
   const handle = await first.start(agentOf(hang), { session: "s", input: undefined });
   const lost = expect(handle.result()).rejects.toMatchObject({ code: "LEASE_LOST" });
@@ -45,21 +52,22 @@ it("do not count as deaths when they are there again, also while they have nothi
   const second = await Savepoint.open(two.store, options);
   const another = second.worker([agentOf(hang)], { maxDeaths: 2, poll: 20, signals: false });
   await another.start();
-  while (another.running === 0) await sleep(10);
+  await until(() => another.running === 1, "the second process to take over");
   one.cutOff(false);
   await lost;
-  await sleep(600);
+  // The first process has nothing to do: its lease would expire if it were not renewed.
+  const expired = (await store.now()) + 2 * LEASE;
+  await until(async () => (await store.now()) > expired, "two leases to pass");
   two.cutOff(true);
   const third = await Savepoint.open(store, options);
   const worker = third.worker([agentOf(() => "done")], { maxDeaths: 2, poll: 20, signals: false });
   await worker.start();
-  let status: string | undefined;
-  do {
-    await sleep(20);
-    status = (await third.sessions.load("s"))?.status;
-  } while (status === "running" || status === "interrupted");
-  expect(status).toBe("completed");
+  const status = async () => (await third.sessions.load("s"))?.status;
+  const isOver = async () => !["running", "interrupted"].includes((await status()) ?? "");
+  await until(isOver, "the session to be completed or failed");
+  expect(await status()).toBe("completed");
   two.cutOff(false);
+  testEnded.open();
   await worker.stop();
   await another.stop({ grace: 0 });
   await first.close();

@@ -1,8 +1,8 @@
 /** A worker that takes on four sessions at once, of which one ends its process. It is run by `deadly.test.ts`. */
-import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
+import { until } from "../support/until.mjs";
 
-const [, , url = "", dist = ""] = process.argv;
+const [, , url = "", dist = "", round = ""] = process.argv;
 /** @type {typeof import("../../src/index.js")} */
 const { defineAgent, Savepoint } = await import(pathToFileURL(dist).href);
 
@@ -10,8 +10,9 @@ const agent = defineAgent({
   name: "agent",
   initial: (/** @type {string} */ how) => ({ how, steps: 0 }),
   async step(run) {
-    // Those that do no harm take their time: they are still at it when the other one ends the process.
-    await run.effect("think", () => (run.state.how === "deadly" ? process.exit(7) : sleep(300)));
+    const isDeadly = run.state.how === "deadly";
+    // In the first process those that do no harm are still at work when the other one ends it.
+    await run.effect("think", () => (isDeadly ? process.exit(7) : round === "0" ? new Promise(() => {}) : undefined));
     run.state.steps++;
     return run.state.steps === 2 ? run.complete("done") : undefined;
   },
@@ -20,10 +21,9 @@ const agent = defineAgent({
 const sp = await Savepoint.open(url, { lease: "2s" });
 const worker = sp.worker([agent], { concurrency: 4, maxDeaths: 4, poll: 20 });
 await worker.start();
-for (;;) {
+await until(async () => {
   const left = await sp.sessions.list().all();
-  if (left.every(({ status }) => status === "completed" || status === "failed")) break;
-  await sleep(20);
-}
+  return left.every(({ status }) => status === "completed" || status === "failed");
+}, "all sessions to be completed or failed");
 await worker.stop();
 await sp.close();

@@ -1,8 +1,10 @@
 /** What others have left, where some of it cannot be gone on with. */
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
 import { openStore, type Store } from "../../src/store/index.js";
 import { branchKey, journalKey } from "../../src/model/keys.js";
+import { createGate } from "../support/gate.js";
+import { until } from "../support/until.mjs";
 
 const HOUR = 3_600_000;
 const HUNG = new Promise<never>(() => {});
@@ -25,11 +27,11 @@ async function leave(store: Store, now: () => number, agent: string, sessions: r
   let hanging = 0;
   const hung = agentOf(agent, () => (hanging++, HUNG));
   for (const session of sessions) await sp.start(hung, { session, input: undefined });
-  while (hanging < sessions.length) await new Promise(setImmediate);
+  await until(() => hanging === sessions.length, "all sessions to hang");
 }
 
 async function untilCompleted(sp: Savepoint, session: string): Promise<void> {
-  while ((await sp.sessions.load(session))?.status !== "completed") await new Promise(setImmediate);
+  await until(async () => (await sp.sessions.load(session))?.status === "completed", `"${session}" to be completed`);
 }
 
 it("finds what it can go on with behind any number of sessions of agents that it does not have", async () => {
@@ -71,26 +73,28 @@ it("goes on with the others where what one has recorded is damaged", async () =>
   await worker.stop({ grace: 0 });
 });
 
-it("goes on with what another could not hand back when it was stopped: that one has not died", async () => {
+it("a worker that was stopped and could not hand a session back does not count as dead", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   const first = await Savepoint.open(store, { now: () => time });
-  let begun = (): void => {};
-  const working = new Promise<void>((resolve) => (begun = resolve));
-  const stopped = first.worker([agentOf("ours", () => (begun(), new Promise((resolve) => setTimeout(resolve, 200))))], {
-    poll: 10,
-    signals: false,
-  });
+  const [working, stopping] = [createGate(), createGate()];
+  const work = (): Promise<void> => (working.open(), stopping.promise);
+  const stopped = first.worker([agentOf("ours", work)], { poll: 10, signals: false });
+  const failures: string[] = [];
+  stopped.on("failure", ({ message }) => failures.push(message));
   await first.enqueue("ours", { session: "s", input: undefined });
   await stopped.start();
-  await working;
+  await working.promise;
   // The database is away while it wants to let go of the session, and back when it says goodbye.
   const commit = store.commit.bind(store);
   store.commit = (wanted) =>
     wanted.puts?.some(({ key }) => key === branchKey("s", "main"))
       ? Promise.reject(new SavepointError("UNAVAILABLE", "no database"))
       : commit(wanted);
-  await stopped.stop({ grace: 0 });
+  const stop = stopped.stop({ grace: 0 });
+  stopping.open();
+  await stop;
+  expect(failures).toEqual([expect.stringContaining('session "s"')]);
   store.commit = commit;
   time += 2 * HOUR;
   const sp = await Savepoint.open(store, { now: () => time });
@@ -100,7 +104,7 @@ it("goes on with what another could not hand back when it was stopped: that one 
   await worker.stop({ grace: 0 });
 });
 
-it("puts aside none that ran beside another, also where two deaths are enough", async () => {
+it("of sessions that were worked on together when their worker died, one is suspected at a time", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   await leave(store, () => time, "ours", ["a", "b", "c"]);
@@ -110,17 +114,76 @@ it("puts aside none that ran beside another, also where two deaths are enough", 
   const hung: string[] = [];
   const dying = first.worker([agentOf("ours", () => (hung.push("hung"), HUNG))], options);
   await dying.start();
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  await until(() => hung.length > 0, "the worker to begin");
+  // It continues to look for work, and finds none that it may begin beside that.
+  await looked(store, 10);
   expect(hung).toHaveLength(1);
   time += 2 * HOUR;
   const sp = await Savepoint.open(store, { now: () => time });
   const worker = sp.worker([agentOf("ours", () => "done")], options);
   await worker.start();
-  let standing: (string | undefined)[] = [];
-  do {
+  const statuses = async () => (await sp.sessions.list().all()).map(({ status }) => status).sort();
+  const isOver = async () => !(await statuses()).some((status) => status === "interrupted" || status === "running");
+  await until(isOver, "all sessions to be completed or failed");
+  expect(await statuses()).toEqual(["completed", "completed", "failed"]);
+  await worker.stop({ grace: 0 });
+});
+
+/** Resolves when something was looked for in a store so many times more. */
+async function looked(store: Store, times: number): Promise<void> {
+  const list = store.list.bind(store);
+  let calls = 0;
+  store.list = (...given) => (calls++, list(...given));
+  await until(() => calls >= times, `the worker to look for work ${times} times`);
+  store.list = list;
+}
+it("tries sessions under suspicion one after another, without waiting in between", async () => {
+  let time = Date.parse("2026-01-01T00:00:00Z");
+  const store = await openStore("memory:", { now: () => time });
+  const sessions = Array.from({ length: 7 }, (_, n) => `s${n}`);
+  await leave(store, () => time, "ours", sessions);
+  time += 2 * HOUR;
+  const sp = await Savepoint.open(store, { now: () => time });
+  let [running, most] = [0, 0];
+  const agent = agentOf("ours", async () => {
+    most = Math.max(most, ++running);
     await new Promise(setImmediate);
-    standing = (await sp.sessions.list().all()).map(({ status }) => status).sort();
-  } while (standing.includes("interrupted") || standing.includes("running"));
-  expect(standing).toEqual(["completed", "completed", "failed"]);
+    running--;
+  });
+  const worker = sp.worker([agent], { concurrency: 7, maxDeaths: 2, poll: HOUR, lease: HOUR, signals: false });
+  // No sweep comes due by time.
+  const at = performance.now();
+  vi.spyOn(performance, "now").mockReturnValue(at);
+  await worker.start();
+  for (const session of sessions) await untilCompleted(sp, session);
+  vi.restoreAllMocks();
+  expect(most).toBe(1);
+  await worker.stop({ grace: 0 });
+});
+
+it("tries the next session under suspicion at once, also where another one is still being claimed", async () => {
+  let time = Date.parse("2026-01-01T00:00:00Z");
+  const store = await openStore("memory:", { now: () => time });
+  // Two processes have died over these two, and one over the third, which is not under suspicion.
+  await leave(store, () => time, "ours", ["a", "b"]);
+  time += 2 * HOUR;
+  await leave(store, () => time, "ours", ["a", "b", "c"]);
+  time += 2 * HOUR;
+  const sp = await Savepoint.open(store, { now: () => time });
+  // The claim of the third takes until the first one under suspicion is over.
+  const commit = store.commit.bind(store);
+  store.commit = async (wanted) => {
+    if (wanted.puts?.some(({ key }) => key === branchKey("c", "main"))) {
+      while (!(await sp.sessions.list({ status: "completed" }).all()).length) await new Promise(setImmediate);
+      await new Promise(setImmediate);
+    }
+    return commit(wanted);
+  };
+  const worker = sp.worker([agentOf("ours", () => "done")], { poll: HOUR, lease: HOUR, signals: false });
+  const at = performance.now();
+  vi.spyOn(performance, "now").mockReturnValue(at);
+  await worker.start();
+  for (const session of ["a", "b", "c"]) await untilCompleted(sp, session);
+  vi.restoreAllMocks();
   await worker.stop({ grace: 0 });
 });

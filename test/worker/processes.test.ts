@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { until } from "../support/until.mjs";
 
 const program = fileURLToPath(new URL("./child.mjs", import.meta.url));
 
@@ -15,6 +16,9 @@ interface Counting {
   n: number;
   by: number[];
 }
+
+/** How long counting by one takes where nothing is to happen to the worker meanwhile, in milliseconds. */
+const QUICKLY = 1;
 
 const KINDS = [
   { name: "sqlite:", url: (folder: string) => `sqlite:${join(folder, "store.db")}`, remove: async () => {} },
@@ -43,6 +47,12 @@ describe.each(KINDS)("workers on $name", (kind) => {
     children.push(child);
     return child;
   };
+  /** Waits until so many steps of a session are done. */
+  const untilCounted = (n: number, ...sessions: string[]): Promise<unknown> =>
+    until(
+      async () => (await Promise.all(sessions.map(stateOf))).every((state) => (state?.n ?? 0) >= n),
+      `${sessions.join()} to be at ${n}`,
+    );
   const stateOf = async (session: string): Promise<Counting | undefined> =>
     (await sp.session<Counting>(session).latest())?.state;
   /** Every number once, but for the one that whoever died was at. */
@@ -53,34 +63,35 @@ describe.each(KINDS)("workers on $name", (kind) => {
     expect(lines.length - 30).toBeLessThanOrEqual(workers - 1);
   };
 
-  it("one that is killed is followed by another, which goes on where it was", async () => {
+  it("a worker that is killed is followed by another one, which resumes where it was", async () => {
     await sp.enqueue("counting", { session: "a", input: null });
     const first = start();
-    await until(async () => ((await stateOf("a"))?.n ?? 0) >= 5);
+    await untilCounted(5, "a");
     await first.end("SIGKILL");
     // On the same machine it is noticed at once that it is dead, however long its lease.
-    const second = start();
-    await until(async () => (await stateOf("a"))?.n === 30);
+    const second = start("30s", QUICKLY);
+    await untilCounted(30, "a");
     expect((await stateOf("a"))?.by.at(-1)).toBe(second.pid);
     expectCounted("a", 2);
   });
 
-  it("one that is frozen loses its sessions to another, and is refused when it wakes up", async () => {
+  it("a worker that is frozen loses its sessions to another one, and cannot write when it wakes up", async () => {
     for (const session of ["a", "b"]) await sp.enqueue("counting", { session, input: null });
     // Slowly: it is to be frozen before it is done, also where this process is held up.
     const first = start("1s", 150);
-    await until(async () => ((await stateOf("a"))?.n ?? 0) >= 3 && ((await stateOf("b"))?.n ?? 0) >= 3);
+    await untilCounted(3, "a", "b");
     first.signal("SIGSTOP");
-    const second = start("1s");
+    const second = start("1s", QUICKLY);
     // One that is frozen in the middle of a write keeps the file of an embedded store locked: then at another moment.
     while (!(await soon(async () => (await stateOf("a"))?.by.at(-1) === second.pid))) {
       first.signal("SIGCONT");
+      // Deliberately a time: any other moment will do.
       await sleep(20);
       first.signal("SIGSTOP");
     }
-    await until(async () => (await stateOf("a"))?.n === 30 && (await stateOf("b"))?.n === 30);
+    await untilCounted(30, "a", "b");
     first.signal("SIGCONT");
-    await until(async () => first.printed.includes("lost"));
+    await until(() => first.printed.includes("lost"), "the first worker to notice that it has lost its lease");
     for (const session of ["a", "b"]) {
       const { n, by } = (await stateOf(session)) as Counting;
       expect([n, by.length, new Set(by).size]).toEqual([30, 30, 2]);
@@ -88,29 +99,29 @@ describe.each(KINDS)("workers on $name", (kind) => {
     }
   });
 
-  it("one that is asked to end hands back what it has at the end of a step, and ends", async () => {
+  it("a worker that gets SIGTERM hands its sessions back at the end of a step, and ends", async () => {
     await sp.enqueue("counting", { session: "a", input: null });
     const first = start();
-    await until(async () => ((await stateOf("a"))?.n ?? 0) >= 5);
+    await untilCounted(5, "a");
     expect(await first.end("SIGTERM")).toBe("SIGTERM");
     // Nobody holds it, and no effect was interrupted.
     expect(await sp.sessions.load("a")).toMatchObject({ status: "interrupted" });
-    start();
-    await until(async () => (await stateOf("a"))?.n === 30);
+    start("30s", QUICKLY);
+    await untilCounted(30, "a");
     expectCounted("a", 1);
   });
 
-  it("a session that kills one after another is put aside, with its reason", async () => {
+  it("a session that kills one worker after another is quarantined, with its reason", async () => {
     await sp.enqueue("deadly", { session: "bad", input: null });
     for (let deaths = 0; deaths < 3; deaths++) expect(await start().ended).toBe("SIGKILL");
-    const last = start();
-    await until(async () => last.printed.includes("parked bad"));
+    const last = start("30s", QUICKLY);
+    await until(() => last.printed.includes("parked bad"), "the session to be quarantined");
     expect(await sp.sessions.load("bad")).toMatchObject({
       status: "failed",
       reason: expect.stringContaining("3 processes in a row have died") as string,
     });
     await sp.enqueue("counting", { session: "good", input: null });
-    await until(async () => (await stateOf("good"))?.n === 30);
+    await untilCounted(30, "good");
   });
 });
 
@@ -142,11 +153,7 @@ class WorkerChild {
   }
 }
 
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await sleep(20);
-}
-
-/** The same within ten seconds; `false` where it does not. */
+/** Whether something comes to be within ten seconds. */
 async function soon(holds: () => Promise<boolean>): Promise<boolean> {
   const patience = Date.now() + 10_000;
   while (Date.now() < patience) {

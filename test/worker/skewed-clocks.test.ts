@@ -4,6 +4,7 @@ import { defineAgent, Savepoint } from "../../src/index.js";
 import { dueKey } from "../../src/model/keys.js";
 import { between, momentAt } from "../../src/run/moment.js";
 import { openStore } from "../../src/store/index.js";
+import { until } from "../support/until.mjs";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -52,7 +53,7 @@ it("knows how long ago another thread was heard of, also where the machine was a
   expect(between(momentAt(told, now, { clock: 61_000, ticks: 510 }), now)).toBe(60_000);
 });
 
-it("does not forget who was found to be awake by a clock that is set back then", async () => {
+it("a session that was found to be awake is not forgotten when the clock is set back", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   const sp = await Savepoint.open(store, { now: () => time });
@@ -67,11 +68,11 @@ it("does not forget who was found to be awake by a clock that is set back then",
   };
   const worker = sp.worker([sleeper], { poll: 10, signals: false });
   await worker.start();
-  while (looked < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+  await until(() => looked >= 2, "the worker to find the session twice");
   expect(await get([dueKey("s", "main")])).not.toEqual([undefined]);
   // Longer than whoever was given it has for beginning with it.
   time += 10_000;
-  while ((await sp.sessions.load("s"))?.status !== "completed") await new Promise((resolve) => setTimeout(resolve, 10));
+  await until(async () => (await sp.sessions.load("s"))?.status === "completed", "the session to be completed");
   await worker.stop();
   await sp.close();
 });

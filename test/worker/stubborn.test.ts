@@ -1,6 +1,5 @@
 /** What must not keep a worker from its work: sessions that cannot be begun with, damage, leftovers of others. */
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { Worker as Thread } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
@@ -11,6 +10,7 @@ import { openStore } from "../../src/store/index.js";
 import type { Commit, Store } from "../../src/store/store.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
+import { until } from "../support/until.mjs";
 
 const options = { signals: false, poll: "20ms" } as const;
 
@@ -26,14 +26,6 @@ const clerk = defineAgent({
 /** Never comes to an end. */
 const hanging = (name: string): Agent<{}, {}, unknown> =>
   defineAgent({ name, initial: () => ({}), step: () => new Promise(() => {}) }) as Agent<{}, {}, unknown>;
-
-async function waitFor(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 500; tries++) {
-    if (await isSo()) return;
-    await sleep(20);
-  }
-  expect.unreachable(what);
-}
 
 const isDone = (sp: Savepoint, session: string) => async (): Promise<boolean> =>
   (await sp.sessions.load(session))?.status === "completed";
@@ -87,7 +79,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     for (const session of ["a", "b", "c"]) await sp.enqueue(clerk, { session, input: { bad: true }, priority: 9 });
     await sp.enqueue(clerk, { session: "good", input: {} });
     await worker.start();
-    await waitFor("the good one is not done", isDone(sp, "good"));
+    await until(isDone(sp, "good"), '"good" to be done');
     expect(failures.some((message) => message.includes('"a"'))).toBe(true);
     await worker.stop();
   });
@@ -101,8 +93,8 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     worker.on("failure", ({ message }) => failures.push(message));
     await sp.enqueue(clerk, { session: "queued", input: {} });
     await worker.start();
-    await waitFor("what was left is not done", isDone(sp, "whole"));
-    await waitFor("what was queued is not done", isDone(sp, "queued"));
+    await until(isDone(sp, "whole"), '"whole" to be done');
+    await until(isDone(sp, "queued"), '"queued" to be done');
     expect(failures.filter((message) => message.includes('"broken"')).length).toBe(1);
     await worker.stop();
   });
@@ -113,7 +105,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     const sp = await open();
     const worker = sp.worker([clerk], { ...options, concurrency: 1 });
     await worker.start();
-    await waitFor("it is not done", isDone(sp, "mine"));
+    await until(isDone(sp, "mine"), "the session to be done");
     await worker.stop();
     // It is still there, for those who have that agent.
     const rest = await (
@@ -137,10 +129,10 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     const sp = await open();
     const worker = sp.worker([clerk], options);
     await worker.start();
-    await waitFor("it is still found", async () => {
+    await until(async () => {
       const [one, two] = await store.get([stale, moved]);
       return !one && !two;
-    });
+    }, "the stale entries to be removed");
     await worker.stop();
     expect(await store.list(ALL_WORK, { limit: 9 })).toHaveLength(1);
     expect(await store.get([dueKey("moved", "main")])).not.toEqual([undefined]);
@@ -166,14 +158,14 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     const worker = first.worker([hanging("clerk")], { ...options, grace: 0 });
     await worker.start();
     await first.enqueue("clerk", { session: "s", input: {} });
-    await waitFor("it is not begun with", async () => worker.running === 1);
-    await waitFor("it is not claimed", async () => (await first.sessions.load("s"))?.status === "running");
+    await until(async () => worker.running === 1, "the session to be claimed");
+    await until(async () => (await first.sessions.load("s"))?.status === "running", "the session to be running");
     away = true;
     await worker.stop();
     const second = await open();
     const other = second.worker([clerk], options);
     await other.start();
-    await waitFor("it is not done", isDone(second, "s"));
+    await until(isDone(second, "s"), "the session to be done");
     await other.stop();
   });
 
@@ -193,8 +185,9 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     const worker = sp.worker([clerk], options);
     await worker.start();
     for (let index = 0; index < 20; index++) await sp.enqueue(clerk, { session: `s${index}`, input: {} });
-    await waitFor("not all are done", async () =>
-      (await sp.sessions.list().all()).every(({ status }) => status === "completed"),
+    await until(
+      async () => (await sp.sessions.list().all()).every(({ status }) => status === "completed"),
+      "all sessions to be done",
     );
     await worker.stop();
     expect(await store.list(ownedBy(""), { limit: 9 })).toEqual([]);
@@ -220,7 +213,7 @@ describe("the thread that renews leases", () => {
       now: async () => 5, close: async () => {},
       commit: async ({ puts }) => parentPort.postMessage(JSON.parse(puts[0].value).until) });`;
     const { thread, told } = startThread(module);
-    await waitFor("it says nothing", async () => told.length >= 4);
+    await until(async () => told.length >= 4, "the messages of the thread");
     thread.postMessage("close");
     await new Promise((resolve) => thread.once("exit", resolve));
     const times = told.filter((message) => typeof message === "number");
@@ -233,9 +226,9 @@ describe("the thread that renews leases", () => {
       now: async () => 0, close: async () => {},
       commit: async () => { if (n++ < 2) throw new Error("away"); } });`;
     const { thread, told } = startThread(module);
-    await waitFor("it says nothing", async () => told.length >= 3);
+    await until(async () => told.length >= 3, "the messages of the thread");
     expect(told.slice(0, 3)).toEqual(["ready", { error: new Error("away") }, { error: new Error("away") }]);
-    await waitFor("it does not go on", async () => told.length > 3);
+    await until(async () => told.length > 3, "the lease to be renewed");
     const ended = new Promise((resolve) => thread.once("exit", resolve));
     thread.postMessage("close");
     expect(await ended).toBe(0);
@@ -245,13 +238,52 @@ describe("the thread that renews leases", () => {
     }
   });
 
-  it("ends also while each renewal takes longer than the next one should wait", async () => {
+  it("the thread ends although each renewal takes longer than the interval between two", async () => {
+    // Deliberately a time: four times the interval.
     const module = `data:text/javascript,export const openStore = async () => ({
       now: async () => 0, close: async () => {}, commit: () => new Promise((done) => setTimeout(done, 40)) });`;
     const { thread, told } = startThread(module);
-    await waitFor("it says nothing", async () => told.length >= 3);
+    await until(async () => told.length >= 3, "the messages of the thread");
     const ended = new Promise((resolve) => thread.once("exit", resolve));
     thread.postMessage("close");
     expect(await ended).toBe(0);
   });
+});
+
+it("takes the next turn at once where it was found to be due before the turn before it had quite ended here", async () => {
+  // By its clock no reservation ever ends.
+  const store = await openStore("memory:", { now: () => Date.parse("2026-01-01T00:00:00Z") });
+  const sp = await Savepoint.open(store);
+  const chat = defineAgent({
+    name: "chat",
+    initial: (input: string) => ({ heard: [input] }),
+    receive: (state, input: string) => void state.heard.push(input),
+    step: async (run) => run.complete(run.state.heard.length),
+  });
+  await sp.enqueue(chat, { session: "s", input: "a" });
+  await sp.send("s", "b");
+  let looks = 0;
+  const reserve = store.reserve?.bind(store);
+  store.reserve = (...given) => {
+    looks++;
+    return reserve?.(...given) ?? Promise.resolve([]);
+  };
+  // The commit that ends a turn lands, and is acknowledged only when the worker has found the next one.
+  const commit = store.commit.bind(store);
+  store.commit = async (wanted) => {
+    const before = looks;
+    const committed = await commit(wanted);
+    const isTurnOver = wanted.puts?.some(({ key }) => key.startsWith(ALL_WORK.from));
+    while (isTurnOver && looks < before + 2) await new Promise(setImmediate);
+    return committed;
+  };
+  const worker = sp.worker([chat], { ...options, poll: 10 });
+  await worker.start();
+  await until(
+    async () => (await sp.session<{ heard: string[] }>("s").latest())?.state.heard[1] === "b",
+    "the second turn",
+  );
+  await until(isDone(sp, "s"), "the session to be completed");
+  await worker.stop();
+  await sp.close();
 });

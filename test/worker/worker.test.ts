@@ -1,8 +1,10 @@
 /** Sessions that are left for whoever has time, and workers that have. */
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { type Agent, defineAgent, type Savepoint, type Worker, type WorkerOptions } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
+import { createGate } from "../support/gate.js";
+import { until } from "../support/until.mjs";
 
 interface Count {
   n: number;
@@ -90,7 +92,7 @@ describe.each(STORES)("on $name", (kind) => {
       for (const session of names) expect((await sp.session<Count>(session).latest())?.state.n).toBe(3);
     });
 
-    it("works on no more at once than it is told", async () => {
+    it("a worker works on as many sessions at once as its concurrency allows, and on no more", async () => {
       const sp = await data.open();
       let [now, most] = [0, 0];
       const busy = defineAgent({
@@ -99,7 +101,9 @@ describe.each(STORES)("on $name", (kind) => {
         async step(run) {
           await run.effect("work", async () => {
             most = Math.max(most, ++now);
-            await sleep(20);
+            await until(() => most >= 3, "three sessions to be worked on at once");
+            // A fourth one would begin here.
+            for (let turns = 0; turns < 20; turns++) await nextTurn();
             now--;
           });
           return run.complete();
@@ -111,7 +115,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(most).toBe(3);
     });
 
-    it("takes the most urgent first, and what has been due for longest", async () => {
+    it("a worker claims the most urgent session first, and among equals the one that was scheduled first", async () => {
       const sp = await data.open();
       const order: string[] = [];
       const noting = defineAgent({
@@ -122,13 +126,12 @@ describe.each(STORES)("on $name", (kind) => {
           return run.complete();
         },
       });
-      const leave = (session: string, priority?: number): Promise<boolean> =>
-        sp.enqueue(noting, { session, input: session, ...(priority !== undefined && { priority }) });
-      await leave("z-first");
-      await sleep(5);
-      await leave("a-second");
-      await leave("middle", 5);
-      await leave("urgent", 9);
+      const leave = (session: string, options: { priority?: number; runAt?: Date } = {}): Promise<boolean> =>
+        sp.enqueue(noting, { session, input: session, ...options });
+      await leave("z-first", { runAt: new Date(Date.now() - 60_000) });
+      await leave("a-second", { runAt: new Date(Date.now() - 30_000) });
+      await leave("middle", { priority: 5 });
+      await leave("urgent", { priority: 9 });
       await withWorker(sp, [noting], { concurrency: 1 }, () => ended(sp, ["z-first", "a-second", "middle", "urgent"]));
       expect(order).toEqual(["urgent", "middle", "z-first", "a-second"]);
     });
@@ -142,7 +145,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(await sp.sessions.load("late")).toMatchObject({ status: "queued" });
     });
 
-    it("goes on with what was asleep, was answered, or was left a further input", async () => {
+    it("a worker resumes what was asleep, was answered, or was sent a further input", async () => {
       const sp = await data.open();
       const waiting = defineAgent({
         name: "waiting",
@@ -160,11 +163,12 @@ describe.each(STORES)("on $name", (kind) => {
       for (const session of ["sleep", "ask"]) await sp.enqueue(waiting, { session, input: session });
       await withWorker(sp, [waiting], { poll: 50 }, async () => {
         await ended(sp, ["sleep"]);
-        await until(async () => (await sp.sessions.load("ask"))?.status === "waiting");
+        await until(async () => (await sp.sessions.load("ask"))?.status === "waiting", "the question");
         await sp.answer("ask", "this one");
         await ended(sp, ["ask"]);
         await sp.send("sleep", "again");
-        await until(async () => (await sp.session<{ turns: number }>("sleep").latest())?.state.turns === 2);
+        const turns = async () => (await sp.session<{ turns: number }>("sleep").latest())?.state.turns;
+        await until(async () => (await turns()) === 2, "the second turn");
         await ended(sp, ["sleep"]);
       });
       expect((await sp.session("ask").latest())?.state).toMatchObject({ told: ["this one"] });
@@ -207,25 +211,54 @@ describe.each(STORES)("on $name", (kind) => {
       expect(await sp.sessions.load("gone")).toBeUndefined();
     });
 
-    it("hands back what it has when it is stopped, at the end of a step, and another goes on", async () => {
+    it("a session that is deleted while a worker runs it is no failure of the worker", async () => {
+      const sp = await data.open();
+      const begun = createGate();
+      const slow = defineAgent({
+        name: "slow",
+        initial: () => ({}),
+        step: (run) =>
+          run.effect("wait", ({ signal }) => {
+            begun.open();
+            return new Promise((resolve) => signal.addEventListener("abort", () => resolve(undefined)));
+          }),
+      }) as Agent;
+      const failures: string[] = [];
+      await withWorker(sp, [slow, counter] as Agent[], {}, async (worker) => {
+        worker.on("failure", ({ message }) => failures.push(message));
+        await sp.enqueue("slow", { session: "gone", input: null });
+        await begun.promise;
+        await sp.sessions.delete("gone");
+        await until(() => worker.running === 0, "the run of the deleted session to end");
+      });
+      expect(failures).toEqual([]);
+    });
+
+    it("a worker that is stopped hands its sessions back at the end of a step, and another one resumes them", async () => {
       const [one, two] = [await data.open(), await data.open()];
       const steps: string[] = [];
+      const [begun, stopping] = [createGate(), createGate()];
       const slow = (by: string): Agent =>
         defineAgent({
           name: "slow",
           strategy: "everyStep",
           initial: () => ({ n: 0 }),
           async step(run) {
-            await run.effect("work", () => sleep(30));
+            if (by === "one" && run.state.n === 3) await run.effect("work", () => (begun.open(), stopping.promise));
             steps.push(`${by} ${++run.state.n}`);
             if (run.state.n === 12) return run.complete(run.state.n);
           },
         }) as Agent;
       await one.enqueue("slow", { session: "a", input: null });
-      await withWorker(one, [slow("one")], {}, () => until(async () => steps.length >= 3));
+      const first = one.worker([slow("one")], { signals: false });
+      await first.start();
+      await begun.promise;
+      const stopped = first.stop();
+      stopping.open();
+      await stopped;
       const before = steps.length;
-      expect(before).toBeLessThan(12);
-      // Nobody has to wait for a lease to end.
+      expect(before).toBe(4);
+      // No lease has to expire before that.
       await withWorker(two, [slow("two")], { lease: "1h" }, () => ended(two, ["a"]));
       expect(steps.map((step) => step.split(" ")[1])).toEqual(Array.from({ length: 12 }, (_, n) => String(n + 1)));
       expect(steps[before]).toBe(`two ${before + 1}`);
@@ -278,9 +311,5 @@ async function ended(sp: Savepoint, sessions: readonly string[]): Promise<void> 
   await until(async () => {
     const found = await Promise.all(sessions.map((session) => sp.sessions.load(session)));
     return found.every((session) => session?.status === "completed");
-  });
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await sleep(10);
+  }, `${sessions.join()} to be completed`);
 }

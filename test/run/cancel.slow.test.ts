@@ -1,0 +1,3 @@
+import { cancelAtRandomMoments } from "./cancel-suite.js";
+
+cancelAtRandomMoments(1000);

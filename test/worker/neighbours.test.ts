@@ -1,0 +1,75 @@
+/** Whose death a worker notices by a pid, and whose it must not. */
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { announceOwner, Neighbours, readAnnouncement } from "../../src/run/neighbours.js";
+import { type ProcessIdentity, thisProcess } from "../../src/store/process-identity.js";
+
+/** A process that is there until it is ended. */
+async function startProcess(): Promise<{ identity: ProcessIdentity; end: () => Promise<void> }> {
+  const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
+  await new Promise((resolve) => child.once("spawn", resolve));
+  const stat = readFileSync(`/proc/${child.pid}/stat`, "utf8");
+  const start = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+  const end = async (): Promise<void> => {
+    const closed = new Promise((resolve) => child.once("close", resolve));
+    child.kill("SIGKILL");
+    await closed;
+  };
+  return { identity: { ...thisProcess(), pid: child.pid as number, start }, end };
+}
+
+it("the death of a process on this host is returned once", async () => {
+  const neighbours = new Neighbours();
+  const { identity, end } = await startProcess();
+  neighbours.watch("one", identity);
+  neighbours.watch("another of the same process", identity);
+  expect(neighbours.tick()).toEqual([]);
+  await end();
+  expect(neighbours.tick()).toEqual(["one", "another of the same process"]);
+  expect(neighbours.tick()).toEqual([]);
+});
+
+it("a pid that another process has by now is that of a dead one", async () => {
+  const neighbours = new Neighbours();
+  const { identity, end } = await startProcess();
+  neighbours.watch("earlier", { ...identity, start: "1" });
+  expect(neighbours.tick()).toEqual(["earlier"]);
+  await end();
+});
+
+it("a pid says nothing in another namespace, on another machine, or where its start is not known", () => {
+  const neighbours = new Neighbours();
+  const absent = { ...thisProcess(), pid: 2 ** 22 + 1, start: "1" };
+  neighbours.watch("another container on the same machine", { ...absent, namespace: "pid:[1]" });
+  neighbours.watch("another machine", { ...absent, boot: "another" });
+  neighbours.watch("unknown", { ...absent, start: undefined });
+  expect(neighbours.tick()).toEqual([]);
+  neighbours.watch("absent", absent);
+  expect(neighbours.tick()).toEqual(["absent"]);
+});
+
+it("other leases of the same process are not watched: they end with it", () => {
+  const neighbours = new Neighbours();
+  neighbours.watch("other", thisProcess());
+  expect(neighbours.tick()).toEqual([]);
+});
+
+it("a process that has no leases any more is not watched for long", async () => {
+  const neighbours = new Neighbours();
+  const { identity, end } = await startProcess();
+  neighbours.watch("announced", identity);
+  // It may have been announced while the list was read.
+  neighbours.watchAll(new Map());
+  neighbours.watchAll(new Map([["announced", { process: identity }]]));
+  neighbours.watchAll(new Map());
+  neighbours.watchAll(new Map());
+  await end();
+  expect(neighbours.tick()).toEqual([]);
+});
+
+it("an announcement names the owner and its process, and no name of an agent is taken for one", () => {
+  expect(readAnnouncement(announceOwner("me"))).toEqual({ owner: "me", process: thisProcess() });
+  expect(readAnnouncement("agent")).toBeUndefined();
+  expect(readAnnouncement("")).toBeUndefined();
+});
