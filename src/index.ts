@@ -15,18 +15,8 @@ export {
 } from "./model/auto-checkpoints.js";
 export type { Attachments } from "./model/attachments.js";
 export type { BranchInfo } from "./model/branches.js";
-export type {
-  AgentCheckpoint,
-  AgentCheckpointInfo,
-  Checkpoint,
-  CheckpointInfo,
-  CheckpointKind,
-  CheckpointRef,
-  CheckpointStatus,
-  SaveOptions,
-  Status,
-  Usage,
-} from "./model/checkpoint.js";
+export type { Checkpoint, CheckpointInfo, CheckpointKind, CheckpointRef, CheckpointStatus, SaveOptions, Status, Usage } from "./model/checkpoint.js";
+export type { AgentCheckpoint, AgentCheckpointInfo } from "./model/agent-checkpoint.js";
 export {
   type AnyCheckpointInfo,
   type CheckpointListOptions,
@@ -94,8 +84,9 @@ export type { RestoredConversation, RestorePlan } from "./model/restore.js";
 export type { AgentFields, AgentToSave, SavedAgent, SavedAgentInfo } from "./model/saved-agent.js";
 export type { ConversationHit, SearchHit, SearchOptions } from "./model/search.js";
 export type { Stats } from "./model/stats.js";
-export type { SkippedCheckpoint } from "./model/skipped-checkpoint.js";
-export { type OpenOptions, type OpenTarget, Savepoint } from "./savepoint.js";
+export type { SkippedCheckpoint } from "./model/checkpoint.js";
+export { type OpenOptions, Savepoint } from "./savepoint.js";
+export type { OpenTarget } from "./store/open.js";
 export { Session } from "./model/session.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./model/session-options.js";
 export { type SessionInfo, type SessionListOptions, Sessions } from "./model/sessions.js";

@@ -48,12 +48,9 @@ import { type WatchEvent, type WatchOptions, watchSession } from "./run/watch.js
 import { forkWithResults } from "./run/what-if.js";
 import { type AnyStoredClass, ClassRegistry } from "./state/registry.js";
 import { type Duration, toMilliseconds } from "./store/duration.js";
-import { openStore, type StoreOptions } from "./store/open.js";
-import type { SqliteDatabase } from "./store/sqlite/driver.js";
+import { openTarget, type OpenTarget, type StoreOptions } from "./store/open.js";
 import type { BackgroundFailure } from "./store/options.js";
-import { isPostgresPool, type PostgresPool } from "./store/postgres/driver.js";
 import { thisProcess } from "./store/process-identity.js";
-import type { Store } from "./store/store.js";
 
 /** How a store is opened. */
 export interface OpenOptions extends StoreOptions {
@@ -82,9 +79,6 @@ export interface OpenOptions extends StoreOptions {
    */
   readonly migrations?: Readonly<Record<string, AgentMigrations>>;
 }
-
-/** What can be opened: a URL, a store, or a SQLite handle or a pool of `pg` of the caller's own. */
-export type OpenTarget = string | Store | SqliteDatabase | PostgresPool;
 
 /**
  * An open store.
@@ -212,7 +206,7 @@ export class Savepoint implements AsyncDisposable {
     const report = (failure: BackgroundFailure): void => events.emit("backgroundFailure", failure);
     const onDamage = (reason: string): void =>
       events.emit("damage", { sessionId: undefined, checkpointId: undefined, seq: undefined, reason });
-    const opened = await toStore(target, { onBackgroundFailure: report, onDamage, ...storeOptions });
+    const opened = await openTarget(target, { onBackgroundFailure: report, onDamage, ...storeOptions });
     const note = opened.capabilities.durable ? new OpenProcessNote(opened) : undefined;
     const store = note ? withCommit(opened, (commit) => note.commit(commit)) : opened;
     const now = options.now ?? Date.now;
@@ -549,27 +543,4 @@ interface TakenOpenOptions {
   /** That this process has the store open, where that is worth knowing. */
   readonly note: OpenProcessNote | undefined;
   readonly lastShutdown: LastShutdown;
-}
-
-async function toStore(target: OpenTarget, options: StoreOptions): Promise<Store> {
-  if (typeof target === "string") return openStore(target, options);
-  const given: unknown = target;
-  if (typeof given !== "object" || given === null) throw notAStore();
-  if ("commit" in target) return target;
-  if ("prepare" in target) {
-    const { openSqliteStore } = await import("./store/sqlite/store.js");
-    return openSqliteStore(target, options);
-  }
-  if (isPostgresPool(target)) {
-    const { openPostgresStore } = await import("./store/postgres/store.js");
-    return openPostgresStore(target, options);
-  }
-  throw notAStore();
-}
-
-function notAStore(): SavepointError {
-  return new SavepointError(
-    "INVALID_ARGUMENT",
-    "Savepoint.open() takes a URL, a store, a SQLite database handle, or a pool of pg.",
-  );
 }

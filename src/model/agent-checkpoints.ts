@@ -1,9 +1,9 @@
 /** Checkpoints of whole agents: taking them, and reading them. */
 import type { Duration } from "../store/duration.js";
-import { AgentLine, type FoundAgent, type LineState, toAgentInfo, toLineMetadata, toLineState } from "./agent-line.js";
-import { toAgent } from "./agents.js";
+import { AgentLine, type FoundAgent, type LineState, toAgent, toAgentInfo, toLineMetadata, toLineState } from "./agent-line.js";
 import { checkRecord } from "./arguments.js";
-import type { AgentCheckpoint, AgentCheckpointInfo, CheckpointInfo, CheckpointKind } from "./checkpoint.js";
+import type { CheckpointInfo, CheckpointKind } from "./checkpoint.js";
+import type { AgentCheckpoint, AgentCheckpointInfo } from "./agent-checkpoint.js";
 import type { Context } from "./context.js";
 import {
   decodeEntry,

@@ -7,8 +7,7 @@
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Author, BranchCursor, SaveExtension } from "./branch-cursor.js";
-import type { CheckpointInfo, SaveOptions } from "./checkpoint.js";
-import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
+import type { CheckpointInfo, SaveOptions, SkippedCheckpoint } from "./checkpoint.js";
 import type { Context } from "./context.js";
 import type { Cursors } from "./cursors.js";
 import { agentLine } from "./keys.js";
@@ -17,7 +16,7 @@ import { moveEntries, readMoves } from "./moved-numbers.js";
 import { migrateIfDeclared, type MigrationPlan, tooOld } from "./migrations.js";
 import { decodeMetadata, MAIN, type Row } from "./records.js";
 import { type TakenOptions, takeOptions } from "./save-options.js";
-import type { SavedAgentInfo, TakenAgent } from "./saved-agent.js";
+import type { SavedAgent, SavedAgentInfo, TakenAgent } from "./saved-agent.js";
 import type { CommitParts } from "./session-commit.js";
 import { describeSession } from "./session-errors.js";
 import { type Heads, SessionReader } from "./session-reader.js";
@@ -226,4 +225,10 @@ export async function toLineState(shadow: Shadow, { context }: SessionReader, ag
 export function newLineState(taken: TakenAgent, conversations: LineState["conversations"]): LineState {
   const { systemPrompt, config, state } = taken;
   return { ...(systemPrompt !== undefined && { systemPrompt }), config, state, conversations };
+}
+
+/** The agent as callers see it. */
+export function toAgent(found: FoundAgent, activeConversations: readonly string[]): SavedAgent<unknown> {
+  const { systemPrompt, config, state } = found.state;
+  return { ...found.info, systemPrompt, config, state, activeConversations, skipped: found.skipped };
 }

@@ -1,14 +1,7 @@
 /** The agents of a store. */
 import { SavepointError } from "../errors.js";
 import { scan, scanPages } from "../store/scan.js";
-import {
-  AgentLine,
-  type FoundAgent,
-  type LineChange,
-  toAgentInfo,
-  newLineState,
-  toLineMetadata,
-} from "./agent-line.js";
+import { AgentLine, type FoundAgent, type LineChange, toAgentInfo, newLineState, toLineMetadata, toAgent } from "./agent-line.js";
 import { checkCount } from "./arguments.js";
 import type { Context } from "./context.js";
 import { listedConversation } from "./conversation-commit.js";
@@ -197,11 +190,6 @@ export class Agents {
       }
     }
   }
-}
-
-export function toAgent(found: FoundAgent, activeConversations: readonly string[]): SavedAgent<unknown> {
-  const { systemPrompt, config, state } = found.state;
-  return { ...found.info, systemPrompt, config, state, activeConversations, skipped: found.skipped };
 }
 
 /** Those of the fields that were given. */

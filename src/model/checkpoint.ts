@@ -1,10 +1,7 @@
 /** What a checkpoint is, to callers. */
 import type { Hole } from "../state/decode.js";
 import type { Duration } from "../store/duration.js";
-import type { ConversationInfo } from "./conversation.js";
 import type { ToolCall } from "./message.js";
-import type { SavedAgent } from "./saved-agent.js";
-import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
 
 /** Why a checkpoint was taken. */
 export type CheckpointKind = "automatic" | "manual" | "preOperation" | "recovery";
@@ -63,6 +60,14 @@ export interface CheckpointInfo {
   readonly storedBytes: number;
 }
 
+/** A damaged checkpoint that `latest` skipped. */
+export interface SkippedCheckpoint {
+  /** `undefined` where the id is damaged too. */
+  readonly id: string | undefined;
+  readonly seq: number;
+  readonly reason: string;
+}
+
 /** A checkpoint with its state, which is plain, mutable and the caller's own. */
 export interface Checkpoint<State = unknown> extends CheckpointInfo {
   readonly state: State;
@@ -72,20 +77,6 @@ export interface Checkpoint<State = unknown> extends CheckpointInfo {
   readonly holes: readonly Hole[];
   /** Newer checkpoints that `latest` had to step over because they are damaged, newest first. */
   readonly skipped: readonly SkippedCheckpoint[];
-}
-
-/** A checkpoint of a whole agent, without what it holds. Its `metadata` is what was said when it was taken. */
-export interface AgentCheckpointInfo extends Omit<CheckpointInfo, "sessionId" | "agent"> {
-  /** It belongs to no session. */
-  readonly sessionId: undefined;
-  readonly agent: string;
-}
-
-/** A checkpoint of a whole agent: the agent as it was, and its conversations without their messages. */
-export interface AgentCheckpoint extends AgentCheckpointInfo {
-  readonly state: SavedAgent<unknown>;
-  /** `sp.conversations.load(id, { at: checkpoint.id })` gives their messages as they were. */
-  readonly conversations: readonly ConversationInfo[];
 }
 
 /** What can be said about a checkpoint when it is saved. */

@@ -13,7 +13,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
 import { type FoundRecord, scan, scanPages } from "../store/scan.js";
 import type { StoredRecord } from "../store/store.js";
-import { releaseOldImports } from "./bundle/staging.js";
+import { releaseOldImports } from "./old-imports.js";
 import { freeAllRemains } from "./clear.js";
 import { agentsWithConversations, collectConversations, Unmarkable } from "./collect-conversations.js";
 import type { Context } from "./context.js";

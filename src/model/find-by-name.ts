@@ -2,7 +2,8 @@
 import { isSavepointError } from "../errors.js";
 import { scan } from "../store/scan.js";
 import { toAgentCheckpointInfo } from "./agent-checkpoints.js";
-import type { AgentCheckpointInfo, CheckpointInfo } from "./checkpoint.js";
+import type { CheckpointInfo } from "./checkpoint.js";
+import type { AgentCheckpointInfo } from "./agent-checkpoint.js";
 import type { Context } from "./context.js";
 import { findCheckpoint } from "./find-checkpoint.js";
 import { agentOfLine, ALL_NUMBERS } from "./keys.js";

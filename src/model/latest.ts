@@ -3,7 +3,7 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import type { Shadow } from "../state/shadow.js";
 import type { BranchCursor } from "./branch-cursor.js";
 import type { CheckpointInfo } from "./checkpoint.js";
-import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
+import type { SkippedCheckpoint } from "./checkpoint.js";
 import { loadShadow } from "./load-state.js";
 import { MAIN, type Row } from "./records.js";
 import { describeSession } from "./session-errors.js";

@@ -15,7 +15,7 @@ import type { Check, KeyRange, Put } from "../store/store.js";
 import { entriesOf, readLineState, toAgentCheckpointInfo } from "./agent-checkpoints.js";
 import type { AgentLine, FoundAgent, LineMetadata, LineState } from "./agent-line.js";
 import { toLineMetadata } from "./agent-line.js";
-import type { AgentCheckpointInfo } from "./checkpoint.js";
+import type { AgentCheckpointInfo } from "./agent-checkpoint.js";
 import {
   type AgentConversations,
   decodeEntry,

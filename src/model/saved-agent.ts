@@ -4,7 +4,7 @@ import { cloneValue } from "../state/clone.js";
 import type { ClassRegistry } from "../state/registry.js";
 import { shadowToValue } from "../state/value.js";
 import { checkFields, checkRecord, invalidArgument } from "./arguments.js";
-import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
+import type { SkippedCheckpoint } from "./checkpoint.js";
 import { checkId } from "./ids.js";
 
 /** An agent without its state: what listings give. */

@@ -13,7 +13,7 @@ import { type Attachments, attachValue, readAttachments } from "./attachments.js
 import { beginBranch, moveBranch } from "./begin-line.js";
 import { type BranchInfo, forkAt, forkWithState, rewindBranch, showHead } from "./branches.js";
 import type { Checkpoint, CheckpointInfo, CheckpointRef, SaveOptions } from "./checkpoint.js";
-import type { SkippedCheckpoint } from "./skipped-checkpoint.js";
+import type { SkippedCheckpoint } from "./checkpoint.js";
 import { clearSession } from "./clear.js";
 import { branchMoved } from "./conflicts.js";
 import type { Cursors } from "./cursors.js";

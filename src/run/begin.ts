@@ -10,7 +10,8 @@ import { type Claim, readView, takeBranch, type View } from "./claim.js";
 import { encodeNamed, hashText } from "./encoded-value.js";
 import { finishCancel } from "./release.js";
 import { readResult, type RunResult } from "./result.js";
-import { oldestInput, start, takeTurn, type Work } from "./turn.js";
+import { oldestInput, type Work } from "./next-input.js";
+import { start, takeTurn } from "./turn.js";
 
 /** What somebody wants of a branch. */
 export interface Request {

@@ -9,7 +9,8 @@ import { type Claim, readView, takeBranch, type View } from "./claim.js";
 import { hashText } from "./encoded-value.js";
 import type { OpenRunOptions } from "./open-run.js";
 import { finishCancel } from "./release.js";
-import { start, takeTurn, type Work } from "./turn.js";
+import { type Work } from "./next-input.js";
+import { start, takeTurn } from "./turn.js";
 
 /** Options with what they leave open filled in; what makes no sense is told before anything is read. */
 export function takeOpenOptions(options: OpenRunOptions): TakenOptions {

@@ -6,7 +6,7 @@ import { encodeJournal, encodeRun, type RunRecord } from "../model/run-records.j
 import { buildCommit } from "../model/session-commit.js";
 import type { SessionReader } from "../model/session-reader.js";
 import { mayTake, readView, type View } from "./claim.js";
-import type { Work } from "./turn.js";
+import type { Work } from "./next-input.js";
 
 /** The result of a release. */
 export interface Release {

@@ -41,7 +41,7 @@ import {
 import { releaseBranch } from "./release.js";
 import type { RunResult } from "./result.js";
 import { isStoreFailure } from "./store-failure.js";
-import type { Work } from "./turn.js";
+import type { Work } from "./next-input.js";
 import { waitForChange } from "./watch.js";
 
 /** How long runs that are about to begin are waited for when the store is closed, in milliseconds. */

@@ -1,53 +1,22 @@
 /** Taking an input: the first of a session, or a further one. The state with it and the right to work on it are one commit. */
 import { SavepointError } from "../errors.js";
 import { changeDue } from "../model/due.js";
-import type { Author, BranchCursor, SaveExtension } from "../model/branch-cursor.js";
+import type { Author, SaveExtension } from "../model/branch-cursor.js";
 import { inboxKey, inputKey, journalKey, runKey, turnKey } from "../model/keys.js";
 import { loadShadow } from "../model/load-state.js";
 import { obeyLimits } from "../model/obey-limits.js";
 import type { Row, RowRun } from "../model/records.js";
-import { decodeLeft, encodeInbox, encodeJournal, emptyJournal, encodeRun } from "../model/run-records.js";
+import { encodeInbox, encodeJournal, emptyJournal, encodeRun } from "../model/run-records.js";
 import { takeOptions } from "../model/save-options.js";
 import type { CommitParts } from "../model/session-commit.js";
-import type { SessionReader } from "../model/session-reader.js";
 import { decodeText } from "../state/text-value.js";
 import { shadowToValue } from "../state/value.js";
 import type { Check, Put } from "../store/store.js";
-import type { Agent } from "./agent.js";
 import { callInitial, callReceive, migrateState } from "./agent-code.js";
 import { type Claim, claimedDue, mayTake, runningRun, type View } from "./claim.js";
 import { hashText } from "./encoded-value.js";
-import type { Leases } from "./leases.js";
 import { momentOf } from "./moment.js";
-
-/** What is to be worked on, and by whom. */
-export interface Work {
-  readonly agent: Agent;
-  readonly reader: SessionReader;
-  readonly branch: string;
-  readonly leases: Leases;
-  readonly cursor: BranchCursor;
-}
-
-/** An input that is taken. */
-export interface NextInput {
-  readonly input: string;
-  readonly key: string | undefined;
-  /** Its number, where it was left for the branch. */
-  readonly number?: number;
-}
-
-export async function oldestInput({ reader, branch }: Work, { inbox }: View): Promise<NextInput | undefined> {
-  if (!inbox || inbox.first >= inbox.next) return undefined;
-  const [record] = await reader.context.store.get([inputKey(reader.sessionId, branch, inbox.first)]);
-  if (!record || !("value" in record)) {
-    throw new SavepointError(
-      "DAMAGED",
-      `An input that was left for session ${JSON.stringify(reader.sessionId)} is ${record ? `damaged: ${record.unreadable}` : "missing"}.`,
-    );
-  }
-  return { ...decodeLeft(record.value), number: inbox.first };
-}
+import type { NextInput, Work } from "./next-input.js";
 
 /** Begins a session. */
 export async function start(work: Work, view: View, next: NextInput): Promise<Claim> {

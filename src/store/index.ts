@@ -2,7 +2,6 @@ export { openFileStore } from "./file/store.js";
 export { openMemoryStore } from "./memory.js";
 export { openStore, type StoreOptions } from "./open.js";
 export {
-  isPostgresPool,
   type PostgresClient,
   type PostgresPool,
   type PostgresResult,

@@ -1,7 +1,9 @@
 /** From a URL to a store. No driver is loaded before a store needs it. */
 import { SavepointError } from "../errors.js";
 import { openMemoryStore } from "./memory.js";
+import type { PostgresPool } from "./postgres/driver.js";
 import type { PostgresOptions } from "./postgres/options.js";
+import type { SqliteDatabase } from "./sqlite/driver.js";
 import type { SqliteOptions } from "./sqlite/options.js";
 import type { Store } from "./store.js";
 
@@ -9,6 +11,9 @@ import type { Store } from "./store.js";
 export type StoreOptions = SqliteOptions & Pick<PostgresOptions, "schema" | "connections" | "patience">;
 
 const SCHEMES = `"sqlite:./agents.db" (one file), "file:./agents" (a folder of plain files), "postgres://user:password@host/database", "sqlite::memory:" or "memory:"`;
+
+/** What can be opened: a URL, a store, or a SQLite handle or a pool of `pg` of the caller's own. */
+export type OpenTarget = string | Store | SqliteDatabase | PostgresPool;
 
 /** Opens the store that a URL names. */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
@@ -40,6 +45,30 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
   }
 }
 
+/** Opens a URL, a handle or a pool; a store is returned as it is. */
+export async function openTarget(target: OpenTarget, options: StoreOptions): Promise<Store> {
+  if (typeof target === "string") return openStore(target, options);
+  const given: unknown = target;
+  if (typeof given !== "object" || given === null) throw notAStore();
+  if ("commit" in target) return target;
+  if ("prepare" in target) {
+    const { openSqliteStore } = await import("./sqlite/store.js");
+    return openSqliteStore(target, options);
+  }
+  if (isPostgresPool(target)) {
+    const { openPostgresStore } = await import("./postgres/store.js");
+    return openPostgresStore(target, options);
+  }
+  throw notAStore();
+}
+
+function notAStore(): SavepointError {
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    "Savepoint.open() takes a URL, a store, a SQLite database handle, or a pool of pg.",
+  );
+}
+
 function pathOf(url: string, rest: string, what: string): string {
   const path = rest.startsWith("//") ? rest.slice(2) : rest;
   if (path === "") throw invalidUrl(url, `the path of the ${what} is missing`);
@@ -60,4 +89,10 @@ function withoutPassword(url: string): string {
 function invalidUrl(url: string, why: string): SavepointError {
   const shown = withoutPassword(url);
   return new SavepointError("INVALID_URL", `Cannot open ${JSON.stringify(shown)}: ${why}. Use ${SCHEMES}.`);
+}
+
+/** Is this a pool of the caller's own? */
+function isPostgresPool(target: object): target is PostgresPool {
+  const { query, connect, end, on } = target as Partial<Record<keyof PostgresPool, unknown>>;
+  return [query, connect, end, on].every((member) => typeof member === "function");
 }

@@ -58,12 +58,6 @@ export async function openPool(url: string, connections: number): Promise<Postgr
   });
 }
 
-/** Is this a pool of the caller's own? */
-export function isPostgresPool(target: object): target is PostgresPool {
-  const { query, connect, end, on } = target as Partial<Record<keyof PostgresPool, unknown>>;
-  return [query, connect, end, on].every((member) => typeof member === "function");
-}
-
 async function loadDriver(): Promise<Driver> {
   try {
     const module = (await import(PACKAGE)) as { default: Driver };

@@ -1,6 +1,0 @@
-/** A damaged checkpoint that was stepped over. */
-export interface SkippedCheckpoint {
-  readonly id: string | undefined;
-  readonly seq: number;
-  readonly reason: string;
-}

@@ -1,0 +1,39 @@
+/** The branch to claim, and the input that its next turn begins with. */
+import { SavepointError } from "../errors.js";
+import type { BranchCursor } from "../model/branch-cursor.js";
+import { inputKey } from "../model/keys.js";
+import { decodeLeft } from "../model/run-records.js";
+import type { SessionReader } from "../model/session-reader.js";
+import type { Agent } from "./agent.js";
+import type { View } from "./claim.js";
+import type { Leases } from "./leases.js";
+
+/** The branch that a process works on, or wants to. */
+export interface Work {
+  readonly agent: Agent;
+  readonly reader: SessionReader;
+  readonly branch: string;
+  readonly leases: Leases;
+  readonly cursor: BranchCursor;
+}
+
+/** The input of the next turn. */
+export interface NextInput {
+  readonly input: string;
+  readonly key: string | undefined;
+  /** Its number in the inbox; `undefined` if it did not come from there. */
+  readonly number?: number;
+}
+
+/** The oldest input in the inbox of a branch; `undefined` if the inbox is empty. */
+export async function oldestInput({ reader, branch }: Work, { inbox }: View): Promise<NextInput | undefined> {
+  if (!inbox || inbox.first >= inbox.next) return undefined;
+  const [record] = await reader.context.store.get([inputKey(reader.sessionId, branch, inbox.first)]);
+  if (!record || !("value" in record)) {
+    throw new SavepointError(
+      "DAMAGED",
+      `An input that was left for session ${JSON.stringify(reader.sessionId)} is ${record ? `damaged: ${record.unreadable}` : "missing"}.`,
+    );
+  }
+  return { ...decodeLeft(record.value), number: inbox.first };
+}
