@@ -64,7 +64,7 @@ rmSync(join(dist, "cli"), { recursive: true });
 
 /** Help does not wait for the library. @param {string} id */
 function isLight(id) {
-  return id === join(dist, "errors.js") || id === join(dist, "state", "to-json.js");
+  return id === join(dist, "errors.js") || id === join(dist, "state", "codec", "json.js");
 }
 
 /** What most verbs need is one file; plain files and the MCP server are loaded by those who want them. @param {string} id */

@@ -1,3 +1,4 @@
+/** `savepoint`: what application developers use. The store contract is in `savepoint/store`. */
 export {
   isSavepointError,
   SavepointError,
@@ -5,25 +6,63 @@ export {
   type SavepointErrorDetails,
   type SavepointErrorOptions,
 } from "./errors.js";
-export type { CreateCheckpointOptions } from "./model/agent-checkpoints.js";
-export { Agents, type SaveAgentOptions } from "./model/agents.js";
+export type {
+  AgentCheckpoint,
+  AgentCheckpointInfo,
+  AgentFields,
+  AgentToSave,
+  CreateCheckpointOptions,
+  RestoredConversation,
+  RestorePlan,
+  SavedAgent,
+  SavedAgentInfo,
+} from "./agents/index.js";
 export {
+  Agents,
+  type AnyCheckpointInfo,
   type AutoCheckpointOptions,
   AutoCheckpoints,
   type AutoTarget,
-  type PolicyTarget,
-} from "./model/auto-checkpoints.js";
-export type { Attachments } from "./model/attachments.js";
-export type { BranchInfo } from "./model/branches.js";
-export type { Checkpoint, CheckpointInfo, CheckpointKind, CheckpointRef, CheckpointStatus, SaveOptions, Status, Usage } from "./model/checkpoint.js";
-export type { AgentCheckpoint, AgentCheckpointInfo } from "./model/agent-checkpoint.js";
-export {
-  type AnyCheckpointInfo,
   type CheckpointListOptions,
   Checkpoints,
+  type ConversationChange,
+  Conversations,
+  type PolicyTarget,
   type RestoreReport,
-} from "./model/checkpoints.js";
-export type { CollectOptions, CollectReport } from "./model/collect.js";
+  RetentionPolicies,
+  type RetentionPolicy,
+  type SaveAgentOptions,
+  Session,
+  type SessionInfo,
+  type SessionListOptions,
+  Sessions,
+  type Stats,
+  type WholeConversation,
+} from "./api/index.js";
+export type {
+  AgentMigrations,
+  Attachments,
+  BranchInfo,
+  ForkOptions,
+  HistoryOptions,
+  LoadOptions,
+  Migration,
+  SessionOptions,
+} from "./sessions/index.js";
+export type {
+  AutoPolicy,
+  Checkpoint,
+  CheckpointInfo,
+  CheckpointKind,
+  CheckpointRef,
+  CheckpointStatus,
+  Question,
+  SaveOptions,
+  SkippedCheckpoint,
+  Status,
+  Usage,
+} from "./records/index.js";
+export type { CollectOptions, CollectReport } from "./gc/index.js";
 export type {
   Conversation,
   ConversationEntry,
@@ -31,109 +70,132 @@ export type {
   ConversationListOptions,
   ConversationOptions,
   LoadConversationOptions,
-} from "./model/conversation.js";
-export { type ConversationChange, Conversations, type WholeConversation } from "./model/conversations.js";
+} from "./conversations/index.js";
 export type {
   BackgroundFailureEvent,
+  CrashedProcess,
   DamageEvent,
+  EffectKind,
   EventName,
   IndexingEvent,
+  InterruptedRun,
+  LastShutdown,
   Listener,
   Listeners,
+  LoopVerdict,
+  RunEvent,
+  RunEventOf,
+  RunEventType,
   SavepointEvents,
-} from "./model/events.js";
-export type { HistoryOptions } from "./model/history.js";
-export type { Listing } from "./model/listing.js";
+} from "./events/index.js";
+export { type Duration, type Listing, toMilliseconds } from "./util/index.js";
 export {
   type Attachment,
   type AttachmentType,
+  describeMessage,
   type Message,
   message,
+  type MessageDescription,
   type MessageFields,
   pendingToolCalls,
   type Role,
   type ToolCall,
   type ToolCallStatus,
-} from "./model/message.js";
-export { describeMessage, type MessageDescription } from "./model/message-text.js";
-export type { AgentMigrations, Migration } from "./model/migrations.js";
-export type { VerifyProblem } from "./model/verify/findings.js";
-export type { VerifyCounts, VerifyOptions, VerifyReport } from "./model/verify/verify.js";
-export type { CrashedProcess, InterruptedRun, LastShutdown } from "./model/open-process.js";
-export type { RepairOptions, RepairReport } from "./model/verify/repair.js";
-export type { BackupInfo, BackupOptions, BackupPolicy, BackupResult } from "./model/bundle/backup.js";
-export { Bundle } from "./model/bundle/export.js";
-export type { BundleHole, BundleProgress, BundleSummary, ExportOptions, ExportTarget } from "./model/bundle/export.js";
-export type { BundleKind } from "./model/bundle/format.js";
-export type { BundleSource, ImportOptions, ImportResult } from "./model/bundle/import.js";
+} from "./messages/index.js";
+export type {
+  RepairOptions,
+  RepairReport,
+  VerifyCounts,
+  VerifyOptions,
+  VerifyProblem,
+  VerifyReport,
+} from "./verify/index.js";
+export {
+  type BackupInfo,
+  type BackupOptions,
+  type BackupPolicy,
+  type BackupResult,
+  Bundle,
+  type BundleHole,
+  type BundleKind,
+  type BundleProgress,
+  type BundleSource,
+  type BundleSummary,
+  type ExportOptions,
+  type ExportTarget,
+  type ImportOptions,
+  type ImportResult,
+} from "./bundle/index.js";
 export type {
   KeptCheckpoint,
+  NeededBy,
   PrunedCheckpoint,
   PruneOptions,
   PruneProgress,
   PruneResult,
   PruneTarget,
-} from "./model/prune.js";
-export type { AutoPolicy } from "./model/records.js";
-export type { NeededBy } from "./model/remove-checkpoints.js";
-export type { KeepReason, RetentionOptions } from "./model/retention.js";
-export { RetentionPolicies, type RetentionPolicy } from "./model/retention-policies.js";
-export type { EffectKind, LoopVerdict, RunEvent, RunEventOf, RunEventType } from "./model/run-events.js";
-export type { Question } from "./model/run-records.js";
-export type { RestoredConversation, RestorePlan } from "./model/restore.js";
-export type { AgentFields, AgentToSave, SavedAgent, SavedAgentInfo } from "./model/saved-agent.js";
-export type { ConversationHit, SearchHit, SearchOptions } from "./model/search.js";
-export type { Stats } from "./model/stats.js";
-export type { SkippedCheckpoint } from "./model/checkpoint.js";
+} from "./retention/index.js";
+export type { KeepReason, RetentionOptions } from "./policies/index.js";
+export type { ConversationHit, SearchHit, SearchOptions } from "./search/index.js";
 export { type OpenOptions, Savepoint } from "./savepoint.js";
-export type { OpenTarget } from "./store/open.js";
-export { Session } from "./model/session.js";
-export type { ForkOptions, LoadOptions, SessionOptions } from "./model/session-options.js";
-export { type SessionInfo, type SessionListOptions, Sessions } from "./model/sessions.js";
-export { type Agent, type AgentDefinition, defineAgent, type Limits } from "./run/agent.js";
-export type { Completion } from "./run/completion.js";
-export type { EnqueueOptions } from "./run/enqueue.js";
-export type { RunHandle } from "./run/handle.js";
-export { LoopDetector, type LoopOptions } from "./run/loop-detector.js";
-export type { OpenRun, OpenRunOptions, OpenToolOptions } from "./run/open-run.js";
-export type { CompletedRun, EndedRun, RunResult, WaitingRun } from "./run/result.js";
-export type { RetryOptions } from "./run/retry.js";
-export type {
-  AskOptions,
-  EffectContext,
-  EffectOptions,
-  LlmContext,
-  LlmOptions,
-  Run,
-  UnknownPolicy,
-  Verdict,
-} from "./run/run.js";
-export type { JournalEntry } from "./run/read-journal.js";
-export type { RecoverOptions, RunOptions } from "./run/run-options.js";
-export { type CheckpointEvent, shouldCheckpoint, type Strategy } from "./run/strategy.js";
-export type { WatchEvent, WatchOptions } from "./run/watch.js";
 export {
+  type Durability,
+  findStore,
+  type OpenTarget,
+  type PostgresPool,
+  type SqliteDatabase,
+  type Store,
+} from "./store/index.js";
+export {
+  type Agent,
+  type AgentDefinition,
+  type AskOptions,
+  type CheckpointEvent,
+  type CompletedRun,
+  type Completion,
+  defineAgent,
+  type EffectContext,
+  type EffectOptions,
+  type EndedRun,
+  type EnqueueOptions,
+  type JournalEntry,
+  type Limits,
+  type LlmContext,
+  type LlmOptions,
+  LoopDetector,
+  type LoopOptions,
+  type OpenRun,
+  type OpenRunOptions,
+  type OpenToolOptions,
   type ParkedEvent,
+  type RecoverOptions,
+  type RetryOptions,
+  type Run,
+  type RunHandle,
+  type RunOptions,
+  type RunResult,
+  shouldCheckpoint,
+  type Strategy,
+  type UnknownPolicy,
+  type Verdict,
+  type WaitingRun,
+  type WatchEvent,
+  type WatchOptions,
   Worker,
   type WorkerEvent,
   type WorkerEventOf,
   type WorkerEventType,
   type WorkerFailureEvent,
-} from "./run/worker.js";
-export type { WorkerOptions } from "./run/worker-options.js";
-export { applyChanges, type Change } from "./state/change.js";
-export { fromJson, type Json, toJson, type ToJsonOptions } from "./state/to-json.js";
-export type { Hole } from "./state/decode.js";
-export type { AnyStoredClass, StoredClass } from "./state/registry.js";
-export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./store/sqlite/driver.js";
-export type {
-  PostgresClient,
-  PostgresPool,
-  PostgresResult,
-  PostgresValue,
-  Statement,
-} from "./store/postgres/driver.js";
-export type { Durability } from "./store/options.js";
-export { type Duration, toMilliseconds } from "./store/duration.js";
-export type * from "./store/store.js";
-export type * from "./store/text-index.js";
+  type WorkerOptions,
+} from "./runs/index.js";
+export {
+  type AnyStoredClass,
+  applyChanges,
+  type Change,
+  fromJson,
+  type Hole,
+  type Json,
+  type StoredClass,
+  toJson,
+  type ToJsonOptions,
+} from "./state/index.js";

@@ -1,56 +1,92 @@
 /** The way in: a store, opened. */
 import { isSavepointError, SavepointError } from "./errors.js";
-import { AgentCheckpoints } from "./model/agent-checkpoints.js";
-import { Agents } from "./model/agents.js";
-import { AutoCheckpoints } from "./model/auto-checkpoints.js";
-import { Checkpoints } from "./model/checkpoints.js";
-import { type Bundle, exportBundle, type ExportOptions, type ExportTarget } from "./model/bundle/export.js";
-import { AutoBackups, backup, type BackupOptions, type BackupResult } from "./model/bundle/backup.js";
-import { type BundleSource, importBundle, type ImportOptions, type ImportResult } from "./model/bundle/import.js";
-import { collectGarbage, type CollectOptions, type CollectReport } from "./model/collect.js";
-import type { Context } from "./model/context.js";
-import { ConversationWriter } from "./model/conversation-writer.js";
-import { Conversations } from "./model/conversations.js";
-import { Cursors } from "./model/cursors.js";
-import { type EventName, Events, type Listener, type Listeners } from "./model/events.js";
-import { createListing, type Listing } from "./model/listing.js";
-import { findStore } from "./model/find-store.js";
-import { checkId, createIdSource } from "./model/ids.js";
-import { type AgentMigrations, Migrations } from "./model/migrations.js";
-import { readLastShutdown } from "./model/last-shutdown.js";
-import { NumberSource } from "./model/numbers.js";
-import { type LastShutdown, OpenProcessNote, withCommit } from "./model/open-process.js";
-import { Policies } from "./model/policies.js";
-import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./model/prune.js";
-import { Restore } from "./model/restore.js";
-import { RetentionPolicies } from "./model/retention-policies.js";
-import { Search, type SearchHit, type SearchOptions } from "./model/search.js";
-import { Session, type SessionHost } from "./model/session.js";
-import type { SessionOptions } from "./model/session-options.js";
-import { SessionReader } from "./model/session-reader.js";
-import { Sessions } from "./model/sessions.js";
-import { readStats, type Stats } from "./model/stats.js";
-import { repair, type RepairOptions, type RepairReport } from "./model/verify/repair.js";
-import { verify, type VerifyOptions, type VerifyReport } from "./model/verify/verify.js";
-import type { Agent } from "./run/agent.js";
-import type { RunHandle } from "./run/handle.js";
-import type { OpenRun, OpenRunOptions } from "./run/open-run.js";
-import type { RunResult } from "./run/result.js";
-import type { RecoverOptions, RunOptions } from "./run/run-options.js";
-import type { EnqueueOptions } from "./run/enqueue.js";
-import type { Reopening } from "./run/leases.js";
-import { checkAgent, takeAgents, takeBranchName } from "./run/run-options.js";
-import { Runs } from "./run/runs.js";
-import { Worker } from "./run/worker.js";
-import { takeWorkerOptions, type WorkerOptions } from "./run/worker-options.js";
-import { type JournalEntry, readJournal } from "./run/read-journal.js";
-import { type WatchEvent, type WatchOptions, watchSession } from "./run/watch.js";
-import { forkWithResults } from "./run/what-if.js";
-import { type AnyStoredClass, ClassRegistry } from "./state/registry.js";
-import { type Duration, toMilliseconds } from "./store/duration.js";
-import { openTarget, type OpenTarget, type StoreOptions } from "./store/open.js";
-import type { BackgroundFailure } from "./store/options.js";
-import { thisProcess } from "./store/process-identity.js";
+import { AgentCheckpoints, Restore } from "./agents/index.js";
+import {
+  Agents,
+  AutoCheckpoints,
+  Checkpoints,
+  Conversations,
+  readStats,
+  RetentionPolicies,
+  Session,
+  type SessionHost,
+  Sessions,
+  type Stats,
+} from "./api/index.js";
+import {
+  AutoBackups,
+  backup,
+  type BackupOptions,
+  type BackupResult,
+  type Bundle,
+  type BundleSource,
+  exportBundle,
+  type ExportOptions,
+  type ExportTarget,
+  importBundle,
+  type ImportOptions,
+  type ImportResult,
+} from "./bundle/index.js";
+import { collectGarbage, type CollectOptions, type CollectReport } from "./gc/index.js";
+import type { Context } from "./context.js";
+import { ConversationWriter } from "./conversations/index.js";
+import {
+  type AgentMigrations,
+  Cursors,
+  Migrations,
+  NumberSource,
+  type SessionOptions,
+  SessionReader,
+} from "./sessions/index.js";
+import {
+  type EventName,
+  Events,
+  type LastShutdown,
+  type Listener,
+  type Listeners,
+  OpenProcessNote,
+  withCommit,
+} from "./events/index.js";
+import { createListing, type Duration, type Listing, thisProcess, toMilliseconds } from "./util/index.js";
+import { type BackgroundFailure, findStore, openTarget, type OpenTarget, type StoreOptions } from "./store/index.js";
+import { checkId, createIdSource } from "./records/index.js";
+import {
+  type Agent,
+  checkAgent,
+  type EnqueueOptions,
+  forkWithResults,
+  type JournalEntry,
+  type OpenRun,
+  type OpenRunOptions,
+  readJournal,
+  readLastShutdown,
+  type RecoverOptions,
+  type Reopening,
+  type RunHandle,
+  type RunOptions,
+  type RunResult,
+  Runs,
+  takeAgents,
+  takeBranchName,
+  takeWorkerOptions,
+  type WatchEvent,
+  type WatchOptions,
+  watchSession,
+  Worker,
+  type WorkerOptions,
+} from "./runs/index.js";
+import { Policies } from "./policies/index.js";
+import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./retention/index.js";
+import { Search, type SearchHit, type SearchOptions } from "./search/index.js";
+import {
+  repair,
+  type RepairOptions,
+  type RepairReport,
+  verify,
+  type VerifyOptions,
+  type VerifyReport,
+} from "./verify/index.js";
+import { type AnyStoredClass, ClassRegistry } from "./state/index.js";
 
 /** How a store is opened. */
 export interface OpenOptions extends StoreOptions {

@@ -5,13 +5,13 @@ const from = (/** @type {string} */ path) => import(new URL(`../../dist/${path}`
 const driver = await from("store/sqlite/driver.js");
 /** @type {typeof import("../../src/store/postgres/store.js")} */
 const postgres = await from("store/postgres/store.js");
-/** @type {typeof import("../../src/state/revise.js")} */
+/** @type {typeof import("../../src/state/tree/revise.js")} */
 const revise = await from("state/revise.js");
-/** @type {typeof import("../../src/state/encode.js")} */
+/** @type {typeof import("../../src/state/codec/encode.js")} */
 const encode = await from("state/encode.js");
-/** @type {typeof import("../../src/state/registry.js")} */
+/** @type {typeof import("../../src/state/tree/registry.js")} */
 const registry = await from("state/registry.js");
-/** @type {typeof import("../../src/model/keys.js")} */
+/** @type {typeof import("../../src/records/keys.js")} */
 const keys = await from("model/keys.js");
 
 export const { openDatabase, driverModule } = driver;

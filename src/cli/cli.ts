@@ -45,8 +45,7 @@ export class Cli {
 
   /** Opens the store as it is; it is closed when the verb is done. The library is loaded only now. */
   async open(options: OpenOptions = { asIs: true }, url = this.#common.store): Promise<Savepoint> {
-    const { Savepoint } = await import("../index.js");
-    const { findStore } = await import("../model/find-store.js");
+    const { findStore, Savepoint } = await import("../index.js");
     const { cwd, env } = this.io;
     const on = {
       // What is damaged is said with the data, as far as that could be read.

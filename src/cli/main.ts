@@ -1,5 +1,5 @@
 /** The command line: `savepoint <verb>`. */
-import { isSavepointError } from "../errors.js";
+import { isSavepointError } from "../index.js";
 import { Cli, type CommonOptions } from "./cli.js";
 import { EXIT, exitCodeOf, type ExitCode } from "./exit-codes.js";
 import { Failure } from "./failure.js";

@@ -1,6 +1,5 @@
 /** From what people write to what they mean: checkpoints and sessions, with a guess at what was meant where there is none. */
-import type { AnyCheckpointInfo, CheckpointInfo, Savepoint } from "../index.js";
-import { isSavepointError } from "../errors.js";
+import { type AnyCheckpointInfo, type CheckpointInfo, isSavepointError, type Savepoint } from "../index.js";
 import { nearest } from "./did-you-mean.js";
 import { ambiguous, notFound, usage } from "./failure.js";
 import { clean, shortId } from "./text.js";

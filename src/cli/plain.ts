@@ -1,5 +1,5 @@
 /** Values as JSON. A field that is not set is left out. */
-import { type Json, toJson } from "../state/to-json.js";
+import { type Json, toJson } from "../index.js";
 
 export function toPlain(value: unknown): Json {
   return toJson(value, { omitUndefined: true });

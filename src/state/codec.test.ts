@@ -2,13 +2,13 @@ import vm from "node:vm";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { isSavepointError, type SavepointError } from "../errors.js";
-import { exactText, History } from "./history.testing.js";
-import { CHUNK, MAX_DEPTH } from "./limits.js";
-import { ClassRegistry, type StoredClass } from "./registry.js";
-import { newShadow } from "./revise.js";
-import { isSame } from "./same.js";
-import { setKey, type Shadow } from "./shadow.js";
-import { freezeState, shadowToValue } from "./value.js";
+import { exactText, History } from "../../test/support/states/history.js";
+import { CHUNK, MAX_DEPTH } from "./tree/limits.js";
+import { ClassRegistry, type StoredClass } from "./tree/registry.js";
+import { newShadow } from "./tree/revise.js";
+import { isSame } from "./tree/same.js";
+import { setKey, type Shadow } from "./tree/shadow.js";
+import { freezeState, shadowToValue } from "./tree/value.js";
 import { runs } from "../../test/support/runs.js";
 
 describe("what is saved", () => {

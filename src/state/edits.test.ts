@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { anyValue, editAnywhere, type Random } from "./any-state.testing.js";
-import { appendElements } from "./revise.js";
-import { ListNode, type ShadowObject } from "./shadow.js";
-import { freezeState } from "./value.js";
-import { edit, newEditedState } from "./edited-state.testing.js";
-import { exactText, History, seeded } from "./history.testing.js";
+import { anyValue, editAnywhere, type Random } from "../../test/support/states/any-state.js";
+import { appendElements } from "./tree/revise.js";
+import { ListNode, type ShadowObject } from "./tree/shadow.js";
+import { freezeState } from "./tree/value.js";
+import { edit, newEditedState } from "../../test/support/states/edited-state.js";
+import { exactText, History, seeded } from "../../test/support/states/history.js";
 import { runs } from "../../test/support/runs.js";
 
 const seed = fc.integer({ min: 0, max: 2 ** 31 - 1 });

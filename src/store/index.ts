@@ -1,17 +1,39 @@
-export { openFileStore } from "./file/store.js";
-export { openMemoryStore } from "./memory.js";
-export { openStore, type StoreOptions } from "./open.js";
+export type * from "./contract/index.js";
 export {
-  type PostgresClient,
-  type PostgresPool,
-  type PostgresResult,
-  type PostgresValue,
-} from "./postgres/driver.js";
-export type { PostgresOptions, PostgresTarget } from "./postgres/options.js";
-export { openPostgresStore } from "./postgres/store.js";
-export type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite/driver.js";
-export type { DiskOptions, Durability } from "./options.js";
-export type { SqliteOptions, SqliteTarget } from "./sqlite/options.js";
-export { openSqliteStore } from "./sqlite/store.js";
-export { prefixRange } from "./store.js";
-export type * from "./store.js";
+  type BackgroundFailure,
+  type BlobUse,
+  type Check,
+  type Commit,
+  type CommitResult,
+  type DiskOptions,
+  DOCUMENTS,
+  type Durability,
+  type Frame,
+  type ItemRun,
+  type ItemSpan,
+  type KeyRange,
+  type Mark,
+  prefixRange,
+  type Put,
+  type SourceUpdate,
+  type Store,
+  type StoredRecord,
+  type TextIndex,
+  type TextSource,
+  type Unreadable,
+  type UnreadableRecord,
+} from "./contract/index.js";
+export { findStore } from "./find.js";
+export { openMemoryStore } from "./memory/index.js";
+export { openStore, type OpenTarget, openTarget, type StoreOptions } from "./open.js";
+export type {
+  PostgresClient,
+  PostgresOptions,
+  PostgresPool,
+  PostgresResult,
+  PostgresTarget,
+  PostgresValue,
+  Statement,
+} from "./postgres/index.js";
+export { FIRST_PAGE, type FoundRecord, nextPage, openScanTextIndex, scan, scanPages } from "./shared/index.js";
+export type { SqliteDatabase, SqliteOptions, SqliteStatement, SqliteTarget, SqliteValue } from "./sqlite/index.js";

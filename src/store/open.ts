@@ -1,11 +1,9 @@
 /** From a URL to a store. No driver is loaded before a store needs it. */
 import { SavepointError } from "../errors.js";
-import { openMemoryStore } from "./memory.js";
-import type { PostgresPool } from "./postgres/driver.js";
-import type { PostgresOptions } from "./postgres/options.js";
-import type { SqliteDatabase } from "./sqlite/driver.js";
-import type { SqliteOptions } from "./sqlite/options.js";
-import type { Store } from "./store.js";
+import { openMemoryStore } from "./memory/index.js";
+import type { PostgresOptions, PostgresPool } from "./postgres/index.js";
+import type { SqliteDatabase, SqliteOptions } from "./sqlite/index.js";
+import type { Store } from "./contract/index.js";
 
 /** Options of any store; each takes those it knows. */
 export type StoreOptions = SqliteOptions & Pick<PostgresOptions, "schema" | "connections" | "patience">;
@@ -23,16 +21,16 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
       if (rest !== "") throw invalidUrl(url, `"memory:" takes no path`);
       return openMemoryStore(options);
     case "sqlite": {
-      const { openSqliteStore } = await import("./sqlite/store.js");
+      const { openSqliteStore } = await import("./sqlite/index.js");
       return openSqliteStore(pathOf(url, rest, "file"), options);
     }
     case "file": {
-      const { openFileStore } = await import("./file/store.js");
+      const { openFileStore } = await import("./file/index.js");
       return openFileStore(pathOf(url, rest, "folder"), options);
     }
     case "postgres":
     case "postgresql": {
-      const { openPostgresStore } = await import("./postgres/store.js");
+      const { openPostgresStore } = await import("./postgres/index.js");
       return openPostgresStore(url, options);
     }
     default:
@@ -52,11 +50,11 @@ export async function openTarget(target: OpenTarget, options: StoreOptions): Pro
   if (typeof given !== "object" || given === null) throw notAStore();
   if ("commit" in target) return target;
   if ("prepare" in target) {
-    const { openSqliteStore } = await import("./sqlite/store.js");
+    const { openSqliteStore } = await import("./sqlite/index.js");
     return openSqliteStore(target, options);
   }
   if (isPostgresPool(target)) {
-    const { openPostgresStore } = await import("./postgres/store.js");
+    const { openPostgresStore } = await import("./postgres/index.js");
     return openPostgresStore(target, options);
   }
   throw notAStore();

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { isSavepointError, type SavepointError, type SavepointErrorCode } from "../errors.js";
-import type { Commit, Frame, ItemSpan, Store, StoredRecord, Unreadable, UnreadableRecord } from "../store/store.js";
+import type { Commit, Frame, ItemSpan, Store, StoredRecord, Unreadable, UnreadableRecord } from "../store/index.js";
 
 /** The promise rejects with a `SavepointError` of this code; returns it. */
 export async function rejectsWith<Code extends SavepointErrorCode>(

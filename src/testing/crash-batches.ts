@@ -3,7 +3,7 @@
  * has every kind of thing; those between have what a save has, which some stores write in another way. The number alone says what a batch holds, so that whoever looks later knows what must be there.
  */
 import assert from "node:assert/strict";
-import type { Commit, Frame, Store } from "../store/store.js";
+import type { Commit, Frame, Store } from "../store/index.js";
 import { assertSame, isUnreadable, valueOf } from "./assertions.js";
 import { blobOf, EVERYTHING, frame, listAll } from "./samples.js";
 

@@ -5,7 +5,7 @@
  * The kit never asks which store it tests. What a store can do is in its `capabilities`; what its harness cannot do,
  * the capabilities must not promise.
  */
-import type { Store } from "../store/store.js";
+import type { Store } from "../store/index.js";
 
 /** The two functions of a test framework: those of vitest, node:test, jest and mocha fit as they are. */
 export interface TestRunner {

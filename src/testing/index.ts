@@ -8,6 +8,6 @@ export type {
   StoreUnderTest,
   TestRunner,
 } from "./harness.js";
-export type * from "../store/store.js";
-export { DOCUMENTS } from "../store/text-index.js";
-export type * from "../store/text-index.js";
+export type * from "../store/index.js";
+export { DOCUMENTS } from "../store/index.js";
+export type * from "../store/index.js";

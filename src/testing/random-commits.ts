@@ -1,6 +1,14 @@
 /** Random commits, and the model of what they should have done: a memory store, and what it has forgotten. */
-import { openMemoryStore } from "../store/memory.js";
-import type { BlobUse, Check, Commit, Frame, ItemRun, KeyRange, Put } from "../store/store.js";
+import {
+  type BlobUse,
+  type Check,
+  type Commit,
+  type Frame,
+  type ItemRun,
+  type KeyRange,
+  openMemoryStore,
+  type Put,
+} from "../store/index.js";
 import { isUnreadable } from "./assertions.js";
 import type { Random } from "./random.js";
 import { blobOf, frame } from "./samples.js";

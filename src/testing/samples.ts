@@ -1,6 +1,6 @@
 /** Things to store, and reading them all back. */
 import { createHash } from "node:crypto";
-import type { Frame, KeyRange, Store, StoredRecord, UnreadableRecord } from "../store/store.js";
+import type { Frame, KeyRange, Store, StoredRecord, UnreadableRecord } from "../store/index.js";
 import { isUnreadable } from "./assertions.js";
 
 /** All keys that the kit uses; the last code point itself is used by none. */

@@ -1,5 +1,5 @@
 /** What the specs are written with: tests that get a fresh store and leave nothing behind. */
-import type { Store } from "../store/store.js";
+import type { Store } from "../store/index.js";
 import { rejectsWith } from "./assertions.js";
 import type { CrashHarness, Damage, DamageTarget, StoreHarness, TestRunner } from "./harness.js";
 

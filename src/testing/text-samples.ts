@@ -1,7 +1,6 @@
 /** What the tests of an index do with it. */
 import assert from "node:assert/strict";
-import type { Store } from "../store/store.js";
-import { DOCUMENTS, type Mark, type TextIndex, type TextSource } from "../store/text-index.js";
+import { DOCUMENTS, type Mark, type Store, type TextIndex, type TextSource } from "../store/index.js";
 import { EVERYTHING } from "./samples.js";
 import type { Fresh, Suite } from "./suite.js";
 

@@ -8,7 +8,7 @@ import {
   lastMessageKey,
   messageCounterKey,
   messageTape,
-} from "../../src/model/keys.js";
+} from "../../src/records/keys.js";
 import { STORES, useData } from "../model/stores.js";
 import { useDamageableFile } from "../model/damageable-file.js";
 import { runs } from "../support/runs.js";

@@ -15,8 +15,8 @@ import {
   runKey,
   sessionKey,
   tapeName,
-} from "../../src/model/keys.js";
-import { decodeSession } from "../../src/model/records.js";
+} from "../../src/records/keys.js";
+import { decodeSession } from "../../src/records/session-records.js";
 import { useDamageableFile } from "../model/damageable-file.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { agentOf, fillAgent, fillSession, noise, sessionOf } from "./whole.js";

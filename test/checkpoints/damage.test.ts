@@ -10,8 +10,8 @@ import {
   rowKey,
   sessionKey,
   tapeName,
-} from "../../src/model/keys.js";
-import { decodeSession } from "../../src/model/records.js";
+} from "../../src/records/keys.js";
+import { decodeSession } from "../../src/records/session-records.js";
 import { useDamageableFile } from "../model/damageable-file.js";
 
 const file = useDamageableFile();

@@ -16,7 +16,7 @@ export const PROGRAM = fileURLToPath(new URL("../../dist/bin/savepoint.js", impo
 /** What `import "savepoint"` gives a program: another copy of the library than the one in the bundle. */
 export const BUILT_LIBRARY = new URL("../../dist/index.js", import.meta.url).href;
 /** What a module imports that is loaded into this process. */
-export const LIBRARY = new URL("../../src/index.ts", import.meta.url).href;
+export const LIBRARY = new URL("../../src/index.js", import.meta.url).href;
 
 export const CTRL_C = "\u0003";
 export const ENTER = "\r";

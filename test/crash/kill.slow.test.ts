@@ -1,5 +1,5 @@
 import { describe } from "vitest";
-import { WRITE_POINTS } from "../../src/store/file/points.js";
+import { WRITE_POINTS } from "../../src/store/file/write-points.js";
 import { temporaryFolder, temporaryStore } from "./children.js";
 import { killSuite } from "./kill-suite.js";
 

@@ -3,7 +3,15 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { type BackgroundFailureEvent, message, type Savepoint, type VerifyProblem } from "../../src/index.js";
-import { branchKey, conversationKey, journalKey, rowKey, runKey, sessionKey, tapeName } from "../../src/model/keys.js";
+import {
+  branchKey,
+  conversationKey,
+  journalKey,
+  rowKey,
+  runKey,
+  sessionKey,
+  tapeName,
+} from "../../src/records/keys.js";
 import { asker, PLACES, type State, useGround } from "./world.js";
 
 describe.each(PLACES)("repairing $name from backups", (place) => {

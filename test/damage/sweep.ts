@@ -2,7 +2,7 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Checkpoint, isSavepointError, message, Savepoint } from "../../src/index.js";
-import { type ItemSpan, openStore } from "../../src/store/index.js";
+import { type ItemSpan, openStore } from "../../src/store.js";
 import { makeMemoryFolder } from "../store/temporary-folder.js";
 import { asker, filesIn, type Place, show, someBytes, type State } from "./world.js";
 

@@ -13,9 +13,9 @@ import {
   runKey,
   sessionKey,
   tapeName,
-} from "../../src/model/keys.js";
-import { hashBytes } from "../../src/state/clone.js";
-import { openStore } from "../../src/store/index.js";
+} from "../../src/records/keys.js";
+import { hashBytes } from "../../src/state/tree/clone.js";
+import { openStore } from "../../src/store.js";
 import { fill, type Known, PLACES, someBytes, text, useGround } from "./world.js";
 
 /** Numbers are given in the order of what is made in {@link fill}: the agent, three conversations, then sessions. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach } from "vitest";
 import type { Damage, DamageTarget } from "savepoint/testing";
 import { defineAgent, isSavepointError, message, type OpenOptions, Savepoint } from "../../src/index.js";
-import { openStore } from "../../src/store/index.js";
+import { openStore } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { damageFiles } from "../store/file-damage.js";
 import { damageSqlite } from "../store/sqlite-damage.js";

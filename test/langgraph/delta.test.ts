@@ -4,7 +4,7 @@ import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { expect, test } from "vitest";
 import { SavepointSaver } from "../../src/integrations/langgraph/index.js";
 import { Savepoint } from "../../src/index.js";
-import { openStore } from "../../src/store/index.js";
+import { openStore } from "../../src/store.js";
 
 const STEPS = 1000;
 

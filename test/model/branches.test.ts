@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { applyChanges } from "../../src/index.js";
-import { openMemoryStore, type Store } from "../../src/store/index.js";
+import { openMemoryStore, type Store } from "../../src/store.js";
 import { Savepoint } from "../../src/index.js";
 import { message, messages } from "./sample-states.js";
 import { STORES, useData } from "./stores.js";

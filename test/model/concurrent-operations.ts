@@ -7,7 +7,7 @@ import {
   type SavepointErrorCode,
   type Session,
 } from "../../src/index.js";
-import type { Store } from "../../src/store/index.js";
+import type { Store } from "../../src/store.js";
 import { message, messages } from "./sample-states.js";
 
 export interface State {

@@ -9,7 +9,7 @@ import {
   rowKey,
   sessionKey,
   tapeName,
-} from "../../src/model/keys.js";
+} from "../../src/records/keys.js";
 import { message, messages } from "./sample-states.js";
 import { useDamageableFile } from "./damageable-file.js";
 

@@ -7,8 +7,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import { type DamageEvent, Savepoint } from "../../src/index.js";
-import { seeded } from "../../src/state/history.testing.js";
-import { openMemoryStore, type Store } from "../../src/store/index.js";
+import { seeded } from "../support/states/history.js";
+import { openMemoryStore, type Store } from "../../src/store.js";
 import { attempt, judge, Ledger, OPERATIONS, prepareSession, type State, WRITES } from "./concurrent-operations.js";
 import { isFull, runs } from "../support/runs.js";
 

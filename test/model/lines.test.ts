@@ -1,7 +1,7 @@
 /** Lines that follow nothing, branches that move, and what is attached to checkpoints. */
 import { describe, expect, test } from "vitest";
 import { isSavepointError, Savepoint, type Session } from "../../src/index.js";
-import { openStore } from "../../src/store/index.js";
+import { openStore } from "../../src/store.js";
 import { STORES, useData } from "./stores.js";
 
 describe.each(STORES)("lines and attachments on $name", (kind) => {

@@ -3,7 +3,7 @@ import { mkdir, realpath, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type DamageEvent, Savepoint } from "../../src/index.js";
-import { openMemoryStore, openSqliteStore } from "../../src/store/index.js";
+import { openMemoryStore, openSqliteStore } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { messages } from "./sample-states.js";

@@ -1,8 +1,8 @@
 /** What retention costs: counted in calls of the store, not in time. */
 import { describe, expect, it } from "vitest";
 import { message, Savepoint } from "../../src/index.js";
-import { openMemoryStore } from "../../src/store/memory.js";
-import type { Store } from "../../src/store/store.js";
+import { openMemoryStore } from "../../src/store/memory/store.js";
+import type { Store } from "../../src/store/contract/contract.js";
 import { runs } from "../support/runs.js";
 
 /** A store in memory, and how often each of its reads was called. */

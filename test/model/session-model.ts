@@ -1,7 +1,7 @@
 /** What sessions should hold, as plainly as it can be said: deep copies of states in a tree. */
 import assert from "node:assert/strict";
 import type { CheckpointInfo, CheckpointKind, Savepoint } from "../../src/index.js";
-import { exactText } from "../../src/state/history.testing.js";
+import { exactText } from "../support/states/history.js";
 
 export interface ModelCheckpoint {
   readonly id: string;

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { type OpenOptions, Savepoint } from "../../src/index.js";
-import { openStore, type Store } from "../../src/store/index.js";
+import { openStore, type Store } from "../../src/store.js";
 import { borrowMigratedUrl, returnMigratedUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { chooseStores } from "../support/choose-stores.js";

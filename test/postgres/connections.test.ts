@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { openPostgresStore, type Store } from "../../src/store/index.js";
+import { openPostgresStore, type Store } from "../../src/store.js";
 import { until } from "../support/until.mjs";
 import { startProxy } from "./proxy.js";
 import { dropSchema, newPostgresUrl, query } from "./schemas.js";

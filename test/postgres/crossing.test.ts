@@ -1,7 +1,7 @@
 /** Processes that write the same records in another order. */
 import { afterEach, expect, it } from "vitest";
-import { openStore } from "../../src/store/index.js";
-import type { Commit, Store } from "../../src/store/store.js";
+import { openStore } from "../../src/store.js";
+import type { Commit, Store } from "../../src/store/contract/contract.js";
 import { dropSchema, newPostgresUrl } from "./schemas.js";
 
 const undo: (() => Promise<unknown>)[] = [];

@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
 import { expect, it } from "vitest";
-import { openPostgresStore } from "../../src/store/index.js";
-import type { Commit } from "../../src/store/store.js";
+import { openPostgresStore } from "../../src/store.js";
+import type { Commit } from "../../src/store/contract/contract.js";
 import { dropSchema, newPostgresUrl } from "./schemas.js";
 
 it("one that the server cannot store fails alone", async () => {

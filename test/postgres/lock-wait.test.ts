@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import pg from "pg";
 import { describe, expect, inject, it } from "vitest";
 import type { SavepointError } from "../../src/errors.js";
-import { openPostgresStore, openStore } from "../../src/store/index.js";
+import { openPostgresStore, openStore } from "../../src/store.js";
 import { until } from "../support/until.mjs";
 import { query } from "./schemas.js";
 import { useUndo } from "./undo.js";
@@ -104,7 +104,7 @@ describe("opening a PostgreSQL store", () => {
     const url = newUrl();
     const program = `
       const { default: pg } = await import("pg");
-      const { openPostgresStore } = await import(${JSON.stringify(new URL("../../dist/store/index.js", import.meta.url).href)});
+      const { openPostgresStore } = await import(${JSON.stringify(new URL("../../dist/store.js", import.meta.url).href)});
       const pool = new pg.Pool({ connectionString: process.argv[1], application_name: "frozen" });
       pool.on("connect", (client) => {
         const query = client.query.bind(client);

@@ -6,7 +6,7 @@ import { inspect } from "node:util";
 import pg from "pg";
 import { describe, expect, inject, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
-import { openPostgresStore, openStore } from "../../src/store/index.js";
+import { openPostgresStore, openStore } from "../../src/store.js";
 import type { SavepointError } from "../../src/errors.js";
 import { until } from "../support/until.mjs";
 import { startProxy } from "./proxy.js";
@@ -114,7 +114,7 @@ describe("many who open a store that is not there yet", () => {
     await asAdmin(`ALTER ROLE ${name} SET default_transaction_isolation = 'serializable'`);
     base.searchParams.set("schema", new URL(url).searchParams.get("schema") as string);
     const program = `
-      const { openStore } = await import(${JSON.stringify(new URL("../../dist/store/index.js", import.meta.url).href)});
+      const { openStore } = await import(${JSON.stringify(new URL("../../dist/store.js", import.meta.url).href)});
       const store = await openStore(process.argv[1], { durability: "process" });
       await store.commit({ puts: [{ key: "k" + process.pid, value: "1" }] });
       await store.texts.find("x", { below: 9, limit: 9 });

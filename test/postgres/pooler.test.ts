@@ -2,7 +2,7 @@
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vitest";
 import { defineAgent, message, Savepoint } from "../../src/index.js";
-import { openPostgresStore } from "../../src/store/index.js";
+import { openPostgresStore } from "../../src/store.js";
 import { type Pooler, startPooler } from "./pooler.js";
 import { dropSchema, newPostgresUrl } from "./schemas.js";
 

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
-import { openStore } from "../../src/store/index.js";
+import { openStore } from "../../src/store.js";
 import { returnSchema } from "./schema-pool.js";
 import { borrowMigratedUrl, dropSchema, newPostgresUrl, query } from "./schemas.js";
 

@@ -1,7 +1,7 @@
 /** Schemas that tests have to themselves. */
 import pg from "pg";
 import { inject } from "vitest";
-import { openStore } from "../../src/store/index.js";
+import { openStore } from "../../src/store.js";
 import { borrowSchema, newSchemaName, returnSchema } from "./schema-pool.js";
 
 /** The URL of a store that does not exist yet. Remove it with `dropSchema`. */

@@ -1,7 +1,7 @@
 /** Times with fractions: clocks of processes have them, those of the database do not. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
-import { openStore } from "../../src/store/index.js";
+import { openStore } from "../../src/store.js";
 import { query } from "./schemas.js";
 import { useUndo } from "./undo.js";
 

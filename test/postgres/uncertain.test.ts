@@ -4,9 +4,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { describe, expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
-import { openPostgresStore } from "../../src/store/index.js";
+import { openPostgresStore } from "../../src/store.js";
 import type { PostgresOptions } from "../../src/store/postgres/options.js";
-import type { Commit, Store } from "../../src/store/store.js";
+import type { Commit, Store } from "../../src/store/contract/contract.js";
 import { query } from "./schemas.js";
 import { useUndo } from "./undo.js";
 

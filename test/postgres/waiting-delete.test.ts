@@ -1,6 +1,6 @@
 import pg from "pg";
 import { expect, it } from "vitest";
-import { openPostgresStore } from "../../src/store/index.js";
+import { openPostgresStore } from "../../src/store.js";
 import { until } from "../support/until.mjs";
 import { dropSchema, newPostgresUrl, query } from "./schemas.js";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, onTestFinished } from "vitest";
 import { type DamageEvent, type OpenOptions, Savepoint } from "../../src/index.js";
-import { WRITE_POINTS as FILE_POINTS } from "../../src/store/file/points.js";
+import { WRITE_POINTS as FILE_POINTS } from "../../src/store/file/write-points.js";
 import { WRITE_POINTS as SQLITE_POINTS } from "../../src/store/sqlite/options.js";
 import { temporaryStore } from "../crash/children.js";
 import { type DamageableFile, useDamageableFile } from "../model/damageable-file.js";

@@ -1,7 +1,7 @@
 /** The outside world of a random agent: what has happened there, and how processes die in it. */
 import { setImmediate as turn } from "node:timers/promises";
 import type { Verdict } from "../../src/index.js";
-import type { Commit, CommitResult, Store } from "../../src/store/store.js";
+import type { Commit, CommitResult, Store } from "../../src/store/contract/contract.js";
 
 /** Where a process dies or falls asleep: at its n-th commit, before or after it is applied, or in its n-th effect. */
 export interface Blow {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { defineAgent, isSavepointError, Savepoint } from "../../src/index.js";
-import { openMemoryStore } from "../../src/store/memory.js";
+import { openMemoryStore } from "../../src/store/memory/store.js";
 import { Victim } from "./world.js";
 
 const LEASE = 30_000;

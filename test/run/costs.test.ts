@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { defineAgent, type Run, Savepoint } from "../../src/index.js";
-import { openMemoryStore } from "../../src/store/memory.js";
-import type { Commit, Store } from "../../src/store/store.js";
+import { openMemoryStore } from "../../src/store/memory/store.js";
+import type { Commit, Store } from "../../src/store/contract/contract.js";
 
 const STEPS = 10;
 

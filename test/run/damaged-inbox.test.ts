@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
-import { dueKey, inboxKey } from "../../src/model/keys.js";
-import { openMemoryStore } from "../../src/store/memory.js";
-import type { Store } from "../../src/store/store.js";
+import { dueKey, inboxKey } from "../../src/records/keys.js";
+import { openMemoryStore } from "../../src/store/memory/store.js";
+import type { Store } from "../../src/store/contract/contract.js";
 
 it("a run that is done does not forget inputs that it cannot read", async () => {
   const store = openMemoryStore();

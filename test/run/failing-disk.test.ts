@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { defineAgent, type OpenOptions, Savepoint } from "../../src/index.js";
-import type { SyncFile } from "../../src/store/options.js";
+import type { SyncFile } from "../../src/store/contract/options.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { errorOf } from "./lab.js";
 

@@ -11,8 +11,8 @@ import {
   type SavepointErrorCode,
   type SessionInfo,
 } from "../../src/index.js";
-import { openStore, type Store } from "../../src/store/index.js";
-import type { Commit } from "../../src/store/store.js";
+import { openStore, type Store } from "../../src/store.js";
+import type { Commit } from "../../src/store/contract/contract.js";
 import { borrowMigratedUrl, returnMigratedUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { chooseStores } from "../support/choose-stores.js";

@@ -5,9 +5,9 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { type ConformanceOptions, storeConformance, type StoreHarness, type TestRunner } from "savepoint/testing";
-import { openMemoryStore, openSqliteStore, type Store } from "../../src/store/index.js";
-import { openScanTextIndex } from "../../src/store/scan-text-index.js";
-import type { TextIndex } from "../../src/store/text-index.js";
+import { openMemoryStore, openSqliteStore, type Store } from "../../src/store.js";
+import { openScanTextIndex } from "../../src/store/shared/scan-text-index.js";
+import type { TextIndex } from "../../src/store/contract/text-index.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
 interface Test {

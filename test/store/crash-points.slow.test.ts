@@ -2,8 +2,8 @@
 import { dirname, join } from "node:path";
 import { describe, it } from "vitest";
 import { storeConformance, type StoreHarness } from "savepoint/testing";
-import { WRITE_POINTS as FILE_POINTS } from "../../src/store/file/points.js";
-import { openStore } from "../../src/store/index.js";
+import { WRITE_POINTS as FILE_POINTS } from "../../src/store/file/write-points.js";
+import { openStore } from "../../src/store.js";
 import { POSTGRES_WRITE_POINTS } from "../../src/store/postgres/options.js";
 import { WRITE_POINTS as SQLITE_POINTS } from "../../src/store/sqlite/options.js";
 import { damageFiles } from "./file-damage.js";

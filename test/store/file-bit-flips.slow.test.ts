@@ -6,7 +6,7 @@ import { cpSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync 
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { isSavepointError } from "../../src/errors.js";
-import { openFileStore, type Store } from "../../src/store/index.js";
+import { openFileStore, type Store } from "../../src/store.js";
 import { makeMemoryFolder, removeFolder } from "./temporary-folder.js";
 
 const BLOB_HASH = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"; // of "x"

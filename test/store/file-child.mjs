@@ -11,7 +11,7 @@
 import { once } from "node:events";
 import { existsSync, writeSync } from "node:fs";
 
-const { openFileStore } = await import(new URL("../../dist/store/index.js", import.meta.url).href);
+const { openFileStore } = await import(new URL("../../dist/store.js", import.meta.url).href);
 const { isSavepointError } = await import(new URL("../../dist/errors.js", import.meta.url).href);
 
 const [folder, what, first = "", second = "", third = "{}"] = process.argv.slice(2);

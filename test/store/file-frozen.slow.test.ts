@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { openFileStore } from "../../src/store/index.js";
+import { openFileStore } from "../../src/store.js";
 import { Random } from "../../src/testing/random.js";
 import { until } from "../support/until.mjs";
 import { makeFolder, removeFolder } from "./temporary-folder.js";

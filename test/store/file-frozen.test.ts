@@ -8,8 +8,8 @@ import { createInterface, type Interface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { WRITE_POINTS } from "../../src/store/file/points.js";
-import { openFileStore, type Commit, type Store } from "../../src/store/index.js";
+import { WRITE_POINTS } from "../../src/store/file/write-points.js";
+import { openFileStore, type Commit, type Store } from "../../src/store.js";
 import { blobOf, contentOf, frame } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 

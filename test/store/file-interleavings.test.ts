@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError } from "../../src/errors.js";
-import { openFileStore, openMemoryStore, type Commit, type Store } from "../../src/store/index.js";
+import { openFileStore, openMemoryStore, type Commit, type Store } from "../../src/store.js";
 import { Random } from "../../src/testing/random.js";
 import { blobOf, contentOf, frame } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";

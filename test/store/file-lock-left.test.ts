@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openFileStore, type Store } from "../../src/store/index.js";
-import type { BackgroundFailure, DiskOptions, SyncFile } from "../../src/store/options.js";
+import { openFileStore, type Store } from "../../src/store.js";
+import type { BackgroundFailure, DiskOptions, SyncFile } from "../../src/store/contract/options.js";
 import { until } from "../support/until.mjs";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 

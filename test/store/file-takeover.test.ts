@@ -8,7 +8,7 @@ import { Folder } from "../../src/store/file/folder.js";
 import { toLine, toValueLine } from "../../src/store/file/lines.js";
 import { fencedName, newLockName } from "../../src/store/file/lock-files.js";
 import { FolderLock } from "../../src/store/file/lock.js";
-import { openFileStore, type Store } from "../../src/store/index.js";
+import { openFileStore, type Store } from "../../src/store.js";
 import { blobOf, frame } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 

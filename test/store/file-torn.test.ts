@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { parseLine, splitLines } from "../../src/store/file/lines.js";
-import { openFileStore, type Commit, type Store } from "../../src/store/index.js";
-import type { DiskOptions } from "../../src/store/options.js";
+import { openFileStore, type Commit, type Store } from "../../src/store.js";
+import type { DiskOptions } from "../../src/store/contract/options.js";
 import { contentOf, frame } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 

@@ -1,8 +1,8 @@
 import { dirname, join } from "node:path";
 import { describe, it } from "vitest";
 import { storeConformance } from "savepoint/testing";
-import { WRITE_POINTS } from "../../src/store/file/points.js";
-import { openFileStore, openStore } from "../../src/store/index.js";
+import { WRITE_POINTS } from "../../src/store/file/write-points.js";
+import { openFileStore, openStore } from "../../src/store.js";
 import { damageFiles } from "./file-damage.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 import { runs } from "../support/runs.js";

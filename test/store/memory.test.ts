@@ -1,6 +1,6 @@
 import { describe, it } from "vitest";
 import { storeConformance } from "savepoint/testing";
-import { openMemoryStore } from "../../src/store/index.js";
+import { openMemoryStore } from "../../src/store.js";
 import { runs } from "../support/runs.js";
 
 describe("memory:", () => {

@@ -2,7 +2,7 @@
 import { describe, it } from "node:test";
 import { storeConformance } from "savepoint/testing";
 
-const { openMemoryStore } = await import(new URL("../../dist/store/index.js", import.meta.url).href);
+const { openMemoryStore } = await import(new URL("../../dist/store.js", import.meta.url).href);
 
 void describe("memory:", () => {
   storeConformance({ setup: async () => ({ store: openMemoryStore(), teardown: async () => {} }) }, { describe, it });

@@ -1,5 +1,5 @@
 // Opened by the process that is killed: plain JavaScript, and the build, because that is what Node runs.
-const { openPostgresStore } = await import(new URL("../../dist/store/index.js", import.meta.url).href);
+const { openPostgresStore } = await import(new URL("../../dist/store.js", import.meta.url).href);
 
 /** @type {import("savepoint/testing").OpenForCrash} */
 export const openForCrash = (location, probe) => openPostgresStore(location, { probe, onBackgroundFailure: () => {} });

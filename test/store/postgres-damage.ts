@@ -1,6 +1,6 @@
 /** Damages what a PostgreSQL store has stored, through a connection of its own. */
 import type { Damage, DamageTarget } from "savepoint/testing";
-import { type RunRow, unpackRun } from "../../src/store/packing/run-codec.js";
+import { type RunRow, unpackRun } from "../../src/store/chunks/chunk-codec.js";
 import { query } from "../postgres/schemas.js";
 
 export async function damagePostgres(url: string, target: DamageTarget, how: Damage): Promise<void> {

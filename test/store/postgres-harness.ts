@@ -1,6 +1,6 @@
 /** How the conformance kit gets PostgreSQL stores: each a schema of its own. */
 import type { StoreHarness } from "savepoint/testing";
-import { openStore, type StoreOptions } from "../../src/store/index.js";
+import { openStore, type StoreOptions } from "../../src/store.js";
 import { borrowMigratedUrl, returnMigratedUrl } from "../postgres/schemas.js";
 import { damagePostgres } from "./postgres-damage.js";
 

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError } from "../../src/errors.js";
 import { type DamageEvent, type Listeners, message, Savepoint } from "../../src/index.js";
 import { openDatabase, type SqliteDatabase, type SqliteStatement } from "../../src/store/sqlite/driver.js";
-import { openSqliteStore } from "../../src/store/index.js";
+import { openSqliteStore } from "../../src/store.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
 let folder: string;

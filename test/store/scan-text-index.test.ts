@@ -1,9 +1,9 @@
 /** The index in memory: it passes the tests of those that stores have of their own, and it is exact. */
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openMemoryStore, openSqliteStore, type Store } from "../../src/store/index.js";
-import { openScanTextIndex } from "../../src/store/scan-text-index.js";
-import { DOCUMENTS } from "../../src/store/text-index.js";
+import { openMemoryStore, openSqliteStore, type Store } from "../../src/store.js";
+import { openScanTextIndex } from "../../src/store/shared/scan-text-index.js";
+import { DOCUMENTS } from "../../src/store/contract/text-index.js";
 import type { StoreHarness } from "../../src/testing/harness.js";
 import { textChangesSpec } from "../../src/testing/specs/text-changes.js";
 import { textSpec } from "../../src/testing/specs/texts.js";

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdtempSync, rmdirSync, rmSync, truncateSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isMissing } from "../../src/store/file-failure.js";
+import { isMissing } from "../../src/util/file-errors.js";
 
 export class SmallDisk {
   readonly path = mkdtempSync(join(tmpdir(), "savepoint-disk-"));

@@ -4,13 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError } from "../../src/errors.js";
-import {
-  type Frame,
-  openSqliteStore,
-  type SqliteDatabase,
-  type SqliteOptions,
-  type Store,
-} from "../../src/store/index.js";
+import { type Frame, openSqliteStore, type SqliteDatabase, type SqliteOptions, type Store } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 import { runs } from "../support/runs.js";

@@ -2,7 +2,7 @@
 // It says "ready", waits for any input, and exits with 0 if all went well.
 import { once } from "node:events";
 
-const { openSqliteStore } = await import(new URL("../../dist/store/index.js", import.meta.url).href);
+const { openSqliteStore } = await import(new URL("../../dist/store.js", import.meta.url).href);
 const { isSavepointError } = await import(new URL("../../dist/errors.js", import.meta.url).href);
 
 const [file, name, times] = process.argv.slice(2);

@@ -1,10 +1,10 @@
 /** Damages what a SQLite store has stored, through a connection of its own. */
 import type { Damage, DamageTarget } from "savepoint/testing";
-import type { SqliteDatabase, SqliteValue } from "../../src/store/index.js";
+import type { SqliteDatabase, SqliteValue } from "../../src/store.js";
 import { Connection } from "../../src/store/sqlite/connection.js";
-import { type RunRow, unpackRun } from "../../src/store/packing/run-codec.js";
-import { Sealer } from "../../src/store/sqlite/sealer.js";
-import { Tail } from "../../src/store/sqlite/tail.js";
+import { type RunRow, unpackRun } from "../../src/store/chunks/chunk-codec.js";
+import { Sealer } from "../../src/store/sqlite/packer.js";
+import { Tail } from "../../src/store/sqlite/write-buffer.js";
 
 export function damageSqlite(database: SqliteDatabase, target: DamageTarget, how: Damage): void {
   foldTail(database);

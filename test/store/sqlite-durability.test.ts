@@ -3,9 +3,9 @@ import { fdatasync, fstatSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Savepoint } from "../../src/index.js";
-import { openSqliteStore } from "../../src/store/index.js";
+import { openSqliteStore } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
-import type { SyncFile } from "../../src/store/options.js";
+import type { SyncFile } from "../../src/store/contract/options.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 import { until } from "../support/until.mjs";
 

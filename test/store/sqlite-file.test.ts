@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError, type SavepointError } from "../../src/errors.js";
 import { Savepoint } from "../../src/index.js";
-import { openSqliteStore, openStore } from "../../src/store/index.js";
+import { openSqliteStore, openStore } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { canMount, skipped, SmallDisk } from "./small-disk.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { storeConformance } from "savepoint/testing";
-import { openSqliteStore, type SqliteDatabase } from "../../src/store/index.js";
+import { openSqliteStore, type SqliteDatabase } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { damageSqlite } from "./sqlite-damage.js";
 import { runs } from "../support/runs.js";

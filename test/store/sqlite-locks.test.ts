@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SavepointError } from "../../src/errors.js";
-import { openSqliteStore, type SqliteDatabase, type Store } from "../../src/store/index.js";
+import { openSqliteStore, type SqliteDatabase, type Store } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { canMount, skipped, SmallDisk } from "./small-disk.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";

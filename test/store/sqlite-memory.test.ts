@@ -1,6 +1,6 @@
 import { describe, it } from "vitest";
 import { storeConformance } from "savepoint/testing";
-import { openStore } from "../../src/store/index.js";
+import { openStore } from "../../src/store.js";
 import { runs } from "../support/runs.js";
 
 describe("sqlite: in memory", () => {

@@ -6,7 +6,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SavepointError } from "../../src/errors.js";
 import { type DamageEvent, Savepoint } from "../../src/index.js";
-import { openSqliteStore, type Store } from "../../src/store/index.js";
+import { openSqliteStore, type Store } from "../../src/store.js";
 import { Connection } from "../../src/store/sqlite/connection.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { FileGuard } from "../../src/store/sqlite/file-guard.js";

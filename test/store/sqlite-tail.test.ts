@@ -2,8 +2,8 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Commit } from "../../src/store/index.js";
-import { openSqliteStore, type SqliteDatabase, type SqliteOptions, type Store } from "../../src/store/index.js";
+import type { Commit } from "../../src/store.js";
+import { openSqliteStore, type SqliteDatabase, type SqliteOptions, type Store } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 

@@ -1,9 +1,9 @@
 /** The search index of a SQLite store: when there is one, and what becomes of it where SQLite cannot have it or it is damaged. */
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openSqliteStore, type SqliteDatabase, type Store } from "../../src/store/index.js";
+import { openSqliteStore, type SqliteDatabase, type Store } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
-import { type TextIndex, DOCUMENTS } from "../../src/store/text-index.js";
+import { type TextIndex, DOCUMENTS } from "../../src/store/contract/text-index.js";
 import { bytesOf } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 

@@ -4,7 +4,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openSqliteStore, type Store } from "../../src/store/index.js";
+import { openSqliteStore, type Store } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 

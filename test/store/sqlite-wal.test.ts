@@ -2,7 +2,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openSqliteStore } from "../../src/store/index.js";
+import { openSqliteStore } from "../../src/store.js";
 import { Connection } from "../../src/store/sqlite/connection.js";
 import { driverModule, openDatabase } from "../../src/store/sqlite/driver.js";
 import { WalKeeper } from "../../src/store/sqlite/wal-keeper.js";

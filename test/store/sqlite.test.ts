@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import { describe, it } from "vitest";
 import { storeConformance } from "savepoint/testing";
-import { openSqliteStore, openStore } from "../../src/store/index.js";
+import { openSqliteStore, openStore } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { WRITE_POINTS } from "../../src/store/sqlite/options.js";
 import { damageSqlite } from "./sqlite-damage.js";

@@ -1,10 +1,10 @@
 /** Compacting a store runs in short slices: whatever else the process does gets its turns in between. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
-import { openStore, type Store } from "../../src/store/index.js";
+import { openStore, type Store } from "../../src/store.js";
 import { Catalog } from "../../src/store/file/catalog.js";
 import { newDataFile } from "../../src/store/file/data-file.js";
-import { runInTurns } from "../../src/store/slices.js";
+import { runInTurns } from "../../src/util/slices.js";
 
 // In memory, where no disk and no thread is waited for: whatever turns there are, compacting leaves on purpose.
 let store: Store;

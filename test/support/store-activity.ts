@@ -1,6 +1,6 @@
 /** Tells when nothing happens in the stores of a test any more. */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Store } from "../../src/store/index.js";
+import type { Store } from "../../src/store.js";
 
 /** Turns of the event loop in which something that does not wait for a store begins its next operation, with a wide margin. */
 const TURNS = 20;

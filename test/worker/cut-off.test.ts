@@ -1,7 +1,7 @@
 /** Processes that the store was away from for longer than their leases last. They have not died. */
 import { expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
-import { openStore, type Store } from "../../src/store/index.js";
+import { openStore, type Store } from "../../src/store.js";
 import { createGate } from "../support/gate.js";
 import { until } from "../support/until.mjs";
 

@@ -2,8 +2,8 @@
 import { AsyncResource } from "node:async_hooks";
 import { expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint } from "../../src/index.js";
-import { journalKey } from "../../src/model/keys.js";
-import { openStore } from "../../src/store/index.js";
+import { journalKey } from "../../src/records/keys.js";
+import { openStore } from "../../src/store.js";
 
 it("makes sure of its lease before it begins with anything, although it may still write", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");

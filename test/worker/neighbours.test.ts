@@ -2,8 +2,8 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { announceOwner, Neighbours, readAnnouncement } from "../../src/run/neighbours.js";
-import { type ProcessIdentity, thisProcess } from "../../src/store/process-identity.js";
+import { announceOwner, Neighbours, readAnnouncement } from "../../src/runs/leases/neighbours.js";
+import { type ProcessIdentity, thisProcess } from "../../src/util/process-identity.js";
 
 /** A process that is there until it is ended. */
 async function startProcess(): Promise<{ identity: ProcessIdentity; end: () => Promise<void> }> {

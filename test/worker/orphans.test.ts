@@ -1,8 +1,8 @@
 /** What others have left, where some of it cannot be gone on with. */
 import { expect, it, vi } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
-import { openStore, type Store } from "../../src/store/index.js";
-import { branchKey, journalKey } from "../../src/model/keys.js";
+import { openStore, type Store } from "../../src/store.js";
+import { branchKey, journalKey } from "../../src/records/keys.js";
 import { createGate } from "../support/gate.js";
 import { until } from "../support/until.mjs";
 

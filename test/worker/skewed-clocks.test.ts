@@ -1,9 +1,9 @@
 /** Machines that share a store have clocks that differ: what matters is the store's. */
 import { expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
-import { dueKey } from "../../src/model/keys.js";
-import { between, momentAt } from "../../src/run/moment.js";
-import { openStore } from "../../src/store/index.js";
+import { dueKey } from "../../src/records/keys.js";
+import { between, momentAt } from "../../src/runs/leases/moment.js";
+import { openStore } from "../../src/store.js";
 import { until } from "../support/until.mjs";
 
 const HOUR = 3_600_000;

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { Worker as Thread } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
-import { encodeDue, newDue } from "../../src/model/due.js";
-import { ALL_WORK, dueKey, journalKey, ownedBy, workKey } from "../../src/model/keys.js";
-import type { Moment } from "../../src/run/moment.js";
-import { openStore } from "../../src/store/index.js";
-import type { Commit, Store } from "../../src/store/store.js";
+import { encodeDue, newDue } from "../../src/records/queue-entry.js";
+import { ALL_WORK, dueKey, journalKey, ownedBy, workKey } from "../../src/records/keys.js";
+import type { Moment } from "../../src/runs/leases/moment.js";
+import { openStore } from "../../src/store.js";
+import type { Commit, Store } from "../../src/store/contract/contract.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { until } from "../support/until.mjs";
@@ -199,7 +199,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
 describe("the thread that renews leases", () => {
   /** Starts it on what a module says is a store, and takes down what it tells. */
   function startThread(module: string): { thread: Thread; told: unknown[] } {
-    const program = new URL("../../dist/run/heartbeat.mjs", import.meta.url);
+    const program = new URL("../../dist/runs/leases/heartbeat.mjs", import.meta.url);
     const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
     const thread = new Thread(program, { workerData, execArgv: [] });
     const told: unknown[] = [];

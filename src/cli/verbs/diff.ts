@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Change, CheckpointInfo, Savepoint } from "../../index.js";
-import { toJson } from "../../state/to-json.js";
+import { type Change, type CheckpointInfo, type Savepoint, toJson } from "../../index.js";
 import { EXIT } from "../exit-codes.js";
 import { Failure, usage } from "../failure.js";
 import { findNamed, findOfSession, follow, quote } from "../names.js";

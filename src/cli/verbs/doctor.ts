@@ -1,8 +1,7 @@
 import { statfs } from "node:fs/promises";
 import { arch, platform } from "node:os";
 import { dirname } from "node:path";
-import { isSavepointError } from "../../errors.js";
-import type { Savepoint, SessionInfo } from "../../index.js";
+import { isSavepointError, type Savepoint, type SessionInfo } from "../../index.js";
 import type { Cli } from "../cli.js";
 import { EXIT, exitCodeOf, type ExitCode } from "../exit-codes.js";
 import { pathOfStore } from "../store-path.js";

@@ -1,4 +1,4 @@
-import { fromJson } from "../../state/to-json.js";
+import { fromJson } from "../../index.js";
 import { usage } from "../failure.js";
 import { findOfSession } from "../names.js";
 import { readJson } from "../read-json.js";

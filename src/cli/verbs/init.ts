@@ -1,6 +1,6 @@
 import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isSavepointError } from "../../errors.js";
+import { isSavepointError } from "../../index.js";
 import { usage } from "../failure.js";
 import { clean } from "../text.js";
 import { defineVerb } from "../verb.js";

@@ -1,3 +1,5 @@
+import { SavepointError } from "../../index.js";
+import type * as Mcp from "../../mcp/index.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -20,10 +22,22 @@ export const mcp = defineVerb<Options>({
       .option("-a, --agent <id>", "confine it to one agent and what is its own");
   },
   async run(cli, _, { write = false, agent }) {
-    const { loadMcp } = await import("../../mcp/load.js");
-    const { serveMcp } = await loadMcp();
+    const { serveMcp } = await loadServer();
     // Who may write may begin: there is nothing to read in a store that is not there.
     const sp = await cli.open(write ? {} : undefined);
     await serveMcp(sp, { write, signal: cli.signal, streams: cli.io, ...(agent !== undefined && { agent }) });
   },
 });
+
+/** Loads the MCP server. It needs packages that may not be installed; other verbs work without them. */
+async function loadServer(): Promise<typeof Mcp> {
+  try {
+    return await import("../../mcp/index.js");
+  } catch (cause) {
+    throw new SavepointError(
+      "MISSING_DEPENDENCY",
+      "The MCP server needs two packages that could not be loaded. Run: npm install @modelcontextprotocol/server zod",
+      { cause },
+    );
+  }
+}

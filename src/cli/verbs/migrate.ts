@@ -1,4 +1,4 @@
-import { isSavepointError } from "../../errors.js";
+import { isSavepointError } from "../../index.js";
 import { EXIT } from "../exit-codes.js";
 import { usage } from "../failure.js";
 import { pathOfStore, resolveUrl } from "../store-path.js";

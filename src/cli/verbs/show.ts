@@ -1,8 +1,7 @@
-import type { AgentCheckpoint, AnyCheckpointInfo, Checkpoint, Savepoint } from "../../index.js";
+import { type AgentCheckpoint, type AnyCheckpointInfo, type Checkpoint, type Savepoint, toJson } from "../../index.js";
 import { follow, findNamed, nameOf } from "../names.js";
 import { notFound } from "../failure.js";
 import type { Colors } from "../output.js";
-import { toJson } from "../../state/to-json.js";
 import { toPlain } from "../plain.js";
 import { bytes, clean, cleanLines, moment } from "../text.js";
 import { defineVerb } from "../verb.js";

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
 import type { Contents } from "./contents.js";
 import { FileReplaced } from "./data-file.js";
-import { isMissing } from "../file-failure.js";
+import { isMissing } from "../../util/index.js";
 import { type FolderLock, LockLost } from "./lock.js";
 
 /** How often to look again while another process replaces a file, which takes milliseconds. */

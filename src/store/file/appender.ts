@@ -10,18 +10,14 @@
 import { closeSync, fdatasync, fdatasyncSync, fstatSync, openSync, rmSync, statSync, truncateSync } from "node:fs";
 import { promisify } from "node:util";
 import { SavepointError } from "../../errors.js";
-import { backgroundReport, type DiskOptions, type SyncFile } from "../options.js";
+import { backgroundReport, type DiskOptions, type SyncFile } from "../contract/index.js";
 import { type Access, MAX_ATTEMPTS } from "./access.js";
 import type { Found } from "./catalog.js";
 import { type DataFile, FileReplaced, headerLine, newDataFile } from "./data-file.js";
-import { fileFailure } from "../file-failure.js";
+import { fileFailure, runAtOnce, syncFolder, SyncPace, writeBytes } from "../../util/index.js";
 import { type Head, type Seal, toHolds, toLine, toValueLine } from "./lines.js";
 import { LockLost } from "./lock.js";
 import type { LogEntry } from "./log-lines.js";
-import { syncFolder } from "../replace-file.js";
-import { SyncPace } from "../sync-pace.js";
-import { writeBytes } from "../write-bytes.js";
-import { runAtOnce } from "../slices.js";
 
 /** A line that is to be written. */
 export interface NewLine {

@@ -4,11 +4,10 @@ import { mkdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
-import { hashBytes } from "../../state/clone.js";
-import type { Unreadable } from "../store.js";
+import { hashBytes } from "../../state/index.js";
+import type { Unreadable } from "../contract/index.js";
 import type { Contents, HeldLock } from "./contents.js";
-import { isMissing } from "../file-failure.js";
-import { replaceFile, syncFolder } from "../replace-file.js";
+import { isMissing, replaceFile, syncFolder } from "../../util/index.js";
 
 /** A file that no commit names may be about to be named by one. */
 const AGE = 3_600_000;

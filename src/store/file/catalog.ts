@@ -2,9 +2,9 @@
  * What is in a store, and where: the place of every record, item and blob, never their texts. It is what all lines of all
  * files say together: of two about the same thing the one of the later commit counts.
  */
-import { compareKeys, covers, type KeyRange } from "../key-range.js";
-import type { Slices } from "../slices.js";
-import { SortedKeys } from "../sorted-keys.js";
+import { compareKeys, covers, type KeyRange } from "../contract/index.js";
+import type { Slices } from "../../util/index.js";
+import { SortedKeys } from "../shared/index.js";
 import type { DataFile } from "./data-file.js";
 import type { Head } from "./lines.js";
 

@@ -8,12 +8,9 @@
  */
 import { closeSync, fdatasyncSync, fstatSync, openSync, readFileSync, statSync, truncateSync } from "node:fs";
 import { headerLine, openForAppend, readBytes, readHeader } from "./data-file.js";
-import { isMissing } from "../file-failure.js";
+import { isMissing, replaceFileSync, type Slices, writeBytes } from "../../util/index.js";
 import { FORMAT, parseLine, splitLines, toLine } from "./lines.js";
 import type { LogLine } from "./log-lines.js";
-import { replaceFileSync } from "../replace-file.js";
-import { writeBytes } from "../write-bytes.js";
-import type { Slices } from "../slices.js";
 
 export interface ReadLog {
   /** The version that wrote it. */

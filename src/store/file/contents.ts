@@ -17,16 +17,13 @@ import {
   readHeader,
   sizeOf,
 } from "./data-file.js";
-import { isMissing } from "../file-failure.js";
+import { isMissing, runAtOnce, type Slices, syncFolderSync, writeBytes } from "../../util/index.js";
 import { Fences } from "./fences.js";
 import type { Folder } from "./folder.js";
 import { FORMAT, type Head, isGone, type Seal, toHolds, toLine } from "./lines.js";
 import type { LogEntry, LogLine } from "./log-lines.js";
 import { Logged } from "./logged.js";
 import { type FileProblem, lostOf, NOTHING, PROGRESS, pushAll, type Scanned, scanFile } from "./scan-file.js";
-import { syncFolderSync } from "../replace-file.js";
-import { writeBytes } from "../write-bytes.js";
-import { runAtOnce, type Slices } from "../slices.js";
 
 const NEWLINE = 10;
 

@@ -7,7 +7,7 @@
  */
 import { closeSync, constants, existsSync, fstatSync, openSync, readSync } from "node:fs";
 import { dirname } from "node:path";
-import { isMissing } from "../file-failure.js";
+import { isMissing } from "../../util/index.js";
 import { type FileHeader, FORMAT, type Head, parseLine, splitLines, toLine } from "./lines.js";
 
 /** A file, as far as it is known. */

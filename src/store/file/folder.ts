@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { readHeader } from "./data-file.js";
 import { RECORDS } from "./names.js";
-import { storeNotFound } from "../as-is.js";
-import { targetOfTemporary } from "../replace-file.js";
+import { storeNotFound } from "../shared/index.js";
+import { targetOfTemporary } from "../../util/index.js";
 
 const EXTENSION = ".jsonl";
 const COMMITS = `commits${EXTENSION}`;

@@ -17,7 +17,7 @@
  * if it is not 0, identifies the writer: see fences.ts.
  */
 import { crc32 } from "node:zlib";
-import type { KeyRange } from "../key-range.js";
+import type { KeyRange } from "../contract/index.js";
 
 export const FORMAT = 2;
 

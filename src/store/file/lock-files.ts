@@ -8,8 +8,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { unlinkSync } from "node:fs";
 import { dirname } from "node:path";
-import { isMissing } from "../file-failure.js";
-import { isCertainlyDead, isUnknownPid, type ProcessIdentity, thisProcess } from "../process-identity.js";
+import { isCertainlyDead, isMissing, isUnknownPid, type ProcessIdentity, thisProcess } from "../../util/index.js";
 
 /** How long to wait before another attempt to remove files, in milliseconds. */
 const RETRY_AFTER = 500;

@@ -14,7 +14,7 @@ import { closeSync, existsSync, openSync, readdirSync, renameSync, statSync, uti
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { isMissing } from "../file-failure.js";
+import { isMissing } from "../../util/index.js";
 import {
   discardLock,
   fencedName,

@@ -1,5 +1,5 @@
 /** Reading the texts of records and items from where the catalog says they are. Every line is verified. */
-import type { Frame, StoredRecord, Unreadable, UnreadableRecord } from "../store.js";
+import type { Frame, StoredRecord, Unreadable, UnreadableRecord } from "../contract/index.js";
 import type { Entry, Place } from "./catalog.js";
 import { FileReplaced, type Handles, readBytes } from "./data-file.js";
 import { type Line, parseLine } from "./lines.js";

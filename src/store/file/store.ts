@@ -6,31 +6,32 @@
  * memory; the texts themselves are read when they are asked for, and verified each time.
  */
 import { resolve } from "node:path";
-import { storeClosed } from "../closed.js";
-import { GroupCommit } from "../group-commit.js";
-import { backgroundReport, busyTimeoutOf, type DiskOptions } from "../options.js";
-import type {
-  Commit,
-  CommitResult,
-  Frame,
-  Freed,
-  ItemRefs,
-  ItemSpan,
-  KeyRange,
-  Store,
-  StoredRanges,
-  StoredRecord,
-  StoreProblem,
-  Unreadable,
-  UnreadableRecord,
-} from "../store.js";
+import { GroupCommit, storeClosed } from "../shared/index.js";
+import {
+  backgroundReport,
+  busyTimeoutOf,
+  type Commit,
+  type CommitResult,
+  type DiskOptions,
+  type Frame,
+  type Freed,
+  type ItemRefs,
+  type ItemSpan,
+  type KeyRange,
+  type Store,
+  type StoredRanges,
+  type StoredRecord,
+  type StoreProblem,
+  type Unreadable,
+  type UnreadableRecord,
+} from "../contract/index.js";
 import { Access } from "./access.js";
 import { Appender } from "./appender.js";
 import { BlobFiles } from "./blob-files.js";
 import type { Entry } from "./catalog.js";
-import { Compactor } from "./compactor.js";
+import { Compactor } from "./packer.js";
 import { Contents } from "./contents.js";
-import { fileFailure } from "../file-failure.js";
+import { fileFailure } from "../../util/index.js";
 import { Folder } from "./folder.js";
 import { FolderLock } from "./lock.js";
 import { fileOfTape, RECORDS } from "./names.js";

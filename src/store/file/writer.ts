@@ -3,17 +3,20 @@
  * one last line by which all of them count. A commit with items goes to the file of their tape, any other to `records`.
  */
 import { SavepointError } from "../../errors.js";
-import { commitConflict } from "../conflict.js";
-import { counterDamaged, readCounter } from "../counter.js";
-import type { Outcome } from "../group-commit.js";
-import { covers } from "../key-range.js";
-import type { DiskOptions } from "../options.js";
-import type { Check, Commit, CommitResult, ItemRun } from "../store.js";
+import { commitConflict, counterDamaged, type Outcome, readCounter } from "../shared/index.js";
+import {
+  type Check,
+  type Commit,
+  type CommitResult,
+  covers,
+  type DiskOptions,
+  type ItemRun,
+} from "../contract/index.js";
 import { type Access, MAX_ATTEMPTS } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
 import { type Appender, isInterruption, type NewLine } from "./appender.js";
 import type { Entry } from "./catalog.js";
-import { fileFailure } from "../file-failure.js";
+import { fileFailure } from "../../util/index.js";
 import { fileOfTape, RECORDS } from "./names.js";
 import { LineReader } from "./reader.js";
 

@@ -1,6 +1,6 @@
 /** What a server must be like to keep what Savepoint promises. */
 import { SavepointError } from "../../errors.js";
-import { backgroundReport } from "../options.js";
+import { backgroundReport } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 import type { PostgresOptions } from "./options.js";
 

@@ -1,5 +1,5 @@
 /** Lists of records and rows as arrays, one for each of their columns: how one statement takes many of them. */
-import type { RunRow } from "../packing/run-codec.js";
+import type { RunRow } from "../chunks/index.js";
 import { bytesArray, integerArray, textArray } from "./arrays.js";
 import { refsSum, valueSum } from "./rows.js";
 

@@ -4,11 +4,11 @@
  */
 import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { storeClosed } from "../closed.js";
-import { toMilliseconds } from "../duration.js";
-import { busyTimeoutOf } from "../options.js";
+import { storeClosed } from "../shared/index.js";
+import { toMilliseconds } from "../../util/index.js";
+import { busyTimeoutOf } from "../contract/index.js";
 import type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, Statement } from "./driver.js";
-import { isAway, isCrossed, isNotPrepared, isPassing, postgresFailure } from "./failure.js";
+import { isAway, isCrossed, isNotPrepared, isPassing, postgresFailure } from "./errors.js";
 import type { PostgresOptions } from "./options.js";
 
 /** Pauses between attempts, in milliseconds: the last one is repeated. */

@@ -2,7 +2,7 @@
  * A group of commits as one plain statement, whatever their number: each kind of record and item is one list. It does all
  * of them, or fails as a whole over one that cannot be done; then the function is asked, which tries each on its own.
  */
-import { compareKeys } from "../key-range.js";
+import { compareKeys } from "../contract/index.js";
 import { integerArray, textArray } from "./arrays.js";
 import { columns, RECORD_ARRAYS, RUN_ARRAYS } from "./columns.js";
 import type { FastStatement } from "./fast-commit.js";

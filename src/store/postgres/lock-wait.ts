@@ -8,7 +8,7 @@
 import { SavepointError } from "../../errors.js";
 import type { Connection, Purpose } from "./connection.js";
 import type { PostgresClient } from "./driver.js";
-import { isAway, stateOf } from "./failure.js";
+import { isAway, stateOf } from "./errors.js";
 
 /** The SQLSTATE with which the server reports that a lock could not be acquired in time. */
 const LOCK_TIMEOUT = "55P03";

@@ -1,6 +1,6 @@
 /** Options of a PostgreSQL store. */
-import type { Duration } from "../duration.js";
-import type { BackgroundFailure, Durability } from "../options.js";
+import type { Duration } from "../../util/index.js";
+import type { BackgroundFailure, Durability } from "../contract/index.js";
 import type { PostgresPool } from "./driver.js";
 
 export interface PostgresOptions {

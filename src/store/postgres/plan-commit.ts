@@ -5,13 +5,9 @@
  * is left of several puts of one record, and the numbers of items that the store is to number. Those follow from what
  * their counter is believed to hold, which the commit then checks: if it holds something else, the commit is planned anew.
  */
-import { commitConflict } from "../conflict.js";
-import { readCounter } from "../counter.js";
-import { compareKeys, covers } from "../key-range.js";
-import type { Packed } from "../packing/compression.js";
-import type { RunRow } from "../packing/run-codec.js";
-import { packItems } from "../packing/run-groups.js";
-import type { Check, Commit, ItemRun } from "../store.js";
+import { commitConflict, readCounter } from "../shared/index.js";
+import { type Check, type Commit, compareKeys, covers, type ItemRun } from "../contract/index.js";
+import { type Packed, packItems, type RunRow } from "../chunks/index.js";
 import { bytes, type Column, columns as filledColumns, integers, RECORD_ARRAYS, RUN_ARRAYS, texts } from "./columns.js";
 import type { PostgresValue } from "./driver.js";
 import { CHECK, PUT } from "./functions.js";

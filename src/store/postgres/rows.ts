@@ -1,7 +1,7 @@
 /** Rows of the tables as `pg` gives them: large integers are texts. */
-import { checksum, isChecksum } from "../checksum.js";
-import type { RunRow } from "../packing/run-codec.js";
-import type { StoredRecord, UnreadableRecord } from "../store.js";
+import { checksum, isChecksum } from "../shared/index.js";
+import type { RunRow } from "../chunks/index.js";
+import type { StoredRecord, UnreadableRecord } from "../contract/index.js";
 
 export interface RecordRow {
   readonly key: string;

@@ -7,10 +7,10 @@
  * them: a later one makes new ones beside them, because processes of the earlier version may still be at work.
  */
 import { SavepointError } from "../../errors.js";
-import { storeNotFound, storeTooOld } from "../as-is.js";
+import { storeNotFound, storeTooOld } from "../shared/index.js";
 import type { Connection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
-import { stateOf } from "./failure.js";
+import { stateOf } from "./errors.js";
 import { commitFunctions } from "./functions.js";
 import { runTransaction } from "./lock-wait.js";
 

@@ -6,37 +6,35 @@
  */
 import { createHash } from "node:crypto";
 import { isSavepointError, SavepointError } from "../../errors.js";
-import { storeClosed } from "../closed.js";
-import { GroupCommit } from "../group-commit.js";
-import { covers } from "../key-range.js";
-import { readBlob } from "../packing/blob-codec.js";
-import { unpackRefs } from "../packing/run-codec.js";
-import type {
-  Commit,
-  CommitResult,
-  Frame,
-  Freed,
-  ItemRefs,
-  ItemSpan,
-  KeyRange,
-  Store,
-  StoredRanges,
-  StoredRecord,
-  Unreadable,
-  UnreadableRecord,
-} from "../store.js";
+import { GroupCommit, storeClosed } from "../shared/index.js";
+import {
+  type Commit,
+  type CommitResult,
+  covers,
+  type Frame,
+  type Freed,
+  type ItemRefs,
+  type ItemSpan,
+  type KeyRange,
+  type Store,
+  type StoredRanges,
+  type StoredRecord,
+  type Unreadable,
+  type UnreadableRecord,
+} from "../contract/index.js";
+import { readBlob, unpackRefs } from "../chunks/index.js";
 import { textArray } from "./arrays.js";
 import { Connection } from "./connection.js";
 import { openPool } from "./driver.js";
-import { postgresFailure } from "./failure.js";
+import { postgresFailure } from "./errors.js";
 import { CLOCK } from "./functions.js";
 import { Listener } from "./listener.js";
 import type { PostgresOptions, PostgresTarget } from "./options.js";
 import { type RawRun, RECORD_COLUMNS, type RecordRow, toRecord, toRun } from "./rows.js";
-import { readItems, runsOf, spanValues } from "./run-reader.js";
+import { readItems, runsOf, spanValues } from "./chunk-reader.js";
 import { checkServer } from "./check-server.js";
 import { migrate, quoteName } from "./schema.js";
-import { Sealer } from "./sealer.js";
+import { Sealer } from "./packer.js";
 import { ServerClock } from "./server-clock.js";
 import { PostgresTextIndex } from "./text-index.js";
 import { parsePostgresUrl } from "./url.js";

@@ -1,20 +1,20 @@
 /** The search index of a PostgreSQL store: in tables beside those of the store. */
 import { SavepointError } from "../../errors.js";
-import type { KeyRange } from "../key-range.js";
-import { keptText, soughtText } from "../kept-text.js";
 import {
   DOCUMENTS,
   isSameSource,
+  type KeyRange,
   type Mark,
   type SourceUpdate,
   type TextIndex,
   type TextSource,
   type TextUpdate,
-} from "../text-index.js";
+} from "../contract/index.js";
+import { keptText, soughtText } from "../shared/index.js";
 import { integerArray, textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
-import { postgresFailure, stateOf } from "./failure.js";
+import { postgresFailure, stateOf } from "./errors.js";
 import { runTransaction } from "./lock-wait.js";
 import { createTextTables } from "./text-schema.js";
 

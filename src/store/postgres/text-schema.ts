@@ -6,7 +6,7 @@
  */
 import type { Connection } from "./connection.js";
 import { isSavepointError } from "../../errors.js";
-import { isAway } from "./failure.js";
+import { isAway } from "./errors.js";
 import { runTransaction } from "./lock-wait.js";
 
 /** Makes the tables where there are none. */

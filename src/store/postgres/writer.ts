@@ -7,21 +7,19 @@
  * and to number them once more would be to add them twice.
  */
 import { SavepointError } from "../../errors.js";
-import { commitConflict } from "../conflict.js";
-import type { Outcome } from "../group-commit.js";
-import { compress, type Packed, RAW } from "../packing/compression.js";
-import { type RunRow, unpackRun } from "../packing/run-codec.js";
-import type { Commit, Frame } from "../store.js";
+import { commitConflict, type Outcome } from "../shared/index.js";
+import { compress, type Packed, RAW, type RunRow, unpackRun } from "../chunks/index.js";
+import type { Commit, Frame } from "../contract/index.js";
 import { textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
 import { fastCommit, type FastStatement, statementName } from "./fast-commit.js";
 import { fastGroup } from "./fast-group.js";
-import { detailOf, postgresFailure, stateOf } from "./failure.js";
+import { detailOf, postgresFailure, stateOf } from "./errors.js";
 import { AGAIN, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
 import { type PlannedCommit, planCommit } from "./plan-commit.js";
 import { isWhole, RECORD_COLUMNS, type RecordRow } from "./rows.js";
-import { readItems } from "./run-reader.js";
+import { readItems } from "./chunk-reader.js";
 
 /** Commits of one statement: each is a subtransaction, and of more than 64 PostgreSQL keeps track less well. */
 const MAX_STATEMENT = 60;

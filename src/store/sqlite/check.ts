@@ -1,8 +1,8 @@
 /** What is wrong with a database, beyond what reading its rows shows. */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { StoreProblem } from "../store.js";
+import type { StoreProblem } from "../contract/index.js";
 import type { Connection } from "./connection.js";
-import { isReadError, unreadableDisk } from "./failure.js";
+import { isReadError, unreadableDisk } from "./errors.js";
 
 /** Rows whose keys are not texts any more are in no range: a damaged byte can make one of a text. */
 const MISPLACED = "SELECT CAST(key AS TEXT) AS key FROM savepoint_record WHERE typeof(key) <> 'text'";

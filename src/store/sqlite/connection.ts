@@ -3,12 +3,11 @@
  */
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { storeClosed } from "../closed.js";
+import { storeClosed } from "../shared/index.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
-import { isBusy, isCorrupt, isReadError, poisons, sqliteFailure, unreadableDisk } from "./failure.js";
+import { isBusy, isCorrupt, isReadError, poisons, sqliteFailure, unreadableDisk } from "./errors.js";
 import type { FileGuard } from "./file-guard.js";
-import { busyTimeoutOf } from "../options.js";
-import type { StoreProblem } from "../store.js";
+import { busyTimeoutOf, type StoreProblem } from "../contract/index.js";
 import type { SqliteOptions } from "./options.js";
 import type { WalSync } from "./wal-sync.js";
 

@@ -9,8 +9,8 @@
  */
 import { type BigIntStats, statSync } from "node:fs";
 import { SavepointError } from "../../errors.js";
-import { isMissing } from "../file-failure.js";
-import type { StoreProblem } from "../store.js";
+import { isMissing } from "../../util/index.js";
+import type { StoreProblem } from "../contract/index.js";
 
 /** How old the last check may be when a commit is acknowledged, in milliseconds. A check costs three `stat` calls. */
 const INTERVAL = 100;

@@ -1,7 +1,6 @@
 /** Putting items in the place of those that cannot be read. */
-import { planHealing } from "../packing/plan-healing.js";
-import type { RunRow } from "../packing/run-codec.js";
-import type { Frame } from "../store.js";
+import { planHealing, type RunRow } from "../chunks/index.js";
+import type { Frame } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 import { insertRun } from "./rows.js";
 

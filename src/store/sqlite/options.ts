@@ -1,5 +1,5 @@
 /** Options of a SQLite store. */
-import type { DiskOptions } from "../options.js";
+import type { DiskOptions } from "../contract/index.js";
 import type { SqliteDatabase } from "./driver.js";
 
 export interface SqliteOptions extends DiskOptions {

@@ -1,6 +1,6 @@
 /** Statements that read and write several records at once. */
-import { checksum } from "../checksum.js";
-import type { Put } from "../store.js";
+import { checksum } from "../shared/index.js";
+import type { Put } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 import type { RecordRow } from "./rows.js";
 

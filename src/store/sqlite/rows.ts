@@ -1,8 +1,7 @@
 /** The rows of the tables: what a record's is, and how one of items is added. */
-import type { Frame } from "../store.js";
+import type { Frame } from "../contract/index.js";
 import type { Connection } from "./connection.js";
-import type { RunRow } from "../packing/run-codec.js";
-import { packItems } from "../packing/run-groups.js";
+import { packItems, type RunRow } from "../chunks/index.js";
 
 /** A row of `savepoint_record`. */
 export interface RecordRow {

@@ -6,9 +6,9 @@
  * version, or a file that is no store, is refused before anything is written to it.
  */
 import { SavepointError } from "../../errors.js";
-import { storeNotFound, storeTooOld } from "../as-is.js";
+import { storeNotFound, storeTooOld } from "../shared/index.js";
 import type { SqliteDatabase } from "./driver.js";
-import { isNotADatabase } from "./failure.js";
+import { isNotADatabase } from "./errors.js";
 
 /** Migration n brings a store from version n to n + 1. */
 const MIGRATIONS: readonly string[] = [

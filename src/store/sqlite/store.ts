@@ -9,45 +9,41 @@ import { mkdirSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
-import { isChecksum } from "../checksum.js";
-import { storeNotFound } from "../as-is.js";
-import { storeClosed } from "../closed.js";
-import { isMissing } from "../file-failure.js";
-import { GroupCommit } from "../group-commit.js";
-import type {
-  Commit,
-  CommitResult,
-  Frame,
-  Freed,
-  ItemRefs,
-  ItemSpan,
-  KeyRange,
-  Store,
-  StoredRanges,
-  StoredRecord,
-  StoreProblem,
-  Unreadable,
-  UnreadableRecord,
-} from "../store.js";
-import { readBlob } from "../packing/blob-codec.js";
+import { GroupCommit, isChecksum, storeClosed, storeNotFound } from "../shared/index.js";
+import { isMissing } from "../../util/index.js";
+import {
+  backgroundReport,
+  busyTimeoutOf,
+  type Commit,
+  type CommitResult,
+  type Frame,
+  type Freed,
+  type ItemRefs,
+  type ItemSpan,
+  type KeyRange,
+  type Store,
+  type StoredRanges,
+  type StoredRecord,
+  type StoreProblem,
+  type Unreadable,
+  type UnreadableRecord,
+} from "../contract/index.js";
+import { readBlob, readSpan, type RunHead, unpackRefs } from "../chunks/index.js";
 import { Connection } from "./connection.js";
 import { closesFiles, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
 import { checkDatabase, dropMisplaced, hasMisplaced } from "./check.js";
 import { FileGuard } from "./file-guard.js";
 import { healItems } from "./heal.js";
-import { isBusy, isCorrupt, sqliteFailure } from "./failure.js";
-import { backgroundReport, busyTimeoutOf } from "../options.js";
+import { isBusy, isCorrupt, sqliteFailure } from "./errors.js";
 import type { SqliteOptions, SqliteTarget } from "./options.js";
 import type { RecordRow } from "./rows.js";
-import { type RunHead, unpackRefs } from "../packing/run-codec.js";
-import { readSpan } from "../packing/read-span.js";
-import { RunCache, runArguments, runsOf } from "./run-reader.js";
+import { RunCache, runArguments, runsOf } from "./chunk-reader.js";
 import { migrate } from "./schema.js";
 import { holdFile } from "./release-files.js";
-import { Sealer } from "./sealer.js";
-import { type Names, Tail } from "./tail.js";
+import { Sealer } from "./packer.js";
+import { type Names, Tail } from "./write-buffer.js";
 import { SqliteTextIndex } from "./text-index.js";
-import { Waiting } from "./waiting.js";
+import { Waiting } from "./buffered-reads.js";
 import { WalKeeper } from "./wal-keeper.js";
 import { WalSync } from "./wal-sync.js";
 import { Writer } from "./writer.js";

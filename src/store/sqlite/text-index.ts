@@ -3,11 +3,10 @@
  * (a handle of the caller's own), or the tables are damaged beyond being made anew, it is in memory.
  */
 import { isSavepointError } from "../../errors.js";
-import { openScanTextIndex } from "../scan-text-index.js";
-import type { KeyRange, Store } from "../store.js";
-import type { Mark, TextIndex, TextSource, TextUpdate } from "../text-index.js";
+import { openScanTextIndex } from "../shared/index.js";
+import type { KeyRange, Mark, Store, TextIndex, TextSource, TextUpdate } from "../contract/index.js";
 import type { Connection } from "./connection.js";
-import type { Tail } from "./tail.js";
+import type { Tail } from "./write-buffer.js";
 import { isWithoutFullText } from "./text-schema.js";
 import { TextTables } from "./text-tables.js";
 

@@ -4,7 +4,7 @@
  * A document contains a text only if it has every trigram of it; the reverse is for the caller to look at. Documents end
  * with two characters more than they have, so that each of theirs begins a trigram, and one or two can be found as well.
  */
-import { keptText, soughtText } from "../kept-text.js";
+import { keptText, soughtText } from "../shared/index.js";
 
 const CHARACTERS = 3;
 const ENDING = "\u0002\u0002";

@@ -6,7 +6,7 @@
  * rows of its own under numbers beyond those of JavaScript, and a driver that tells the last number that was given would
  * fail at whatever is run next; when a trigger has ended, also by an error, that is the one from before.
  */
-import { DOCUMENTS } from "../text-index.js";
+import { DOCUMENTS } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 
 /**

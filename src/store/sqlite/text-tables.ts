@@ -5,18 +5,18 @@
  * reported as its own, and does not keep the store from being written.
  */
 import { SavepointError } from "../../errors.js";
-import type { KeyRange } from "../key-range.js";
 import {
   DOCUMENTS,
   isSameSource,
+  type KeyRange,
   type Mark,
   type SourceUpdate,
   type TextIndex,
   type TextSource,
   type TextUpdate,
-} from "../text-index.js";
+} from "../contract/index.js";
 import type { Connection } from "./connection.js";
-import type { Tail } from "./tail.js";
+import type { Tail } from "./write-buffer.js";
 import { anyOf, documentText, queryOf } from "./text-query.js";
 import {
   createTextTables,

@@ -9,8 +9,8 @@
  */
 import { closeSync, fdatasync, fdatasyncSync, fstatSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import type { SyncFile } from "../options.js";
-import { SyncPace } from "../sync-pace.js";
+import type { SyncFile } from "../contract/index.js";
+import { SyncPace } from "../../util/index.js";
 
 /** Bytes of a page in the WAL, and before the first one. */
 const FRAME = 4096 + 24;

@@ -1,18 +1,15 @@
 /** Applies a group of commits, and waits for the disk once. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { checksum, isChecksum } from "../checksum.js";
-import { commitConflict } from "../conflict.js";
-import { counterDamaged, readCounter } from "../counter.js";
-import type { Outcome } from "../group-commit.js";
-import type { Check, Commit, CommitResult, ItemRun } from "../store.js";
+import { checksum, commitConflict, counterDamaged, isChecksum, type Outcome, readCounter } from "../shared/index.js";
+import type { Check, Commit, CommitResult, ItemRun } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import { compress, type Packed, RAW } from "../packing/compression.js";
+import { compress, type Packed, RAW } from "../chunks/index.js";
 import { addItems, type RecordRow } from "./rows.js";
 import { findRecords, putRecords } from "./records.js";
-import type { Sealer } from "./sealer.js";
-import { namesOf, type Tail } from "./tail.js";
+import type { Sealer } from "./packer.js";
+import { namesOf, type Tail } from "./write-buffer.js";
 
 /** How long a transaction may keep the event loop from its turn, in milliseconds. */
 const MAX_BLOCKING = 3;

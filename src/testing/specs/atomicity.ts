@@ -1,6 +1,6 @@
 /** A commit is applied as a whole, or nothing of it is. */
 import assert from "node:assert/strict";
-import type { Commit, Store } from "../../store/store.js";
+import type { Commit, Store } from "../../store/index.js";
 import { assertItems, rejectsWith, valueOf } from "../assertions.js";
 import { blobOf, contentOf, frame, frames, hashOf } from "../samples.js";
 import type { Suite } from "../suite.js";

@@ -1,6 +1,6 @@
 /** Blobs: bytes under their hash, kept once, and for as long as commits use them. */
 import assert from "node:assert/strict";
-import type { Store } from "../../store/store.js";
+import type { Store } from "../../store/index.js";
 import { assertSame, assertUnreadable, conflictsOver, isUnreadable } from "../assertions.js";
 import { blobOf, bytesOf, hashOf } from "../samples.js";
 import type { Suite } from "../suite.js";

@@ -1,6 +1,6 @@
 /** How much of the store a range takes. How things are packed is the store's business, so no test asks for exact numbers. */
 import assert from "node:assert/strict";
-import type { Frame, KeyRange, Store } from "../../store/store.js";
+import type { Frame, KeyRange, Store } from "../../store/index.js";
 import { bytesOf, EVERYTHING, frame, hashOf } from "../samples.js";
 import type { Suite } from "../suite.js";
 

@@ -1,8 +1,7 @@
 /** Closing: what was committed before is kept, and nothing works afterwards. */
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
-import type { Store } from "../../store/store.js";
-import type { TextIndex } from "../../store/text-index.js";
+import type { Store, TextIndex } from "../../store/index.js";
 import { rejectsWith, valueOf } from "../assertions.js";
 import { EVERYTHING, frame, frames } from "../samples.js";
 import type { Suite } from "../suite.js";

@@ -1,6 +1,6 @@
 /** Compaction changes how things are packed, and nothing that can be read. */
 import assert from "node:assert/strict";
-import type { Store } from "../../store/store.js";
+import type { Store } from "../../store/index.js";
 import { assertSame } from "../assertions.js";
 import { blobOf, bytesOf, contentOf, EVERYTHING, frame, hashOf } from "../samples.js";
 import type { Suite } from "../suite.js";

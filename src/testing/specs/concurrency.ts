@@ -1,7 +1,7 @@
 /** Many at once: nothing is lost, and nobody sees half of a commit. */
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
-import type { Store } from "../../store/store.js";
+import type { Store } from "../../store/index.js";
 import { isUnreadable, preview, valueOf } from "../assertions.js";
 import { blobOf, frame, frames, listAll } from "../samples.js";
 import type { Suite } from "../suite.js";

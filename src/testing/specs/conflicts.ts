@@ -1,6 +1,6 @@
 /** Checks: a commit is applied only where what its caller relied on still holds. */
 import assert from "node:assert/strict";
-import { type Check, type Commit } from "../../store/store.js";
+import type { Check, Commit } from "../../store/index.js";
 import { conflictsOver, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
 import { frame } from "../samples.js";
 import type { Suite } from "../suite.js";

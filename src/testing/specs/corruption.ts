@@ -1,6 +1,6 @@
 /** Damaged data is never returned as good, and what is not damaged stays readable. */
 import assert from "node:assert/strict";
-import type { Store } from "../../store/store.js";
+import type { Store } from "../../store/index.js";
 import {
   assertItems,
   assertUnreadable,

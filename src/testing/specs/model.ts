@@ -1,7 +1,7 @@
 /** Random operations, on the store and on a memory store: every answer must be the same. */
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
-import type { Commit, CommitResult, Frame, ItemSpan, Store, Unreadable } from "../../store/store.js";
+import type { Commit, CommitResult, Frame, ItemSpan, Store, Unreadable } from "../../store/index.js";
 import { assertSame, isUnreadable, preview } from "../assertions.js";
 import { BLOBS, KEYS, Model, TAPES } from "../random-commits.js";
 import { Random } from "../random.js";

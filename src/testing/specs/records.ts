@@ -1,6 +1,6 @@
 /** Records: what was put is read back under exactly its key, in the order of the keys' bytes. */
 import assert from "node:assert/strict";
-import { prefixRange, type Store } from "../../store/store.js";
+import { prefixRange, type Store } from "../../store/index.js";
 import { assertSame, getOne } from "../assertions.js";
 import { EVERYTHING, listAll } from "../samples.js";
 import type { Suite } from "../suite.js";

@@ -1,6 +1,6 @@
 /** Freeing items: what is live stays as it is, whatever it was packed with. */
 import assert from "node:assert/strict";
-import type { Frame, Store } from "../../store/store.js";
+import type { Frame, Store } from "../../store/index.js";
 import { assertItems, isUnreadable } from "../assertions.js";
 import { EVERYTHING, frame } from "../samples.js";
 import type { Suite } from "../suite.js";

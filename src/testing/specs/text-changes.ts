@@ -1,6 +1,6 @@
 /** Which records have changed since they were noted. */
 import assert from "node:assert/strict";
-import type { Mark } from "../../store/text-index.js";
+import type { Mark } from "../../store/index.js";
 import { EVERYTHING } from "../samples.js";
 import type { Suite } from "../suite.js";
 import { note, onlyChange, type OpenTexts, textTest } from "../text-samples.js";

@@ -1,6 +1,6 @@
 /** Finding documents by what they contain: nothing is missed, and an update is applied as a whole or not at all. */
 import assert from "node:assert/strict";
-import { DOCUMENTS, type SourceUpdate } from "../../store/text-index.js";
+import { DOCUMENTS, type SourceUpdate } from "../../store/index.js";
 import { Random } from "../random.js";
 import { randomQueries, randomText } from "../random-texts.js";
 import { EVERYTHING } from "../samples.js";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Store } from "../../store/store.js";
+import type { Store } from "../../store/index.js";
 
 /** How long a store may take, in milliseconds: much longer than any does, on the busiest machine. */
 const PATIENCE = 30_000;

@@ -1,6 +1,6 @@
 /** Looking for work, and being told of it: for stores that have either. */
 import assert from "node:assert/strict";
-import type { Store } from "../../store/store.js";
+import type { Store } from "../../store/index.js";
 import type { Suite } from "../suite.js";
 import { laterThan, until } from "./until.js";
 

@@ -1,0 +1,107 @@
+/** How much there is in a store, from counters and indexes: no state and no message is read. */
+import { type FoundRecord, type KeyRange, scanPages } from "../store/index.js";
+import type { Context } from "../context.js";
+import { readable } from "../conversations/index.js";
+import {
+  agentLine,
+  agentOfLine,
+  ALL_CONVERSATION_NUMBERS,
+  ALL_NUMBERS,
+  attachmentsOf,
+  branchesOf,
+  conversationKey,
+  conversationsOf,
+  countPieces,
+  decodeSession,
+  notesOf,
+  partsOfConversation,
+  piecesOf,
+  rowsOf,
+  sessionKey,
+  sessionsOfAgent,
+  tapesOf,
+} from "../records/index.js";
+import { idsOf } from "./conversations.js";
+
+export interface Stats {
+  readonly agents: number;
+  readonly conversations: number;
+  readonly messages: number;
+  readonly sessions: number;
+  /** Of sessions and of agents. */
+  readonly checkpoints: number;
+  /**
+   * Bytes that the store takes where it lives; of one agent, those of its records and items. Large bytes in states and
+   * messages are shared by all, and are counted for the store alone.
+   */
+  readonly bytes: number;
+}
+
+/** What was counted, and where it is stored. */
+interface Count {
+  agents: number;
+  sessions: number;
+  checkpoints: number;
+  conversations: number;
+  messages: number;
+  readonly records: KeyRange[];
+  readonly tapes: KeyRange[];
+}
+
+export async function readStats(context: Context, agent: string | undefined): Promise<Stats> {
+  const { store } = context;
+  const count: Count = {
+    agents: 0,
+    sessions: 0,
+    checkpoints: 0,
+    conversations: 0,
+    messages: 0,
+    records: [],
+    tapes: [],
+  };
+  if (agent === undefined) {
+    for await (const page of scanPages(store, ALL_NUMBERS)) await countSessions(context, valuesOf(page), count);
+    for await (const page of scanPages(store, ALL_CONVERSATION_NUMBERS)) {
+      await countConversations(context, valuesOf(page), count);
+    }
+  } else {
+    await countSessions(context, [agentLine(agent)], count);
+    for await (const page of scanPages(store, sessionsOfAgent(agent))) {
+      await countSessions(context, valuesOf(page), count);
+    }
+    for await (const page of scanPages(store, conversationsOf(agent))) {
+      await countConversations(context, idsOf(page), count);
+    }
+  }
+  const { records, tapes, ...counts } = count;
+  return { ...counts, bytes: agent === undefined ? await store.bytes() : await store.bytesOf({ records, tapes }) };
+}
+
+async function countSessions({ store }: Context, ids: readonly string[], count: Count): Promise<void> {
+  for (const [index, record] of (await store.get(ids.map(sessionKey))).entries()) {
+    if (!record) continue;
+    const id = ids[index] as string;
+    if (agentOfLine(id) === undefined) count.sessions++;
+    else count.agents++;
+    count.records.push({ from: sessionKey(id), to: `${sessionKey(id)}\u0001` }, branchesOf(id));
+    // How many checkpoints a session with a damaged record has, nobody can tell.
+    if (!("value" in record)) continue;
+    const { number, checkpoints } = decodeSession(record.value);
+    count.checkpoints += checkpoints;
+    count.records.push(rowsOf(number), notesOf(number), attachmentsOf(number));
+    count.tapes.push(tapesOf(number));
+  }
+}
+
+async function countConversations(context: Context, ids: readonly string[], count: Count): Promise<void> {
+  count.conversations += ids.length;
+  for (const { id, record, items } of await readable(context, ids)) {
+    count.messages += countPieces(piecesOf(record, items));
+    count.records.push({ from: conversationKey(id), to: `${conversationKey(id)}\u0001` }, partsOfConversation(id));
+    count.tapes.push(tapesOf(record.number));
+  }
+}
+
+function valuesOf(page: readonly FoundRecord[]): string[] {
+  return page.flatMap((record) => ("value" in record ? [record.value] : []));
+}

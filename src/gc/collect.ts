@@ -1,0 +1,194 @@
+/**
+ * Garbage collection: frees the items and blobs that no checkpoint reaches. It reads rows and refs, never the states of
+ * sessions; conversations are collected by collect-conversations.ts.
+ *
+ * It is safe while any process saves, because of three orders. Tapes are listed before branches, and a tape's first items
+ * come with its branch's record: a listed tape without a branch has no writer any more. Item counters are read before
+ * rows: what is written later is numbered above them and not looked at. Rows are read in the order of their seqs: a save
+ * may only point at what its parent reaches, so if the parent's row is gone before it is read, the child's is read later.
+ *
+ * Where anything that may point at something cannot be read, nothing is freed.
+ */
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { isSavepointError } from "../errors.js";
+import { type FoundRecord, scan, scanPages, type StoredRecord } from "../store/index.js";
+import { releaseOldImports } from "./old-imports.js";
+import { freeAllRemains, SessionReader } from "../sessions/index.js";
+import { agentsWithConversations, collectConversations, Unmarkable } from "./collect-conversations.js";
+import type { Context } from "../context.js";
+import {
+  agentLine,
+  ALL_NUMBERS,
+  attachmentCounterKey,
+  ATTACHMENTS_TAPE,
+  attachmentsOf,
+  decodeNumbers,
+  decodeRow,
+  rowsOf,
+  seqOf,
+  tapeName,
+  tapesOf,
+} from "../records/index.js";
+import { frameOfJournal, frameOfRow, Marks, readJournals } from "./marks.js";
+
+/** What a collection has freed. */
+export interface CollectReport {
+  /** Deleted sessions whose remains were freed. */
+  readonly sessions: number;
+  readonly items: number;
+  readonly blobs: number;
+  /** Bytes of the freed items and blobs. The file may take them back later. */
+  readonly bytes: number;
+}
+
+/** A blob must be unused for this long before it is freed: a save may be about to point at it. */
+const BLOB_AGE = 3_600_000;
+
+export interface CollectOptions {
+  /** Told as it goes on. What it throws ends it, between two sessions. */
+  readonly onProgress?: (progress: { readonly sessions: number }) => void;
+}
+
+/** @param options.repack also rewrite what is packed together with live items */
+export async function collectGarbage(
+  context: Context,
+  options: CollectOptions & { readonly repack: boolean },
+): Promise<CollectReport> {
+  const { store } = context;
+  const unusedSince = (await store.now()) - BLOB_AGE;
+  await releaseOldImports(context);
+  const sessions = await freeAllRemains(context);
+  const freed = { items: 0, bytes: 0 };
+  const blobs = new Set<string>();
+  let complete = true;
+  let done = 0;
+  for await (const { reader, number } of allSessions(context)) {
+    // A local store answers synchronously, and saves must be able to run in between.
+    await nextTurn();
+    const result = reader && (await collectSession(reader, number, blobs, options.repack));
+    if (result) {
+      freed.items += result.items;
+      freed.bytes += result.bytes;
+    } else complete = false;
+    options.onProgress?.({ sessions: ++done });
+  }
+  for (const agent of await agentsWithConversations(context)) {
+    const result = await collectAgent(context, agent, blobs, options.repack);
+    if (result) {
+      freed.items += result.items;
+      freed.bytes += result.bytes;
+    } else complete = false;
+  }
+  const dropped = complete ? await dropBlobs(context, blobs, unusedSince) : { items: 0, bytes: 0 };
+  return { sessions, items: freed.items, blobs: dropped.items, bytes: freed.bytes + dropped.bytes };
+}
+
+/** `undefined` where it could not be told what is needed; then nothing was freed. */
+async function collectAgent(
+  context: Context,
+  agent: string,
+  blobs: Set<string>,
+  repack: boolean,
+): Promise<{ items: number; bytes: number } | undefined> {
+  try {
+    return await collectConversations(context, agent, blobs, repack);
+  } catch (error) {
+    if (!(error instanceof Unmarkable) && !isSavepointError(error, "DAMAGED")) throw error;
+    const reason = `nothing was freed of its conversations: ${error.message}`;
+    new SessionReader(context, agentLine(agent)).reportDamage(undefined, undefined, reason);
+    return undefined;
+  }
+}
+
+interface ListedSession {
+  /** Missing where nobody can tell which session it is: its branches, and so their counters, cannot be found. */
+  readonly reader: SessionReader | undefined;
+  readonly number: number;
+}
+
+async function* allSessions(context: Context): AsyncGenerator<ListedSession> {
+  for await (const record of scan(context.store, ALL_NUMBERS)) {
+    const number = decodeNumbers(record.key.slice(1), 1).numbers[0] as number;
+    if ("value" in record) yield { reader: new SessionReader(context, record.value), number };
+    else {
+      const reason = `nothing was freed of session number ${number}: ${record.unreadable}`;
+      new SessionReader(context, "").reportDamage(undefined, undefined, reason);
+      yield { reader: undefined, number };
+    }
+  }
+}
+
+/** Frees what no checkpoint of a session reaches. `undefined` where something could not be read; then nothing was freed. */
+export async function collectSession(
+  reader: SessionReader,
+  number: number,
+  blobs: Set<string>,
+  repack: boolean,
+): Promise<{ items: number; bytes: number } | undefined> {
+  const { store } = reader.context;
+  const tapes = await store.tapes(tapesOf(number));
+  const counters = new Map<string, number>();
+  const marks = new Marks(reader, number, blobs);
+  try {
+    // Journals before heads: what a journal has let go of by then, the head that came after it names.
+    for (const journal of await readJournals(reader)) {
+      if (journal.number !== number) continue;
+      counters.set(tapeName(number, journal.tape), journal.first + journal.count);
+      await marks.frames([frameOfJournal(journal)]);
+    }
+    for await (const { record } of reader.branches()) {
+      counters.set(tapeName(number, record.tape), record.nextItem);
+      // A head without a row of its own.
+      if (record.hidden && record.head) await marks.frames([frameOfRow(record.head)]);
+    }
+    const [attached] = await store.get([attachmentCounterKey(number)]);
+    if (attached && !("value" in attached)) throw new Unmarkable(attached);
+    counters.set(tapeName(number, ATTACHMENTS_TAPE), Number(attached?.value ?? 0));
+    for await (const page of scanPages(store, attachmentsOf(number))) {
+      await marks.frames(page.map(readable).map(({ refs }) => ({ refs, tape: ATTACHMENTS_TAPE })));
+    }
+    for await (const page of scanPages(store, rowsOf(number))) {
+      await marks.frames(
+        page.map(readable).map(({ key, value, refs }) => frameOfRow(decodeRow(seqOf(key), value, refs))),
+      );
+    }
+  } catch (error) {
+    if (!(error instanceof Unmarkable) && !isSavepointError(error, "DAMAGED")) throw error;
+    const reason = error instanceof Unmarkable ? error.damage.unreadable : error.message;
+    reader.reportDamage(undefined, undefined, `nothing was freed: ${reason}`);
+    return undefined;
+  }
+  const freed = { items: 0, bytes: 0 };
+  for (const tape of tapes) {
+    const below = counters.get(tape) ?? Number.MAX_SAFE_INTEGER;
+    const result = await store.retain(tape, marks.live(tape), { below, repack });
+    freed.items += result.items;
+    freed.bytes += result.bytes;
+  }
+  return freed;
+}
+
+function readable(record: FoundRecord): StoredRecord {
+  if (!("value" in record)) throw new Unmarkable(record);
+  return record;
+}
+
+async function dropBlobs(
+  { store }: Context,
+  live: ReadonlySet<string>,
+  unusedSince: number,
+): Promise<{ items: number; bytes: number }> {
+  const freed = { items: 0, bytes: 0 };
+  for (let after = ""; ;) {
+    const hashes = await store.blobs({ after, limit: 500 });
+    const last = hashes.at(-1);
+    if (last === undefined) return freed;
+    const result = await store.dropBlobs(
+      hashes.filter((hash) => !live.has(hash)),
+      { unusedSince },
+    );
+    freed.items += result.items;
+    freed.bytes += result.bytes;
+    after = last;
+  }
+}

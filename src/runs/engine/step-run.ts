@@ -1,0 +1,253 @@
+/** What the agent's function gets: a step, as far as it is the function's business. */
+import { createHash, randomUUID } from "node:crypto";
+import { SavepointError } from "../../errors.js";
+import type { Usage } from "../../records/index.js";
+import type { ToolCall } from "../../messages/index.js";
+import type { LoopVerdict } from "../../events/index.js";
+import { cloneValue, type Shadow } from "../../state/index.js";
+import { type Duration, toMilliseconds } from "../../util/index.js";
+import {
+  type AskOptions,
+  Completion,
+  type EffectContext,
+  type EffectOptions,
+  type LlmContext,
+  type LlmOptions,
+  type OpenToolOptions,
+  type Reply,
+  type Run,
+  takeRetry,
+  type UnknownPolicy,
+} from "../agent/index.js";
+import { type EffectUsage, encodeNamed, toReason } from "../journal/index.js";
+import { usageOfReply } from "./reply.js";
+import type { Step } from "./step.js";
+import type { EffectSettings, StepHost } from "./step-types.js";
+
+const POLICIES: readonly UnknownPolicy[] = ["ask", "retry", "verify", "fail"];
+
+export class StepRun implements Run {
+  readonly #step: Step;
+  readonly #host: StepHost;
+
+  constructor(step: Step, host: StepHost) {
+    this.#step = step;
+    this.#host = host;
+  }
+
+  get session(): string {
+    return this.#host.session;
+  }
+
+  get branch(): string {
+    return this.#host.branch;
+  }
+
+  get step(): number {
+    return this.#host.step;
+  }
+
+  get turn(): number {
+    return this.#host.turn;
+  }
+
+  get signal(): AbortSignal {
+    return this.#host.signal;
+  }
+
+  get usage(): Required<Usage> {
+    return this.#step.usage;
+  }
+
+  get loop(): LoopVerdict {
+    return this.#step.loop;
+  }
+
+  get state(): unknown {
+    return this.#step.state;
+  }
+
+  set state(state: unknown) {
+    this.#step.state = state;
+  }
+
+  update(change: (state: unknown) => unknown): void {
+    const next = change(this.state);
+    if (next !== undefined) this.state = next;
+  }
+
+  llm<Result>(
+    call: (context: LlmContext) => Result | Promise<Result>,
+    options: LlmOptions<Awaited<Result>> = {},
+  ): Promise<Reply<Awaited<Result>>> {
+    return this.#try(() => {
+      checkFunction(call, "llm");
+      const { name = "llm", input, usage, retry = {} } = options;
+      const { registry } = this.#host.context;
+      const args = input === undefined ? {} : { args: hashOf(JSON.stringify(cloneValue(input, registry))) };
+      const emit = (delta: unknown): void => this.#step.emitDelta(name, delta);
+      const settings: EffectSettings = {
+        ...takeSettings(options, "retry"),
+        retry,
+        usageOf: (usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined,
+        emit,
+      };
+      const body = (context: EffectContext): unknown => call(withEmit(context, emit));
+      return this.#step.effect({ kind: "llm", name, ...args }, body, settings) as Promise<Reply<Awaited<Result>>>;
+    });
+  }
+
+  tool<Result>(
+    call: ToolCall,
+    run: (context: EffectContext) => Result | Promise<Result>,
+    options: EffectOptions<Awaited<Result>> = {},
+  ): Promise<Awaited<Result>> {
+    return this.#tool(call, run, options, undefined);
+  }
+
+  #tool<Result>(
+    call: ToolCall,
+    run: (context: EffectContext) => Result | Promise<Result>,
+    options: EffectOptions<Awaited<Result>>,
+    stopped: AbortSignal | undefined,
+  ): Promise<Awaited<Result>> {
+    return this.#try(() => {
+      const { id, name } = checkCall(call);
+      checkFunction(run, "tool");
+      const args = this.#encode(`What the tool ${JSON.stringify(name)} is given`, call.arguments);
+      const settings = { ...takeSettings(options, "ask"), stopped };
+      return this.#step.effect({ kind: "tool", name, callId: id, args }, run, settings) as Promise<Awaited<Result>>;
+    });
+  }
+
+  effect<Result>(
+    name: string,
+    run: (context: EffectContext) => Result | Promise<Result>,
+    options: EffectOptions<Awaited<Result>> = {},
+  ): Promise<Awaited<Result>> {
+    return this.#try(() => {
+      checkFunction(run, "effect");
+      const settings = takeSettings(options, "retry");
+      return this.#step.effect({ kind: "effect", name: String(name) }, run, settings) as Promise<Awaited<Result>>;
+    });
+  }
+
+  /** The same, where a loop outside may stop the tool by itself. */
+  openTool<Result>(
+    call: ToolCall,
+    run: (context: EffectContext) => Result | Promise<Result>,
+    { stopped, ...options }: OpenToolOptions<Awaited<Result>>,
+  ): Promise<Awaited<Result>> {
+    return this.#tool(call, run, options, stopped);
+  }
+
+  remember<Value>(name: string, make: () => Value): Value {
+    return this.#step.remember(String(name), make) as Value;
+  }
+
+  async stepDone(trigger: string): Promise<void> {
+    await this.#step.stepDone(trigger);
+  }
+
+  /** What is wrong with a call is told by its promise, like all that goes wrong in it. */
+  #try<T>(begin: () => Promise<T>): Promise<T> {
+    try {
+      return begin();
+    } catch (error) {
+      const refused = Promise.reject<T>(error as Error);
+      // Like an effect that fails and that nobody waits for.
+      refused.catch(() => {});
+      return refused;
+    }
+  }
+
+  #encode(what: string, value: unknown): Shadow {
+    return encodeNamed(what, () => cloneValue(value, this.#host.context.registry));
+  }
+
+  now(): number {
+    return this.#step.immediate("now", () => this.#host.context.now());
+  }
+
+  random(): number {
+    return this.#step.immediate("random", () => Math.random());
+  }
+
+  uuid(): string {
+    return this.#step.immediate("uuid", () => randomUUID());
+  }
+
+  async sleep(time: Duration | Date): Promise<void> {
+    const wanted = time instanceof Date ? { until: time.getTime() } : { lasting: toMilliseconds(time, "sleep") };
+    if (!Object.values(wanted).every(Number.isFinite))
+      throw invalidCall('run.sleep() needs milliseconds, a text such as "5m", or a valid Date.');
+    await this.#step.sleep(wanted);
+  }
+
+  async ask<Answer>(question: string | AskOptions): Promise<Answer> {
+    const { text, data } = typeof question === "string" ? { text: question, data: undefined } : question;
+    if (typeof text !== "string" || text === "") {
+      throw invalidCall("run.ask() needs a text: run.ask(question) or run.ask({ text, data }).");
+    }
+    this.#encode("What is given along with the question", data);
+    return this.#step.ask(text, data) as Promise<Answer>;
+  }
+
+  complete<Output>(output?: Output): Completion<Output> {
+    // What cannot be stored is told where it is said.
+    this.#encode("The output", output);
+    return this.#step.complete(new Completion<Output>("completed", output, undefined));
+  }
+
+  fail(reason: string): Completion<never> {
+    return this.#step.complete(new Completion<never>("failed", undefined, toReason(reason ?? "it failed")));
+  }
+
+  halt(reason: string): Completion<never> {
+    return this.#step.complete(new Completion<never>("halted", undefined, toReason(reason ?? "it was halted")));
+  }
+}
+
+/** The same context, and a way to tell parts of the reply. Its key is made only if somebody looks at it. */
+function withEmit(context: EffectContext, emit: (delta: unknown) => void): LlmContext {
+  return {
+    get idempotencyKey() {
+      return context.idempotencyKey;
+    },
+    signal: context.signal,
+    attempt: context.attempt,
+    emit,
+  };
+}
+
+function takeSettings<Result>(options: EffectOptions<Result>, policy: UnknownPolicy): EffectSettings {
+  const { onUnknown = policy, verify, timeout, retry } = options;
+  if (!POLICIES.includes(onUnknown)) {
+    throw invalidCall(`onUnknown: ${JSON.stringify(onUnknown)} is not known. Use ${POLICIES.join(", ")}.`);
+  }
+  if (onUnknown === "verify" && typeof verify !== "function") {
+    throw invalidCall(`onUnknown: "verify" needs a function verify, which finds out whether it happened.`);
+  }
+  // Told before anything is written, not when it is too late.
+  if (timeout !== undefined) toMilliseconds(timeout, "timeout");
+  if (retry !== undefined) takeRetry(retry);
+  return { onUnknown, verify, timeout, retry };
+}
+
+function checkCall(call: ToolCall): ToolCall {
+  const { id, name } = (call ?? {}) as Partial<ToolCall>;
+  if (typeof id === "string" && id !== "" && typeof name === "string" && name !== "") return call;
+  throw invalidCall("run.tool() needs a call: { id, name, arguments }, with texts as id and name.");
+}
+
+function checkFunction(run: unknown, name: string): void {
+  if (typeof run !== "function") throw invalidCall(`run.${name}() needs a function that does it.`);
+}
+
+function invalidCall(message: string): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", message);
+}
+
+export function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("base64url");
+}

@@ -1,0 +1,113 @@
+/** A turn that was completed before, opened once more: whatever it asks for is given from what was recorded. */
+import { SavepointError } from "../../errors.js";
+import type { Row, Usage } from "../../records/index.js";
+import { describeBranch, loadShadow, type SessionReader } from "../../sessions/index.js";
+import type { ToolCall } from "../../messages/index.js";
+import { cloneValue, shadowToValue } from "../../state/index.js";
+import {
+  type EffectCall,
+  type Entry,
+  MatchingByIdentity,
+  readEntries,
+  RecordedEffects,
+  reviveError,
+} from "../journal/index.js";
+import type { LlmOptions, OpenRun, Reply } from "../agent/index.js";
+import { readResult, type RunResult } from "../status/index.js";
+import { hashOf } from "../engine/index.js";
+
+export class FinishedOpenRun implements OpenRun {
+  state: unknown;
+  readonly signal: AbortSignal = new AbortController().signal;
+  readonly #reader: SessionReader;
+  readonly #matching: MatchingByIdentity;
+
+  /** Reads the turn that ended with this checkpoint. */
+  static async read(reader: SessionReader, branch: string, number: number, row: Row): Promise<FinishedOpenRun> {
+    const status = row.status === "failed" || row.status === "halted" ? row.status : "completed";
+    const result = await readResult(reader, number, branch, row, { status, reason: row.reason });
+    const { boundary, journal, turn = 0 } = row.run ?? {};
+    const { entries } = journal ? await readEntries(reader, number, journal) : { entries: [] };
+    const began = boundary === undefined ? undefined : await reader.row(number, boundary);
+    // Where the turn's first checkpoint is gone, the last one's state is the best there is.
+    const from = began && !("unreadable" in began) ? began : row;
+    const state = shadowToValue(await loadShadow(reader, number, from), reader.context.registry);
+    return new FinishedOpenRun(reader, branch, turn, result, state, entries);
+  }
+
+  private constructor(
+    reader: SessionReader,
+    readonly branch: string,
+    readonly turn: number,
+    readonly finished: RunResult,
+    state: unknown,
+    entries: readonly Entry[],
+  ) {
+    this.#reader = reader;
+    this.state = state;
+    this.#matching = new MatchingByIdentity(new RecordedEffects(entries), reader.context.registry);
+  }
+
+  get session(): string {
+    return this.#reader.sessionId;
+  }
+
+  get usage(): Required<Usage> {
+    return this.finished.usage;
+  }
+
+  async llm<Result>(_: unknown, options: LlmOptions<Awaited<Result>> = {}): Promise<Reply<Awaited<Result>>> {
+    const { name = "llm", input } = options;
+    const { registry } = this.#reader.context;
+    const args = input === undefined ? {} : { args: hashOf(JSON.stringify(cloneValue(input, registry))) };
+    return this.#recorded({ kind: "llm", name, ...args }) as Reply<Awaited<Result>>;
+  }
+
+  async tool<Result>(call: ToolCall): Promise<Awaited<Result>> {
+    const args = cloneValue(call.arguments, this.#reader.context.registry);
+    return this.#recorded({ kind: "tool", name: call.name, callId: call.id, args }) as Awaited<Result>;
+  }
+
+  async effect<Result>(name: string): Promise<Awaited<Result>> {
+    return this.#recorded({ kind: "effect", name }) as Awaited<Result>;
+  }
+
+  remember<Value>(name: string): Value {
+    return this.#recorded({ kind: "effect", name }) as Value;
+  }
+
+  async stepDone(): Promise<void> {}
+
+  async complete(): Promise<RunResult> {
+    if (this.finished.status === "completed") return this.finished;
+    throw new SavepointError("RUN_ENDED", `${this.#describe()} cannot be completed any more.`);
+  }
+
+  async fail(reason: unknown): Promise<RunResult> {
+    const why = reason instanceof Error ? reason : undefined;
+    throw new SavepointError("RUN_ENDED", `${this.#describe()} cannot fail any more.`, { cause: why });
+  }
+
+  async release(): Promise<void> {}
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  #recorded(call: EffectCall): unknown {
+    const match = this.#matching.next(call);
+    const outcome = "differs" in match ? undefined : match.recorded?.outcome;
+    if (!outcome) {
+      throw new SavepointError(
+        "NONDETERMINISM",
+        `${this.#describe()} did not ask for ${JSON.stringify(call.name)}, or not with what it is given now, and does nothing new. Give a new turn another name.`,
+        { details: { sessionId: this.session, branch: this.branch, called: call.name } },
+      );
+    }
+    if ("error" in outcome) throw reviveError(outcome.error);
+    return shadowToValue(outcome.value, this.#reader.context.registry);
+  }
+
+  #describe(): string {
+    const where = describeBranch(this.session, this.branch);
+    return `Turn ${this.turn} of ${where.charAt(0).toLowerCase()}${where.slice(1)} is ${this.finished.status}; it`;
+  }
+}

@@ -1,0 +1,2 @@
+export { FinishedOpenRun } from "./finished-open-run.js";
+export { endedError, LiveOpenRun, OpenAgent } from "./live-open-run.js";

@@ -1,0 +1,1 @@
+export { leaveInput, recordAnswer, requestCancel } from "./answers.js";

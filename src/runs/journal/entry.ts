@@ -1,0 +1,209 @@
+/**
+ * What a step records, and how that is written: each entry is an item on the journal's tape. A result of some size is an
+ * item of its own before its entry, so that the state which it becomes part of can refer to it.
+ *
+ * Entries are in the order in which things happened. An effect is started (`start`), which is written before a tool runs,
+ * and ends (`end`); where nothing needs to be known before it runs, `end` says both. What a person has said, or a failed
+ * step wants tried again, are entries too.
+ */
+import type { EffectKind } from "../../events/index.js";
+import type { SessionReader } from "../../sessions/index.js";
+import { SavepointError } from "../../errors.js";
+import {
+  decodeParts,
+  encodeShadow,
+  estimateSize,
+  type Frame,
+  hasNodes,
+  parseFrame,
+  type Piece,
+  type Shadow,
+  type ShadowObject,
+  ValueNode,
+} from "../../state/index.js";
+import type { RecordedError } from "./recorded-error.js";
+
+/** What an effect is, for checking that the code asks for the same thing again. */
+export interface EffectCall {
+  readonly kind: EffectKind;
+  readonly name: string;
+  /** The id of a tool call. */
+  readonly callId?: string;
+  /** The arguments of a tool, or the hash of what a model was given; in encoded form. */
+  readonly args?: Shadow;
+}
+
+/** Tokens and cost of an effect. */
+export interface EffectUsage {
+  readonly tokens?: number;
+  readonly cost?: number;
+}
+
+/** Who was called, when, and how many results the step had got by then. */
+export interface Started extends EffectCall {
+  readonly at: number;
+  readonly delivered: number;
+  /** When a sleep is over. */
+  readonly until?: number;
+}
+
+export type Outcome = { readonly value: Shadow } | { readonly error: RecordedError };
+
+export type Entry =
+  | { readonly op: "start"; readonly index: number; readonly started: Started }
+  | {
+      readonly op: "end";
+      readonly index: number;
+      /** Missing where there is a `start` entry. */
+      readonly started?: Started;
+      readonly outcome: Outcome;
+      readonly usage?: EffectUsage;
+    }
+  /** It did not happen, somebody says, or it failed: it is done again. */
+  | { readonly op: "again"; readonly index: number }
+  /** The step begins anew with other code; what a tool has answered is kept by its call's id. */
+  | { readonly op: "kept"; readonly index: number; readonly started: Started; readonly outcome?: Outcome };
+
+/** A result that is an item of its own. */
+export interface StoredResult {
+  readonly index: number;
+  readonly shadow: Shadow;
+  readonly piece: Piece;
+  readonly bytes: number;
+}
+
+export interface EncodedEntries {
+  readonly items: readonly Frame[];
+  readonly blobs: ReadonlyMap<string, Uint8Array>;
+  readonly results: readonly StoredResult[];
+  /** For each entry, how many items there are up to its end. */
+  readonly ends: readonly number[];
+}
+
+/** Results up to this length stand in their entry. */
+const MAX_INLINE = 256;
+
+/** Entries as items, numbered from `next` on. */
+export function encodeEntries(entries: readonly Entry[], tape: number, next: number): EncodedEntries {
+  const items: Frame[] = [];
+  const blobs = new Map<string, Uint8Array>();
+  const results: StoredResult[] = [];
+  const ends: number[] = [];
+  for (const entry of entries) {
+    const { shadow, node } = entryToShadow(entry);
+    const encoded = encodeShadow(shadow, tape, next + items.length);
+    items.push(...encoded.items);
+    for (const [hash, bytes] of encoded.blobs) blobs.set(hash, bytes);
+    const { json, refs } = encoded.skeleton;
+    // How many items before it belong to it: whoever reads begins at the end.
+    items.push({ json: `{"m":${encoded.items.length},${json.slice(1)}`, refs });
+    ends.push(items.length);
+    if (node?.piece) results.push({ index: entry.index, shadow: node.value, piece: node.piece, bytes: node.bytes });
+  }
+  return { items, blobs, results, ends };
+}
+
+export interface DecodedEntries {
+  readonly entries: readonly Entry[];
+  readonly results: readonly StoredResult[];
+  /** The entries' own frames, as they are stored. */
+  readonly frames: readonly Frame[];
+}
+
+/** Reads the entries on these items. What cannot be read is `DAMAGED`: without it, work would be done again. */
+export async function readEntries(reader: SessionReader, number: number, piece: Piece): Promise<DecodedEntries> {
+  if (piece.count === 0) return { entries: [], results: [], frames: [] };
+  const state = reader.stateReader(number);
+  const frames: Frame[] = [];
+  const found = await state.items([piece]);
+  for (let at = found.length - 1; at >= 0;) {
+    const frame = found[at] as Frame | { unreadable: string };
+    if (!("json" in frame)) throw damagedJournal(reader, frame.unreadable);
+    frames.push(frame);
+    at -= 1 + ((JSON.parse(frame.json) as { m?: number }).m ?? 0);
+  }
+  frames.reverse();
+  const parts = frames.map((frame, index) => ({ parsed: parseFrame(frame, piece.tape), path: `/${index}` }));
+  const shadows = await decodeParts(parts, state).catch((error: unknown) => {
+    throw damagedJournal(reader, (error as Error).message, error);
+  });
+  const results: StoredResult[] = [];
+  const entries = shadows.map((shadow) => {
+    const { entry, node } = shadowToEntry(shadow as ShadowObject);
+    if (node?.piece) results.push({ index: entry.index, shadow: node.value, piece: node.piece, bytes: node.bytes });
+    return entry;
+  });
+  return { entries, results, frames };
+}
+
+function damagedJournal(reader: SessionReader, why: string, cause?: unknown): SavepointError {
+  return new SavepointError(
+    "DAMAGED",
+    `What session ${JSON.stringify(reader.sessionId)} has recorded in its current step is damaged: ${why}. Going on would do it again. Rewind to a checkpoint that you trust, and run on from there.`,
+    { cause },
+  );
+}
+
+/** How an entry is written: one letter per field, what is usual left out. */
+function entryToShadow(entry: Entry): { shadow: ShadowObject; node: ValueNode | undefined } {
+  const shadow: ShadowObject = { o: entry.op[0] as string, i: entry.index };
+  let node: ValueNode | undefined;
+  if ("started" in entry && entry.started) {
+    const { kind, name, callId, args, at, delivered, until } = entry.started;
+    Object.assign(shadow, { k: kind, n: name, t: at, d: delivered });
+    if (callId !== undefined) shadow["c"] = callId;
+    if (args !== undefined) shadow["a"] = args;
+    if (until !== undefined) shadow["w"] = until;
+  }
+  if ("outcome" in entry && entry.outcome) {
+    const { outcome } = entry;
+    if ("error" in outcome) shadow["x"] = outcome.error as unknown as ShadowObject;
+    else if (estimateSize(outcome.value) <= MAX_INLINE && !hasNodes(outcome.value)) shadow["v"] = outcome.value;
+    else shadow["v"] = node = new ValueNode(outcome.value);
+  }
+  if ("usage" in entry && entry.usage) shadow["u"] = { ...entry.usage };
+  return { shadow, node };
+}
+
+function shadowToEntry(shadow: ShadowObject): { entry: Entry; node: ValueNode | undefined } {
+  const { o, i, k, n, t, d, c, a, w, x, v, u } = shadow;
+  const index = i as number;
+  const node = v instanceof ValueNode ? v : undefined;
+  const started: Started | undefined =
+    k === undefined
+      ? undefined
+      : {
+          kind: k as EffectKind,
+          name: n as string,
+          at: t as number,
+          delivered: d as number,
+          ...(c !== undefined && { callId: c as string }),
+          ...(a !== undefined && { args: a }),
+          ...(w !== undefined && { until: w as number }),
+        };
+  const outcome: Outcome | undefined =
+    x !== undefined
+      ? { error: x as unknown as RecordedError }
+      : v === undefined
+        ? undefined
+        : { value: node ? node.value : v };
+  const usage = u as EffectUsage | undefined;
+  return { entry: toEntry(o as string, index, started, outcome, usage), node };
+}
+
+function toEntry(
+  op: string,
+  index: number,
+  started: Started | undefined,
+  outcome: Outcome | undefined,
+  usage: EffectUsage | undefined,
+): Entry {
+  if (op === "s" && started) return { op: "start", index, started };
+  if (op === "e" && outcome) return { op: "end", index, ...(started && { started }), outcome, ...(usage && { usage }) };
+  if (op === "a") return { op: "again", index };
+  if (op === "k" && started) return { op: "kept", index, started, ...(outcome && { outcome }) };
+  throw new SavepointError(
+    "STORE_TOO_NEW",
+    `The journal has an entry of the kind ${JSON.stringify(op)}, which this version of Savepoint does not know. Update the package.`,
+  );
+}

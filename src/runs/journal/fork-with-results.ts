@@ -1,0 +1,85 @@
+/** What if a tool had answered something else? A branch on which it did. */
+import { SavepointError } from "../../errors.js";
+import { describeBranch, forkAt, type SessionReader } from "../../sessions/index.js";
+import { emptyJournal, encodeJournal, journalKey, type Row, rowKey, tapeName } from "../../records/index.js";
+import type { Shadow } from "../../state/index.js";
+import { settleValue } from "./encoded-value.js";
+import { RecordedEffects } from "./recorded-effects.js";
+import { encodeEntries, type Entry, readEntries } from "./entry.js";
+
+/** Results by the ids of the tool calls that they answer. */
+export type ReplacedResults = Readonly<Record<string, unknown>>;
+
+/**
+ * Opens a branch at the beginning of the step that led to a checkpoint, with what it had recorded, except for these
+ * results. What was started after one of them had come is forgotten: it may depend on it.
+ *
+ * @returns the name of the branch
+ */
+export async function forkWithResults(
+  reader: SessionReader,
+  number: number,
+  row: Row,
+  name: string | undefined,
+  results: ReplacedResults,
+): Promise<string> {
+  const { sessionId } = reader;
+  const recorded = row.run?.journal;
+  const { entries } = recorded ? await readEntries(reader, number, recorded) : { entries: [] };
+  replaceResults(reader, row, entries, results);
+  const boundary = row.run && (await reader.row(number, row.run.boundary));
+  if (!boundary || "unreadable" in boundary) {
+    throw new SavepointError(
+      "CHECKPOINT_NOT_FOUND",
+      `The checkpoint with which the step of ${sessionId}#${row.seq} began is not in the history any more: its strategy does not keep it. Use strategy "everyStep" to try steps differently.`,
+    );
+  }
+  return forkAt(reader, number, boundary, name, (branch, tape) => {
+    // Anew in every attempt: what is encoded has its place.
+    const { items, blobs } = encodeEntries(replaceResults(reader, row, entries, results), tape, 0);
+    const journal = encodeJournal({ ...emptyJournal(number, tape, boundary.seq), count: items.length });
+    return {
+      checks: [{ key: rowKey(number, row.seq), exists: true }],
+      puts: [{ key: journalKey(sessionId, branch), value: journal }],
+      items: items.length > 0 ? [{ tape: tapeName(number, tape), first: 0, items }] : [],
+      blobs,
+    };
+  });
+}
+
+function replaceResults(
+  reader: SessionReader,
+  row: Row,
+  entries: readonly Entry[],
+  results: ReplacedResults,
+): readonly Entry[] {
+  const { registry } = reader.context;
+  const effects = [...new RecordedEffects(entries).byIndex.values()];
+  const answered = effects.filter(({ started, outcome }) => started.kind === "tool" && outcome !== undefined);
+  const missing = Object.keys(results).find((id) => !answered.some(({ started }) => started.callId === id));
+  if (missing !== undefined) {
+    const known = answered.map(({ started }) => JSON.stringify(started.callId)).join(", ") || "none";
+    throw new SavepointError(
+      "INVALID_ARGUMENT",
+      `${describeBranch(reader.sessionId, row.branch)} has no result of a tool call ${JSON.stringify(missing)} in the step that led to #${row.seq}. Results can be replaced of: ${known}.`,
+    );
+  }
+  const isReplaced = (callId: string | undefined): boolean => callId !== undefined && Object.hasOwn(results, callId);
+  const firstOrder = Math.min(...answered.flatMap(({ started, order }) => (isReplaced(started.callId) ? [order] : [])));
+  const outcomeOf = (callId: string): { value: Shadow } => ({
+    value: settleValue(results[callId], registry),
+  });
+  const byIndex = new Map(effects.map((effect) => [effect.index, effect]));
+  return entries.flatMap((entry): Entry[] => {
+    const effect = byIndex.get(entry.index);
+    const callId = effect?.started.callId;
+    const forgotten = (effect?.started.delivered ?? 0) > firstOrder;
+    if (entry.op === "end" && callId !== undefined && isReplaced(callId)) {
+      const outcome = outcomeOf(callId);
+      if (!forgotten) return [{ ...entry, outcome }];
+      // It may not come to this call again. If it does, this is what it gets.
+      return effect ? [{ op: "kept", index: entry.index, started: effect.started, outcome }] : [];
+    }
+    return forgotten ? [] : [entry];
+  });
+}

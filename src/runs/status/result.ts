@@ -1,0 +1,103 @@
+/** What a run resolves with. */
+import type { CheckpointStatus, Question, Row, Usage } from "../../records/index.js";
+import { loadShadow, type SessionReader } from "../../sessions/index.js";
+import { SavepointError } from "../../errors.js";
+import { decodeState, shadowToValue } from "../../state/index.js";
+
+interface Common<State> {
+  readonly session: string;
+  readonly branch: string;
+  /** The state, which is the caller's own. */
+  readonly state: State;
+  /** What the session has used so far. */
+  readonly usage: Required<Usage>;
+  /** Steps done so far. */
+  readonly steps: number;
+}
+
+interface Absent {
+  readonly output?: undefined;
+  readonly reason?: undefined;
+  readonly question?: undefined;
+  readonly questions?: undefined;
+  readonly wakeAt?: undefined;
+}
+
+export interface CompletedRun<State, Output> extends Common<State>, Omit<Absent, "output"> {
+  readonly status: "completed";
+  readonly output: Output;
+}
+
+export interface EndedRun<State> extends Common<State>, Omit<Absent, "reason"> {
+  readonly status: "failed" | "halted";
+  readonly reason: string;
+}
+
+export interface WaitingRun<State> extends Common<State>, Omit<Absent, "question" | "questions" | "wakeAt"> {
+  readonly status: "waiting";
+  /** What it waits to be told: the first of `questions`. */
+  readonly question: Question | undefined;
+  readonly questions: readonly Question[];
+  /** When it wants to be woken, in milliseconds since 1970. */
+  readonly wakeAt: number | undefined;
+}
+
+/** How a run stands when it is not running. */
+export type RunResult<State = unknown, Output = unknown> =
+  | CompletedRun<State, Output>
+  | EndedRun<State>
+  | WaitingRun<State>;
+
+/** What is said of a run beside its state. */
+export interface ResultFields {
+  readonly status: Exclude<CheckpointStatus, "queued" | "running">;
+  readonly reason?: string | undefined;
+  readonly output?: unknown;
+  readonly questions?: readonly Question[];
+  readonly wakeAt?: number | undefined;
+  readonly usage: Usage | undefined;
+  readonly steps: number;
+}
+
+export function toResult(session: string, branch: string, state: unknown, fields: ResultFields): RunResult {
+  const { status, reason, output, questions = [], wakeAt, usage, steps } = fields;
+  const common = { session, branch, state, usage: { tokens: usage?.tokens ?? 0, cost: usage?.cost ?? 0 }, steps };
+  switch (status) {
+    case "completed":
+      return { ...common, status, output };
+    case "waiting":
+      return { ...common, status, question: questions[0], questions, wakeAt };
+    case "failed":
+    case "halted":
+      return { ...common, status, reason: reason ?? "" };
+  }
+}
+
+/** The result of a run that a checkpoint ended, or put aside. */
+export async function readResult(
+  reader: SessionReader,
+  number: number,
+  branch: string,
+  row: Row,
+  fields: Omit<ResultFields, "usage" | "steps" | "output">,
+): Promise<RunResult> {
+  const { registry } = reader.context;
+  const state = shadowToValue(await loadShadow(reader, number, row), registry);
+  const output = fields.status === "completed" ? await readOutput(reader, number, row) : undefined;
+  const steps = row.run?.midStep ? row.step - 1 : row.step;
+  return toResult(reader.sessionId, branch, state, { ...fields, output, usage: row.usage, steps });
+}
+
+async function readOutput(reader: SessionReader, number: number, row: Row): Promise<unknown> {
+  const piece = row.run?.output;
+  if (!piece) return undefined;
+  const state = reader.stateReader(number);
+  const [frame] = await state.items([piece]);
+  if (!frame || !("json" in frame)) {
+    throw new SavepointError(
+      "DAMAGED",
+      `The output of session ${JSON.stringify(reader.sessionId)} is damaged: ${frame?.unreadable ?? "it is missing"}. Its state is not: session.latest() has it.`,
+    );
+  }
+  return shadowToValue(await decodeState(frame, piece.tape, state), reader.context.registry);
+}

@@ -1,0 +1,130 @@
+/** How sessions stand: what their runs say, and whether those who run them are still there. */
+import { SavepointError } from "../../errors.js";
+import type { ClassRegistry } from "../../state/index.js";
+import type { FoundRecord } from "../../store/index.js";
+import {
+  type CheckpointStatus,
+  decodeDue,
+  decodeOwner,
+  decodeRun,
+  dueKey,
+  ownerKey,
+  type OwnerRecord,
+  runKey,
+  type RunRecord,
+  type Status,
+} from "../../records/index.js";
+import type { Context } from "../../context.js";
+import { hasEndedHere } from "./local-owners.js";
+import { isCertainlyDead } from "../../util/index.js";
+import type { Heads } from "../../sessions/index.js";
+
+/** How the work on a branch stands, and why. */
+export interface Standing {
+  readonly status: Status;
+  readonly reason: string | undefined;
+  readonly run: RunRecord | undefined;
+}
+
+/** A branch of a session, with the records that its saves hang on. */
+export interface StandingOf {
+  readonly sessionId: string;
+  readonly branch: string;
+  readonly heads: Heads;
+}
+
+/** Whoever wants to go on with it learns more. */
+const DAMAGED: Standing = { status: "interrupted", reason: "what is known about its run is damaged", run: undefined };
+
+/** How these branches stand, one for one, read together. */
+export async function readStandings(context: Context, branches: readonly StandingOf[]): Promise<Standing[]> {
+  const { store, registry } = context;
+  if (branches.length === 0) return [];
+  const keys = [runKey, dueKey].flatMap((toKey) => branches.map(({ sessionId, branch }) => toKey(sessionId, branch)));
+  const found = await store.get(keys);
+  const damaged = new Set<number>();
+  const runs = branches.map(({ heads }, index) => {
+    const record = found[index];
+    if (record && "unreadable" in record) damaged.add(index);
+    return damaged.has(index) ? undefined : runOf(record, heads, registry);
+  });
+  const held = [...new Set(branches.flatMap(({ heads }, at) => (heads.branch?.record.held && runs[at]?.owner) || []))];
+  const owners = new Map<string, OwnerRecord | undefined>();
+  const records = held.length > 0 ? await store.get(held.map(ownerKey)) : [];
+  for (const [index, owner] of held.entries()) owners.set(owner, readOwner(records[index]));
+  // Leases end by the store's clock.
+  const now = held.length > 0 ? await store.now() : 0;
+  return branches.map(({ heads, sessionId, branch }, index) => {
+    if (damaged.has(index)) return DAMAGED;
+    const run = runs[index];
+    const isOwnerAlive =
+      run !== undefined && isAlive(owners.get(run.owner), now) && !hasEndedHere(run.owner, sessionId, branch);
+    return decideStanding(heads, run, isOwnerAlive, isQueued(found[branches.length + index]));
+  });
+}
+
+/** Is there a queue entry from which the work is resumed? A damaged one counts: `recover` reports it. */
+function isQueued(record: FoundRecord | undefined): boolean {
+  return record !== undefined && (!("value" in record) || decodeDue(record.value).due !== null);
+}
+
+/**
+ * The status of the work on a branch. This is the only place that decides it.
+ *
+ * It is `interrupted` exactly if `recover` resumes it: its process is gone, or has released it unfinished. Unfinished work
+ * without a queue entry is `halted`: a rewind or a fork has moved the branch there, and it has not been run since.
+ *
+ * @param isQueued is there a queue entry for it?
+ */
+export function decideStanding(
+  heads: Heads,
+  run: RunRecord | undefined,
+  isOwnerAlive: boolean,
+  isQueued: boolean,
+): Standing {
+  const { head, held } = heads.branch?.record ?? {};
+  if (run && held) return { status: isOwnerAlive ? "running" : "interrupted", reason: undefined, run };
+  const { status, isCurrent } = workOf(heads, run);
+  if (isCurrent && status !== "running") return { status, reason: run?.reason, run };
+  // A checkpoint that the caller saved, not a run, has the status that the caller gave.
+  if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
+  if (status !== "running") return { status, reason: head.reason, run };
+  if (isQueued) return { status: "interrupted", reason: undefined, run };
+  return { status: "halted", reason: `the branch was moved to checkpoint #${head.seq} and was not run since`, run };
+}
+
+/** The status of the work on a branch, and whether the record of its run refers to the current head. */
+export function workOf(
+  { branch }: Heads,
+  run: RunRecord | undefined,
+): { readonly status: CheckpointStatus; readonly isCurrent: boolean } {
+  const { head, held } = branch?.record ?? {};
+  if (run && held) return { status: "running", isCurrent: true };
+  if (run && run.head === head?.seq) return { status: run.status, isCurrent: true };
+  const status = head?.status ?? "running";
+  // The next run of this branch determines again what it waits for.
+  return { status: status === "waiting" || status === "queued" ? "running" : status, isCurrent: false };
+}
+
+/** The run of a branch, if it is that of this very session. */
+export function runOf(record: FoundRecord | undefined, heads: Heads, registry: ClassRegistry): RunRecord | undefined {
+  if (!record) return undefined;
+  if (!("value" in record)) {
+    throw new SavepointError(
+      "DAMAGED",
+      `What is known about a run is damaged: ${record.unreadable}. Its checkpoints are not.`,
+    );
+  }
+  const run = decodeRun(record.value, registry);
+  return run.number === heads.session?.record.number ? run : undefined;
+}
+
+/** A missing or damaged record says that nobody is there: who is would have renewed it. */
+export function readOwner(record: FoundRecord | undefined): OwnerRecord | undefined {
+  return record && "value" in record ? decodeOwner(record.value) : undefined;
+}
+
+/** Does whoever has this record still hold its leases? */
+export function isAlive(owner: OwnerRecord | undefined, now: number): boolean {
+  return owner !== undefined && owner.until > now && !isCertainlyDead(owner.process);
+}

@@ -1,0 +1,9 @@
+export { takeWorkerOptions, type WorkerOptions } from "./options.js";
+export {
+  type ParkedEvent,
+  Worker,
+  type WorkerEvent,
+  type WorkerEventOf,
+  type WorkerEventType,
+  type WorkerFailureEvent,
+} from "./worker.js";

@@ -1,0 +1,1 @@
+export { type ConversationHit, Search, type SearchHit, type SearchOptions } from "./search.js";

@@ -1,0 +1,31 @@
+/** The messages in the newest state of a session, whatever SDK's they are. */
+import { shadowToValue } from "../state/index.js";
+import type { Context } from "../context.js";
+import { describeMessage, findMessages, type Role } from "../messages/index.js";
+import { loadShadow, SessionReader } from "../sessions/index.js";
+
+export interface SessionMessage {
+  readonly id: string | undefined;
+  /** JSON pointer to it in the state. */
+  readonly path: string;
+  readonly role: Role;
+  readonly text: string;
+  readonly timestamp: number | undefined;
+}
+
+/** `undefined` where there is no state. */
+export async function readSessionMessages(
+  context: Context,
+  sessionId: string,
+  branch: string,
+): Promise<SessionMessage[] | undefined> {
+  const reader = new SessionReader(context, sessionId);
+  const heads = await reader.heads(branch);
+  const head = heads.branch?.record.head;
+  if (!heads.session || !head) return undefined;
+  const shadow = await loadShadow(reader, heads.session.record.number, head);
+  return findMessages(shadowToValue(shadow, context.registry)).flatMap(({ path, message }) => {
+    const described = describeMessage(message);
+    return described ? [{ ...described, path }] : [];
+  });
+}

@@ -1,0 +1,101 @@
+/** Listing checkpoints. Reads rows, never states. */
+import { FIRST_PAGE, nextPage } from "../store/index.js";
+import type { CheckpointInfo, CheckpointRef, Row } from "../records/index.js";
+import { checkpointNotFound } from "./errors.js";
+import type { Heads, SessionReader } from "./reader.js";
+
+export interface HistoryOptions {
+  /** At most this many. */
+  readonly limit?: number;
+  /**
+   * `"oldest"` first costs reading the line before the first is given.
+   * @default "newest"
+   */
+  readonly order?: "newest" | "oldest";
+  /**
+   * All checkpoints of the session in the order they were saved, instead of those that led to this branch's head.
+   * @default false
+   */
+  readonly allBranches?: boolean;
+  /**
+   * Those that led to this checkpoint, and itself, instead of those that led to the branch's head.
+   * @default the head
+   */
+  readonly from?: CheckpointRef;
+}
+
+export async function* walkHistory(
+  reader: SessionReader,
+  options: HistoryOptions,
+  readHeads: () => Promise<Heads>,
+): AsyncGenerator<CheckpointInfo> {
+  const { limit = Number.POSITIVE_INFINITY, order = "newest", allBranches = false, from } = options;
+  const { session, branch } = await readHeads();
+  if (!session || limit <= 0) return;
+  const { number, agent } = session.record;
+  const newest = branch?.record.head;
+  const head = from === undefined ? newest : await reader.find(number, from, newest);
+  if (from !== undefined && !head) throw checkpointNotFound(reader.sessionId, from);
+  for await (const batch of batches(readable(reader, rowsInOrder(reader, number, head, order, allBranches)), limit)) {
+    const seqs = batch.map((row) => row.seq);
+    const notes = await reader.notes(number, Math.min(...seqs), Math.max(...seqs));
+    const ids = await parentIds(reader, number, batch);
+    for (const row of batch) {
+      yield reader.toInfo(row, agent, row.parent === undefined ? undefined : ids.get(row.parent), notes.get(row.seq));
+    }
+  }
+}
+
+type FoundRow = Row | { readonly seq: number; readonly unreadable: string };
+
+async function* rowsInOrder(
+  reader: SessionReader,
+  number: number,
+  head: Row | undefined,
+  order: "newest" | "oldest",
+  allBranches: boolean,
+): AsyncGenerator<FoundRow> {
+  if (allBranches) yield* reader.allRows(number, order === "newest");
+  else if (!head) return;
+  else if (order === "newest") yield* reader.line(number, head);
+  else {
+    const line: FoundRow[] = [];
+    for await (const row of reader.line(number, head)) line.push(row);
+    yield* line.reverse();
+  }
+}
+
+/** Leaves out, and reports, what cannot be read. */
+async function* readable(reader: SessionReader, rows: AsyncIterable<FoundRow>): AsyncGenerator<Row> {
+  for await (const row of rows) {
+    if ("unreadable" in row) reader.reportDamage(undefined, row.seq, row.unreadable);
+    else yield row;
+  }
+}
+
+async function* batches(rows: AsyncIterable<Row>, limit: number): AsyncGenerator<Row[]> {
+  let batch: Row[] = [];
+  let left = limit;
+  let size = FIRST_PAGE;
+  for await (const row of rows) {
+    batch.push(row);
+    if (batch.length < Math.min(size, left)) continue;
+    yield batch;
+    left -= batch.length;
+    if (left <= 0) return;
+    batch = [];
+    size = nextPage(size);
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** The ids of the parents: mostly rows of the same batch, the others are looked up together. */
+async function parentIds(reader: SessionReader, number: number, rows: readonly Row[]): Promise<Map<number, string>> {
+  const ids = new Map(rows.map((row) => [row.seq, row.id]));
+  const missing = [
+    ...new Set(rows.flatMap((row) => (row.parent === undefined || ids.has(row.parent) ? [] : [row.parent]))),
+  ];
+  const found = missing.length > 0 ? await reader.rows(number, missing) : [];
+  for (const row of found) if (row && !("unreadable" in row)) ids.set(row.seq, row.id);
+  return ids;
+}

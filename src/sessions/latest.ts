@@ -1,0 +1,113 @@
+/** The newest whole checkpoint of a branch. */
+import { isSavepointError, SavepointError } from "../errors.js";
+import type { Shadow } from "../state/index.js";
+import type { BranchCursor } from "./branch-cursor.js";
+import { type CheckpointInfo, MAIN, type Row, type SkippedCheckpoint } from "../records/index.js";
+import { loadShadow } from "./load-state.js";
+import { describeSession } from "./errors.js";
+import type { Heads, SessionReader } from "./reader.js";
+
+export interface Found {
+  readonly info: CheckpointInfo;
+  readonly shadow: Shadow;
+  readonly skipped: readonly SkippedCheckpoint[];
+}
+
+/**
+ * Steps back from the head along the parents, never to a sibling, to the newest checkpoint that is whole. `undefined`
+ * where nothing was ever saved; `DAMAGED` where there is something and none of it is whole.
+ */
+export async function findWhole(
+  reader: SessionReader,
+  cursor: BranchCursor,
+  see: (heads: Heads) => void,
+): Promise<Found | undefined> {
+  for (let gone: string | undefined; ;) {
+    const start = await findHead(reader, cursor, see);
+    if (!start) return undefined;
+    try {
+      return await walkBack(reader, cursor, start, start.head.id === gone);
+    } catch (error) {
+      // Removed while it was read: there is another head by now, or none.
+      if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND") || start.head.id === gone) throw error;
+      gone = start.head.id;
+    }
+  }
+}
+
+/** @param missing is the head still the head, although its row is gone? Then that is damage as well. */
+async function walkBack(reader: SessionReader, cursor: BranchCursor, start: Start, missing: boolean): Promise<Found> {
+  const { number, agent, head } = start;
+  const skipped: SkippedCheckpoint[] = [];
+  for await (const row of reader.line(number, head)) {
+    if ("unreadable" in row) {
+      skip(reader, skipped, { id: undefined, seq: row.seq, reason: row.unreadable });
+      continue;
+    }
+    try {
+      const known = row === head ? cursor.shadow : undefined;
+      const shadow = known ?? (await loadShadow(reader, number, row));
+      if (row === head) cursor.keep(row, shadow);
+      const notes = await reader.notes(number, row.seq, row.seq);
+      const info =
+        row === head && start.parent
+          ? reader.toInfo(row, agent, start.parent.id, notes.get(row.seq))
+          : await reader.describe(number, row, agent);
+      return { info, shadow, skipped };
+    } catch (error) {
+      const lost = missing && row === head && isSavepointError(error, "CHECKPOINT_NOT_FOUND");
+      if (!lost && !isSavepointError(error, "DAMAGED")) throw error;
+      skip(reader, skipped, { id: row.id, seq: row.seq, reason: error.message });
+    }
+  }
+  throw new SavepointError(
+    "DAMAGED",
+    `No checkpoint of ${describeSession(reader.sessionId)} is whole: ${skipped[0]?.reason ?? ""} Load one with { partial: true } to see what is left.`,
+    { details: { skipped } },
+  );
+}
+
+interface Start {
+  readonly number: number;
+  readonly agent: string | undefined;
+  readonly head: Row;
+  /** The head's parent, where it is known without looking. */
+  readonly parent?: { readonly id: string | undefined };
+}
+
+async function findHead(
+  reader: SessionReader,
+  cursor: BranchCursor,
+  see: (heads: Heads) => void,
+): Promise<Start | undefined> {
+  try {
+    const heads = await cursor.refresh();
+    see(heads);
+    const { session, branch } = heads;
+    if (!session || !branch?.record.head) return undefined;
+    const { head, headParentId } = branch.record;
+    return { number: session.record.number, agent: session.record.agent, head, parent: { id: headParentId } };
+  } catch (error) {
+    // The records that name the head are damaged. On the main branch the newest row of its tape is the head.
+    if (!isSavepointError(error, "DAMAGED") || cursor.branchName !== MAIN) throw error;
+    const salvaged = await salvageHead(reader);
+    if (!salvaged) throw error;
+    return salvaged;
+  }
+}
+
+async function salvageHead(reader: SessionReader): Promise<Start | undefined> {
+  const number = await reader.searchNumber();
+  if (number === undefined) return undefined;
+  for await (const row of reader.allRows(number, true)) {
+    // A row that cannot be read may be the head, and what stands before it on the tape may be of an abandoned line.
+    if ("unreadable" in row) return undefined;
+    if (row.branch === MAIN) return { number, agent: undefined, head: row };
+  }
+  return undefined;
+}
+
+function skip(reader: SessionReader, skipped: SkippedCheckpoint[], damaged: SkippedCheckpoint): void {
+  skipped.push(damaged);
+  reader.reportDamage(damaged.id, damaged.seq, damaged.reason);
+}

@@ -1,0 +1,39 @@
+/** Reading the state of a checkpoint. */
+import { isSavepointError, SavepointError } from "../errors.js";
+import { decodeState, type Hole, type Shadow } from "../state/index.js";
+import type { Row } from "../records/index.js";
+import { describeSession } from "./errors.js";
+import type { SessionReader } from "./reader.js";
+
+/**
+ * The shadow of a checkpoint's state. Damage is `DAMAGED`, or noted in `holes` where they are wanted.
+ *
+ * A part that is not found is looked for a second time if the checkpoint is still there: what is freed or packed anew
+ * while it is being read is not damaged.
+ */
+export async function loadShadow(reader: SessionReader, number: number, row: Row, holes?: Hole[]): Promise<Shadow> {
+  const read = (into?: Hole[]): Promise<Shadow> =>
+    decodeState(row.skeleton, row.tape, reader.stateReader(number), into);
+  let cause: unknown;
+  try {
+    const lost: Hole[] = [];
+    const shadow = await read(holes && lost);
+    if (lost.length === 0) return shadow;
+  } catch (error) {
+    if (!isSavepointError(error, "DAMAGED")) throw error;
+    cause = error;
+  }
+  if (!(await reader.row(number, row.seq))) {
+    throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed while it was read.`, { cause });
+  }
+  try {
+    return await read(holes);
+  } catch (error) {
+    if (!isSavepointError(error, "DAMAGED")) throw error;
+    throw new SavepointError(
+      "DAMAGED",
+      `Checkpoint #${row.seq} of ${describeSession(reader.sessionId)} (${row.id}) is damaged. ${error.message} Load another one, or this one with { partial: true }.`,
+      { cause: error, details: { ...error.details, checkpointId: row.id } },
+    );
+  }
+}

@@ -1,0 +1,70 @@
+/** The row of a new checkpoint. */
+import { type EncodedState, formatRefs, type Ref } from "../state/index.js";
+import type { BranchRecord, Place, Row, RowRun } from "../records/index.js";
+import type { TakenOptions } from "./save-options.js";
+
+/** What a row takes beside its skeleton: its id twice, its fields, keys and checksums. */
+const ROW_OVERHEAD = 120;
+
+/** A checkpoint that follows the head of a branch. */
+export function newRow(
+  place: Place & { readonly branch: BranchRecord },
+  encoded: EncodedState,
+  options: TakenOptions,
+  newId: (place: Place) => string,
+  now: number,
+  run: RowRun | undefined,
+): Row {
+  const { seq, branch } = place;
+  const parent = parentOf(branch, run);
+  const { items, blobs, stateBytes } = encoded;
+  const skeleton = { json: encoded.skeleton.json, refs: addRefs(encoded.skeleton.refs, run, branch.tape) };
+  let storedBytes = Buffer.byteLength(skeleton.json) + skeleton.refs.length;
+  for (const { json, refs } of items) storedBytes += Buffer.byteLength(json) + refs.length;
+  for (const bytes of blobs.values()) storedBytes += bytes.length;
+  return {
+    seq,
+    id: options.id ?? newId(place),
+    tape: branch.tape,
+    branch: branch.name,
+    parent: parent?.seq,
+    grandparent: parent?.grandparent,
+    createdAt: now,
+    step: options.step ?? (branch.head ? branch.head.step + 1 : 0),
+    kind: options.kind ?? "manual",
+    status: options.status ?? "running",
+    reason: options.reason,
+    label: options.label,
+    description: options.description,
+    trigger: options.trigger,
+    resumeHint: options.resumeHint,
+    tasksCompleted: options.tasksCompleted ?? 0,
+    usage: options.usage,
+    metadata: options.metadata,
+    pinned: options.pinned ?? false,
+    ttl: options.ttl,
+    stateBytes,
+    storedBytes: storedBytes + ROW_OVERHEAD,
+    skeleton,
+    version: options.version ?? branch.head?.version,
+    run,
+  };
+}
+
+/** A hidden head gives its place to what follows it, unless that is still in the step that begins with it. */
+function parentOf(
+  { head, hidden }: BranchRecord,
+  run: RowRun | undefined,
+): { seq: number; grandparent: number | undefined } | undefined {
+  if (!head) return undefined;
+  if (!hidden || run?.midStep) return { seq: head.seq, grandparent: head.parent };
+  return head.parent === undefined ? undefined : { seq: head.parent, grandparent: head.grandparent };
+}
+
+/** What a run has recorded lives as long as the checkpoint: nothing in the skeleton names it, so it comes last. */
+function addRefs(refs: string, run: RowRun | undefined, tape: number): string {
+  const pieces = [run?.journal, run?.output].filter((piece) => piece !== undefined);
+  if (pieces.length === 0) return refs;
+  const more: Ref[] = [{ pieces }];
+  return refs === "" ? formatRefs(more, tape) : `${refs};${formatRefs(more, tape)}`;
+}

@@ -1,0 +1,379 @@
+/**
+ * Reads a session's records: what it is, its branches, its rows. It caches nothing, so it always sees what is committed.
+ */
+import { isSavepointError, SavepointError } from "../errors.js";
+import type { Piece, StateReader, Unreadable } from "../state/index.js";
+import {
+  FIRST_PAGE,
+  type FoundRecord,
+  nextPage,
+  scan,
+  type Store,
+  type StoredRecord,
+  type UnreadableRecord,
+} from "../store/index.js";
+import {
+  agentOfLine,
+  ALL_NUMBERS,
+  branchesOf,
+  branchKey,
+  type BranchRecord,
+  type CheckpointInfo,
+  type CheckpointRef,
+  decodeBranch,
+  decodeMetadata,
+  decodeNumbers,
+  decodeRow,
+  decodeSession,
+  expiryOf,
+  idKey,
+  labelRange,
+  MAIN,
+  noteKey,
+  notesOf,
+  placeOfId,
+  type Row,
+  rowKey,
+  rowsOf,
+  seqOf,
+  sessionKey,
+  type SessionRecord,
+  tapeName,
+} from "../records/index.js";
+import type { Context } from "../context.js";
+import { describeSession } from "./errors.js";
+
+/** A record and the text it was read from, which a commit checks. */
+export interface Known<T> {
+  readonly value: string;
+  readonly record: T;
+}
+
+/** A session and one of its branches, as far as they exist. */
+export interface Heads {
+  readonly session: Known<SessionRecord> | undefined;
+  readonly branch: Known<BranchRecord> | undefined;
+}
+
+/** What was attached to a checkpoint later, by name. */
+export type Notes = ReadonlyMap<string, string>;
+
+export class SessionReader {
+  readonly context: Context;
+  readonly sessionId: string;
+
+  constructor(context: Context, sessionId: string) {
+    this.context = context;
+    this.sessionId = sessionId;
+  }
+
+  /** The records that saves hang on. Damaged ones are `DAMAGED`: nothing can be built on them. */
+  async heads(branch: string): Promise<Heads> {
+    const [session, head] = await this.context.store.get(this.headKeys(branch));
+    return this.toHeads(session, head, branch);
+  }
+
+  /** The session's own record. */
+  async session(): Promise<Known<SessionRecord> | undefined> {
+    const [session] = await this.context.store.get([sessionKey(this.sessionId)]);
+    return this.#known(session, decodeSession);
+  }
+
+  headKeys(branch: string): [string, string] {
+    return [sessionKey(this.sessionId), branchKey(this.sessionId, branch)];
+  }
+
+  /** @param name that of the branch */
+  toHeads(session: FoundRecord | undefined, branch: FoundRecord | undefined, name: string): Heads {
+    const heads = { session: this.#known(session, decodeSession), branch: this.#known(branch, decodeBranch) };
+    // They come and go together. To take one that was lost for one that never was would be to start over.
+    const lost = heads.branch && !heads.session;
+    const lostMain = name === MAIN && heads.session && heads.session.record.checkpoints > 0 && !heads.branch;
+    if (lost) this.#damaged("its record is missing");
+    if (lostMain) this.#damaged(`the record of its branch "${MAIN}" is missing`);
+    return heads;
+  }
+
+  async *branches(): AsyncGenerator<Known<BranchRecord>> {
+    for await (const record of scan(this.context.store, branchesOf(this.sessionId))) {
+      const known = this.#known(record, decodeBranch);
+      if (known) yield known;
+    }
+  }
+
+  /** The rows with these seqs, one for one. */
+  async rows(number: number, seqs: readonly number[]): Promise<(Row | Unreadable | undefined)[]> {
+    const records = await this.context.store.get(seqs.map((seq) => rowKey(number, seq)));
+    return records.map((record) => record && this.#row(record));
+  }
+
+  async row(number: number, seq: number): Promise<Row | Unreadable | undefined> {
+    return (await this.rows(number, [seq]))[0];
+  }
+
+  /**
+   * The rows from `head` back along the parents, newest first. A row that cannot be read is reported and stepped over
+   * to its parent; where that is unknown the line ends with an {@link Unreadable}.
+   */
+  async *line(number: number, head: Row): AsyncGenerator<Row | (Unreadable & { readonly seq: number })> {
+    yield head;
+    let child = head;
+    let page = new Map<number, Row | Unreadable>();
+    let limit = FIRST_PAGE;
+    for (let seq = child.parent, next = child.grandparent; seq !== undefined;) {
+      if (!page.has(seq)) {
+        page = await this.#pageBefore(number, seq, limit);
+        limit = nextPage(limit);
+      }
+      const row = page.get(seq);
+      // Where the child is gone as well, the session was cleared while it was read.
+      if (!row && !(await this.row(number, child.seq))) return;
+      if (row && !("unreadable" in row)) {
+        yield row;
+        child = row;
+        [seq, next] = [row.parent, row.grandparent];
+        continue;
+      }
+      yield { seq, unreadable: row?.unreadable ?? "it is missing" };
+      [seq, next] = [next, undefined];
+    }
+  }
+
+  /** All rows of the session from a seq on, in the order of their seqs, or against it. */
+  async *allRows(
+    number: number,
+    reverse: boolean,
+    from = 0,
+  ): AsyncGenerator<Row | (Unreadable & { readonly seq: number })> {
+    for await (const record of scan(this.context.store, rowsOf(number, from), reverse)) {
+      const row = this.#row(record);
+      yield "unreadable" in row ? { ...row, seq: seqOf(record.key) } : row;
+    }
+  }
+
+  /** The row that a caller names, or `undefined` where there is none. */
+  async find(number: number, ref: CheckpointRef, head: Row | undefined): Promise<Row | undefined> {
+    // The head may have no row of its own.
+    if (head && isRefTo(ref, head, this.sessionId)) return head;
+    if (typeof ref === "string") return this.#findByName(number, ref);
+    if ("seq" in ref) return this.#whole(await this.row(number, ref.seq), ref.seq);
+    if ("label" in ref) {
+      const [entry] = await this.context.store.list(labelRange(number, ref.label), { limit: 1, reverse: true });
+      // The key says all there is to know, even where the record is damaged.
+      return entry && this.find(number, { seq: seqOfLabel(entry.key) }, head);
+    }
+    if (!head) return undefined;
+    for await (const row of this.line(number, head)) {
+      if ("unreadable" in row) this.reportDamage(undefined, row.seq, row.unreadable);
+      else if (row.step === ref.step) return row;
+    }
+    return undefined;
+  }
+
+  /** Is there a checkpoint where this id says, and is it its id? Others are known by a record that commits check. */
+  async isPlaced(number: number, id: string): Promise<boolean> {
+    const place = placeOfId(id);
+    if (place?.number !== number) return false;
+    const row = await this.row(number, place.seq);
+    return row !== undefined && ("unreadable" in row || row.id === id);
+  }
+
+  /**
+   * Labels and pins that were attached later, by seq.
+   *
+   * @param unreadable told of those that have something that cannot be read
+   */
+  async notes(
+    number: number,
+    from: number,
+    to: number,
+    unreadable: (seq: number) => void = (seq) => {
+      this.reportDamage(undefined, seq, "what is attached to it, such as a label or a pin, cannot be read");
+    },
+  ): Promise<Map<number, Map<string, string>>> {
+    const notes = new Map<number, Map<string, string>>();
+    for await (const record of scan(this.context.store, notesOf(number, from, to + 1))) {
+      const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
+      const seq = numbers[1] as number;
+      if (!("value" in record)) {
+        unreadable(seq);
+        continue;
+      }
+      const ofRow = notes.get(seq) ?? new Map<string, string>();
+      notes.set(seq, ofRow.set(rest, record.value));
+    }
+    return notes;
+  }
+
+  toInfo(row: Row, agent: string | undefined, parentId: string | undefined, notes?: Notes): CheckpointInfo {
+    const label = notes?.get("label");
+    const pin = notes?.get("pin");
+    return {
+      id: row.id,
+      sessionId: this.sessionId,
+      agent,
+      branch: row.branch,
+      seq: row.seq,
+      step: row.step,
+      parentId,
+      createdAt: row.createdAt,
+      kind: row.kind,
+      status: row.status,
+      reason: row.reason,
+      label: label === undefined ? row.label : label || undefined,
+      description: row.description,
+      trigger: row.trigger,
+      resumeHint: row.resumeHint,
+      tasksCompleted: row.tasksCompleted,
+      usage: row.usage,
+      metadata: decodeMetadata(row.metadata, this.context.registry),
+      pinned: pin === undefined ? row.pinned : pin === "1",
+      expiresAt: expiryOf(row),
+      version: row.version,
+      stateBytes: row.stateBytes,
+      storedBytes: row.storedBytes,
+    };
+  }
+
+  /** The info of one row, with what it takes to look up. */
+  async describe(number: number, row: Row, agent: string | undefined): Promise<CheckpointInfo> {
+    const [parent, notes] = await Promise.all([
+      row.parent === undefined ? undefined : this.row(number, row.parent),
+      this.notes(number, row.seq, row.seq),
+    ]);
+    const parentId = parent && !("unreadable" in parent) ? parent.id : undefined;
+    if (parent && "unreadable" in parent) {
+      this.reportDamage(row.id, row.seq, `its parent, #${row.parent}, cannot be read`);
+    }
+    return this.toInfo(row, agent, parentId, notes.get(row.seq));
+  }
+
+  /** Reads items and blobs of the session's states. */
+  stateReader(number: number): StateReader {
+    const { store } = this.context;
+    return {
+      items: (pieces: readonly Piece[]) =>
+        store.items(pieces.map(({ tape, start, count }) => ({ tape: tapeName(number, tape), start, count }))),
+      blob: (hash) => store.blob(hash),
+    };
+  }
+
+  /** The session's number, whether its own record can be read or not. */
+  async anyNumber(): Promise<number | undefined> {
+    const [record] = await this.context.store.get([sessionKey(this.sessionId)]);
+    return record && "value" in record ? decodeSession(record.value).number : this.searchNumber();
+  }
+
+  /** The session's number, found the long way when its own record cannot be read. */
+  async searchNumber(): Promise<number | undefined> {
+    for await (const record of scan(this.context.store, ALL_NUMBERS, true)) {
+      if ("value" in record && record.value === this.sessionId) return decodeNumbers(record.key.slice(1), 1).numbers[0];
+    }
+    return undefined;
+  }
+
+  reportDamage(checkpointId: string | undefined, seq: number | undefined, reason: string): void {
+    const agent = agentOfLine(this.sessionId);
+    const of = agent === undefined ? { sessionId: this.sessionId } : { sessionId: undefined, agent };
+    this.context.events.emit("damage", { ...of, checkpointId, seq, reason });
+  }
+
+  async #pageBefore(number: number, seq: number, limit: number): Promise<Map<number, Row | Unreadable>> {
+    const records = await this.context.store.list(rowsOf(number, 0, seq + 1), { limit, reverse: true });
+    return new Map(records.map((record) => [seqOf(record.key), this.#row(record)]));
+  }
+
+  async #findByName(number: number, name: string): Promise<Row | undefined> {
+    const place = placeOfId(name);
+    const placed = place?.number === number ? await this.row(number, place.seq) : undefined;
+    if (placed && !("unreadable" in placed) && placed.id === name) return placed;
+    const [entry] = await this.context.store.get([idKey(name, number)]);
+    if (entry && "value" in entry) return this.find(number, { seq: Number(entry.value) }, undefined);
+    if (entry) return this.#searchId(number, name, entry.unreadable);
+    // Who else would be where the id says?
+    if (place && placed && "unreadable" in placed) return this.#whole(placed, place.seq);
+    const prefix = `${this.sessionId}#`;
+    const seq = name.startsWith(prefix) ? name.slice(prefix.length) : "";
+    return /^\d{1,15}$/.test(seq) ? this.find(number, { seq: Number(seq) }, undefined) : undefined;
+  }
+
+  /** Finds a checkpoint the long way when the record that says where it is cannot be read. */
+  async #searchId(number: number, id: string, reason: string): Promise<Row | undefined> {
+    this.reportDamage(id, undefined, reason);
+    for await (const row of this.allRows(number, true)) if (!("unreadable" in row) && row.id === id) return row;
+    return undefined;
+  }
+
+  #row(record: StoredRecord | UnreadableRecord): Row | Unreadable {
+    if (!("value" in record)) return { unreadable: record.unreadable };
+    return decodeRow(seqOf(record.key), record.value, record.refs);
+  }
+
+  #whole(row: Row | Unreadable | undefined, seq: number): Row | undefined {
+    if (!row || !("unreadable" in row)) return row;
+    this.reportDamage(undefined, seq, row.unreadable);
+    throw new SavepointError(
+      "DAMAGED",
+      `Checkpoint #${seq} of ${describeSession(this.sessionId)} is damaged: ${row.unreadable}. Load another checkpoint.`,
+    );
+  }
+
+  #known<T>(record: StoredRecord | UnreadableRecord | undefined, decode: (value: string) => T): Known<T> | undefined {
+    if (!record) return undefined;
+    if ("value" in record) return { value: record.value, record: decode(record.value) };
+    return this.#damaged(record.unreadable);
+  }
+
+  #damaged(reason: string): never {
+    this.reportDamage(undefined, undefined, reason);
+    throw new SavepointError(
+      "DAMAGED",
+      `${describeSession(this.sessionId)} is damaged: ${reason}. Its checkpoints may still be loaded by id; sp.repair() may bring it back.`,
+    );
+  }
+}
+
+/** The heads of `main` of many sessions, read at once; `undefined` for those that are damaged, which is reported. */
+export async function readHeads(store: Store, readers: readonly SessionReader[]): Promise<(Heads | undefined)[]> {
+  const records = await store.get(readers.flatMap((reader) => reader.headKeys(MAIN)));
+  return readers.map((reader, index) => {
+    try {
+      return reader.toHeads(records[2 * index], records[2 * index + 1], MAIN);
+    } catch (error) {
+      if (isSavepointError(error, "DAMAGED")) return undefined;
+      throw error;
+    }
+  });
+}
+
+/** Labels and pins that were attached to the heads later, one for one, read at once. */
+export async function readHeadNotes(
+  store: Store,
+  found: readonly (Heads | undefined)[],
+): Promise<(Notes | undefined)[]> {
+  const names = ["label", "pin"];
+  const keysOf = (heads: Heads | undefined): string[] => {
+    const [number, head] = [heads?.session?.record.number, heads?.branch?.record.head];
+    return number === undefined || !head ? [] : names.map((name) => noteKey(number, head.seq, name));
+  };
+  const keys = found.map(keysOf);
+  const records = keys.length > 0 ? await store.get(keys.flat()) : [];
+  let next = 0;
+  return keys.map((ofHead) => {
+    const notes = new Map<string, string>();
+    for (const name of ofHead.length > 0 ? names : []) {
+      const record = records[next++];
+      if (record && "value" in record) notes.set(name, record.value);
+    }
+    return notes;
+  });
+}
+
+function isRefTo(ref: CheckpointRef, row: Row, sessionId: string): boolean {
+  if (typeof ref === "string") return ref === row.id || ref === `${sessionId}#${row.seq}`;
+  return "seq" in ref && ref.seq === row.seq;
+}
+
+function seqOfLabel(key: string): number {
+  return decodeNumbers(key.slice(key.lastIndexOf("\t") + 1), 1).numbers[0] as number;
+}

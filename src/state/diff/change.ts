@@ -1,0 +1,98 @@
+/**
+ * What differs between two states, as a list of changes, and applying such a list.
+ *
+ * Paths are JSON pointers with the meaning they have in RFC 6902: changes are applied in order, and an index counts at
+ * the moment its change is applied. A Map whose keys are strings is walked like an object.
+ */
+import { SavepointError } from "../../errors.js";
+import { parsePointer, setKey } from "../tree/index.js";
+
+/** One difference between two states. */
+export type Change =
+  | { readonly op: "add"; readonly path: string; readonly value: unknown }
+  | { readonly op: "remove"; readonly path: string; readonly before: unknown }
+  | { readonly op: "replace"; readonly path: string; readonly before: unknown; readonly value: unknown };
+
+/**
+ * Applies changes to a state in order and returns the new state: a copy where it is touched, the same objects elsewhere.
+ * The input is not changed. A change that does not fit the state is `INVALID_ARGUMENT`.
+ */
+export function applyChanges(state: unknown, changes: readonly Change[]): unknown {
+  // Copied once, a container is ours and the changes that follow may write to it.
+  const owned = new Set<unknown>();
+  return changes.reduce((current, change) => apply(current, change, parsePointer(change.path), 0, owned), state);
+}
+
+function apply(value: unknown, change: Change, keys: readonly string[], depth: number, owned: Set<unknown>): unknown {
+  const key = keys[depth];
+  if (key === undefined) {
+    if (change.op === "remove") throw misfit(change, "the root cannot be removed");
+    return change.value;
+  }
+  const container = owned.has(value) ? value : copyOf(value);
+  if (container === undefined) throw misfit(change, "it leads through something that has no members");
+  owned.add(container);
+  const places = placesOf(container, key, change);
+  if (depth < keys.length - 1) places.set(apply(places.get(), change, keys, depth + 1, owned));
+  else if (change.op === "add") places.add(change.value);
+  else if (change.op === "remove") places.remove();
+  else places.set(change.value);
+  return container;
+}
+
+function copyOf(value: unknown): unknown {
+  if (Array.isArray(value)) return [...(value as unknown[])];
+  if (value instanceof Map) return new Map(value);
+  if (typeof value !== "object" || value === null) return undefined;
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  if (prototype === null) return Object.assign(Object.create(null) as object, value);
+  return prototype === Object.prototype ? { ...value } : undefined;
+}
+
+/** One place in a container. All but `add` want something to be there. */
+interface Place {
+  get(): unknown;
+  set(value: unknown): void;
+  add(value: unknown): void;
+  remove(): void;
+}
+
+function placesOf(container: unknown, key: string, change: Change): Place {
+  const check = (exists: boolean): void => {
+    if (!exists) throw misfit(change, `there is no ${JSON.stringify(key)}`);
+  };
+  if (Array.isArray(container)) {
+    const array = container as unknown[];
+    const index = /^(?:0|[1-9]\d*)$/.test(key) ? Number(key) : Number.NaN;
+    return {
+      get: () => (check(index < array.length), array[index]),
+      set: (value) => (check(index < array.length), (array[index] = value)),
+      add: (value) => (check(index <= array.length), array.splice(index, 0, value)),
+      remove: () => (check(index < array.length), array.splice(index, 1)),
+    };
+  }
+  if (container instanceof Map) {
+    const map = container as Map<unknown, unknown>;
+    return {
+      get: () => (check(map.has(key)), map.get(key)),
+      set: (value) => (check(map.has(key)), map.set(key, value)),
+      add: (value) => map.set(key, value),
+      remove: () => check(map.delete(key)),
+    };
+  }
+  const object = container as Record<string, unknown>;
+  return {
+    get: () => (check(Object.hasOwn(object, key)), object[key]),
+    set: (value) => (check(Object.hasOwn(object, key)), setKey(object, key, value)),
+    add: (value) => setKey(object, key, value),
+    remove: () => check(Object.hasOwn(object, key) && delete object[key]),
+  };
+}
+
+function misfit(change: Change, why: string): SavepointError {
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    `The change "${change.op}" at ${JSON.stringify(change.path)} does not fit the state: ${why}. Changes fit only the state they were made from.`,
+    { details: { path: change.path } },
+  );
+}

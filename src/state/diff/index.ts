@@ -1,0 +1,2 @@
+export { applyChanges, type Change } from "./change.js";
+export { diffStates } from "./diff.js";

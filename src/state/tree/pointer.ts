@@ -1,0 +1,37 @@
+/** JSON pointers (RFC 6901), and the linked path that walks keep so that a pointer is only built when it is needed. */
+import { SavepointError } from "../../errors.js";
+
+/** Where a walk stands: the key, and the path of what holds it. `undefined` is the root. */
+export interface Path {
+  readonly parent: Path | undefined;
+  readonly key: string | number;
+}
+
+export function pathToPointer(path: Path | undefined): string {
+  const keys: (string | number)[] = [];
+  for (let at = path; at; at = at.parent) keys.push(at.key);
+  return keys.reverse().map(escapeToken).join("");
+}
+
+export function joinPointer(pointer: string, key: string | number): string {
+  return pointer + escapeToken(key);
+}
+
+/** The keys of a pointer. Anything that is not a pointer is `INVALID_ARGUMENT`. */
+export function parsePointer(pointer: string): string[] {
+  if (pointer === "") return [];
+  if (!pointer.startsWith("/") || /~(?![01])/.test(pointer)) {
+    throw new SavepointError(
+      "INVALID_ARGUMENT",
+      `${JSON.stringify(pointer)} is not a JSON pointer. Write it like "/messages" or "/files/a~1b".`,
+    );
+  }
+  return pointer
+    .slice(1)
+    .split("/")
+    .map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+function escapeToken(key: string | number): string {
+  return `/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`;
+}

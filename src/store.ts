@@ -1,0 +1,24 @@
+/** `savepoint/store`: the contract of a store, the stores themselves, and the drivers that they use. */
+export type * from "./store/contract/index.js";
+export { prefixRange } from "./store/contract/index.js";
+export { openFileStore } from "./store/file/index.js";
+export { openMemoryStore } from "./store/memory/index.js";
+export { openStore, type StoreOptions } from "./store/index.js";
+export {
+  openPostgresStore,
+  type PostgresClient,
+  type PostgresOptions,
+  type PostgresPool,
+  type PostgresResult,
+  type PostgresTarget,
+  type PostgresValue,
+  type Statement,
+} from "./store/postgres/index.js";
+export {
+  openSqliteStore,
+  type SqliteDatabase,
+  type SqliteOptions,
+  type SqliteStatement,
+  type SqliteTarget,
+  type SqliteValue,
+} from "./store/sqlite/index.js";

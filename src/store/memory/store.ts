@@ -1,0 +1,303 @@
+/**
+ * `memory:`, a store for tests: maps, gone with the process. It is also the model that the other stores are compared
+ * with, so it is as plain as it can be.
+ */
+import { commitConflict, readCounter, storeClosed } from "../shared/index.js";
+import {
+  type Check,
+  type Commit,
+  type CommitResult,
+  compareKeys,
+  covers,
+  type Frame,
+  type Freed,
+  type ItemRefs,
+  type ItemSpan,
+  type KeyRange,
+  lowerBound,
+  type Store,
+  type StoredRanges,
+  type StoredRecord,
+  type Unreadable,
+} from "../contract/index.js";
+
+export { compareKeys };
+
+/** Opens an empty store in memory. */
+export function openMemoryStore(options: { readonly now?: () => number } = {}): Store {
+  return new MemoryStore(options.now ?? Date.now);
+}
+
+class MemoryStore implements Store {
+  readonly url = "memory:";
+  readonly capabilities = { durable: false, shared: false };
+  readonly #records = new Map<string, StoredRecord>();
+  readonly #tapes = new Map<string, Map<number, Frame>>();
+  readonly #blobs = new Map<string, { bytes: Uint8Array; usedAt: number }>();
+  readonly #clock: () => number;
+  /** Until when records are left alone by others who look for work. */
+  readonly #reserved = new Map<string, number>();
+  readonly #listeners = new Set<(name: string) => void>();
+  #sortedKeys: string[] | undefined;
+  #closed = false;
+
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  async get(keys: readonly string[]): Promise<(StoredRecord | undefined)[]> {
+    this.#check();
+    return keys.map((key) => this.#records.get(key));
+  }
+
+  async list(
+    range: KeyRange,
+    { limit, reverse = false }: { limit: number; reverse?: boolean },
+  ): Promise<StoredRecord[]> {
+    this.#check();
+    this.#sortedKeys ??= [...this.#records.keys()].sort(compareKeys);
+    const from = lowerBound(this.#sortedKeys, range.from);
+    const to = Math.max(from, lowerBound(this.#sortedKeys, range.to));
+    const keys = reverse
+      ? this.#sortedKeys.slice(Math.max(from, to - limit), to).reverse()
+      : this.#sortedKeys.slice(from, Math.min(to, from + limit));
+    return keys.map((key) => this.#records.get(key) as StoredRecord);
+  }
+
+  async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
+    this.#check();
+    const found: (Frame | Unreadable)[] = [];
+    for (const { tape, start, count } of spans) {
+      const items = this.#tapes.get(tape);
+      for (let item = start; item < start + count; item++) {
+        found.push(items?.get(item) ?? { unreadable: `item ${item} of tape ${tape} is missing` });
+      }
+    }
+    return found;
+  }
+
+  async blob(hash: string): Promise<Uint8Array | Unreadable> {
+    this.#check();
+    const blob = this.#blobs.get(hash);
+    return blob ? Uint8Array.from(blob.bytes) : { unreadable: `blob ${hash} is missing` };
+  }
+
+  async commit(commit: Commit): Promise<CommitResult> {
+    this.#check();
+    const failed = (commit.checks ?? []).filter((check) => !this.#holds(check)).map((check) => check.key);
+    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
+    for (const use of commit.blobs ?? []) if (!use.bytes && !this.#blobs.has(use.hash)) failed.push(use.hash);
+    if (failed.length > 0) throw commitConflict(failed);
+    const firsts = this.#number(commit);
+
+    this.#sortedKeys = undefined;
+    for (const target of commit.deletes ?? []) this.#delete(target);
+    for (const { key, value, refs = "", ifAbsent } of commit.puts ?? []) {
+      if (ifAbsent && this.#records.has(key)) continue;
+      this.#records.set(key, { key, value, refs });
+      this.#reserved.delete(key);
+    }
+    for (const [index, run] of (commit.items ?? []).entries()) {
+      const first = firsts[index] as number;
+      for (const [offset, frame] of run.items.entries()) {
+        getOrAdd(this.#tapes, run.tape, () => new Map<number, Frame>()).set(first + offset, frame);
+      }
+      if ("counter" in run) {
+        this.#records.set(run.counter, { key: run.counter, value: String(first + run.items.length), refs: "" });
+      }
+    }
+    for (const { hash, bytes } of commit.blobs ?? []) {
+      const known = this.#blobs.get(hash)?.bytes;
+      this.#blobs.set(hash, { bytes: known ?? Uint8Array.from(bytes as Uint8Array), usedAt: this.#clock() });
+    }
+    // Nobody is told before whoever commits has its answer.
+    for (const name of commit.wakes ?? []) for (const listener of this.#listeners) setImmediate(listener, name);
+    return { firsts };
+  }
+
+  async now(): Promise<number> {
+    this.#check();
+    return this.#clock();
+  }
+
+  async itemRefs({ tape, start, count }: ItemSpan): Promise<ItemRefs[]> {
+    this.#check();
+    return [...(this.#tapes.get(tape) ?? [])]
+      .filter(([item, frame]) => item >= start && item < start + count && frame.refs !== "")
+      .sort(([a], [b]) => a - b)
+      .map(([item, frame]) => ({ item, refs: frame.refs }));
+  }
+
+  async tapes(range: KeyRange): Promise<string[]> {
+    this.#check();
+    return [...this.#tapes.keys()].filter((tape) => covers(range, tape)).sort(compareKeys);
+  }
+
+  async retain(
+    tape: string,
+    live: readonly { start: number; count: number }[],
+    { below }: { below: number },
+  ): Promise<Freed> {
+    this.#check();
+    const items = this.#tapes.get(tape);
+    let freed = 0;
+    let bytes = 0;
+    for (const [item, frame] of items ?? []) {
+      if (item >= below || live.some((span) => item >= span.start && item < span.start + span.count)) continue;
+      items?.delete(item);
+      freed++;
+      bytes += frame.json.length + frame.refs.length;
+    }
+    if (items?.size === 0) this.#tapes.delete(tape);
+    return { items: freed, bytes };
+  }
+
+  async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
+    this.#check();
+    const known = getOrAdd(this.#tapes, tape, () => new Map<number, Frame>());
+    const missing = [...items].filter(([item]) => !known.has(item));
+    for (const [item, frame] of missing) known.set(item, frame);
+    if (known.size === 0) this.#tapes.delete(tape);
+    return missing.length;
+  }
+
+  async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
+    this.#check();
+    return [...this.#blobs.keys()]
+      .filter((hash) => hash > after)
+      .sort()
+      .slice(0, limit);
+  }
+
+  async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
+    this.#check();
+    let items = 0;
+    let bytes = 0;
+    for (const hash of hashes) {
+      const blob = this.#blobs.get(hash);
+      if (!blob || blob.usedAt >= unusedSince) continue;
+      this.#blobs.delete(hash);
+      items++;
+      bytes += blob.bytes.length;
+    }
+    return { items, bytes };
+  }
+
+  async compact(): Promise<void> {
+    this.#check();
+  }
+
+  async bytes(): Promise<number> {
+    this.#check();
+    let bytes = 0;
+    for (const { key, value, refs } of this.#records.values()) bytes += key.length + value.length + refs.length;
+    for (const tape of this.#tapes.values()) {
+      for (const frame of tape.values()) bytes += frame.json.length + frame.refs.length;
+    }
+    for (const blob of this.#blobs.values()) bytes += blob.bytes.length;
+    return bytes;
+  }
+
+  async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
+    this.#check();
+    let bytes = 0;
+    for (const range of records) {
+      for (const { key, value, refs } of this.#records.values()) {
+        if (covers(range, key)) bytes += key.length + value.length + refs.length;
+      }
+    }
+    for (const range of tapes) {
+      for (const [tape, items] of this.#tapes) {
+        if (!covers(range, tape)) continue;
+        for (const { json, refs } of items.values()) bytes += json.length + refs.length;
+      }
+    }
+    return bytes;
+  }
+
+  async reserve(
+    ranges: readonly KeyRange[],
+    { limit, forMs }: { limit: number; forMs: number },
+  ): Promise<StoredRecord[]> {
+    const now = this.#clock();
+    const found: StoredRecord[] = [];
+    for (const range of ranges) {
+      const records = await this.list(range, { limit: Number.MAX_SAFE_INTEGER });
+      found.push(...records.filter(({ key }) => (this.#reserved.get(key) ?? 0) <= now));
+    }
+    const given = found.slice(0, limit);
+    for (const { key } of given) this.#reserved.set(key, now + forMs);
+    return given;
+  }
+
+  async listen(listener: (name: string) => void): Promise<() => Promise<void>> {
+    this.#check();
+    this.#listeners.add(listener);
+    return async () => void this.#listeners.delete(listener);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#listeners.clear();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #holds(check: Check): boolean {
+    const record = this.#records.get(check.key);
+    return "exists" in check ? record !== undefined : record?.value === check.value;
+  }
+
+  /** The first number of each run; refuses numbers that are taken, before anything is written. */
+  #number(commit: Commit): number[] {
+    const next = new Map<string, number>();
+    const added = new Map<string, Set<number>>();
+    return (commit.items ?? []).map((run) => {
+      let first: number;
+      if ("first" in run) first = run.first;
+      else {
+        first = next.get(run.counter) ?? readCounter(run.counter, this.#valueAfter(commit, run.counter));
+        next.set(run.counter, first + run.items.length);
+      }
+      const mine = getOrAdd(added, run.tape, () => new Set<number>());
+      for (let item = first; item < first + run.items.length; item++) {
+        if (mine.has(item) || this.#tapes.get(run.tape)?.has(item)) throw commitConflict([run.tape]);
+        mine.add(item);
+      }
+      return first;
+    });
+  }
+
+  /** What a record will hold after the deletes and puts of a commit: counters are read after them. */
+  #valueAfter({ deletes = [], puts = [] }: Commit, key: string): string | undefined {
+    let value = deletes.some((target) => isTarget(target, key)) ? undefined : this.#records.get(key)?.value;
+    for (const put of puts) if (put.key === key && !(put.ifAbsent && value !== undefined)) value = put.value;
+    return value;
+  }
+
+  #delete(target: string | KeyRange): void {
+    const keys = typeof target === "string" ? [target] : [...this.#records.keys()].filter((key) => covers(target, key));
+    for (const key of keys) {
+      this.#records.delete(key);
+      this.#reserved.delete(key);
+    }
+  }
+
+  #check(): void {
+    if (this.#closed) throw storeClosed(this.url);
+  }
+}
+
+function isTarget(target: string | KeyRange, key: string): boolean {
+  return typeof target === "string" ? target === key : covers(target, key);
+}
+
+function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
+}

@@ -1,0 +1,3 @@
+export type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, Statement } from "./driver.js";
+export type { PostgresOptions, PostgresTarget } from "./options.js";
+export { openPostgresStore } from "./store.js";

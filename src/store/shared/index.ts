@@ -1,0 +1,10 @@
+export { checksum, CHECKSUM_BYTES, isChecksum } from "./checksum.js";
+export { storeClosed } from "./closed.js";
+export { commitConflict } from "./conflict-error.js";
+export { counterDamaged, readCounter } from "./counter.js";
+export { keptText, soughtText } from "./folded-text.js";
+export { GroupCommit, type Outcome } from "./group-commit.js";
+export { storeNotFound, storeTooOld } from "./missing-store.js";
+export { openScanTextIndex } from "./scan-text-index.js";
+export { FIRST_PAGE, type FoundRecord, nextPage, scan, scanPages } from "./scan.js";
+export { SortedKeys } from "./sorted-keys.js";
