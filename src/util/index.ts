@@ -10,8 +10,11 @@ export {
   type ProcessIdentity,
   thisProcess,
 } from "./process-identity.js";
+export { LruMap } from "./lru-map.js";
+export { Mutex } from "./mutex.js";
 export { readAhead } from "./read-ahead.js";
 export { replaceFile, replaceFileSync, syncFolder, syncFolderSync, targetOfTemporary } from "./replace-file.js";
+export { retryOnConflict, type RetryOnConflictOptions } from "./retry-on-conflict.js";
 export { runAtOnce, runInTurns, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
 export { checkCount, checkFields, checkRecord, invalidArgument, toTime } from "./validate.js";
