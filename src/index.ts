@@ -167,7 +167,7 @@ export {
   type OpenRun,
   type OpenRunOptions,
   type OpenToolOptions,
-  type ParkedEvent,
+  type QuarantineEvent,
   type RecoverOptions,
   type RetryOptions,
   type Run,

@@ -141,7 +141,7 @@ export class Savepoint implements AsyncDisposable {
   readonly backups: AutoBackups;
   /**
    * How the store was left before it was opened: whether a process died with it, and what that interrupted. Each crash is
-   * told once; to those who open the store `asIs` it is told, and to the next one as well.
+   * told once; opening with `create: false` reports it and leaves it for the next process to report.
    */
   readonly lastShutdown: LastShutdown;
   /** What is kept of all that is saved, in the store and for every process. */
@@ -248,7 +248,7 @@ export class Savepoint implements AsyncDisposable {
     const now = options.now ?? Date.now;
     const policies = new Policies(store, events, now);
     const context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
-    const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.asIs ?? false).catch(
+    const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.create === false).catch(
       async (error: unknown) => {
         // An error of closing follows from the first error, and must not replace it.
         if (opened !== target) await opened.close().catch(() => {});

@@ -149,8 +149,8 @@ export class Session<State = unknown> {
     const copy = cloneValue(state, registry);
     return this.#make(cursor, async () => {
       const said = { ...taken, ...(await this.#version(cursor)) };
-      if (parent === null) return this.#saveFirst(cursor, copy, said, options.move ?? false);
-      if (parent !== undefined) return this.#saveAfter(cursor, parent, copy, said, options.move ?? false);
+      if (parent === null) return this.#saveFirst(cursor, copy, said, options.resetBranch ?? false);
+      if (parent !== undefined) return this.#saveAfter(cursor, parent, copy, said, options.resetBranch ?? false);
       return this.#noted(await cursor.save({ copy }, said, this.#author));
     });
   }
@@ -163,7 +163,7 @@ export class Session<State = unknown> {
   async append(
     path: string,
     elements: readonly unknown[],
-    options: Omit<SaveOptions, "parent" | "move"> = {},
+    options: Omit<SaveOptions, "parent" | "resetBranch"> = {},
   ): Promise<CheckpointInfo> {
     const keys = parsePointer(path);
     if (!Array.isArray(elements)) {
@@ -192,7 +192,7 @@ export class Session<State = unknown> {
    */
   async update(
     change: (state: Readonly<State> | undefined) => State,
-    options: Omit<SaveOptions, "parent" | "move"> = {},
+    options: Omit<SaveOptions, "parent" | "resetBranch"> = {},
   ): Promise<CheckpointInfo> {
     const cursor = this.#cursor();
     const apply = change as (state: unknown) => unknown;

@@ -44,7 +44,7 @@ export class Cli {
   }
 
   /** Opens the store as it is; it is closed when the verb is done. The library is loaded only now. */
-  async open(options: OpenOptions = { asIs: true }, url = this.#common.store): Promise<Savepoint> {
+  async open(options: OpenOptions = { create: false }, url = this.#common.store): Promise<Savepoint> {
     const { findStore, Savepoint } = await import("../index.js");
     const { cwd, env } = this.io;
     const on = {

@@ -97,7 +97,7 @@ export interface SaveOptions {
    * branches, as after `rewind`, and no branch is opened.
    * @default false
    */
-  readonly move?: boolean;
+  readonly resetBranch?: boolean;
   /** @default one more than the parent's */
   readonly step?: number;
   /** @default "manual" */

@@ -43,7 +43,7 @@ export {
   type WaitingRun,
 } from "./status/index.js";
 export {
-  type ParkedEvent,
+  type QuarantineEvent,
   takeWorkerOptions,
   Worker,
   type WorkerEvent,

@@ -29,12 +29,12 @@ const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "
 const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 
 export function takeOptions(options: SaveOptions, registry: ClassRegistry): TakenOptions {
-  const { ttl, move, ...others } = options;
+  const { ttl, resetBranch, ...others } = options;
   const { id, label, kind, status, usage, pinned, parent } = others;
   if (id !== undefined) checkId(id, "checkpoint id");
   if (label !== undefined) checkId(label, "label");
-  if (move && parent === undefined)
-    throw invalidOption("move", true, "Name the `parent` that the branch is to go on from.");
+  if (resetBranch && parent === undefined)
+    throw invalidOption("resetBranch", true, "Name the `parent` that the branch is reset to.");
   for (const name of ["step", "tasksCompleted"] as const) {
     const count = options[name];
     if (count === undefined || (Number.isSafeInteger(count) && count >= 0)) continue;

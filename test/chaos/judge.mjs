@@ -86,7 +86,7 @@ export class Judge {
     // Who wakes it takes nothing over.
     if (what === "status") known.startedBy = undefined;
     if (what === "leaseLost") this.refused++;
-    if (what === "parked") this.violated(`${session} was put aside`);
+    if (what === "quarantined") this.violated(`${session} was put aside`);
     if (what === "step") {
       this.#saved(known, `step ${step}`, session, by);
       this.steps++;

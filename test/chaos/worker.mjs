@@ -21,7 +21,7 @@ worker.on("checkpoint", ({ sessionId: session, checkpoint }) => {
 });
 worker.on("status", ({ sessionId: session, status }) => world.note({ session, what: "status", status }));
 worker.on("leaseLost", ({ sessionId: session }) => world.note({ session, what: "leaseLost" }));
-worker.on("parked", ({ sessionId: session }) => world.note({ session, what: "parked" }));
+worker.on("quarantined", ({ sessionId: session }) => world.note({ session, what: "quarantined" }));
 worker.on("failure", ({ message, error }) => console.error(message, String(error)));
 await worker.start();
 // All of them leave the same sessions, at the same time.

@@ -36,7 +36,7 @@ import { join } from "node:path";
  * @property {string} by
  * @property {number} at
  * @property {string} session
- * @property {"queued" | "started" | "step" | "seen" | "checkpoint" | "status" | "leaseLost" | "parked"} what
+ * @property {"queued" | "started" | "step" | "seen" | "checkpoint" | "status" | "leaseLost" | "quarantined"} what
  * @property {number} [step]
  * @property {number} [seq]
  * @property {string} [status]

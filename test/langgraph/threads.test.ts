@@ -97,33 +97,33 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
 
   describe("two writers", () => {
     test("from one checkpoint are both kept, unless the second is to be refused", async () => {
-      for (const secondWriter of ["branch", "refuse"] as const) {
-        const thread = config(secondWriter);
-        const savers = [await open({ secondWriter }), await open({ secondWriter })];
+      for (const onConcurrentWrite of ["branch", "reject"] as const) {
+        const thread = config(onConcurrentWrite);
+        const savers = [await open({ onConcurrentWrite }), await open({ onConcurrentWrite })];
         const base = await put(savers[0] as SavepointSaver, thread, { a: 0 });
         const ends = await Promise.all(savers.map((saver, index) => code(put(saver, base, { a: index + 1 }))));
-        const expected = secondWriter === "branch" ? [] : ["CONFLICT"];
+        const expected = onConcurrentWrite === "branch" ? [] : ["CONFLICT"];
         expect(ends.filter((end) => end !== undefined)).toEqual(expected);
         expect(await ids(savers[0] as SavepointSaver, thread)).toHaveLength(3 - expected.length);
       }
     });
 
     test("take turns in different processes, also where a second one is refused", async () => {
-      for (const secondWriter of ["branch", "refuse"] as const) {
-        const savers = [await open({ secondWriter }), await open({ secondWriter })] as const;
+      for (const onConcurrentWrite of ["branch", "reject"] as const) {
+        const savers = [await open({ onConcurrentWrite }), await open({ onConcurrentWrite })] as const;
         for (let turn = 0; turn < 6; turn++) {
           const graph = chat(savers[turn % 2 === 0 ? 0 : 1]);
-          await graph.invoke({ messages: [new HumanMessage(`turn ${turn}`)] }, config(secondWriter));
+          await graph.invoke({ messages: [new HumanMessage(`turn ${turn}`)] }, config(onConcurrentWrite));
         }
-        const state = await chat(savers[0]).getState(config(secondWriter));
+        const state = await chat(savers[0]).getState(config(onConcurrentWrite));
         expect((state.values as { messages: unknown[] }).messages).toHaveLength(12);
-        expect(await ids(savers[1], config(secondWriter))).toHaveLength(18);
-        expect(await (await store.open()).session(secondWriter).branches().all()).toHaveLength(1);
+        expect(await ids(savers[1], config(onConcurrentWrite))).toHaveLength(18);
+        expect(await (await store.open()).session(onConcurrentWrite).branches().all()).toHaveLength(1);
       }
     });
 
     test("who branches off on purpose says so", async () => {
-      const saver = await open({ secondWriter: "refuse" });
+      const saver = await open({ onConcurrentWrite: "reject" });
       const base = await put(saver, config("t"), { a: 0 });
       await put(saver, base, { a: 1 });
       expect(await code(put(saver, base, { a: 2 }))).toBe("CONFLICT");
@@ -150,10 +150,10 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       let at = await put(saver, config("t"), { messages: texts(20) });
       for (let count = 21; count < 24; count++) at = await put(saver, at, { messages: texts(count) });
       await store.damage({ kind: "item", tape: tapeName(0, 0), item: 22 }, "flip");
-      for (const secondWriter of ["refuse", "branch"] as const) {
-        const fresh = await open({ secondWriter });
+      for (const onConcurrentWrite of ["reject", "branch"] as const) {
+        const fresh = await open({ onConcurrentWrite });
         const tuple = await fresh.getTuple(config("t"));
-        expect(tuple?.checkpoint.channel_values["messages"]).toEqual(texts(secondWriter === "refuse" ? 22 : 23));
+        expect(tuple?.checkpoint.channel_values["messages"]).toEqual(texts(onConcurrentWrite === "reject" ? 22 : 23));
         await put(fresh, tuple?.config ?? {}, { messages: texts(23) });
       }
       expect(store.damages.length).toBeGreaterThan(0);
@@ -257,7 +257,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       for (const [index, [work, expected]] of bad.entries())
         expect([index, await code(work())]).toEqual([index, expected]);
       expect(() => new SavepointSaver({} as Savepoint)).toThrow("open store");
-      expect(() => new SavepointSaver(sp, { secondWriter: "x" as "branch" })).toThrow("secondWriter");
+      expect(() => new SavepointSaver(sp, { onConcurrentWrite: "x" as "branch" })).toThrow("onConcurrentWrite");
       expect((await put(saver, { configurable: { thread_id: 5 } })).configurable?.["thread_id"]).toBe("5");
     });
   });
@@ -327,7 +327,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
     });
 
     test("a saver opens the store at a URL by itself", async () => {
-      const saver = SavepointSaver.fromConnString(store.url, { durability: "process", secondWriter: "refuse" });
+      const saver = SavepointSaver.fromConnString(store.url, { durability: "process", onConcurrentWrite: "reject" });
       await saver.setup();
       const at = await put(saver, config("t"), { a: 1 });
       await saver.close();

@@ -49,7 +49,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     const session = sp.session<string[]>("s", { branch: "main" });
     const infos = [];
     for (const state of [["a"], ["a", "b"], ["a", "b", "c"]]) infos.push(await session.save(state));
-    const moved = await session.save(["a", "d"], { parent: infos[0]?.id ?? "", move: true });
+    const moved = await session.save(["a", "d"], { parent: infos[0]?.id ?? "", resetBranch: true });
     expect(moved).toMatchObject({ branch: "main", parentId: infos[0]?.id, step: 1 });
     expect((await session.save(["a", "d", "e"])).parentId).toBe(moved.id);
     expect((await session.latest())?.state).toEqual(["a", "d", "e"]);
@@ -57,7 +57,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     expect(await session.history({ allBranches: true }).all()).toHaveLength(5);
     expect((await session.load({ seq: 2 }))?.state).toEqual(["a", "b", "c"]);
     expect((await session.history({ from: { seq: 2 } }).all()).map(({ seq }) => seq)).toEqual([2, 1, 0]);
-    const fresh = await session.save(["z"], { parent: null, move: true });
+    const fresh = await session.save(["z"], { parent: null, resetBranch: true });
     expect(fresh).toMatchObject({ branch: "main", parentId: undefined });
     expect((await session.branches().all()).map(({ name }) => name)).toEqual(["main"]);
     await sp.compact();
@@ -69,8 +69,8 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     const sp = await data.open();
     const session = sp.session<number>("s", { branch: "main" });
     await session.save(1);
-    expect(await code(session.save(2, { parent: "nothing", move: true }))).toBe("CHECKPOINT_NOT_FOUND");
-    expect(await code(session.save(2, { move: true }))).toBe("INVALID_ARGUMENT");
+    expect(await code(session.save(2, { parent: "nothing", resetBranch: true }))).toBe("CHECKPOINT_NOT_FOUND");
+    expect(await code(session.save(2, { resetBranch: true }))).toBe("INVALID_ARGUMENT");
     expect(await code(session.history({ from: "nothing" }).all())).toBe("CHECKPOINT_NOT_FOUND");
   });
 
@@ -79,7 +79,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     const base = await a.session<number[]>("s").save([0]);
     await a.session<number[]>("s").save([0, 1]);
     const move = (session: Session<number[]>, value: number): Promise<unknown> =>
-      session.save([0, value], { parent: base.id, move: true });
+      session.save([0, value], { parent: base.id, resetBranch: true });
     await Promise.all(
       [a, b].flatMap((sp, index) =>
         [1, 2, 3].map((step) => move(sp.session("s", { branch: "main" }), 10 * index + step)),

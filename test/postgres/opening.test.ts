@@ -136,7 +136,7 @@ describe("many who open a store that is not there yet", () => {
 describe("as it is", () => {
   it("makes nothing where nothing is", async () => {
     const url = newUrl();
-    expect((await failureOf(openStore(url, { ...options, asIs: true }))).code).toBe("STORE_NOT_FOUND");
+    expect((await failureOf(openStore(url, { ...options, create: false }))).code).toBe("STORE_NOT_FOUND");
     expect(await query(url, "SELECT to_regnamespace('{schema}')::text AS name")).toEqual([{ name: null }]);
   });
 
@@ -149,7 +149,7 @@ describe("as it is", () => {
     await query(url, `GRANT USAGE ON SCHEMA {schema} TO ${name}`);
     await query(url, `GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO ${name}`);
     reader.searchParams.set("schema", new URL(url).searchParams.get("schema") as string);
-    const again = await openStore(reader.href, { ...options, asIs: true });
+    const again = await openStore(reader.href, { ...options, create: false });
     expect(await again.get(["a"])).toEqual([{ key: "a", value: "1", refs: "" }]);
     const refused = await failureOf(again.commit({ puts: [{ key: "a", value: "2" }] }));
     expect(refused.code).toBe("ACCESS_DENIED");
@@ -342,7 +342,7 @@ describe("a pool of the caller's own", () => {
 
   it("is left as it was also where the store cannot be opened", async () => {
     const { pool, schema } = newPool();
-    expect((await failureOf(openPostgresStore(pool, { ...options, schema, asIs: true }))).code).toBe("STORE_NOT_FOUND");
+    expect((await failureOf(openPostgresStore(pool, { ...options, schema, create: false }))).code).toBe("STORE_NOT_FOUND");
     expect(pool.ended).toBe(false);
     expect(pool.listenerCount("error")).toBe(0);
   });

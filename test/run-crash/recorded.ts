@@ -18,7 +18,7 @@ export async function readRecorded(folder: string): Promise<Set<string>> {
   if (url.startsWith("postgres:")) {
     // What the dead process had sent last may still be on its way, and nothing tells when it has arrived: deliberately a time.
     await sleep(100);
-    await using sp = await Savepoint.open(url, { asIs: true, durability: "process" });
+    await using sp = await Savepoint.open(url, { create: false, durability: "process" });
     return await recordedIn(sp);
   }
   const copy = `${folder}-copy`;

@@ -44,7 +44,7 @@ const worker = sp.worker(agents, {
   maxDeaths: 3,
 });
 worker.on("leaseLost", () => console.log("lost"));
-worker.on("parked", ({ sessionId }) => console.log(`parked ${sessionId}`));
+worker.on("quarantined", ({ sessionId }) => console.log(`quarantined ${sessionId}`));
 worker.on("failure", ({ message, error }) => console.log(`failure ${message} ${String(error)}`));
 await worker.start();
 console.log("ready");

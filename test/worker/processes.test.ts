@@ -115,7 +115,7 @@ describe.each(KINDS)("workers on $name", (kind) => {
     await sp.enqueue("deadly", { session: "bad", input: null });
     for (let deaths = 0; deaths < 3; deaths++) expect(await start().ended).toBe("SIGKILL");
     const last = start("30s", QUICKLY);
-    await until(() => last.printed.includes("parked bad"), "the session to be quarantined");
+    await until(() => last.printed.includes("quarantined bad"), "the session to be quarantined");
     expect(await sp.sessions.load("bad")).toMatchObject({
       status: "failed",
       reason: expect.stringContaining("3 processes in a row have died") as string,

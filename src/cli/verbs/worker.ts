@@ -51,7 +51,7 @@ export const worker = defineVerb<Options>({
     if (verbose) sp.on("run", tellEvent(cli));
     worker.on("status", (event) => print(cli, event));
     worker.on("leaseLost", ({ sessionId }) => cli.output.warn(`${clean(sessionId)} was taken over by somebody else.`));
-    worker.on("parked", ({ sessionId, reason }) =>
+    worker.on("quarantined", ({ sessionId, reason }) =>
       cli.output.warn(`${clean(sessionId)} is put aside: ${clean(reason)}.`),
     );
     worker.on("failure", ({ message, error }) => {

@@ -10,11 +10,11 @@ export interface SavepointSaverOptions {
   readonly agent?: string;
   /**
    * What to do with a checkpoint that follows one that is not the newest of its namespace any more, because somebody else
-   * works on the same thread. `"branch"` keeps both, as LangGraph's own savers do. `"refuse"` fails the second one with
+   * works on the same thread. `"branch"` keeps both, as LangGraph's own savers do. `"reject"` fails the second one with
    * `CONFLICT`; who wants to branch off passes `{ configurable: { thread_id, checkpoint_id, fork: true } }`.
    * @default "branch"
    */
-  readonly secondWriter?: "branch" | "refuse";
+  readonly onConcurrentWrite?: "branch" | "reject";
   /**
    * How long a thread is wanted after its last checkpoint. After that it is as if it were not there; it is deleted when its
    * id is used again, by {@link SavepointSaver.deleteExpired}, or when others begin: a look at all threads, at most every

@@ -98,7 +98,7 @@ async function save(
   }
   if (checkpoint.onlyOnHead && !(await isNewestWhole(thread, place, parent))) throw new SecondWriter(checkpoint, head);
   const elsewhere = { ...dangling(options, dangles, parent), parent: follows };
-  if (!head || id > head.id) return { info: await session.save(state, { ...elsewhere, move: true }), isHead: true };
+  if (!head || id > head.id) return { info: await session.save(state, { ...elsewhere, resetBranch: true }), isHead: true };
   const late = { ...elsewhere, metadata: { ...elsewhere.metadata, late: true } };
   return { info: await thread.openAside().save(state, late), isHead: false };
 }

@@ -58,11 +58,11 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   constructor(open: () => Promise<Savepoint>, options?: SavepointSaverOptions);
   constructor(target: Savepoint | (() => Promise<Savepoint>), options: SavepointSaverOptions = {}) {
     super();
-    const { agent = "langgraph", secondWriter = "branch", ttl, now = Date.now } = options;
+    const { agent = "langgraph", onConcurrentWrite = "branch", ttl, now = Date.now } = options;
     if (typeof target !== "function" && !isSavepoint(target)) throw notASavepoint();
-    if (secondWriter !== "branch" && secondWriter !== "refuse") throw unknownSecondWriter(secondWriter);
+    if (onConcurrentWrite !== "branch" && onConcurrentWrite !== "reject") throw unknownConcurrentWrite(onConcurrentWrite);
     this.#agent = agent;
-    this.#refuse = secondWriter === "refuse";
+    this.#refuse = onConcurrentWrite === "reject";
     this.#ttl = ttl === undefined ? undefined : toMilliseconds(ttl, "ttl");
     this.#now = now;
     this.#open = typeof target === "function" ? target : async () => target;
@@ -76,10 +76,10 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
    * A saver on the store at a URL, such as `"sqlite:./threads.db"`. It is opened when it is first needed, or by `setup()`.
    */
   static fromConnString(url: string, options: SavepointSaverOptions & OpenOptions = {}): SavepointSaver {
-    const { agent, secondWriter, ttl, ...open } = options;
+    const { agent, onConcurrentWrite, ttl, ...open } = options;
     return new SavepointSaver(() => Savepoint.open(url, open), {
       ...(agent !== undefined && { agent }),
-      ...(secondWriter !== undefined && { secondWriter }),
+      ...(onConcurrentWrite !== undefined && { onConcurrentWrite }),
       ...(ttl !== undefined && { ttl }),
       ...(open.now !== undefined && { now: open.now }),
     });
@@ -280,8 +280,8 @@ function notASavepoint(): SavepointError {
   );
 }
 
-function unknownSecondWriter(given: unknown): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", `secondWriter is ${JSON.stringify(given)}. Give "branch" or "refuse".`);
+function unknownConcurrentWrite(given: unknown): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", `onConcurrentWrite is ${JSON.stringify(given)}. Give "branch" or "reject".`);
 }
 
 function noTask(): SavepointError {

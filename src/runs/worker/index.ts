@@ -1,6 +1,6 @@
 export { takeWorkerOptions, type WorkerOptions } from "./options.js";
 export {
-  type ParkedEvent,
+  type QuarantineEvent,
   Worker,
   type WorkerEvent,
   type WorkerEventOf,

@@ -16,8 +16,8 @@ import { keyOf, type Runs } from "../api/index.js";
 import type { TakenWorkerOptions } from "./options.js";
 
 /** A session was put aside, because one process after another has died over it. */
-export interface ParkedEvent {
-  readonly type: "parked";
+export interface QuarantineEvent {
+  readonly type: "quarantined";
   readonly sessionId: string;
   readonly branch: string;
   readonly reason: string;
@@ -30,7 +30,7 @@ export interface WorkerFailureEvent {
   readonly error: unknown;
 }
 
-export type WorkerEvent = RunEvent | ParkedEvent | WorkerFailureEvent;
+export type WorkerEvent = RunEvent | QuarantineEvent | WorkerFailureEvent;
 export type WorkerEventType = WorkerEvent["type"];
 export type WorkerEventOf<Type extends WorkerEventType> = Type extends RunEventType
   ? RunEventOf<Type>
@@ -293,7 +293,7 @@ export class Worker implements AsyncDisposable {
         maxDeaths,
       );
       if (parked === undefined) return deaths;
-      this.emit({ type: "parked", sessionId: session, branch, reason: parked });
+      this.emit({ type: "quarantined", sessionId: session, branch, reason: parked });
     } catch (error) {
       // Somebody else has taken it since.
       if (!isSavepointError(error, "ALREADY_RUNNING")) this.#avoid(orphan, error);

@@ -19,11 +19,11 @@ export interface DiskOptions {
    */
   readonly busyTimeout?: Duration;
   /**
-   * Open only a store that is there, in the format of this version: nothing is made, and nothing is brought up to date.
-   * `STORE_NOT_FOUND` or `STORE_TOO_OLD` otherwise. For those who look at what others have saved.
-   * @default false
+   * Create the store if it does not exist, and upgrade one of an older format. With `false`, opening such a store fails with
+   * `STORE_NOT_FOUND` or `STORE_TOO_OLD` and changes nothing: for tools that inspect a store.
+   * @default true
    */
-  readonly asIs?: boolean;
+  readonly create?: boolean;
   /**
    * The clock, in milliseconds.
    * @default Date.now

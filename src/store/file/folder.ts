@@ -82,11 +82,11 @@ export class Folder {
   /**
    * Makes what is missing of a store. Refuses a folder in which there is something else, and does not touch it.
    *
-   * @param asIs refuse to make one
+   * @param create create the folder if it does not exist
    */
-  prepare(url: string, asIs = false): void {
+  prepare(url: string, create = true): void {
     const stat = statSync(this.path, { throwIfNoEntry: false });
-    if (asIs && !(stat?.isDirectory() && statSync(this.tapes, { throwIfNoEntry: false }))) throw storeNotFound(url);
+    if (!create && !(stat?.isDirectory() && statSync(this.tapes, { throwIfNoEntry: false }))) throw storeNotFound(url);
     if (stat && !stat.isDirectory()) throw notAStore(url, "it is a file, and not a folder");
     if (stat && !this.#isStore()) throw notAStore(url, "there is something else in the folder");
     for (const folder of [this.tapes, this.blobs, this.lock]) mkdirSync(folder, { recursive: true });

@@ -61,7 +61,7 @@ export async function openFileStore(
   const url = `file:${path}`;
   try {
     const folder = new Folder(resolve(path));
-    folder.prepare(url, options.asIs);
+    folder.prepare(url, options.create);
     const lock = new FolderLock(folder.lock, url, {
       timeout: busyTimeoutOf(options),
       silence: internals.silence,

@@ -39,10 +39,10 @@ export interface PostgresOptions {
    */
   readonly compress?: boolean;
   /**
-   * Open only a store that is there, in the format of this version: nothing is made, and nothing is brought up to date.
-   * @default false
+   * Create the store if it does not exist, and upgrade one of an older format. With `false`, such a store is refused.
+   * @default true
    */
-  readonly asIs?: boolean;
+  readonly create?: boolean;
   /**
    * The clock, in milliseconds. Machines that share a store have different clocks, so it is the database's.
    * @default the database's

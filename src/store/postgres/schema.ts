@@ -54,8 +54,8 @@ const MIGRATIONS: readonly ((schema: string) => readonly string[])[] = [
 ];
 
 export interface MigrateOptions {
-  /** Refuse to make tables, or to change them. */
-  readonly asIs: boolean;
+  /** Create and upgrade tables? Otherwise a store that needs it is refused. */
+  readonly create: boolean;
   /** @default those of this version */
   readonly migrations?: typeof MIGRATIONS;
 }
@@ -63,7 +63,7 @@ export interface MigrateOptions {
 /** Makes sure that the tables are there and current. */
 export async function migrate(connection: Connection, options: MigrateOptions): Promise<void> {
   const { url, schema, busyTimeout: timeout } = connection;
-  const { asIs, migrations = MIGRATIONS } = options;
+  const { create, migrations = MIGRATIONS } = options;
   const known = migrations.length;
   const version = await runTransaction(connection, { purpose: "Opening", timeout }, async (client) => {
     const found = await readVersion(client, url, schema, known);
@@ -72,7 +72,7 @@ export async function migrate(connection: Connection, options: MigrateOptions): 
     return found;
   });
   if (version === known) return;
-  if (asIs) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, known);
+  if (!create) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, known);
   const lock = { name: `savepoint ${schema}`, seed: 0 };
   await runTransaction(connection, { purpose: "Opening", timeout, lock }, async (client) => {
     const current = await readVersion(client, url, schema, known);

@@ -54,7 +54,7 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
   const connection = new Connection(pool, url, schema, pool !== target, options);
   try {
     const syncs = await checkServer(connection, options);
-    await migrate(connection, { asIs: options.asIs ?? false });
+    await migrate(connection, { create: options.create ?? true });
     return new PostgresStore(connection, { ...options, syncs });
   } catch (error) {
     await connection.close();

@@ -54,18 +54,18 @@ const MIGRATIONS: readonly string[] = [
 export interface MigrateOptions {
   /** May the database have other tables? Only where the caller gave the handle. */
   readonly foreign: boolean;
-  /** Refuse to make tables, or to change them. */
-  readonly asIs: boolean;
+  /** Create and upgrade tables? Otherwise a store that needs it is refused. */
+  readonly create: boolean;
   /** @default those of this version */
   readonly migrations?: readonly string[];
 }
 
 /** Makes sure that the tables are there and current. */
 export function migrate(database: SqliteDatabase, url: string, options: MigrateOptions): void {
-  const { foreign, asIs, migrations = MIGRATIONS } = options;
+  const { foreign, create, migrations = MIGRATIONS } = options;
   const version = readVersion(database, url, foreign, migrations.length);
   if (version === migrations.length) return;
-  if (asIs) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, migrations.length);
+  if (!create) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, migrations.length);
   // Must come before the first table: it lets compaction return space without rewriting the whole file.
   if (version === 0 && !foreign) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
   database.exec("BEGIN IMMEDIATE");

@@ -70,7 +70,7 @@ async function openPath(path: string | undefined, url: string, options: SqliteOp
   const there = path === undefined ? undefined : statIfThere(path);
   if (there?.isDirectory()) throw notADatabase(url);
   const size = there?.size ?? 0;
-  if (path !== undefined && options.asIs && size === 0) throw storeNotFound(url);
+  if (path !== undefined && options.create === false && size === 0) throw storeNotFound(url);
   if (path !== undefined) mkdirSync(dirname(path), { recursive: true });
   // SQLite would treat such a short file as a new database.
   if (size > 0 && size < SMALLEST) throw notADatabase(url);
@@ -168,7 +168,7 @@ async function prepareDatabase(
   const timeout = busyTimeoutOf(options);
   // Opening may have to wait for another process that opens and migrates at the same moment.
   database.exec(`PRAGMA busy_timeout = ${timeout}`);
-  migrate(database, url, { foreign: given, asIs: Boolean(options.asIs) && url !== "sqlite::memory:" });
+  migrate(database, url, { foreign: given, create: options.create !== false || url === "sqlite::memory:" });
   // Only now that it is known to be a store: this writes to the file. SQLite does not wait for locks here, so we do.
   const deadline = Date.now() + timeout;
   for (let changed = false; !changed;) {

@@ -22,7 +22,7 @@ describe.each(KINDS)("a $scheme: store that is opened as it is", ({ scheme, path
   const url = (): string => `${scheme}:${join(folder, path)}`;
 
   it("must be there: none is made", async () => {
-    await expect(Savepoint.open(url(), { asIs: true })).rejects.toMatchObject({ code: "STORE_NOT_FOUND" });
+    await expect(Savepoint.open(url(), { create: false })).rejects.toMatchObject({ code: "STORE_NOT_FOUND" });
     expect(existsSync(join(folder, "sub"))).toBe(false);
   });
 
@@ -30,7 +30,7 @@ describe.each(KINDS)("a $scheme: store that is opened as it is", ({ scheme, path
     mkdirSync(join(folder, "sub"));
     if (scheme === "sqlite") writeFileSync(join(folder, path), "");
     else mkdirSync(join(folder, path));
-    await expect(Savepoint.open(url(), { asIs: true })).rejects.toMatchObject({ code: "STORE_NOT_FOUND" });
+    await expect(Savepoint.open(url(), { create: false })).rejects.toMatchObject({ code: "STORE_NOT_FOUND" });
     if (scheme === "file") expect(readdirSync(join(folder, path))).toEqual([]);
   });
 
@@ -38,7 +38,7 @@ describe.each(KINDS)("a $scheme: store that is opened as it is", ({ scheme, path
     const made = await Savepoint.open(url());
     await made.session("s").save({ n: 1 });
     await made.close();
-    const sp = await Savepoint.open(url(), { asIs: true });
+    const sp = await Savepoint.open(url(), { create: false });
     await sp.session("s").save({ n: 2 });
     expect((await sp.session("s").latest())?.state).toEqual({ n: 2 });
     await sp.close();
@@ -52,13 +52,13 @@ describe.each(KINDS)("a $scheme: store that is opened as it is", ({ scheme, path
       process.kill(process.pid, "SIGKILL");`;
     const child = spawn(process.execPath, ["--input-type=module", "-e", program], { stdio: "inherit" });
     await once(child, "close");
-    for (const [asIs, clean] of [
-      [true, false],
-      [true, false],
+    for (const [create, clean] of [
       [false, false],
-      [false, true],
+      [false, false],
+      [true, false],
+      [true, true],
     ] as const) {
-      const sp = await Savepoint.open(url(), { asIs });
+      const sp = await Savepoint.open(url(), { create });
       expect(sp.lastShutdown.clean).toBe(clean);
       await sp.close();
     }
