@@ -2,17 +2,17 @@
 import type { ClassRegistry } from "./state/index.js";
 import type { Store } from "./store/index.js";
 import type { Events } from "./events/index.js";
-import type { Place } from "./records/index.js";
-import type { Policies } from "./policies/index.js";
+import type { CheckpointPlace } from "./records/index.js";
+import type { PolicyCache } from "./policies/index.js";
 
 export interface Context {
   readonly store: Store;
   readonly registry: ClassRegistry;
   readonly events: Events;
   /** The retention policies, and what is known about obeying them. */
-  readonly policies: Policies;
+  readonly policies: PolicyCache;
   /** The clock, in milliseconds. */
   readonly now: () => number;
   /** A new id for the checkpoint at a place. */
-  readonly newId: (place: Place) => string;
+  readonly newId: (place: CheckpointPlace) => string;
 }

@@ -41,7 +41,7 @@ export {
 } from "./api/index.js";
 export type {
   AgentMigrations,
-  Attachments,
+  Annotations,
   BranchInfo,
   ForkOptions,
   HistoryOptions,

@@ -1,6 +1,6 @@
 /** The way in: a store, opened. */
 import { isSavepointError, SavepointError } from "./errors.js";
-import { AgentCheckpoints, Restore } from "./agents/index.js";
+import { AgentCheckpoints, AgentRestorer } from "./agents/index.js";
 import {
   Agents,
   AutoCheckpoints,
@@ -44,7 +44,7 @@ import {
   type LastShutdown,
   type Listener,
   type Listeners,
-  OpenProcessNote,
+  ProcessRegistration,
   withCommit,
 } from "./events/index.js";
 import { createListing, type Duration, type Listing, thisProcess, toMilliseconds } from "./util/index.js";
@@ -61,21 +61,21 @@ import {
   readJournal,
   readLastShutdown,
   type RecoverOptions,
-  type Reopening,
+  type StoreAddress,
   type RunHandle,
   type RunOptions,
   type RunResult,
   Runs,
-  takeAgents,
-  takeBranchName,
-  takeWorkerOptions,
+  parseAgents,
+  parseBranchName,
+  parseWorkerOptions,
   type WatchEvent,
   type WatchOptions,
   watchSession,
   Worker,
   type WorkerOptions,
 } from "./runs/index.js";
-import { Policies } from "./policies/index.js";
+import { PolicyCache } from "./policies/index.js";
 import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./retention/index.js";
 import { Search, type SearchHit, type SearchOptions } from "./search/index.js";
 import {
@@ -147,11 +147,11 @@ export class Savepoint implements AsyncDisposable {
   /** What is kept of all that is saved, in the store and for every process. */
   readonly retention: RetentionPolicies;
   readonly #context: Context;
-  readonly #note: OpenProcessNote | undefined;
+  readonly #note: ProcessRegistration | undefined;
   readonly #host: SessionHost;
   readonly #cursors: Cursors;
   readonly #lease: number;
-  readonly #reopening: Reopening | undefined;
+  readonly #reopening: StoreAddress | undefined;
   readonly #runs: Runs;
   readonly #workers = new Set<Worker>();
   readonly #search: Search;
@@ -181,11 +181,11 @@ export class Savepoint implements AsyncDisposable {
     };
     const open = (): Context => this.#open();
     const forget = (sessionId: string): void => {
-      context.policies.forget();
+      context.policies.invalidate();
       this.#generations.set(sessionId, this.#host.generation(sessionId) + 1);
-      cursors.resetSession(sessionId);
+      cursors.invalidateSession(sessionId);
     };
-    const reset = (sessionId: string): void => cursors.resetSession(sessionId);
+    const reset = (sessionId: string): void => cursors.invalidateSession(sessionId);
     const writer = new ConversationWriter(context, numbers);
     const agents = new AgentCheckpoints(context, cursors, migrations);
     this.#search = new Search(context);
@@ -194,9 +194,9 @@ export class Savepoint implements AsyncDisposable {
     this.checkpoints = new Checkpoints({
       open,
       agents,
-      restore: (agent) => new Restore(agents.line(agent), cursors, numbers),
+      restore: (agent) => new AgentRestorer(agents.repository(agent), cursors, numbers),
       session: (id, branch) => this.session(id, { branch }),
-      reset,
+      resetCursors: reset,
     });
     this.autoCheckpoints = new AutoCheckpoints({
       open,
@@ -205,9 +205,9 @@ export class Savepoint implements AsyncDisposable {
       agents,
       checkpoints: this.checkpoints,
       session: (id, branch) => this.session(id, { branch }),
-      reset,
+      resetCursors: reset,
     });
-    this.retention = new RetentionPolicies({ open, reset });
+    this.retention = new RetentionPolicies({ open, resetCursors: reset });
     this.agents = new Agents({
       open,
       cursors,
@@ -243,10 +243,10 @@ export class Savepoint implements AsyncDisposable {
     const onDamage = (reason: string): void =>
       events.emit("damage", { sessionId: undefined, checkpointId: undefined, seq: undefined, reason });
     const opened = await openTarget(target, { onBackgroundFailure: report, onDamage, ...storeOptions });
-    const note = opened.capabilities.durable ? new OpenProcessNote(opened) : undefined;
+    const note = opened.capabilities.durable ? new ProcessRegistration(opened) : undefined;
     const store = note ? withCommit(opened, (commit) => note.commit(commit)) : opened;
     const now = options.now ?? Date.now;
-    const policies = new Policies(store, events, now);
+    const policies = new PolicyCache(store, events, now);
     const context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
     const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.create === false).catch(
       async (error: unknown) => {
@@ -362,10 +362,10 @@ export class Savepoint implements AsyncDisposable {
    */
   worker<State, Output>(agents: readonly Agent<never, State, Output>[], options: WorkerOptions = {}): Worker {
     const context = this.#open();
-    const byName = new Map(takeAgents(agents, "sp.worker").map((agent) => [agent.name, agent]));
+    const byName = new Map(parseAgents(agents, "sp.worker").map((agent) => [agent.name, agent]));
     const { host, pid } = thisProcess();
     const poll = context.store.listen ? 1000 : 200;
-    const taken = takeWorkerOptions(options, { lease: this.#lease, name: `${host}:${pid}`, poll });
+    const taken = parseWorkerOptions(options, { lease: this.#lease, name: `${host}:${pid}`, poll });
     const runs = new Runs(context, this.#cursors, taken.lease, this.#reopening, (event) => worker.emit(event));
     const worker = new Worker(
       { context, runs, close: () => this.close(), stopped: (one) => this.#workers.delete(one) },
@@ -428,7 +428,7 @@ export class Savepoint implements AsyncDisposable {
    */
   journal(session: string, options: { readonly branch?: string } = {}): Listing<JournalEntry> {
     const reader = new SessionReader(this.#open(), checkId(session, "session id"));
-    return createListing(() => readJournal(reader, takeBranchName(options.branch)));
+    return createListing(() => readJournal(reader, parseBranchName(options.branch)));
   }
 
   /**
@@ -459,7 +459,7 @@ export class Savepoint implements AsyncDisposable {
     const { session, agent, ...kept } = options;
     if (agent !== undefined && !kept.dryRun) await this.autoCheckpoints.beforeOperation(agent, "prune");
     const target = { ...(session !== undefined && { session }), ...(agent !== undefined && { agent }) };
-    return prune(context, target, kept, (sessionId) => this.#host.cursors.resetSession(sessionId));
+    return prune(context, target, kept, (sessionId) => this.#host.cursors.invalidateSession(sessionId));
   }
 
   /**
@@ -503,7 +503,7 @@ export class Savepoint implements AsyncDisposable {
    */
   async repair(options: RepairOptions = {}): Promise<RepairReport> {
     const report = await repair(this.#open(), options);
-    if (!report.dryRun && report.healed.length > 0) this.#host.cursors.resetAll();
+    if (!report.dryRun && report.healed.length > 0) this.#host.cursors.invalidateAll();
     return report;
   }
 
@@ -573,10 +573,10 @@ interface TakenOpenOptions {
   readonly cacheBytes: number;
   readonly lease: number;
   /** How another thread can open the store, if it can. */
-  readonly reopening: Reopening | undefined;
+  readonly reopening: StoreAddress | undefined;
   readonly ownsStore: boolean;
   readonly migrations: Migrations;
   /** That this process has the store open, where that is worth knowing. */
-  readonly note: OpenProcessNote | undefined;
+  readonly note: ProcessRegistration | undefined;
   readonly lastShutdown: LastShutdown;
 }

@@ -5,11 +5,11 @@ const from = (/** @type {string} */ path) => import(new URL(`../../dist/${path}`
 const driver = await from("store/sqlite/driver.js");
 /** @type {typeof import("../../src/store/postgres/store.js")} */
 const postgres = await from("store/postgres/store.js");
-/** @type {typeof import("../../src/state/tree/revise.js")} */
+/** @type {typeof import("../../src/state/tree/revision.js")} */
 const revise = await from("state/revise.js");
 /** @type {typeof import("../../src/state/codec/encode.js")} */
 const encode = await from("state/encode.js");
-/** @type {typeof import("../../src/state/tree/registry.js")} */
+/** @type {typeof import("../../src/state/tree/class-registry.js")} */
 const registry = await from("state/registry.js");
 /** @type {typeof import("../../src/records/keys.js")} */
 const keys = await from("model/keys.js");

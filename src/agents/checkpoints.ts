@@ -1,35 +1,35 @@
 /** Checkpoints of whole agents: taking them, and reading them. */
-import { checkRecord, type Duration } from "../util/index.js";
+import { validatePlainObject, type Duration } from "../util/index.js";
 import {
-  AgentLine,
-  type FoundAgent,
-  type LineState,
-  toAgent,
-  toAgentInfo,
-  toLineMetadata,
-  toLineState,
+  AgentRepository,
+  type StoredAgent,
+  type AgentState,
+  toSavedAgent,
+  toSavedAgentInfo,
+  decodeAgentMetadata,
+  decodeAgentState,
 } from "./repository.js";
 import {
-  agentLine,
-  agentOfLine,
+  agentHistoryId,
+  agentOfHistoryId,
   type CheckpointInfo,
   type CheckpointKind,
   conversationKey,
   decodeMetadata,
   encodeMetadata,
   MAIN,
-  type Row,
+  type CheckpointRow,
 } from "../records/index.js";
 import type { AgentCheckpoint, AgentCheckpointInfo } from "./agent-checkpoint.js";
 import type { Context } from "../context.js";
 import {
-  decodeEntry,
-  encodeEntry,
-  type EnteredConversation,
-  isSameEntry,
+  decodeSnapshot,
+  encodeSnapshot,
+  type ConversationSnapshot,
+  isSameSnapshot,
   readAgentConversations,
   type StoredConversation,
-  toEnteredInfo,
+  toSnapshotInfo,
   unreadableConversation,
 } from "../conversations/index.js";
 import { type Cursors, loadShadow, type Migrations, SessionReader } from "../sessions/index.js";
@@ -61,28 +61,28 @@ export class AgentCheckpoints {
     this.#migrations = migrations;
   }
 
-  line(agent: string): AgentLine {
-    return new AgentLine(this.#context, this.#cursors, agent, this.#migrations.of(agent));
+  repository(agent: string): AgentRepository {
+    return new AgentRepository(this.#context, this.#cursors, agent, this.#migrations.of(agent));
   }
 
   /** Takes a checkpoint of an agent and its conversations as they are at one moment. */
   async create(options: CreateCheckpointOptions): Promise<AgentCheckpointInfo> {
     const { agent, metadata, ...saveOptions } = options;
     const { registry } = this.#context;
-    checkRecord(metadata, "The metadata of a checkpoint");
+    validatePlainObject(metadata, "The metadata of a checkpoint");
     // A copy: the object is the caller's own.
     const own = decodeMetadata(encodeMetadata(metadata, registry), registry);
-    const info = await this.line(agent).save(async (found) => {
+    const info = await this.repository(agent).save(async (found) => {
       if (!found) throw agentNotFound(agent);
-      const { whole, damaged } = await readAgentConversations(this.#context, agent);
+      const { intact, damaged } = await readAgentConversations(this.#context, agent);
       if (damaged[0]) throw unreadableConversation(agent, damaged[0].unreadable);
       return {
-        state: { ...found.state, conversations: entriesOf(whole) },
+        state: { ...found.state, conversations: snapshotsOf(intact) },
         metadata: { agent: { ...found.metadata.agent, version: found.version }, own },
         options: saveOptions,
-        shown: true,
+        asCheckpoint: true,
         // Whatever cuts messages off changes the record: those that it names must not be freed before it is there.
-        more: { checks: whole.map(({ id, value }) => ({ key: conversationKey(id), value })) },
+        more: { checks: intact.map(({ id, value }) => ({ key: conversationKey(id), value })) },
       };
     });
     return toAgentCheckpointInfo(agent, info, own);
@@ -90,58 +90,63 @@ export class AgentCheckpoints {
 
   /** Has the agent, or any of its conversations, changed since its newest checkpoint? */
   async hasChanged(agent: string): Promise<boolean> {
-    const line = this.line(agent);
+    const line = this.repository(agent);
     const found = await line.load();
     if (!found) throw agentNotFound(agent);
     const { branch } = await line.reader.heads(MAIN);
     if (branch?.record.hidden !== false) return true;
-    const { whole, damaged } = await readAgentConversations(this.#context, agent);
-    return damaged.length > 0 || !isSameEntries(entriesOf(whole), found.state.conversations);
+    const { intact, damaged } = await readAgentConversations(this.#context, agent);
+    return damaged.length > 0 || !isSameEntries(snapshotsOf(intact), found.state.conversations);
   }
 
-  async load(agent: string, number: number, row: Row): Promise<AgentCheckpoint> {
-    const line = this.line(agent);
+  async load(agent: string, number: number, row: CheckpointRow): Promise<AgentCheckpoint> {
+    const line = this.repository(agent);
     const { reader } = line;
-    const info = await reader.describe(number, row, agent);
-    const stored = await readLineState(reader, number, row);
+    const info = await reader.loadInfo(number, row, agent);
+    const stored = await readAgentState(reader, number, row);
     const { state } = await line.migrate(toFound(reader, row, stored));
     const found = toFound(reader, row, state);
     const entered = [...stored.conversations].map(([id, entry]) =>
-      toEnteredInfo(id, decodeEntry(entry, agent), this.#context),
+      toSnapshotInfo(id, decodeSnapshot(entry, agent), this.#context),
     );
     const active = entered.filter(({ archived }) => !archived).map(({ id }) => id);
     const { own } = found.metadata;
-    return { ...toAgentCheckpointInfo(agent, info, own), state: toAgent(found, active), conversations: entered };
+    return { ...toAgentCheckpointInfo(agent, info, own), state: toSavedAgent(found, active), conversations: entered };
   }
 
   /** What a checkpoint has of a conversation; `undefined` if it was not there. */
-  async entry(agent: string, number: number, row: Row, id: string): Promise<EnteredConversation | undefined> {
-    const reader = new SessionReader(this.#context, agentLine(agent));
-    const { conversations } = await readLineState(reader, number, row);
+  async findConversation(
+    agent: string,
+    number: number,
+    row: CheckpointRow,
+    id: string,
+  ): Promise<ConversationSnapshot | undefined> {
+    const reader = new SessionReader(this.#context, agentHistoryId(agent));
+    const { conversations } = await readAgentState(reader, number, row);
     const entry = conversations.get(id);
-    return entry === undefined ? undefined : decodeEntry(entry, agent);
+    return entry === undefined ? undefined : decodeSnapshot(entry, agent);
   }
 }
 
 /** What a checkpoint has of these conversations, by id. */
-export function entriesOf(conversations: readonly StoredConversation[]): Map<string, string> {
-  return new Map(conversations.map((conversation) => [conversation.id, encodeEntry(conversation)]));
+export function snapshotsOf(conversations: readonly StoredConversation[]): Map<string, string> {
+  return new Map(conversations.map((conversation) => [conversation.id, encodeSnapshot(conversation)]));
 }
 
 function isSameEntries(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
-  return a.size === b.size && [...a].every(([id, entry]) => isSameEntry(b.get(id) ?? "", entry));
+  return a.size === b.size && [...a].every(([id, entry]) => isSameSnapshot(b.get(id) ?? "", entry));
 }
 
 /** The state of a row of an agent's line, as it is stored. */
-export async function readLineState(reader: SessionReader, number: number, row: Row): Promise<LineState> {
+export async function readAgentState(reader: SessionReader, number: number, row: CheckpointRow): Promise<AgentState> {
   const shadow = await loadShadow(reader, number, row);
-  return toLineState(shadow, reader, agentOfLine(reader.sessionId) ?? "");
+  return decodeAgentState(shadow, reader, agentOfHistoryId(reader.sessionId) ?? "");
 }
 
 /** An agent as a row has it. */
-function toFound(reader: SessionReader, row: Row, state: LineState): FoundAgent {
-  const metadata = toLineMetadata(row, reader);
-  const info = toAgentInfo(agentOfLine(reader.sessionId) ?? "", row, metadata);
+function toFound(reader: SessionReader, row: CheckpointRow, state: AgentState): StoredAgent {
+  const metadata = decodeAgentMetadata(row, reader);
+  const info = toSavedAgentInfo(agentOfHistoryId(reader.sessionId) ?? "", row, metadata);
   return { info, metadata, state, row, headId: row.id, version: info.version, skipped: [] };
 }
 

@@ -1,29 +1,34 @@
 /** Deleting an agent with all that is its. */
 import { isSavepointError } from "../errors.js";
 import { type Check, type KeyRange, type Put, scan } from "../store/index.js";
-import { freeRemains, SessionReader } from "../sessions/index.js";
+import { freeGarbage, SessionReader } from "../sessions/index.js";
 import type { Context } from "../context.js";
-import { listedConversation, readConversations, removal, valueOr } from "../conversations/index.js";
 import {
-  agentLine,
-  agentRetention,
+  decodeConversationListing,
+  readConversations,
+  planConversationRemoval,
+  readWithFallback,
+} from "../conversations/index.js";
+import {
+  agentHistoryId,
+  agentRetentionKey,
   agentSessionKey,
   branchesOf,
   conversationKey,
   conversationNumberKey,
   conversationsOf,
-  deadKey,
+  garbageKey,
   decodeSession,
-  dueOf,
-  goneConversationsOf,
-  lastNumberOf,
-  numberKey,
+  queueEntriesOf,
+  removedConversationsOf,
+  trailingNumberOf,
+  sessionNumberKey,
   runsOf,
   sessionKey,
-  sessionRetention,
+  sessionRetentionKey,
   sessionsOfAgent,
 } from "../records/index.js";
-import { withoutPolicies } from "../policies/index.js";
+import { buildPolicyRemoval } from "../policies/index.js";
 
 /**
  * One commit makes all of it unreachable; what it leaves behind is freed afterwards, and by the next collection should
@@ -48,7 +53,7 @@ export async function deleteAgent(
       throw error;
     }
     forget(plan.sessions);
-    for (const number of plan.numbers) await freeRemains(context, number);
+    for (const number of plan.numbers) await freeGarbage(context, number);
     return true;
   }
 }
@@ -66,23 +71,24 @@ async function planDeletion(context: Context, agent: string): Promise<Deletion> 
   const plan: Deletion = { checks: [], deletes: [], puts: [], sessions: [], numbers: [] };
   await planSessions(context, agent, plan);
   await planConversations(context, agent, plan);
-  for await (const { key } of scan(context.store, goneConversationsOf(agent))) plan.numbers.push(lastNumberOf(key));
-  plan.deletes.push(goneConversationsOf(agent));
-  const owners = [agentRetention(agent), ...plan.sessions.map(sessionRetention)];
-  const policies = await withoutPolicies(context.store, owners);
+  for await (const { key } of scan(context.store, removedConversationsOf(agent)))
+    plan.numbers.push(trailingNumberOf(key));
+  plan.deletes.push(removedConversationsOf(agent));
+  const owners = [agentRetentionKey(agent), ...plan.sessions.map(sessionRetentionKey)];
+  const policies = await buildPolicyRemoval(context.store, owners);
   plan.deletes.push(...policies.deletes);
   plan.puts.push(...policies.puts);
-  for (const number of plan.numbers) plan.puts.push({ key: deadKey(number), value: "" });
+  for (const number of plan.numbers) plan.puts.push({ key: garbageKey(number), value: "" });
   return plan;
 }
 
 /** The agent's own line, and its sessions. */
 async function planSessions(context: Context, agent: string, plan: Deletion): Promise<void> {
   const { store } = context;
-  const ids = [agentLine(agent)];
+  const ids = [agentHistoryId(agent)];
   for await (const record of scan(store, sessionsOfAgent(agent))) {
     plan.deletes.push(record.key);
-    const id = await valueOr(context.store, record, numberKey(lastNumberOf(record.key)));
+    const id = await readWithFallback(context.store, record, sessionNumberKey(trailingNumberOf(record.key)));
     if (id !== undefined) ids.push(id);
   }
   const records = await store.get(ids.map(sessionKey));
@@ -93,11 +99,11 @@ async function planSessions(context: Context, agent: string, plan: Deletion): Pr
     // It may have been deleted, and begun again by another agent.
     if (known && index > 0 && known.agent !== agent) continue;
     plan.checks.push("value" in record ? { key: record.key, value: record.value } : { key: record.key, exists: true });
-    plan.deletes.push(record.key, branchesOf(session), runsOf(session), dueOf(session));
+    plan.deletes.push(record.key, branchesOf(session), runsOf(session), queueEntriesOf(session));
     plan.sessions.push(session);
-    const number = known ? known.number : await new SessionReader(context, session).searchNumber();
+    const number = known ? known.number : await new SessionReader(context, session).scanForNumber();
     if (number === undefined) continue;
-    plan.deletes.push(numberKey(number), agentSessionKey(agent, number));
+    plan.deletes.push(sessionNumberKey(number), agentSessionKey(agent, number));
     plan.numbers.push(number);
   }
 }
@@ -106,9 +112,9 @@ async function planConversations(context: Context, agent: string, plan: Deletion
   const listed: { id: string; order: number }[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
     plan.deletes.push(record.key);
-    const order = lastNumberOf(record.key);
-    const value = await valueOr(context.store, record, conversationNumberKey(order));
-    if (value !== undefined) listed.push({ id: listedConversation(value).id, order });
+    const order = trailingNumberOf(record.key);
+    const value = await readWithFallback(context.store, record, conversationNumberKey(order));
+    if (value !== undefined) listed.push({ id: decodeConversationListing(value).id, order });
   }
   const found = await readConversations(
     context,
@@ -122,7 +128,7 @@ async function planConversations(context: Context, agent: string, plan: Deletion
     if (record && record.order !== order) continue;
     const number = record?.number ?? order;
     plan.checks.push("unreadable" in conversation ? { key, exists: true } : { key, value: conversation.value });
-    plan.deletes.push(...removal(id, { agent, number, order }, false).deletes);
+    plan.deletes.push(...planConversationRemoval(id, { agent, number, order }, false).deletes);
     plan.numbers.push(number);
   }
 }

@@ -1,24 +1,29 @@
 export type { AgentCheckpoint, AgentCheckpointInfo } from "./agent-checkpoint.js";
-export { AgentCheckpoints, type CreateCheckpointOptions, readLineState, toAgentCheckpointInfo } from "./checkpoints.js";
+export {
+  AgentCheckpoints,
+  type CreateCheckpointOptions,
+  readAgentState,
+  toAgentCheckpointInfo,
+} from "./checkpoints.js";
 export { deleteAgent } from "./delete.js";
 export {
-  AgentLine,
-  type FoundAgent,
-  type LineChange,
-  type LineState,
-  newLineState,
-  toAgent,
-  toAgentInfo,
-  toLineMetadata,
-  toLineState,
+  AgentRepository,
+  type StoredAgent,
+  type AgentChange,
+  type AgentState,
+  buildAgentState,
+  toSavedAgent,
+  toSavedAgentInfo,
+  decodeAgentMetadata,
+  decodeAgentState,
 } from "./repository.js";
-export { Restore, type RestoredConversation, type RestorePlan } from "./restore.js";
+export { AgentRestorer, type RestoredConversation, type RestorePlan } from "./restore.js";
 export {
   type AgentFields,
   agentNotFound,
   type AgentToSave,
   type SavedAgent,
   type SavedAgentInfo,
-  takeAgent,
-  type TakenAgent,
+  parseAgent,
+  type AgentContent,
 } from "./saved-agent.js";

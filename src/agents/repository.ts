@@ -12,32 +12,32 @@ import {
   type CommitParts,
   type Cursors,
   describeSession,
-  findWhole,
+  loadLatestIntact,
   type Heads,
   migrateIfDeclared,
   type MigrationPlan,
   type SaveExtension,
   SessionReader,
-  type TakenOptions,
-  takeOptions,
-  tooOld,
+  type SaveFields,
+  parseSaveOptions,
+  agentTooOld,
 } from "../sessions/index.js";
 import {
-  agentLine,
+  agentHistoryId,
   type CheckpointInfo,
   decodeMetadata,
   MAIN,
-  type Row,
+  type CheckpointRow,
   type SaveOptions,
   type SkippedCheckpoint,
 } from "../records/index.js";
 import type { Context } from "../context.js";
-import { moveEntries, readMoves } from "../conversations/index.js";
-import type { SavedAgent, SavedAgentInfo, TakenAgent } from "./saved-agent.js";
+import { renumberSnapshots, readNumberMoves } from "../conversations/index.js";
+import type { SavedAgent, SavedAgentInfo, AgentContent } from "./saved-agent.js";
 import { type Shadow, shadowToValue } from "../state/index.js";
 
 /** The state of an agent's line. */
-export interface LineState {
+export interface AgentState {
   readonly systemPrompt?: string;
   readonly config: Record<string, unknown>;
   readonly state: unknown;
@@ -46,7 +46,7 @@ export interface LineState {
 }
 
 /** What the rows of an agent's line say beside their state. */
-export interface LineMetadata {
+export interface AgentMetadata {
   readonly agent: Pick<SavedAgentInfo, "name" | "type" | "capabilities" | "metadata" | "createdAt" | "version"> & {
     /** How many migrations its state has been through. */
     readonly schema: number;
@@ -56,11 +56,11 @@ export interface LineMetadata {
 }
 
 /** An agent as it is stored: its state may be of an earlier version. */
-export interface FoundAgent {
+export interface StoredAgent {
   readonly info: SavedAgentInfo;
-  readonly metadata: LineMetadata;
-  readonly state: LineState;
-  readonly row: Row;
+  readonly metadata: AgentMetadata;
+  readonly state: AgentState;
+  readonly row: CheckpointRow;
   /** The newest version, by its id: another one than the row's, if that is damaged. */
   readonly headId: string | undefined;
   /** The highest version that it has had. */
@@ -69,19 +69,19 @@ export interface FoundAgent {
 }
 
 /** What is to be saved. */
-export interface LineChange {
-  readonly state: LineState;
-  readonly metadata: LineMetadata;
+export interface AgentChange {
+  readonly state: AgentState;
+  readonly metadata: AgentMetadata;
   readonly options: SaveOptions;
   /** Does it stay as a checkpoint? */
-  readonly shown: boolean;
+  readonly asCheckpoint: boolean;
   readonly more?: CommitParts;
 }
 
 /** Each time somebody else was faster; more often than that, something else is wrong. */
 const MAX_TRIES = 100;
 
-export class AgentLine {
+export class AgentRepository {
   readonly id: string;
   readonly reader: SessionReader;
   readonly #cursors: Cursors;
@@ -89,7 +89,7 @@ export class AgentLine {
 
   constructor(context: Context, cursors: Cursors, id: string, plan: MigrationPlan) {
     this.id = id;
-    this.reader = new SessionReader(context, agentLine(id));
+    this.reader = new SessionReader(context, agentHistoryId(id));
     this.#cursors = cursors;
     this.#plan = plan;
   }
@@ -97,33 +97,33 @@ export class AgentLine {
   /** How many migrations the state of this agent has been through when it is saved. Refuses what is too new. */
   schemaAfter(before: number): number {
     const known = this.#plan.agent.length;
-    if (known > 0 && before > known) throw tooOld(describeSession(this.reader.sessionId), before, known);
+    if (known > 0 && before > known) throw agentTooOld(describeSession(this.reader.sessionId), before, known);
     return Math.max(before, known);
   }
 
   /** The newest whole version of the agent; `undefined` if it was never saved. */
-  async load(): Promise<FoundAgent | undefined> {
+  async load(): Promise<StoredAgent | undefined> {
     return this.#retry(() => this.#exclusive((cursor) => this.#find(cursor)));
   }
 
   /** The same agent with its state brought up to date. */
-  async migrate(found: FoundAgent): Promise<FoundAgent> {
+  async migrate(found: StoredAgent): Promise<StoredAgent> {
     const { schema } = found.metadata.agent;
     const whose = describeSession(this.reader.sessionId);
     const state = await migrateIfDeclared(whose, this.#plan.agent, schema, found.state.state);
     return { ...found, state: { ...found.state, state } };
   }
 
-  async #find(cursor: BranchCursor): Promise<FoundAgent | undefined> {
-    let head: Row | undefined;
-    const found = await findWhole(this.reader, cursor, ({ branch }) => (head = branch?.record.head));
+  async #find(cursor: BranchCursor): Promise<StoredAgent | undefined> {
+    let head: CheckpointRow | undefined;
+    const found = await loadLatestIntact(this.reader, cursor, ({ branch }) => (head = branch?.record.head));
     if (!found) return undefined;
     const { info, shadow, skipped } = found;
     const row = head?.seq === info.seq ? head : await this.#row(info);
-    const metadata = toLineMetadata(row, this.reader);
-    const state = await toLineState(shadow, this.reader, this.id);
-    const version = Math.max(metadata.agent.version, head ? toLineMetadata(head, this.reader).agent.version : 0);
-    return { info: toAgentInfo(this.id, row, metadata), metadata, state, row, headId: head?.id, version, skipped };
+    const metadata = decodeAgentMetadata(row, this.reader);
+    const state = await decodeAgentState(shadow, this.reader, this.id);
+    const version = Math.max(metadata.agent.version, head ? decodeAgentMetadata(head, this.reader).agent.version : 0);
+    return { info: toSavedAgentInfo(this.id, row, metadata), metadata, state, row, headId: head?.id, version, skipped };
   }
 
   /**
@@ -134,9 +134,9 @@ export class AgentLine {
    */
   async save(
     make: (
-      found: FoundAgent | undefined,
+      found: StoredAgent | undefined,
       last: Pick<SavedAgentInfo, "version" | "createdAt"> | undefined,
-    ) => Promise<LineChange> | LineChange,
+    ) => Promise<AgentChange> | AgentChange,
     overwrite = false,
   ): Promise<CheckpointInfo> {
     return this.#retry(() =>
@@ -147,7 +147,7 @@ export class AgentLine {
         });
         const { head } = cursor;
         // The row of a damaged version can be read where its state cannot.
-        const last = head && toLineMetadata(head, this.reader).agent;
+        const last = head && decodeAgentMetadata(head, this.reader).agent;
         return this.#commit(cursor, head?.id, await make(found, last));
       }),
     );
@@ -163,9 +163,9 @@ export class AgentLine {
     }
   }
 
-  async #commit(cursor: BranchCursor, head: string | undefined, change: LineChange): Promise<CheckpointInfo> {
+  async #commit(cursor: BranchCursor, head: string | undefined, change: AgentChange): Promise<CheckpointInfo> {
     const { registry } = this.reader.context;
-    const options: TakenOptions = takeOptions(
+    const options: SaveFields = parseSaveOptions(
       { ...change.options, metadata: change.metadata as unknown as Record<string, unknown> },
       registry,
     );
@@ -176,7 +176,7 @@ export class AgentLine {
       },
     };
     const extension: SaveExtension = {
-      hidden: !change.shown,
+      hidden: !change.asCheckpoint,
       epoch: 0,
       held: false,
       tapes: 0,
@@ -190,7 +190,7 @@ export class AgentLine {
     }
   }
 
-  async #row(info: CheckpointInfo): Promise<Row> {
+  async #row(info: CheckpointInfo): Promise<CheckpointRow> {
     const number = (await this.reader.session())?.record.number ?? -1;
     const row = await this.reader.row(number, info.seq);
     if (row && !("unreadable" in row)) return row;
@@ -206,7 +206,7 @@ export class AgentLine {
     try {
       return await cursor.exclusive(() => work(cursor));
     } finally {
-      this.#cursors.settle(cursor);
+      this.#cursors.enforceBudget(cursor);
     }
   }
 }
@@ -219,29 +219,29 @@ class LineMoved extends SavepointError<"CONFLICT"> {
 }
 
 /** What the row of an agent's line says of the agent. */
-export function toLineMetadata(row: Row, reader: SessionReader): LineMetadata {
-  return decodeMetadata(row.metadata, reader.context.registry) as unknown as LineMetadata;
+export function decodeAgentMetadata(row: CheckpointRow, reader: SessionReader): AgentMetadata {
+  return decodeMetadata(row.metadata, reader.context.registry) as unknown as AgentMetadata;
 }
 
-export function toAgentInfo(id: string, row: Row, { agent }: LineMetadata): SavedAgentInfo {
+export function toSavedAgentInfo(id: string, row: CheckpointRow, { agent }: AgentMetadata): SavedAgentInfo {
   const { name, type, capabilities, metadata, createdAt, version } = agent;
   return { id, name, type, capabilities, metadata, createdAt, modifiedAt: row.createdAt, version };
 }
 
 /** The state of an agent's line, with the numbers that conversations have here. */
-export async function toLineState(shadow: Shadow, { context }: SessionReader, agent: string): Promise<LineState> {
-  const state = shadowToValue(shadow, context.registry) as LineState;
-  return { ...state, conversations: moveEntries(state.conversations, await readMoves(context, agent)) };
+export async function decodeAgentState(shadow: Shadow, { context }: SessionReader, agent: string): Promise<AgentState> {
+  const state = shadowToValue(shadow, context.registry) as AgentState;
+  return { ...state, conversations: renumberSnapshots(state.conversations, await readNumberMoves(context, agent)) };
 }
 
 /** The part of an agent that its state has. */
-export function newLineState(taken: TakenAgent, conversations: LineState["conversations"]): LineState {
+export function buildAgentState(taken: AgentContent, conversations: AgentState["conversations"]): AgentState {
   const { systemPrompt, config, state } = taken;
   return { ...(systemPrompt !== undefined && { systemPrompt }), config, state, conversations };
 }
 
 /** The agent as callers see it. */
-export function toAgent(found: FoundAgent, activeConversations: readonly string[]): SavedAgent<unknown> {
+export function toSavedAgent(found: StoredAgent, activeConversations: readonly string[]): SavedAgent<unknown> {
   const { systemPrompt, config, state } = found.state;
   return { ...found.info, systemPrompt, config, state, activeConversations, skipped: found.skipped };
 }

@@ -9,38 +9,45 @@ import { isDeepStrictEqual } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
 import { type Change, diffStates, encodeShadow, newShadow, reviseShadow } from "../state/index.js";
 import type { Check, KeyRange, Put } from "../store/index.js";
-import { entriesOf, readLineState, toAgentCheckpointInfo } from "./checkpoints.js";
-import type { AgentLine, FoundAgent, LineMetadata, LineState } from "./repository.js";
-import { toLineMetadata } from "./repository.js";
+import { snapshotsOf, readAgentState, toAgentCheckpointInfo } from "./checkpoints.js";
+import type { AgentRepository, StoredAgent, AgentMetadata, AgentState } from "./repository.js";
+import { decodeAgentMetadata } from "./repository.js";
 import type { AgentCheckpointInfo } from "./agent-checkpoint.js";
 import {
   type AgentConversations,
-  decodeEntry,
-  encodeEntry,
-  isSameEntry,
-  numberFor,
-  piecesOfEntry,
+  decodeSnapshot,
+  encodeSnapshot,
+  isSameSnapshot,
+  allocateConversationNumber,
+  piecesOfSnapshot,
   readAgentConversations,
   readConversations,
-  recordPuts,
-  removal,
+  conversationPuts,
+  planConversationRemoval,
   type StoredConversation,
-  titlePut,
+  firstTitlePut,
 } from "../conversations/index.js";
 import {
   conversationKey,
   countPieces,
   encodeMetadata,
-  firstTitleKey,
-  lastMessageKey,
+  derivedTitleKey,
+  lastMessageTimeKey,
   MAIN,
   messageCounterKey,
   partsOfConversation,
   piecesOf,
-  type Row,
+  type CheckpointRow,
   splitPieces,
 } from "../records/index.js";
-import { buildCommit, type Cursors, loadShadow, newRow, type NumberSource, takeOptions } from "../sessions/index.js";
+import {
+  buildCommit,
+  type Cursors,
+  loadShadow,
+  buildRow,
+  type NumberSource,
+  parseSaveOptions,
+} from "../sessions/index.js";
 import { agentNotFound } from "./saved-agent.js";
 
 /** What going back to a checkpoint changes, or would change. */
@@ -64,7 +71,7 @@ export interface RestoredConversation {
   readonly messagesAfter: number;
 }
 
-export interface Restored {
+export interface RestoreResult {
   readonly plan: RestorePlan;
   /** The newest checkpoint now, like the one that was gone back to. */
   readonly checkpoint: AgentCheckpointInfo;
@@ -80,30 +87,30 @@ const MAX_STRICT_TRIES = 10;
 /** A checkpoint to go back to, and what it has. */
 interface Target {
   readonly number: number;
-  readonly row: Row;
-  readonly state: LineState;
+  readonly row: CheckpointRow;
+  readonly state: AgentState;
 }
 
-export class Restore {
-  readonly #line: AgentLine;
+export class AgentRestorer {
+  readonly #line: AgentRepository;
   readonly #cursors: Cursors;
   readonly #numbers: NumberSource;
 
-  constructor(line: AgentLine, cursors: Cursors, numbers: NumberSource) {
+  constructor(line: AgentRepository, cursors: Cursors, numbers: NumberSource) {
     this.#line = line;
     this.#cursors = cursors;
     this.#numbers = numbers;
   }
 
   /** What going back would change. */
-  async plan(number: number, row: Row): Promise<RestorePlan> {
-    const target = { number, row, state: await readLineState(this.#line.reader, number, row) };
+  async plan(number: number, row: CheckpointRow): Promise<RestorePlan> {
+    const target = { number, row, state: await readAgentState(this.#line.reader, number, row) };
     return this.#toPlan(target, await this.#require(), await this.#conversations());
   }
 
-  async restore(number: number, row: Row): Promise<Restored> {
+  async restore(number: number, row: CheckpointRow): Promise<RestoreResult> {
     const { reader } = this.#line;
-    const target = { number, row, state: await readLineState(reader, number, row) };
+    const target = { number, row, state: await readAgentState(reader, number, row) };
     for (let tries = 1; ; tries++) {
       const found = await this.#require();
       const conversations = await this.#conversations();
@@ -123,10 +130,10 @@ export class Restore {
   /** `undefined` where the agent was saved since it was read. */
   async #commit(
     target: Target,
-    found: FoundAgent,
+    found: StoredAgent,
     conversations: AgentConversations,
     strict: boolean,
-  ): Promise<Omit<Restored, "plan"> | undefined> {
+  ): Promise<Omit<RestoreResult, "plan"> | undefined> {
     const { reader, id: agent } = this.#line;
     const { context, sessionId } = reader;
     const { registry } = context;
@@ -137,7 +144,7 @@ export class Restore {
       if (session?.record.number !== target.number || !branch || !head || head.id !== found.headId) return undefined;
       const { number, nextSeq } = session.record;
       const now = context.now();
-      const entries = [...keptEntries(found, conversations), ...entriesOf(conversations.whole)];
+      const entries = [...keptEntries(found, conversations), ...snapshotsOf(conversations.intact)];
       const state = { ...found.state, conversations: new Map(entries) };
       // What is left of a damaged one is written anew.
       const damaged = head.id !== found.row.id;
@@ -146,9 +153,9 @@ export class Restore {
         : reviseShadow(await loadShadow(reader, number, head), state, registry);
       const encoded = encodeShadow(shadow, branch.record.tape, branch.record.nextItem);
       const metadata = { agent: { ...found.metadata.agent, version: found.version }, own: {} };
-      const options = takeOptions({ kind: "preOperation", trigger: "restore", metadata }, registry);
+      const options = parseSaveOptions({ kind: "preOperation", trigger: "restore", metadata }, registry);
       const place = { number, seq: nextSeq, branch: branch.record };
-      const kept = newRow(place, encoded, options, context.newId, now, undefined);
+      const kept = buildRow(place, encoded, options, context.newId, now, undefined);
       const recovered = this.#recoveredRow(target.row, { number, seq: nextSeq + 1 }, found.version + 1, now);
       const built = buildCommit({
         sessionId,
@@ -165,11 +172,11 @@ export class Restore {
         rows: [kept, recovered],
         items: encoded.items,
         blobs: encoded.blobs,
-        builtOn: [target.row.seq],
-        more: await this.#conversationParts(target.state, conversations, strict),
+        requiredRows: [target.row.seq],
+        extension: await this.#conversationParts(target.state, conversations, strict),
       });
       await context.store.commit(built.commit);
-      cursor.committed(built);
+      cursor.adoptCommit(built);
       const keptParent = branch.record.hidden ? branch.record.headParentId : head.id;
       return {
         checkpoint: toAgentCheckpointInfo(agent, reader.toInfo(recovered, agent, target.row.id), {}),
@@ -179,10 +186,15 @@ export class Restore {
   }
 
   /** A new row with the state of another, and a version of its own. */
-  #recoveredRow(row: Row, place: { number: number; seq: number }, version: number, now: number): Row {
+  #recoveredRow(
+    row: CheckpointRow,
+    place: { number: number; seq: number },
+    version: number,
+    now: number,
+  ): CheckpointRow {
     const { reader } = this.#line;
-    const { agent } = toLineMetadata(row, reader);
-    const metadata: LineMetadata = { agent: { ...agent, version }, own: {} };
+    const { agent } = decodeAgentMetadata(row, reader);
+    const metadata: AgentMetadata = { agent: { ...agent, version }, own: {} };
     return {
       ...row,
       seq: place.seq,
@@ -203,31 +215,32 @@ export class Restore {
 
   /** What makes the conversations what they were. */
   async #conversationParts(
-    target: LineState,
-    { whole, damaged }: AgentConversations,
+    target: AgentState,
+    { intact, damaged }: AgentConversations,
     strict: boolean,
   ): Promise<{ checks: Check[]; puts: Put[]; deletes: (string | KeyRange)[] }> {
     const parts = { checks: [] as Check[], puts: [] as Put[], deletes: [] as (string | KeyRange)[] };
-    const current = new Map(whole.map((conversation) => [conversation.id, conversation]));
+    const current = new Map(intact.map((conversation) => [conversation.id, conversation]));
     const broken = new Set(damaged.map(({ id }) => id));
     for (const [id, text] of target.conversations) {
       const stored = current.get(id);
       current.delete(id);
       if (stored) parts.checks.push({ key: conversationKey(id), value: stored.value });
-      if (stored && isSameEntry(encodeEntry(stored), text)) continue;
-      const { record, lastMessageAt, firstTitle } = decodeEntry(text, this.#line.id);
+      if (stored && isSameSnapshot(encodeSnapshot(stored), text)) continue;
+      const { record, lastMessageAt, firstTitle } = decodeSnapshot(text, this.#line.id);
       // One that was deleted has a tape of its own from now on: its old one may go on being freed.
       const number =
-        stored?.record.number ?? (await numberFor(this.#line.reader.context, this.#numbers, this.#line.id));
+        stored?.record.number ??
+        (await allocateConversationNumber(this.#line.reader.context, this.#numbers, this.#line.id));
       const order = stored?.record.order ?? record.order;
       const next = { ...record, number, order, ...splitPieces(record.base, number, stored?.items ?? 0) };
       parts.puts.push(
-        ...recordPuts(id, next),
-        { key: lastMessageKey(id, number), value: String(lastMessageAt) },
-        ...(firstTitle === undefined ? [] : [titlePut(id, number, firstTitle)]),
+        ...conversationPuts(id, next),
+        { key: lastMessageTimeKey(id, number), value: String(lastMessageAt) },
+        ...(firstTitle === undefined ? [] : [firstTitlePut(id, number, firstTitle)]),
       );
       if (stored) {
-        parts.deletes.push(firstTitleKey(id, number));
+        parts.deletes.push(derivedTitleKey(id, number));
         if (strict) parts.checks.push({ key: messageCounterKey(id, number), value: String(stored.items) });
       } else {
         const key = conversationKey(id);
@@ -237,7 +250,7 @@ export class Restore {
       }
     }
     for (const { id, record, value, items } of current.values()) {
-      const { deletes, puts } = removal(id, record, true);
+      const { deletes, puts } = planConversationRemoval(id, record, true);
       parts.checks.push(
         { key: conversationKey(id), value },
         // What it has is in the checkpoint that is kept; nothing may be added to it now.
@@ -249,27 +262,27 @@ export class Restore {
     return parts;
   }
 
-  async #toPlan(target: Target, found: FoundAgent, conversations: AgentConversations): Promise<RestorePlan> {
+  async #toPlan(target: Target, found: StoredAgent, conversations: AgentConversations): Promise<RestorePlan> {
     const { reader, id: agent } = this.#line;
-    const current = new Map<string, StoredConversation>(conversations.whole.map((each) => [each.id, each]));
+    const current = new Map<string, StoredConversation>(conversations.intact.map((each) => [each.id, each]));
     const restored: RestoredConversation[] = [];
     const recreated: string[] = [];
     for (const [id, text] of target.state.conversations) {
       const stored = current.get(id);
       current.delete(id);
       if (!stored) recreated.push(id);
-      else if (!isSameEntry(encodeEntry(stored), text)) {
+      else if (!isSameSnapshot(encodeSnapshot(stored), text)) {
         restored.push({
           id,
           messagesBefore: countPieces(piecesOf(stored.record, stored.items)),
-          messagesAfter: countPieces(piecesOfEntry(decodeEntry(text, agent))),
+          messagesAfter: countPieces(piecesOfSnapshot(decodeSnapshot(text, agent))),
         });
       }
     }
     const read = reader.stateReader(target.number);
     const states = await diffStates(found.row, target.row, read, reader.context.registry);
     const changes = [
-      ...fieldChanges(found.metadata.agent, toLineMetadata(target.row, reader).agent),
+      ...fieldChanges(found.metadata.agent, decodeAgentMetadata(target.row, reader).agent),
       ...states.filter(({ path }) => path !== "/conversations" && !path.startsWith("/conversations/")),
     ];
     return { agent, sessionId: undefined, changes, restored, recreated, removed: [...current.keys()] };
@@ -294,7 +307,7 @@ export class Restore {
     return readAgentConversations(this.#line.reader.context, this.#line.id);
   }
 
-  async #require(): Promise<FoundAgent> {
+  async #require(): Promise<StoredAgent> {
     const found = await this.#line.load();
     if (!found) throw agentNotFound(this.#line.id);
     return found;
@@ -302,7 +315,7 @@ export class Restore {
 }
 
 /** What the newest checkpoint has of conversations that cannot be read any more. */
-function keptEntries({ state }: FoundAgent, { damaged }: AgentConversations): [id: string, entry: string][] {
+function keptEntries({ state }: StoredAgent, { damaged }: AgentConversations): [id: string, entry: string][] {
   return damaged.flatMap(({ id }) => {
     const entry = state.conversations.get(id);
     return entry === undefined ? [] : [[id, entry] as [string, string]];
@@ -310,7 +323,7 @@ function keptEntries({ state }: FoundAgent, { damaged }: AgentConversations): [i
 }
 
 /** What differs in the fields that listings show. */
-function fieldChanges(now: LineMetadata["agent"], then: LineMetadata["agent"]): Change[] {
+function fieldChanges(now: AgentMetadata["agent"], then: AgentMetadata["agent"]): Change[] {
   const changes: Change[] = [];
   for (const key of ["name", "type", "capabilities", "metadata"] as const) {
     const [before, after] = [now[key], then[key]];
@@ -319,7 +332,7 @@ function fieldChanges(now: LineMetadata["agent"], then: LineMetadata["agent"]): 
   return changes;
 }
 
-function removedMeanwhile(row: Row): SavepointError {
+function removedMeanwhile(row: CheckpointRow): SavepointError {
   return new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed meanwhile.`);
 }
 

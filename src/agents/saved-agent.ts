@@ -1,7 +1,7 @@
 /** What an agent is that is saved: who acts, and its own durable state. */
 import { SavepointError } from "../errors.js";
-import { type ClassRegistry, cloneValue, shadowToValue } from "../state/index.js";
-import { checkFields, checkRecord, invalidArgument } from "../util/index.js";
+import { type ClassRegistry, valueToShadow, shadowToValue } from "../state/index.js";
+import { validateFields, validatePlainObject, invalidArgument } from "../util/index.js";
 import { checkId, type SkippedCheckpoint } from "../records/index.js";
 
 /** An agent without its state: what listings give. */
@@ -51,7 +51,7 @@ export interface AgentToSave<State = unknown>
 }
 
 /** Fields with everything filled in, and nothing of the caller's own in them. */
-export interface TakenAgent {
+export interface AgentContent {
   readonly name: string;
   readonly type: string | undefined;
   readonly systemPrompt: string | undefined;
@@ -66,11 +66,11 @@ const GIVEN = ["id", "name", "type", "systemPrompt", "capabilities", "config", "
 const KEPT = ["version", "createdAt", "modifiedAt", "activeConversations", "skipped"];
 const FIELDS: ReadonlySet<string> = new Set([...GIVEN, ...KEPT]);
 
-export function takeAgent(id: string, fields: AgentFields, registry: ClassRegistry): TakenAgent {
-  checkFields(fields, "An agent", FIELDS);
+export function parseAgent(id: string, fields: AgentFields, registry: ClassRegistry): AgentContent {
+  validateFields(fields, "An agent", FIELDS);
   checkId(id, "agent id");
-  checkRecord(fields.config, "The configuration of an agent");
-  checkRecord(fields.metadata, "The metadata of an agent");
+  validatePlainObject(fields.config, "The configuration of an agent");
+  validatePlainObject(fields.metadata, "The metadata of an agent");
   const { name, type, systemPrompt, capabilities = [], config = {}, state = {}, metadata = {} } = fields;
   for (const [key, text] of Object.entries({ name, type, systemPrompt })) {
     const wanted = typeof text === "string" || (text === undefined && key !== "name");
@@ -79,7 +79,7 @@ export function takeAgent(id: string, fields: AgentFields, registry: ClassRegist
   if (!Array.isArray(capabilities) || !capabilities.every((each) => typeof each === "string")) {
     throw invalidField(id, "its capabilities are not an array of texts");
   }
-  const copy = <T>(value: T): T => shadowToValue(cloneValue(value, registry), registry) as T;
+  const copy = <T>(value: T): T => shadowToValue(valueToShadow(value, registry), registry) as T;
   return {
     name,
     type,

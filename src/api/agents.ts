@@ -3,28 +3,28 @@ import { SavepointError } from "../errors.js";
 import { scan, scanPages } from "../store/index.js";
 import {
   type AgentFields,
-  AgentLine,
+  AgentRepository,
   agentNotFound,
   type AgentToSave,
   deleteAgent,
-  type FoundAgent,
-  type LineChange,
-  newLineState,
+  type StoredAgent,
+  type AgentChange,
+  buildAgentState,
   type SavedAgent,
   type SavedAgentInfo,
-  takeAgent,
-  type TakenAgent,
-  toAgent,
-  toAgentInfo,
-  toLineMetadata,
+  parseAgent,
+  type AgentContent,
+  toSavedAgent,
+  toSavedAgentInfo,
+  decodeAgentMetadata,
 } from "../agents/index.js";
-import { checkCount, createListing, type Listing, take } from "../util/index.js";
+import { validateCount, createListing, type Listing, limitEntries } from "../util/index.js";
 import type { Context } from "../context.js";
-import { listedConversation } from "../conversations/index.js";
+import { decodeConversationListing } from "../conversations/index.js";
 import { type Cursors, type Migrations, SessionReader } from "../sessions/index.js";
 import {
-  agentLine,
-  agentOfLine,
+  agentHistoryId,
+  agentOfHistoryId,
   ALL_AGENTS,
   branchKey,
   checkId,
@@ -72,7 +72,7 @@ export class Agents {
   async save(agent: AgentToSave, options: SaveAgentOptions = {}): Promise<SavedAgentInfo> {
     const { registry } = this.#host.open();
     const given: AgentToSave | undefined = agent;
-    const taken = takeAgent(given?.id, given, registry);
+    const taken = parseAgent(given?.id, given, registry);
     return this.#write(given.id, () => taken, options, true);
   }
 
@@ -91,14 +91,14 @@ export class Agents {
     checkId(id, "agent id");
     // The caller's own objects may change before they are saved.
     if (change === null || (typeof change !== "object" && typeof change !== "function")) throw notFields(id);
-    const fixed = typeof change === "function" ? undefined : takeAgent(id, { name: "", ...change }, registry);
-    const make = async (found: FoundAgent | undefined): Promise<TakenAgent> => {
+    const fixed = typeof change === "function" ? undefined : parseAgent(id, { name: "", ...change }, registry);
+    const make = async (found: StoredAgent | undefined): Promise<AgentContent> => {
       if (!found) throw agentNotFound(id);
-      const current = toAgent(await this.#line(id).migrate(found), []);
+      const current = toSavedAgent(await this.#line(id).migrate(found), []);
       const fields =
-        typeof change === "function" ? change(current as SavedAgent<State>) : pick(fixed as TakenAgent, change);
+        typeof change === "function" ? change(current as SavedAgent<State>) : pick(fixed as AgentContent, change);
       if (typeof fields !== "object" || fields === null || fields instanceof Promise) throw notFields(id);
-      return takeAgent(id, { ...current, ...fields }, registry);
+      return parseAgent(id, { ...current, ...fields }, registry);
     };
     return this.#write(id, make, options, false);
   }
@@ -108,12 +108,12 @@ export class Agents {
     const line = this.#line(checkId(id, "agent id"));
     const found = await line.load();
     if (!found) return undefined;
-    return toAgent(await line.migrate(found), await this.#activeConversations(id)) as SavedAgent<State>;
+    return toSavedAgent(await line.migrate(found), await this.#activeConversations(id)) as SavedAgent<State>;
   }
 
   /** The agents without their states, in the order of their ids. */
   list(options: { readonly limit?: number } = {}): Listing<SavedAgentInfo> {
-    return createListing(() => take(this.#walk(), options.limit ?? Number.POSITIVE_INFINITY));
+    return createListing(() => limitEntries(this.#walk(), options.limit ?? Number.POSITIVE_INFINITY));
   }
 
   /**
@@ -128,16 +128,16 @@ export class Agents {
 
   async #write(
     id: string,
-    make: (found: FoundAgent | undefined) => Promise<TakenAgent> | TakenAgent,
+    make: (found: StoredAgent | undefined) => Promise<AgentContent> | AgentContent,
     { expectedVersion }: SaveAgentOptions,
     overwrite: boolean,
   ): Promise<SavedAgentInfo> {
     const { now } = this.#host.open();
-    checkCount(expectedVersion, "`expectedVersion`");
+    validateCount(expectedVersion, "`expectedVersion`");
     const line = this.#line(id);
     await this.#beforeMigration(line);
     let saved: SavedAgentInfo | undefined;
-    const info = await line.save(async (found, last): Promise<LineChange> => {
+    const info = await line.save(async (found, last): Promise<AgentChange> => {
       const version = last?.version ?? 0;
       if (expectedVersion !== undefined && expectedVersion !== version)
         throw otherVersion(id, version, expectedVersion);
@@ -148,35 +148,35 @@ export class Agents {
       saved = { id, ...agent, modifiedAt: 0 };
       const schema = line.schemaAfter(found?.metadata.agent.schema ?? 0);
       return {
-        state: newLineState(taken, found?.state.conversations ?? new Map()),
+        state: buildAgentState(taken, found?.state.conversations ?? new Map()),
         metadata: { agent: { ...agent, schema }, own: {} },
         options: { kind: "automatic" },
-        shown: false,
+        asCheckpoint: false,
       };
     }, overwrite);
     return { ...(saved as SavedAgentInfo), modifiedAt: info.createdAt };
   }
 
-  async #beforeMigration(line: AgentLine): Promise<void> {
+  async #beforeMigration(line: AgentRepository): Promise<void> {
     if (this.#host.migrations.of(line.id).agent.length === 0) return;
     const [branch] = await line.reader.context.store.get([branchKey(line.reader.sessionId, MAIN)]);
     const head = branch && "value" in branch ? decodeBranch(branch.value).head : undefined;
-    const schema = head && toLineMetadata(head, line.reader).agent.schema;
+    const schema = head && decodeAgentMetadata(head, line.reader).agent.schema;
     if (schema !== undefined && line.schemaAfter(schema) > schema) await this.#host.beforeMigration(line.id);
   }
 
-  #line(id: string): AgentLine {
-    return new AgentLine(this.#host.open(), this.#host.cursors, id, this.#host.migrations.of(id));
+  #line(id: string): AgentRepository {
+    return new AgentRepository(this.#host.open(), this.#host.cursors, id, this.#host.migrations.of(id));
   }
 
   async #activeConversations(id: string): Promise<string[]> {
     const context = this.#host.open();
     const active: string[] = [];
     for await (const record of scan(context.store, conversationsOf(id))) {
-      const listed = "value" in record ? listedConversation(record.value) : undefined;
+      const listed = "value" in record ? decodeConversationListing(record.value) : undefined;
       if (listed && !listed.archived) active.push(listed.id);
       if ("unreadable" in record) {
-        const reader = new SessionReader(context, agentLine(id));
+        const reader = new SessionReader(context, agentHistoryId(id));
         reader.reportDamage(undefined, undefined, `a conversation is not listed: ${record.unreadable}`);
       }
     }
@@ -188,7 +188,7 @@ export class Agents {
     for await (const page of scanPages(context.store, ALL_AGENTS)) {
       for (const record of page) {
         const [, session = "", branch] = record.key.split("\t");
-        const id = agentOfLine(session);
+        const id = agentOfHistoryId(session);
         if (id === undefined || branch !== MAIN) continue;
         const reader = new SessionReader(context, session);
         if (!("value" in record)) {
@@ -196,14 +196,14 @@ export class Agents {
           continue;
         }
         const { head } = decodeBranch(record.value);
-        if (head) yield toAgentInfo(id, head, toLineMetadata(head, reader));
+        if (head) yield toSavedAgentInfo(id, head, decodeAgentMetadata(head, reader));
       }
     }
   }
 }
 
 /** Those of the fields that were given. */
-function pick(taken: TakenAgent, given: Partial<AgentFields>): Partial<TakenAgent> {
+function pick(taken: AgentContent, given: Partial<AgentFields>): Partial<AgentContent> {
   return Object.fromEntries(Object.entries(taken).filter(([key]) => key in given));
 }
 

@@ -4,18 +4,18 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
-import { checkFields, type Duration, MAX_TIMER, toMilliseconds } from "../util/index.js";
+import { validateFields, type Duration, MAX_TIMER, toMilliseconds } from "../util/index.js";
 import { type AgentCheckpoints, agentNotFound } from "../agents/index.js";
 import type { Checkpoints } from "./checkpoints.js";
 import type { Context } from "../context.js";
 import type { Events } from "../events/index.js";
 import {
-  agentLine,
+  agentHistoryId,
   type AutoPolicy,
   checkId,
   encodeSession,
-  newSession,
-  numberKey,
+  newSessionRecord,
+  sessionNumberKey,
   sessionKey,
 } from "../records/index.js";
 import { type NumberSource, SessionReader } from "../sessions/index.js";
@@ -64,7 +64,7 @@ export interface AutoCheckpointHost {
   readonly agents: AgentCheckpoints;
   readonly checkpoints: Checkpoints;
   session(id: string, branch: string): Session;
-  reset(sessionId: string): void;
+  resetCursors(sessionId: string): void;
 }
 
 /**
@@ -190,17 +190,17 @@ export class AutoCheckpoints {
       const policy = change(before?.record.policy);
       if (policy === before?.record.policy) return policy;
       if (!before && "agent" in target) throw agentNotFound(target.agent);
-      const base = before?.record ?? newSession(await this.#host.numbers.next(), this.#host.open().now());
+      const base = before?.record ?? newSessionRecord(await this.#host.numbers.next(), this.#host.open().now());
       const key = sessionKey(reader.sessionId);
       try {
         await store.commit({
           checks: [{ key, value: before?.value }],
           puts: [
             { key, value: encodeSession({ ...base, policy }) },
-            ...(before ? [] : [{ key: numberKey(base.number), value: reader.sessionId }]),
+            ...(before ? [] : [{ key: sessionNumberKey(base.number), value: reader.sessionId }]),
           ],
         });
-        this.#host.reset(reader.sessionId);
+        this.#host.resetCursors(reader.sessionId);
         return policy;
       } catch (error) {
         if (!isSavepointError(error, "CONFLICT")) throw error;
@@ -217,7 +217,7 @@ export class AutoCheckpoints {
 
   #reader(target: PolicyTarget): SessionReader {
     const context = this.#host.open();
-    if ("agent" in target) return new SessionReader(context, agentLine(checkId(target.agent, "agent id")));
+    if ("agent" in target) return new SessionReader(context, agentHistoryId(checkId(target.agent, "agent id")));
     return new SessionReader(context, checkId(target.session, "session id"));
   }
 }
@@ -261,7 +261,7 @@ class Timer {
 }
 
 function takePolicy(options: AutoCheckpointOptions): Partial<AutoPolicy> {
-  checkFields(options, "A policy for automatic checkpoints", FIELDS);
+  validateFields(options, "A policy for automatic checkpoints", FIELDS);
   const { interval, max, beforeOperations, enabled } = options;
   const time = interval === undefined ? undefined : toMilliseconds(interval, "interval");
   if (time !== undefined && !(time >= 1 && time <= MAX_TIMER)) {

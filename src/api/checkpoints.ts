@@ -1,21 +1,21 @@
 /** All checkpoints of a store: those of sessions, and those of whole agents. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Change } from "../state/index.js";
-import { checkFields, createListing, invalidArgument, type Listing, take } from "../util/index.js";
+import { validateFields, createListing, invalidArgument, type Listing, limitEntries } from "../util/index.js";
 import { checkId, type Checkpoint, type CheckpointInfo, type CheckpointKind, MAIN } from "../records/index.js";
 import type {
   AgentCheckpoint,
   AgentCheckpointInfo,
   AgentCheckpoints,
   CreateCheckpointOptions,
-  Restore,
+  AgentRestorer,
   RestorePlan,
 } from "../agents/index.js";
-import { findCheckpoint, type FoundCheckpoint } from "../sessions/index.js";
+import { findCheckpoint, type CheckpointMatch } from "../sessions/index.js";
 import type { Context } from "../context.js";
 import { findByName } from "./find-by-name.js";
 import { type CheckpointFilter, walkCheckpoints } from "./list-checkpoints.js";
-import { describeNeed, obeyLimits, removeCheckpoints, stillNeeded } from "../retention/index.js";
+import { describeNeed, enforceRetention, removeCheckpoints, stillNeeded } from "../retention/index.js";
 import type { Session } from "./session.js";
 
 const CREATE_FIELDS = new Set(["agent", "label", "description", "kind", "metadata", "pinned", "trigger", "ttl"]);
@@ -26,10 +26,10 @@ export interface CheckpointHost {
   /** @throws CLOSED */
   open(): Context;
   readonly agents: AgentCheckpoints;
-  restore(agent: string): Restore;
+  restore(agent: string): AgentRestorer;
   session(id: string, branch: string): Session;
   /** Told that the records of a session were changed by other means than a save. */
-  reset(sessionId: string): void;
+  resetCursors(sessionId: string): void;
 }
 
 export type AnyCheckpointInfo = CheckpointInfo | AgentCheckpointInfo;
@@ -70,7 +70,7 @@ export class Checkpoints {
    */
   async create(options: CreateCheckpointOptions): Promise<AgentCheckpointInfo> {
     this.#host.open();
-    checkFields(options, "What is said about a checkpoint", CREATE_FIELDS);
+    validateFields(options, "What is said about a checkpoint", CREATE_FIELDS);
     checkId(options.agent, "agent id");
     const created = await this.#host.agents.create(options);
     await this.#obeyLimits(options.agent, created);
@@ -115,7 +115,7 @@ export class Checkpoints {
 
   /** Checkpoints of sessions and agents without their states, newest first. */
   list(options: CheckpointListOptions = {}): Listing<AnyCheckpointInfo> {
-    checkFields(options, "What limits a list of checkpoints", LIST_FIELDS);
+    validateFields(options, "What limits a list of checkpoints", LIST_FIELDS);
     const { limit = Number.POSITIVE_INFINITY, kind, ...filter } = options;
     if (filter.of !== undefined && filter.of !== "agent" && filter.of !== "session") {
       throw invalidArgument(
@@ -123,7 +123,7 @@ export class Checkpoints {
       );
     }
     const context = (): Context => this.#host.open();
-    return createListing(() => take(ofKind(walkCheckpoints(context(), filter), kind), limit));
+    return createListing(() => limitEntries(ofKind(walkCheckpoints(context(), filter), kind), limit));
   }
 
   /**
@@ -174,18 +174,18 @@ export class Checkpoints {
       const parentId = checkpoints.rows.find(({ seq }) => seq === parent?.parent)?.id;
       return { rows, branches: [{ ...head, head: parent, headParentId: parentId }] };
     });
-    this.#host.reset(reader.sessionId);
+    this.#host.resetCursors(reader.sessionId);
     return removed.length > 0;
   }
 
   /** Removes checkpoints of an agent that are too many, now that one was taken. */
   async #obeyLimits(agent: string, taken: AgentCheckpointInfo): Promise<void> {
-    const line = this.#host.agents.line(agent);
-    await obeyLimits(line.reader, line.cursor, taken);
+    const line = this.#host.agents.repository(agent);
+    await enforceRetention(line.reader, line.cursor, taken);
   }
 
   /** Going back to a checkpoint of a session. */
-  async #rewind({ reader, number, row }: FoundCheckpoint, dryRun: boolean): Promise<RestorePlan | RestoreReport> {
+  async #rewind({ reader, number, row }: CheckpointMatch, dryRun: boolean): Promise<RestorePlan | RestoreReport> {
     const session = this.#host.session(reader.sessionId, row.branch);
     const changes = await changesTo(session, row.id);
     const none = { restored: [], recreated: [], removed: [] };
@@ -195,10 +195,10 @@ export class Checkpoints {
     // The commit that goes back writes what was there right before it.
     const kept = await reader.row(number, checkpoint.seq - 1);
     if (!kept || "unreadable" in kept) throw notFound(`${reader.sessionId}#${checkpoint.seq - 1}`);
-    return { ...plan, checkpoint, before: await reader.describe(number, kept, checkpoint.agent) };
+    return { ...plan, checkpoint, before: await reader.loadInfo(number, kept, checkpoint.agent) };
   }
 
-  async #find(id: string): Promise<FoundCheckpoint | undefined> {
+  async #find(id: string): Promise<CheckpointMatch | undefined> {
     const context = this.#host.open();
     if (typeof id !== "string") throw invalidArgument(`A checkpoint is named by its id, not by a ${typeof id}.`);
     return findCheckpoint(context, id);

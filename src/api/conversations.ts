@@ -1,8 +1,16 @@
 /** The conversations of a store. */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { cloneValue, shadowToValue } from "../state/index.js";
-import { type FoundRecord, type KeyRange, scanPages } from "../store/index.js";
-import { checkFields, checkRecord, createListing, invalidArgument, type Listing, take, toTime } from "../util/index.js";
+import { valueToShadow, shadowToValue } from "../state/index.js";
+import { type RecordResult, type KeyRange, scanPages } from "../store/index.js";
+import {
+  validateFields,
+  validatePlainObject,
+  createListing,
+  invalidArgument,
+  type Listing,
+  limitEntries,
+  parseTimestamp,
+} from "../util/index.js";
 import type { AgentCheckpoints } from "../agents/index.js";
 import type { Context } from "../context.js";
 import {
@@ -13,20 +21,20 @@ import {
   conversationNotFound,
   type ConversationOptions,
   type ConversationWriter,
-  listedConversation,
+  decodeConversationListing,
   loadConversation,
   type LoadConversationOptions,
   loadMessages,
-  piecesOfEntry,
-  readable,
+  piecesOfSnapshot,
+  readIntactConversations,
   readConversation,
   readConversations,
-  takeConversation,
-  type TakenConversation,
-  takeTags,
-  takeTitle,
+  parseConversation,
+  type ConversationFields,
+  parseTags,
+  parseTitle,
   toConversationInfo,
-  toEnteredInfo,
+  toSnapshotInfo,
 } from "../conversations/index.js";
 import {
   ALL_CONVERSATION_NUMBERS,
@@ -81,7 +89,7 @@ export class Conversations {
   /** Makes a conversation. `CONFLICT` if there is one with that id. */
   async create(options: ConversationOptions<unknown> = {}): Promise<ConversationInfo> {
     const context = this.#host.open();
-    const taken = takeConversation(options, context);
+    const taken = parseConversation(options, context);
     if (options.messages !== undefined && !Array.isArray(options.messages))
       throw notAnArray("create({ messages: [...] })");
     const id = await this.#host.writer.create(taken, options.messages ?? []);
@@ -100,14 +108,14 @@ export class Conversations {
     options: { readonly expectedMessages?: number } = {},
   ): Promise<ConversationInfo> {
     const context = this.#host.open();
-    const taken = takeConversation(conversation, context);
+    const taken = parseConversation(conversation, context);
     // To leave them out by mistake would throw them all away.
     if (!Array.isArray(conversation.messages)) throw notAnArray("save({ id, messages: [...] })");
     const { first = 0, holes = [] } = conversation as Partial<Conversation<unknown>>;
     if (first > 0 || holes.length > 0) throw onlyAPart(conversation.id);
     // The objects are the caller's own, and may change before they are saved.
     const messages = conversation.messages.map((message: unknown) =>
-      shadowToValue(cloneValue(message, context.registry), context.registry),
+      shadowToValue(valueToShadow(message, context.registry), context.registry),
     );
     const { id } = conversation;
     const { expectedMessages } = options;
@@ -150,13 +158,13 @@ export class Conversations {
   /** The conversations without their messages, newest first. */
   list(options: ConversationListOptions = {}): Listing<ConversationInfo> {
     const { agent, tag, archived, since, limit = Number.POSITIVE_INFINITY } = options;
-    const from = since === undefined ? Number.NEGATIVE_INFINITY : toTime(since, "`since`");
+    const from = since === undefined ? Number.NEGATIVE_INFINITY : parseTimestamp(since, "`since`");
     const range = agent === undefined ? ALL_CONVERSATION_NUMBERS : conversationsOf(checkId(agent, "agent id"));
     const wanted = (info: ConversationInfo): boolean =>
       (tag === undefined || info.tags.includes(tag)) &&
       (archived === undefined || info.archived === archived) &&
       info.lastMessageAt >= from;
-    return createListing(() => take(this.#walk(range, wanted), limit));
+    return createListing(() => limitEntries(this.#walk(range, wanted), limit));
   }
 
   /** Gives a conversation another title, or with `undefined` the one that its first message gives it. */
@@ -177,11 +185,11 @@ export class Conversations {
   /** Changes what is said about a conversation; its messages stay. `CONVERSATION_NOT_FOUND` if there is none. */
   async update(id: string, change: ConversationChange): Promise<ConversationInfo> {
     const { registry } = this.#host.open();
-    checkFields(change, "What is changed about a conversation", CHANGES);
-    checkRecord(change.metadata, "The metadata of a conversation");
+    validateFields(change, "What is changed about a conversation", CHANGES);
+    validatePlainObject(change.metadata, "The metadata of a conversation");
     const taken = {
-      ...("title" in change && { title: takeTitle(change.title) }),
-      ...(change.tags && { tags: takeTags(change.tags) }),
+      ...("title" in change && { title: parseTitle(change.title) }),
+      ...(change.tags && { tags: parseTags(change.tags) }),
       ...(change.archived !== undefined && { archived: Boolean(change.archived) }),
       ...("metadata" in change && { metadata: encodeMetadata(change.metadata, registry) }),
     };
@@ -208,7 +216,7 @@ export class Conversations {
   }
 
   /** `false` where somebody else has made it first. */
-  async #tryToCreate(taken: TakenConversation, messages: readonly unknown[]): Promise<boolean> {
+  async #tryToCreate(taken: ConversationFields, messages: readonly unknown[]): Promise<boolean> {
     try {
       await this.#host.writer.create(taken, messages);
       return true;
@@ -223,16 +231,16 @@ export class Conversations {
     const context = this.#host.open();
     const found = await findCheckpoint(context, at);
     if (!found || found.agent === undefined) throw notOfAnAgent(at);
-    const entered = await this.#host.checkpoints.entry(found.agent, found.number, found.row, id);
+    const entered = await this.#host.checkpoints.findConversation(found.agent, found.number, found.row, id);
     if (!entered) return undefined;
-    const messages = await loadMessages(context, id, piecesOfEntry(entered), options, true);
-    return messages && { ...toEnteredInfo(id, entered, context), ...messages };
+    const messages = await loadMessages(context, id, piecesOfSnapshot(entered), options, true);
+    return messages && { ...toSnapshotInfo(id, entered, context), ...messages };
   }
 
   async *#walk(range: KeyRange, wanted: (info: ConversationInfo) => boolean): AsyncGenerator<ConversationInfo> {
     const context = this.#host.open();
     for await (const page of scanPages(context.store, range, true)) {
-      for (const stored of await readable(context, idsOf(page))) {
+      for (const stored of await readIntactConversations(context, conversationIdsOf(page))) {
         const info = toConversationInfo(stored, context);
         if (wanted(info)) yield info;
       }
@@ -248,8 +256,8 @@ export class Conversations {
 }
 
 /** The ids in the records of a list. */
-export function idsOf(page: readonly FoundRecord[]): string[] {
-  return page.flatMap((record) => ("value" in record ? [listedConversation(record.value).id] : []));
+export function conversationIdsOf(page: readonly RecordResult[]): string[] {
+  return page.flatMap((record) => ("value" in record ? [decodeConversationListing(record.value).id] : []));
 }
 
 function notOfAnAgent(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {

@@ -2,7 +2,13 @@
 import { isSavepointError } from "../errors.js";
 import { scan } from "../store/index.js";
 import { type AgentCheckpointInfo, toAgentCheckpointInfo } from "../agents/index.js";
-import { agentOfLine, ALL_NUMBERS, type CheckpointInfo, MAIN, type Row } from "../records/index.js";
+import {
+  agentOfHistoryId,
+  ALL_SESSION_NUMBERS,
+  type CheckpointInfo,
+  MAIN,
+  type CheckpointRow,
+} from "../records/index.js";
 import type { Context } from "../context.js";
 import { findCheckpoint, SessionReader } from "../sessions/index.js";
 
@@ -27,7 +33,7 @@ export async function findByName(context: Context, name: string): Promise<AnyInf
 }
 
 async function headOf(reader: SessionReader, name: string): Promise<AnyInfo | undefined> {
-  if (agentOfLine(reader.sessionId) !== undefined) return undefined;
+  if (agentOfHistoryId(reader.sessionId) !== undefined) return undefined;
   const { session, branch } = await reader.heads(name);
   const head = branch?.record.head;
   return session && head && toInfo(reader, session.record.number, head);
@@ -35,7 +41,7 @@ async function headOf(reader: SessionReader, name: string): Promise<AnyInfo | un
 
 async function findByEnd(context: Context, end: string): Promise<AnyInfo[]> {
   const found: AnyInfo[] = [];
-  for await (const record of scan(context.store, ALL_NUMBERS, true)) {
+  for await (const record of scan(context.store, ALL_SESSION_NUMBERS, true)) {
     if (!("value" in record)) continue;
     const reader = new SessionReader(context, record.value);
     try {
@@ -51,7 +57,7 @@ async function findByEnd(context: Context, end: string): Promise<AnyInfo[]> {
 }
 
 /** All rows of a session, and the heads that have none. */
-async function* rowsOf(reader: SessionReader): AsyncGenerator<[number, Row]> {
+async function* rowsOf(reader: SessionReader): AsyncGenerator<[number, CheckpointRow]> {
   const session = await reader.session();
   if (!session) return;
   const { number } = session.record;
@@ -61,16 +67,16 @@ async function* rowsOf(reader: SessionReader): AsyncGenerator<[number, Row]> {
     seen.add(row.seq);
     yield [number, row];
   }
-  if (agentOfLine(reader.sessionId) !== undefined) return;
+  if (agentOfHistoryId(reader.sessionId) !== undefined) return;
   for await (const { record } of reader.branches()) {
     if (record.head && !seen.has(record.head.seq)) yield [number, record.head];
   }
 }
 
-async function toInfo(reader: SessionReader, number: number, row: Row): Promise<AnyInfo> {
+async function toInfo(reader: SessionReader, number: number, row: CheckpointRow): Promise<AnyInfo> {
   const session = await reader.session();
-  const info = await reader.describe(number, row, session?.record.agent);
-  const agent = agentOfLine(reader.sessionId);
+  const info = await reader.loadInfo(number, row, session?.record.agent);
+  const agent = agentOfHistoryId(reader.sessionId);
   if (agent === undefined) return info;
   return toAgentCheckpointInfo(agent, info, (info.metadata as { own?: Record<string, unknown> }).own ?? {});
 }

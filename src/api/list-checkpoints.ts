@@ -3,8 +3,8 @@ import { isSavepointError } from "../errors.js";
 import { type KeyRange, scan } from "../store/index.js";
 import { type AgentCheckpointInfo, toAgentCheckpointInfo } from "../agents/index.js";
 import {
-  agentLine,
-  agentOfLine,
+  agentHistoryId,
+  agentOfHistoryId,
   ALL_SESSIONS,
   branchesOf,
   checkId,
@@ -87,7 +87,7 @@ class Line {
 }
 
 async function* infosOf(reader: SessionReader): AsyncGenerator<AnyInfo> {
-  const agent = agentOfLine(reader.sessionId);
+  const agent = agentOfHistoryId(reader.sessionId);
   for await (const info of walkHistory(reader, NEWEST_FIRST, () => reader.heads(MAIN))) {
     if (agent === undefined) yield info;
     else yield toAgentCheckpointInfo(agent, info, (info.metadata as { own?: Record<string, unknown> }).own ?? {});
@@ -101,7 +101,7 @@ interface Candidate {
 }
 
 async function* candidates(context: Context, { agent, session, of }: CheckpointFilter): AsyncGenerator<Candidate> {
-  const wanted = (id: string): boolean => of === undefined || (of === "agent") === (agentOfLine(id) !== undefined);
+  const wanted = (id: string): boolean => of === undefined || (of === "agent") === (agentOfHistoryId(id) !== undefined);
   if (session === undefined && agent === undefined) {
     yield* candidatesIn(context, ALL_SESSIONS, wanted);
     return;
@@ -111,7 +111,7 @@ async function* candidates(context: Context, { agent, session, of }: CheckpointF
     if (agent === undefined || owner === agent) yield* candidatesIn(context, branchesOf(session), wanted);
     return;
   }
-  const ids = [agentLine(checkId(agent as string, "agent id"))];
+  const ids = [agentHistoryId(checkId(agent as string, "agent id"))];
   for await (const record of scan(context.store, sessionsOfAgent(agent as string))) {
     if ("value" in record) ids.push(record.value);
   }

@@ -1,18 +1,24 @@
 /** What is kept, said once: policies in the store, which every process obeys after its saves. */
 import { SavepointError } from "../errors.js";
 import { type Commit, scan } from "../store/index.js";
-import { checkFields, createListing, invalidArgument, type Listing } from "../util/index.js";
+import { validateFields, createListing, invalidArgument, type Listing } from "../util/index.js";
 import type { Context } from "../context.js";
 import {
-  agentRetention,
-  ALL_NUMBERS,
-  ALL_RETENTION,
+  agentRetentionKey,
+  ALL_SESSION_NUMBERS,
+  ALL_RETENTION_POLICIES,
   checkId,
-  sessionRetention,
-  STORE_RETENTION,
+  sessionRetentionKey,
+  STORE_RETENTION_KEY,
 } from "../records/index.js";
-import { decodePolicy, encodePolicy, newStamp, type RetentionOptions, takeRetention } from "../policies/index.js";
-import { addUp, type PruneResult, pruneSession, type PruneTarget } from "../retention/index.js";
+import {
+  decodePolicy,
+  encodePolicy,
+  newPolicyStamp,
+  type RetentionOptions,
+  parseRetentionOptions,
+} from "../policies/index.js";
+import { sumPruneResults, type PruneResult, pruneSession, type PruneTarget } from "../retention/index.js";
 import { SessionReader } from "../sessions/index.js";
 
 /** A policy, and whose it is: that of a session, of an agent and its sessions, or of the store, if it names neither. */
@@ -27,11 +33,11 @@ export interface RetentionHost {
   /** @throws CLOSED */
   open(): Context;
   /** Told that the records of a session were changed by other means than a save. */
-  reset(sessionId: string): void;
+  resetCursors(sessionId: string): void;
 }
 
 const TARGET = new Set(["session", "agent"]);
-const EXPIRED = takeRetention({ expired: true });
+const EXPIRED = parseRetentionOptions({ expired: true });
 
 /**
  * What is kept, for every process: whoever saves removes what the policy in force does not want, right after the save. For
@@ -73,7 +79,7 @@ export class RetentionPolicies {
   list(): Listing<RetentionPolicy> {
     const open = (): Context => this.#host.open();
     return createListing(async function* () {
-      for await (const record of scan(open().store, ALL_RETENTION)) {
+      for await (const record of scan(open().store, ALL_RETENTION_POLICIES)) {
         if ("value" in record) yield { target: targetOf(record.key), options: decodePolicy(record.value) };
       }
     });
@@ -96,37 +102,37 @@ export class RetentionPolicies {
     const { policies, store } = context;
     const results: PruneResult[] = [];
     await policies.refresh();
-    for await (const record of scan(store, ALL_NUMBERS)) {
+    for await (const record of scan(store, ALL_SESSION_NUMBERS)) {
       if (!("value" in record)) continue;
       const reader = new SessionReader(context, record.value);
       const session = (await reader.session())?.record;
       if (!session) continue;
-      const policy = policies.inForce(reader.sessionId, session.agent);
-      const retention = policy ? policy.retention : EXPIRED;
-      const none = !policy && (session.expires === undefined || context.now() <= session.expires);
+      const policy = policies.policyFor(reader.sessionId, session.agent);
+      const retention = policy ? policy.rules : EXPIRED;
+      const none = !policy && (session.earliestExpiry === undefined || context.now() <= session.earliestExpiry);
       if (!retention || none) continue;
       const result = await pruneSession(reader, retention, true, false);
-      if (result.removed > 0) this.#host.reset(reader.sessionId);
+      if (result.removed > 0) this.#host.resetCursors(reader.sessionId);
       results.push(result);
     }
-    return addUp(results, false);
+    return sumPruneResults(results, false);
   }
 
   async #commit({ puts = [], ...changes }: Commit): Promise<void> {
     const { store, policies } = this.#host.open();
-    await store.commit({ ...changes, puts: [...puts, newStamp()] });
-    policies.forget();
+    await store.commit({ ...changes, puts: [...puts, newPolicyStamp()] });
+    policies.invalidate();
   }
 }
 
 function keyOf(target: PruneTarget): string {
-  checkFields(target, "Whose checkpoints are kept", TARGET);
+  validateFields(target, "Whose checkpoints are kept", TARGET);
   const { session, agent } = target;
   if (session !== undefined && agent !== undefined) {
     throw invalidArgument("A policy is that of a session or of an agent, not of both. Set two.");
   }
-  if (session !== undefined) return sessionRetention(checkId(session, "session id"));
-  return agent === undefined ? STORE_RETENTION : agentRetention(checkId(agent, "agent id"));
+  if (session !== undefined) return sessionRetentionKey(checkId(session, "session id"));
+  return agent === undefined ? STORE_RETENTION_KEY : agentRetentionKey(checkId(agent, "agent id"));
 }
 
 function targetOf(key: string): PruneTarget {

@@ -4,7 +4,7 @@ import {
   appendToShadow,
   appendToValue,
   type Change,
-  cloneValue,
+  valueToShadow,
   diffStates,
   freezeState,
   type Hole,
@@ -14,39 +14,39 @@ import {
 } from "../state/index.js";
 import {
   agentMismatch,
-  attachLabel,
-  type Attachments,
-  attachPin,
-  attachValue,
+  setLabel,
+  type Annotations,
+  setPin,
+  annotateCheckpoint,
   type Author,
-  beginBranch,
-  branchBegun,
+  saveAsRoot,
+  branchNotEmpty,
   type BranchCursor,
-  BranchHeld,
+  BranchHeldError,
   type BranchInfo,
   branchMoved,
   branchNotFound,
-  checkAnswered,
+  requireAnsweredToolCalls,
   checkpointNotFound,
-  checkUpdated,
+  validateUpdateResult,
   clearSession,
   type Cursors,
   declaredVersion,
   findRow,
-  findWhole,
+  loadLatestIntact,
   forkAt,
   type ForkOptions,
   forkWithState,
-  type FoundRow,
+  type RowMatch,
   type Heads,
   type HistoryOptions,
   type LoadOptions,
   loadShadow,
-  migrateLoaded,
+  migrateLoadedState,
   type Migrations,
-  moveBranch,
-  notTheHead,
-  readAttachments,
+  saveWithReset,
+  parentNotHead,
+  readAnnotations,
   readHeadNotes,
   rewindBranch,
   saveMigrated,
@@ -54,12 +54,12 @@ import {
   sessionDeleted,
   type SessionOptions,
   type SessionReader,
-  showHead,
-  stateAndResults,
-  type TakenOptions,
-  takeOptions,
-  versionOver,
-  type Versions,
+  materializeHead,
+  stateWithResults,
+  type SaveFields,
+  parseSaveOptions,
+  versionForSave,
+  type VersionScope,
   walkHistory,
 } from "../sessions/index.js";
 import {
@@ -68,13 +68,13 @@ import {
   type CheckpointInfo,
   type CheckpointRef,
   MAIN,
-  type Row,
+  type CheckpointRow,
   type SaveOptions,
   type SkippedCheckpoint,
 } from "../records/index.js";
 import { createListing, type Listing } from "../util/index.js";
 import { pendingToolCalls } from "../messages/index.js";
-import { obeyLimits, prune, type PruneOptions, type PruneResult } from "../retention/index.js";
+import { enforceRetention, prune, type PruneOptions, type PruneResult } from "../retention/index.js";
 
 /** What a handle needs of the Savepoint it came from. */
 export interface SessionHost {
@@ -89,7 +89,7 @@ export interface SessionHost {
   forkWithResults(
     reader: SessionReader,
     number: number,
-    row: Row,
+    row: CheckpointRow,
     name: string | undefined,
     results: Readonly<Record<string, unknown>>,
   ): Promise<string>;
@@ -141,12 +141,12 @@ export class Session<State = unknown> {
     const cursor = this.#cursor();
     const { registry } = this.#reader.context;
     const { parent } = options;
-    const taken = takeOptions(options, registry);
+    const taken = parseSaveOptions(options, registry);
     const versioned = !this.#host.migrations.isEmpty;
     if (parent === undefined && !versioned && cursor.isReady && !cursor.isHeld) {
       return this.#make(cursor, async () => this.#noted(await cursor.save({ live: state }, taken, this.#author)));
     }
-    const copy = cloneValue(state, registry);
+    const copy = valueToShadow(state, registry);
     return this.#make(cursor, async () => {
       const said = { ...taken, ...(await this.#version(cursor)) };
       if (parent === null) return this.#saveFirst(cursor, copy, said, options.resetBranch ?? false);
@@ -171,10 +171,10 @@ export class Session<State = unknown> {
       throw new SavepointError("INVALID_ARGUMENT", message);
     }
     const { registry } = this.#reader.context;
-    const copies = elements.map((element) => shadowToValue(cloneValue(element, registry), registry));
+    const copies = elements.map((element) => shadowToValue(valueToShadow(element, registry), registry));
     const cursor = this.#cursor();
     const change = (shadow: Shadow): Shadow => appendToShadow(shadow, keys, copies, registry);
-    const taken = takeOptions(options, registry);
+    const taken = parseSaveOptions(options, registry);
     return this.#make(cursor, async () => {
       const said = { ...taken, ...(await this.#version(cursor)) };
       const addTo = (state: unknown): unknown => appendToValue(state, keys, copies);
@@ -196,12 +196,12 @@ export class Session<State = unknown> {
   ): Promise<CheckpointInfo> {
     const cursor = this.#cursor();
     const apply = change as (state: unknown) => unknown;
-    const taken = takeOptions(options, this.#reader.context.registry);
+    const taken = parseSaveOptions(options, this.#reader.context.registry);
     return this.#make(cursor, async () => {
       const said = { ...taken, ...(await this.#version(cursor)) };
       const update = (before: unknown): unknown => {
         freezeState(before, this.#reader.context.registry);
-        return checkUpdated(apply(before));
+        return validateUpdateResult(apply(before));
       };
       const migrated = await saveMigrated(this.#reader, cursor, this.#versions(), update, said, this.#author);
       return this.#noted(migrated ?? (await cursor.update(apply, said, this.#author)));
@@ -217,7 +217,7 @@ export class Session<State = unknown> {
   async latest(): Promise<Checkpoint<State> | undefined> {
     const cursor = this.#cursor();
     return this.#write(cursor, async () => {
-      const found = await findWhole(this.#reader, cursor, (heads) => this.#see(heads));
+      const found = await loadLatestIntact(this.#reader, cursor, (heads) => this.#see(heads));
       return found && this.#checkpoint(found.info, found.shadow, [], found.skipped);
     });
   }
@@ -244,7 +244,7 @@ export class Session<State = unknown> {
     const holes: Hole[] = [];
     try {
       const shadow = await loadShadow(this.#reader, number, row, options.partial ? holes : undefined);
-      const info = await this.#reader.describe(number, row, agent);
+      const info = await this.#reader.loadInfo(number, row, agent);
       return await this.#checkpoint(info, shadow, holes, []);
     } catch (error) {
       if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
@@ -278,14 +278,14 @@ export class Session<State = unknown> {
     const { branch: name, state, results, ...saveOptions } = options;
     const { registry } = this.#reader.context;
     if (name !== undefined) checkBranchName(name);
-    if (state !== undefined && results !== undefined) throw stateAndResults();
-    const copy = state === undefined ? undefined : cloneValue(state, registry);
-    const taken = takeOptions(saveOptions, registry);
+    if (state !== undefined && results !== undefined) throw stateWithResults();
+    const copy = state === undefined ? undefined : valueToShadow(state, registry);
+    const taken = parseSaveOptions(saveOptions, registry);
     const { number, row, agent: owner } = await this.#requireRow(ref);
     this.#checkAgent(owner);
     let branch: string;
     if (copy !== undefined) {
-      if (row.run?.midStep) checkAnswered(this.id, row.seq, state);
+      if (row.run?.midStep) requireAnsweredToolCalls(this.id, row.seq, state);
       // What was used and done so far counts for the new branch too.
       const inherited = {
         ...(row.run?.midStep && { step: row.step }),
@@ -293,7 +293,7 @@ export class Session<State = unknown> {
         ...declaredVersion(this.#versions(), owner),
       };
       const made = await this.#forkWithState(number, row, name, copy, { ...inherited, ...taken });
-      await obeyLimits(this.#reader, this.#host.cursors.get(this.#reader, made.branch), made);
+      await enforceRetention(this.#reader, this.#host.cursors.get(this.#reader, made.branch), made);
       ({ branch } = made);
     } else if (results === undefined) branch = await forkAt(this.#reader, number, row, name);
     else branch = await this.#host.forkWithResults(this.#reader, number, row, name, results);
@@ -334,8 +334,8 @@ export class Session<State = unknown> {
   /** Gives a checkpoint a label, or takes it away with `undefined`. */
   async label(ref: CheckpointRef, label: string | undefined): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
-    await attachLabel(this.#reader, number, row, label);
-    this.#reader.context.policies.looked(this.id, undefined);
+    await setLabel(this.#reader, number, row, label);
+    this.#reader.context.policies.recordSweep(this.id, undefined);
   }
 
   /**
@@ -345,22 +345,22 @@ export class Session<State = unknown> {
    * @param change gets what is attached under the name, `undefined` if nothing is; what it returns takes its place, and
    *   `undefined` takes it away. Called again where another writer was faster, so it must not wait for anything
    */
-  async attach(ref: CheckpointRef, name: string, change: (before: unknown) => unknown): Promise<void> {
+  async annotate(ref: CheckpointRef, name: string, change: (before: unknown) => unknown): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
-    await attachValue(this.#reader, number, row, name, change);
+    await annotateCheckpoint(this.#reader, number, row, name, change);
   }
 
   /** What is attached to the checkpoints from one seq to another, both included: by seq, then by name. One read. */
-  async attachments(from: number, to = from): Promise<Attachments> {
+  async annotations(from: number, to = from): Promise<Annotations> {
     const { session } = await this.#readHeads();
-    return session ? readAttachments(this.#reader, session.record.number, from, to) : new Map();
+    return session ? readAnnotations(this.#reader, session.record.number, from, to) : new Map();
   }
 
   /** Pins a checkpoint, so that pruning never removes it; or unpins it. */
   async pin(ref: CheckpointRef, pinned = true): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
-    await attachPin(this.#reader, number, row, pinned);
-    this.#reader.context.policies.looked(this.id, undefined);
+    await setPin(this.#reader, number, row, pinned);
+    this.#reader.context.policies.recordSweep(this.id, undefined);
   }
 
   /**
@@ -369,7 +369,7 @@ export class Session<State = unknown> {
    */
   async prune(options: PruneOptions): Promise<PruneResult> {
     this.#cursor();
-    const reset = (sessionId: string): void => this.#host.cursors.resetSession(sessionId);
+    const reset = (sessionId: string): void => this.#host.cursors.invalidateSession(sessionId);
     return prune(this.#reader.context, { session: this.id }, options, reset);
   }
 
@@ -381,7 +381,7 @@ export class Session<State = unknown> {
     }
     return this.#write(cursor, async () => {
       const removed = await clearSession(this.#reader, (heads) => this.#bind(heads));
-      this.#host.cursors.resetSession(this.id);
+      this.#host.cursors.invalidateSession(this.id);
       if (this.#seen) this.#seen = { number: this.#seen.number, head: undefined, seq: -1 };
       return removed;
     });
@@ -396,7 +396,7 @@ export class Session<State = unknown> {
   /** Runs work that makes a checkpoint on the cursor, and removes others where it is one too many. */
   async #make(cursor: BranchCursor, work: () => Promise<CheckpointInfo>): Promise<CheckpointInfo> {
     const made = await this.#write(cursor, work);
-    await obeyLimits(this.#reader, cursor, made);
+    await enforceRetention(this.#reader, cursor, made);
     return made;
   }
 
@@ -405,19 +405,19 @@ export class Session<State = unknown> {
     try {
       return await cursor.exclusive(work);
     } catch (error) {
-      if (!(error instanceof BranchHeld)) throw error;
+      if (!(error instanceof BranchHeldError)) throw error;
       await this.#host.release(this.#reader, this.branch);
       return await cursor.exclusive(async () => {
         await cursor.refresh();
         return work();
       });
     } finally {
-      this.#host.cursors.settle(cursor);
+      this.#host.cursors.enforceBudget(cursor);
     }
   }
 
   /** Saves what follows nothing: on this branch if it is empty or may move, or on a new one. */
-  async #saveFirst(cursor: BranchCursor, copy: Shadow, options: TakenOptions, move: boolean): Promise<CheckpointInfo> {
+  async #saveFirst(cursor: BranchCursor, copy: Shadow, options: SaveFields, move: boolean): Promise<CheckpointInfo> {
     const heads = await cursor.refresh();
     this.#see(heads);
     const { session, branch } = heads;
@@ -425,13 +425,13 @@ export class Session<State = unknown> {
     const first = { copy, options, agent: this.agent };
     if (branch?.record.head) {
       if (move && session) {
-        return this.#noted(await moveBranch(this.#reader, cursor, session.record.number, undefined, first));
+        return this.#noted(await saveWithReset(this.#reader, cursor, session.record.number, undefined, first));
       }
-      if (!this.#named) return beginBranch(this.#reader, this.#host.cursors, undefined, first);
-      throw branchBegun(this.id, this.branch);
+      if (!this.#named) return saveAsRoot(this.#reader, this.#host.cursors, undefined, first);
+      throw branchNotEmpty(this.id, this.branch);
     }
     if (branch || this.branch === MAIN) return this.#noted(await cursor.save({ copy }, options, this.#author));
-    return this.#noted(await beginBranch(this.#reader, this.#host.cursors, cursor, first));
+    return this.#noted(await saveAsRoot(this.#reader, this.#host.cursors, cursor, first));
   }
 
   /** Saves on this branch, on another whose head the parent is, or on a new one. */
@@ -439,7 +439,7 @@ export class Session<State = unknown> {
     cursor: BranchCursor,
     parent: string,
     copy: Shadow,
-    options: TakenOptions,
+    options: SaveFields,
     move: boolean,
   ): Promise<CheckpointInfo> {
     const heads = await cursor.refresh();
@@ -457,18 +457,18 @@ export class Session<State = unknown> {
     if (extended) return own ? this.#noted(extended) : extended;
     if (move) {
       if (!branch) throw branchNotFound(this.id, this.branch);
-      return this.#noted(await moveBranch(this.#reader, cursor, number, row, { copy, options, agent: this.agent }));
+      return this.#noted(await saveWithReset(this.#reader, cursor, number, row, { copy, options, agent: this.agent }));
     }
     if (!this.#named) return this.#forkWithState(number, row, undefined, copy, options);
-    throw notTheHead(this.id, this.branch, parent);
+    throw parentNotHead(this.id, this.branch, parent);
   }
 
   #forkWithState(
     number: number,
-    row: Row,
+    row: CheckpointRow,
     name: string | undefined,
     copy: Shadow,
-    options: TakenOptions,
+    options: SaveFields,
   ): Promise<CheckpointInfo> {
     return forkWithState(this.#reader, this.#host.cursors, number, row, name, copy, options, this.agent);
   }
@@ -479,7 +479,7 @@ export class Session<State = unknown> {
     const { session, branch } = heads;
     this.#checkAgent(session?.record.agent);
     if (!branch && this.branch !== MAIN) throw branchNotFound(this.id, this.branch);
-    if (branch?.record.held) throw new BranchHeld(this.id, this.branch);
+    if (branch?.record.held) throw new BranchHeldError(this.id, this.branch);
     if (this.#seen && this.#seen.head !== branch?.record.head?.id) throw branchMoved(this.id, this.branch, heads);
   }
 
@@ -516,22 +516,22 @@ export class Session<State = unknown> {
     return heads;
   }
 
-  #find(ref: CheckpointRef): Promise<FoundRow | undefined> {
+  #find(ref: CheckpointRef): Promise<RowMatch | undefined> {
     return findRow(this.#reader, () => this.#readHeads(), ref);
   }
 
-  async #require(ref: CheckpointRef): Promise<FoundRow> {
+  async #require(ref: CheckpointRef): Promise<RowMatch> {
     const found = await this.#find(ref);
     if (!found) throw checkpointNotFound(this.id, ref);
     return found;
   }
 
   /** The same, and it has a row of its own to build on. */
-  async #requireRow(ref: CheckpointRef): Promise<FoundRow> {
+  async #requireRow(ref: CheckpointRef): Promise<RowMatch> {
     const found = await this.#require(ref);
     if (!found.hidden) return found;
-    await showHead(this.#reader, found.number, found.row);
-    await obeyLimits(this.#reader, this.#cursor(), found.row);
+    await materializeHead(this.#reader, found.number, found.row);
+    await enforceRetention(this.#reader, this.#cursor(), found.row);
     return found;
   }
 
@@ -542,16 +542,16 @@ export class Session<State = unknown> {
     skipped: readonly SkippedCheckpoint[],
   ): Promise<Checkpoint<State>> {
     const stored = shadowToValue(shadow, this.#reader.context.registry);
-    const state = (await migrateLoaded(this.#versions(), info.agent, info.version, stored)) as State;
+    const state = (await migrateLoadedState(this.#versions(), info.agent, info.version, stored)) as State;
     return { ...info, state, pendingToolCalls: pendingToolCalls(state), holes, skipped };
   }
 
   /** The version of what is saved next, where migrations are declared. */
   async #version(cursor: BranchCursor): Promise<{ readonly version?: number }> {
-    return this.#host.migrations.isEmpty ? {} : versionOver(await cursor.refresh(), this.#versions());
+    return this.#host.migrations.isEmpty ? {} : versionForSave(await cursor.refresh(), this.#versions());
   }
 
-  #versions(): Versions {
+  #versions(): VersionScope {
     return { sessionId: this.id, agent: this.agent, migrations: this.#host.migrations };
   }
 }

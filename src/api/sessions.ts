@@ -1,8 +1,8 @@
 /** The sessions of a store. */
 import { type KeyRange, scanPages } from "../store/index.js";
 import {
-  agentOfLine,
-  ALL_NUMBERS,
+  agentOfHistoryId,
+  ALL_SESSION_NUMBERS,
   checkId,
   type CheckpointInfo,
   MAIN,
@@ -10,10 +10,17 @@ import {
   sessionsOfAgent,
   type Status,
 } from "../records/index.js";
-import { deleteSession, type Heads, type Notes, readHeadNotes, readHeads, SessionReader } from "../sessions/index.js";
+import {
+  deleteSession,
+  type Heads,
+  type Notes,
+  readHeadNotes,
+  readMainHeads,
+  SessionReader,
+} from "../sessions/index.js";
 import type { Context } from "../context.js";
-import { createListing, type Listing, take } from "../util/index.js";
-import { readStandings, type Standing } from "../runs/index.js";
+import { createListing, type Listing, limitEntries } from "../util/index.js";
+import { readBranchStatuses, type BranchStatus } from "../runs/index.js";
 
 /** A session, without its states. */
 export interface SessionInfo {
@@ -61,8 +68,8 @@ export class Sessions {
     const { agent, status, limit = Number.POSITIVE_INFINITY } = options;
     const wanted = (info: SessionInfo): boolean =>
       (agent === undefined || info.agent === agent) && (status === undefined || info.status === status);
-    const range = agent === undefined ? ALL_NUMBERS : sessionsOfAgent(checkId(agent, "agent id"));
-    return createListing(() => take(this.#walk(range, wanted), limit));
+    const range = agent === undefined ? ALL_SESSION_NUMBERS : sessionsOfAgent(checkId(agent, "agent id"));
+    return createListing(() => limitEntries(this.#walk(range, wanted), limit));
   }
 
   /** A session, or `undefined` if there is none with that id. */
@@ -71,7 +78,7 @@ export class Sessions {
     const reader = new SessionReader(context, checkId(id, "session id"));
     const heads = await reader.heads(MAIN);
     const [notes] = await readHeadNotes(context.store, [heads]);
-    const [standing] = await readStandings(context, [{ sessionId: id, branch: MAIN, heads }]);
+    const [standing] = await readBranchStatuses(context, [{ sessionId: id, branch: MAIN, heads }]);
     return toSessionInfo(reader, heads, notes, standing);
   }
 
@@ -90,7 +97,7 @@ export class Sessions {
     for await (const page of scanPages(context.store, range, true)) {
       const readers = page.flatMap((record) => {
         if ("value" in record) {
-          return agentOfLine(record.value) === undefined ? [new SessionReader(context, record.value)] : [];
+          return agentOfHistoryId(record.value) === undefined ? [new SessionReader(context, record.value)] : [];
         }
         new SessionReader(context, "").reportDamage(
           undefined,
@@ -99,14 +106,14 @@ export class Sessions {
         );
         return [];
       });
-      const found = await readHeads(context.store, readers);
+      const found = await readMainHeads(context.store, readers);
       const notes = await readHeadNotes(context.store, found);
       const branches = found.map((heads, index) => ({
         sessionId: (readers[index] as SessionReader).sessionId,
         branch: MAIN,
         heads: heads ?? { session: undefined, branch: undefined },
       }));
-      const standings = await readStandings(context, branches);
+      const standings = await readBranchStatuses(context, branches);
       for (const [index, heads] of found.entries()) {
         const info = heads && toSessionInfo(readers[index] as SessionReader, heads, notes[index], standings[index]);
         if (info && wanted(info)) yield info;
@@ -119,7 +126,7 @@ function toSessionInfo(
   reader: SessionReader,
   { session, branch }: Heads,
   notes: Notes | undefined,
-  standing: Standing | undefined,
+  standing: BranchStatus | undefined,
 ): SessionInfo | undefined {
   if (!session) return undefined;
   const { agent, createdAt } = session.record;

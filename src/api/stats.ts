@@ -1,13 +1,13 @@
 /** How much there is in a store, from counters and indexes: no state and no message is read. */
-import { type FoundRecord, type KeyRange, scanPages } from "../store/index.js";
+import { type RecordResult, type KeyRange, scanPages } from "../store/index.js";
 import type { Context } from "../context.js";
-import { readable } from "../conversations/index.js";
+import { readIntactConversations } from "../conversations/index.js";
 import {
-  agentLine,
-  agentOfLine,
+  agentHistoryId,
+  agentOfHistoryId,
   ALL_CONVERSATION_NUMBERS,
-  ALL_NUMBERS,
-  attachmentsOf,
+  ALL_SESSION_NUMBERS,
+  annotationsOf,
   branchesOf,
   conversationKey,
   conversationsOf,
@@ -21,7 +21,7 @@ import {
   sessionsOfAgent,
   tapesOf,
 } from "../records/index.js";
-import { idsOf } from "./conversations.js";
+import { conversationIdsOf } from "./conversations.js";
 
 export interface Stats {
   readonly agents: number;
@@ -60,17 +60,17 @@ export async function readStats(context: Context, agent: string | undefined): Pr
     tapes: [],
   };
   if (agent === undefined) {
-    for await (const page of scanPages(store, ALL_NUMBERS)) await countSessions(context, valuesOf(page), count);
+    for await (const page of scanPages(store, ALL_SESSION_NUMBERS)) await countSessions(context, valuesOf(page), count);
     for await (const page of scanPages(store, ALL_CONVERSATION_NUMBERS)) {
       await countConversations(context, valuesOf(page), count);
     }
   } else {
-    await countSessions(context, [agentLine(agent)], count);
+    await countSessions(context, [agentHistoryId(agent)], count);
     for await (const page of scanPages(store, sessionsOfAgent(agent))) {
       await countSessions(context, valuesOf(page), count);
     }
     for await (const page of scanPages(store, conversationsOf(agent))) {
-      await countConversations(context, idsOf(page), count);
+      await countConversations(context, conversationIdsOf(page), count);
     }
   }
   const { records, tapes, ...counts } = count;
@@ -81,27 +81,27 @@ async function countSessions({ store }: Context, ids: readonly string[], count: 
   for (const [index, record] of (await store.get(ids.map(sessionKey))).entries()) {
     if (!record) continue;
     const id = ids[index] as string;
-    if (agentOfLine(id) === undefined) count.sessions++;
+    if (agentOfHistoryId(id) === undefined) count.sessions++;
     else count.agents++;
     count.records.push({ from: sessionKey(id), to: `${sessionKey(id)}\u0001` }, branchesOf(id));
     // How many checkpoints a session with a damaged record has, nobody can tell.
     if (!("value" in record)) continue;
     const { number, checkpoints } = decodeSession(record.value);
     count.checkpoints += checkpoints;
-    count.records.push(rowsOf(number), notesOf(number), attachmentsOf(number));
+    count.records.push(rowsOf(number), notesOf(number), annotationsOf(number));
     count.tapes.push(tapesOf(number));
   }
 }
 
 async function countConversations(context: Context, ids: readonly string[], count: Count): Promise<void> {
   count.conversations += ids.length;
-  for (const { id, record, items } of await readable(context, ids)) {
+  for (const { id, record, items } of await readIntactConversations(context, ids)) {
     count.messages += countPieces(piecesOf(record, items));
     count.records.push({ from: conversationKey(id), to: `${conversationKey(id)}\u0001` }, partsOfConversation(id));
     count.tapes.push(tapesOf(record.number));
   }
 }
 
-function valuesOf(page: readonly FoundRecord[]): string[] {
+function valuesOf(page: readonly RecordResult[]): string[] {
   return page.flatMap((record) => ("value" in record ? [record.value] : []));
 }

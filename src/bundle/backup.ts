@@ -3,11 +3,11 @@ import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SavepointError } from "../errors.js";
 import {
-  checkFields,
+  validateFields,
   type Duration,
-  fileFailure,
+  toFileError,
   invalidArgument,
-  isMissing,
+  isMissingFileError,
   MAX_TIMER,
   targetOfTemporary,
   toMilliseconds,
@@ -68,7 +68,7 @@ export async function backup(context: Context, options: BackupOptions): Promise<
     await removeUnfinished(to);
     return { path, createdAt, holes, removed, sections, checkpoints, items, bytes };
   } catch (error) {
-    throw fileFailure(error, to, "Backing up to");
+    throw toFileError(error, to, "Backing up to");
   }
 }
 
@@ -80,7 +80,7 @@ export async function listBackups(folder: string): Promise<BackupInfo[]> {
     for (const name of names) {
       const path = join(folder, name);
       const there = await stat(path).catch((error: unknown) => {
-        if (!isMissing(error)) throw error;
+        if (!isMissingFileError(error)) throw error;
         return undefined;
       });
       // Another process may have removed it meanwhile.
@@ -89,7 +89,7 @@ export async function listBackups(folder: string): Promise<BackupInfo[]> {
     return found;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw fileFailure(error, folder, "Reading");
+    throw toFileError(error, folder, "Reading");
   }
 }
 
@@ -139,7 +139,7 @@ export class AutoBackups {
 }
 
 function checkOptions(options: BackupOptions): Required<Pick<BackupOptions, "to" | "keep">> & BackupOptions {
-  checkFields(options, "A backup", FIELDS);
+  validateFields(options, "A backup", FIELDS);
   const { to, keep = 3 } = options;
   if (typeof to !== "string" || to === "") throw invalidArgument("A backup needs a folder: give `to`.");
   if (!Number.isSafeInteger(keep) || keep < 1) throw invalidArgument("`keep` is a whole number from 1 on.");

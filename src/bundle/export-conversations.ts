@@ -4,28 +4,28 @@
  */
 import { parseRefs } from "../state/index.js";
 import { scan } from "../store/index.js";
-import { liveMessages, markPieces } from "../gc/index.js";
+import { findLiveMessages, markPieces } from "../gc/index.js";
 import type { Context } from "../context.js";
 import {
-  decodeEntry,
-  listedConversation,
-  piecesOfEntry,
+  decodeSnapshot,
+  decodeConversationListing,
+  piecesOfSnapshot,
   readConversations,
-  readMoves,
+  readNumberMoves,
   type StoredConversation,
 } from "../conversations/index.js";
 import {
-  agentLine,
+  agentHistoryId,
   conversationsOf,
   decodeSession,
-  goneConversationsOf,
-  lastNumberOf,
+  removedConversationsOf,
+  trailingNumberOf,
   messageTape,
   piecesOf,
   sessionKey,
 } from "../records/index.js";
-import type { Intervals } from "../util/index.js";
-import type { LineState } from "../agents/index.js";
+import type { IntervalSet } from "../util/index.js";
+import type { AgentState } from "../agents/index.js";
 import type { BundleFrame, BundleLine, SectionStart } from "./format.js";
 import { blobLines, itemLines } from "./frames.js";
 
@@ -69,9 +69,9 @@ async function* wholeSection(
 ): AsyncGenerator<BundleLine> {
   const gone: number[] = [];
   if (agent !== undefined) {
-    for await (const { key } of scan(context.store, goneConversationsOf(agent))) gone.push(lastNumberOf(key));
+    for await (const { key } of scan(context.store, removedConversationsOf(agent))) gone.push(trailingNumberOf(key));
   }
-  const live = await liveMessages(context, agent ?? "");
+  const live = await findLiveMessages(context, agent ?? "");
   for (const { record, items } of whole) markPieces(live, piecesOf(record, items));
   yield* messageLines(context, live, blobsWritten);
   yield* holes;
@@ -83,9 +83,9 @@ async function* wholeSection(
 }
 
 /** The messages that a checkpoint of a whole agent has, by the numbers of conversations. */
-export function messagesOfState(agent: string, { conversations }: LineState): Map<number, Intervals> {
-  const live = new Map<number, Intervals>();
-  for (const entry of conversations.values()) markPieces(live, piecesOfEntry(decodeEntry(entry, agent)));
+export function messagesOfState(agent: string, { conversations }: AgentState): Map<number, IntervalSet> {
+  const live = new Map<number, IntervalSet>();
+  for (const entry of conversations.values()) markPieces(live, piecesOfSnapshot(decodeSnapshot(entry, agent)));
   return live;
 }
 
@@ -93,7 +93,7 @@ export function messagesOfState(agent: string, { conversations }: LineState): Ma
 export async function* exportMessages(
   context: Context,
   agent: string,
-  live: ReadonlyMap<number, Intervals>,
+  live: ReadonlyMap<number, IntervalSet>,
   blobsWritten: Set<string>,
 ): AsyncGenerator<SectionStart | BundleLine> {
   yield await startOf(context, agent, []);
@@ -108,9 +108,9 @@ async function startOf(
 ): Promise<SectionStart> {
   const conversations = whole.map(({ id, record }) => [id, record.createdAt, record.number] as const);
   if (agent === undefined) return { begin: "conversations", moves: [], conversations };
-  const [line] = await context.store.get([sessionKey(agentLine(agent))]);
+  const [line] = await context.store.get([sessionKey(agentHistoryId(agent))]);
   const created = line && "value" in line ? { agentCreatedAt: decodeSession(line.value).createdAt } : {};
-  return { begin: "conversations", agent, ...created, moves: await readMoves(context, agent), conversations };
+  return { begin: "conversations", agent, ...created, moves: await readNumberMoves(context, agent), conversations };
 }
 
 /** The conversations of an agent at one moment. */
@@ -125,8 +125,8 @@ async function readAll(context: Context, agent: string | undefined, highest: num
   const ids: string[] = [];
   const holes: BundleLine[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
-    if (lastNumberOf(record.key) > highest) continue;
-    if ("value" in record) ids.push(listedConversation(record.value).id);
+    if (trailingNumberOf(record.key) > highest) continue;
+    if ("value" in record) ids.push(decodeConversationListing(record.value).id);
     else holes.push({ hole: record.key, reason: record.unreadable });
   }
   const whole: StoredConversation[] = [];
@@ -140,7 +140,7 @@ async function readAll(context: Context, agent: string | undefined, highest: num
 
 async function* messageLines(
   context: Context,
-  live: ReadonlyMap<number, Intervals>,
+  live: ReadonlyMap<number, IntervalSet>,
   blobsWritten: Set<string>,
 ): AsyncGenerator<BundleLine> {
   for (const [number, intervals] of live) {

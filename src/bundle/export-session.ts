@@ -5,36 +5,36 @@
  * Where something is missing that went since, the section is begun again.
  */
 import {
-  attachmentCounterKey,
-  ATTACHMENTS_TAPE,
-  attachmentsOf,
+  annotationCounterKey,
+  ANNOTATIONS_TAPE,
+  annotationsOf,
   branchesOf,
   branchKey,
   type BranchRecord,
   decodeBranch,
-  decodeDue,
+  decodeQueueEntry,
   decodeJournal,
   decodeNumbers,
   decodeRow,
   decodeSession,
-  dueKey,
+  queueEntryKey,
   encodeBranch,
-  encodeDue,
+  encodeQueueEntry,
   encodeRow,
   encodeSession,
   journalKey,
   MAIN,
   notesOf,
-  type Row,
+  type CheckpointRow,
   rowsOf,
   runsOf,
-  seqOf,
+  seqOfRowKey,
   sessionKey,
   type SessionRecord,
   tapeName,
 } from "../records/index.js";
 import { scan, scanPages, type Store, type StoredRecord } from "../store/index.js";
-import { frameOfJournal, frameOfRow, Marks } from "../gc/index.js";
+import { journalRefs, rowRefs, Marks } from "../gc/index.js";
 import { sessionDeleted, type SessionReader } from "../sessions/index.js";
 import type { BundleLine, SectionStart } from "./format.js";
 import { blobLines, itemLines } from "./frames.js";
@@ -64,7 +64,7 @@ export async function* exportSession(
   reader: SessionReader,
   highest: number,
   blobsWritten: Set<string>,
-  { only, required = false }: { readonly only?: Row; readonly required?: boolean } = {},
+  { only, required = false }: { readonly only?: CheckpointRow; readonly required?: boolean } = {},
 ): AsyncGenerator<SectionStart | BundleLine> {
   let seen = await see(reader);
   if (!seen || seen.session.number > highest) return;
@@ -101,7 +101,7 @@ async function see(reader: SessionReader): Promise<Seen | undefined> {
   const branchKeys = names.map((name) => branchKey(sessionId, name));
   // A session that was enqueued is in the queue, and has no branch until it starts.
   const queued = [...new Set([MAIN, ...names])];
-  const dueKeys = queued.map((name) => dueKey(sessionId, name));
+  const dueKeys = queued.map((name) => queueEntryKey(sessionId, name));
   // All at one moment: a journal belongs to the head that it was recorded after.
   const found = await store.get([sessionKey(sessionId), ...branchKeys, ...dueKeys, ...runKeys]);
   const holes: BundleLine[] = [];
@@ -120,7 +120,7 @@ async function see(reader: SessionReader): Promise<Seen | undefined> {
   for (const [index, name] of queued.entries()) {
     const record = others[names.length + index];
     // Whoever runs it here does not run it where it goes.
-    if (record) due.set(name, encodeDue({ ...decodeDue(record.value), owner: undefined }));
+    if (record) due.set(name, encodeQueueEntry({ ...decodeQueueEntry(record.value), owner: undefined }));
   }
   const runs = new Map<string, string>();
   for (const record of others.slice(names.length + queued.length)) {
@@ -137,8 +137,8 @@ async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<str
   yield* seen.holes;
   const rows = new Map<number, { readonly value: string; readonly refs: string }>();
   for await (const record of scan(store, rowsOf(number, 0, nextSeq))) {
-    if ("value" in record) rows.set(seqOf(record.key), { value: record.value, refs: record.refs });
-    else yield { hole: `checkpoint #${seqOf(record.key)}`, reason: record.unreadable };
+    if ("value" in record) rows.set(seqOfRowKey(record.key), { value: record.value, refs: record.refs });
+    else yield { hole: `checkpoint #${seqOfRowKey(record.key)}`, reason: record.unreadable };
   }
   // The head of a branch that has moved on since may have been pruned; it is still what is exported.
   for (const { head, hidden } of branches) {
@@ -154,10 +154,10 @@ async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<str
     const value = runs.get(journalKey(reader.sessionId, name).slice(runsOf(reader.sessionId).from.length));
     const journal = value === undefined ? undefined : decodeJournal(value);
     if (journal?.number !== number) continue;
-    await marks.frames([frameOfJournal(journal)]);
+    await marks.markFrames([journalRefs(journal)]);
   }
-  await marks.frames(branches.flatMap(({ head }) => (head ? [frameOfRow(head)] : [])));
-  await marks.frames([...rows].map(([seq, { value, refs }]) => frameOfRow(decodeRow(seq, value, refs))));
+  await marks.markFrames(branches.flatMap(({ head }) => (head ? [rowRefs(head)] : [])));
+  await marks.markFrames([...rows].map(([seq, { value, refs }]) => rowRefs(decodeRow(seq, value, refs))));
   const attached = await attachedLines(store, number, 0, nextSeq, marks);
   yield* stored(reader, number, marks, blobs, written);
   yield* holes;
@@ -184,7 +184,7 @@ async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<str
 async function* oneCheckpoint(
   reader: SessionReader,
   { session }: Seen,
-  row: Row,
+  row: CheckpointRow,
   written: Set<string>,
 ): AsyncGenerator<BundleLine> {
   const { number } = session;
@@ -193,13 +193,13 @@ async function* oneCheckpoint(
   const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
     holes.push({ hole: "what an item points at", reason: unreadable });
   });
-  await marks.frames([frameOfRow(row)]);
+  await marks.markFrames([rowRefs(row)]);
   const attached = await attachedLines(reader.context.store, number, row.seq, row.seq + 1, marks);
   yield* stored(reader, number, marks, blobs, written);
   yield* holes;
-  const tapes = [...marks.tapes()].filter(([tape]) => tape !== ATTACHMENTS_TAPE);
+  const tapes = [...marks.tapes()].filter(([tape]) => tape !== ANNOTATIONS_TAPE);
   const last = tapes.find(([tape]) => tape === row.tape)?.[1].at(-1);
-  const alone: Row = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
+  const alone: CheckpointRow = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
   yield { row: row.seq, value: encodeRow(alone), ...(row.skeleton.refs !== "" && { refs: row.skeleton.refs }) };
   for (const [name, value] of (await reader.notes(number, row.seq, row.seq)).get(row.seq) ?? []) {
     yield { note: [row.seq, name, value] };
@@ -213,7 +213,7 @@ async function* oneCheckpoint(
     held: false,
     hidden: false,
     createdAt: row.createdAt,
-    from: undefined,
+    forkedFrom: undefined,
     head: alone,
     headParentId: undefined,
   };
@@ -231,19 +231,19 @@ async function attachedLines(
   marks: Marks,
 ): Promise<BundleLine[]> {
   // The counter first: what is attached later is numbered above it, and so are its items.
-  const [counter] = await store.get([attachmentCounterKey(number)]);
+  const [counter] = await store.get([annotationCounterKey(number)]);
   const lines: BundleLine[] = [];
-  for await (const page of scanPages(store, attachmentsOf(number, from, to))) {
+  for await (const page of scanPages(store, annotationsOf(number, from, to))) {
     for (const record of page) {
       const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
       if (!("value" in record)) lines.push({ hole: record.key, reason: record.unreadable });
       else lines.push({ attached: [numbers[1] as number, rest, record.value, record.refs] });
     }
-    await marks.frames(
-      page.flatMap((record) => ("value" in record ? [{ refs: record.refs, tape: ATTACHMENTS_TAPE }] : [])),
+    await marks.markFrames(
+      page.flatMap((record) => ("value" in record ? [{ refs: record.refs, tape: ANNOTATIONS_TAPE }] : [])),
     );
   }
-  const last = [...marks.tapes()].find(([tape]) => tape === ATTACHMENTS_TAPE)?.[1].at(-1);
+  const last = [...marks.tapes()].find(([tape]) => tape === ANNOTATIONS_TAPE)?.[1].at(-1);
   const count = counter && "value" in counter ? Number(counter.value) : 0;
   const attachments = String(Math.max(count, last ? last.start + last.count : 0));
   return lines.length === 0 && attachments === "0" ? [] : [...lines, { attachments }];

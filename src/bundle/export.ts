@@ -1,29 +1,29 @@
 /** Writing part of a store, or all of it, as one stream that any other store can take in. */
 import { randomUUID } from "node:crypto";
 import { isSavepointError } from "../errors.js";
-import { checkFields, fileFailure, invalidArgument, replaceFile } from "../util/index.js";
+import { validateFields, toFileError, invalidArgument, replaceFile } from "../util/index.js";
 import { scan } from "../store/index.js";
-import { agentNotFound, readLineState } from "../agents/index.js";
-import { agentsWithConversations } from "../gc/index.js";
+import { agentNotFound, readAgentState } from "../agents/index.js";
+import { listAgentsWithConversations } from "../gc/index.js";
 import type { Context } from "../context.js";
 import {
   describeSession,
   findCheckpoint,
-  type FoundCheckpoint,
+  type CheckpointMatch,
   sessionNotFound,
   SessionReader,
-  unknownCheckpoint,
+  checkpointNotInStore,
 } from "../sessions/index.js";
 import {
-  agentLine,
-  agentOfLine,
+  agentHistoryId,
+  agentOfHistoryId,
   ALL_CONVERSATION_NUMBERS,
-  ALL_NUMBERS,
+  ALL_SESSION_NUMBERS,
   ALL_SESSIONS,
   checkId,
   conversationsOf,
   decodeNumbers,
-  NEXT_NUMBER,
+  NEXT_NUMBER_KEY,
   sessionsOfAgent,
 } from "../records/index.js";
 import { exportConversations, exportMessages, messagesOfState } from "./export-conversations.js";
@@ -67,7 +67,7 @@ export interface BundleSummary extends BundleProgress {
 }
 
 /** A hole for people: items and records are said apart, what is a text already stays. */
-export function placeOfHole(of: string | undefined, hole: readonly [tape: number, item: number] | string): string {
+export function describeHole(of: string | undefined, hole: readonly [tape: number, item: number] | string): string {
   const what = typeof hole === "string" ? hole : `item ${hole[1]} of tape ${hole[0]}`;
   return of ? `${of}: ${what}` : what;
 }
@@ -101,7 +101,7 @@ export class Bundle implements AsyncIterable<Uint8Array> {
     try {
       await replaceFile(path, stream.chunks());
     } catch (error) {
-      throw fileFailure(error, path, "Writing");
+      throw toFileError(error, path, "Writing");
     }
     return stream.summary();
   }
@@ -151,7 +151,7 @@ function streamOf(context: Context, target: CheckedTarget, { onProgress }: Expor
       for await (const line of section) {
         if ("begin" in line) place = describe(line);
         else if ("again" in line) [tally.checkpoints, tally.items, tally.holes] = [0, 0, []];
-        else if ("hole" in line) tally.holes.push({ place: placeOfHole(place, line.hole), reason: line.reason });
+        else if ("hole" in line) tally.holes.push({ place: describeHole(place, line.hole), reason: line.reason });
         else if ("row" in line) tally.checkpoints++;
         else if ("items" in line) tally.items += line.items[2].length;
         yield writer.line(line);
@@ -187,7 +187,7 @@ function describe(start: SectionStart): string {
   if (start.begin === "conversations") {
     return start.agent === undefined ? "conversations" : `conversations of agent ${start.agent}`;
   }
-  const agent = agentOfLine(start.id);
+  const agent = agentOfHistoryId(start.id);
   return agent === undefined ? `session ${start.id}` : `agent ${agent}`;
 }
 
@@ -195,7 +195,7 @@ type CheckedTarget = { readonly [Kind in "checkpoint" | "session" | "agent"]?: s
 
 function checkTarget(target: ExportTarget): CheckedTarget {
   const named: CheckedTarget = typeof target === "string" ? { checkpoint: target } : target;
-  checkFields(named, "What is exported", new Set(["checkpoint", "session", "agent"]));
+  validateFields(named, "What is exported", new Set(["checkpoint", "session", "agent"]));
   for (const [kind, id] of Object.entries(named)) checkId(id, `${kind} id`);
   if (Object.keys(named).length > 1) throw invalidArgument("Export one of: a checkpoint, a session, an agent; or all.");
   return { ...named };
@@ -205,7 +205,7 @@ async function planOf(context: Context, { checkpoint, session, agent }: CheckedT
   const written = new Set<string>();
   if (checkpoint !== undefined) {
     const found = await findCheckpoint(context, checkpoint);
-    if (!found) throw unknownCheckpoint(checkpoint);
+    if (!found) throw checkpointNotInStore(checkpoint);
     return checkpointPlan(context, found, written);
   }
   if (session !== undefined) {
@@ -220,7 +220,7 @@ async function planOf(context: Context, { checkpoint, session, agent }: CheckedT
   const highest = await highestNumber(context);
   const damaged: BundleLine[] = [];
   const agents =
-    agent === undefined ? (await agentsWithConversations(context)).map((name) => name || undefined) : [agent];
+    agent === undefined ? (await listAgentsWithConversations(context)).map((name) => name || undefined) : [agent];
   const readers = agent === undefined ? await allSessions(context, damaged) : await sessionsOf(context, agent);
   if (agent !== undefined && readers.length === 0 && !(await hasConversations(context, agent)))
     throw agentNotFound(agent);
@@ -258,7 +258,7 @@ async function* holeSection(holes: readonly BundleLine[]): AsyncGenerator<Sectio
 
 async function checkpointPlan(
   context: Context,
-  { reader, number, row, agent }: FoundCheckpoint,
+  { reader, number, row, agent }: CheckpointMatch,
   written: Set<string>,
 ): Promise<Plan> {
   if (agent === undefined) {
@@ -268,7 +268,7 @@ async function checkpointPlan(
     return { kind: "checkpoint", numbers: [number, number], sections: one() };
   }
   const highest = await highestNumber(context);
-  const live = messagesOfState(agent, await readLineState(reader, number, row));
+  const live = messagesOfState(agent, await readAgentState(reader, number, row));
   async function* both(name: string): Plan["sections"] {
     yield exportMessages(context, name, live, written);
     yield exportSession(reader, highest, written, { only: row, required: true });
@@ -278,11 +278,11 @@ async function checkpointPlan(
 
 /** All numbers that were given so far are lower than the next one. */
 async function highestNumber({ store }: Context): Promise<number> {
-  const [counter] = await store.get([NEXT_NUMBER]);
+  const [counter] = await store.get([NEXT_NUMBER_KEY]);
   if (counter && "value" in counter) return Math.max(0, Number(counter.value) - 1);
   // It is damaged, or nothing was ever given: then the lists tell.
   let highest = 0;
-  for (const range of [ALL_NUMBERS, ALL_CONVERSATION_NUMBERS]) {
+  for (const range of [ALL_SESSION_NUMBERS, ALL_CONVERSATION_NUMBERS]) {
     for await (const { key } of scan(store, range)) highest = Math.max(highest, numberIn(key));
   }
   return highest;
@@ -292,7 +292,7 @@ const numberIn = (key: string): number => decodeNumbers(key.slice(1), 1).numbers
 
 async function allSessions(context: Context, damaged: BundleLine[]): Promise<SessionReader[]> {
   const ids = new Map<string, number>();
-  for await (const record of scan(context.store, ALL_NUMBERS)) {
+  for await (const record of scan(context.store, ALL_SESSION_NUMBERS)) {
     if ("value" in record) ids.set(record.value, numberIn(record.key));
     else damaged.push({ hole: record.key, reason: record.unreadable });
   }
@@ -307,8 +307,8 @@ async function allSessions(context: Context, damaged: BundleLine[]): Promise<Ses
 }
 
 async function sessionsOf(context: Context, agent: string): Promise<SessionReader[]> {
-  const line = new SessionReader(context, agentLine(agent));
-  const readers = (await line.anyNumber()) === undefined ? [] : [line];
+  const line = new SessionReader(context, agentHistoryId(agent));
+  const readers = (await line.findNumber()) === undefined ? [] : [line];
   for await (const record of scan(context.store, sessionsOfAgent(agent))) {
     if ("value" in record) readers.push(new SessionReader(context, record.value));
   }

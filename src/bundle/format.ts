@@ -8,7 +8,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { SavepointError } from "../errors.js";
 import { invalidArgument } from "../util/index.js";
-import type { Moves } from "../conversations/index.js";
+import type { NumberMoves } from "../conversations/index.js";
 
 export const BUNDLE_FORMAT = 1;
 
@@ -75,7 +75,7 @@ export interface ConversationsStart {
   readonly agent?: string;
   /** When the agent was first saved; missing where it never was. */
   readonly agentCreatedAt?: number;
-  readonly moves: Moves;
+  readonly moves: NumberMoves;
   readonly conversations: readonly (readonly [id: string, createdAt: number, number: number])[];
 }
 
@@ -128,7 +128,7 @@ export async function* readBundle(
   let header: BundleHeader | undefined;
   let inSection = false;
   for await (const bytes of linesOf(source)) {
-    if (isComplete) throw brokenBundle("there is something behind its end");
+    if (isComplete) throw damagedBundle("there is something behind its end");
     const value = parse(bytes);
     const sum = (): string => hash.copy().digest("hex");
     onBytes(bytes.length + 1);
@@ -154,7 +154,7 @@ export async function* readBundle(
     hash.update(bytes).update("\n");
   }
   if (!isComplete)
-    throw brokenBundle("its end is missing. What it holds up to there was taken; give the whole one to go on");
+    throw damagedBundle("its end is missing. What it holds up to there was taken; give the whole one to go on");
 }
 
 /** The lines of a stream, without their ends. */
@@ -172,7 +172,7 @@ async function* linesOf(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>
     }
     if (from < bytes.length) begun.push(Buffer.from(bytes.subarray(from)));
   }
-  if (begun.length > 0) throw brokenBundle("it ends in the middle of a line");
+  if (begun.length > 0) throw damagedBundle("it ends in the middle of a line");
 }
 
 function parse(bytes: Buffer): Record<string, unknown> {
@@ -180,9 +180,9 @@ function parse(bytes: Buffer): Record<string, unknown> {
   try {
     value = JSON.parse(bytes.toString("utf8"));
   } catch (error) {
-    throw brokenBundle("a line is unreadable", error);
+    throw damagedBundle("a line is unreadable", error);
   }
-  if (typeof value !== "object" || value === null) throw brokenBundle("a line is unreadable");
+  if (typeof value !== "object" || value === null) throw damagedBundle("a line is unreadable");
   return value as Record<string, unknown>;
 }
 
@@ -211,9 +211,9 @@ function hashOf(header: BundleHeader): string {
 }
 
 function changed(): SavepointError<"DAMAGED"> {
-  return brokenBundle("it was changed since it was written");
+  return damagedBundle("it was changed since it was written");
 }
 
-export function brokenBundle(why: string, cause?: unknown): SavepointError<"DAMAGED"> {
+export function damagedBundle(why: string, cause?: unknown): SavepointError<"DAMAGED"> {
   return new SavepointError("DAMAGED", `The bundle cannot be used: ${why}.`, { cause });
 }

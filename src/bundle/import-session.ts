@@ -1,13 +1,13 @@
 /** Taking in a session. Its record comes last: before that, nothing leads to what is stored of it. */
 import {
-  agentOfLine,
+  agentOfHistoryId,
   agentSessionKey,
-  attachmentCounterKey,
-  attachmentKey,
+  annotationCounterKey,
+  annotationKey,
   branchKey,
-  changeDue,
+  changeQueueEntry,
   checkId,
-  decodeDue,
+  decodeQueueEntry,
   decodeJournal,
   decodeRow,
   decodeRun,
@@ -15,15 +15,15 @@ import {
   encodeJournal,
   encodeRun,
   encodeSession,
-  goneConversationKey,
+  removedConversationKey,
   idKey,
   labelKey,
   movedNumbersKey,
   noteKey,
-  numberKey,
+  sessionNumberKey,
   rowKey,
   runsOf,
-  saysItsPlace,
+  encodesPlace,
   sessionKey,
   type SessionRecord,
   tapeName,
@@ -33,16 +33,24 @@ import { parseRefs } from "../state/index.js";
 import type { Put } from "../store/index.js";
 import { invalidArgument } from "../util/index.js";
 import type { Context } from "../context.js";
-import type { Moves } from "../conversations/index.js";
+import type { NumberMoves } from "../conversations/index.js";
 import { describeSession } from "../sessions/index.js";
-import { type BundleHole, placeOfHole } from "./export.js";
-import { brokenBundle, type BundleLine, type SessionStart } from "./format.js";
-import { checkNumber, type ImportState, type Section, stageBlob, stageItems, taken, toFrame } from "./section.js";
+import { type BundleHole, describeHole } from "./export.js";
+import { damagedBundle, type BundleLine, type SessionStart } from "./format.js";
+import {
+  checkNumber,
+  type ImportState,
+  type SectionImport,
+  stageBlob,
+  stageItems,
+  importConflict,
+  toFrame,
+} from "./section.js";
 
 /** Rows that are written at once. */
 const MANY = 500;
 
-export class SessionImport implements Section {
+export class SessionImport implements SectionImport {
   readonly #context: Context;
   readonly #start: SessionStart;
   readonly #state: ImportState;
@@ -58,13 +66,13 @@ export class SessionImport implements Section {
     this.#context = context;
     this.#start = start;
     this.#state = state;
-    this.#agent = agentOfLine(start.id);
+    this.#agent = agentOfHistoryId(start.id);
     if (this.#agent !== undefined && state.as !== undefined) {
       throw invalidArgument("`as` names a session, and the bundle has an agent.");
     }
     this.#id = this.#agent === undefined ? checkId(state.as ?? start.id, "session id") : start.id;
     if (this.#agent !== undefined) checkId(this.#agent, "agent id");
-    this.#number = checkNumber(start.number, state) + state.by;
+    this.#number = checkNumber(start.number, state) + state.numberOffset;
   }
 
   async begin(): Promise<void> {
@@ -74,22 +82,22 @@ export class SessionImport implements Section {
     const [there] = await this.#context.store.get([sessionKey(this.#id)]);
     if (there) {
       const same = "value" in there && decodeSession(there.value).createdAt === this.#start.createdAt;
-      if (!same && existing === "fail") throw taken(describeSession(this.#id));
+      if (!same && existing === "fail") throw importConflict(describeSession(this.#id));
       this.#skip = true;
       tally.skipped.push(this.#agent ?? this.#id);
-    } else await this.#state.stage(this.#number);
+    } else await this.#state.reserveNumber(this.#number);
   }
 
-  restart(): void {
+  discardLines(): void {
     this.#taken = newTaken();
     this.#isWithdrawn = true;
   }
 
-  async take(line: BundleLine): Promise<void> {
+  async addLine(line: BundleLine): Promise<void> {
     this.#isWithdrawn = false;
     const { missingBlobs } = this.#state;
     if ("hole" in line) {
-      this.#taken.holes.push({ place: placeOfHole(describeSession(this.#id), line.hole), reason: line.reason });
+      this.#taken.holes.push({ place: describeHole(describeSession(this.#id), line.hole), reason: line.reason });
       if (typeof line.hole === "string") missingBlobs.add(line.hole);
     } else if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
     if (this.#skip) return;
@@ -108,11 +116,11 @@ export class SessionImport implements Section {
   }
 
   async finish(): Promise<void> {
-    const { tally, agents, by, numbers, missingBlobs } = this.#state;
+    const { tally, pendingAgents, numberOffset, numbers, missingBlobs } = this.#state;
     const { rows, records, labels, blobs, session, items, holes, checkpoints } = this.#taken;
     tally.holes.push(...holes);
     if (this.#skip || this.#isWithdrawn) return;
-    if (!session) throw brokenBundle(`${describeSession(this.#id)} has no record in it`);
+    if (!session) throw damagedBundle(`${describeSession(this.#id)} has no record in it`);
     // Rows lead nowhere before the session is there.
     for (let from = 0; from < rows.length; from += MANY) {
       await this.#context.store.commit({ puts: rows.slice(from, from + MANY) });
@@ -120,11 +128,12 @@ export class SessionImport implements Section {
     for (const [seq, label] of labels) {
       if (label !== "") records.push({ key: labelKey(this.#number, label, seq), value: String(seq) });
     }
-    const coming = this.#agent === undefined ? undefined : agents.get(this.#agent);
+    const coming = this.#agent === undefined ? undefined : pendingAgents.get(this.#agent);
     if (coming && this.#agent !== undefined) {
-      const moves = movesOf(coming.moves, by, numbers[1]);
+      const moves = movesOf(coming.moves, numberOffset, numbers[1]);
       if (moves.length > 0) records.push({ key: movedNumbersKey(this.#agent), value: JSON.stringify(moves) });
-      for (const number of coming.gone) records.push({ key: goneConversationKey(this.#agent, number), value: "" });
+      for (const number of coming.removedConversations)
+        records.push({ key: removedConversationKey(this.#agent, number), value: "" });
       records.push(...coming.puts);
     }
     const { agent } = session;
@@ -133,14 +142,14 @@ export class SessionImport implements Section {
         checks: [{ key: sessionKey(this.#id), value: undefined }, ...(coming?.checks ?? [])],
         puts: [
           ...records,
-          { key: numberKey(this.#number), value: this.#id },
+          { key: sessionNumberKey(this.#number), value: this.#id },
           ...(agent === undefined ? [] : [{ key: agentSessionKey(agent, this.#number), value: this.#id }]),
           { key: sessionKey(this.#id), value: encodeSession({ ...session, number: this.#number }) },
         ],
         blobs: [...blobs].filter((hash) => !missingBlobs.has(hash)).map((hash) => ({ hash })),
       });
     } catch (error) {
-      if (isSavepointError(error, "CONFLICT")) throw taken(describeSession(this.#id), error);
+      if (isSavepointError(error, "CONFLICT")) throw importConflict(describeSession(this.#id), error);
       throw error;
     }
     if (this.#agent === undefined) tally.sessions++;
@@ -153,7 +162,7 @@ export class SessionImport implements Section {
     const { id, label } = decodeRow(checkCounter(seq), value, refs);
     this.#noteBlobs(refs);
     rows.push({ key: rowKey(this.#number, seq), value, refs });
-    if (!saysItsPlace(id, this.#number, seq)) rows.push({ key: idKey(id, this.#number), value: String(seq) });
+    if (!encodesPlace(id, this.#number, seq)) rows.push({ key: idKey(id, this.#number), value: String(seq) });
     if (label !== undefined) labels.set(seq, label);
     this.#taken.checkpoints++;
   }
@@ -168,14 +177,14 @@ export class SessionImport implements Section {
     } else if ("attached" in line) {
       const [seq, name, value, refs] = line.attached;
       this.#noteBlobs(refs);
-      records.push({ key: attachmentKey(this.#number, checkCounter(seq), checkId(name, "name")), value, refs });
+      records.push({ key: annotationKey(this.#number, checkCounter(seq), checkId(name, "name")), value, refs });
     } else if ("attachments" in line) {
-      put(attachmentCounterKey(this.#number), String(checkCounter(Number(line.attachments))));
+      put(annotationCounterKey(this.#number), String(checkCounter(Number(line.attachments))));
     } else if ("branch" in line) put(branchKey(this.#id, checkId(line.branch, "branch name")), line.value);
     else if ("run" in line) put(runsOf(this.#id).from + checkRunPart(line.run[0]), this.#moveRun(line.run));
     else if ("due" in line) {
       const branch = checkId(line.due[0], "branch name");
-      records.push(...changeDue(this.#id, branch, undefined, decodeDue(line.due[1])).puts);
+      records.push(...changeQueueEntry(this.#id, branch, undefined, decodeQueueEntry(line.due[1])).puts);
     } else if ("session" in line) this.#taken.session = decodeSession(line.session);
   }
 
@@ -223,7 +232,7 @@ function newTaken(): Taken {
 }
 
 /** How checkpoints of the agent are to be read here: as they were to be read there, and then moved. */
-function movesOf(before: Moves, by: number, highest: number): Moves {
+function movesOf(before: NumberMoves, by: number, highest: number): NumberMoves {
   const moved = before.map((move) => ({ upTo: move.upTo, by: move.by + by }));
   return by === 0 ? moved : [...moved, { upTo: highest, by }];
 }
@@ -231,13 +240,13 @@ function movesOf(before: Moves, by: number, highest: number): Moves {
 /** Numbers within a session are counted from 0 on. */
 function checkCounter(number: number): number {
   if (Number.isSafeInteger(number) && number >= 0) return number;
-  throw brokenBundle(`${String(number)} is no number of anything`);
+  throw damagedBundle(`${String(number)} is no number of anything`);
 }
 
 /** A branch, and a part of what is known about its run. */
 function checkRunPart(key: string): string {
   const [branch = "", part = "", ...more] = key.split("\t");
   checkId(branch, "branch name");
-  if (more.length > 0 || !/^[jrmt]/.test(part)) throw brokenBundle("a record of a run makes no sense");
+  if (more.length > 0 || !/^[jrmt]/.test(part)) throw damagedBundle("a record of a run makes no sense");
   return key;
 }

@@ -7,12 +7,12 @@
  */
 import { createReadStream } from "node:fs";
 import { isSavepointError } from "../errors.js";
-import { checkFields, fileFailure, invalidArgument } from "../util/index.js";
+import { validateFields, toFileError, invalidArgument } from "../util/index.js";
 import type { Context } from "../context.js";
 import { checkId } from "../records/index.js";
-import { type BundleHole, type BundleProgress, placeOfHole } from "./export.js";
+import { type BundleHole, type BundleProgress, describeHole } from "./export.js";
 import {
-  brokenBundle,
+  damagedBundle,
   type BundleHeader,
   type BundleKind,
   type BundleLine,
@@ -21,7 +21,7 @@ import {
 } from "./format.js";
 import { ConversationsImport } from "./import-conversations.js";
 import { SessionImport } from "./import-session.js";
-import type { ImportState, ImportTally, Section } from "./section.js";
+import type { ImportState, ImportTally, SectionImport } from "./section.js";
 import { Staging } from "./staging.js";
 
 /** A bundle: its bytes, a stream of them, or the path of a file. */
@@ -58,7 +58,7 @@ export async function importBundle(
   source: BundleSource,
   options: ImportOptions = {},
 ): Promise<ImportResult> {
-  checkFields(options, "An import", FIELDS);
+  validateFields(options, "An import", FIELDS);
   const { as, existing = "fail", onProgress } = options;
   if (as !== undefined) checkId(as, "session id");
   if (existing !== "fail" && existing !== "skip") throw invalidArgument('`existing` is "fail" or "skip".');
@@ -75,7 +75,7 @@ export async function importBundle(
   let header: BundleHeader | undefined;
   let staging: Staging | undefined;
   let state: ImportState | undefined;
-  let section: Section | undefined;
+  let section: SectionImport | undefined;
   try {
     for await (const event of readBundle(toStream(source), (count) => (tally.bytes += count))) {
       if ("header" in event) {
@@ -83,9 +83,9 @@ export async function importBundle(
         if (as !== undefined && header.kind !== "session" && header.kind !== "checkpoint") {
           throw invalidArgument("`as` names one session, and the bundle has more than one.");
         }
-        staging = await Staging.begin(context, header);
+        staging = await Staging.open(context, header);
         state = newState(header, staging, as, existing, tally);
-      } else if (!state) throw brokenBundle("it has no header");
+      } else if (!state) throw damagedBundle("it has no header");
       else if ("start" in event) {
         const begun = state;
         section = await meaningful(async () => {
@@ -94,8 +94,8 @@ export async function importBundle(
           return next;
         });
       } else if ("line" in event) {
-        if ("again" in event.line) section?.restart();
-        else await meaningful(async () => section?.take(event.line));
+        if ("again" in event.line) section?.discardLines();
+        else await meaningful(async () => section?.addLine(event.line));
       } else {
         await meaningful(async () => section?.finish());
         section = undefined;
@@ -107,12 +107,12 @@ export async function importBundle(
     // What was changed, or left by something else, must not be gone on with.
     const isHopeless = isSavepointError(error, "DAMAGED") || isSavepointError(error, "CONFLICT");
     // If that fails, garbage collection frees it later; the error to report is the one that made the import fail.
-    if (isHopeless) await staging?.end().catch(() => {});
-    if (typeof source === "string") throw fileFailure(error, source, "Importing");
+    if (isHopeless) await staging?.release().catch(() => {});
+    if (typeof source === "string") throw toFileError(error, source, "Importing");
     throw error;
   }
-  if (!header || !staging) throw brokenBundle("it is empty");
-  await staging.end();
+  if (!header || !staging) throw damagedBundle("it is empty");
+  await staging.release();
   const { sessions, conversations, skipped, holes } = tally;
   return { ...progressOf(tally), kind: header.kind, sessions, conversations, skipped, holes };
 }
@@ -127,19 +127,19 @@ function newState(
   tally: ImportTally,
 ): ImportState {
   return {
-    by: staging.by,
+    numberOffset: staging.numberOffset,
     numbers,
     as,
     existing,
     tally,
-    agents: new Map(),
+    pendingAgents: new Map(),
     skippedAgents: new Set(),
     missingBlobs: new Set(),
-    stage: (number) => staging.note(number),
+    reserveNumber: (number) => staging.reserveNumber(number),
   };
 }
 
-function newSection(context: Context, start: SectionStart, state: ImportState): Section {
+function newSection(context: Context, start: SectionStart, state: ImportState): SectionImport {
   switch (start.begin) {
     case "session":
       return new SessionImport(context, start, state);
@@ -148,7 +148,7 @@ function newSection(context: Context, start: SectionStart, state: ImportState): 
     case "holes":
       return new HolesImport(state.tally);
     default:
-      throw brokenBundle("it has a section that makes no sense");
+      throw damagedBundle("it has a section that makes no sense");
   }
 }
 
@@ -158,12 +158,12 @@ async function meaningful<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     if (isSavepointError(error) || (error as NodeJS.ErrnoException).syscall !== undefined) throw error;
-    throw brokenBundle("a line makes no sense", error);
+    throw damagedBundle("a line makes no sense", error);
   }
 }
 
 /** What could not be exported at all. */
-class HolesImport implements Section {
+class HolesImport implements SectionImport {
   readonly #tally: ImportTally;
 
   constructor(tally: ImportTally) {
@@ -172,10 +172,10 @@ class HolesImport implements Section {
 
   async begin(): Promise<void> {}
 
-  restart(): void {}
+  discardLines(): void {}
 
-  async take(line: BundleLine): Promise<void> {
-    if ("hole" in line) this.#tally.holes.push({ place: placeOfHole(undefined, line.hole), reason: line.reason });
+  async addLine(line: BundleLine): Promise<void> {
+    if ("hole" in line) this.#tally.holes.push({ place: describeHole(undefined, line.hole), reason: line.reason });
   }
 
   async finish(): Promise<void> {}

@@ -15,7 +15,7 @@ export {
   exportBundle,
   type ExportOptions,
   type ExportTarget,
-  placeOfHole,
+  describeHole,
 } from "./export.js";
 export { type BundleKind, type BundleLine, type ConversationsStart, readBundle, type SessionStart } from "./format.js";
 export { type BundleSource, importBundle, type ImportOptions, type ImportResult, toStream } from "./import.js";

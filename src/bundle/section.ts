@@ -3,14 +3,14 @@ import { SavepointError } from "../errors.js";
 import { hashBytes } from "../state/index.js";
 import type { Context } from "../context.js";
 import type { Check, Frame, Put } from "../store/index.js";
-import type { Moves } from "../conversations/index.js";
+import type { NumberMoves } from "../conversations/index.js";
 import type { BundleHole } from "./export.js";
-import { brokenBundle, type BundleFrame, type BundleHeader, type BundleLine } from "./format.js";
+import { damagedBundle, type BundleFrame, type BundleHeader, type BundleLine } from "./format.js";
 
 /** What comes with an agent, until the agent itself does: how its checkpoints are to be read, and what only they have. */
-export interface ComingAgent {
-  readonly moves: Moves;
-  readonly gone: readonly number[];
+export interface PendingAgent {
+  readonly moves: NumberMoves;
+  readonly removedConversations: readonly number[];
   /** Its conversations: seen before its checkpoints are, they would be freed of what only those have. */
   readonly checks: readonly Check[];
   readonly puts: readonly Put[];
@@ -19,18 +19,18 @@ export interface ComingAgent {
 /** What all sections of an import share. */
 export interface ImportState {
   /** By how much numbers move. */
-  readonly by: number;
+  readonly numberOffset: number;
   readonly numbers: BundleHeader["numbers"];
   readonly as: string | undefined;
   readonly existing: "fail" | "skip";
   readonly tally: ImportTally;
-  readonly agents: Map<string, ComingAgent>;
+  readonly pendingAgents: Map<string, PendingAgent>;
   /** Agents that were there already: nothing of them is taken. */
   readonly skippedAgents: Set<string>;
   /** Bytes that the bundle does not have. */
   readonly missingBlobs: Set<string>;
   /** Notes that something is stored under a number, so that it can be freed if the import is never finished. */
-  stage(number: number): Promise<void>;
+  reserveNumber(number: number): Promise<void>;
 }
 
 /** What an import has done so far. */
@@ -45,12 +45,12 @@ export interface ImportTally {
   readonly holes: BundleHole[];
 }
 
-export interface Section {
+export interface SectionImport {
   begin(): Promise<void>;
   /** Takes a line. What it says must not be seen yet. */
-  take(line: BundleLine): Promise<void>;
+  addLine(line: BundleLine): Promise<void>;
   /** What was taken so far does not count: it comes again. */
-  restart(): void;
+  discardLines(): void;
   /** All of it is there, and nothing was changed: now it counts. */
   finish(): Promise<void>;
 }
@@ -88,18 +88,18 @@ function otherStage(): SavepointError<"CONFLICT"> {
 /** Checks a number in a bundle: what is not in its range would be stored in the place of something else. */
 export function checkNumber(number: number, { numbers: [lowest, highest] }: Pick<ImportState, "numbers">): number {
   if (Number.isSafeInteger(number) && number >= lowest && number <= highest) return number;
-  throw brokenBundle(`the number ${String(number)} is not one of its own`);
+  throw damagedBundle(`the number ${String(number)} is not one of its own`);
 }
 
 /** Stores bytes. */
 export async function stageBlob({ store }: Context, hash: string, text: string): Promise<void> {
   const bytes = Buffer.from(text, "base64");
-  if (hashBytes(bytes) !== hash) throw brokenBundle(`blob ${hash} was changed`);
+  if (hashBytes(bytes) !== hash) throw damagedBundle(`blob ${hash} was changed`);
   await store.commit({ blobs: [{ hash, bytes }] });
 }
 
 /** The error of something that is there, and is not what the bundle has. */
-export function taken(what: string, cause?: unknown): SavepointError<"CONFLICT"> {
+export function importConflict(what: string, cause?: unknown): SavepointError<"CONFLICT"> {
   return new SavepointError(
     "CONFLICT",
     `${what} is in the store already, and is another one than the bundle's. Delete it, import with { existing: "skip" }, or give a session another id with { as }. What came before it was imported.`,

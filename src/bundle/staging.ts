@@ -5,12 +5,12 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
 import { type ImportRecord, releaseImport } from "../gc/index.js";
-import { importKey, NEXT_NUMBER } from "../records/index.js";
+import { importKey, NEXT_NUMBER_KEY } from "../records/index.js";
 import type { BundleHeader } from "./format.js";
 
 export class Staging {
   /** By how much numbers move. */
-  readonly by: number;
+  readonly numberOffset: number;
   readonly #context: Context;
   readonly #id: string;
   readonly #numbers: Set<number>;
@@ -18,16 +18,16 @@ export class Staging {
   private constructor(context: Context, id: string, { by, numbers }: ImportRecord) {
     this.#context = context;
     this.#id = id;
-    this.by = by;
+    this.numberOffset = by;
     this.#numbers = new Set(numbers);
   }
 
   /** Goes on with an import that was interrupted, or takes numbers for a new one. They are given to nobody else. */
-  static async begin(context: Context, { id, numbers }: BundleHeader): Promise<Staging> {
+  static async open(context: Context, { id, numbers }: BundleHeader): Promise<Staging> {
     const { store } = context;
     const [lowest, highest] = numbers;
     for (;;) {
-      const [begun, counter] = await store.get([importKey(id), NEXT_NUMBER]);
+      const [begun, counter] = await store.get([importKey(id), NEXT_NUMBER_KEY]);
       if (begun && "value" in begun) {
         const staging = new Staging(context, id, JSON.parse(begun.value) as ImportRecord);
         await staging.#write();
@@ -44,11 +44,11 @@ export class Staging {
         await store.commit({
           checks: [
             begun ? { key: importKey(id), exists: true } : { key: importKey(id), value: undefined },
-            { key: NEXT_NUMBER, value: counter?.value },
+            { key: NEXT_NUMBER_KEY, value: counter?.value },
           ],
           puts: [
             { key: importKey(id), value: JSON.stringify(record) },
-            { key: NEXT_NUMBER, value: String(highest + by + 1) },
+            { key: NEXT_NUMBER_KEY, value: String(highest + by + 1) },
           ],
         });
         return new Staging(context, id, record);
@@ -60,19 +60,19 @@ export class Staging {
   }
 
   /** Something is about to be stored under this number. */
-  async note(number: number): Promise<void> {
+  async reserveNumber(number: number): Promise<void> {
     if (this.#numbers.has(number)) return;
     this.#numbers.add(number);
     await this.#write();
   }
 
   async #write(): Promise<void> {
-    const record: ImportRecord = { by: this.by, at: Date.now(), numbers: [...this.#numbers] };
+    const record: ImportRecord = { by: this.numberOffset, at: Date.now(), numbers: [...this.#numbers] };
     await this.#context.store.commit({ puts: [{ key: importKey(this.#id), value: JSON.stringify(record) }] });
   }
 
   /** It is over, well or not: what is stored and nobody uses is freed, and a further try has other numbers. */
-  async end(): Promise<void> {
+  async release(): Promise<void> {
     await releaseImport(this.#context, importKey(this.#id), this.#numbers);
   }
 }

@@ -1,27 +1,27 @@
 /** Checks what was typed, as commander reads it: a wrong value is named together with what it was given for. */
 import { InvalidArgumentError } from "commander";
 
-export function toCount(text: string): number {
+export function parseCount(text: string): number {
   const number = Number(text);
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(number)) throw new InvalidArgumentError("Give a whole number.");
   return number;
 }
 
 /** More than nothing. */
-export function toAmount(text: string): number {
+export function parsePositiveNumber(text: string): number {
   const number = Number(text);
   if (!(number > 0) || !Number.isFinite(number)) throw new InvalidArgumentError("Give a number above 0.");
   return number;
 }
 
-export function toShare(text: string): number {
+export function parseFraction(text: string): number {
   const number = Number(text);
   if (!(number > 0 && number <= 1)) throw new InvalidArgumentError("Give a share: more than 0, up to 1.");
   return number;
 }
 
 /** A date, or how long ago: "2026-01-31", "3d". */
-export function toTime(text: string): number {
+export function parseTime(text: string): number {
   const ago = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text);
   // A number alone would be taken for a month.
   const time = /^\d+$/.test(text)
@@ -36,7 +36,7 @@ export function toTime(text: string): number {
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
 /** Any JSON. */
-export function toJson(text: string): unknown {
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
@@ -45,6 +45,6 @@ export function toJson(text: string): unknown {
 }
 
 /** For an option that may be given several times. */
-export function collect(text: string, before: readonly string[] = []): string[] {
+export function collectValues(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
 }

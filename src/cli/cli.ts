@@ -1,13 +1,13 @@
 /** What a verb works with: the store, what it prints, whom it asks, and whether it should end. */
 import { resolve } from "node:path";
 import type { OpenOptions, Savepoint } from "../index.js";
-import { usage } from "./failure.js";
+import { usageError } from "./errors.js";
 import type { Interruption } from "./interruption.js";
 import type { CliIo } from "./io.js";
 import type { Output } from "./output.js";
 import { type Progress, type ProgressOptions, showProgress, silentProgress } from "./progress.js";
-import { resolveUrl } from "./store-path.js";
-import { clean } from "./text.js";
+import { resolveStoreUrl } from "./store-path.js";
+import { sanitize } from "./terminal-text.js";
 
 /** Options that every verb takes. */
 export interface CommonOptions {
@@ -49,17 +49,17 @@ export class Cli {
     const { cwd, env } = this.io;
     const on = {
       // What is damaged is said with the data, as far as that could be read.
-      damage: ({ reason }: { reason: string }) => this.output.warn(`damage: ${clean(reason)}`),
+      damage: ({ reason }: { reason: string }) => this.output.warn(`damage: ${sanitize(reason)}`),
       backgroundFailure: ({ message, error }: { message: string; error: unknown }) =>
-        this.output.warn(`${clean(message)}: ${clean((error as Error).message)}`),
+        this.output.warn(`${sanitize(message)}: ${sanitize((error as Error).message)}`),
     };
-    const opened = await Savepoint.open(resolveUrl(url ?? findStore(cwd, env), cwd), { on, ...options });
+    const opened = await Savepoint.open(resolveStoreUrl(url ?? findStore(cwd, env), cwd), { on, ...options });
     this.#open = opened;
     return opened;
   }
 
   /** Makes a path from the command line absolute. */
-  path(typed: string): string {
+  resolvePath(typed: string): string {
     return resolve(this.io.cwd, typed);
   }
 
@@ -68,13 +68,13 @@ export class Cli {
   }
 
   /** Resolves when the verb is told to end, which it then has to do by itself: to be told is no failure. */
-  onInterruption(): Promise<void> {
-    return this.#interruption.takeOver();
+  interceptInterruption(): Promise<void> {
+    return this.#interruption.intercept();
   }
 
   /** Ends the verb if it was interrupted. */
-  checkInterrupted(): void {
-    this.#interruption.check();
+  throwIfInterrupted(): void {
+    this.#interruption.throwIfInterrupted();
   }
 
   /** Ends the verb as Ctrl-C does: somebody has pressed it where they were asked. */
@@ -84,7 +84,7 @@ export class Cli {
 
   /** A bar for long work, where somebody watches. */
   progress(options: Omit<ProgressOptions, "check">): Progress {
-    const check = (): void => this.checkInterrupted();
+    const check = (): void => this.throwIfInterrupted();
     const { stderr } = this.io;
     return stderr.isTTY && !this.#common.quiet ? showProgress(stderr, { ...options, check }) : silentProgress(check);
   }
@@ -93,7 +93,7 @@ export class Cli {
   async confirm(question: string): Promise<boolean> {
     if (this.#common.yes) return true;
     if (!this.output.interactive) {
-      throw usage(`${question} Nobody can be asked here: say --yes if that is what you want.`);
+      throw usageError(`${question} Nobody can be asked here: say --yes if that is what you want.`);
     }
     const { confirm, isCancel } = await import("@clack/prompts");
     const { stdin: input, stderr: output } = this.io;

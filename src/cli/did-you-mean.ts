@@ -1,7 +1,7 @@
 /** What somebody may have meant. */
 
 /** The nearest of these names, if it is near enough. */
-export function nearest(typed: string, names: Iterable<string>): string | undefined {
+export function findClosestName(typed: string, names: Iterable<string>): string | undefined {
   const wanted = typed.toLowerCase();
   let best: { name: string; distance: number } | undefined;
   for (const name of names) {

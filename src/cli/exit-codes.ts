@@ -39,6 +39,6 @@ const BY_CODE: Partial<Record<SavepointErrorCode, ExitCode>> = {
   UNAVAILABLE: EXIT.noStore,
 };
 
-export function exitCodeOf(code: SavepointErrorCode): ExitCode {
+export function exitCodeForError(code: SavepointErrorCode): ExitCode {
   return BY_CODE[code] ?? EXIT.failed;
 }

@@ -1,6 +1,6 @@
 /** Ctrl-C, or another request to end: the verb stops where it can, and the store is closed. */
 import { EXIT } from "./exit-codes.js";
-import { Interrupted } from "./failure.js";
+import { InterruptedError } from "./errors.js";
 import type { CliIo } from "./io.js";
 
 export class Interruption {
@@ -8,7 +8,7 @@ export class Interruption {
   readonly #interrupted: Promise<never>;
   readonly #io: CliIo;
   readonly #stopListening: () => void;
-  #reject: ((reason: Interrupted) => void) | undefined;
+  #reject: ((reason: InterruptedError) => void) | undefined;
 
   constructor(io: CliIo) {
     this.#io = io;
@@ -28,19 +28,19 @@ export class Interruption {
   }
 
   /** @throws Interrupted if it was */
-  check(): void {
-    if (this.signal.aborted) throw new Interrupted();
+  throwIfInterrupted(): void {
+    if (this.signal.aborted) throw new InterruptedError();
   }
 
   /** From now on the verb ends by itself when it is told to. Resolves when that is. */
-  takeOver(): Promise<void> {
+  intercept(): Promise<void> {
     return new Promise((resolve) => (this.#reject = () => resolve()));
   }
 
   /** Interrupts it from within. */
   interrupt(): never {
     this.#controller.abort();
-    throw new Interrupted();
+    throw new InterruptedError();
   }
 
   /** Stops listening to signals. */
@@ -52,6 +52,6 @@ export class Interruption {
     // Whoever asks twice does not want to wait. Every write is whole or not there, so nothing is lost.
     if (this.signal.aborted) this.#io.exit(EXIT.interrupted);
     this.#controller.abort();
-    this.#reject?.(new Interrupted());
+    this.#reject?.(new InterruptedError());
   }
 }

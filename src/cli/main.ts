@@ -1,15 +1,15 @@
 /** The command line: `savepoint <verb>`. */
 import { isSavepointError } from "../index.js";
 import { Cli, type CommonOptions } from "./cli.js";
-import { EXIT, exitCodeOf, type ExitCode } from "./exit-codes.js";
-import { Failure } from "./failure.js";
+import { EXIT, exitCodeForError, type ExitCode } from "./exit-codes.js";
+import { CliError } from "./errors.js";
 import { Interruption } from "./interruption.js";
 import type { CliIo } from "./io.js";
 import { Output } from "./output.js";
-import { parse, type Typed } from "./program.js";
-import { Printer } from "./pipes.js";
-import { toPlain } from "./plain.js";
-import { clean, cleanLines } from "./text.js";
+import { parseCommand, type ParsedCommand } from "./program.js";
+import { Printer } from "./printer.js";
+import { toPrintableJson } from "./json.js";
+import { sanitize, sanitizeLines } from "./terminal-text.js";
 import { VERBS } from "./verbs/index.js";
 
 /** How long a store may take to close after Ctrl-C. Every write is whole or not there, so it need not be waited for. */
@@ -20,7 +20,7 @@ export async function main(argv: readonly string[], io: CliIo): Promise<ExitCode
   const printer = new Printer(io);
   let common: CommonOptions = {};
   try {
-    const found = await parse(VERBS, argv, io, (options) => (common = options));
+    const found = await parseCommand(VERBS, argv, io, (options) => (common = options));
     return found ? await run(found, common, io, printer) : EXIT.ok;
   } catch (error) {
     return report(error, createOutput(common, io, printer));
@@ -28,7 +28,7 @@ export async function main(argv: readonly string[], io: CliIo): Promise<ExitCode
 }
 
 async function run(
-  { verb, positionals, options }: Typed,
+  { verb, positionals, options }: ParsedCommand,
   common: CommonOptions,
   io: CliIo,
   printer: Printer,
@@ -44,13 +44,13 @@ async function run(
   try {
     const code = await interruption.race(verb.run(cli, positionals, options));
     await end();
-    for (const warning of output.takeWarnings()) output.error(JSON.stringify({ warning }));
+    for (const warning of output.drainWarnings()) output.error(JSON.stringify({ warning }));
     return code ?? EXIT.ok;
   } catch (error) {
     const code = report(error, output);
     await end();
     // What closing has to say after that is not worth a second line.
-    output.takeWarnings();
+    output.drainWarnings();
     return code;
   } finally {
     interruption.close();
@@ -66,13 +66,13 @@ function report(error: unknown, output: Output): ExitCode {
   const { code, exitCode, details } = meaningOf(error);
   const message = `${(error as Error).message ?? String(error)}${adviceFor(code)}`;
   if (output.format === "text") {
-    output.error(`${output.noteColors.red("error")} ${clean(message)}`);
+    output.error(`${output.noteColors.red("error")} ${sanitize(message)}`);
     // What nobody expected should be reported, and then this helps.
-    if (code === "UNEXPECTED") output.error(cleanLines((error as Error).stack ?? ""));
+    if (code === "UNEXPECTED") output.error(sanitizeLines((error as Error).stack ?? ""));
   } else {
-    const warnings = output.takeWarnings();
+    const warnings = output.drainWarnings();
     const told = { code, message, details, ...(warnings.length > 0 && { warnings }) };
-    output.error(JSON.stringify({ error: toPlain(told) }));
+    output.error(JSON.stringify({ error: toPrintableJson(told) }));
   }
   return exitCode;
 }
@@ -84,8 +84,9 @@ interface Meaning {
 }
 
 function meaningOf(error: unknown): Meaning {
-  if (error instanceof Failure) return { code: error.code, exitCode: error.exitCode, details: {} };
-  if (isSavepointError(error)) return { code: error.code, exitCode: exitCodeOf(error.code), details: error.details };
+  if (error instanceof CliError) return { code: error.code, exitCode: error.exitCode, details: {} };
+  if (isSavepointError(error))
+    return { code: error.code, exitCode: exitCodeForError(error.code), details: error.details };
   // A file that is not there, or must not be written, is no surprise.
   const { syscall, path } = (error ?? {}) as NodeJS.ErrnoException;
   if (syscall !== undefined) return { code: "IO_FAILED", exitCode: EXIT.failed, details: { path } };

@@ -1,16 +1,16 @@
 /** Data goes to stdout, in the form that was asked for; everything else goes to stderr. */
 import pc from "picocolors";
 import type { CliIo, OutputStream } from "./io.js";
-import type { Printer } from "./pipes.js";
-import { toPlain } from "./plain.js";
-import { type Column, Table } from "./table.js";
+import type { Printer } from "./printer.js";
+import { toPrintableJson } from "./json.js";
+import { type TableColumn, Table } from "./table.js";
 
 export type Format = "text" | "json" | "jsonl";
 export type Colors = ReturnType<typeof pc.createColors>;
 
 /** How a list is shown to people. */
 export interface ListView<T> {
-  readonly columns: readonly Column[];
+  readonly columns: readonly TableColumn[];
   row(entry: T): readonly string[];
   /** Said on stderr where there is nothing. */
   readonly empty: string;
@@ -77,7 +77,7 @@ export class Output {
   }
 
   /** What programs were not told yet. */
-  takeWarnings(): string[] {
+  drainWarnings(): string[] {
     return this.#warnings.splice(0);
   }
 
@@ -116,20 +116,20 @@ export class Output {
     if (this.format === "jsonl") {
       for await (const record of records) {
         if (this.closed) return;
-        await this.line(JSON.stringify(toPlain(record)));
+        await this.line(JSON.stringify(toPrintableJson(record)));
       }
       return;
     }
     let count = 0;
     for await (const record of records) {
       if (this.closed) return;
-      await this.raw(`${count++ === 0 ? "[\n" : ",\n"}  ${JSON.stringify(toPlain(record))}`);
+      await this.raw(`${count++ === 0 ? "[\n" : ",\n"}  ${JSON.stringify(toPrintableJson(record))}`);
     }
     await this.line(count === 0 ? "[]" : "\n]");
   }
 
   #json(record: unknown): string {
-    return JSON.stringify(toPlain(record), undefined, this.format === "json" ? 2 : undefined);
+    return JSON.stringify(toPrintableJson(record), undefined, this.format === "json" ? 2 : undefined);
   }
 }
 

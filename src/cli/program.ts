@@ -1,28 +1,28 @@
 /** From the arguments to a verb: what can be typed, what it means, and the help that says so. */
 import { Command, CommanderError, Help, type OutputConfiguration } from "commander";
 import type { CommonOptions } from "./cli.js";
-import { nearest } from "./did-you-mean.js";
-import { usage } from "./failure.js";
+import { findClosestName } from "./did-you-mean.js";
+import { usageError } from "./errors.js";
 import type { CliIo } from "./io.js";
-import { clean } from "./text.js";
+import { sanitize } from "./terminal-text.js";
 import { GROUPS, type Verb } from "./verb.js";
 import { version } from "./version.js";
 
 /** What was typed. */
-export interface Typed {
+export interface ParsedCommand {
   readonly verb: Verb;
   readonly positionals: readonly (string | undefined)[];
   readonly options: unknown;
 }
 
 /** Says which of these commands was typed; `undefined` where help was asked for, and printed. */
-export async function parse(
+export async function parseCommand(
   verbs: readonly Verb[],
   typed: readonly string[],
   { stdout }: CliIo,
   noteOptions: (options: CommonOptions) => void,
-): Promise<Typed | undefined> {
-  let found: Typed | undefined;
+): Promise<ParsedCommand | undefined> {
+  let found: ParsedCommand | undefined;
   const program = createProgram(
     verbs,
     stdout,
@@ -39,7 +39,7 @@ export async function parse(
     noteOptions(program.opts());
     // "savepoint help" with something that is no verb ends so.
     if (error.code === "commander.help") throw unknownVerb(verbs, typed.at(-1) ?? "");
-    throw usage(error.message.replace(/^error: /, "").replaceAll("\n", " "), error);
+    throw usageError(error.message.replace(/^error: /, "").replaceAll("\n", " "), error);
   }
   noteOptions(program.opts());
   return found;
@@ -102,12 +102,12 @@ function createProgram(
 }
 
 function unknownVerb(verbs: readonly Verb[], typed: string): Error {
-  const meant = nearest(
+  const meant = findClosestName(
     typed,
     verbs.map(({ name }) => name),
   );
   const guess = meant === undefined ? '"savepoint --help" lists them.' : `Did you mean "${meant}"?`;
-  return usage(`There is no verb "${clean(typed)}". ${guess}`);
+  return usageError(`There is no verb "${sanitize(typed)}". ${guess}`);
 }
 
 type FormatHelp = (command: Command, helper: Help) => string;

@@ -1,6 +1,6 @@
 /** How far long work has come, for somebody who watches: a bar, the rate, and the time that is left. */
 import type { OutputStream } from "./io.js";
-import { bytes, truncate } from "./text.js";
+import { formatBytes, truncate } from "./terminal-text.js";
 
 /** Told as the work goes on. Never slows it down by much: it paints a few times a second. */
 export interface Progress {
@@ -12,7 +12,7 @@ export interface Progress {
 
 export interface ProgressOptions {
   /** What is done, such as "Verifying". */
-  readonly doing: string;
+  readonly label: string;
   /** What is counted. */
   readonly unit: "checkpoints" | "sessions" | "bytes";
   /** How much there is, if that is known. */
@@ -34,7 +34,7 @@ export function silentProgress(check: () => void): Progress {
 
 /** A line of the terminal that is painted again and again. */
 export function showProgress(terminal: OutputStream, options: ProgressOptions): Progress {
-  const { doing, unit, total, check } = options;
+  const { label, unit, total, check } = options;
   const started = performance.now();
   let painted = 0;
   let shown = false;
@@ -44,7 +44,7 @@ export function showProgress(terminal: OutputStream, options: ProgressOptions): 
     terminal.write(`${CLEAR_LINE}${truncate(`${bar}  ${text}`, (terminal.columns || 80) - 1)}`);
     shown = true;
   };
-  paint(0, doing);
+  paint(0, label);
   return {
     update(done) {
       check();
@@ -52,7 +52,7 @@ export function showProgress(terminal: OutputStream, options: ProgressOptions): 
       if (now - painted < PAINT) return;
       painted = now;
       const rate = done / Math.max(0.001, (now - started) / 1000);
-      paint(total ? done / total : 0, describe(doing, unit, done, total, rate));
+      paint(total ? done / total : 0, describe(label, unit, done, total, rate));
     },
     stop() {
       if (shown) terminal.write(CLEAR_LINE);
@@ -69,7 +69,7 @@ function describe(
   rate: number,
 ): string {
   const amount = (number: number): string =>
-    unit === "bytes" ? bytes(number) : Math.round(number).toLocaleString("en-US");
+    unit === "bytes" ? formatBytes(number) : Math.round(number).toLocaleString("en-US");
   const of = total === undefined ? "" : ` of ${amount(total)}`;
   const named = unit === "bytes" ? "" : ` ${unit}`;
   const left = total === undefined || rate === 0 || done >= total ? "" : `, ${duration((total - done) / rate)} left`;

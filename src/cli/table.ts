@@ -1,7 +1,7 @@
 /** Rows under a heading, aligned. The first rows decide how wide the columns are; the others can then be printed at once. */
-import { padEnd, padStart, truncate, widthOf } from "./text.js";
+import { padEnd, padStart, truncate, displayWidth } from "./terminal-text.js";
 
-export interface Column {
+export interface TableColumn {
   readonly title: string;
   readonly align?: "right";
   /** The column that gives way when the terminal is too narrow. */
@@ -11,12 +11,12 @@ export interface Column {
 const GAP = "  ";
 
 export class Table {
-  readonly #columns: readonly Column[];
+  readonly #columns: readonly TableColumn[];
   readonly #screen: number;
   #widths: readonly number[] = [];
 
   /** @param screen how many columns of characters there are; infinite where nobody looks */
-  constructor(columns: readonly Column[], screen: number) {
+  constructor(columns: readonly TableColumn[], screen: number) {
     this.#columns = columns;
     this.#screen = screen;
   }
@@ -24,7 +24,7 @@ export class Table {
   /** Decides how wide the columns are, and gives the heading. */
   begin(rows: readonly (readonly string[])[]): string {
     const widths = this.#columns.map(({ title }, index) =>
-      Math.max(title.length, ...rows.map((row) => widthOf(row[index] ?? ""))),
+      Math.max(title.length, ...rows.map((row) => displayWidth(row[index] ?? ""))),
     );
     const taken = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1);
     const flexible = this.#columns.findIndex((column) => column.flexible);
@@ -40,7 +40,7 @@ export class Table {
     const shown = this.#columns.map(({ align, flexible }, index) => {
       const width = this.#widths[index] as number;
       const cell = cells[index] ?? "";
-      const tooWide = flexible && this.#screen !== Number.POSITIVE_INFINITY && widthOf(cell) > width;
+      const tooWide = flexible && this.#screen !== Number.POSITIVE_INFINITY && displayWidth(cell) > width;
       const fitting = tooWide ? truncate(cell, width) : cell;
       if (align === "right") return padStart(fitting, width);
       return index === last ? fitting : padEnd(fitting, width);

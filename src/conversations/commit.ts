@@ -1,29 +1,29 @@
 /** The parts of commits by which conversations come, change and go. */
-import { type Check, type Commit, type FoundRecord, type Put, scan, type Store } from "../store/index.js";
+import { type Check, type Commit, type RecordResult, type Put, scan, type Store } from "../store/index.js";
 import type { Context } from "../context.js";
 import { damagedConversation, readConversations } from "./reader.js";
 import {
   agentConversationKey,
-  agentOfListed,
+  agentOfAgentConversationKey,
   ALL_AGENT_CONVERSATIONS,
   conversationKey,
   conversationNumberKey,
   type ConversationRecord,
-  deadKey,
+  garbageKey,
   encodeConversation,
-  firstTitleKey,
-  goneConversationKey,
-  lastNumberOf,
+  derivedTitleKey,
+  removedConversationKey,
+  trailingNumberOf,
   partsOfConversation,
 } from "../records/index.js";
 
 /** What removes a conversation. Its messages are freed when nothing needs them any more. */
-export function removal(
+export function planConversationRemoval(
   id: string,
   { agent, number, order }: Pick<ConversationRecord, "agent" | "number" | "order">,
   hasCheckpoints: boolean,
 ): { deletes: NonNullable<Commit["deletes"]>; puts: Put[] } {
-  const rest = agent !== undefined && hasCheckpoints ? goneConversationKey(agent, number) : deadKey(number);
+  const rest = agent !== undefined && hasCheckpoints ? removedConversationKey(agent, number) : garbageKey(number);
   return {
     deletes: [
       conversationKey(id),
@@ -36,7 +36,7 @@ export function removal(
 }
 
 /** The records that say what a conversation is. */
-export function recordPuts(id: string, record: ConversationRecord): Put[] {
+export function conversationPuts(id: string, record: ConversationRecord): Put[] {
   const { order, agent, archived } = record;
   return [
     { key: conversationKey(id), value: encodeConversation(record) },
@@ -46,12 +46,12 @@ export function recordPuts(id: string, record: ConversationRecord): Put[] {
 }
 
 /** The conversation in a record of the list of an agent, and whether it is archived. */
-export function listedConversation(value: string): { readonly id: string; readonly archived: boolean } {
+export function decodeConversationListing(value: string): { readonly id: string; readonly archived: boolean } {
   return value.endsWith("\t") ? { id: value.slice(0, -1), archived: true } : { id: value, archived: false };
 }
 
-export function titlePut(id: string, number: number, title: string): Put {
-  return { key: firstTitleKey(id, number), value: JSON.stringify(title) };
+export function firstTitlePut(id: string, number: number, title: string): Put {
+  return { key: derivedTitleKey(id, number), value: JSON.stringify(title) };
 }
 
 /** A conversation that is there, whole or damaged: what it takes to remove it. */
@@ -70,16 +70,20 @@ export async function findRemovable(context: Context, id: string): Promise<Remov
   }
   for await (const record of scan(context.store, ALL_AGENT_CONVERSATIONS)) {
     // Its place in the list is its number, unless it was deleted before; then its messages stay until its agent goes.
-    const number = lastNumberOf(record.key);
-    const value = await valueOr(context.store, record, conversationNumberKey(number));
-    if (value === undefined || listedConversation(value).id !== id) continue;
-    return { agent: agentOfListed(record.key), number, order: number, check: { key, exists: true } };
+    const number = trailingNumberOf(record.key);
+    const value = await readWithFallback(context.store, record, conversationNumberKey(number));
+    if (value === undefined || decodeConversationListing(value).id !== id) continue;
+    return { agent: agentOfAgentConversationKey(record.key), number, order: number, check: { key, exists: true } };
   }
   throw damagedConversation(stored);
 }
 
 /** What a record of a list says; where it is damaged, the record under another key says the same. */
-export async function valueOr(store: Store, record: FoundRecord, otherKey: string): Promise<string | undefined> {
+export async function readWithFallback(
+  store: Store,
+  record: RecordResult,
+  otherKey: string,
+): Promise<string | undefined> {
   if ("value" in record) return record.value;
   const [other] = await store.get([otherKey]);
   return other && "value" in other ? other.value : undefined;

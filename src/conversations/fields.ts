@@ -1,12 +1,12 @@
 /** What callers say about conversations, checked and copied when it is said. */
-import { checkFields, checkRecord, invalidArgument } from "../util/index.js";
+import { validateFields, validatePlainObject, invalidArgument } from "../util/index.js";
 import type { Context } from "../context.js";
 import type { ConversationOptions } from "./conversation.js";
 import { checkId, type ConversationRecord, encodeMetadata } from "../records/index.js";
 import { toTitle } from "./title.js";
 
 /** What a conversation is to be, checked and copied. */
-export interface TakenConversation {
+export interface ConversationFields {
   readonly id: string | undefined;
   readonly agent: string | undefined;
   readonly record: Pick<ConversationRecord, "title" | "tags" | "archived" | "metadata">;
@@ -18,31 +18,31 @@ const KEPT = ["createdAt", "lastMessageAt", "messageCount", "entries", "first", 
 const FIELDS: ReadonlySet<string> = new Set([...GIVEN, ...KEPT]);
 
 /** What a caller says about a conversation. */
-export function takeConversation(options: ConversationOptions<unknown>, context: Context): TakenConversation {
-  checkFields(options, "A conversation", FIELDS);
+export function parseConversation(options: ConversationOptions<unknown>, context: Context): ConversationFields {
+  validateFields(options, "A conversation", FIELDS);
   const { id, agent, title, tags = [], archived = false, metadata } = options;
-  checkRecord(metadata, "The metadata of a conversation");
+  validatePlainObject(metadata, "The metadata of a conversation");
   if (id !== undefined) checkId(id, "conversation id");
   if (agent !== undefined) checkId(agent, "agent id");
   return {
     id,
     agent,
     record: {
-      title: takeTitle(title),
-      tags: takeTags(tags),
+      title: parseTitle(title),
+      tags: parseTags(tags),
       archived: Boolean(archived),
       metadata: encodeMetadata(metadata, context.registry),
     },
   };
 }
 
-export function takeTitle(title: string | undefined): string | undefined {
+export function parseTitle(title: string | undefined): string | undefined {
   if (title === undefined) return undefined;
   if (typeof title === "string") return toTitle(title);
   throw invalidArgument(`A title is a text, not of type ${typeof title}.`);
 }
 
-export function takeTags(tags: readonly string[]): string[] {
+export function parseTags(tags: readonly string[]): string[] {
   if (!Array.isArray(tags)) throw invalidArgument("Tags are given as an array of texts.");
   return [...new Set(tags.map((tag: string) => checkId(tag, "tag")))];
 }

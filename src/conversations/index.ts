@@ -1,4 +1,10 @@
-export { listedConversation, recordPuts, removal, titlePut, valueOr } from "./commit.js";
+export {
+  decodeConversationListing,
+  conversationPuts,
+  planConversationRemoval,
+  firstTitlePut,
+  readWithFallback,
+} from "./commit.js";
 export type {
   Conversation,
   ConversationEntry,
@@ -9,22 +15,22 @@ export type {
 } from "./conversation.js";
 export {
   type AgentConversations,
-  decodeEntry,
-  encodeEntry,
-  type EnteredConversation,
-  isSameEntry,
-  piecesOfEntry,
+  decodeSnapshot,
+  encodeSnapshot,
+  type ConversationSnapshot,
+  isSameSnapshot,
+  piecesOfSnapshot,
   readAgentConversations,
-  toEnteredInfo,
+  toSnapshotInfo,
   unreadableConversation,
-} from "./entry.js";
-export { takeConversation, type TakenConversation, takeTags, takeTitle } from "./fields.js";
+} from "./snapshot.js";
+export { parseConversation, type ConversationFields, parseTags, parseTitle } from "./fields.js";
 export { moveMessage } from "./message-item.js";
-export { moveEntries, type Moves, numberFor, readMoves } from "./moved-numbers.js";
+export { renumberSnapshots, type NumberMoves, allocateConversationNumber, readNumberMoves } from "./moved-numbers.js";
 export {
   loadConversation,
   loadMessages,
-  readable,
+  readIntactConversations,
   readConversation,
   readConversations,
   readMessages,

@@ -2,7 +2,7 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import {
   type ClassRegistry,
-  cloneValue,
+  valueToShadow,
   decodeState,
   encodeShadow,
   type Frame,
@@ -13,7 +13,7 @@ import {
   type Unreadable,
 } from "../state/index.js";
 import type { ConversationEntry } from "./conversation.js";
-import { idOfMessage, type Place } from "../records/index.js";
+import { messageIdAt, type CheckpointPlace } from "../records/index.js";
 import { describeMessage } from "../messages/index.js";
 
 export interface EncodedMessages {
@@ -26,7 +26,7 @@ export function encodeMessages(messages: readonly unknown[], time: number, regis
   const blobs = new Map<string, Uint8Array>();
   const frames = messages.map((message, index) => {
     if (typeof message !== "object" || message === null) throw notAMessage(message, index);
-    const copy = cloneValue(message, registry, { parent: undefined, key: index });
+    const copy = valueToShadow(message, registry, { parent: undefined, key: index });
     // A tape is named only by ranges, and there are none: bytes are all that leaves an inline shadow.
     const encoded = encodeShadow([time, copy], 0, 0);
     for (const [hash, bytes] of encoded.blobs) blobs.set(hash, bytes);
@@ -36,21 +36,25 @@ export function encodeMessages(messages: readonly unknown[], time: number, regis
 }
 
 /** The item of a message that moves to another place, and keeps its id. */
-export function moveMessage(frame: Frame, from: Place): Frame {
+export function moveMessage(frame: Frame, from: CheckpointPlace): Frame {
   const [time, message, id] = JSON.parse(frame.json) as [number, unknown, string?];
   if (id !== undefined || describeMessage(message)?.id !== undefined) return frame;
-  return { ...frame, json: `${frame.json.slice(0, -1)},${JSON.stringify(idOfMessage(time, from))}]` };
+  return { ...frame, json: `${frame.json.slice(0, -1)},${JSON.stringify(messageIdAt(time, from))}]` };
 }
 
-/** The message in an item, with what is known of it. Its bytes are not read: see {@link decodeWithBytes}. */
-export function decodeMessage(frame: Frame, place: Place, registry: ClassRegistry): ConversationEntry<unknown> {
+/** The message in an item, with what is known of it. Its bytes are not read: see {@link decodeMessageWithBlobs}. */
+export function decodeMessage(
+  frame: Frame,
+  place: CheckpointPlace,
+  registry: ClassRegistry,
+): ConversationEntry<unknown> {
   return toEntry(JSON.parse(frame.json) as Shadow, place, registry);
 }
 
 /** The same for a message with bytes; or why they cannot be read. */
-export async function decodeWithBytes(
+export async function decodeMessageWithBlobs(
   frame: Frame,
-  place: Place,
+  place: CheckpointPlace,
   registry: ClassRegistry,
   reader: Pick<StateReader, "blob">,
 ): Promise<ConversationEntry<unknown> | Unreadable> {
@@ -63,23 +67,23 @@ export async function decodeWithBytes(
   }
 }
 
-function toEntry(stored: Shadow, place: Place, registry: ClassRegistry): ConversationEntry<unknown> {
+function toEntry(stored: Shadow, place: CheckpointPlace, registry: ClassRegistry): ConversationEntry<unknown> {
   const [time, message, id] = shadowToValue(stored, registry) as [number, unknown, string?];
-  const entry = describeUnplaced(message, time);
-  return placeEntry(id === undefined ? entry : { ...entry, id }, time, place);
+  const entry = draftEntry(message, time);
+  return assignEntryId(id === undefined ? entry : { ...entry, id }, time, place);
 }
 
 /** What a message says of itself, before it has a place. */
-export function describeUnplaced<M>(message: M, time: number): UnplacedEntry<M> {
+export function draftEntry<M>(message: M, time: number): EntryDraft<M> {
   const { id, timestamp = time, role, text = "" } = describeMessage(message) ?? {};
   return { id, timestamp, role, text, message };
 }
 
-export type UnplacedEntry<M> = Omit<ConversationEntry<M>, "id"> & { readonly id: string | undefined };
+export type EntryDraft<M> = Omit<ConversationEntry<M>, "id"> & { readonly id: string | undefined };
 
 /** @param time when it was appended */
-export function placeEntry<M>(entry: UnplacedEntry<M>, time: number, place: Place): ConversationEntry<M> {
-  return { ...entry, id: entry.id ?? idOfMessage(time, place) };
+export function assignEntryId<M>(entry: EntryDraft<M>, time: number, place: CheckpointPlace): ConversationEntry<M> {
+  return { ...entry, id: entry.id ?? messageIdAt(time, place) };
 }
 
 async function noItems(pieces: readonly Piece[]): Promise<never[]> {

@@ -11,12 +11,12 @@ import { decodeConversation, encodeConversation, movedNumbersKey } from "../reco
 import type { NumberSource } from "../sessions/index.js";
 
 /** Numbers up to `upTo` are to be read as so much higher; the first that fits counts. */
-export type Moves = readonly { readonly upTo: number; readonly by: number }[];
+export type NumberMoves = readonly { readonly upTo: number; readonly by: number }[];
 
-export async function readMoves({ store }: Context, agent: string): Promise<Moves> {
+export async function readNumberMoves({ store }: Context, agent: string): Promise<NumberMoves> {
   const [record] = await store.get([movedNumbersKey(agent)]);
   if (!record) return [];
-  if ("value" in record) return JSON.parse(record.value) as Moves;
+  if ("value" in record) return JSON.parse(record.value) as NumberMoves;
   throw new SavepointError(
     "DAMAGED",
     `The checkpoints of agent ${JSON.stringify(agent)} cannot be read: ${record.unreadable}. Repair the store from a backup.`,
@@ -24,8 +24,12 @@ export async function readMoves({ store }: Context, agent: string): Promise<Move
 }
 
 /** The number for a new conversation of an agent. A process may have taken low ones before the agent came. */
-export async function numberFor(context: Context, numbers: NumberSource, agent: string | undefined): Promise<number> {
-  const moves = agent === undefined ? [] : await readMoves(context, agent);
+export async function allocateConversationNumber(
+  context: Context,
+  numbers: NumberSource,
+  agent: string | undefined,
+): Promise<number> {
+  const moves = agent === undefined ? [] : await readNumberMoves(context, agent);
   for (;;) {
     const number = await numbers.next();
     if (moves.every(({ upTo }) => number > upTo)) return number;
@@ -33,11 +37,14 @@ export async function numberFor(context: Context, numbers: NumberSource, agent: 
 }
 
 /** What a checkpoint has of its conversations, with the numbers that they have here. */
-export function moveEntries(entries: ReadonlyMap<string, string>, moves: Moves): ReadonlyMap<string, string> {
+export function renumberSnapshots(
+  entries: ReadonlyMap<string, string>,
+  moves: NumberMoves,
+): ReadonlyMap<string, string> {
   return moves.length === 0 ? entries : new Map([...entries].map(([id, text]) => [id, moveEntry(text, moves)]));
 }
 
-function moveEntry(text: string, moves: Moves): string {
+function moveEntry(text: string, moves: NumberMoves): string {
   const move = (number: number): number => number + (moves.find(({ upTo }) => number <= upTo)?.by ?? 0);
   const [record = "", last = "", title = "", order = ""] = text.split("\n");
   const entered = decodeConversation(record);

@@ -1,8 +1,8 @@
 /** Reads conversations: what they are, and their messages. It caches nothing. */
 import { SavepointError } from "../errors.js";
 import type { Piece, Unreadable } from "../state/index.js";
-import type { FoundRecord, Frame, Store, StoredRecord } from "../store/index.js";
-import { checkCount } from "../util/index.js";
+import type { RecordResult, Frame, Store, StoredRecord } from "../store/index.js";
+import { validateCount } from "../util/index.js";
 import type { Context } from "../context.js";
 import type { Conversation, ConversationEntry, ConversationInfo, LoadConversationOptions } from "./conversation.js";
 import {
@@ -11,15 +11,15 @@ import {
   countPieces,
   decodeConversation,
   decodeMetadata,
-  firstTitleKey,
-  lastMessageKey,
+  derivedTitleKey,
+  lastMessageTimeKey,
   messageCounterKey,
   messageTape,
   piecesOf,
-  type Place,
+  type CheckpointPlace,
   slicePieces,
 } from "../records/index.js";
-import { decodeMessage, decodeWithBytes } from "./message-item.js";
+import { decodeMessage, decodeMessageWithBlobs } from "./message-item.js";
 
 /** All that is stored of a conversation but its messages. */
 export interface StoredConversation {
@@ -49,7 +49,7 @@ export async function readConversations(
   const keys = numbers.flatMap((number, index) => {
     const id = ids[index] as string;
     if (number === undefined) return [];
-    return [messageCounterKey, lastMessageKey, firstTitleKey].map((key) => key(id, number));
+    return [messageCounterKey, lastMessageTimeKey, derivedTitleKey].map((key) => key(id, number));
   });
   // Again, and all at one moment: what was read before said only where the rest is.
   const found = await context.store.get([...ids.map(conversationKey), ...keys]);
@@ -70,7 +70,7 @@ export async function readConversation(context: Context, id: string): Promise<St
 }
 
 /** Those that can be read; the others are reported, and left out. */
-export async function readable(context: Context, ids: readonly string[]): Promise<StoredConversation[]> {
+export async function readIntactConversations(context: Context, ids: readonly string[]): Promise<StoredConversation[]> {
   const found = await readConversations(context, ids);
   return found.filter((stored): stored is StoredConversation => stored !== undefined && !("unreadable" in stored));
 }
@@ -79,8 +79,8 @@ function toStored(
   context: Context,
   id: string,
   number: number | undefined,
-  main: FoundRecord,
-  [counter, last, title]: readonly (FoundRecord | undefined)[],
+  main: RecordResult,
+  [counter, last, title]: readonly (RecordResult | undefined)[],
 ): StoredConversation | DamagedConversation | undefined {
   const broken = [main, counter].find((record) => record && !("value" in record));
   if (broken && "unreadable" in broken) {
@@ -136,7 +136,7 @@ export async function loadConversation(
   }
 }
 
-export type LoadedMessages = Pick<Conversation<unknown>, "messages" | "entries" | "first" | "holes">;
+export type MessagePage = Pick<Conversation<unknown>, "messages" | "entries" | "first" | "holes">;
 
 /** @param last is damage certain? Otherwise `undefined` says that there may be some, and to look again */
 export async function loadMessages(
@@ -145,9 +145,9 @@ export async function loadMessages(
   pieces: readonly Piece[],
   { limit = Number.POSITIVE_INFINITY, before = Number.POSITIVE_INFINITY, partial = false }: LoadConversationOptions,
   last: boolean,
-): Promise<LoadedMessages | undefined> {
-  checkCount(limit, "`limit`");
-  checkCount(before, "`before`");
+): Promise<MessagePage | undefined> {
+  validateCount(limit, "`limit`");
+  validateCount(before, "`before`");
   const end = Math.min(countPieces(pieces), before);
   const first = Math.max(0, end - limit);
   const found = await readMessages(context, slicePieces(pieces, first, end));
@@ -172,20 +172,20 @@ export async function readMessages(
   pieces: readonly Piece[],
 ): Promise<(ConversationEntry<unknown> | Unreadable)[]> {
   const found: (ConversationEntry<unknown> | Unreadable)[] = [];
-  for (const { frame, place } of await readFrames(store, pieces)) {
+  for (const { frame, place } of await readMessageFrames(store, pieces)) {
     if ("unreadable" in frame) found.push(frame);
     // Most have no bytes, and need not wait for anything.
     else if (frame.refs === "") found.push(decodeMessage(frame, place, registry));
-    else found.push(await decodeWithBytes(frame, place, registry, store));
+    else found.push(await decodeMessageWithBlobs(frame, place, registry, store));
   }
   return found;
 }
 
 /** The items in these ranges as they are stored, one for one, and where each is. */
-export async function readFrames(
+export async function readMessageFrames(
   store: Store,
   pieces: readonly Piece[],
-): Promise<{ readonly frame: Frame | Unreadable; readonly place: Place }[]> {
+): Promise<{ readonly frame: Frame | Unreadable; readonly place: CheckpointPlace }[]> {
   const frames = await store.items(pieces.map(({ tape, start, count }) => ({ tape: messageTape(tape), start, count })));
   const places = pieces.flatMap(({ tape: number, start, count }) =>
     Array.from({ length: count }, (_, index) => ({ number, seq: start + index })),
@@ -206,7 +206,7 @@ export function damagedConversation({ id, unreadable }: DamagedConversation): Sa
 }
 
 /** What can be done without is. */
-function optional(context: Context, id: string, record: FoundRecord): string | undefined {
+function optional(context: Context, id: string, record: RecordResult): string | undefined {
   if ("value" in record) return record.value;
   reportDamage(context, id, record.unreadable);
   return undefined;

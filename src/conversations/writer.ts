@@ -5,33 +5,27 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Piece } from "../state/index.js";
 import type { Commit, Frame, Put } from "../store/index.js";
-import { freeRemains, isFailedOver, type NumberSource } from "../sessions/index.js";
+import { freeGarbage, isConflictOn, type NumberSource } from "../sessions/index.js";
 import type { Context } from "../context.js";
 import type { ConversationEntry } from "./conversation.js";
-import { findRemovable, recordPuts, removal, titlePut } from "./commit.js";
-import type { TakenConversation } from "./fields.js";
-import { readConversation, readFrames, type StoredConversation } from "./reader.js";
+import { findRemovable, conversationPuts, planConversationRemoval, firstTitlePut } from "./commit.js";
+import type { ConversationFields } from "./fields.js";
+import { readConversation, readMessageFrames, type StoredConversation } from "./reader.js";
 import {
-  agentLine,
+  agentHistoryId,
   conversationKey,
   type ConversationRecord,
-  firstTitleKey,
+  derivedTitleKey,
   joinPieces,
-  lastMessageKey,
+  lastMessageTimeKey,
   messageCounterKey,
   messageTape,
   piecesOf,
   sessionKey,
   splitPieces,
 } from "../records/index.js";
-import {
-  describeUnplaced,
-  encodeMessages,
-  type EncodedMessages,
-  placeEntry,
-  type UnplacedEntry,
-} from "./message-item.js";
-import { numberFor } from "./moved-numbers.js";
+import { draftEntry, encodeMessages, type EncodedMessages, assignEntryId, type EntryDraft } from "./message-item.js";
+import { allocateConversationNumber } from "./moved-numbers.js";
 import { toTitle } from "./title.js";
 
 /** Conversations whose numbers are remembered, so that appending to them takes no look. */
@@ -52,13 +46,13 @@ export class ConversationWriter {
   }
 
   /** Makes a conversation. @throws CONFLICT if there is one with that id */
-  async create(taken: TakenConversation, messages: readonly unknown[]): Promise<string> {
+  async create(taken: ConversationFields, messages: readonly unknown[]): Promise<string> {
     const { registry, store } = this.#context;
     const now = this.#context.now();
     // All that is taken from the messages is taken now: the objects are the caller's own.
     const encoded = encodeMessages(messages, now, registry);
     const entries = describeAll(messages, () => now);
-    const number = await numberFor(this.#context, this.#numbers, taken.agent);
+    const number = await allocateConversationNumber(this.#context, this.#numbers, taken.agent);
     const id = taken.id ?? this.#context.newId({ number, seq: 0 });
     const { agent } = taken;
     const record: ConversationRecord = {
@@ -68,13 +62,13 @@ export class ConversationWriter {
       agent,
       createdAt: now,
       base: [],
-      from: 0,
+      tapeStart: 0,
     };
     try {
       await store.commit({
         checks: [{ key: conversationKey(id), value: undefined }],
         puts: [
-          ...recordPuts(id, record),
+          ...conversationPuts(id, record),
           { key: messageCounterKey(id, number), value: String(entries.length) },
           ...messagePuts(id, number, entries),
         ],
@@ -105,17 +99,17 @@ export class ConversationWriter {
           checks: [{ key: messageCounterKey(id, number), exists: true }],
           puts: [
             lastMessagePut(id, number, described),
-            ...(title === undefined ? [] : [{ ...titlePut(id, number, title), ifAbsent: true }]),
+            ...(title === undefined ? [] : [{ ...firstTitlePut(id, number, title), ifAbsent: true }]),
           ],
           items: [{ tape: messageTape(number), counter: messageCounterKey(id, number), items: encoded.frames }],
           blobs: blobsOf(encoded),
         });
         const first = firsts[0] as number;
-        return described.map((entry, index) => placeEntry(entry, now, { number, seq: first + index }));
+        return described.map((entry, index) => assignEntryId(entry, now, { number, seq: first + index }));
       } catch (error) {
         // It was deleted, and perhaps made again.
         this.#known.delete(id);
-        if (!isSavepointError(error, "CONFLICT") || !isFailedOver(error, messageCounterKey(id, number))) throw error;
+        if (!isSavepointError(error, "CONFLICT") || !isConflictOn(error, messageCounterKey(id, number))) throw error;
       }
     }
   }
@@ -137,7 +131,7 @@ export class ConversationWriter {
    * @param messages nobody else's
    * @returns `false` where the conversation was changed since it was read
    */
-  async replace(stored: StoredConversation, taken: TakenConversation, messages: readonly unknown[]): Promise<boolean> {
+  async replace(stored: StoredConversation, taken: ConversationFields, messages: readonly unknown[]): Promise<boolean> {
     const { id, record, items } = stored;
     const { number } = record;
     const now = this.#context.now();
@@ -164,13 +158,13 @@ export class ConversationWriter {
     const title = titleOf(entries);
     const done = await this.#commitChange(stored, {
       puts: [
-        ...recordPuts(id, next),
+        ...conversationPuts(id, next),
         { key: messageCounterKey(id, number), value: String(end) },
         ...messagePuts(id, number, entries),
       ],
       deletes: [
-        ...(entries.length === 0 ? [lastMessageKey(id, number)] : []),
-        ...(title === undefined ? [firstTitleKey(id, number)] : []),
+        ...(entries.length === 0 ? [lastMessageTimeKey(id, number)] : []),
+        ...(title === undefined ? [derivedTitleKey(id, number)] : []),
       ],
       ...itemsOf(number, items, { ...encoded, frames: written }),
     });
@@ -186,7 +180,7 @@ export class ConversationWriter {
       try {
         await this.#context.store.commit({
           checks: [{ key: conversationKey(id), value: stored.value }],
-          puts: recordPuts(id, record),
+          puts: conversationPuts(id, record),
         });
         return;
       } catch (error) {
@@ -200,9 +194,9 @@ export class ConversationWriter {
     for (;;) {
       const found = await findRemovable(this.#context, id);
       if (!found) return false;
-      const line = sessionKey(agentLine(found.agent ?? ""));
+      const line = sessionKey(agentHistoryId(found.agent ?? ""));
       const [agent] = await this.#context.store.get([line]);
-      const { deletes, puts } = removal(id, found, agent !== undefined);
+      const { deletes, puts } = planConversationRemoval(id, found, agent !== undefined);
       try {
         await this.#context.store.commit({
           checks: [
@@ -214,7 +208,7 @@ export class ConversationWriter {
           puts,
         });
         this.#known.delete(id);
-        if (!agent) await freeRemains(this.#context, found.number);
+        if (!agent) await freeGarbage(this.#context, found.number);
         return true;
       } catch (error) {
         if (!isSavepointError(error, "CONFLICT")) throw error;
@@ -230,7 +224,7 @@ export class ConversationWriter {
   /** Where messages with the same content are, and when they came. */
   async #placesOf(pieces: readonly Piece[]): Promise<Map<string, { piece: Piece; time: number }[]>> {
     const places = new Map<string, { piece: Piece; time: number }[]>();
-    for (const { frame, place } of await readFrames(this.#context.store, pieces)) {
+    for (const { frame, place } of await readMessageFrames(this.#context.store, pieces)) {
       // One that cannot be read is written anew.
       if ("unreadable" in frame) continue;
       const content = contentOf(frame);
@@ -296,11 +290,11 @@ function timeOf({ json }: Frame): number {
   return Number(json.slice(1, json.indexOf(",")));
 }
 
-function describeAll(messages: readonly unknown[], timeOfMessage: (index: number) => number): UnplacedEntry<unknown>[] {
-  return messages.map((message, index) => describeUnplaced(message, timeOfMessage(index)));
+function describeAll(messages: readonly unknown[], timeOfMessage: (index: number) => number): EntryDraft<unknown>[] {
+  return messages.map((message, index) => draftEntry(message, timeOfMessage(index)));
 }
 
-function titleOf(entries: readonly UnplacedEntry<unknown>[]): string | undefined {
+function titleOf(entries: readonly EntryDraft<unknown>[]): string | undefined {
   for (const { role, text } of entries) {
     const title = role === "user" ? toTitle(text) : undefined;
     if (title !== undefined) return title;
@@ -308,16 +302,16 @@ function titleOf(entries: readonly UnplacedEntry<unknown>[]): string | undefined
   return undefined;
 }
 
-function messagePuts(id: string, number: number, entries: readonly UnplacedEntry<unknown>[]): Put[] {
+function messagePuts(id: string, number: number, entries: readonly EntryDraft<unknown>[]): Put[] {
   const title = titleOf(entries);
   return [
     ...(entries.length === 0 ? [] : [lastMessagePut(id, number, entries)]),
-    ...(title === undefined ? [] : [titlePut(id, number, title)]),
+    ...(title === undefined ? [] : [firstTitlePut(id, number, title)]),
   ];
 }
 
-function lastMessagePut(id: string, number: number, entries: readonly UnplacedEntry<unknown>[]): Put {
-  return { key: lastMessageKey(id, number), value: String(entries.at(-1)?.timestamp) };
+function lastMessagePut(id: string, number: number, entries: readonly EntryDraft<unknown>[]): Put {
+  return { key: lastMessageTimeKey(id, number), value: String(entries.at(-1)?.timestamp) };
 }
 
 function itemsOf(number: number, first: number, encoded: EncodedMessages): Pick<Commit, "items" | "blobs"> {

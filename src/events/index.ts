@@ -10,10 +10,10 @@ export {
 } from "./events.js";
 export {
   type CrashedProcess,
-  findCrashed,
+  findCrashedProcesses,
   type InterruptedRun,
   type LastShutdown,
-  OpenProcessNote,
+  ProcessRegistration,
   withCommit,
 } from "./open-process.js";
 export type { EffectKind, LoopVerdict, RunEvent, RunEventBody, RunEventOf, RunEventType } from "./run-events.js";

@@ -38,7 +38,7 @@ interface OpenProcess {
   readonly process: ProcessIdentity;
 }
 
-export class OpenProcessNote {
+export class ProcessRegistration {
   readonly #store: Store;
   readonly #key = openProcessKey(randomBytes(9).toString("base64url"));
   #written = false;
@@ -75,7 +75,7 @@ export class OpenProcessNote {
 }
 
 /** The processes that died with the store open, and the keys of their notes: once they are told, those are taken away. */
-export async function findCrashed(store: Store): Promise<{ processes: CrashedProcess[]; notes: string[] }> {
+export async function findCrashedProcesses(store: Store): Promise<{ processes: CrashedProcess[]; notes: string[] }> {
   const crashed: CrashedProcess[] = [];
   const deletes: string[] = [];
   for await (const record of scan(store, ALL_OPEN_PROCESSES)) {

@@ -9,38 +9,43 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
 import { parseRefs, type Piece, type Unreadable } from "../state/index.js";
 import { type KeyRange, prefixRange, scan } from "../store/index.js";
-import { type LineState, toLineState } from "../agents/index.js";
+import { type AgentState, decodeAgentState } from "../agents/index.js";
 import type { Context } from "../context.js";
-import { decodeEntry, listedConversation, piecesOfEntry, readConversations } from "../conversations/index.js";
 import {
-  agentLine,
+  decodeSnapshot,
+  decodeConversationListing,
+  piecesOfSnapshot,
+  readConversations,
+} from "../conversations/index.js";
+import {
+  agentHistoryId,
   ALL_AGENT_CONVERSATIONS,
-  ALL_GONE_CONVERSATIONS,
+  ALL_REMOVED_CONVERSATIONS,
   conversationsOf,
-  goneConversationKey,
-  goneConversationsOf,
-  lastNumberOf,
+  removedConversationKey,
+  removedConversationsOf,
+  trailingNumberOf,
   messageTape,
   piecesOf,
   rowsOf,
 } from "../records/index.js";
-import { Intervals } from "../util/index.js";
+import { IntervalSet } from "../util/index.js";
 import { loadShadow, SessionReader } from "../sessions/index.js";
 
 /** Times that it is looked whether checkpoints have come. */
 const MAX_PASSES = 20;
 
 /** Something that may point at messages cannot be read: nothing may be freed. */
-export class Unmarkable extends Error {
+export class MarkError extends Error {
   constructor(readonly damage: Unreadable) {
     super(damage.unreadable);
   }
 }
 
 /** The agents that have, or had, conversations; `""` for those that belong to none. */
-export async function agentsWithConversations(context: Context): Promise<string[]> {
+export async function listAgentsWithConversations(context: Context): Promise<string[]> {
   const agents = new Set<string>();
-  for (const range of [ALL_AGENT_CONVERSATIONS, ALL_GONE_CONVERSATIONS]) {
+  for (const range of [ALL_AGENT_CONVERSATIONS, ALL_REMOVED_CONVERSATIONS]) {
     for await (const agent of agentsIn(context, range)) agents.add(agent);
   }
   return [...agents];
@@ -71,11 +76,11 @@ export async function collectConversations(
   repack: boolean,
 ): Promise<{ items: number; bytes: number } | undefined> {
   const { store } = context;
-  const live = new Map<number, Intervals>();
+  const live = new Map<number, IntervalSet>();
   const mark = (pieces: readonly Piece[]): void => markPieces(live, pieces);
   const counters = await markConversations(context, agent, mark);
   const gone: number[] = [];
-  for await (const { key } of scan(store, goneConversationsOf(agent))) gone.push(lastNumberOf(key));
+  for await (const { key } of scan(store, removedConversationsOf(agent))) gone.push(trailingNumberOf(key));
   const checkpoints = new CheckpointMarks(context, agent, mark);
   for (let passes = 1; ; passes++) {
     await checkpoints.markNew();
@@ -97,14 +102,14 @@ export async function collectConversations(
   for (const [number, items] of counters) await free(number, items);
   for (const number of gone) {
     await free(number, Number.MAX_SAFE_INTEGER);
-    if (!live.has(number)) await store.commit({ deletes: [goneConversationKey(agent, number)] });
+    if (!live.has(number)) await store.commit({ deletes: [removedConversationKey(agent, number)] });
   }
   return freed;
 }
 
 /** What the conversations of an agent and its checkpoints have, by the numbers of conversations. What is damaged is left out. */
-export async function liveMessages(context: Context, agent: string): Promise<Map<number, Intervals>> {
-  const live = new Map<number, Intervals>();
+export async function findLiveMessages(context: Context, agent: string): Promise<Map<number, IntervalSet>> {
+  const live = new Map<number, IntervalSet>();
   const mark = (pieces: readonly Piece[]): void => markPieces(live, pieces);
   await markConversations(context, agent, mark, () => {});
   try {
@@ -117,9 +122,9 @@ export async function liveMessages(context: Context, agent: string): Promise<Map
 }
 
 /** Adds ranges of messages to what is live, by the numbers of conversations. */
-export function markPieces(live: Map<number, Intervals>, pieces: readonly Piece[]): void {
+export function markPieces(live: Map<number, IntervalSet>, pieces: readonly Piece[]): void {
   for (const { tape, start, count } of pieces) {
-    const intervals = live.get(tape) ?? new Intervals();
+    const intervals = live.get(tape) ?? new IntervalSet();
     live.set(tape, intervals);
     intervals.add(start, count);
   }
@@ -127,7 +132,7 @@ export function markPieces(live: Map<number, Intervals>, pieces: readonly Piece[
 
 /** Nothing may be freed where something cannot be read. */
 function unmarkable(damage: Unreadable): never {
-  throw new Unmarkable(damage);
+  throw new MarkError(damage);
 }
 
 /** Marks the messages of all conversations of an agent; returns how many items their tapes had, by number. */
@@ -139,7 +144,7 @@ async function markConversations(
 ): Promise<Map<number, number>> {
   const ids: string[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
-    if ("value" in record) ids.push(listedConversation(record.value).id);
+    if ("value" in record) ids.push(decodeConversationListing(record.value).id);
     else onDamage(record);
   }
   const counters = new Map<number, number>();
@@ -173,7 +178,7 @@ class CheckpointMarks {
     onDamage: (damage: Unreadable) => void = unmarkable,
   ) {
     this.#onDamage = onDamage;
-    this.#reader = new SessionReader(context, agentLine(agent));
+    this.#reader = new SessionReader(context, agentHistoryId(agent));
     this.#agent = agent;
     this.#mark = mark;
   }
@@ -205,22 +210,27 @@ class CheckpointMarks {
         this.#onDamage({ unreadable: error.message });
         return undefined;
       });
-      if (shadow !== undefined) this.#markRow(await toLineState(shadow, this.#reader, this.#agent));
+      if (shadow !== undefined) this.#markRow(await decodeAgentState(shadow, this.#reader, this.#agent));
     }
   }
 
-  #markRow({ conversations }: LineState): void {
+  #markRow({ conversations }: AgentState): void {
     for (const entry of conversations.values()) {
-      if (!this.#seen.has(entry)) this.#mark(piecesOfEntry(decodeEntry(entry, this.#agent)));
+      if (!this.#seen.has(entry)) this.#mark(piecesOfSnapshot(decodeSnapshot(entry, this.#agent)));
       this.#seen.add(entry);
     }
   }
 }
 
-async function markBlobs({ store }: Context, number: number, intervals: Intervals, blobs: Set<string>): Promise<void> {
+async function markBlobs(
+  { store }: Context,
+  number: number,
+  intervals: IntervalSet,
+  blobs: Set<string>,
+): Promise<void> {
   for (const span of intervals.spans()) {
     const found = await store.itemRefs({ tape: messageTape(number), ...span });
-    if ("unreadable" in found) throw new Unmarkable(found);
+    if ("unreadable" in found) throw new MarkError(found);
     for (const { refs } of found) {
       for (const ref of parseRefs(refs, 0)) if ("blob" in ref) blobs.add(ref.blob);
     }

@@ -11,25 +11,25 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
-import { type FoundRecord, scan, scanPages, type StoredRecord } from "../store/index.js";
-import { releaseOldImports } from "./old-imports.js";
-import { freeAllRemains, SessionReader } from "../sessions/index.js";
-import { agentsWithConversations, collectConversations, Unmarkable } from "./collect-conversations.js";
+import { type RecordResult, scan, scanPages, type StoredRecord } from "../store/index.js";
+import { releaseAbandonedImports } from "./abandoned-imports.js";
+import { freeAllGarbage, SessionReader } from "../sessions/index.js";
+import { listAgentsWithConversations, collectConversations, MarkError } from "./collect-conversations.js";
 import type { Context } from "../context.js";
 import {
-  agentLine,
-  ALL_NUMBERS,
-  attachmentCounterKey,
-  ATTACHMENTS_TAPE,
-  attachmentsOf,
+  agentHistoryId,
+  ALL_SESSION_NUMBERS,
+  annotationCounterKey,
+  ANNOTATIONS_TAPE,
+  annotationsOf,
   decodeNumbers,
   decodeRow,
   rowsOf,
-  seqOf,
+  seqOfRowKey,
   tapeName,
   tapesOf,
 } from "../records/index.js";
-import { frameOfJournal, frameOfRow, Marks, readJournals } from "./marks.js";
+import { journalRefs, rowRefs, Marks, readJournals } from "./marks.js";
 
 /** What a collection has freed. */
 export interface CollectReport {
@@ -56,8 +56,8 @@ export async function collectGarbage(
 ): Promise<CollectReport> {
   const { store } = context;
   const unusedSince = (await store.now()) - BLOB_AGE;
-  await releaseOldImports(context);
-  const sessions = await freeAllRemains(context);
+  await releaseAbandonedImports(context);
+  const sessions = await freeAllGarbage(context);
   const freed = { items: 0, bytes: 0 };
   const blobs = new Set<string>();
   let complete = true;
@@ -72,7 +72,7 @@ export async function collectGarbage(
     } else complete = false;
     options.onProgress?.({ sessions: ++done });
   }
-  for (const agent of await agentsWithConversations(context)) {
+  for (const agent of await listAgentsWithConversations(context)) {
     const result = await collectAgent(context, agent, blobs, options.repack);
     if (result) {
       freed.items += result.items;
@@ -93,9 +93,9 @@ async function collectAgent(
   try {
     return await collectConversations(context, agent, blobs, repack);
   } catch (error) {
-    if (!(error instanceof Unmarkable) && !isSavepointError(error, "DAMAGED")) throw error;
+    if (!(error instanceof MarkError) && !isSavepointError(error, "DAMAGED")) throw error;
     const reason = `nothing was freed of its conversations: ${error.message}`;
-    new SessionReader(context, agentLine(agent)).reportDamage(undefined, undefined, reason);
+    new SessionReader(context, agentHistoryId(agent)).reportDamage(undefined, undefined, reason);
     return undefined;
   }
 }
@@ -107,7 +107,7 @@ interface ListedSession {
 }
 
 async function* allSessions(context: Context): AsyncGenerator<ListedSession> {
-  for await (const record of scan(context.store, ALL_NUMBERS)) {
+  for await (const record of scan(context.store, ALL_SESSION_NUMBERS)) {
     const number = decodeNumbers(record.key.slice(1), 1).numbers[0] as number;
     if ("value" in record) yield { reader: new SessionReader(context, record.value), number };
     else {
@@ -134,42 +134,42 @@ export async function collectSession(
     for (const journal of await readJournals(reader)) {
       if (journal.number !== number) continue;
       counters.set(tapeName(number, journal.tape), journal.first + journal.count);
-      await marks.frames([frameOfJournal(journal)]);
+      await marks.markFrames([journalRefs(journal)]);
     }
     for await (const { record } of reader.branches()) {
       counters.set(tapeName(number, record.tape), record.nextItem);
       // A head without a row of its own.
-      if (record.hidden && record.head) await marks.frames([frameOfRow(record.head)]);
+      if (record.hidden && record.head) await marks.markFrames([rowRefs(record.head)]);
     }
-    const [attached] = await store.get([attachmentCounterKey(number)]);
-    if (attached && !("value" in attached)) throw new Unmarkable(attached);
-    counters.set(tapeName(number, ATTACHMENTS_TAPE), Number(attached?.value ?? 0));
-    for await (const page of scanPages(store, attachmentsOf(number))) {
-      await marks.frames(page.map(readable).map(({ refs }) => ({ refs, tape: ATTACHMENTS_TAPE })));
+    const [attached] = await store.get([annotationCounterKey(number)]);
+    if (attached && !("value" in attached)) throw new MarkError(attached);
+    counters.set(tapeName(number, ANNOTATIONS_TAPE), Number(attached?.value ?? 0));
+    for await (const page of scanPages(store, annotationsOf(number))) {
+      await marks.markFrames(page.map(readable).map(({ refs }) => ({ refs, tape: ANNOTATIONS_TAPE })));
     }
     for await (const page of scanPages(store, rowsOf(number))) {
-      await marks.frames(
-        page.map(readable).map(({ key, value, refs }) => frameOfRow(decodeRow(seqOf(key), value, refs))),
+      await marks.markFrames(
+        page.map(readable).map(({ key, value, refs }) => rowRefs(decodeRow(seqOfRowKey(key), value, refs))),
       );
     }
   } catch (error) {
-    if (!(error instanceof Unmarkable) && !isSavepointError(error, "DAMAGED")) throw error;
-    const reason = error instanceof Unmarkable ? error.damage.unreadable : error.message;
+    if (!(error instanceof MarkError) && !isSavepointError(error, "DAMAGED")) throw error;
+    const reason = error instanceof MarkError ? error.damage.unreadable : error.message;
     reader.reportDamage(undefined, undefined, `nothing was freed: ${reason}`);
     return undefined;
   }
   const freed = { items: 0, bytes: 0 };
   for (const tape of tapes) {
     const below = counters.get(tape) ?? Number.MAX_SAFE_INTEGER;
-    const result = await store.retain(tape, marks.live(tape), { below, repack });
+    const result = await store.retain(tape, marks.liveSpans(tape), { below, repack });
     freed.items += result.items;
     freed.bytes += result.bytes;
   }
   return freed;
 }
 
-function readable(record: FoundRecord): StoredRecord {
-  if (!("value" in record)) throw new Unmarkable(record);
+function readable(record: RecordResult): StoredRecord {
+  if (!("value" in record)) throw new MarkError(record);
   return record;
 }
 

@@ -1,4 +1,4 @@
-export { agentsWithConversations, liveMessages, markPieces, Unmarkable } from "./collect-conversations.js";
+export { listAgentsWithConversations, findLiveMessages, markPieces, MarkError } from "./collect-conversations.js";
 export { collectGarbage, type CollectOptions, type CollectReport, collectSession } from "./collect.js";
-export { frameOfJournal, frameOfRow, Marks, readJournals } from "./marks.js";
-export { type ImportRecord, releaseImport } from "./old-imports.js";
+export { journalRefs, rowRefs, Marks, readJournals } from "./marks.js";
+export { type ImportRecord, releaseImport } from "./abandoned-imports.js";

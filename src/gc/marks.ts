@@ -1,22 +1,29 @@
 /** What the checkpoints and journals of a session point at, found by refs alone: no states are read. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { formatRefs, parseRefs, type Piece, type Unreadable } from "../state/index.js";
-import { Unmarkable } from "./collect-conversations.js";
-import { Intervals, type Span } from "../util/index.js";
-import { decodeJournal, journalKey, type JournalRecord, type Row, tapeName, tapeNumberOf } from "../records/index.js";
+import { MarkError } from "./collect-conversations.js";
+import { IntervalSet, type Span } from "../util/index.js";
+import {
+  decodeJournal,
+  journalKey,
+  type JournalRecord,
+  type CheckpointRow,
+  tapeName,
+  tapeNumberOf,
+} from "../records/index.js";
 import type { SessionReader } from "../sessions/index.js";
 
 /** A line of refs, and the tape that it counts from. */
-export interface MarkedFrame {
+export interface FrameRefs {
   readonly refs: string;
   readonly tape: number;
 }
 
 /** What is reachable so far. */
 export class Marks {
-  readonly #byNumber = new Map<number, Intervals>();
+  readonly #byNumber = new Map<number, IntervalSet>();
 
-  /** @param unreadable told of items that cannot be read; without it they are thrown as {@link Unmarkable} */
+  /** @param unreadable told of items that cannot be read; without it they are thrown as {@link MarkError} */
   constructor(
     readonly reader: SessionReader,
     readonly number: number,
@@ -29,7 +36,7 @@ export class Marks {
     for (const [tape, live] of this.#byNumber) yield [tape, live.spans()];
   }
 
-  live(tape: string): { start: number; count: number }[] {
+  liveSpans(tape: string): { start: number; count: number }[] {
     return this.#byNumber.get(tapeNumberOf(tape))?.spans() ?? [];
   }
 
@@ -37,9 +44,9 @@ export class Marks {
    * Marks what frames point at, and what that points at in turn. All frames are followed one level at a time: the items
    * that they point at on one tape are mostly adjacent, and are read together.
    */
-  async frames(frames: Iterable<MarkedFrame>): Promise<void> {
+  async markFrames(frames: Iterable<FrameRefs>): Promise<void> {
     for (let level = await this.#mark(frames); level.size > 0;) {
-      const found: MarkedFrame[] = [];
+      const found: FrameRefs[] = [];
       for (const [tape, fresh] of level)
         for await (const frame of this.#framesIn(tape, fresh.spans())) found.push(frame);
       level = await this.#mark(found);
@@ -47,8 +54,8 @@ export class Marks {
   }
 
   /** Marks what frames point at; returns what was not marked before, by tape. */
-  async #mark(frames: Iterable<MarkedFrame>): Promise<Map<number, Intervals>> {
-    const fresh = new Map<number, Intervals>();
+  async #mark(frames: Iterable<FrameRefs>): Promise<Map<number, IntervalSet>> {
+    const fresh = new Map<number, IntervalSet>();
     let count = 0;
     for (const { refs, tape } of frames) {
       if (++count % MAX_FRAMES === 0) await nextTurn();
@@ -60,18 +67,18 @@ export class Marks {
     return fresh;
   }
 
-  #markPiece({ tape, start, count }: Piece, fresh: Map<number, Intervals>): void {
-    const live = this.#byNumber.get(tape) ?? new Intervals();
+  #markPiece({ tape, start, count }: Piece, fresh: Map<number, IntervalSet>): void {
+    const live = this.#byNumber.get(tape) ?? new IntervalSet();
     this.#byNumber.set(tape, live);
     for (const span of live.add(start, count)) {
-      const ofTape = fresh.get(tape) ?? new Intervals();
+      const ofTape = fresh.get(tape) ?? new IntervalSet();
       fresh.set(tape, ofTape);
       ofTape.add(span.start, span.count);
     }
   }
 
   /** The items of these spans that point at something. */
-  async *#framesIn(tape: number, spans: readonly Span[]): AsyncGenerator<MarkedFrame> {
+  async *#framesIn(tape: number, spans: readonly Span[]): AsyncGenerator<FrameRefs> {
     const name = tapeName(this.number, tape);
     const { store } = this.reader.context;
     for (const { all, parts } of joinSpans(spans)) {
@@ -87,7 +94,7 @@ export class Marks {
         const alone = await store.itemRefs({ tape: name, ...part });
         if (!("unreadable" in alone)) for (const { refs } of alone) yield { refs, tape };
         else if (this.unreadable) this.unreadable(alone);
-        else throw new Unmarkable(alone);
+        else throw new MarkError(alone);
       }
     }
   }
@@ -141,17 +148,17 @@ export async function readJournals(reader: SessionReader): Promise<JournalRecord
   const records = await reader.context.store.get(branches.map((branch) => journalKey(reader.sessionId, branch)));
   return records.flatMap((record) => {
     if (!record) return [];
-    if (!("value" in record)) throw new Unmarkable(record);
+    if (!("value" in record)) throw new MarkError(record);
     return [decodeJournal(record.value)];
   });
 }
 
 /** A frame that points at the recorded entries of a journal. */
-export function frameOfJournal({ tape, first, count }: JournalRecord): MarkedFrame {
+export function journalRefs({ tape, first, count }: JournalRecord): FrameRefs {
   return { refs: formatRefs([{ pieces: [{ tape, start: first, count }] }], tape), tape };
 }
 
 /** The state of a checkpoint. */
-export function frameOfRow({ skeleton, tape }: Pick<Row, "skeleton" | "tape">): MarkedFrame {
+export function rowRefs({ skeleton, tape }: Pick<CheckpointRow, "skeleton" | "tape">): FrameRefs {
   return { refs: skeleton.refs, tape };
 }

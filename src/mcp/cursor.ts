@@ -6,19 +6,19 @@ import { createHash } from "node:crypto";
 import { SavepointError } from "../index.js";
 
 /** What a cursor holds: texts and numbers. */
-export type Place = readonly (string | number)[];
+export type CursorPosition = readonly (string | number)[];
 
 /** @param list the list and what limits it, such as `["conversation_list", { agent: "support" }]` */
-export function encodeCursor(list: unknown, place: Place): string {
+export function encodeCursor(list: unknown, place: CursorPosition): string {
   return Buffer.from(JSON.stringify([nameOf(list), ...place])).toString("base64url");
 }
 
 /** @param kinds what each part of the place is */
-export function decodeCursor(list: unknown, cursor: string, kinds: readonly ("string" | "number")[]): Place {
+export function decodeCursor(list: unknown, cursor: string, kinds: readonly ("string" | "number")[]): CursorPosition {
   const [name, ...place] = parse(cursor);
   const fits = place.length === kinds.length && place.every((part, index) => typeof part === kinds[index]);
   if (name !== nameOf(list) || !fits) throw invalidCursor();
-  return place as Place;
+  return place as CursorPosition;
 }
 
 function parse(cursor: string): unknown[] {

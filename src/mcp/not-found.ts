@@ -4,28 +4,28 @@
  */
 import { SavepointError } from "../index.js";
 
-export function noAgent(id: string): SavepointError {
+export function agentNotFound(id: string): SavepointError {
   return new SavepointError(
     "AGENT_NOT_FOUND",
     `There is no agent ${quote(id)} here. Call agent_list to see those there are.`,
   );
 }
 
-export function noConversation(id: string): SavepointError {
+export function conversationNotFound(id: string): SavepointError {
   return new SavepointError(
     "CONVERSATION_NOT_FOUND",
     `There is no conversation ${quote(id)} here. Call conversation_list to see those there are, or use another id to make a new one.`,
   );
 }
 
-export function noSession(id: string): SavepointError {
+export function sessionNotFound(id: string): SavepointError {
   return new SavepointError(
     "SESSION_NOT_FOUND",
     `There is no session ${quote(id)} here. Call checkpoint_list with { "of": "session" } to see what was saved, or use another id to begin a new one.`,
   );
 }
 
-export function noCheckpoint(ref: unknown): SavepointError {
+export function checkpointNotFound(ref: unknown): SavepointError {
   const named = typeof ref === "string" ? quote(ref) : `with ${JSON.stringify(ref)}`;
   return new SavepointError(
     "CHECKPOINT_NOT_FOUND",

@@ -55,7 +55,7 @@ export function outline(value: unknown, options: OutlineOptions = {}): Outline {
 }
 
 /** The same for what is never paged into: metadata, values of changes. */
-export function briefly(value: unknown, maxCharacters = 4000): Json {
+export function abbreviate(value: unknown, maxCharacters = 4000): Json {
   return outline(value, { maxCharacters }).value;
 }
 

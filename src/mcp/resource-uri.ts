@@ -11,7 +11,7 @@ export function toUri(...parts: readonly string[]): string {
   return SCHEME + parts.map(encodePart).join("/");
 }
 
-export function decodePart(part: string | readonly string[] | undefined): string {
+export function decodeUriPart(part: string | readonly string[] | undefined): string {
   const text = String(part);
   if (text === "~." || text === "~..") return text.slice(1);
   try {

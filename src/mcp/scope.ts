@@ -17,9 +17,9 @@ import {
   type SessionInfo,
   type SessionOptions,
 } from "../index.js";
-import { noAgent, noCheckpoint, noConversation, noSession } from "./not-found.js";
+import { agentNotFound, checkpointNotFound, conversationNotFound, sessionNotFound } from "./not-found.js";
 
-export class Scope {
+export class AgentScope {
   readonly sp: Savepoint;
   /** The agent that all is confined to. */
   readonly agent: string | undefined;
@@ -35,33 +35,33 @@ export class Scope {
   }
 
   /** The agent that is meant where this one was named, or none. */
-  agentFor(named: string | undefined): string | undefined {
-    if (named !== undefined && !this.owns(named)) throw noAgent(named);
+  resolveAgent(named: string | undefined): string | undefined {
+    if (named !== undefined && !this.owns(named)) throw agentNotFound(named);
     return named ?? this.agent;
   }
 
   /** The same, as a filter of a listing. */
-  filter(named: string | undefined): { readonly agent?: string } {
-    const agent = this.agentFor(named);
+  agentFilter(named: string | undefined): { readonly agent?: string } {
+    const agent = this.resolveAgent(named);
     return agent === undefined ? {} : { agent };
   }
 
   async loadAgent(id: string): Promise<SavedAgent<unknown>> {
     const found = this.owns(id) ? await this.sp.agents.load<unknown>(id) : undefined;
-    if (!found) throw noAgent(id);
+    if (!found) throw agentNotFound(id);
     return found;
   }
 
   async loadConversation(id: string, options: LoadConversationOptions): Promise<Conversation<unknown>> {
     // Without messages first: that a message is damaged must not tell others that there is one.
     if (this.agent !== undefined && options.at === undefined) await this.#loadOwn(id, { limit: 0 });
-    if (this.agent !== undefined && options.at !== undefined) await this.checkpointId(options.at);
+    if (this.agent !== undefined && options.at !== undefined) await this.resolveCheckpointId(options.at);
     return this.#loadOwn(id, options);
   }
 
   async #loadOwn(id: string, options: LoadConversationOptions): Promise<Conversation<unknown>> {
     const found = await this.sp.conversations.load<unknown>(id, options);
-    if (!found || !this.owns(found.agent)) throw noConversation(id);
+    if (!found || !this.owns(found.agent)) throw conversationNotFound(id);
     return found;
   }
 
@@ -70,7 +70,7 @@ export class Scope {
       () => this.sp.sessions.load(id),
       () => this.#listsSession(id),
     );
-    if (!found || !this.owns(found.agent)) throw noSession(id);
+    if (!found || !this.owns(found.agent)) throw sessionNotFound(id);
     return found;
   }
 
@@ -83,15 +83,15 @@ export class Scope {
     id: string,
     { begin = false, ...options }: SessionOptions & { begin?: boolean } = {},
   ): Promise<Session> {
-    const session = this.sp.session(id, { ...options, ...this.filter(options.agent) });
+    const session = this.sp.session(id, { ...options, ...this.agentFilter(options.agent) });
     if (this.agent === undefined) return session;
     const isOwn = (): Promise<boolean> => this.#listsSession(id);
     for (let looks = 1; ; looks++) {
       const head = await this.#unlessForeign(() => session.head(), isOwn);
-      if (head && !this.owns(head.agent)) throw noSession(id);
+      if (head && !this.owns(head.agent)) throw sessionNotFound(id);
       if (head) return session;
       const found = await this.#unlessForeign(() => this.sp.sessions.load(id), isOwn);
-      if (found ? !this.owns(found.agent) : !begin) throw noSession(id);
+      if (found ? !this.owns(found.agent) : !begin) throw sessionNotFound(id);
       // One that has come only now has not been seen by the handle, which would take any other for it. Looking once more
       // is enough: what has no head then is a branch that is not there.
       if (!found?.head || looks > 1) return session;
@@ -104,12 +104,12 @@ export class Scope {
       () => this.sp.checkpoints.load(id),
       () => this.#listsCheckpoint(id),
     );
-    if (!found || !this.owns(found.agent)) throw noCheckpoint(id);
+    if (!found || !this.owns(found.agent)) throw checkpointNotFound(id);
     return found;
   }
 
   /** The id of a checkpoint that may be changed. One that is damaged can still be named, and deleted. */
-  async checkpointId(id: string): Promise<string> {
+  async resolveCheckpointId(id: string): Promise<string> {
     if (this.agent === undefined) return id;
     try {
       return (await this.loadCheckpoint(id)).id;
@@ -130,12 +130,12 @@ export class Scope {
   }
 
   async #listsSession(id: string): Promise<boolean> {
-    return this.#lists(this.sp.checkpoints.list(this.filter(undefined)), (info) => info.sessionId === id);
+    return this.#lists(this.sp.checkpoints.list(this.agentFilter(undefined)), (info) => info.sessionId === id);
   }
 
   async #listsCheckpoint(id: string): Promise<boolean> {
     const isMeant = (info: AnyCheckpointInfo): boolean => info.id === id || `${info.sessionId}#${info.seq}` === id;
-    return this.#lists(this.sp.checkpoints.list(this.filter(undefined)), isMeant);
+    return this.#lists(this.sp.checkpoints.list(this.agentFilter(undefined)), isMeant);
   }
 
   async #lists<T>(list: AsyncIterable<T>, isMeant: (entry: T) => boolean): Promise<boolean> {

@@ -2,10 +2,10 @@
 import { createRequire } from "node:module";
 import { McpServer } from "@modelcontextprotocol/server";
 import type { Savepoint } from "../index.js";
-import { offerResources } from "./offer-resources.js";
-import { offerTools, type Track } from "./offer-tools.js";
+import { registerResources } from "./resources/register.js";
+import { registerTools, type TrackWork } from "./tools/register.js";
 import type { McpOptions } from "./options.js";
-import { Scope } from "./scope.js";
+import { AgentScope } from "./scope.js";
 
 const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };
 
@@ -18,10 +18,10 @@ export function createMcpServer(sp: Savepoint, options: McpOptions = {}): McpSer
 }
 
 /** The same, and tells of everything that is under way. */
-export function createTrackedServer(sp: Savepoint, options: McpOptions, track: Track): McpServer {
-  const scope = new Scope(sp, options.agent);
+export function createTrackedServer(sp: Savepoint, options: McpOptions, track: TrackWork): McpServer {
+  const scope = new AgentScope(sp, options.agent);
   const server = new McpServer({ name: "savepoint", title: "Savepoint", version }, { instructions: INSTRUCTIONS });
-  offerTools(server, scope, options, track);
-  offerResources(server, scope, track);
+  registerTools(server, scope, options, track);
+  registerResources(server, scope, track);
   return server;
 }

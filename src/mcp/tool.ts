@@ -1,6 +1,6 @@
 /** What a tool is: one operation on the store, with what it takes and what comes back. */
 import { z } from "zod";
-import type { Scope } from "./scope.js";
+import type { AgentScope } from "./scope.js";
 
 export interface Tool {
   readonly name: string;
@@ -15,7 +15,7 @@ export interface Tool {
   readonly destructive: boolean;
   /** Does calling it again with the same arguments change nothing more? */
   readonly idempotent: boolean;
-  run(input: Record<string, unknown>, scope: Scope): Promise<Record<string, unknown>>;
+  run(input: Record<string, unknown>, scope: AgentScope): Promise<Record<string, unknown>>;
 }
 
 /** A tool, with its arguments and its result typed by their schemas. */
@@ -27,7 +27,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
     readonly destructive?: boolean;
     /** @default only what reads is */
     readonly idempotent?: boolean;
-    run(input: z.output<Input>, scope: Scope): Promise<z.output<Output>>;
+    run(input: z.output<Input>, scope: AgentScope): Promise<z.output<Output>>;
   },
 ): Tool {
   const { destructive = false, idempotent = !definition.writes } = definition;
@@ -63,7 +63,7 @@ export const CHANGES = z
   .min(1);
 
 /** Times that callers give. */
-export const MOMENT = z.union([
+export const TIME_ARGUMENT = z.union([
   z.number(),
   z.string().refine((text) => !Number.isNaN(Date.parse(text)), "Not a time. Write it like 2026-01-31T12:00:00Z"),
 ]);

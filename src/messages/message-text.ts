@@ -24,7 +24,7 @@ export interface MessageDescription {
 }
 
 /** A message in its place. */
-export interface FoundMessage {
+export interface StateMessage {
   /** Where it is in its array. */
   readonly index: number;
   /** The JSON pointer to it in the state. */
@@ -55,7 +55,7 @@ export function describeMessage(value: unknown): MessageDescription | undefined 
  * that holds any (as an array, or as `{ messages: [...] }`), or in the state itself if it is an array. Elements that are
  * no messages are left out.
  */
-export function findMessages(state: unknown): FoundMessage[] {
+export function findMessages(state: unknown): StateMessage[] {
   if (!isFields(state)) return [];
   if (Array.isArray(state)) return messagesIn(state, "");
   for (const key of MESSAGE_KEYS) {
@@ -69,8 +69,8 @@ export function findMessages(state: unknown): FoundMessage[] {
 
 const MESSAGE_KEYS = ["messages", "history", "chat_history", "chatHistory", "conversation", "channel_values"];
 
-function messagesIn(list: unknown, path: string): FoundMessage[] {
-  const found: FoundMessage[] = [];
+function messagesIn(list: unknown, path: string): StateMessage[] {
+  const found: StateMessage[] = [];
   if (!Array.isArray(list)) return found;
   for (const [index, message] of (list as unknown[]).entries()) {
     if (formOf(message) !== undefined) found.push({ index, path: `${path}/${index}`, message });

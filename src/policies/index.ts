@@ -1,11 +1,18 @@
-export { decodePolicy, encodePolicy, newStamp, Policies, type StoredPolicy, withoutPolicies } from "./policy-cache.js";
 export {
-  byBranch,
-  deadlineOf,
+  decodePolicy,
+  encodePolicy,
+  newPolicyStamp,
+  PolicyCache,
+  type StoredPolicy,
+  buildPolicyRemoval,
+} from "./policy-cache.js";
+export {
+  groupByBranch,
+  effectiveExpiry,
   type KeepReason,
   keepReasons,
-  type Retention,
+  type RetentionRules,
   type RetentionOptions,
-  takeRetention,
+  parseRetentionOptions,
 } from "./rules.js";
-export { type Look, mustLook, SMALL } from "./sweep-schedule.js";
+export { type SweepSchedule, needsSweep, SMALL_SESSION_ROWS } from "./sweep-schedule.js";

@@ -1,6 +1,6 @@
 /** Which checkpoints stay when a session is pruned, and why. Pure: it looks at rows, and never at states. */
-import { checkCount, checkFields, type Duration, invalidArgument, toMilliseconds } from "../util/index.js";
-import { type CheckpointKind, expiryOf, type Row } from "../records/index.js";
+import { validateCount, validateFields, type Duration, invalidArgument, toMilliseconds } from "../util/index.js";
+import { type CheckpointKind, expiryOf, type CheckpointRow } from "../records/index.js";
 
 /**
  * What is kept. A checkpoint stays if any of these wants it; what none wants goes. What has expired goes in any case. Where
@@ -53,7 +53,7 @@ export type KeepReason =
   | "unexpired";
 
 /** Options, checked. */
-export interface Retention {
+export interface RetentionRules {
   readonly last: number;
   readonly hourly: number;
   readonly daily: number;
@@ -75,11 +75,11 @@ const WEEK = 7 * DAY;
 /** 1970 began on a Thursday. */
 const FIRST_MONDAY = 4 * DAY;
 
-export function takeRetention(options: RetentionOptions): Retention {
-  checkFields(options, "What is kept", FIELDS);
+export function parseRetentionOptions(options: RetentionOptions): RetentionRules {
+  validateFields(options, "What is kept", FIELDS);
   const { keepLast, keepHourly, keepDaily, keepWeekly, keepWithin, keepLabelled = true, kinds } = options;
   const counts = { keepLast, keepHourly, keepDaily, keepWeekly };
-  for (const [name, count] of Object.entries(counts)) checkCount(count, `\`${name}\``);
+  for (const [name, count] of Object.entries(counts)) validateCount(count, `\`${name}\``);
   const within = keepWithin === undefined ? undefined : toMilliseconds(keepWithin, "keepWithin");
   const ttl = options.ttl === undefined ? undefined : toMilliseconds(options.ttl, "ttl");
   const kept = KEEPS.filter((name) => options[name] !== undefined);
@@ -105,33 +105,37 @@ export function takeRetention(options: RetentionOptions): Retention {
 }
 
 /** When a checkpoint expires: by what was said of itself, or else of all; `undefined` if it never does. */
-export function deadlineOf(row: Row, { ttl, labelled }: Retention, isLabelled: boolean): number | undefined {
+export function effectiveExpiry(
+  row: CheckpointRow,
+  { ttl, labelled }: RetentionRules,
+  isLabelled: boolean,
+): number | undefined {
   return expiryOf(row) ?? (ttl === undefined || (labelled && isLabelled) ? undefined : row.createdAt + ttl);
 }
 
 /** The reasons for which checkpoints stay, by seq; those that go have none. */
 export function keepReasons(
-  rows: readonly Row[],
-  retention: Retention,
+  rows: readonly CheckpointRow[],
+  retention: RetentionRules,
   now: number,
-  isLabelled: (row: Row) => boolean,
+  isLabelled: (row: CheckpointRow) => boolean,
 ): Map<number, KeepReason[]> {
   const reasons = new Map<number, KeepReason[]>();
-  const keep = (row: Row, reason: KeepReason): void => {
+  const keep = (row: CheckpointRow, reason: KeepReason): void => {
     reasons.set(row.seq, [...(reasons.get(row.seq) ?? []), reason]);
   };
   const { last, hourly, daily, weekly, within, kinds, labelled, unexpired } = retention;
-  const live: Row[] = [];
+  const live: CheckpointRow[] = [];
   for (const row of rows) {
     if (kinds && !kinds.includes(row.kind)) keep(row, "kind");
-    const deadline = deadlineOf(row, retention, isLabelled(row));
+    const deadline = effectiveExpiry(row, retention, isLabelled(row));
     if (deadline !== undefined && now > deadline) continue;
     live.push(row);
     if (labelled && isLabelled(row)) keep(row, "labelled");
     if (within !== undefined && row.createdAt > now - within) keep(row, "within");
     if (unexpired) keep(row, "unexpired");
   }
-  for (const ofBranch of byBranch(live)) {
+  for (const ofBranch of groupByBranch(live)) {
     const newestFirst = ofBranch.slice().reverse();
     for (const row of newestFirst.slice(0, last)) keep(row, "last");
     for (const row of newestOfEach(newestFirst, HOUR, 0, hourly)) keep(row, "hourly");
@@ -141,8 +145,8 @@ export function keepReasons(
   return reasons;
 }
 
-export function byBranch(rows: readonly Row[]): Iterable<Row[]> {
-  const branches = new Map<string, Row[]>();
+export function groupByBranch(rows: readonly CheckpointRow[]): Iterable<CheckpointRow[]> {
+  const branches = new Map<string, CheckpointRow[]>();
   for (const row of rows) {
     const known = branches.get(row.branch);
     if (known) known.push(row);
@@ -152,8 +156,13 @@ export function byBranch(rows: readonly Row[]): Iterable<Row[]> {
 }
 
 /** The newest of each of the last `count` stretches of time in which there are any. */
-function newestOfEach(newestFirst: readonly Row[], length: number, offset: number, count: number): Row[] {
-  const kept = new Map<number, Row>();
+function newestOfEach(
+  newestFirst: readonly CheckpointRow[],
+  length: number,
+  offset: number,
+  count: number,
+): CheckpointRow[] {
+  const kept = new Map<number, CheckpointRow>();
   for (const row of newestFirst) {
     const stretch = Math.floor((row.createdAt - offset) / length);
     if (kept.has(stretch)) continue;

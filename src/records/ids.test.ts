@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createIdSource, placeOfId, saysItsPlace, timeOfId } from "./ids.js";
+import { createIdSource, placeOfId, encodesPlace, timeOfId } from "./ids.js";
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -26,7 +26,7 @@ describe("ids of checkpoints", () => {
     ]) {
       const id = newId(place);
       expect(id).toMatch(UUID_V7);
-      expect(saysItsPlace(id, place.number, place.seq)).toBe(false);
+      expect(encodesPlace(id, place.number, place.seq)).toBe(false);
     }
   });
 

@@ -35,7 +35,7 @@ export function unnamedBranch(tape: number): string {
 }
 
 /** Where a checkpoint is: the number of its session, and its seq. */
-export interface Place {
+export interface CheckpointPlace {
   readonly number: number;
   readonly seq: number;
 }
@@ -51,7 +51,7 @@ const MAX_SET_BACK = 10_000;
  * Makes UUIDv7 ids for checkpoints. An id says where its checkpoint is, so that finding it takes no index; where the
  * numbers are too large for that it does not, and {@link placeOfId} gives a place that has nothing to do with it.
  */
-export function createIdSource(now: () => number): (place: Place) => string {
+export function createIdSource(now: () => number): (place: CheckpointPlace) => string {
   const random = createRandom();
   let last = 0;
   return ({ number, seq }) => {
@@ -68,7 +68,7 @@ export function createIdSource(now: () => number): (place: Place) => string {
  *
  * @param place the number of its conversation, and that of its item
  */
-export function idOfMessage(time: number, { number, seq }: Place): string {
+export function messageIdAt(time: number, { number, seq }: CheckpointPlace): string {
   const hash = createHash("sha256").update(`${number}.${seq}.${time}`).digest();
   return toId(Math.max(0, Math.floor(time) || 0), (number * MAX_SEQ + seq) % PLACES, hash.readUInt32BE(0));
 }
@@ -89,7 +89,7 @@ export function timeOfId(id: string): number | undefined {
 }
 
 /** The place that an id says it is the id of. Whether it is has to be looked at: a caller may have chosen it. */
-export function placeOfId(id: string): Place | undefined {
+export function placeOfId(id: string): CheckpointPlace | undefined {
   if (!UUID_V7.test(id)) return undefined;
   const middle = Number.parseInt(id.slice(19, 23), 16) & 0x3fff;
   const place =
@@ -98,7 +98,7 @@ export function placeOfId(id: string): Place | undefined {
 }
 
 /** Is it found by what it says itself? */
-export function saysItsPlace(id: string, number: number, seq: number): boolean {
+export function encodesPlace(id: string, number: number, seq: number): boolean {
   const place = placeOfId(id);
   return place !== undefined && place.number === number && place.seq === seq;
 }

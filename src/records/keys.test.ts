@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { compareKeys } from "../store/memory/store.js";
 import type { KeyRange } from "../store/contract/contract.js";
 import {
-  ALL_NUMBERS,
+  ALL_SESSION_NUMBERS,
   branchesOf,
   branchKey,
   decodeNumbers,
@@ -14,7 +14,7 @@ import {
   labelsOf,
   noteKey,
   notesOf,
-  numberKey,
+  sessionNumberKey,
   packId,
   rowKey,
   rowsOf,
@@ -84,7 +84,7 @@ describe("ranges of keys", () => {
         expect(covers(branchesOf(name), branchKey(neighbour, third))).toBe(false);
         expect(covers(branchesOf(name), sessionKey(neighbour))).toBe(false);
         expect(covers(branchesOf(name), sessionKey(name))).toBe(false);
-        expect(covers(ALL_NUMBERS, numberKey(mine))).toBe(true);
+        expect(covers(ALL_SESSION_NUMBERS, sessionNumberKey(mine))).toBe(true);
         expect(idKey(name, mine)).not.toBe(idKey(name, other));
         expect(idKey(name, mine)).not.toBe(idKey(neighbour, mine));
       }),

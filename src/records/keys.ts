@@ -48,13 +48,13 @@
  */
 import { type KeyRange, prefixRange } from "../store/index.js";
 
-export const NEXT_NUMBER = "#";
+export const NEXT_NUMBER_KEY = "#";
 
 const AGENT_LINE = "\u0001";
 /** The session that an agent is stored as. */
-export const agentLine = (agent: string): string => AGENT_LINE + agent;
+export const agentHistoryId = (agent: string): string => AGENT_LINE + agent;
 /** The agent whose line a session is; `undefined` for a session that is one. */
-export const agentOfLine = (session: string): string | undefined =>
+export const agentOfHistoryId = (session: string): string | undefined =>
   session.startsWith(AGENT_LINE) ? session.slice(AGENT_LINE.length) : undefined;
 /** The records of all agents, and of nothing else. */
 export const ALL_AGENTS: KeyRange = prefixRange(`s\t${AGENT_LINE}`);
@@ -62,8 +62,8 @@ export const ALL_AGENTS: KeyRange = prefixRange(`s\t${AGENT_LINE}`);
 export const sessionKey = (session: string): string => `s\t${session}`;
 export const branchKey = (session: string, branch: string): string => `s\t${session}\t${branch}`;
 export const branchesOf = (session: string): KeyRange => prefixRange(`s\t${session}\t`);
-export const numberKey = (number: number): string => `n${encodeNumber(number)}`;
-export const ALL_NUMBERS: KeyRange = prefixRange("n");
+export const sessionNumberKey = (number: number): string => `n${encodeNumber(number)}`;
+export const ALL_SESSION_NUMBERS: KeyRange = prefixRange("n");
 
 /** A part of what is known about the run of a branch. */
 const runPart = (session: string, branch: string, part: string): string => `r\t${session}\t${branch}\t${part}`;
@@ -74,11 +74,11 @@ export const inputKey = (session: string, branch: string, number: number): strin
   runPart(session, branch, `m${encodeNumber(number)}`);
 export const turnKey = (session: string, branch: string, key: string): string => runPart(session, branch, `t${key}`);
 export const runsOf = (session: string): KeyRange => prefixRange(`r\t${session}\t`);
-export const dueKey = (session: string, branch: string): string => `q\t${session}\t${branch}`;
-export const dueOf = (session: string): KeyRange => prefixRange(`q\t${session}\t`);
-export const ALL_DUE: KeyRange = prefixRange("q");
+export const queueEntryKey = (session: string, branch: string): string => `q\t${session}\t${branch}`;
+export const queueEntriesOf = (session: string): KeyRange => prefixRange(`q\t${session}\t`);
+export const ALL_QUEUE_ENTRIES: KeyRange = prefixRange("q");
 /** The session and the branch in the key of a run that is not over. */
-export const placeOfDue = (key: string): { session: string; branch: string } => {
+export const parseQueueEntryKey = (key: string): { session: string; branch: string } => {
   const [, session = "", branch = ""] = key.split("\t");
   return { session, branch };
 };
@@ -86,26 +86,26 @@ export const placeOfDue = (key: string): { session: string; branch: string } => 
 export const workKey = (agent: string, priority: number, due: number, session: string, branch: string): string =>
   `${workPrefix(agent, priority)}${encodeTime(due)}\t${session}\t${branch}`;
 /** What of an agent's work has come due by a time. */
-export const workDue = (agent: string, priority: number, now: number): KeyRange => ({
+export const readyWork = (agent: string, priority: number, now: number): KeyRange => ({
   from: workPrefix(agent, priority),
   to: workPrefix(agent, priority) + encodeTime(now + 1),
 });
 /** An agent's work of this priority and of lower ones, including work that is not due yet. */
-export const workFrom = (agent: string, priority: number): KeyRange => ({
+export const workUpToPriority = (agent: string, priority: number): KeyRange => ({
   from: workPrefix(agent, priority),
   to: prefixRange(`w\t${agent}\t`).to,
 });
-export const priorityOfWork = (key: string): number => 9 - Number(key.split("\t")[2]?.[0]);
+export const priorityOfWorkKey = (key: string): number => 9 - Number(key.split("\t")[2]?.[0]);
 const workPrefix = (agent: string, priority: number): string => `w\t${agent}\t${9 - priority}`;
 export const ALL_WORK: KeyRange = prefixRange("w");
-export const placeOfWork = (key: string): { session: string; branch: string } => {
+export const parseWorkKey = (key: string): { session: string; branch: string } => {
   const [, , , session = "", branch = ""] = key.split("\t");
   return { session, branch };
 };
 export const ownedKey = (owner: string, session: string, branch: string): string => `u${owner}\t${session}\t${branch}`;
 /** What somebody runs. */
 export const ownedBy = (owner: string): KeyRange => prefixRange(`u${owner}\t`);
-export const placeOfOwned = (key: string): { session: string; branch: string } => {
+export const parseOwnedKey = (key: string): { session: string; branch: string } => {
   const [, session = "", branch = ""] = key.split("\t");
   return { session, branch };
 };
@@ -124,8 +124,8 @@ export const conversationKey = (id: string): string => `c\t${id}`;
 const conversationPart = (id: string, part: string, number: number): string =>
   `c\t${id}\t${part}${encodeNumber(number)}`;
 export const messageCounterKey = (id: string, number: number): string => conversationPart(id, "n", number);
-export const lastMessageKey = (id: string, number: number): string => conversationPart(id, "l", number);
-export const firstTitleKey = (id: string, number: number): string => conversationPart(id, "t", number);
+export const lastMessageTimeKey = (id: string, number: number): string => conversationPart(id, "l", number);
+export const derivedTitleKey = (id: string, number: number): string => conversationPart(id, "t", number);
 export const partsOfConversation = (id: string): KeyRange => prefixRange(`c\t${id}\t`);
 export const ALL_CONVERSATIONS: KeyRange = prefixRange("c\t");
 /** The conversation that a key of {@link ALL_CONVERSATIONS} belongs to. */
@@ -139,14 +139,14 @@ export const conversationsOf = (agent: string | undefined): KeyRange => prefixRa
 /** The lists of all agents, and of conversations that belong to none. */
 export const ALL_AGENT_CONVERSATIONS: KeyRange = prefixRange("k\t");
 /** The agent in whose list a conversation is, if it is one's. */
-export const agentOfListed = (key: string): string | undefined => key.split("\t")[1] || undefined;
-export const ALL_GONE_CONVERSATIONS: KeyRange = prefixRange("y\t");
+export const agentOfAgentConversationKey = (key: string): string | undefined => key.split("\t")[1] || undefined;
+export const ALL_REMOVED_CONVERSATIONS: KeyRange = prefixRange("y\t");
 /** Sessions and branches, and the agents that are stored as such. */
 export const ALL_SESSIONS: KeyRange = prefixRange("s\t");
-export const goneConversationKey = (agent: string, number: number): string => `y\t${agent}\t${encodeNumber(number)}`;
-export const goneConversationsOf = (agent: string): KeyRange => prefixRange(`y\t${agent}\t`);
+export const removedConversationKey = (agent: string, number: number): string => `y\t${agent}\t${encodeNumber(number)}`;
+export const removedConversationsOf = (agent: string): KeyRange => prefixRange(`y\t${agent}\t`);
 /** The number at the end of a key whose parts are separated by tabs. */
-export const lastNumberOf = (key: string): number =>
+export const trailingNumberOf = (key: string): number =>
   decodeNumbers(key.slice(key.lastIndexOf("\t") + 1), 1).numbers[0] as number;
 /** The tape of a conversation's messages. */
 export const messageTape = (number: number): string => tapeName(number, 0);
@@ -162,7 +162,7 @@ export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
   return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
 };
 /** The seq in the key of a row. */
-export const seqOf = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
+export const seqOfRowKey = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
 /** Where the records begin that say where checkpoints with this id are. */
 export const idPrefix = (id: string): string => `i${packId(id)}\t`;
 export const idKey = (id: string, number: number): string => `${idPrefix(id)}${encodeNumber(number)}`;
@@ -177,14 +177,14 @@ export const notesOf = (number: number, from?: number, to?: number): KeyRange =>
   };
 };
 /** The tape that has the values that are attached to checkpoints of a session: no session has as many branches. */
-export const ATTACHMENTS_TAPE = 2 ** 32 - 1;
-export const attachmentCounterKey = (number: number): string => `w${encodeNumber(number)}`;
-export const attachmentKey = (number: number, seq: number, name: string): string =>
+export const ANNOTATIONS_TAPE = 2 ** 32 - 1;
+export const annotationCounterKey = (number: number): string => `w${encodeNumber(number)}`;
+export const annotationKey = (number: number, seq: number, name: string): string =>
   `w${encodeNumber(number)}${encodeNumber(seq)}${name}`;
 /** What is attached to the checkpoints with a seq from `from` (included) to `to` (excluded). */
-export const attachmentsOf = (number: number, from = 0, to?: number): KeyRange => {
+export const annotationsOf = (number: number, from = 0, to?: number): KeyRange => {
   const all = prefixRange(`w${encodeNumber(number)}`);
-  return { from: attachmentKey(number, from, ""), to: to === undefined ? all.to : attachmentKey(number, to, "") };
+  return { from: annotationKey(number, from, ""), to: to === undefined ? all.to : annotationKey(number, to, "") };
 };
 export const labelKey = (number: number, label: string, seq: number): string =>
   `l${encodeNumber(number)}${label}\t${encodeNumber(seq)}`;
@@ -192,14 +192,14 @@ export const labelRange = (number: number, label: string): KeyRange =>
   prefixRange(`l${encodeNumber(number)}${label}\t`);
 export const labelsOf = (number: number): KeyRange => prefixRange(`l${encodeNumber(number)}`);
 
-export const RETENTION_STAMP = "p";
-export const STORE_RETENTION = "p\t";
-export const agentRetention = (agent: string): string => `p\ta\t${agent}`;
-export const sessionRetention = (session: string): string => `p\ts\t${session}`;
-export const ALL_RETENTION: KeyRange = prefixRange("p\t");
+export const RETENTION_STAMP_KEY = "p";
+export const STORE_RETENTION_KEY = "p\t";
+export const agentRetentionKey = (agent: string): string => `p\ta\t${agent}`;
+export const sessionRetentionKey = (session: string): string => `p\ts\t${session}`;
+export const ALL_RETENTION_POLICIES: KeyRange = prefixRange("p\t");
 
-export const deadKey = (number: number): string => `x${encodeNumber(number)}`;
-export const ALL_DEAD: KeyRange = prefixRange("x");
+export const garbageKey = (number: number): string => `x${encodeNumber(number)}`;
+export const ALL_GARBAGE: KeyRange = prefixRange("x");
 
 export const tapeName = (number: number, tape: number): string => `${encodeNumber(number)}${encodeNumber(tape)}`;
 /** The number that a tape has within its session. */

@@ -6,12 +6,12 @@
  * runs it, while somebody does. Where the two do not agree, the first one counts.
  */
 import type { Put } from "../store/index.js";
-import { dueKey, ownedKey, workKey } from "./keys.js";
+import { queueEntryKey, ownedKey, workKey } from "./keys.js";
 
-export interface Due {
+export interface QueueEntry {
   readonly agent: string;
   /** From when on it can be gone on with; `null` where it waits to be told something. */
-  readonly due: number | null;
+  readonly readyAt: number | null;
   /** From 0 to 9; the highest first. */
   readonly priority: number;
   /** The leases of the process that runs it. */
@@ -20,25 +20,41 @@ export interface Due {
    * The leases of the processes that it was taken over from, one after another, without a step having been done in between.
    * They have died, or were only cut off.
    */
-  readonly lost: readonly string[];
+  readonly lostOwners: readonly string[];
   /** The checkpoint that they began with. */
-  readonly lostAt: number | undefined;
+  readonly lostAtSeq: number | undefined;
   /** Is it a loop outside that works on it? Then nobody else can go on with it, and nobody is to find it. */
-  readonly open: boolean;
+  readonly external: boolean;
 }
 
 export const LOWEST_PRIORITY = 0;
 export const HIGHEST_PRIORITY = 9;
 
-export function newDue(agent: string, due: number | null, priority = LOWEST_PRIORITY): Due {
-  return { agent, due, priority, owner: undefined, lost: [], lostAt: undefined, open: false };
+export function newQueueEntry(agent: string, due: number | null, priority = LOWEST_PRIORITY): QueueEntry {
+  return { agent, readyAt: due, priority, owner: undefined, lostOwners: [], lostAtSeq: undefined, external: false };
 }
 
-export function encodeDue({ agent, due, priority, owner, lost, lostAt, open }: Due): string {
-  return JSON.stringify([agent, due, priority, owner ?? null, lost, lostAt ?? null, ...(open ? [1] : [])]);
+export function encodeQueueEntry({
+  agent,
+  readyAt,
+  priority,
+  owner,
+  lostOwners,
+  lostAtSeq,
+  external,
+}: QueueEntry): string {
+  return JSON.stringify([
+    agent,
+    readyAt,
+    priority,
+    owner ?? null,
+    lostOwners,
+    lostAtSeq ?? null,
+    ...(external ? [1] : []),
+  ]);
 }
 
-export function decodeDue(value: string): Due {
+export function decodeQueueEntry(value: string): QueueEntry {
   const [agent, due, priority = LOWEST_PRIORITY, owner, lost = [], lostAt, open] = JSON.parse(value) as [
     string,
     number | null,
@@ -48,11 +64,19 @@ export function decodeDue(value: string): Due {
     (number | null)?,
     number?,
   ];
-  return { agent, due, priority, owner: owner ?? undefined, lost, lostAt: lostAt ?? undefined, open: open === 1 };
+  return {
+    agent,
+    readyAt: due,
+    priority,
+    owner: owner ?? undefined,
+    lostOwners: lost,
+    lostAtSeq: lostAt ?? undefined,
+    external: open === 1,
+  };
 }
 
 /** Parts of a commit. */
-export interface DueChange {
+export interface QueueEntryChange {
   readonly puts: readonly Put[];
   readonly deletes: readonly string[];
 }
@@ -62,12 +86,17 @@ export interface DueChange {
  *
  * @param before what the commit checks to be there
  */
-export function changeDue(session: string, branch: string, before: Due | undefined, after: Due | undefined): DueChange {
-  const [from, to] = [before && placeOf(session, branch, before), after && placeOf(session, branch, after)];
-  const key = dueKey(session, branch);
+export function changeQueueEntry(
+  session: string,
+  branch: string,
+  before: QueueEntry | undefined,
+  after: QueueEntry | undefined,
+): QueueEntryChange {
+  const [from, to] = [before && queueIndexKey(session, branch, before), after && queueIndexKey(session, branch, after)];
+  const key = queueEntryKey(session, branch);
   return {
     puts: [
-      ...(after ? [{ key, value: encodeDue(after) }] : []),
+      ...(after ? [{ key, value: encodeQueueEntry(after) }] : []),
       ...(to !== undefined && to !== from ? [{ key: to, value: "" }] : []),
     ],
     deletes: [...(after ? [] : [key]), ...(from !== undefined && from !== to ? [from] : [])],
@@ -75,9 +104,9 @@ export function changeDue(session: string, branch: string, before: Due | undefin
 }
 
 /** Where it is found; `undefined` where nobody is to find it. */
-export function placeOf(session: string, branch: string, work: Due): string | undefined {
-  const { agent, due, priority, owner, open } = work;
-  if (open) return undefined;
+export function queueIndexKey(session: string, branch: string, work: QueueEntry): string | undefined {
+  const { agent, readyAt, priority, owner, external } = work;
+  if (external) return undefined;
   if (owner !== undefined) return ownedKey(owner, session, branch);
-  return due === null ? undefined : workKey(agent, priority, due, session, branch);
+  return readyAt === null ? undefined : workKey(agent, priority, readyAt, session, branch);
 }

@@ -9,7 +9,7 @@ import {
   encodeBranch,
   encodeRow,
   encodeSession,
-  type Row,
+  type CheckpointRow,
   type SessionRecord,
 } from "./session-records.js";
 
@@ -21,7 +21,7 @@ const maybe = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.opt
 const count = fc.nat({ max: 2 ** 31 });
 
 /** A row at some place of a tree: on `main` (tape 0), on a named branch or on an unnamed one. */
-const row: fc.Arbitrary<Row> = record({
+const row: fc.Arbitrary<CheckpointRow> = record({
   seq: fc.oneof(fc.nat({ max: 5 }), count),
   id: fc.oneof(fc.uuid({ version: 7 }), fc.string({ minLength: 1 })),
   place: fc.oneof(
@@ -68,7 +68,13 @@ const row: fc.Arbitrary<Row> = record({
     turn: inRun.turn,
     output: inRun.output === undefined ? undefined : { tape: inRun.tape, start: inRun.output, count: 1 },
   };
-  return { ...rest, ...place, parent, grandparent: hasGrandparent ? parent - toGrandparent : undefined, run } as Row;
+  return {
+    ...rest,
+    ...place,
+    parent,
+    grandparent: hasGrandparent ? parent - toGrandparent : undefined,
+    run,
+  } as CheckpointRow;
 });
 
 describe("the texts of records", () => {
@@ -90,7 +96,7 @@ describe("the texts of records", () => {
       held: fc.boolean(),
       hidden: fc.boolean(),
       createdAt: count,
-      from: maybe(count),
+      forkedFrom: maybe(count),
       head: maybe(row),
       headParentId: fc.constant(undefined),
     });
@@ -111,7 +117,7 @@ describe("the texts of records", () => {
       nextTape: count,
       checkpoints: count,
       policy: fc.constant(undefined),
-      expires: maybe(count),
+      earliestExpiry: maybe(count),
     });
     fc.assert(
       fc.property(session, (each) => {
@@ -121,7 +127,7 @@ describe("the texts of records", () => {
   });
 
   it("cost about a hundred bytes for a row that says nothing unusual", () => {
-    const plain: Row = {
+    const plain: CheckpointRow = {
       seq: 5000,
       id: "0199e0a5-1234-7000-8000-00000000abcd",
       tape: 0,

@@ -8,7 +8,7 @@
 import { SavepointError } from "../errors.js";
 import {
   type ClassRegistry,
-  cloneValue,
+  valueToShadow,
   type Frame,
   hasNodes,
   type Piece,
@@ -33,7 +33,7 @@ export interface SessionRecord {
   /** When it saves by itself, where that was said. */
   readonly policy: AutoPolicy | undefined;
   /** When the first of its checkpoints expires that have a lifetime of their own; kept like their number. */
-  readonly expires: number | undefined;
+  readonly earliestExpiry: number | undefined;
 }
 
 /** When checkpoints are taken by themselves, and how many of those are kept. */
@@ -60,15 +60,15 @@ export interface BranchRecord {
   readonly hidden: boolean;
   readonly createdAt: number;
   /** The checkpoint it was forked from. */
-  readonly from: number | undefined;
+  readonly forkedFrom: number | undefined;
   /** The newest checkpoint's row; `undefined` while there is none. */
-  readonly head: Row | undefined;
+  readonly head: CheckpointRow | undefined;
   /** The id of the head's parent. */
   readonly headParentId: string | undefined;
 }
 
 /** A checkpoint as it is stored. */
-export interface Row {
+export interface CheckpointRow {
   readonly seq: number;
   readonly id: string;
   /** The tape that its skeleton's refs do not name: that of the branch it was saved on. */
@@ -99,11 +99,11 @@ export interface Row {
   /** How many migrations its state has been through, where whoever saved it knew. */
   readonly version: number | undefined;
   /** Set where a run has saved it. */
-  readonly run: RowRun | undefined;
+  readonly run: RunPosition | undefined;
 }
 
 /** Where a checkpoint stands in a run. */
-export interface RowRun {
+export interface RunPosition {
   /** The checkpoint that its step began with. */
   readonly boundary: number;
   /** What the step had recorded by then; its items are part of the row's refs. */
@@ -117,28 +117,46 @@ export interface RowRun {
 }
 
 /** A session in which nothing is saved yet. */
-export function newSession(number: number, createdAt: number): SessionRecord {
+export function newSessionRecord(number: number, createdAt: number): SessionRecord {
   const counters = { nextSeq: 0, nextTape: 1, checkpoints: 0 };
-  return { number, agent: undefined, createdAt, ...counters, policy: undefined, expires: undefined };
+  return { number, agent: undefined, createdAt, ...counters, policy: undefined, earliestExpiry: undefined };
 }
 
 export function encodeSession(record: SessionRecord): string {
-  const { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p, checkpoints: c, policy: o, expires: e } = record;
+  const {
+    number: n,
+    agent: a,
+    createdAt: t,
+    nextSeq: q,
+    nextTape: p,
+    checkpoints: c,
+    policy: o,
+    earliestExpiry: e,
+  } = record;
   return JSON.stringify({ n, a, t, q, p, c, o, e });
 }
 
 export function decodeSession(value: string): SessionRecord {
   const { n, a, t, q, p, c, o, e } = JSON.parse(value) as StoredSession;
-  return { number: n, agent: a, createdAt: t, nextSeq: q, nextTape: p, checkpoints: c ?? 0, policy: o, expires: e };
+  return {
+    number: n,
+    agent: a,
+    createdAt: t,
+    nextSeq: q,
+    nextTape: p,
+    checkpoints: c ?? 0,
+    policy: o,
+    earliestExpiry: e,
+  };
 }
 
 /** When a checkpoint expires by what was said of it: it is wanted up to then, and not after. */
-export function expiryOf({ createdAt, ttl }: Row): number | undefined {
+export function expiryOf({ createdAt, ttl }: CheckpointRow): number | undefined {
   return ttl === undefined ? undefined : createdAt + ttl;
 }
 
 /** When the first of these checkpoints expires; `undefined` if none of them ever does. */
-export function firstExpiry(rows: Iterable<Row>): number | undefined {
+export function earliestExpiryOf(rows: Iterable<CheckpointRow>): number | undefined {
   let first = Number.POSITIVE_INFINITY;
   for (const row of rows) first = Math.min(first, expiryOf(row) ?? first);
   return Number.isFinite(first) ? first : undefined;
@@ -172,9 +190,9 @@ interface StoredBranch {
 
 /** Its fields, and the text of its head's row on the lines behind them. */
 export function encodeBranch(record: BranchRecord): string {
-  const { name, tape, nextItem, epoch, createdAt, from, held, hidden, head, headParentId } = record;
+  const { name, tape, nextItem, epoch, createdAt, forkedFrom, held, hidden, head, headParentId } = record;
   const stored: StoredBranch = { b: name, p: tape, i: nextItem, e: epoch, t: createdAt };
-  if (from !== undefined) stored.f = from;
+  if (forkedFrom !== undefined) stored.f = forkedFrom;
   if (held) stored.l = 1;
   if (hidden) stored.x = 1;
   if (head) stored.h = [head.seq, head.skeleton.refs, headParentId ?? null];
@@ -191,7 +209,7 @@ export function decodeBranch(value: string): BranchRecord {
     nextItem: i,
     epoch: e,
     createdAt: t,
-    from: f,
+    forkedFrom: f,
     held: l === 1,
     hidden: x === 1,
     head: h && decodeRow(h[0], value.slice(end + 1), h[1]),
@@ -242,16 +260,16 @@ type StoredRowRun = [
 ];
 
 /** Rows are written twice, for themselves and in their branch's record. */
-const texts = new WeakMap<Row, string>();
+const texts = new WeakMap<CheckpointRow, string>();
 
 /** Its fields, and the skeleton on a line of its own: listings parse the first line only. */
-export function encodeRow(row: Row): string {
+export function encodeRow(row: CheckpointRow): string {
   let text = texts.get(row);
   if (text === undefined) texts.set(row, (text = rowToText(row)));
   return text;
 }
 
-function rowToText(row: Row): string {
+function rowToText(row: CheckpointRow): string {
   const [toParent, toGrandparent] = [distance(row.seq, row.parent), distance(row.parent, row.grandparent)];
   const [usual, usualNext] = usualParents(row.seq);
   const stored: Partial<StoredRow> = { i: packId(row.id) };
@@ -278,7 +296,7 @@ function rowToText(row: Row): string {
   return `${JSON.stringify(stored)}\n${row.skeleton.json}`;
 }
 
-export function decodeRow(seq: number, value: string, refs: string): Row {
+export function decodeRow(seq: number, value: string, refs: string): CheckpointRow {
   const end = value.indexOf("\n");
   const stored = JSON.parse(value.slice(0, end)) as StoredRow;
   const [tape, branch] = typeof stored.b === "number" ? [stored.b, unnamedBranch(stored.b)] : (stored.b ?? [0, MAIN]);
@@ -314,7 +332,7 @@ export function decodeRow(seq: number, value: string, refs: string): Row {
   };
 }
 
-function encodeRowRun(seq: number, run: RowRun): StoredRowRun {
+function encodeRowRun(seq: number, run: RunPosition): StoredRowRun {
   const { boundary, journal, midStep, turn, output } = run;
   const stored: StoredRowRun = [seq - boundary, turn, midStep ? 1 : 0];
   const tape = journal?.tape ?? output?.tape;
@@ -323,7 +341,7 @@ function encodeRowRun(seq: number, run: RowRun): StoredRowRun {
   return stored;
 }
 
-function decodeRowRun(seq: number, stored: StoredRowRun): RowRun {
+function decodeRowRun(seq: number, stored: StoredRowRun): RunPosition {
   const [distance, turn, midStep, tape = 0, start = 0, count = 0, output] = stored;
   return {
     boundary: seq - distance,
@@ -346,7 +364,7 @@ function distance(from: number | undefined, to: number | undefined): number {
 /** Metadata in the form it is stored in; refuses what cannot be stored in a row. */
 export function encodeMetadata(metadata: object | undefined, registry: ClassRegistry): Shadow | undefined {
   if (metadata === undefined || Object.keys(metadata).length === 0) return undefined;
-  const shadow = cloneValue(metadata, registry);
+  const shadow = valueToShadow(metadata, registry);
   if (!hasNodes(shadow)) return shadow;
   throw new SavepointError("INVALID_ARGUMENT", "The metadata contains large bytes. Keep those in the state.");
 }

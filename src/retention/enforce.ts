@@ -6,14 +6,20 @@
  */
 import { isSavepointError } from "../errors.js";
 import { type BranchCursor, describeSession, type SessionReader } from "../sessions/index.js";
-import { type CheckpointKind, firstExpiry, type Row, type SessionRecord } from "../records/index.js";
-import { type KeepReason, mustLook, type Retention, type StoredPolicy, takeRetention } from "../policies/index.js";
-import { nextLook } from "./next-sweep.js";
-import { isPinned, type KnownCheckpoints, removeCheckpoints } from "./remove-checkpoints.js";
-import { needsOf, whyKeptByPolicy } from "./why-kept.js";
+import { type CheckpointKind, earliestExpiryOf, type CheckpointRow, type SessionRecord } from "../records/index.js";
+import {
+  type KeepReason,
+  needsSweep,
+  type RetentionRules,
+  type StoredPolicy,
+  parseRetentionOptions,
+} from "../policies/index.js";
+import { planNextSweep } from "./next-sweep.js";
+import { isPinned, type CheckpointSet, removeCheckpoints } from "./removal.js";
+import { needsOf, whyKeptByPolicy } from "./keep-reasons.js";
 
 /** The checkpoint that was saved. */
-export interface Made {
+export interface SavedCheckpoint {
   readonly branch: string;
   readonly kind: CheckpointKind;
   readonly expiresAt?: number | undefined;
@@ -23,13 +29,17 @@ export interface Made {
 const MAX_TRIES = 50;
 
 /** In force where there is no policy: checkpoints still go when they want to. */
-const NO_POLICY: StoredPolicy = { value: "", retention: takeRetention({ expired: true }) };
+const NO_POLICY: StoredPolicy = { value: "", rules: parseRetentionOptions({ expired: true }) };
 
 /** Removes what is too many. Reads nothing where nothing can be. */
-export async function obeyLimits(reader: SessionReader, cursor: BranchCursor, made: Made): Promise<void> {
+export async function enforceRetention(
+  reader: SessionReader,
+  cursor: BranchCursor,
+  made: SavedCheckpoint,
+): Promise<void> {
   try {
     const { policies } = reader.context;
-    if (!policies.isRecent) await policies.refresh();
+    if (!policies.isFresh) await policies.refresh();
     const session = cursor.session ?? (await reader.session())?.record;
     if (!session) return;
     let removed = await obeyPolicy(reader, session, made);
@@ -45,29 +55,29 @@ export async function obeyLimits(reader: SessionReader, cursor: BranchCursor, ma
 }
 
 /** @returns whether any was removed */
-async function obeyPolicy(reader: SessionReader, session: SessionRecord, made: Made): Promise<boolean> {
+async function obeyPolicy(reader: SessionReader, session: SessionRecord, made: SavedCheckpoint): Promise<boolean> {
   const { context, sessionId } = reader;
   const { policies } = context;
-  const known = policies.inForce(sessionId, session.agent);
-  if (!known && session.expires === undefined) return false;
-  const { retention, value } = known ?? NO_POLICY;
+  const known = policies.policyFor(sessionId, session.agent);
+  if (!known && session.earliestExpiry === undefined) return false;
+  const { rules, value } = known ?? NO_POLICY;
   const now = context.now();
-  policies.noteExpiry(sessionId, made.expiresAt);
-  const look = policies.look(sessionId);
-  if (!retention || !mustLook(session, made.branch, retention, value, look, now)) return false;
+  policies.recordExpiry(sessionId, made.expiresAt);
+  const look = policies.sweepSchedule(sessionId);
+  if (!rules || !needsSweep(session, made.branch, rules, value, look, now)) return false;
   // Another process may have changed it since, or deleted the session that it was for.
-  const policy = (known && (await policies.readInForce(sessionId, session.agent))) ?? NO_POLICY;
-  if (known && policy.value !== value) policies.forget();
-  return policy.retention ? removeUnwanted(reader, policy, policy.retention, now) : false;
+  const policy = (known && (await policies.readPolicyFor(sessionId, session.agent))) ?? NO_POLICY;
+  if (known && policy.value !== value) policies.invalidate();
+  return policy.rules ? removeUnwanted(reader, policy, policy.rules, now) : false;
 }
 
 async function removeUnwanted(
   reader: SessionReader,
   { value }: StoredPolicy,
-  retention: Retention,
+  retention: RetentionRules,
   now: number,
 ): Promise<boolean> {
-  let last: { known: KnownCheckpoints; reasons: Map<number, KeepReason[]> } | undefined;
+  let last: { known: CheckpointSet; reasons: Map<number, KeepReason[]> } | undefined;
   const removed = await removeCheckpoints(
     reader,
     (known) => {
@@ -80,8 +90,11 @@ async function removeUnwanted(
   if (last) {
     const { known, reasons } = last;
     const left = known.rows.filter(({ seq }) => reasons.has(seq));
-    const session = { ...known.session.record, ...(removed.length > 0 && { expires: firstExpiry(left) }) };
-    reader.context.policies.looked(reader.sessionId, nextLook(known, reasons, session, retention, value, now));
+    const session = { ...known.session.record, ...(removed.length > 0 && { expires: earliestExpiryOf(left) }) };
+    reader.context.policies.recordSweep(
+      reader.sessionId,
+      planNextSweep(known, reasons, session, retention, value, now),
+    );
   }
   return removed.length > 0;
 }
@@ -98,7 +111,7 @@ async function obeyMax(reader: SessionReader, max: number): Promise<boolean> {
   return removed.length > 0;
 }
 
-function beyondMax(known: KnownCheckpoints, max: number): Row[] {
+function beyondMax(known: CheckpointSet, max: number): CheckpointRow[] {
   const { rows, notes, heads } = known;
   const automatic = rows.filter(
     (row) => (row.kind === "automatic" || row.kind === "preOperation") && !isPinned(row, notes.get(row.seq)),
@@ -107,7 +120,7 @@ function beyondMax(known: KnownCheckpoints, max: number): Row[] {
   const wayBack = automatic.filter(({ kind }) => kind === "preOperation").at(-1);
   const removable = automatic.filter(({ seq }) => !heads.has(seq) && seq !== wayBack?.seq);
   const stays = new Set(rows.map(({ seq }) => seq));
-  const gone: Row[] = [];
+  const gone: CheckpointRow[] = [];
   // A checkpoint that later ones need can be removed after those: the next round finds it.
   for (let before = -1; before < gone.length;) {
     before = gone.length;

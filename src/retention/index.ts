@@ -1,6 +1,6 @@
-export { obeyLimits } from "./enforce.js";
+export { enforceRetention } from "./enforce.js";
 export {
-  addUp,
+  sumPruneResults,
   type KeptCheckpoint,
   prune,
   type PrunedCheckpoint,
@@ -10,4 +10,4 @@ export {
   pruneSession,
   type PruneTarget,
 } from "./prune.js";
-export { describeNeed, type NeededBy, removeCheckpoints, stillNeeded } from "./remove-checkpoints.js";
+export { describeNeed, type NeededBy, removeCheckpoints, stillNeeded } from "./removal.js";

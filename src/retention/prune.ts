@@ -2,13 +2,25 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { collectSession } from "../gc/index.js";
 import type { Context } from "../context.js";
-import { agentLine, agentOfLine, ALL_NUMBERS, checkId, type Row, sessionsOfAgent } from "../records/index.js";
+import {
+  agentHistoryId,
+  agentOfHistoryId,
+  ALL_SESSION_NUMBERS,
+  checkId,
+  type CheckpointRow,
+  sessionsOfAgent,
+} from "../records/index.js";
 import { readAhead } from "../util/index.js";
-import { type NeededBy, removeCheckpoints } from "./remove-checkpoints.js";
-import { type KeepReason, type Retention, type RetentionOptions, takeRetention } from "../policies/index.js";
+import { type NeededBy, removeCheckpoints } from "./removal.js";
+import {
+  type KeepReason,
+  type RetentionRules,
+  type RetentionOptions,
+  parseRetentionOptions,
+} from "../policies/index.js";
 import { scan } from "../store/index.js";
 import { SessionReader } from "../sessions/index.js";
-import { needsOf, whyKept, withWaysBack } from "./why-kept.js";
+import { needsOf, reasonsToKeep, withRewindNeeds } from "./keep-reasons.js";
 
 export interface PruneOptions extends RetentionOptions {
   /**
@@ -73,7 +85,7 @@ export async function prune(
   reset: (sessionId: string) => void,
 ): Promise<PruneResult> {
   const { dryRun = false, onProgress, ...kept } = options;
-  const retention = takeRetention(kept);
+  const retention = parseRetentionOptions(kept);
   const results: PruneResult[] = [];
   let removed = 0;
   const pruned = readAhead(sessionIds(context, target), SESSIONS_AT_ONCE, async (sessionId) => {
@@ -87,7 +99,7 @@ export async function prune(
     removed += result.removed;
     onProgress?.({ sessions: results.length, removed });
   }
-  return addUp(results, dryRun);
+  return sumPruneResults(results, dryRun);
 }
 
 /**
@@ -97,17 +109,17 @@ export async function prune(
  */
 export async function pruneSession(
   reader: SessionReader,
-  retention: Retention,
+  retention: RetentionRules,
   byPolicy: boolean,
   dryRun: boolean,
 ): Promise<PruneResult> {
   const now = reader.context.now();
-  const plan = { removed: [] as Row[], kept: [] as KeptCheckpoint[] };
+  const plan = { removed: [] as CheckpointRow[], kept: [] as KeptCheckpoint[] };
   const session = await reader.session();
-  if (!session) return addUp([], dryRun);
+  if (!session) return sumPruneResults([], dryRun);
   await removeCheckpoints(reader, (found) => {
-    const known = byPolicy ? withWaysBack(found) : found;
-    const reasons = whyKept(known, retention, now);
+    const known = byPolicy ? withRewindNeeds(found) : found;
+    const reasons = reasonsToKeep(known, retention, now);
     plan.removed = known.rows.filter(({ seq }) => !reasons.has(seq));
     plan.kept = known.rows.flatMap((row) => {
       const ofRow = reasons.get(row.seq);
@@ -126,7 +138,7 @@ export async function pruneSession(
 }
 
 /** What was pruned of several sessions, as one. */
-export function addUp(results: readonly PruneResult[], dryRun: boolean): PruneResult {
+export function sumPruneResults(results: readonly PruneResult[], dryRun: boolean): PruneResult {
   const gone = results.flatMap((result) => result.gone);
   const removed = gone.length;
   const items = results.reduce((sum, result) => sum + result.items, 0);
@@ -141,8 +153,8 @@ export function addUp(results: readonly PruneResult[], dryRun: boolean): PruneRe
   };
 }
 
-function describe({ sessionId }: SessionReader, { id, seq }: Row): PrunedCheckpoint {
-  const agent = agentOfLine(sessionId);
+function describe({ sessionId }: SessionReader, { id, seq }: CheckpointRow): PrunedCheckpoint {
+  const agent = agentOfHistoryId(sessionId);
   return { id, seq, sessionId: agent === undefined ? sessionId : undefined, agent };
 }
 
@@ -151,7 +163,7 @@ async function* sessionIds({ store }: Context, { session, agent }: PruneTarget):
     yield checkId(session, "session id");
     return;
   }
-  if (agent !== undefined) yield agentLine(checkId(agent, "agent id"));
-  const range = agent === undefined ? ALL_NUMBERS : sessionsOfAgent(agent);
+  if (agent !== undefined) yield agentHistoryId(checkId(agent, "agent id"));
+  const range = agent === undefined ? ALL_SESSION_NUMBERS : sessionsOfAgent(agent);
   for await (const record of scan(store, range)) if ("value" in record) yield record.value;
 }

@@ -24,27 +24,27 @@ export {
 } from "./agent/index.js";
 export { type RunHandle, Runs, type WatchEvent, type WatchOptions, watchSession } from "./api/index.js";
 export { forkWithResults, type JournalEntry, readJournal } from "./journal/index.js";
-export type { Reopening } from "./leases/index.js";
+export type { StoreAddress } from "./leases/index.js";
 export {
   checkAgent,
   type EnqueueOptions,
   type RecoverOptions,
   type RunOptions,
-  takeAgents,
-  takeBranchName,
+  parseAgents,
+  parseBranchName,
 } from "./starting/index.js";
 export {
   type CompletedRun,
   type EndedRun,
   readLastShutdown,
-  readStandings,
+  readBranchStatuses,
   type RunResult,
-  type Standing,
+  type BranchStatus,
   type WaitingRun,
 } from "./status/index.js";
 export {
   type QuarantineEvent,
-  takeWorkerOptions,
+  parseWorkerOptions,
   Worker,
   type WorkerEvent,
   type WorkerEventOf,

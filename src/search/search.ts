@@ -4,8 +4,8 @@
  */
 import { isSavepointError } from "../errors.js";
 import type { Piece } from "../state/index.js";
-import { DOCUMENTS, type TextSource } from "../store/index.js";
-import { checkCount, checkFields, invalidArgument, toTime } from "../util/index.js";
+import { DOCUMENTS_PER_SOURCE, type TextSource } from "../store/index.js";
+import { validateCount, validateFields, invalidArgument, parseTimestamp } from "../util/index.js";
 import type { Context } from "../context.js";
 import { readMessages } from "../conversations/index.js";
 import {
@@ -14,13 +14,13 @@ import {
   type ConversationRecord,
   countPieces,
   decodeConversation,
-  firstTitleKey,
-  lastMessageKey,
+  derivedTitleKey,
+  lastMessageTimeKey,
   slicePieces,
 } from "../records/index.js";
-import { fold, type Match, matchIn } from "./fold.js";
+import { fold, type TextMatch, findMatch } from "./text-match.js";
 import type { Role } from "../messages/index.js";
-import { noteOf, type Scope, SearchIndex, titleOfNote, titleSource } from "./index-reader.js";
+import { noteOf, type SearchScope, SearchIndex, titleOfNote, titleSource } from "./search-index.js";
 import { readSessionMessages } from "./session-messages.js";
 import { SessionReader } from "../sessions/index.js";
 
@@ -117,7 +117,7 @@ interface Saying {
 interface FoundSaying extends Omit<Saying, "id" | "text"> {
   readonly conversation: FoundConversation;
   readonly messageId: string | undefined;
-  readonly match: Match;
+  readonly match: TextMatch;
 }
 
 interface NamedConversation {
@@ -154,7 +154,7 @@ export class Search {
     return (await this.#search(text, options, "all")).map(({ hit }) => hit);
   }
 
-  async #search(text: string, options: SearchOptions, scope: Scope): Promise<Ranked[]> {
+  async #search(text: string, options: SearchOptions, scope: SearchScope): Promise<Ranked[]> {
     const query = takeQuery(text, options);
     if (query.folded === "" || query.limit <= 0) return [];
     try {
@@ -171,7 +171,7 @@ export class Search {
   }
 
   /** The best hit of each conversation and session, until there are enough or no more. */
-  async #find(query: Query, scope: Scope): Promise<Ranked[]> {
+  async #find(query: Query, scope: SearchScope): Promise<Ranked[]> {
     const hits = new Map<string, Ranked>();
     let below = Number.MAX_SAFE_INTEGER;
     for (let limit = FIRST_PAGE; hits.size < query.limit; limit = Math.min(limit * 2, PAGE)) {
@@ -182,25 +182,25 @@ export class Search {
       if (numbers.length < limit) break;
       below = numbers.at(-1) as number;
       // The rest of what has a hit already need not be looked at.
-      if (last && hits.has(last.owner)) below = last.source.id * DOCUMENTS;
+      if (last && hits.has(last.owner)) below = last.source.id * DOCUMENTS_PER_SOURCE;
     }
     return [...hits.values()].sort(byRank).slice(0, query.limit);
   }
 
   async #placesOf(numbers: readonly number[]): Promise<Place[]> {
-    const ids = [...new Set(numbers.map((number) => Math.floor(number / DOCUMENTS)))];
+    const ids = [...new Set(numbers.map((number) => Math.floor(number / DOCUMENTS_PER_SOURCE)))];
     const sources = new Map<number, Omit<Place, "ordinal">>();
     for (const source of await this.#index.texts.sourcesById(ids)) {
       if (source) sources.set(source.id, { source, owner: ownerOf(source.name) });
     }
     return numbers.flatMap((number) => {
-      const found = sources.get(Math.floor(number / DOCUMENTS));
-      return found ? [{ ...found, ordinal: number % DOCUMENTS }] : [];
+      const found = sources.get(Math.floor(number / DOCUMENTS_PER_SOURCE));
+      return found ? [{ ...found, ordinal: number % DOCUMENTS_PER_SOURCE }] : [];
     });
   }
 
   /** Looks at places until there are enough hits, as many conversations at once as hits are missing. */
-  async #addHits(places: readonly Place[], query: Query, scope: Scope, hits: Map<string, Ranked>): Promise<void> {
+  async #addHits(places: readonly Place[], query: Query, scope: SearchScope, hits: Map<string, Ranked>): Promise<void> {
     const byOwner = new Map<string, Place[]>();
     for (const place of places) {
       const { owner } = place;
@@ -260,7 +260,7 @@ export class Search {
       if (!said || found.has(owner) || hits.size + found.size >= query.limit) continue;
       const { id, role, timestamp, text } = said;
       if ((query.role !== undefined && role !== query.role) || (timestamp ?? query.from) < query.from) continue;
-      const match = matchIn(text, query.folded);
+      const match = findMatch(text, query.folded);
       if (match) found.set(owner, { conversation, messageId: id, role, timestamp, match });
     }
     const names = await this.#namesOf([...found.values()]);
@@ -278,8 +278,8 @@ export class Search {
   /** What the conversations of these hits are called, and when their last messages came. */
   async #namesOf(found: readonly FoundSaying[]): Promise<NamedConversation[]> {
     const keys = found.flatMap(({ conversation: { id, record } }) => [
-      firstTitleKey(id, record.number),
-      lastMessageKey(id, record.number),
+      derivedTitleKey(id, record.number),
+      lastMessageTimeKey(id, record.number),
     ]);
     const records = keys.length === 0 ? [] : await this.#context.store.get(keys);
     return found.map(({ conversation: { record } }, index) => {
@@ -343,7 +343,7 @@ export class Search {
       const message = messages[ordinal];
       if (!message || (role !== undefined && message.role !== role)) continue;
       if (from > Number.NEGATIVE_INFINITY && (message.timestamp ?? 0) < from) continue;
-      const match = matchIn(message.text, folded);
+      const match = findMatch(message.text, folded);
       if (!match) continue;
       const { id: messageId, path, timestamp } = message;
       const place = { source: "session" as const, id, agent, messageId, path, branch };
@@ -359,7 +359,7 @@ function pieceAt({ record }: FoundConversation, { source, ordinal }: Place): Pie
   if (source.note !== noteOf(record)) return undefined;
   const base = countPieces(record.base);
   if (ordinal < base) return slicePieces(record.base, ordinal, ordinal + 1)[0];
-  return { tape: record.number, start: record.from + ordinal - base, count: 1 };
+  return { tape: record.number, start: record.tapeStart + ordinal - base, count: 1 };
 }
 
 function titleOf({ note }: TextSource): Saying {
@@ -369,13 +369,13 @@ function titleOf({ note }: TextSource): Saying {
 const FIELDS = new Set(["agent", "role", "tags", "archived", "since", "limit"]);
 
 function takeQuery(text: string, options: SearchOptions): Query {
-  checkFields(options, "What limits a search", FIELDS);
+  validateFields(options, "What limits a search", FIELDS);
   if (typeof text !== "string") {
     throw invalidArgument(`What is searched for is a text, not of type ${typeof text}.`);
   }
   const { since, limit = 10 } = options;
-  const from = since === undefined ? Number.NEGATIVE_INFINITY : toTime(since, "`since`");
-  checkCount(limit, "`limit`");
+  const from = since === undefined ? Number.NEGATIVE_INFINITY : parseTimestamp(since, "`since`");
+  validateCount(limit, "`limit`");
   return { ...options, folded: fold(text), from, limit };
 }
 

@@ -11,30 +11,30 @@ import {
   type EncodedState,
   encodeShadow,
   freezeState,
-  isSame,
-  type Recorded,
+  equalsShadow,
+  type RecordedValues,
   type Shadow,
   shadowToValue,
 } from "../state/index.js";
 import {
   type BranchRecord,
   type CheckpointInfo,
-  newSession,
-  type Place,
-  type Row,
+  newSessionRecord,
+  type CheckpointPlace,
+  type CheckpointRow,
   rowKey,
-  type RowRun,
+  type RunPosition,
   type SessionRecord,
 } from "../records/index.js";
-import { branchMoved, idTaken, isBeside, isIdTaken, isRowGone, tapeTaken } from "./conflicts.js";
+import { branchMoved, idTaken, isExtensionConflict, isIdTaken, isCheckpointRemoved, tapeTaken } from "./conflicts.js";
 import { loadShadow } from "./load-state.js";
-import { newRow } from "./new-row.js";
+import { buildRow } from "./new-row.js";
 import type { NumberSource } from "./numbers.js";
-import { type Candidate, changeShadow, replaceState, type SaveChange } from "./save-change.js";
-import { saysTheSame, type TakenOptions } from "./save-options.js";
-import { buildCommit, type BuiltCommit, type CommitParts } from "./commit.js";
+import { type StateInput, changeShadow, replaceState, type SaveChange } from "./save-change.js";
+import { matchesSaveFields, type SaveFields } from "./save-options.js";
+import { buildCommit, type SessionCommit, type CommitParts } from "./commit.js";
 import { describeBranch } from "./errors.js";
-import type { Heads, Known, SessionReader } from "./reader.js";
+import type { Heads, LoadedRecord, SessionReader } from "./reader.js";
 
 /** Who saves. */
 export interface Author {
@@ -54,14 +54,14 @@ export interface SaveExtension {
   /** Tapes that it takes for itself, the first numbered `tape`. */
   readonly tapes: number;
   /** Results that the state may refer to instead of being a second copy of them. */
-  readonly recorded?: Recorded;
+  readonly recorded?: RecordedValues;
   /** The rest of the commit, told where the checkpoint will be. */
-  build(place: Place & { readonly tape: number }): CommitParts & { readonly run?: RowRun };
+  build(place: CheckpointPlace & { readonly tape: number }): CommitParts & { readonly run?: RunPosition };
 }
 
 /** What the cursors of one session share: its record, as the last commit of this process left it. */
 export interface SharedSession {
-  known: Known<SessionRecord> | undefined;
+  loaded: LoadedRecord<SessionRecord> | undefined;
 }
 
 /** Records that look right and are refused again and again will always be. */
@@ -72,11 +72,11 @@ export class BranchCursor {
   readonly #shared: SharedSession;
   readonly #numbers: NumberSource;
   readonly branchName: string;
-  #branch: Known<BranchRecord> | undefined;
+  #branch: LoadedRecord<BranchRecord> | undefined;
   /** A branch that the next save creates. */
   #planned: BranchRecord | undefined;
   /** What the next save follows instead of the head: a checkpoint, or none. */
-  #moved: { readonly row: Row | undefined } | undefined;
+  #moved: { readonly row: CheckpointRow | undefined } | undefined;
   #shadow: Shadow | undefined;
   /** The head's state as `update` gave it, deep-frozen; only where nothing in it can be changed after all. */
   #frozen: unknown;
@@ -93,7 +93,7 @@ export class BranchCursor {
 
   /** Can a save compare the caller's state at once, before the caller can change it? */
   get isReady(): boolean {
-    const known = this.#shared.known !== undefined && this.#branch !== undefined;
+    const known = this.#shared.loaded !== undefined && this.#branch !== undefined;
     return !this.#turn && known && (this.#shadow !== undefined || !this.#branch?.record.head);
   }
 
@@ -121,7 +121,7 @@ export class BranchCursor {
    * Forgets everything, when what is under way is done: that has read what fits together, and would go on with half of
    * it. Its commit fails by itself if it is no longer true.
    */
-  forget(): void {
+  invalidate(): void {
     if (!this.#turn) this.#reset();
     else void this.exclusive(async () => this.#reset());
   }
@@ -131,7 +131,7 @@ export class BranchCursor {
     this.#branch = undefined;
     this.#planned = undefined;
     this.#moved = undefined;
-    this.#shared.known = undefined;
+    this.#shared.loaded = undefined;
   }
 
   /** Runs work when all that was asked for before is done; at once, and without a turn of the event loop, if it is. */
@@ -163,26 +163,26 @@ export class BranchCursor {
     const isSame = heads.branch?.value === this.#branch?.value || hasSameHead(heads.branch, this.#branch);
     if (!isSame || number !== this.sessionNumber) this.evict();
     this.#branch = heads.branch;
-    this.#shared.known = heads.session;
+    this.#shared.loaded = heads.session;
     this.sessionNumber = number;
     return heads;
   }
 
   /** Takes over what was committed to the branch by other means than a save. */
-  committed(built: BuiltCommit): void {
+  adoptCommit(built: SessionCommit): void {
     this.#reset();
     this.#branch = built.branch;
-    this.#shared.known = built.session;
+    this.#shared.loaded = built.session;
     this.sessionNumber = built.session.record.number;
   }
 
   /** The record of its session, as far as is known. */
   get session(): SessionRecord | undefined {
-    return this.#shared.known?.record;
+    return this.#shared.loaded?.record;
   }
 
   /** The newest checkpoint, as far as is known. */
-  get head(): Row | undefined {
+  get head(): CheckpointRow | undefined {
     return this.#branch?.record.head;
   }
 
@@ -192,44 +192,39 @@ export class BranchCursor {
   }
 
   /** Keeps what was loaded as the shadow of the head, if the head is still that. */
-  keep(row: Row, shadow: Shadow): void {
+  keepShadow(row: CheckpointRow, shadow: Shadow): void {
     if (this.#branch?.record.head?.id === row.id && this.#shadow === undefined) this.#shadow = shadow;
   }
 
   /** Prepares a branch that does not exist yet: the next save creates it. */
-  plan(session: Known<SessionRecord>, record: BranchRecord, shadow: Shadow | undefined): void {
-    this.#shared.known = session;
+  prepareNewBranch(session: LoadedRecord<SessionRecord>, record: BranchRecord, shadow: Shadow | undefined): void {
+    this.#shared.loaded = session;
     this.#planned = record;
     this.#shadow = shadow;
   }
 
   /** Prepares a branch that was just read for going on from another checkpoint, or from none: the next save does. */
-  move(row: Row | undefined, shadow: Shadow | undefined): void {
+  prepareReset(row: CheckpointRow | undefined, shadow: Shadow | undefined): void {
     this.evict();
     this.#moved = { row };
     this.#shadow = shadow;
   }
 
   /** Saves a state as the new head. */
-  save(
-    candidate: Candidate,
-    options: TakenOptions,
-    author: Author,
-    extension?: SaveExtension,
-  ): Promise<CheckpointInfo> {
+  save(candidate: StateInput, options: SaveFields, author: Author, extension?: SaveExtension): Promise<CheckpointInfo> {
     const change = replaceState(candidate, this.#reader.context.registry, extension?.recorded);
     return this.#save(change, options, author, extension);
   }
 
   /** Saves what `change` makes of the shadow itself. */
-  saveChange(change: (before: Shadow) => Shadow, options: TakenOptions, author: Author): Promise<CheckpointInfo> {
+  saveChange(change: (before: Shadow) => Shadow, options: SaveFields, author: Author): Promise<CheckpointInfo> {
     return this.#save(changeShadow(change), options, author);
   }
 
   /** Saves what `change` gives for the head's state, which it gets deep-frozen. */
   async update(
     change: (state: unknown) => unknown,
-    options: TakenOptions,
+    options: SaveFields,
     author: Author,
     extension?: SaveExtension,
   ): Promise<CheckpointInfo> {
@@ -241,7 +236,7 @@ export class BranchCursor {
       if (freezeState(before, registry)) this.#frozen = before;
     }
     const pureBefore = this.#frozen;
-    const next = checkUpdated(change(before));
+    const next = validateUpdateResult(change(before));
     const pure = freezeState(next, registry, pureBefore);
     const head = this.#branch?.record.head?.id;
     const number = this.sessionNumber;
@@ -262,8 +257,8 @@ export class BranchCursor {
 
   /** Knows the records and the shadow of the head. Does not wait for anything where it knows them already. */
   #prepare(author: Author, needsState: boolean): Promise<void> | undefined {
-    if (!this.#planned && !(this.#shared.known && this.#branch)) return this.#read(author, needsState);
-    author.admit({ session: this.#shared.known, branch: this.#branch });
+    if (!this.#planned && !(this.#shared.loaded && this.#branch)) return this.#read(author, needsState);
+    author.admit({ session: this.#shared.loaded, branch: this.#branch });
     if (this.#moved || !this.#branch?.record.head || this.#shadow !== undefined) return undefined;
     return this.#loadHead(this.#branch, needsState).then((found) =>
       found ? undefined : this.#read(author, needsState),
@@ -282,7 +277,7 @@ export class BranchCursor {
    * Loads the shadow of the head; `false` where the head is another one by now. A damaged one is done without where only
    * a whole state is to be saved on top of it: all of that is written anew.
    */
-  async #loadHead({ record, value }: Known<BranchRecord>, needsState: boolean): Promise<boolean> {
+  async #loadHead({ record, value }: LoadedRecord<BranchRecord>, needsState: boolean): Promise<boolean> {
     const { head } = record;
     if (!head || this.sessionNumber === undefined) return true;
     try {
@@ -299,7 +294,7 @@ export class BranchCursor {
 
   async #save(
     first: SaveChange,
-    options: TakenOptions,
+    options: SaveFields,
     author: Author,
     extension?: SaveExtension,
   ): Promise<CheckpointInfo> {
@@ -332,9 +327,9 @@ export class BranchCursor {
         if (!isSavepointError(error, "CONFLICT")) throw error;
         const saved = await this.#findSaved(shadow, options);
         if (saved) return saved;
-        if (elsewhere || isIdTaken(error) || isBeside(error)) throw error;
+        if (elsewhere || isIdTaken(error) || isExtensionConflict(error)) throw error;
         // The branch moved under us: if the author may build on its new head, that is what comes next.
-        change = change.again(shadow);
+        change = change.rebase(shadow);
       }
     }
   }
@@ -342,7 +337,7 @@ export class BranchCursor {
   /** Commits an encoded state, numbering it anew for as long as only other branches of the session are in the way. */
   async #commit(
     encoded: EncodedState,
-    options: TakenOptions,
+    options: SaveFields,
     author: Author,
     extension: SaveExtension | undefined,
   ): Promise<CheckpointInfo> {
@@ -350,22 +345,22 @@ export class BranchCursor {
     const [branchBefore, planned, moved] = [this.#branch, this.#planned, this.#moved];
     // What branches share, another one may have forgotten, and may forget again at every turn.
     const exists = branchBefore !== undefined || planned !== undefined;
-    let known = this.#shared.known;
+    let known = this.#shared.loaded;
     if (!known && exists) known = (await this.#reader.heads(this.branchName)).session;
     const number = known?.record.number ?? (await this.#numbers.next());
     if (options.id !== undefined) {
-      if (await this.#reader.isPlaced(number, options.id)) throw idTaken(options.id, number);
-      if (!this.#shared.known && exists) known = (await this.#reader.heads(this.branchName)).session;
+      if (await this.#reader.isPlacedIdTaken(number, options.id)) throw idTaken(options.id, number);
+      if (!this.#shared.loaded && exists) known = (await this.#reader.heads(this.branchName)).session;
     }
-    this.#shared.known ??= known;
+    this.#shared.loaded ??= known;
     for (let tries = 1; ; tries++) {
-      const sessionBefore = this.#shared.known;
+      const sessionBefore = this.#shared.loaded;
       // Another fork of this process may have taken the tape since it was planned, and told us its session; or the session
       // that it was planned in is deleted, and its rows are only there because they are not freed yet.
       const isPlanned = sessionBefore?.record.number === number && sessionBefore.record.nextTape === planned?.tape;
       if (planned && !isPlanned) throw tapeTaken(this.branchName);
       const now = context.now();
-      const base = sessionBefore?.record ?? newSession(number, now);
+      const base = sessionBefore?.record ?? newSessionRecord(number, now);
       const found: BranchRecord = branchBefore?.record ??
         planned ?? {
           name: this.branchName,
@@ -375,14 +370,14 @@ export class BranchCursor {
           held: false,
           hidden: false,
           createdAt: now,
-          from: undefined,
+          forkedFrom: undefined,
           head: undefined,
           headParentId: undefined,
         };
       const branch: BranchRecord = moved ? { ...found, head: moved.row, hidden: false } : found;
       const nextTape = planned ? planned.tape + 1 : base.nextTape;
       const more = extension?.build({ number, seq: base.nextSeq, tape: nextTape });
-      const row = newRow({ number, seq: base.nextSeq, branch }, encoded, options, context.newId, now, more?.run);
+      const row = buildRow({ number, seq: base.nextSeq, branch }, encoded, options, context.newId, now, more?.run);
       // A hidden head becomes part of the history when a checkpoint in the middle of its step does.
       const stays = moved ? found.hidden : branch.hidden && row.parent === branch.head?.seq;
       const shown = stays && found.head ? [found.head] : [];
@@ -409,20 +404,20 @@ export class BranchCursor {
         rows: extension?.hidden ? shown : [...shown, row],
         items: encoded.items,
         blobs: encoded.blobs,
-        builtOn: [planned?.head, moved?.row].flatMap((built) => (built ? [built.seq] : [])),
-        chosenId: options.id !== undefined,
-        ...(more && { more }),
+        requiredRows: [planned?.head, moved?.row].flatMap((built) => (built ? [built.seq] : [])),
+        hasChosenId: options.id !== undefined,
+        ...(more && { extension: more }),
       });
       // Other branches of this process go on from here at once; the store applies commits in order.
-      this.#shared.known = built.session;
+      this.#shared.loaded = built.session;
       try {
         await context.store.commit(built.commit);
       } catch (error) {
-        this.#shared.known = undefined;
+        this.#shared.loaded = undefined;
         if (!isSavepointError(error, "CONFLICT")) throw error;
         const session = await this.#afterConflict(error, base, { sessionBefore, branchBefore, planned, tries });
         author.admit({ session, branch: branchBefore });
-        this.#shared.known = session;
+        this.#shared.loaded = session;
         continue;
       }
       this.#branch = built.branch;
@@ -438,13 +433,13 @@ export class BranchCursor {
     conflict: SavepointError,
     base: SessionRecord,
     built: BuiltOn,
-  ): Promise<Known<SessionRecord> | undefined> {
+  ): Promise<LoadedRecord<SessionRecord> | undefined> {
     const { sessionBefore, branchBefore, planned, tries } = built;
     const { session, branch } = await this.#reader.heads(this.branchName);
     const moved = branch?.value !== branchBefore?.value || (session?.record.number ?? base.number) !== base.number;
-    const gone = (!session && sessionBefore !== undefined) || isRowGone(conflict);
+    const gone = (!session && sessionBefore !== undefined) || isCheckpointRemoved(conflict);
     const tapeTaken = planned !== undefined && session?.record.nextTape !== planned.tape;
-    if (moved || gone || isIdTaken(conflict) || isBeside(conflict) || tapeTaken) throw conflict;
+    if (moved || gone || isIdTaken(conflict) || isExtensionConflict(conflict) || tapeTaken) throw conflict;
     if (session?.value !== sessionBefore?.value || tries < MAX_TRIES) return session;
     throw new SavepointError("DAMAGED", `${this.#name} cannot go on: its records disagree with what is stored.`, {
       cause: conflict,
@@ -452,15 +447,18 @@ export class BranchCursor {
   }
 
   /** The checkpoint with the id of these options, if it is there and says the same; `undefined` if there is none. */
-  async #findSaved(shadow: Shadow, options: TakenOptions): Promise<CheckpointInfo | undefined> {
+  async #findSaved(shadow: Shadow, options: SaveFields): Promise<CheckpointInfo | undefined> {
     const { registry, store } = this.#reader.context;
     if (options.id === undefined) return undefined;
     const { session } = await this.#reader.heads(this.branchName);
     const row = session && (await this.#reader.find(session.record.number, options.id, undefined));
     if (!session || row?.id !== options.id) return undefined;
     const saved = await loadShadow(this.#reader, session.record.number, row);
-    const info = await this.#reader.describe(session.record.number, row, session.record.agent);
-    if (isSame(saved, shadowToValue(shadow, registry), registry) && saysTheSame(row, info.parentId, options)) {
+    const info = await this.#reader.loadInfo(session.record.number, row, session.record.agent);
+    if (
+      equalsShadow(saved, shadowToValue(shadow, registry), registry) &&
+      matchesSaveFields(row, info.parentId, options)
+    ) {
       // Whoever wrote it may not have made it durable yet, or may have failed to: this commit does, or says so.
       await store.commit({ checks: [{ key: rowKey(session.record.number, row.seq), exists: true }] });
       return info;
@@ -473,7 +471,7 @@ export class BranchCursor {
 }
 
 /** Pruning changes what a head follows, and nothing else about it. */
-function hasSameHead(a: Known<BranchRecord> | undefined, b: Known<BranchRecord> | undefined): boolean {
+function hasSameHead(a: LoadedRecord<BranchRecord> | undefined, b: LoadedRecord<BranchRecord> | undefined): boolean {
   const [mine, other] = [a?.record.head, b?.record.head];
   if (!mine || !other || a?.record.tape !== b?.record.tape) return false;
   const { json, refs } = mine.skeleton;
@@ -481,7 +479,7 @@ function hasSameHead(a: Known<BranchRecord> | undefined, b: Known<BranchRecord> 
 }
 
 /** What the function given to `update` has returned, if that is a state. */
-export function checkUpdated(next: unknown): unknown {
+export function validateUpdateResult(next: unknown): unknown {
   if (next !== undefined && !types.isPromise(next)) return next;
   const wrong = next === undefined ? "nothing" : "a promise";
   throw new SavepointError(
@@ -492,8 +490,8 @@ export function checkUpdated(next: unknown): unknown {
 
 /** What a commit was built on. */
 interface BuiltOn {
-  readonly sessionBefore: Known<SessionRecord> | undefined;
-  readonly branchBefore: Known<BranchRecord> | undefined;
+  readonly sessionBefore: LoadedRecord<SessionRecord> | undefined;
+  readonly branchBefore: LoadedRecord<BranchRecord> | undefined;
   readonly planned: BranchRecord | undefined;
   readonly tries: number;
 }

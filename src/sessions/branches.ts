@@ -4,25 +4,25 @@ import { formatRefs, type Frame, parseRefs, type Shadow } from "../state/index.j
 import type { Author, BranchCursor } from "./branch-cursor.js";
 import {
   type BranchRecord,
-  changeDue,
+  changeQueueEntry,
   type CheckpointInfo,
   type CheckpointKind,
-  decodeDue,
+  decodeQueueEntry,
   decodeInbox,
-  dueKey,
+  queueEntryKey,
   inboxKey,
-  newDue,
-  type Row,
+  newQueueEntry,
+  type CheckpointRow,
   type SessionRecord,
   unnamedBranch,
 } from "../records/index.js";
 import { isIdTaken } from "./conflicts.js";
 import type { Cursors } from "./cursors.js";
 import { loadShadow } from "./load-state.js";
-import type { TakenOptions } from "./save-options.js";
+import type { SaveFields } from "./save-options.js";
 import { buildCommit, type CommitParts } from "./commit.js";
 import { sessionDeleted } from "./errors.js";
-import type { Known, SessionReader } from "./reader.js";
+import type { LoadedRecord, SessionReader } from "./reader.js";
 
 /** A branch: a named head in a session's tree. */
 export interface BranchInfo {
@@ -40,11 +40,11 @@ export interface BranchInfo {
 export async function forkAt(
   reader: SessionReader,
   number: number,
-  row: Row,
+  row: CheckpointRow,
   name: string | undefined,
   more?: (branch: string, tape: number) => CommitParts,
 ): Promise<string> {
-  const { parentId } = await reader.describe(number, row, undefined);
+  const { parentId } = await reader.loadInfo(number, row, undefined);
   return fork(reader, number, row, name, async (session, record) => {
     const built = buildCommit({
       sessionId: reader.sessionId,
@@ -53,8 +53,8 @@ export async function forkAt(
       branchBefore: undefined,
       branch: { ...record, headParentId: parentId },
       rows: [],
-      builtOn: [row.seq],
-      ...(more && { more: more(record.name, record.tape + 1) }),
+      requiredRows: [row.seq],
+      ...(more && { extension: more(record.name, record.tape + 1) }),
     });
     await reader.context.store.commit(built.commit);
     return record.name;
@@ -66,17 +66,17 @@ export async function forkWithState(
   reader: SessionReader,
   cursors: Cursors,
   number: number,
-  row: Row,
+  row: CheckpointRow,
   name: string | undefined,
   copy: Shadow,
-  options: TakenOptions,
+  options: SaveFields,
   agent: string | undefined,
 ): Promise<CheckpointInfo> {
   return fork(reader, number, row, name, async (session, record) => {
     const shadow = await loadShadow(reader, number, row);
     const cursor = cursors.get(reader, record.name);
     return cursor.exclusive(async () => {
-      cursor.plan(session, record, shadow);
+      cursor.prepareNewBranch(session, record, shadow);
       return cursor.save({ copy }, options, { agent, admit: () => {} });
     });
   });
@@ -86,9 +86,9 @@ export async function forkWithState(
 async function fork<T>(
   reader: SessionReader,
   number: number,
-  row: Row,
+  row: CheckpointRow,
   name: string | undefined,
-  attempt: (session: Known<SessionRecord>, record: BranchRecord) => Promise<T>,
+  attempt: (session: LoadedRecord<SessionRecord>, record: BranchRecord) => Promise<T>,
 ): Promise<T> {
   for (;;) {
     const session = await readSession(reader, number);
@@ -101,7 +101,7 @@ async function fork<T>(
       held: false,
       hidden: false,
       createdAt: reader.context.now(),
-      from: row.seq,
+      forkedFrom: row.seq,
       head: row,
       headParentId: undefined,
     };
@@ -122,7 +122,7 @@ async function fork<T>(
 }
 
 /** Gives the head of a branch a row of its own, if it has none: something is about to be built on it, or said of it. */
-export async function showHead(reader: SessionReader, number: number, row: Row): Promise<void> {
+export async function materializeHead(reader: SessionReader, number: number, row: CheckpointRow): Promise<void> {
   for (;;) {
     const { session, branch } = await reader.heads(row.branch);
     if (session?.record.number !== number || !branch?.record.hidden || branch.record.head?.id !== row.id) return;
@@ -149,7 +149,7 @@ export async function rewindBranch(
   reader: SessionReader,
   cursor: BranchCursor,
   number: number,
-  target: Row,
+  target: CheckpointRow,
   author: Author,
 ): Promise<CheckpointInfo> {
   const { context, sessionId } = reader;
@@ -164,7 +164,7 @@ export async function rewindBranch(
     if (!branch || !head) throw new SavepointError("CHECKPOINT_NOT_FOUND", "There is nothing to rewind.");
     const { nextSeq } = session.record;
     const now = context.now();
-    const at = (row: Row, seq: number, kind: CheckpointKind): Row =>
+    const at = (row: CheckpointRow, seq: number, kind: CheckpointKind): CheckpointRow =>
       copyRow(row, { seq, kind, id: context.newId({ number, seq }), createdAt: now, branch: branch.record });
     const kept = at(head, nextSeq, "preOperation");
     const recovered = at(target, nextSeq + 1, "recovery");
@@ -176,12 +176,12 @@ export async function rewindBranch(
       branchBefore: branch,
       branch: { ...branch.record, held: false, hidden: false, head: recovered, headParentId: target.id },
       rows: branch.record.hidden ? [head, kept, recovered] : [kept, recovered],
-      builtOn: [target.seq],
-      more: queue,
+      requiredRows: [target.seq],
+      extension: queue,
     });
     try {
       await context.store.commit(built.commit);
-      cursor.committed(built);
+      cursor.adoptCommit(built);
       return reader.toInfo(recovered, session.record.agent, target.id);
     } catch (error) {
       if (!isSavepointError(error, "CONFLICT")) throw error;
@@ -198,19 +198,19 @@ export async function rewindBranch(
 async function leaveQueue(reader: SessionReader, branch: string, agent: string | undefined): Promise<CommitParts> {
   const { sessionId } = reader;
   const { store } = reader.context;
-  const keys = [dueKey(sessionId, branch), inboxKey(sessionId, branch)];
+  const keys = [queueEntryKey(sessionId, branch), inboxKey(sessionId, branch)];
   const [known, inbox] = await store.get(keys);
   // A damaged entry is replaced by the next process that resumes the branch.
   if (known && !("value" in known)) return {};
-  const before = known && decodeDue(known.value);
+  const before = known && decodeQueueEntry(known.value);
   const { first, next } = inbox && "value" in inbox ? decodeInbox(inbox.value) : { first: 0, next: 0 };
   const of = before?.agent ?? agent;
   const after =
     first < next && of !== undefined
-      ? { ...newDue(of, await store.now(), before?.priority), open: before?.open ?? false }
+      ? { ...newQueueEntry(of, await store.now(), before?.priority), open: before?.external ?? false }
       : undefined;
   if (!before && !after) return {};
-  const { puts, deletes } = changeDue(sessionId, branch, before, after);
+  const { puts, deletes } = changeQueueEntry(sessionId, branch, before, after);
   const checks = [{ key: keys[0] as string, value: known?.value }];
   // An input that is sent meanwhile relies on the queue entry that was there. A damaged inbox cannot be checked.
   if (!inbox || "value" in inbox) checks.push({ key: keys[1] as string, value: inbox?.value });
@@ -219,9 +219,9 @@ async function leaveQueue(reader: SessionReader, branch: string, agent: string |
 
 /** A new row with the state of another: its items are shared, its refs written as the new row's tape sees them. */
 function copyRow(
-  row: Row,
+  row: CheckpointRow,
   as: { seq: number; kind: CheckpointKind; id: string; createdAt: number; branch: BranchRecord },
-): Row {
+): CheckpointRow {
   const { seq, kind, id, createdAt, branch } = as;
   return {
     ...row,
@@ -239,22 +239,22 @@ function copyRow(
     pinned: false,
     ttl: undefined,
     storedBytes: Buffer.byteLength(row.skeleton.json) + row.skeleton.refs.length,
-    skeleton: moveFrame(row.skeleton, row.tape, branch.tape),
+    skeleton: rebaseFrame(row.skeleton, row.tape, branch.tape),
   };
 }
 
 /** A frame on another tape: its refs written as that one sees them. */
-export function moveFrame(frame: Frame, from: number, to: number): Frame {
+export function rebaseFrame(frame: Frame, from: number, to: number): Frame {
   return from === to ? frame : { json: frame.json, refs: formatRefs(parseRefs(frame.refs, from), to) };
 }
 
-async function readSession(reader: SessionReader, number: number): Promise<Known<SessionRecord>> {
+async function readSession(reader: SessionReader, number: number): Promise<LoadedRecord<SessionRecord>> {
   const session = await reader.session();
   if (session?.record.number === number) return session;
   throw sessionDeleted(reader.sessionId);
 }
 
-function removedMeanwhile(row: Row, cause: unknown): SavepointError {
+function removedMeanwhile(row: CheckpointRow, cause: unknown): SavepointError {
   return new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed meanwhile.`, { cause });
 }
 

@@ -1,6 +1,6 @@
 /** Puts together the one commit by which a session changes. */
 import type { Frame } from "../state/index.js";
-import type { Check, Commit, ItemRun, KeyRange, Put } from "../store/index.js";
+import type { Check, Commit, ItemBatch, KeyRange, Put } from "../store/index.js";
 import {
   agentSessionKey,
   branchKey,
@@ -8,36 +8,36 @@ import {
   encodeBranch,
   encodeRow,
   encodeSession,
-  firstExpiry,
+  earliestExpiryOf,
   idKey,
   labelKey,
-  numberKey,
-  type Row,
+  sessionNumberKey,
+  type CheckpointRow,
   rowKey,
-  saysItsPlace,
+  encodesPlace,
   sessionKey,
   type SessionRecord,
   tapeName,
 } from "../records/index.js";
-import type { Known } from "./reader.js";
+import type { LoadedRecord } from "./reader.js";
 
 /** What becomes of a session and one of its branches. */
 export interface SessionChange {
   readonly sessionId: string;
-  readonly sessionBefore: Known<SessionRecord> | undefined;
+  readonly sessionBefore: LoadedRecord<SessionRecord> | undefined;
   readonly session: SessionRecord;
-  readonly branchBefore: Known<BranchRecord> | undefined;
+  readonly branchBefore: LoadedRecord<BranchRecord> | undefined;
   readonly branch: BranchRecord;
-  readonly rows: readonly Row[];
+  readonly rows: readonly CheckpointRow[];
   /** New items of the branch's tape. */
   readonly items?: readonly Frame[];
   readonly blobs?: ReadonlyMap<string, Uint8Array>;
   /** Did the caller choose the ids of the rows? */
-  readonly chosenId?: boolean;
+  readonly hasChosenId?: boolean;
   /** Checkpoints that are built upon without being the head: they must still be there. */
-  readonly builtOn?: readonly number[];
+  readonly requiredRows?: readonly number[];
   /** What else belongs to the commit. */
-  readonly more?: CommitParts;
+  readonly extension?: CommitParts;
 }
 
 /** Parts of a commit that the layer above adds. */
@@ -45,25 +45,25 @@ export interface CommitParts {
   readonly checks?: readonly Check[];
   readonly puts?: readonly Put[];
   readonly deletes?: readonly (string | KeyRange)[];
-  readonly items?: readonly ItemRun[];
+  readonly items?: readonly ItemBatch[];
   readonly blobs?: ReadonlyMap<string, Uint8Array>;
   readonly notBefore?: number;
   readonly wakes?: readonly string[];
 }
 
-export interface BuiltCommit {
+export interface SessionCommit {
   readonly commit: Commit;
-  readonly session: Known<SessionRecord>;
-  readonly branch: Known<BranchRecord>;
+  readonly session: LoadedRecord<SessionRecord>;
+  readonly branch: LoadedRecord<BranchRecord>;
 }
 
-export function buildCommit(change: SessionChange): BuiltCommit {
-  const { sessionId, sessionBefore, branchBefore, rows, more = {} } = change;
+export function buildCommit(change: SessionChange): SessionCommit {
+  const { sessionId, sessionBefore, branchBefore, rows, extension = {} } = change;
   const { number, agent } = change.session;
   const counted = {
     ...change.session,
     checkpoints: (sessionBefore?.record.checkpoints ?? 0) + rows.length,
-    expires: earlier(change.session.expires, firstExpiry(rows)),
+    expires: earlier(change.session.earliestExpiry, earliestExpiryOf(rows)),
   };
   const session = { record: counted, value: encodeSession(counted) };
   const branch = { record: change.branch, value: encodeBranch(change.branch) };
@@ -71,37 +71,37 @@ export function buildCommit(change: SessionChange): BuiltCommit {
   const ofBranch = branchKey(sessionId, change.branch.name);
 
   // The others are found by what their ids say. One that a caller chose may say anything, and be chosen twice.
-  const indexed = change.chosenId ? rows : rows.filter((row) => !saysItsPlace(row.id, number, row.seq));
+  const indexed = change.hasChosenId ? rows : rows.filter((row) => !encodesPlace(row.id, number, row.seq));
   const checks: Check[] = [
     { key: ofSession, value: sessionBefore?.value },
     { key: ofBranch, value: branchBefore?.value },
     ...indexed.map((row) => ({ key: idKey(row.id, number), value: undefined })),
-    ...(change.builtOn ?? []).map((seq) => ({ key: rowKey(number, seq), exists: true as const })),
-    ...(more.checks ?? []),
+    ...(change.requiredRows ?? []).map((seq) => ({ key: rowKey(number, seq), exists: true as const })),
+    ...(extension.checks ?? []),
   ];
   const puts: Put[] = [
     { key: ofSession, value: session.value },
     { key: ofBranch, value: branch.value },
-    ...(sessionBefore ? [] : [{ key: numberKey(number), value: sessionId }]),
+    ...(sessionBefore ? [] : [{ key: sessionNumberKey(number), value: sessionId }]),
     ...(agent === undefined || sessionBefore?.record.agent !== undefined
       ? []
       : [{ key: agentSessionKey(agent, number), value: sessionId }]),
     ...rows.flatMap((row) => putsOfRow(row, number)),
     ...indexed.map((row) => ({ key: idKey(row.id, number), value: String(row.seq) })),
-    ...(more.puts ?? []),
+    ...(extension.puts ?? []),
   ];
   const items = change.items ?? [];
   const first = branchBefore?.record.nextItem ?? 0;
   const runs = items.length === 0 ? [] : [{ tape: tapeName(number, change.branch.tape), first, items }];
-  const blobs = [...(change.blobs ?? []), ...(more.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes }));
+  const blobs = [...(change.blobs ?? []), ...(extension.blobs ?? [])].map(([hash, bytes]) => ({ hash, bytes }));
   const commit: Commit = {
     checks,
     puts,
-    items: [...runs, ...(more.items ?? [])],
+    items: [...runs, ...(extension.items ?? [])],
     blobs,
-    ...(more.deletes && { deletes: more.deletes }),
-    ...(more.notBefore !== undefined && { notBefore: more.notBefore }),
-    ...(more.wakes && { wakes: more.wakes }),
+    ...(extension.deletes && { deletes: extension.deletes }),
+    ...(extension.notBefore !== undefined && { notBefore: extension.notBefore }),
+    ...(extension.wakes && { wakes: extension.wakes }),
   };
   return { commit, session, branch };
 }
@@ -115,7 +115,7 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
   return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
 
-function putsOfRow(row: Row, number: number): Put[] {
+function putsOfRow(row: CheckpointRow, number: number): Put[] {
   return [
     { key: rowKey(number, row.seq), value: encodeRow(row), refs: row.skeleton.refs },
     ...(row.label === undefined ? [] : [{ key: labelKey(number, row.label, row.seq), value: String(row.seq) }]),

@@ -31,7 +31,7 @@ export function isIdTaken(conflict: SavepointError): boolean {
 }
 
 /** Was it a checkpoint to build on that is gone? */
-export function isRowGone(conflict: SavepointError): boolean {
+export function isCheckpointRemoved(conflict: SavepointError): boolean {
   return failedKeys(conflict).some((key) => key.startsWith("z"));
 }
 
@@ -41,12 +41,12 @@ export function isFenced(conflict: SavepointError): boolean {
 }
 
 /** Was it something that whoever saves has looked at beside the session itself? Saving it again would fail again. */
-export function isBeside(conflict: SavepointError): boolean {
+export function isExtensionConflict(conflict: SavepointError): boolean {
   return failedKeys(conflict).some((key) => /^(?:[crq]\t|h)/.test(key));
 }
 
 /** Was it this record that a commit failed over? */
-export function isFailedOver(conflict: SavepointError, key: string): boolean {
+export function isConflictOn(conflict: SavepointError, key: string): boolean {
   return failedKeys(conflict).includes(key);
 }
 

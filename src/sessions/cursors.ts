@@ -30,7 +30,7 @@ export class Cursors {
   }
 
   /** Notes what a cursor takes now that it has worked, and makes room if that is too much. */
-  settle(cursor: BranchCursor): void {
+  enforceBudget(cursor: BranchCursor): void {
     this.#note(cursor);
     for (const oldest of this.#sizes.keys()) {
       if (this.#bytes <= this.#budget) break;
@@ -46,7 +46,7 @@ export class Cursors {
   }
 
   /** A number for a new session. */
-  nextNumber(): Promise<number> {
+  nextSessionNumber(): Promise<number> {
     return this.numbers.next();
   }
 
@@ -56,17 +56,17 @@ export class Cursors {
   }
 
   /** Forgets all that is known of a session. */
-  resetSession(sessionId: string): void {
-    for (const [key, cursor] of this.#cursors) if (key.startsWith(`${sessionId}\t`)) cursor.forget();
+  invalidateSession(sessionId: string): void {
+    for (const [key, cursor] of this.#cursors) if (key.startsWith(`${sessionId}\t`)) cursor.invalidate();
   }
 
   /** Forgets all that is known of any session. */
-  resetAll(): void {
-    for (const cursor of this.#cursors.values()) cursor.forget();
+  invalidateAll(): void {
+    for (const cursor of this.#cursors.values()) cursor.invalidate();
   }
 
   #create(reader: SessionReader, branch: string): BranchCursor {
-    const entry = this.#shared.get(reader.sessionId) ?? { shared: { known: undefined }, uses: 0 };
+    const entry = this.#shared.get(reader.sessionId) ?? { shared: { loaded: undefined }, uses: 0 };
     entry.uses++;
     this.#shared.set(reader.sessionId, entry);
     return new BranchCursor(reader, branch, entry.shared, this.numbers);

@@ -4,34 +4,34 @@ import { scan } from "../store/index.js";
 import type { Context } from "../context.js";
 import {
   agentSessionKey,
-  ALL_DEAD,
-  attachmentCounterKey,
-  attachmentsOf,
+  ALL_GARBAGE,
+  annotationCounterKey,
+  annotationsOf,
   branchesOf,
   branchKey,
   type BranchRecord,
-  deadKey,
+  garbageKey,
   decodeNumbers,
   decodeSession,
-  dueOf,
+  queueEntriesOf,
   encodeBranch,
   encodeSession,
   idKey,
   labelsOf,
   MAIN,
   notesOf,
-  numberKey,
-  type Row,
+  sessionNumberKey,
+  type CheckpointRow,
   rowsOf,
   runsOf,
-  seqOf,
+  seqOfRowKey,
   sessionKey,
-  sessionRetention,
+  sessionRetentionKey,
   tapeName,
   tapesOf,
 } from "../records/index.js";
-import { withoutPolicies } from "../policies/index.js";
-import type { Heads, Known } from "./reader.js";
+import { buildPolicyRemoval } from "../policies/index.js";
+import type { Heads, LoadedRecord } from "./reader.js";
 import { SessionReader } from "./reader.js";
 
 /** Removes all checkpoints and all branches but an empty `main`, in one commit. Returns how many checkpoints. */
@@ -42,16 +42,16 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
     bind(heads);
     if (!heads.session) return 0;
     const { number } = heads.session.record;
-    const branches: Known<BranchRecord>[] = [];
+    const branches: LoadedRecord<BranchRecord>[] = [];
     for await (const branch of reader.branches()) branches.push(branch);
-    const rows: Row[] = [];
+    const rows: CheckpointRow[] = [];
     let count = 0;
     for await (const row of reader.allRows(number, false)) {
       count++;
       if (!("unreadable" in row)) rows.push(row);
     }
     const main = branches.find(({ record }) => record.name === MAIN)?.record;
-    const key = (branch: Known<BranchRecord>): string => branchKey(reader.sessionId, branch.record.name);
+    const key = (branch: LoadedRecord<BranchRecord>): string => branchKey(reader.sessionId, branch.record.name);
     try {
       await store.commit({
         checks: [
@@ -61,17 +61,17 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
         deletes: [
           rowsOf(number),
           notesOf(number),
-          attachmentsOf(number),
+          annotationsOf(number),
           labelsOf(number),
           runsOf(reader.sessionId),
-          dueOf(reader.sessionId),
+          queueEntriesOf(reader.sessionId),
           ...idKeys(rows, number),
           ...branches.map(key),
         ],
         puts: [
           {
             key: sessionKey(reader.sessionId),
-            value: encodeSession({ ...heads.session.record, checkpoints: 0, expires: undefined }),
+            value: encodeSession({ ...heads.session.record, checkpoints: 0, earliestExpiry: undefined }),
           },
           ...(main
             ? [
@@ -115,9 +115,9 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
     // A damaged record can be deleted too; its number is then found the long way.
     const whole = "value" in record ? record : undefined;
     const session = whole && decodeSession(whole.value);
-    const number = session ? session.number : await reader.searchNumber();
-    const remains = number === undefined ? [] : [{ key: deadKey(number), value: "" }];
-    const policy = await withoutPolicies(store, [sessionRetention(reader.sessionId)]);
+    const number = session ? session.number : await reader.scanForNumber();
+    const remains = number === undefined ? [] : [{ key: garbageKey(number), value: "" }];
+    const policy = await buildPolicyRemoval(store, [sessionRetentionKey(reader.sessionId)]);
     try {
       await store.commit({
         checks: [whole ? { key: record.key, value: whole.value } : { key: record.key, exists: true }],
@@ -125,9 +125,9 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
           record.key,
           branchesOf(reader.sessionId),
           runsOf(reader.sessionId),
-          dueOf(reader.sessionId),
+          queueEntriesOf(reader.sessionId),
           ...policy.deletes,
-          ...(number === undefined ? [] : [numberKey(number)]),
+          ...(number === undefined ? [] : [sessionNumberKey(number)]),
           ...(session?.agent === undefined ? [] : [agentSessionKey(session.agent, session.number)]),
         ],
         puts: [...remains, ...policy.puts],
@@ -137,24 +137,24 @@ export async function deleteSession(reader: SessionReader, forget: () => void): 
       throw error;
     }
     forget();
-    if (number !== undefined) await freeRemains(reader.context, number);
+    if (number !== undefined) await freeGarbage(reader.context, number);
     return true;
   }
 }
 
 /** Frees what deleted sessions left behind, also those of processes that died over it. Returns their number. */
-export async function freeAllRemains(context: Context): Promise<number> {
+export async function freeAllGarbage(context: Context): Promise<number> {
   let freed = 0;
-  for await (const record of scan(context.store, ALL_DEAD)) {
+  for await (const record of scan(context.store, ALL_GARBAGE)) {
     const [number] = decodeNumbers(record.key.slice(1), 1).numbers;
-    await freeRemains(context, number as number);
+    await freeGarbage(context, number as number);
     freed++;
   }
   return freed;
 }
 
 /** Frees all that is named after a number: rows and tapes. */
-export async function freeRemains(context: Context, number: number): Promise<void> {
+export async function freeGarbage(context: Context, number: number): Promise<void> {
   const { store } = context;
   const reader = new SessionReader(context, "");
   for (;;) {
@@ -162,21 +162,21 @@ export async function freeRemains(context: Context, number: number): Promise<voi
     if (page.length === 0) break;
     const rows = await reader.rows(
       number,
-      page.map((record) => seqOf(record.key)),
+      page.map((record) => seqOfRowKey(record.key)),
     );
-    const whole = rows.filter((row): row is Row => row !== undefined && !("unreadable" in row));
+    const whole = rows.filter((row): row is CheckpointRow => row !== undefined && !("unreadable" in row));
     await store.commit({ deletes: [...idKeys(whole, number), ...page.map((record) => record.key)] });
   }
   await store.commit({
-    deletes: [notesOf(number), attachmentCounterKey(number), attachmentsOf(number), labelsOf(number)],
+    deletes: [notesOf(number), annotationCounterKey(number), annotationsOf(number), labelsOf(number)],
   });
   for (const tape of await store.tapes(tapesOf(number))) {
     await store.retain(tape, [], { below: Number.MAX_SAFE_INTEGER });
   }
-  await store.commit({ deletes: [deadKey(number)] });
+  await store.commit({ deletes: [garbageKey(number)] });
 }
 
 /** The records that find these rows by their ids, where there are such records. */
-function idKeys(rows: readonly Row[], number: number): string[] {
+function idKeys(rows: readonly CheckpointRow[], number: number): string[] {
   return rows.map((row) => idKey(row.id, number));
 }

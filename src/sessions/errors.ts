@@ -1,6 +1,6 @@
 /** What the user of a session handle is told. */
 import { SavepointError } from "../errors.js";
-import { agentOfLine, type CheckpointRef, MAIN, type OwnerRecord } from "../records/index.js";
+import { agentOfHistoryId, type CheckpointRef, MAIN, type OwnerRecord } from "../records/index.js";
 import { pendingToolCalls } from "../messages/index.js";
 import { describeProcess } from "../util/index.js";
 
@@ -27,7 +27,7 @@ export function sessionDeleted(sessionId: string): SavepointError {
 }
 
 /** A run has the branch; whether it is still there has to be looked at. */
-export class BranchHeld extends SavepointError<"ALREADY_RUNNING"> {
+export class BranchHeldError extends SavepointError<"ALREADY_RUNNING"> {
   constructor(sessionId: string, branch: string) {
     super("ALREADY_RUNNING", `${describeBranch(sessionId, branch)} is being run.`);
   }
@@ -53,12 +53,12 @@ export function describeBranch(sessionId: string, branch: string): string {
 
 /** A session, or the agent that is stored as one. */
 export function describeSession(sessionId: string): string {
-  const agent = agentOfLine(sessionId);
+  const agent = agentOfHistoryId(sessionId);
   return agent === undefined ? `Session ${JSON.stringify(sessionId)}` : `Agent ${JSON.stringify(agent)}`;
 }
 
 /** A model refuses a history in which tool calls are not answered. */
-export function checkAnswered(sessionId: string, seq: number, state: unknown): void {
+export function requireAnsweredToolCalls(sessionId: string, seq: number, state: unknown): void {
   const calls = pendingToolCalls(state);
   if (calls.length === 0) return;
   const ids = calls.map(({ id }) => id);
@@ -69,7 +69,7 @@ export function checkAnswered(sessionId: string, seq: number, state: unknown): v
   );
 }
 
-export function stateAndResults(): SavepointError {
+export function stateWithResults(): SavepointError {
   return new SavepointError("INVALID_ARGUMENT", "A branch starts with another state, or with other results, not both.");
 }
 
@@ -80,14 +80,14 @@ export function agentMismatch(sessionId: string, owner: string, agent: string): 
   );
 }
 
-export function notTheHead(sessionId: string, branch: string, parent: string): SavepointError {
+export function parentNotHead(sessionId: string, branch: string, parent: string): SavepointError {
   return new SavepointError(
     "CONFLICT",
     `${parent} is not the head of branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)}. Fork it, or save without naming a parent.`,
   );
 }
 
-export function branchBegun(sessionId: string, branch: string): SavepointError {
+export function branchNotEmpty(sessionId: string, branch: string): SavepointError {
   return new SavepointError(
     "CONFLICT",
     `Branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)} has checkpoints already, and this one is to follow none. Save it with \`move\`, or on another branch.`,
@@ -98,6 +98,6 @@ export function sessionNotFound(sessionId: string): SavepointError<"SESSION_NOT_
   return new SavepointError("SESSION_NOT_FOUND", `There is no ${describeSession(sessionId)}.`);
 }
 
-export function unknownCheckpoint(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
+export function checkpointNotInStore(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
   return new SavepointError("CHECKPOINT_NOT_FOUND", `There is no checkpoint ${JSON.stringify(id)} in this store.`);
 }

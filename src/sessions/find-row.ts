@@ -1,12 +1,12 @@
 /** Finding the checkpoint of a session that a caller names. */
 import { isSavepointError } from "../errors.js";
-import type { CheckpointRef, Row } from "../records/index.js";
+import type { CheckpointRef, CheckpointRow } from "../records/index.js";
 import type { Heads, SessionReader } from "./reader.js";
 
 /** A checkpoint that was looked for. */
-export interface FoundRow {
+export interface RowMatch {
   readonly number: number;
-  readonly row: Row;
+  readonly row: CheckpointRow;
   readonly agent: string | undefined;
   /** Has it no row of its own? */
   readonly hidden: boolean;
@@ -16,7 +16,7 @@ export async function findRow(
   reader: SessionReader,
   readHeads: () => Promise<Heads>,
   ref: CheckpointRef,
-): Promise<FoundRow | undefined> {
+): Promise<RowMatch | undefined> {
   try {
     const { session, branch } = await readHeads();
     if (!session) return undefined;
@@ -33,9 +33,9 @@ export async function findRow(
 }
 
 /** Where the session's or the branch's own record is damaged, checkpoints that are named by themselves are still found. */
-async function salvage(reader: SessionReader, ref: CheckpointRef): Promise<FoundRow | undefined> {
+async function salvage(reader: SessionReader, ref: CheckpointRef): Promise<RowMatch | undefined> {
   if (typeof ref === "object" && "step" in ref) return undefined;
-  const number = await reader.searchNumber();
+  const number = await reader.scanForNumber();
   const row = number === undefined ? undefined : await reader.find(number, ref, undefined);
   return row && number !== undefined ? { number, row, agent: undefined, hidden: false } : undefined;
 }

@@ -1,6 +1,6 @@
 /** Listing checkpoints. Reads rows, never states. */
-import { FIRST_PAGE, nextPage } from "../store/index.js";
-import type { CheckpointInfo, CheckpointRef, Row } from "../records/index.js";
+import { FIRST_PAGE_SIZE, nextPageSize } from "../store/index.js";
+import type { CheckpointInfo, CheckpointRef, CheckpointRow } from "../records/index.js";
 import { checkpointNotFound } from "./errors.js";
 import type { Heads, SessionReader } from "./reader.js";
 
@@ -46,37 +46,37 @@ export async function* walkHistory(
   }
 }
 
-type FoundRow = Row | { readonly seq: number; readonly unreadable: string };
+type FoundRow = CheckpointRow | { readonly seq: number; readonly unreadable: string };
 
 async function* rowsInOrder(
   reader: SessionReader,
   number: number,
-  head: Row | undefined,
+  head: CheckpointRow | undefined,
   order: "newest" | "oldest",
   allBranches: boolean,
 ): AsyncGenerator<FoundRow> {
   if (allBranches) yield* reader.allRows(number, order === "newest");
   else if (!head) return;
-  else if (order === "newest") yield* reader.line(number, head);
+  else if (order === "newest") yield* reader.lineage(number, head);
   else {
     const line: FoundRow[] = [];
-    for await (const row of reader.line(number, head)) line.push(row);
+    for await (const row of reader.lineage(number, head)) line.push(row);
     yield* line.reverse();
   }
 }
 
 /** Leaves out, and reports, what cannot be read. */
-async function* readable(reader: SessionReader, rows: AsyncIterable<FoundRow>): AsyncGenerator<Row> {
+async function* readable(reader: SessionReader, rows: AsyncIterable<FoundRow>): AsyncGenerator<CheckpointRow> {
   for await (const row of rows) {
     if ("unreadable" in row) reader.reportDamage(undefined, row.seq, row.unreadable);
     else yield row;
   }
 }
 
-async function* batches(rows: AsyncIterable<Row>, limit: number): AsyncGenerator<Row[]> {
-  let batch: Row[] = [];
+async function* batches(rows: AsyncIterable<CheckpointRow>, limit: number): AsyncGenerator<CheckpointRow[]> {
+  let batch: CheckpointRow[] = [];
   let left = limit;
-  let size = FIRST_PAGE;
+  let size = FIRST_PAGE_SIZE;
   for await (const row of rows) {
     batch.push(row);
     if (batch.length < Math.min(size, left)) continue;
@@ -84,13 +84,17 @@ async function* batches(rows: AsyncIterable<Row>, limit: number): AsyncGenerator
     left -= batch.length;
     if (left <= 0) return;
     batch = [];
-    size = nextPage(size);
+    size = nextPageSize(size);
   }
   if (batch.length > 0) yield batch;
 }
 
 /** The ids of the parents: mostly rows of the same batch, the others are looked up together. */
-async function parentIds(reader: SessionReader, number: number, rows: readonly Row[]): Promise<Map<number, string>> {
+async function parentIds(
+  reader: SessionReader,
+  number: number,
+  rows: readonly CheckpointRow[],
+): Promise<Map<number, string>> {
   const ids = new Map(rows.map((row) => [row.seq, row.id]));
   const missing = [
     ...new Set(rows.flatMap((row) => (row.parent === undefined || ids.has(row.parent) ? [] : [row.parent]))),

@@ -1,32 +1,32 @@
-export { type Attachments, attachValue, readAttachments } from "./attachments.js";
-export { beginBranch, moveBranch } from "./begin-line.js";
-export { type Author, BranchCursor, checkUpdated, type SaveExtension } from "./branch-cursor.js";
-export { type BranchInfo, forkAt, forkWithState, moveFrame, rewindBranch, showHead } from "./branches.js";
+export { type Annotations, annotateCheckpoint, readAnnotations } from "./annotations.js";
+export { saveAsRoot, saveWithReset } from "./save-with-parent.js";
+export { type Author, BranchCursor, validateUpdateResult, type SaveExtension } from "./branch-cursor.js";
+export { type BranchInfo, forkAt, forkWithState, rebaseFrame, rewindBranch, materializeHead } from "./branches.js";
 export { buildCommit, type CommitParts, toCommit } from "./commit.js";
-export { branchMoved, isFailedOver, isFenced } from "./conflicts.js";
+export { branchMoved, isConflictOn, isFenced } from "./conflicts.js";
 export { Cursors } from "./cursors.js";
-export { clearSession, deleteSession, freeAllRemains, freeRemains } from "./delete.js";
+export { clearSession, deleteSession, freeAllGarbage, freeGarbage } from "./delete.js";
 export {
   agentMismatch,
   alreadyRunning,
-  branchBegun,
-  BranchHeld,
+  branchNotEmpty,
+  BranchHeldError,
   branchNotFound,
-  checkAnswered,
+  requireAnsweredToolCalls,
   checkpointNotFound,
   describeBranch,
   describeSession,
-  notTheHead,
+  parentNotHead,
   sessionDeleted,
   sessionNotFound,
-  stateAndResults,
-  unknownCheckpoint,
+  stateWithResults,
+  checkpointNotInStore,
 } from "./errors.js";
-export { findCheckpoint, type FoundCheckpoint } from "./find-checkpoint.js";
-export { findRow, type FoundRow } from "./find-row.js";
-export { sessionWithNumber } from "./find-session.js";
+export { findCheckpoint, type CheckpointMatch } from "./find.js";
+export { findRow, type RowMatch } from "./find-row.js";
+export { findSessionByNumber } from "./find-session.js";
 export { type HistoryOptions, walkHistory } from "./history.js";
-export { findWhole } from "./latest.js";
+export { loadLatestIntact } from "./latest.js";
 export { loadShadow } from "./load-state.js";
 export {
   type AgentMigrations,
@@ -35,13 +35,13 @@ export {
   type Migration,
   type MigrationPlan,
   Migrations,
-  tooOld,
+  agentTooOld,
 } from "./migrations.js";
-export { newRow } from "./new-row.js";
-export { attachLabel, attachPin } from "./notes.js";
+export { buildRow } from "./new-row.js";
+export { setLabel, setPin } from "./notes.js";
 export { NumberSource } from "./numbers.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./options.js";
-export { type Heads, type Known, type Notes, readHeadNotes, readHeads, SessionReader } from "./reader.js";
+export { type Heads, type LoadedRecord, type Notes, readHeadNotes, readMainHeads, SessionReader } from "./reader.js";
 export { saveOnHead } from "./save-on-head.js";
-export { type TakenOptions, takeOptions } from "./save-options.js";
-export { declaredVersion, migrateLoaded, saveMigrated, versionOver, type Versions } from "./versions.js";
+export { type SaveFields, parseSaveOptions } from "./save-options.js";
+export { declaredVersion, migrateLoadedState, saveMigrated, versionForSave, type VersionScope } from "./versions.js";

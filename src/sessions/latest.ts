@@ -2,12 +2,12 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Shadow } from "../state/index.js";
 import type { BranchCursor } from "./branch-cursor.js";
-import { type CheckpointInfo, MAIN, type Row, type SkippedCheckpoint } from "../records/index.js";
+import { type CheckpointInfo, MAIN, type CheckpointRow, type SkippedCheckpoint } from "../records/index.js";
 import { loadShadow } from "./load-state.js";
 import { describeSession } from "./errors.js";
 import type { Heads, SessionReader } from "./reader.js";
 
-export interface Found {
+export interface IntactCheckpoint {
   readonly info: CheckpointInfo;
   readonly shadow: Shadow;
   readonly skipped: readonly SkippedCheckpoint[];
@@ -17,11 +17,11 @@ export interface Found {
  * Steps back from the head along the parents, never to a sibling, to the newest checkpoint that is whole. `undefined`
  * where nothing was ever saved; `DAMAGED` where there is something and none of it is whole.
  */
-export async function findWhole(
+export async function loadLatestIntact(
   reader: SessionReader,
   cursor: BranchCursor,
   see: (heads: Heads) => void,
-): Promise<Found | undefined> {
+): Promise<IntactCheckpoint | undefined> {
   for (let gone: string | undefined; ;) {
     const start = await findHead(reader, cursor, see);
     if (!start) return undefined;
@@ -36,10 +36,15 @@ export async function findWhole(
 }
 
 /** @param missing is the head still the head, although its row is gone? Then that is damage as well. */
-async function walkBack(reader: SessionReader, cursor: BranchCursor, start: Start, missing: boolean): Promise<Found> {
+async function walkBack(
+  reader: SessionReader,
+  cursor: BranchCursor,
+  start: Start,
+  missing: boolean,
+): Promise<IntactCheckpoint> {
   const { number, agent, head } = start;
   const skipped: SkippedCheckpoint[] = [];
-  for await (const row of reader.line(number, head)) {
+  for await (const row of reader.lineage(number, head)) {
     if ("unreadable" in row) {
       skip(reader, skipped, { id: undefined, seq: row.seq, reason: row.unreadable });
       continue;
@@ -47,12 +52,12 @@ async function walkBack(reader: SessionReader, cursor: BranchCursor, start: Star
     try {
       const known = row === head ? cursor.shadow : undefined;
       const shadow = known ?? (await loadShadow(reader, number, row));
-      if (row === head) cursor.keep(row, shadow);
+      if (row === head) cursor.keepShadow(row, shadow);
       const notes = await reader.notes(number, row.seq, row.seq);
       const info =
         row === head && start.parent
           ? reader.toInfo(row, agent, start.parent.id, notes.get(row.seq))
-          : await reader.describe(number, row, agent);
+          : await reader.loadInfo(number, row, agent);
       return { info, shadow, skipped };
     } catch (error) {
       const lost = missing && row === head && isSavepointError(error, "CHECKPOINT_NOT_FOUND");
@@ -70,7 +75,7 @@ async function walkBack(reader: SessionReader, cursor: BranchCursor, start: Star
 interface Start {
   readonly number: number;
   readonly agent: string | undefined;
-  readonly head: Row;
+  readonly head: CheckpointRow;
   /** The head's parent, where it is known without looking. */
   readonly parent?: { readonly id: string | undefined };
 }
@@ -97,7 +102,7 @@ async function findHead(
 }
 
 async function salvageHead(reader: SessionReader): Promise<Start | undefined> {
-  const number = await reader.searchNumber();
+  const number = await reader.scanForNumber();
   if (number === undefined) return undefined;
   for await (const row of reader.allRows(number, true)) {
     // A row that cannot be read may be the head, and what stands before it on the tape may be of an abandoned line.

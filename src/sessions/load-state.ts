@@ -1,7 +1,7 @@
 /** Reading the state of a checkpoint. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import { decodeState, type Hole, type Shadow } from "../state/index.js";
-import type { Row } from "../records/index.js";
+import type { CheckpointRow } from "../records/index.js";
 import { describeSession } from "./errors.js";
 import type { SessionReader } from "./reader.js";
 
@@ -11,7 +11,12 @@ import type { SessionReader } from "./reader.js";
  * A part that is not found is looked for a second time if the checkpoint is still there: what is freed or packed anew
  * while it is being read is not damaged.
  */
-export async function loadShadow(reader: SessionReader, number: number, row: Row, holes?: Hole[]): Promise<Shadow> {
+export async function loadShadow(
+  reader: SessionReader,
+  number: number,
+  row: CheckpointRow,
+  holes?: Hole[],
+): Promise<Shadow> {
   const read = (into?: Hole[]): Promise<Shadow> =>
     decodeState(row.skeleton, row.tape, reader.stateReader(number), into);
   let cause: unknown;

@@ -57,7 +57,7 @@ export async function migrateState(
   version: number,
   state: unknown,
 ): Promise<unknown> {
-  if (version > migrations.length) throw tooOld(whose, version, migrations.length);
+  if (version > migrations.length) throw agentTooOld(whose, version, migrations.length);
   let current = state;
   for (const [index, migrate] of migrations.slice(version).entries()) {
     try {
@@ -78,7 +78,7 @@ export async function migrateIfDeclared(...args: Parameters<typeof migrateState>
   return args[1].length === 0 ? args[3] : migrateState(...args);
 }
 
-export function tooOld(whose: string, version: number, known: number): SavepointError<"AGENT_TOO_OLD"> {
+export function agentTooOld(whose: string, version: number, known: number): SavepointError<"AGENT_TOO_OLD"> {
   return new SavepointError(
     "AGENT_TOO_OLD",
     `${whose} was saved by version ${version} of its agent; this is version ${known}. Use the newer one. Nothing was changed.`,

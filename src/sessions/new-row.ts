@@ -1,20 +1,20 @@
 /** The row of a new checkpoint. */
 import { type EncodedState, formatRefs, type Ref } from "../state/index.js";
-import type { BranchRecord, Place, Row, RowRun } from "../records/index.js";
-import type { TakenOptions } from "./save-options.js";
+import type { BranchRecord, CheckpointPlace, CheckpointRow, RunPosition } from "../records/index.js";
+import type { SaveFields } from "./save-options.js";
 
 /** What a row takes beside its skeleton: its id twice, its fields, keys and checksums. */
 const ROW_OVERHEAD = 120;
 
 /** A checkpoint that follows the head of a branch. */
-export function newRow(
-  place: Place & { readonly branch: BranchRecord },
+export function buildRow(
+  place: CheckpointPlace & { readonly branch: BranchRecord },
   encoded: EncodedState,
-  options: TakenOptions,
-  newId: (place: Place) => string,
+  options: SaveFields,
+  newId: (place: CheckpointPlace) => string,
   now: number,
-  run: RowRun | undefined,
-): Row {
+  run: RunPosition | undefined,
+): CheckpointRow {
   const { seq, branch } = place;
   const parent = parentOf(branch, run);
   const { items, blobs, stateBytes } = encoded;
@@ -54,7 +54,7 @@ export function newRow(
 /** A hidden head gives its place to what follows it, unless that is still in the step that begins with it. */
 function parentOf(
   { head, hidden }: BranchRecord,
-  run: RowRun | undefined,
+  run: RunPosition | undefined,
 ): { seq: number; grandparent: number | undefined } | undefined {
   if (!head) return undefined;
   if (!hidden || run?.midStep) return { seq: head.seq, grandparent: head.parent };
@@ -62,7 +62,7 @@ function parentOf(
 }
 
 /** What a run has recorded lives as long as the checkpoint: nothing in the skeleton names it, so it comes last. */
-function addRefs(refs: string, run: RowRun | undefined, tape: number): string {
+function addRefs(refs: string, run: RunPosition | undefined, tape: number): string {
   const pieces = [run?.journal, run?.output].filter((piece) => piece !== undefined);
   if (pieces.length === 0) return refs;
   const more: Ref[] = [{ pieces }];

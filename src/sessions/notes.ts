@@ -1,13 +1,13 @@
 /** Labels and pins that are attached to a checkpoint after it was saved. */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { isRowGone } from "./conflicts.js";
-import { checkId, labelKey, noteKey, type Row, rowKey } from "../records/index.js";
+import { isCheckpointRemoved } from "./conflicts.js";
+import { checkId, labelKey, noteKey, type CheckpointRow, rowKey } from "../records/index.js";
 import type { SessionReader } from "./reader.js";
 
-export async function attachLabel(
+export async function setLabel(
   reader: SessionReader,
   number: number,
-  row: Row,
+  row: CheckpointRow,
   label: string | undefined,
 ): Promise<void> {
   if (label !== undefined) checkId(label, "label");
@@ -31,7 +31,12 @@ export async function attachLabel(
   }
 }
 
-export async function attachPin(reader: SessionReader, number: number, row: Row, pinned: boolean): Promise<void> {
+export async function setPin(
+  reader: SessionReader,
+  number: number,
+  row: CheckpointRow,
+  pinned: boolean,
+): Promise<void> {
   await commitNote(reader, row, {
     checks: [{ key: rowKey(number, row.seq), exists: true }],
     puts: [{ key: noteKey(number, row.seq, "pin"), value: pinned ? "1" : "0" }],
@@ -41,13 +46,13 @@ export async function attachPin(reader: SessionReader, number: number, row: Row,
 export type NoteCommit = Parameters<SessionReader["context"]["store"]["commit"]>[0];
 
 /** `false` where another writer attached something first. */
-export async function commitNote(reader: SessionReader, row: Row, commit: NoteCommit): Promise<boolean> {
+export async function commitNote(reader: SessionReader, row: CheckpointRow, commit: NoteCommit): Promise<boolean> {
   try {
     await reader.context.store.commit(commit);
     return true;
   } catch (error) {
     if (!isSavepointError(error, "CONFLICT")) throw error;
-    if (isRowGone(error)) {
+    if (isCheckpointRemoved(error)) {
       throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed meanwhile.`, { cause: error });
     }
     return false;

@@ -1,7 +1,7 @@
 /** Numbers for sessions and conversations: small, and never given twice, by any process. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Store } from "../store/index.js";
-import { NEXT_NUMBER } from "../records/index.js";
+import { NEXT_NUMBER_KEY } from "../records/index.js";
 
 /** Taken at once, so that processes that open many sessions do not meet over every single one. Gaps do no harm. */
 const BLOCK = 16;
@@ -27,13 +27,13 @@ export class NumberSource {
 
   async #takeBlock(): Promise<void> {
     for (;;) {
-      const [record] = await this.#store.get([NEXT_NUMBER]);
+      const [record] = await this.#store.get([NEXT_NUMBER_KEY]);
       if (record && !("value" in record)) throw damagedCounter(record.unreadable);
       const value = record?.value;
       const first = Number(value ?? 0);
-      const put = { key: NEXT_NUMBER, value: String(first + BLOCK) };
+      const put = { key: NEXT_NUMBER_KEY, value: String(first + BLOCK) };
       try {
-        await this.#store.commit({ checks: [{ key: NEXT_NUMBER, value }], puts: [put] });
+        await this.#store.commit({ checks: [{ key: NEXT_NUMBER_KEY, value }], puts: [put] });
         this.#next = first;
         this.#end = first + BLOCK;
         return;

@@ -4,17 +4,17 @@
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Piece, StateReader, Unreadable } from "../state/index.js";
 import {
-  FIRST_PAGE,
-  type FoundRecord,
-  nextPage,
+  FIRST_PAGE_SIZE,
+  type RecordResult,
+  nextPageSize,
   scan,
   type Store,
   type StoredRecord,
   type UnreadableRecord,
 } from "../store/index.js";
 import {
-  agentOfLine,
-  ALL_NUMBERS,
+  agentOfHistoryId,
+  ALL_SESSION_NUMBERS,
   branchesOf,
   branchKey,
   type BranchRecord,
@@ -32,10 +32,10 @@ import {
   noteKey,
   notesOf,
   placeOfId,
-  type Row,
+  type CheckpointRow,
   rowKey,
   rowsOf,
-  seqOf,
+  seqOfRowKey,
   sessionKey,
   type SessionRecord,
   tapeName,
@@ -44,15 +44,15 @@ import type { Context } from "../context.js";
 import { describeSession } from "./errors.js";
 
 /** A record and the text it was read from, which a commit checks. */
-export interface Known<T> {
+export interface LoadedRecord<T> {
   readonly value: string;
   readonly record: T;
 }
 
 /** A session and one of its branches, as far as they exist. */
 export interface Heads {
-  readonly session: Known<SessionRecord> | undefined;
-  readonly branch: Known<BranchRecord> | undefined;
+  readonly session: LoadedRecord<SessionRecord> | undefined;
+  readonly branch: LoadedRecord<BranchRecord> | undefined;
 }
 
 /** What was attached to a checkpoint later, by name. */
@@ -74,7 +74,7 @@ export class SessionReader {
   }
 
   /** The session's own record. */
-  async session(): Promise<Known<SessionRecord> | undefined> {
+  async session(): Promise<LoadedRecord<SessionRecord> | undefined> {
     const [session] = await this.context.store.get([sessionKey(this.sessionId)]);
     return this.#known(session, decodeSession);
   }
@@ -84,7 +84,7 @@ export class SessionReader {
   }
 
   /** @param name that of the branch */
-  toHeads(session: FoundRecord | undefined, branch: FoundRecord | undefined, name: string): Heads {
+  toHeads(session: RecordResult | undefined, branch: RecordResult | undefined, name: string): Heads {
     const heads = { session: this.#known(session, decodeSession), branch: this.#known(branch, decodeBranch) };
     // They come and go together. To take one that was lost for one that never was would be to start over.
     const lost = heads.branch && !heads.session;
@@ -94,7 +94,7 @@ export class SessionReader {
     return heads;
   }
 
-  async *branches(): AsyncGenerator<Known<BranchRecord>> {
+  async *branches(): AsyncGenerator<LoadedRecord<BranchRecord>> {
     for await (const record of scan(this.context.store, branchesOf(this.sessionId))) {
       const known = this.#known(record, decodeBranch);
       if (known) yield known;
@@ -102,12 +102,12 @@ export class SessionReader {
   }
 
   /** The rows with these seqs, one for one. */
-  async rows(number: number, seqs: readonly number[]): Promise<(Row | Unreadable | undefined)[]> {
+  async rows(number: number, seqs: readonly number[]): Promise<(CheckpointRow | Unreadable | undefined)[]> {
     const records = await this.context.store.get(seqs.map((seq) => rowKey(number, seq)));
     return records.map((record) => record && this.#row(record));
   }
 
-  async row(number: number, seq: number): Promise<Row | Unreadable | undefined> {
+  async row(number: number, seq: number): Promise<CheckpointRow | Unreadable | undefined> {
     return (await this.rows(number, [seq]))[0];
   }
 
@@ -115,15 +115,18 @@ export class SessionReader {
    * The rows from `head` back along the parents, newest first. A row that cannot be read is reported and stepped over
    * to its parent; where that is unknown the line ends with an {@link Unreadable}.
    */
-  async *line(number: number, head: Row): AsyncGenerator<Row | (Unreadable & { readonly seq: number })> {
+  async *lineage(
+    number: number,
+    head: CheckpointRow,
+  ): AsyncGenerator<CheckpointRow | (Unreadable & { readonly seq: number })> {
     yield head;
     let child = head;
-    let page = new Map<number, Row | Unreadable>();
-    let limit = FIRST_PAGE;
+    let page = new Map<number, CheckpointRow | Unreadable>();
+    let limit = FIRST_PAGE_SIZE;
     for (let seq = child.parent, next = child.grandparent; seq !== undefined;) {
       if (!page.has(seq)) {
         page = await this.#pageBefore(number, seq, limit);
-        limit = nextPage(limit);
+        limit = nextPageSize(limit);
       }
       const row = page.get(seq);
       // Where the child is gone as well, the session was cleared while it was read.
@@ -144,15 +147,15 @@ export class SessionReader {
     number: number,
     reverse: boolean,
     from = 0,
-  ): AsyncGenerator<Row | (Unreadable & { readonly seq: number })> {
+  ): AsyncGenerator<CheckpointRow | (Unreadable & { readonly seq: number })> {
     for await (const record of scan(this.context.store, rowsOf(number, from), reverse)) {
       const row = this.#row(record);
-      yield "unreadable" in row ? { ...row, seq: seqOf(record.key) } : row;
+      yield "unreadable" in row ? { ...row, seq: seqOfRowKey(record.key) } : row;
     }
   }
 
   /** The row that a caller names, or `undefined` where there is none. */
-  async find(number: number, ref: CheckpointRef, head: Row | undefined): Promise<Row | undefined> {
+  async find(number: number, ref: CheckpointRef, head: CheckpointRow | undefined): Promise<CheckpointRow | undefined> {
     // The head may have no row of its own.
     if (head && isRefTo(ref, head, this.sessionId)) return head;
     if (typeof ref === "string") return this.#findByName(number, ref);
@@ -163,7 +166,7 @@ export class SessionReader {
       return entry && this.find(number, { seq: seqOfLabel(entry.key) }, head);
     }
     if (!head) return undefined;
-    for await (const row of this.line(number, head)) {
+    for await (const row of this.lineage(number, head)) {
       if ("unreadable" in row) this.reportDamage(undefined, row.seq, row.unreadable);
       else if (row.step === ref.step) return row;
     }
@@ -171,7 +174,7 @@ export class SessionReader {
   }
 
   /** Is there a checkpoint where this id says, and is it its id? Others are known by a record that commits check. */
-  async isPlaced(number: number, id: string): Promise<boolean> {
+  async isPlacedIdTaken(number: number, id: string): Promise<boolean> {
     const place = placeOfId(id);
     if (place?.number !== number) return false;
     const row = await this.row(number, place.seq);
@@ -205,7 +208,7 @@ export class SessionReader {
     return notes;
   }
 
-  toInfo(row: Row, agent: string | undefined, parentId: string | undefined, notes?: Notes): CheckpointInfo {
+  toInfo(row: CheckpointRow, agent: string | undefined, parentId: string | undefined, notes?: Notes): CheckpointInfo {
     const label = notes?.get("label");
     const pin = notes?.get("pin");
     return {
@@ -236,7 +239,7 @@ export class SessionReader {
   }
 
   /** The info of one row, with what it takes to look up. */
-  async describe(number: number, row: Row, agent: string | undefined): Promise<CheckpointInfo> {
+  async loadInfo(number: number, row: CheckpointRow, agent: string | undefined): Promise<CheckpointInfo> {
     const [parent, notes] = await Promise.all([
       row.parent === undefined ? undefined : this.row(number, row.parent),
       this.notes(number, row.seq, row.seq),
@@ -259,31 +262,31 @@ export class SessionReader {
   }
 
   /** The session's number, whether its own record can be read or not. */
-  async anyNumber(): Promise<number | undefined> {
+  async findNumber(): Promise<number | undefined> {
     const [record] = await this.context.store.get([sessionKey(this.sessionId)]);
-    return record && "value" in record ? decodeSession(record.value).number : this.searchNumber();
+    return record && "value" in record ? decodeSession(record.value).number : this.scanForNumber();
   }
 
   /** The session's number, found the long way when its own record cannot be read. */
-  async searchNumber(): Promise<number | undefined> {
-    for await (const record of scan(this.context.store, ALL_NUMBERS, true)) {
+  async scanForNumber(): Promise<number | undefined> {
+    for await (const record of scan(this.context.store, ALL_SESSION_NUMBERS, true)) {
       if ("value" in record && record.value === this.sessionId) return decodeNumbers(record.key.slice(1), 1).numbers[0];
     }
     return undefined;
   }
 
   reportDamage(checkpointId: string | undefined, seq: number | undefined, reason: string): void {
-    const agent = agentOfLine(this.sessionId);
+    const agent = agentOfHistoryId(this.sessionId);
     const of = agent === undefined ? { sessionId: this.sessionId } : { sessionId: undefined, agent };
     this.context.events.emit("damage", { ...of, checkpointId, seq, reason });
   }
 
-  async #pageBefore(number: number, seq: number, limit: number): Promise<Map<number, Row | Unreadable>> {
+  async #pageBefore(number: number, seq: number, limit: number): Promise<Map<number, CheckpointRow | Unreadable>> {
     const records = await this.context.store.list(rowsOf(number, 0, seq + 1), { limit, reverse: true });
-    return new Map(records.map((record) => [seqOf(record.key), this.#row(record)]));
+    return new Map(records.map((record) => [seqOfRowKey(record.key), this.#row(record)]));
   }
 
-  async #findByName(number: number, name: string): Promise<Row | undefined> {
+  async #findByName(number: number, name: string): Promise<CheckpointRow | undefined> {
     const place = placeOfId(name);
     const placed = place?.number === number ? await this.row(number, place.seq) : undefined;
     if (placed && !("unreadable" in placed) && placed.id === name) return placed;
@@ -298,18 +301,18 @@ export class SessionReader {
   }
 
   /** Finds a checkpoint the long way when the record that says where it is cannot be read. */
-  async #searchId(number: number, id: string, reason: string): Promise<Row | undefined> {
+  async #searchId(number: number, id: string, reason: string): Promise<CheckpointRow | undefined> {
     this.reportDamage(id, undefined, reason);
     for await (const row of this.allRows(number, true)) if (!("unreadable" in row) && row.id === id) return row;
     return undefined;
   }
 
-  #row(record: StoredRecord | UnreadableRecord): Row | Unreadable {
+  #row(record: StoredRecord | UnreadableRecord): CheckpointRow | Unreadable {
     if (!("value" in record)) return { unreadable: record.unreadable };
-    return decodeRow(seqOf(record.key), record.value, record.refs);
+    return decodeRow(seqOfRowKey(record.key), record.value, record.refs);
   }
 
-  #whole(row: Row | Unreadable | undefined, seq: number): Row | undefined {
+  #whole(row: CheckpointRow | Unreadable | undefined, seq: number): CheckpointRow | undefined {
     if (!row || !("unreadable" in row)) return row;
     this.reportDamage(undefined, seq, row.unreadable);
     throw new SavepointError(
@@ -318,7 +321,10 @@ export class SessionReader {
     );
   }
 
-  #known<T>(record: StoredRecord | UnreadableRecord | undefined, decode: (value: string) => T): Known<T> | undefined {
+  #known<T>(
+    record: StoredRecord | UnreadableRecord | undefined,
+    decode: (value: string) => T,
+  ): LoadedRecord<T> | undefined {
     if (!record) return undefined;
     if ("value" in record) return { value: record.value, record: decode(record.value) };
     return this.#damaged(record.unreadable);
@@ -334,7 +340,7 @@ export class SessionReader {
 }
 
 /** The heads of `main` of many sessions, read at once; `undefined` for those that are damaged, which is reported. */
-export async function readHeads(store: Store, readers: readonly SessionReader[]): Promise<(Heads | undefined)[]> {
+export async function readMainHeads(store: Store, readers: readonly SessionReader[]): Promise<(Heads | undefined)[]> {
   const records = await store.get(readers.flatMap((reader) => reader.headKeys(MAIN)));
   return readers.map((reader, index) => {
     try {
@@ -369,7 +375,7 @@ export async function readHeadNotes(
   });
 }
 
-function isRefTo(ref: CheckpointRef, row: Row, sessionId: string): boolean {
+function isRefTo(ref: CheckpointRef, row: CheckpointRow, sessionId: string): boolean {
   if (typeof ref === "string") return ref === row.id || ref === `${sessionId}#${row.seq}`;
   return "seq" in ref && ref.seq === row.seq;
 }

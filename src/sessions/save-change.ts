@@ -2,30 +2,30 @@
 import { SavepointError } from "../errors.js";
 import {
   type ClassRegistry,
-  cloneValue,
+  valueToShadow,
   newShadow,
-  type Recorded,
+  type RecordedValues,
   reviseShadow,
-  settleState,
+  layoutState,
   type Shadow,
   shadowToValue,
 } from "../state/index.js";
 
 /** A state to save: the caller's own, to be compared at once; or a private copy, for when it may change meanwhile. */
-export type Candidate = { readonly live: unknown } | { readonly copy: Shadow };
+export type StateInput = { readonly live: unknown } | { readonly copy: Shadow };
 
 export interface SaveChange {
   /** The next shadow, made of the one before it, if there is one. `frozen` is that one's state, deep-frozen. */
   apply(before: Shadow | undefined, frozen?: unknown): Shadow;
   /** The same change to another head, after `made` was made of this one. */
-  again(made: Shadow): SaveChange;
+  rebase(made: Shadow): SaveChange;
   /** The state that it leads to, where that does not depend on the one before. */
   state?(): Shadow;
 }
 
 /** Whatever was there, this state comes next. */
-export function replaceState(candidate: Candidate, registry: ClassRegistry, recorded?: Recorded): SaveChange {
-  const state = (): Shadow => ("copy" in candidate ? settleState(candidate.copy) : newShadow(candidate.live, registry));
+export function replaceState(candidate: StateInput, registry: ClassRegistry, recorded?: RecordedValues): SaveChange {
+  const state = (): Shadow => ("copy" in candidate ? layoutState(candidate.copy) : newShadow(candidate.live, registry));
   return {
     state,
     apply(before, frozen) {
@@ -34,7 +34,7 @@ export function replaceState(candidate: Candidate, registry: ClassRegistry, reco
       return reviseShadow(before, value, registry, frozen, recorded);
     },
     // The state as it was when it was given; its owner may have changed it since.
-    again: (made) => replaceState({ copy: cloneValue(shadowToValue(made, registry), registry) }, registry),
+    rebase: (made) => replaceState({ copy: valueToShadow(shadowToValue(made, registry), registry) }, registry),
   };
 }
 
@@ -45,7 +45,7 @@ export function changeShadow(change: (before: Shadow) => Shadow): SaveChange {
       if (before !== undefined) return change(before);
       throw new SavepointError("CHECKPOINT_NOT_FOUND", "There is no checkpoint to add to yet. Save a state first.");
     },
-    again: () => self,
+    rebase: () => self,
   };
   return self;
 }

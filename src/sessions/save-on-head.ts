@@ -2,17 +2,17 @@
 import { SavepointError } from "../errors.js";
 import type { Shadow } from "../state/index.js";
 import type { BranchCursor } from "./branch-cursor.js";
-import type { CheckpointInfo, Row } from "../records/index.js";
-import type { TakenOptions } from "./save-options.js";
+import type { CheckpointInfo, CheckpointRow } from "../records/index.js";
+import type { SaveFields } from "./save-options.js";
 import type { Heads } from "./reader.js";
 
 /** Saves on top of `row` if it is the head of the branch, and stays it; `undefined` if not. */
 export async function saveOnHead(
   cursor: BranchCursor,
   number: number,
-  row: Row,
+  row: CheckpointRow,
   copy: Shadow,
-  options: TakenOptions,
+  options: SaveFields,
   agent: string | undefined,
 ): Promise<CheckpointInfo | undefined> {
   const isHead = ({ session, branch }: Heads): boolean =>

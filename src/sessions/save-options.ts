@@ -10,12 +10,12 @@ import {
   type CheckpointKind,
   type CheckpointStatus,
   encodeMetadata,
-  type Row,
+  type CheckpointRow,
   type SaveOptions,
 } from "../records/index.js";
 
 /** Options of a save that nobody else can change; the metadata and the lifetime as they are stored. */
-export type TakenOptions = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "move"> & {
+export type SaveFields = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "move"> & {
   readonly parent?: string | null;
   readonly metadata: Shadow | undefined;
   /** In milliseconds. */
@@ -28,7 +28,7 @@ const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "preOperation",
 const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "completed", "failed", "halted"];
 const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 
-export function takeOptions(options: SaveOptions, registry: ClassRegistry): TakenOptions {
+export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry): SaveFields {
   const { ttl, resetBranch, ...others } = options;
   const { id, label, kind, status, usage, pinned, parent } = others;
   if (id !== undefined) checkId(id, "checkpoint id");
@@ -61,11 +61,11 @@ export function takeOptions(options: SaveOptions, registry: ClassRegistry): Take
 }
 
 /** Does a stored checkpoint say of itself what these options say? What they leave open counts as said. */
-export function saysTheSame(row: Row, parentId: string | undefined, options: TakenOptions): boolean {
+export function matchesSaveFields(row: CheckpointRow, parentId: string | undefined, options: SaveFields): boolean {
   const { parent, ...fields } = options;
   if (parent !== undefined && (parent ?? undefined) !== parentId) return false;
   return Object.entries(fields).every(
-    ([key, value]) => value === undefined || JSON.stringify(row[key as keyof Row]) === JSON.stringify(value),
+    ([key, value]) => value === undefined || JSON.stringify(row[key as keyof CheckpointRow]) === JSON.stringify(value),
   );
 }
 

@@ -4,13 +4,13 @@ import type { Author, BranchCursor } from "./branch-cursor.js";
 import type { CheckpointInfo } from "../records/index.js";
 import { branchMoved } from "./conflicts.js";
 import { loadShadow } from "./load-state.js";
-import { migrateIfDeclared, type Migrations, tooOld } from "./migrations.js";
+import { migrateIfDeclared, type Migrations, agentTooOld } from "./migrations.js";
 import { describeSession } from "./errors.js";
-import type { TakenOptions } from "./save-options.js";
+import type { SaveFields } from "./save-options.js";
 import type { Heads, SessionReader } from "./reader.js";
 
 /** Whose states they are. */
-export interface Versions {
+export interface VersionScope {
   readonly sessionId: string;
   /** The agent that the handle names. */
   readonly agent: string | undefined;
@@ -19,7 +19,7 @@ export interface Versions {
 
 /** The version of what is saved now; nothing where no migrations are declared. */
 export function declaredVersion(
-  { agent, migrations }: Versions,
+  { agent, migrations }: VersionScope,
   owner: string | undefined,
 ): { readonly version?: number } {
   const { session: declared } = migrations.of(owner ?? agent);
@@ -27,18 +27,18 @@ export function declaredVersion(
 }
 
 /** The version of what is saved on these heads; nothing where no migrations are declared. Refuses what is too new. */
-export function versionOver({ session, branch }: Heads, versions: Versions): { readonly version?: number } {
+export function versionForSave({ session, branch }: Heads, versions: VersionScope): { readonly version?: number } {
   const said = declaredVersion(versions, session?.record.agent);
   const found = branch?.record.head?.version ?? 0;
   if (said.version !== undefined && found > said.version) {
-    throw tooOld(describeSession(versions.sessionId), found, said.version);
+    throw agentTooOld(describeSession(versions.sessionId), found, said.version);
   }
   return said;
 }
 
 /** A state that was loaded, brought up to date. */
-export async function migrateLoaded(
-  { sessionId, agent, migrations }: Versions,
+export async function migrateLoadedState(
+  { sessionId, agent, migrations }: VersionScope,
   owner: string | undefined,
   version: number | undefined,
   state: unknown,
@@ -52,9 +52,9 @@ export async function migrateLoaded(
 export async function saveMigrated(
   reader: SessionReader,
   cursor: BranchCursor,
-  versions: Versions,
+  versions: VersionScope,
   change: (state: unknown) => unknown,
-  options: TakenOptions,
+  options: SaveFields,
   author: Author,
 ): Promise<CheckpointInfo | undefined> {
   const { head, sessionNumber } = cursor;
@@ -62,7 +62,7 @@ export async function saveMigrated(
   if (options.version === (head.version ?? 0)) return undefined;
   const stored = shadowToValue(await loadShadow(reader, sessionNumber, head), reader.context.registry);
   const owner = (await reader.session())?.record.agent;
-  const before = await migrateLoaded(versions, owner, head.version, stored);
+  const before = await migrateLoadedState(versions, owner, head.version, stored);
   const admit = (heads: Heads): void => {
     author.admit(heads);
     if (heads.branch?.record.head?.id !== head.id) throw branchMoved(reader.sessionId, cursor.branchName, heads);

@@ -3,12 +3,12 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { isSavepointError, type SavepointError } from "../errors.js";
 import { exactText, History } from "../../test/support/states/history.js";
-import { CHUNK, MAX_DEPTH } from "./tree/limits.js";
-import { ClassRegistry, type StoredClass } from "./tree/registry.js";
-import { newShadow } from "./tree/revise.js";
-import { isSame } from "./tree/same.js";
+import { SEGMENT_LENGTH, MAX_DEPTH } from "./tree/limits.js";
+import { ClassRegistry, type StoredClass } from "./tree/class-registry.js";
+import { newShadow } from "./tree/revision.js";
+import { equalsShadow } from "./tree/equality.js";
 import { setKey, type Shadow } from "./tree/shadow.js";
-import { freezeState, shadowToValue } from "./tree/value.js";
+import { freezeState, shadowToValue } from "./tree/shadow-to-value.js";
 import { runs } from "../../test/support/runs.js";
 
 describe("what is saved", () => {
@@ -142,13 +142,13 @@ describe("what is saved", () => {
   it("keeps surrogate pairs that fall on the boundary of a chunk, also when the text is edited there", async () => {
     for (let shift = -3; shift <= 3; shift++) {
       const history = new History();
-      let text = `${"x".repeat(CHUNK + shift)}${"😀".repeat(CHUNK)}`;
+      let text = `${"x".repeat(SEGMENT_LENGTH + shift)}${"😀".repeat(SEGMENT_LENGTH)}`;
       for (const next of [
         text,
         `y${text}`,
         text.slice(1),
-        `${text.slice(0, CHUNK)}\ud83d`,
-        `${text.slice(0, CHUNK)}z${text.slice(CHUNK)}`,
+        `${text.slice(0, SEGMENT_LENGTH)}\ud83d`,
+        `${text.slice(0, SEGMENT_LENGTH)}z${text.slice(SEGMENT_LENGTH)}`,
       ]) {
         text = next;
         history.save({ text, list: [text, [text]] });
@@ -582,24 +582,24 @@ describe("a mutation in place", () => {
   const registry = new ClassRegistry();
 
   it("is not seen where there is none", () => {
-    expect(isSame(newShadow(makeState(), registry), makeState(), registry)).toBe(true);
+    expect(equalsShadow(newShadow(makeState(), registry), makeState(), registry)).toBe(true);
   });
 
   it.each(mutations)("is noticed: %s", async (_, mutate) => {
     const state = makeState();
     const shadow = newShadow(state, registry);
-    expect(isSame(shadow, state, registry)).toBe(true);
+    expect(equalsShadow(shadow, state, registry)).toBe(true);
     mutate(state);
-    expect(isSame(shadow, state, registry)).toBe(false);
+    expect(equalsShadow(shadow, state, registry)).toBe(false);
 
     for (const evicted of [false, true]) {
       const history = new History();
       const other = makeState();
       history.save(other);
       if (evicted) history.shadow = await history.decode(0);
-      expect(isSame(history.shadow as Shadow, other, registry)).toBe(true);
+      expect(equalsShadow(history.shadow as Shadow, other, registry)).toBe(true);
       mutate(other);
-      expect(isSame(history.shadow as Shadow, other, registry)).toBe(false);
+      expect(equalsShadow(history.shadow as Shadow, other, registry)).toBe(false);
       history.save(other);
       expect(exactText(await history.load(1))).toBe(exactText(other));
       expect(exactText(await history.load(0))).toBe(exactText(makeState()));
@@ -610,12 +610,12 @@ describe("a mutation in place", () => {
     const state = makeState();
     const shadow = newShadow(state, registry);
     state.object = new Pretender(state.object) as never;
-    expect(isSame(shadow, state, registry)).toBe(false);
+    expect(equalsShadow(shadow, state, registry)).toBe(false);
     expect(refusal(state, makeState()).details["path"]).toBe("/object");
 
     const sparse = makeState();
     Reflect.deleteProperty(sparse.list, 0);
-    expect(isSame(shadow, sparse, registry)).toBe(false);
+    expect(equalsShadow(shadow, sparse, registry)).toBe(false);
     expect(refusal(sparse, makeState()).details["path"]).toBe("/list/0");
   });
 
@@ -631,7 +631,7 @@ describe("a mutation in place", () => {
     for (const from of [shadow, decoded]) {
       scramble(shadowToValue(from, registry));
       expect(exactText(shadowToValue(from, registry))).toBe(text);
-      expect(isSame(from, makeState(), registry)).toBe(true);
+      expect(equalsShadow(from, makeState(), registry)).toBe(true);
     }
   });
 });

@@ -6,10 +6,10 @@ export {
   type Commit,
   type CommitResult,
   type DiskOptions,
-  DOCUMENTS,
+  DOCUMENTS_PER_SOURCE,
   type Durability,
   type Frame,
-  type ItemRun,
+  type ItemBatch,
   type ItemSpan,
   type KeyRange,
   type Mark,
@@ -35,5 +35,12 @@ export type {
   PostgresValue,
   Statement,
 } from "./postgres/index.js";
-export { FIRST_PAGE, type FoundRecord, nextPage, openScanTextIndex, scan, scanPages } from "./shared/index.js";
+export {
+  FIRST_PAGE_SIZE,
+  type RecordResult,
+  nextPageSize,
+  openScanTextIndex,
+  scan,
+  scanPages,
+} from "./shared/index.js";
 export type { SqliteDatabase, SqliteOptions, SqliteStatement, SqliteTarget, SqliteValue } from "./sqlite/index.js";

@@ -25,7 +25,7 @@ export async function rejectsWith<Code extends SavepointErrorCode>(
 }
 
 /** The commit conflicts, and `details.keys` names this. */
-export async function conflictsOver(key: string, store: Store, commit: Commit): Promise<void> {
+export async function rejectsWithConflict(key: string, store: Store, commit: Commit): Promise<void> {
   const error = await rejectsWith("CONFLICT", store.commit(commit));
   const keys = error.details["keys"];
   assert.ok(

@@ -10,10 +10,10 @@ import { conflictSpec } from "./specs/conflicts.js";
 import { corruptionSpec } from "./specs/corruption.js";
 import { crashSpec } from "./specs/crash.js";
 import { itemSpec } from "./specs/items.js";
-import { modelSpec } from "./specs/model.js";
+import { randomOperationsSpec } from "./specs/random-operations.js";
 import { numberingSpec } from "./specs/numbering.js";
 import { orderSpec } from "./specs/order.js";
-import { queueSpec } from "./specs/queue.js";
+import { backpressureSpec } from "./specs/backpressure.js";
 import { recordSpec } from "./specs/records.js";
 import { refSpec } from "./specs/refs.js";
 import { reopenSpec } from "./specs/reopen.js";
@@ -69,8 +69,8 @@ export function storeConformance(harness: StoreHarness, runner: TestRunner, opti
   workSpec(suite);
   closeSpec(suite);
   reopenSpec(suite);
-  queueSpec(suite);
+  backpressureSpec(suite);
   corruptionSpec(suite);
   crashSpec(suite);
-  modelSpec(suite, seed, rounds);
+  randomOperationsSpec(suite, seed, rounds);
 }

@@ -42,7 +42,7 @@ export async function lastBatch(store: Store): Promise<number> {
 }
 
 /** Exactly the batches up to the last one are there, and each is whole. Returns the number of the last. */
-export async function assertWhole(store: Store): Promise<number> {
+export async function assertBatchesIntact(store: Store): Promise<number> {
   const last = await lastBatch(store);
   const numbers = Array.from({ length: last }, (_, index) => index + 1);
 

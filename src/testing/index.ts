@@ -9,5 +9,5 @@ export type {
   TestRunner,
 } from "./harness.js";
 export type * from "../store/index.js";
-export { DOCUMENTS } from "../store/index.js";
+export { DOCUMENTS_PER_SOURCE } from "../store/index.js";
 export type * from "../store/index.js";

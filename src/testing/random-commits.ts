@@ -4,7 +4,7 @@ import {
   type Check,
   type Commit,
   type Frame,
-  type ItemRun,
+  type ItemBatch,
   type KeyRange,
   openMemoryStore,
   type Put,
@@ -21,7 +21,7 @@ export const BLOBS = ["", "one", "two", "three", "\u0000"].map(blobOf);
 const COUNTER = "~counter";
 const FAR_FUTURE = Date.UTC(2200, 0);
 
-export class Model {
+export class StoreModel {
   readonly store = openMemoryStore();
   /** Every item that was ever written, by tape. */
   readonly written = new Map<string, Map<number, Frame>>(TAPES.map((tape) => [tape, new Map()]));
@@ -35,26 +35,26 @@ export class Model {
   }
 
   /** The first number that a tape has never had. */
-  next(tape: string): number {
+  nextItem(tape: string): number {
     return this.#next.get(tape) ?? 0;
   }
 
   /** Notes what a commit has written. */
-  note(commit: Commit, firsts: readonly number[]): void {
+  recordCommit(commit: Commit, firsts: readonly number[]): void {
     for (const [index, { tape, items }] of (commit.items ?? []).entries()) {
       const first = firsts[index] ?? 0;
       for (const [offset, item] of items.entries()) this.written.get(tape)?.set(first + offset, item);
-      this.#next.set(tape, Math.max(this.next(tape), first + items.length));
+      this.#next.set(tape, Math.max(this.nextItem(tape), first + items.length));
     }
   }
 
-  async commit(): Promise<Commit> {
+  async randomCommit(): Promise<Commit> {
     const random = this.#random;
     const commit = {
       checks: random.chance(60) ? [] : await this.#checks(),
       deletes: random.chance(70)
         ? []
-        : random.some(2, () => (random.chance(60) ? random.pick(KEYS) : this.range(KEYS, "~"))),
+        : random.some(2, () => (random.chance(60) ? random.pick(KEYS) : this.randomRange(KEYS, "~"))),
       puts: random.some(3, () => this.#put()),
       items: random.chance(30) ? [] : await this.#runs(),
       blobs: random.chance(70) ? [] : random.some(2, () => this.#blob()),
@@ -64,7 +64,7 @@ export class Model {
   }
 
   /** @param last the greatest end; deletes leave the counter alone, because its numbers must not come again */
-  range(names: readonly string[], last = "\u{10ffff}"): KeyRange {
+  randomRange(names: readonly string[], last = "\u{10ffff}"): KeyRange {
     const end = (): string => this.#random.pick([...names, "", "b/", "log/", last]);
     return { from: end(), to: end() };
   }
@@ -95,15 +95,15 @@ export class Model {
     return this.#random.chance(60) ? { hash, bytes } : { hash };
   }
 
-  async #runs(): Promise<ItemRun[]> {
+  async #runs(): Promise<ItemBatch[]> {
     const random = this.#random;
-    const runs: ItemRun[] = [];
-    const next = new Map(TAPES.map((tape) => [tape, this.next(tape)]));
+    const runs: ItemBatch[] = [];
+    const next = new Map(TAPES.map((tape) => [tape, this.nextItem(tape)]));
     for (const tape of random.some(3, () => random.pick(TAPES))) {
       if (tape.startsWith("log/")) {
         runs.push({ tape, counter: COUNTER, items: this.#items() });
       } else if (random.chance(10)) {
-        const first = random.below(this.next(tape) + 1);
+        const first = random.below(this.nextItem(tape) + 1);
         // Numbers that were freed are not used again: that is the promise of whoever numbers them.
         if (await this.#isUsable(tape, first)) runs.push({ tape, first, items: [this.#item()] });
       } else {

@@ -15,7 +15,7 @@ export function frames(count: number, from = 0): Frame[] {
   return Array.from({ length: count }, (_, index) => frame({ n: from + index }));
 }
 
-export function hashOf(bytes: Uint8Array): string {
+export function sha256(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
@@ -33,11 +33,11 @@ export function bytesOf(length: number, seed = 1): Uint8Array {
 /** A blob as a commit takes it. */
 export function blobOf(text: string): { hash: string; bytes: Uint8Array } {
   const bytes = new TextEncoder().encode(text);
-  return { hash: hashOf(bytes), bytes };
+  return { hash: sha256(bytes), bytes };
 }
 
 /** What a store holds, in a form that can be compared. Items are read up to number `ITEMS_READ` of every tape. */
-export interface Content {
+export interface StoreContent {
   readonly records: readonly (StoredRecord | UnreadableRecord)[];
   readonly tapes: Readonly<Record<string, readonly (Frame | "missing")[]>>;
   readonly refs: Readonly<Record<string, unknown>>;
@@ -47,7 +47,7 @@ export interface Content {
 const ITEMS_READ = 400;
 
 /** Everything in a store, read the way the layers above do it. */
-export async function contentOf(store: Store): Promise<Content> {
+export async function contentOf(store: Store): Promise<StoreContent> {
   const tapes: Record<string, (Frame | "missing")[]> = {};
   const refs: Record<string, unknown> = {};
   for (const tape of await store.tapes(EVERYTHING)) {
@@ -58,7 +58,7 @@ export async function contentOf(store: Store): Promise<Content> {
   const blobs: Record<string, string> = {};
   for (const hash of await store.blobs({ after: "", limit: 10_000 })) {
     const bytes = await store.blob(hash);
-    blobs[hash] = isUnreadable(bytes) ? bytes.unreadable : hashOf(bytes);
+    blobs[hash] = isUnreadable(bytes) ? bytes.unreadable : sha256(bytes);
   }
   return { records: await listAll(store, EVERYTHING), tapes, refs, blobs };
 }

@@ -4,7 +4,7 @@ import { rejectsWith } from "./assertions.js";
 import type { CrashHarness, Damage, DamageTarget, StoreHarness, TestRunner } from "./harness.js";
 
 /** The store of one test. */
-export interface Fresh {
+export interface TestStore {
   readonly store: Store;
   readonly location: string;
   /** A further handle on the same data, which is closed after the test. For durable stores only. */
@@ -12,7 +12,7 @@ export interface Fresh {
 }
 
 /** The store of a test, which can be damaged. */
-export interface FreshDamageable extends Fresh {
+export interface DamageableTestStore extends TestStore {
   readonly damage: (target: DamageTarget, how: Damage) => Promise<void>;
 }
 
@@ -41,17 +41,17 @@ export class Suite {
     this.#runner.describe(name, body);
   }
 
-  test(name: string, body: (fresh: Fresh) => Promise<void>): void {
+  test(name: string, body: (fresh: TestStore) => Promise<void>): void {
     this.#runner.it(name, () => this.#run(body));
   }
 
   /** A test of stores that outlive their handle. */
-  testDurable(name: string, body: (fresh: Fresh) => Promise<void>): void {
+  testDurable(name: string, body: (fresh: TestStore) => Promise<void>): void {
     if (this.isReopenable) this.test(name, body);
   }
 
   /** A test with two handles at once. A store that does not allow them must refuse the second one. */
-  testShared(name: string, body: (fresh: Fresh, second: Store) => Promise<void>): void {
+  testShared(name: string, body: (fresh: TestStore, second: Store) => Promise<void>): void {
     this.testDurable(name, async (fresh) => {
       if (fresh.store.capabilities.shared) await body(fresh, await fresh.reopen());
       else await rejectsWith("BUSY", fresh.reopen());
@@ -59,13 +59,13 @@ export class Suite {
   }
 
   /** A test of what becomes of damaged data. */
-  testDamage(name: string, body: (fresh: FreshDamageable) => Promise<void>): void {
+  testDamage(name: string, body: (fresh: DamageableTestStore) => Promise<void>): void {
     const damage = this.#harness.damage?.bind(this.#harness);
     if (!damage) return;
     this.test(name, (fresh) => body({ ...fresh, damage: (target, how) => damage(fresh.location, target, how) }));
   }
 
-  async #run(body: (fresh: Fresh) => Promise<void>): Promise<void> {
+  async #run(body: (fresh: TestStore) => Promise<void>): Promise<void> {
     const underTest = await this.#harness.setup();
     const { store, location = "" } = underTest;
     const handles = [store];

@@ -12,7 +12,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
-export function fileFailure(error: unknown, url: string, what: string): SavepointError {
+export function toFileError(error: unknown, url: string, what: string): SavepointError {
   if (error instanceof SavepointError) return error;
   const reason = error instanceof Error ? error.message : String(error);
   const code = (error as NodeJS.ErrnoException | undefined)?.code;
@@ -24,7 +24,7 @@ export function fileFailure(error: unknown, url: string, what: string): Savepoin
   });
 }
 
-export function isMissing(error: unknown): boolean {
+export function isMissingFileError(error: unknown): boolean {
   const { code } = (error ?? {}) as NodeJS.ErrnoException;
   return code === "ENOENT" || code === "ENOTDIR";
 }

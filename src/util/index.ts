@@ -1,12 +1,12 @@
 export { type Duration, MAX_TIMER, toMilliseconds } from "./duration.js";
-export { fileFailure, isMissing } from "./file-errors.js";
-export { Intervals, type Span } from "./intervals.js";
-export { createListing, type Listing, take } from "./listing.js";
+export { toFileError, isMissingFileError } from "./file-errors.js";
+export { IntervalSet, type Span } from "./interval-set.js";
+export { createListing, type Listing, limitEntries } from "./listing.js";
 export {
   describeProcess,
   isCertainlyDead,
-  isComparable,
-  isUnknownPid,
+  sharesPidNamespace,
+  isPidUnused,
   type ProcessIdentity,
   thisProcess,
 } from "./process-identity.js";
@@ -15,7 +15,7 @@ export { Mutex } from "./mutex.js";
 export { readAhead } from "./read-ahead.js";
 export { replaceFile, replaceFileSync, syncFolder, syncFolderSync, targetOfTemporary } from "./replace-file.js";
 export { retryOnConflict, type RetryOnConflictOptions } from "./retry-on-conflict.js";
-export { runAtOnce, runInTurns, type Slices } from "./slices.js";
+export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
-export { checkCount, checkFields, checkRecord, invalidArgument, toTime } from "./validate.js";
+export { validateCount, validateFields, validatePlainObject, invalidArgument, parseTimestamp } from "./validate.js";
 export { writeBytes } from "./write-bytes.js";

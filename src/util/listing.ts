@@ -1,5 +1,5 @@
 /** Lists that are read as they are walked. */
-import { checkCount } from "./validate.js";
+import { validateCount } from "./validate.js";
 
 /** Walk it with `for await`, or take all of it at once. Each walk reads anew. */
 export interface Listing<T> extends AsyncIterable<T> {
@@ -18,8 +18,8 @@ export function createListing<T>(walk: () => AsyncIterable<T>): Listing<T> {
 }
 
 /** At most so many entries. */
-export async function* take<T>(entries: AsyncIterable<T>, limit: number): AsyncGenerator<T> {
-  checkCount(limit, "`limit`");
+export async function* limitEntries<T>(entries: AsyncIterable<T>, limit: number): AsyncGenerator<T> {
+  validateCount(limit, "`limit`");
   let left = limit;
   if (left <= 0) return;
   for await (const entry of entries) {

@@ -35,7 +35,7 @@ export function thisProcess(): ProcessIdentity {
 }
 
 /** Is this process on the same running system and in the same pid namespace, so that its pid shows whether it is alive? */
-export function isComparable(other: ProcessIdentity): boolean {
+export function sharesPidNamespace(other: ProcessIdentity): boolean {
   const { boot, namespace, start } = thisProcess();
   if (boot === undefined || namespace === undefined || start === undefined) return false;
   return other.boot === boot && other.namespace === namespace && other.start !== undefined;
@@ -43,7 +43,7 @@ export function isComparable(other: ProcessIdentity): boolean {
 
 /** Is it certain that this process has ended? */
 export function isCertainlyDead(other: ProcessIdentity): boolean {
-  if (!isComparable(other)) return false;
+  if (!sharesPidNamespace(other)) return false;
   // `null`: there is no such process; `undefined`: that cannot be told.
   const found = startOf(other.pid);
   return found === null || (found !== undefined && found !== other.start);
@@ -64,12 +64,12 @@ function startOf(pid: number | "self"): string | null | undefined {
     return fields[0] === "Z" || fields[0] === "X" ? null : fields[19];
   } catch (error) {
     const absent = (error as NodeJS.ErrnoException).code === "ENOENT";
-    return pid !== "self" && absent && isUnknownPid(pid) ? null : undefined;
+    return pid !== "self" && absent && isPidUnused(pid) ? null : undefined;
   }
 }
 
 /** Some systems hide the processes of other users: those that are there still refuse a signal. */
-export function isUnknownPid(pid: number): boolean {
+export function isPidUnused(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return false;

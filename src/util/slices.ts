@@ -12,7 +12,7 @@ export type Slices<T> = Generator<undefined, T, undefined>;
  *
  * @param onSlice called after each slice
  */
-export function runAtOnce<T>(slices: Slices<T>, onSlice: () => void = () => {}): T {
+export function runSlicesSync<T>(slices: Slices<T>, onSlice: () => void = () => {}): T {
   for (;;) {
     const { done, value } = slices.next();
     if (done) return value;
@@ -21,7 +21,7 @@ export function runAtOnce<T>(slices: Slices<T>, onSlice: () => void = () => {}):
 }
 
 /** Runs the slices with a turn of the event loop after each. */
-export async function runInTurns<T>(slices: Slices<T>): Promise<T> {
+export async function runSlices<T>(slices: Slices<T>): Promise<T> {
   for (;;) {
     const { done, value } = slices.next();
     if (done) return value;

@@ -18,7 +18,7 @@ export class SyncPace {
   }
 
   /** Notes how long a sync took, in milliseconds. */
-  note(duration: number): void {
+  record(duration: number): void {
     this.#streak = duration < FAST ? this.#streak + 1 : 0;
   }
 }

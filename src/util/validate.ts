@@ -2,7 +2,7 @@
 import { SavepointError } from "../errors.js";
 
 /** An object that is given as a whole. */
-export function checkFields(given: unknown, what: string, known: ReadonlySet<string>): void {
+export function validateFields(given: unknown, what: string, known: ReadonlySet<string>): void {
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
     throw invalidArgument(`${what} is given as an object, not as ${given === null ? "null" : describe(given)}.`);
   }
@@ -12,7 +12,7 @@ export function checkFields(given: unknown, what: string, known: ReadonlySet<str
 }
 
 /** Plain data by names: metadata, or a configuration. */
-export function checkRecord(given: unknown, what: string): void {
+export function validatePlainObject(given: unknown, what: string): void {
   if (given === undefined) return;
   const prototype = typeof given === "object" && given !== null ? (Object.getPrototypeOf(given) as unknown) : undefined;
   if (prototype === Object.prototype || prototype === null) return;
@@ -22,13 +22,13 @@ export function checkRecord(given: unknown, what: string): void {
 }
 
 /** How many, or which place: a whole number from 0 on, or no end. */
-export function checkCount(given: number | undefined, what: string): void {
+export function validateCount(given: number | undefined, what: string): void {
   if (given === undefined || given === Number.POSITIVE_INFINITY || (Number.isSafeInteger(given) && given >= 0)) return;
   throw invalidArgument(`${what} is ${String(given)}, not a whole number from 0 on.`);
 }
 
 /** A moment as milliseconds. */
-export function toTime(given: number | Date, what: string): number {
+export function parseTimestamp(given: number | Date, what: string): number {
   const time = Number(given);
   if ((typeof given === "number" || given instanceof Date) && !Number.isNaN(time)) return time;
   throw invalidArgument(`${what} is no time. Give milliseconds since 1970, or a Date.`);

@@ -22,26 +22,33 @@ export interface VerifyProblem {
 
 /** The same, with what it takes to heal it. */
 export interface Finding extends VerifyProblem {
-  readonly at?: DamagedPlace;
+  readonly location?: DamageLocation;
 }
 
-export type DamagedPlace =
+export type DamageLocation =
   | { readonly record: string }
   | { readonly tape: string; readonly item: number }
   | { readonly blob: string };
 
 /** Tells two findings apart. */
-export function findingKey({ kind, place, at }: Finding): string {
-  return JSON.stringify([kind, at ?? place]);
+export function findingKey({ kind, place, location }: Finding): string {
+  return JSON.stringify([kind, location ?? place]);
 }
 
-export function toProblem({ at: _at, ...problem }: Finding): VerifyProblem {
+export function toProblem({ location: _at, ...problem }: Finding): VerifyProblem {
   return problem;
 }
 
 /** A record that cannot be read. */
 export function damagedRecord(key: string, reason: string): Finding {
-  return { kind: "record", ...ownerOf(key), checkpoints: [], place: describeKey(key), reason, at: { record: key } };
+  return {
+    kind: "record",
+    ...ownerOf(key),
+    checkpoints: [],
+    place: describeKey(key),
+    reason,
+    location: { record: key },
+  };
 }
 
 /** A record that should be there. */

@@ -11,9 +11,9 @@ import {
   toStream,
 } from "../bundle/index.js";
 import type { Context } from "../context.js";
-import { moveMessage, readConversations, titlePut } from "../conversations/index.js";
+import { moveMessage, readConversations, firstTitlePut } from "../conversations/index.js";
 import {
-  attachmentKey,
+  annotationKey,
   type BranchRecord,
   conversationKey,
   conversationNumberKey,
@@ -25,7 +25,7 @@ import {
   encodeRow,
   messageTape,
   noteKey,
-  type Row,
+  type CheckpointRow,
   rowKey,
   sessionKey,
   type SessionRecord,
@@ -34,14 +34,14 @@ import {
 import type { Events } from "../events/index.js";
 import { SessionReader } from "../sessions/index.js";
 import { type Finding, findingKey } from "./findings.js";
-import { type Rebuilt, rebuildRecord, type Remembered } from "./rebuild.js";
+import { type RecordRepair, rebuildRecord, type BundledSession } from "./derived-records.js";
 
 /** What a section has of what is wanted; it counts once its hash was right. */
 interface Offer {
   readonly items: Map<string, Map<number, Frame>>;
   readonly blobs: Map<string, Uint8Array>;
   readonly records: Map<string, { readonly value: string; readonly refs: string }>;
-  readonly rows: Map<number, Row>;
+  readonly rows: Map<number, CheckpointRow>;
   readonly branches: Map<string, BranchRecord>;
   /** The session that it is a section of, if it is of one: its id, its number here, and its record. */
   of?: { readonly id: string; readonly number: number };
@@ -60,7 +60,7 @@ export class Healer {
   readonly #blobs = new Set<string>();
   readonly #records = new Set<string>();
   /** What bundles say of sessions, by id: the first that says anything. */
-  readonly #remembered = new Map<string, Remembered>();
+  readonly #remembered = new Map<string, BundledSession>();
   readonly #findings: readonly Finding[];
   #madeAt = 0;
 
@@ -70,11 +70,11 @@ export class Healer {
     this.#context = context;
     this.#findings = findings;
     this.#dryRun = dryRun;
-    for (const { at } of findings) {
-      if (!at) continue;
-      if ("record" in at) this.#records.add(at.record);
-      else if ("blob" in at) this.#blobs.add(at.blob);
-      else this.#items.set(at.tape, (this.#items.get(at.tape) ?? new Set()).add(at.item));
+    for (const { location } of findings) {
+      if (!location) continue;
+      if ("record" in location) this.#records.add(location.record);
+      else if ("blob" in location) this.#blobs.add(location.blob);
+      else this.#items.set(location.tape, (this.#items.get(location.tape) ?? new Set()).add(location.item));
     }
   }
 
@@ -118,7 +118,7 @@ export class Healer {
     }
   }
 
-  async #write(key: string, rebuilt: NonNullable<Rebuilt>): Promise<void> {
+  async #write(key: string, rebuilt: NonNullable<RecordRepair>): Promise<void> {
     const { store } = this.#context;
     if (!this.#dryRun) {
       const [now] = await store.get([key]);
@@ -137,7 +137,7 @@ export class Healer {
       throw error;
     });
     if (here) return here.record.createdAt === createdAt ? here.record.number : undefined;
-    const listed = await reader.searchNumber();
+    const listed = await reader.scanForNumber();
     return listed === undefined || listed === number ? number : undefined;
   }
 
@@ -155,7 +155,7 @@ export class Healer {
         this.#offerRecord(offer, noteKey(number, seq, name), value);
       } else if ("attached" in line) {
         const [seq, name, value, refs] = line.attached;
-        this.#offerRecord(offer, attachmentKey(number, seq, name), value, refs);
+        this.#offerRecord(offer, annotationKey(number, seq, name), value, refs);
       } else if ("branch" in line) offer.branches.set(line.branch, decodeBranch(line.value));
       else if ("session" in line) offer.session = { ...decodeSession(line.session), number };
     };
@@ -229,7 +229,7 @@ export class Healer {
         const moved = { ...record, number: here(record.number), order: record.order + by, base };
         this.#offerRecord(offer, conversationKey(line.conversation), encodeConversation(moved));
         const title =
-          line.firstTitle === undefined ? undefined : titlePut(line.conversation, moved.number, line.firstTitle);
+          line.firstTitle === undefined ? undefined : firstTitlePut(line.conversation, moved.number, line.firstTitle);
         if (title) this.#offerRecord(offer, title.key, title.value);
       }
     };
@@ -299,18 +299,18 @@ export class Healer {
   async #livingParent(
     reader: SessionReader,
     number: number,
-    row: Row,
-    rows: ReadonlyMap<number, Row>,
-  ): Promise<Pick<Row, "parent" | "grandparent">> {
+    row: CheckpointRow,
+    rows: ReadonlyMap<number, CheckpointRow>,
+  ): Promise<Pick<CheckpointRow, "parent" | "grandparent">> {
     let { parent } = row;
     while (parent !== undefined && !(await reader.row(number, parent))) parent = rows.get(parent)?.parent;
     return parent === row.parent ? { parent, grandparent: row.grandparent } : { parent, grandparent: undefined };
   }
 
-  #note(at: NonNullable<Finding["at"]>): void {
+  #note(at: NonNullable<Finding["location"]>): void {
     const wanted = JSON.stringify(at);
     for (const finding of this.#findings) {
-      if (finding.at && JSON.stringify(finding.at) === wanted) this.healed.add(findingKey(finding));
+      if (finding.location && JSON.stringify(finding.location) === wanted) this.healed.add(findingKey(finding));
     }
   }
 }

@@ -4,10 +4,10 @@
  */
 import { stat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { checkFields, fileFailure } from "../util/index.js";
+import { validateFields, toFileError } from "../util/index.js";
 import type { Context } from "../context.js";
 import { type BundleSource, isBackup } from "../bundle/index.js";
-import { quiet } from "./verify.js";
+import { withoutDamageEvents } from "./verify.js";
 import { type Finding, findingKey, toProblem, type VerifyProblem } from "./findings.js";
 import { Healer } from "./healer.js";
 import type { SurveyCounts } from "./survey-types.js";
@@ -41,10 +41,10 @@ export interface RepairReport {
 const FIELDS = new Set(["from", "dryRun", "onProgress"]);
 
 export async function repair(context: Context, options: RepairOptions = {}): Promise<RepairReport> {
-  checkFields(options, "How a store is repaired", FIELDS);
+  validateFields(options, "How a store is repaired", FIELDS);
   const { dryRun = false, onProgress = () => {} } = options;
   const sources = await toSources(options.from);
-  const own = quiet(context);
+  const own = withoutDamageEvents(context);
   const before = await findAll(own, onProgress);
   const healer = new Healer(own, before, dryRun, context.events);
   for (const source of sources) await healer.healFrom(source);
@@ -55,7 +55,8 @@ export async function repair(context: Context, options: RepairOptions = {}): Pro
   const still = new Set(left.map(findingKey));
   const healed = before.filter((finding) => !still.has(findingKey(finding)));
   const toHealed = (finding: Finding): VerifyProblem => {
-    const asOf = finding.at && "record" in finding.at ? healer.asOf.get(finding.at.record) : undefined;
+    const asOf =
+      finding.location && "record" in finding.location ? healer.asOf.get(finding.location.record) : undefined;
     return { ...toProblem(finding), ...(asOf !== undefined && { asOf }) };
   };
   return { dryRun, ok: left.length === 0, healed: healed.map(toHealed), holes: left.map(toProblem) };
@@ -91,6 +92,6 @@ async function filesOf(path: string): Promise<string[]> {
     const names = (await readdir(path)).filter(isBackup).sort().reverse();
     return names.map((name) => join(path, name));
   } catch (error) {
-    throw fileFailure(error, path, "Reading");
+    throw toFileError(error, path, "Reading");
   }
 }

@@ -5,7 +5,7 @@ import type { Context } from "../context.js";
 import { readAhead } from "../util/index.js";
 
 /** What is looked at, and how closely. */
-export interface Survey {
+export interface SurveyOptions {
   /** Read every item and blob, not only records and what they point at. */
   readonly deep: boolean;
   /** The share of checkpoints that are looked at, from 0 to 1. */
@@ -38,10 +38,10 @@ export interface UnreadableItem {
 }
 
 /** Finds the items that cannot be read. Short spans are read in batches, and the next batch while one is checked. */
-export async function* readAll(
+export async function* findUnreadableItems(
   { store }: Context,
   spans: Iterable<ItemSpan>,
-  { counts, onProgress }: Survey,
+  { counts, onProgress }: SurveyOptions,
   blobs: Set<string>,
 ): AsyncGenerator<UnreadableItem> {
   const reading = readAhead(batches(spans), 2, async (batch) => ({ batch, found: await store.items(batch) }));

@@ -4,18 +4,18 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type KeyRange, scan, type Store } from "../store/index.js";
-import { agentsWithConversations, liveMessages } from "../gc/index.js";
+import { listAgentsWithConversations, findLiveMessages } from "../gc/index.js";
 import type { Context } from "../context.js";
 import {
   agentConversationKey,
-  agentLine,
-  agentOfLine,
+  agentHistoryId,
+  agentOfHistoryId,
   ALL_CONVERSATION_NUMBERS,
   ALL_CONVERSATIONS,
-  ALL_NUMBERS,
+  ALL_SESSION_NUMBERS,
   ALL_SESSIONS,
-  attachmentCounterKey,
-  attachmentsOf,
+  annotationCounterKey,
+  annotationsOf,
   branchesOf,
   conversationKey,
   conversationNumberKey,
@@ -23,24 +23,24 @@ import {
   decodeConversation,
   decodeNumbers,
   decodeSession,
-  dueOf,
+  queueEntriesOf,
   labelsOf,
   messageCounterKey,
   messageTape,
-  NEXT_NUMBER,
+  NEXT_NUMBER_KEY,
   notesOf,
-  numberKey,
+  sessionNumberKey,
   rowsOf,
   runsOf,
   sessionKey,
   sessionsOfAgent,
 } from "../records/index.js";
-import { listedConversation, readConversations } from "../conversations/index.js";
+import { decodeConversationListing, readConversations } from "../conversations/index.js";
 import { readAhead } from "../util/index.js";
 import { SessionReader } from "../sessions/index.js";
 import { damagedRecord, type Finding, findingKey, missingRecord } from "./findings.js";
-import { readAll, type Survey, type SurveyCounts } from "./survey-types.js";
-import { surveySession } from "./survey-session.js";
+import { findUnreadableItems, type SurveyOptions, type SurveyCounts } from "./survey-types.js";
+import { surveySession } from "./session-survey.js";
 
 /** No key is behind this one. */
 const EVERYTHING: KeyRange = { from: "", to: "\u{10ffff}" };
@@ -49,7 +49,7 @@ const MANY = 256;
 const SESSIONS_AT_ONCE = 4;
 
 /** Everything that is wrong. */
-export async function* survey(context: Context, options: Survey): AsyncGenerator<Finding> {
+export async function* survey(context: Context, options: SurveyOptions): AsyncGenerator<Finding> {
   const { session, agent } = options;
   const isAll = session === undefined && agent === undefined;
   if (isAll) {
@@ -72,12 +72,13 @@ export async function* survey(context: Context, options: Survey): AsyncGenerator
   for await (const { reader, findings } of surveyed) {
     yield* findings;
     // Checkpoints of whole agents are kept like those of sessions, and are none.
-    if (agentOfLine(reader.sessionId) === undefined) options.counts.sessions++;
+    if (agentOfHistoryId(reader.sessionId) === undefined) options.counts.sessions++;
     options.onProgress();
     await nextTurn();
   }
   if (isAll) yield* surveyLists(context);
-  const agents = session !== undefined ? [] : agent !== undefined ? [agent] : await agentsWithConversations(context);
+  const agents =
+    session !== undefined ? [] : agent !== undefined ? [agent] : await listAgentsWithConversations(context);
   for (const each of agents) yield* twice(() => surveyConversations(context, each, options, blobs));
   if (options.deep) yield* surveyBlobs(context, blobs, options);
 }
@@ -94,19 +95,19 @@ async function* surveyRecords({ store }: Context, range: KeyRange, counts: Surve
 /** Whose a checkpoint, or what is attached to it, is: their keys have only the number of the session. */
 async function ownerOfRow(store: Store, key: string): Promise<{ sessionId?: string; agent?: string }> {
   if (!/^[zalw]/.test(key)) return {};
-  const [listed] = await store.get([numberKey(decodeNumbers(key.slice(1), 1).numbers[0] as number)]);
+  const [listed] = await store.get([sessionNumberKey(decodeNumbers(key.slice(1), 1).numbers[0] as number)]);
   if (!listed || !("value" in listed)) return {};
-  const agent = agentOfLine(listed.value);
+  const agent = agentOfHistoryId(listed.value);
   return agent === undefined ? { sessionId: listed.value } : { agent };
 }
 
 /** Without the counter, numbers would be given a second time. */
 async function* surveyCounter({ store }: Context): AsyncGenerator<Finding> {
-  const [counter] = await store.get([NEXT_NUMBER]);
+  const [counter] = await store.get([NEXT_NUMBER_KEY]);
   if (counter) return;
-  for (const range of [ALL_NUMBERS, ALL_CONVERSATION_NUMBERS]) {
+  for (const range of [ALL_SESSION_NUMBERS, ALL_CONVERSATION_NUMBERS]) {
     if ((await store.list(range, { limit: 1 })).length === 0) continue;
-    yield missingRecord(NEXT_NUMBER);
+    yield missingRecord(NEXT_NUMBER_KEY);
     return;
   }
 }
@@ -119,10 +120,10 @@ function rangesOf(sessionId: string, number: number): KeyRange[] {
     branchesOf(sessionId),
     rowsOf(number),
     notesOf(number),
-    { from: attachmentCounterKey(number), to: attachmentsOf(number).to },
+    { from: annotationCounterKey(number), to: annotationsOf(number).to },
     labelsOf(number),
     runsOf(sessionId),
-    dueOf(sessionId),
+    queueEntriesOf(sessionId),
   ];
 }
 
@@ -131,17 +132,17 @@ interface SeenSession {
   readonly number: number;
 }
 
-async function* sessionsToSee(context: Context, { session, agent }: Survey): AsyncGenerator<SeenSession> {
+async function* sessionsToSee(context: Context, { session, agent }: SurveyOptions): AsyncGenerator<SeenSession> {
   if (session !== undefined) yield* oneSession(context, session);
   else if (agent !== undefined) {
-    yield* oneSession(context, agentLine(agent));
+    yield* oneSession(context, agentHistoryId(agent));
     for await (const record of scan(context.store, sessionsOfAgent(agent))) {
       if ("value" in record) yield* oneSession(context, record.value);
     }
   } else {
     // By what lists them, and by what they say themselves: either may be lost.
     const seen = new Set<string>();
-    for await (const record of scan(context.store, ALL_NUMBERS)) {
+    for await (const record of scan(context.store, ALL_SESSION_NUMBERS)) {
       const number = decodeNumbers(record.key.slice(1), 1).numbers[0] as number;
       if ("value" in record) yield { reader: new SessionReader(context, record.value), number };
       if ("value" in record) seen.add(record.value);
@@ -156,7 +157,7 @@ async function* sessionsToSee(context: Context, { session, agent }: Survey): Asy
 
 async function* oneSession(context: Context, id: string): AsyncGenerator<SeenSession> {
   const reader = new SessionReader(context, id);
-  const number = await reader.anyNumber();
+  const number = await reader.findNumber();
   if (number !== undefined) yield { reader, number };
 }
 
@@ -180,12 +181,12 @@ async function* surveyLists({ store }: Context): AsyncGenerator<Finding> {
 async function* surveyConversations(
   context: Context,
   agent: string,
-  options: Survey,
+  options: SurveyOptions,
   blobs: Set<string>,
 ): AsyncGenerator<Finding> {
   const ids: string[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
-    if ("value" in record) ids.push(listedConversation(record.value).id);
+    if ("value" in record) ids.push(decodeConversationListing(record.value).id);
   }
   options.counts.conversations += ids.length;
   const idByNumber = new Map<number, string>();
@@ -196,26 +197,36 @@ async function* surveyConversations(
     else if (options.agent !== undefined) yield damagedRecord(conversationKey(conversationId), found.unreadable);
   }
   if (!options.deep) return;
-  const live = await liveMessages(context, agent);
+  const live = await findLiveMessages(context, agent);
   const numbers = new Map([...live.keys()].map((number) => [messageTape(number), number]));
   const spans = [...live].flatMap(([number, intervals]) =>
     intervals.spans().map((span) => ({ tape: messageTape(number), ...span })),
   );
-  for await (const { tape, item, reason } of readAll(context, spans, options, blobs)) {
+  for await (const { tape, item, reason } of findUnreadableItems(context, spans, options, blobs)) {
     const number = numbers.get(tape) as number;
     const conversationId = idByNumber.get(number);
     const whose = { ...(agent !== "" && { agent }), ...(conversationId !== undefined && { conversationId }) };
     const place = `message ${item} of conversation ${conversationId ?? `number ${number}, which only checkpoints have`}`;
-    yield { kind: "item", ...whose, checkpoints: [], place, reason, at: { tape, item } };
+    yield { kind: "item", ...whose, checkpoints: [], place, reason, location: { tape, item } };
   }
 }
 
-async function* surveyBlobs({ store }: Context, blobs: ReadonlySet<string>, options: Survey): AsyncGenerator<Finding> {
+async function* surveyBlobs(
+  { store }: Context,
+  blobs: ReadonlySet<string>,
+  options: SurveyOptions,
+): AsyncGenerator<Finding> {
   for (const hash of blobs) {
     const bytes = await store.blob(hash);
     options.counts.blobs++;
     if ("unreadable" in bytes) {
-      yield { kind: "blob", checkpoints: [], place: `blob ${hash}`, reason: bytes.unreadable, at: { blob: hash } };
+      yield {
+        kind: "blob",
+        checkpoints: [],
+        place: `blob ${hash}`,
+        reason: bytes.unreadable,
+        location: { blob: hash },
+      };
     }
     options.onProgress();
   }

@@ -1,12 +1,12 @@
 /** `sp.verify()`: is everything that was saved there, and whole? */
 import { createHash } from "node:crypto";
 import { isSavepointError } from "../errors.js";
-import { checkFields, invalidArgument } from "../util/index.js";
-import { type BundleSource, placeOfHole, readBundle, toStream } from "../bundle/index.js";
+import { validateFields, invalidArgument } from "../util/index.js";
+import { type BundleSource, describeHole, readBundle, toStream } from "../bundle/index.js";
 import type { Context } from "../context.js";
 import { Events } from "../events/index.js";
-import { findCheckpoint, loadShadow, unknownCheckpoint } from "../sessions/index.js";
-import { agentOfLine, checkId } from "../records/index.js";
+import { findCheckpoint, loadShadow, checkpointNotInStore } from "../sessions/index.js";
+import { agentOfHistoryId, checkId } from "../records/index.js";
 import { type Finding, toProblem, type VerifyProblem } from "./findings.js";
 import type { SurveyCounts } from "./survey-types.js";
 import { survey } from "./survey.js";
@@ -53,23 +53,24 @@ export async function verify(context: Context, options: VerifyOptions = {}): Pro
   const tell = (): void => onProgress?.({ ...counts });
   const problems: VerifyProblem[] = [];
   if (bundle !== undefined) problems.push(...(await verifyBundle(bundle, counts, tell)));
-  else if (checkpoint !== undefined) problems.push(...(await verifyCheckpoint(quiet(context), checkpoint, counts)));
+  else if (checkpoint !== undefined)
+    problems.push(...(await verifyCheckpoint(withoutDamageEvents(context), checkpoint, counts)));
   else {
     const target = { ...(session !== undefined && { session }), ...(agent !== undefined && { agent }) };
     const looks = { ...target, deep, sample, counts, random: Math.random, onProgress: tell };
-    for await (const finding of survey(quiet(context), looks)) problems.push(toProblem(finding));
+    for await (const finding of survey(withoutDamageEvents(context), looks)) problems.push(toProblem(finding));
   }
   tell();
   return { ok: problems.length === 0, deep, problems, ...counts };
 }
 
 /** What is found is in the report: nobody needs to be told of it as well. */
-export function quiet(context: Context): Context {
+export function withoutDamageEvents(context: Context): Context {
   return { ...context, events: new Events({ damage: () => {} }) };
 }
 
 function checkOptions(options: VerifyOptions): VerifyOptions {
-  checkFields(options, "What is verified", FIELDS);
+  validateFields(options, "What is verified", FIELDS);
   const { sample, session, agent, checkpoint, bundle } = options;
   if (sample !== undefined && !(sample > 0 && sample <= 1))
     throw invalidArgument("`sample` is a share: more than 0, up to 1.");
@@ -85,7 +86,7 @@ function checkOptions(options: VerifyOptions): VerifyOptions {
 async function verifyCheckpoint(context: Context, id: string, counts: SurveyCounts): Promise<VerifyProblem[]> {
   const found = await findCheckpoint(context, id).catch(problemOf(id));
   if (found && "kind" in found) return [found];
-  if (!found) throw unknownCheckpoint(id);
+  if (!found) throw checkpointNotInStore(id);
   const { reader, number, row } = found;
   counts.checkpoints++;
   const damage = await loadShadow(reader, number, row).then(() => undefined, problemOf(id));
@@ -112,7 +113,7 @@ async function verifyBundle(source: BundleSource, counts: SurveyCounts, tell: ()
   try {
     for await (const event of readBundle(toStream(source))) {
       if ("start" in event) {
-        if (event.start.begin === "session" && agentOfLine(event.start.id) === undefined) counts.sessions++;
+        if (event.start.begin === "session" && agentOfHistoryId(event.start.id) === undefined) counts.sessions++;
         before = { ...counts };
       } else if ("end" in event) {
         problems.push(...ofSection);
@@ -129,7 +130,7 @@ async function verifyBundle(source: BundleSource, counts: SurveyCounts, tell: ()
         else if ("items" in line) counts.items += line.items[2].length;
         else if ("hole" in line) {
           const reason = `it could not be read when the bundle was made: ${line.reason}`;
-          ofSection.push(problem(placeOfHole(undefined, line.hole), reason));
+          ofSection.push(problem(describeHole(undefined, line.hole), reason));
         } else if ("blob" in line) {
           counts.blobs++;
           const hash = createHash("sha256").update(Buffer.from(line.bytes, "base64")).digest("hex");

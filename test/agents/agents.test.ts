@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type AgentToSave, message, type SavedAgentInfo, type Savepoint } from "../../src/index.js";
-import { agentLine, branchKey, sessionKey, tapeName } from "../../src/records/keys.js";
+import { agentHistoryId, branchKey, sessionKey, tapeName } from "../../src/records/keys.js";
 import { messages } from "../model/sample-states.js";
 import { STORES, useData } from "../model/stores.js";
 import { useDamageableFile } from "../model/damageable-file.js";
@@ -446,7 +446,7 @@ describe("damage of agents", () => {
     await sp.agents.save({ id: "a", name: "A" });
     await sp.agents.save({ id: "b", name: "B" });
     await sp.checkpoints.create({ agent: "b" });
-    for (const id of ["a", "b"]) flip(branchKey(agentLine(id), "main"));
+    for (const id of ["a", "b"]) flip(branchKey(agentHistoryId(id), "main"));
     const again = await open();
     await expect(again.agents.load("a")).rejects.toMatchObject({ code: "DAMAGED" });
     expect(await again.agents.load("b")).toMatchObject({ name: "B" });
@@ -460,8 +460,8 @@ describe("damage of agents", () => {
       await sp.agents.save({ id, name: id, state: { list: messages(20) } });
       await sp.conversations.create({ agent: id, messages: messages(3) });
     }
-    flip(branchKey(agentLine("a"), "main"));
-    flip(sessionKey(agentLine("b")));
+    flip(branchKey(agentHistoryId("a"), "main"));
+    flip(sessionKey(agentHistoryId("b")));
     const again = await open();
     for (const id of ["a", "b"]) {
       expect(await again.agents.delete(id)).toBe(true);
@@ -474,7 +474,7 @@ describe("damage of agents", () => {
 
   it("in their own record does not keep them from being deleted where there is nothing else of theirs", async () => {
     await (await open()).agents.save({ id: "a", name: "a" });
-    flip(sessionKey(agentLine("a")));
+    flip(sessionKey(agentHistoryId("a")));
     const sp = await open();
     expect(await sp.agents.delete("a")).toBe(true);
     expect(await sp.agents.save({ id: "a", name: "new" })).toMatchObject({ version: 1 });
@@ -484,7 +484,7 @@ describe("damage of agents", () => {
     const before = await open();
     await before.agents.save({ id: "a", name: "a" });
     await before.conversations.create({ agent: "a" });
-    flip(sessionKey(agentLine("a")));
+    flip(sessionKey(agentHistoryId("a")));
     const sp = await open();
     await sp.agents.delete("a");
     await sp.agents.save({ id: "a", name: "new" });

@@ -4,8 +4,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { type Conversation, type Message, message, type Savepoint } from "../../src/index.js";
 import {
   conversationKey,
-  firstTitleKey,
-  lastMessageKey,
+  derivedTitleKey,
+  lastMessageTimeKey,
   messageCounterKey,
   messageTape,
 } from "../../src/records/keys.js";
@@ -662,8 +662,8 @@ describe("damage of conversations", () => {
   });
 
   it("in what can be done without is got around, and told", async () => {
-    flip(lastMessageKey("c", 0));
-    flip(firstTitleKey("c", 0));
+    flip(lastMessageTimeKey("c", 0));
+    flip(derivedTitleKey("c", 0));
     const loaded = await (await open()).conversations.load("c");
     expect(loaded?.messages).toEqual(numbered(10));
     expect(loaded?.lastMessageAt).toBe(loaded?.createdAt);

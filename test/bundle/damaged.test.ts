@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type BundleSummary, defineAgent, message, Savepoint } from "../../src/index.js";
 import {
-  agentLine,
+  agentHistoryId,
   branchKey,
   conversationKey,
   conversationsOf,
   journalKey,
   noteKey,
-  numberKey,
+  sessionNumberKey,
   rowKey,
   runKey,
   sessionKey,
@@ -144,9 +144,9 @@ describe("damage", () => {
   const fatal: Damaged[] = [
     ["the session's record", () => sessionKey("s")],
     ["the branch's record", () => branchKey("s", "main")],
-    ["the number's record", (number) => numberKey(number)],
-    ["the agent's branch", () => branchKey(agentLine("a"), "main")],
-    ["the agent's record", () => sessionKey(agentLine("a"))],
+    ["the number's record", (number) => sessionNumberKey(number)],
+    ["the agent's branch", () => branchKey(agentHistoryId("a"), "main")],
+    ["the agent's record", () => sessionKey(agentHistoryId("a"))],
     ["the run's journal", () => journalKey("s", "main")],
   ];
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { message, type Savepoint } from "../../src/index.js";
 import {
   agentConversationKey,
-  agentLine,
+  agentHistoryId,
   branchKey,
   conversationKey,
   noteKey,
@@ -98,7 +98,7 @@ describe("damage", () => {
     await sp.agents.save({ id: "a", name: "A", state: { list: list.slice(0, 5) } });
     const { id } = await sp.checkpoints.create({ agent: "a" });
     await sp.agents.save({ id: "a", name: "A", state: { list } });
-    const number = await numberOf(sp, agentLine("a"));
+    const number = await numberOf(sp, agentHistoryId("a"));
     file.damage({ kind: "item", tape: tapeName(number, 0), item: 15 }, "flip");
     const again = await open();
     await again.checkpoints.restore(id);

@@ -5,16 +5,16 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { message, Savepoint, type VerifyProblem } from "../../src/index.js";
 import {
-  ALL_NUMBERS,
+  ALL_SESSION_NUMBERS,
   branchKey,
   conversationKey,
-  numberKey,
+  sessionNumberKey,
   rowKey,
   runKey,
   sessionKey,
   tapeName,
 } from "../../src/records/keys.js";
-import { hashBytes } from "../../src/state/tree/clone.js";
+import { hashBytes } from "../../src/state/tree/value-to-shadow.js";
 import { openStore } from "../../src/store.js";
 import { fill, type Known, PLACES, someBytes, text, useGround } from "./world.js";
 
@@ -60,7 +60,7 @@ describe.each(PLACES)("verifying $name", (place) => {
       ["the branch of an agent", branchKey("\u0001ag", "main"), { agent: "ag" }],
       ["a conversation", conversationKey("c1"), { conversationId: "c1" }],
       ["a run", runKey("w", "main"), { sessionId: "w" }],
-      ["the list of sessions", numberKey(S), {}],
+      ["the list of sessions", sessionNumberKey(S), {}],
     ];
     it.each(records)("%s", async (_, key, owner) => {
       await flip(key);
@@ -265,7 +265,7 @@ describe.each(PLACES)("verifying $name", (place) => {
     let begun = false;
     store.list = async (range, options) => {
       const found = await list(range, options);
-      if (range.from === ALL_NUMBERS.from && !begun) {
+      if (range.from === ALL_SESSION_NUMBERS.from && !begun) {
         begun = true;
         await other.sessions.delete("t");
         for (let n = 0; n < 6; n++) await other.session("t").save({ messages: [text(n)] });

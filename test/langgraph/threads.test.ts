@@ -5,7 +5,7 @@ import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph
 import { type Checkpoint, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { describe, expect, test } from "vitest";
 import { SavepointSaver, type SavepointSaverOptions } from "../../src/integrations/langgraph/index.js";
-import { attachmentKey, branchKey, rowKey, tapeName } from "../../src/records/keys.js";
+import { annotationKey, branchKey, rowKey, tapeName } from "../../src/records/keys.js";
 import { isSavepointError, type Savepoint } from "../../src/index.js";
 import { DURABLE_STORES, useStore } from "./durable-stores.js";
 
@@ -168,7 +168,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
         const saver = await open();
         const at = await put(saver, config("t"), { a: 1 });
         await saver.putWrites(at, [["a", "x".repeat(100)]], "task");
-        await store.damage({ kind: "record", key: attachmentKey(0, 0, "writes/task") }, how);
+        await store.damage({ kind: "record", key: annotationKey(0, 0, "writes/task") }, how);
         expect(await code((await open()).getTuple(config("t")))).toBe("DAMAGED");
         await store.damage({ kind: "record", key: rowKey(0, 0) }, how);
         await store.damage({ kind: "record", key: branchKey("t", "main") }, how);

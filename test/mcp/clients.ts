@@ -8,7 +8,7 @@ import { InMemoryTransport } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { expect } from "vitest";
 import { Savepoint } from "../../src/index.js";
-import { CODE_KEY } from "../../src/mcp/failure.js";
+import { CODE_KEY } from "../../src/mcp/errors.js";
 import { createMcpServer, type McpOptions } from "../../src/mcp/index.js";
 import { QUIET } from "../damage/world.js";
 

@@ -4,8 +4,8 @@ import {
   branchKey,
   idKey,
   labelKey,
-  NEXT_NUMBER,
-  numberKey,
+  NEXT_NUMBER_KEY,
+  sessionNumberKey,
   rowKey,
   sessionKey,
   tapeName,
@@ -267,7 +267,7 @@ describe("damage", () => {
       for (const id of ["a", "b", "c", "d"]) await sp.session(id).save(id);
       flip(sessionKey("a"));
       flip(branchKey("b", "main"));
-      flip(numberKey(2));
+      flip(sessionNumberKey(2));
       const again = await open();
       expect((await again.sessions.list().all()).map(({ id }) => id)).toEqual(["d"]);
       expect(file.events.length).toBe(3);
@@ -283,7 +283,7 @@ describe("damage", () => {
       code: "DAMAGED",
       details: { skipped: [{ seq: 2 }, { seq: 1 }, { seq: 0 }] },
     });
-    for (const key of [sessionKey("s"), branchKey("s", "main"), numberKey(0)]) flip(key);
+    for (const key of [sessionKey("s"), branchKey("s", "main"), sessionNumberKey(0)]) flip(key);
     await expect((await reopen()).latest()).rejects.toMatchObject({ code: "DAMAGED" });
     await expect((await reopen()).save({ messages: [] })).rejects.toMatchObject({ code: "DAMAGED" });
     expect(await (await open()).session("never").latest()).toBeUndefined();
@@ -362,7 +362,7 @@ describe("damage", () => {
 
     it("in the counter of sessions stops new ones only", async () => {
       await grow(await reopen(), 2);
-      flip(NEXT_NUMBER);
+      flip(NEXT_NUMBER_KEY);
       const sp = await open();
       await expect(sp.session("t").save(1)).rejects.toMatchObject({ code: "DAMAGED" });
       expect((await sp.session<State>("s").append("/messages", [1])).seq).toBe(2);
@@ -373,7 +373,7 @@ describe("damage", () => {
     const damages: [string, () => void][] = [
       ["the session's record", () => flip(sessionKey("s"))],
       ["the branch's record", () => flip(branchKey("s", "main"))],
-      ["the number's record", () => flip(numberKey(0))],
+      ["the number's record", () => flip(sessionNumberKey(0))],
       ["a row", () => flip(rowKey(0, 1))],
       ["an item", () => flipItem(0)],
       ["an id", () => flip(idKey("mine", 0))],
@@ -446,7 +446,7 @@ describe("damage", () => {
       const sp = await open();
       const session = sp.session<State>("s");
       await grow(session, 3);
-      flip(numberKey(0));
+      flip(sessionNumberKey(0));
       const compacting = (await open()).compact();
       const saving: Promise<unknown>[] = [];
       for (let n = 0; n < 30; n++) saving.push(session.append("/messages", [message(n)]));

@@ -95,22 +95,22 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     const session = sp.session<number>("s");
     const infos = [await session.save(1), await session.save(2)];
     const bytes = new Uint8Array(5000).map((_, index) => index);
-    await session.attach({ seq: 0 }, "note", () => ({ when: new Date(5), bytes }));
-    await session.attach({ seq: 1 }, "list", () => [1]);
+    await session.annotate({ seq: 0 }, "note", () => ({ when: new Date(5), bytes }));
+    await session.annotate({ seq: 1 }, "list", () => [1]);
     await Promise.all(
       [session, other.session("s"), session].map((each, index) =>
-        each.attach(infos[1]?.id ?? "", "list", (before) => [...(before as number[]), 10 + index]),
+        each.annotate(infos[1]?.id ?? "", "list", (before) => [...(before as number[]), 10 + index]),
       ),
     );
-    const found = await other.session("s").attachments(0, 1);
+    const found = await other.session("s").annotations(0, 1);
     expect(found.get(0)).toEqual(new Map([["note", { when: new Date(5), bytes }]]));
     expect(new Set(found.get(1)?.get("list") as number[])).toEqual(new Set([1, 10, 11, 12]));
-    expect(await session.attachments(1)).toEqual(new Map([[1, found.get(1)]]));
-    await session.attach({ seq: 0 }, "note", () => undefined);
-    expect((await session.attachments(0)).size).toBe(0);
-    expect(await code(session.attach("nothing", "x", () => 1))).toBe("CHECKPOINT_NOT_FOUND");
-    expect(await code(session.attach({ seq: 0 }, "", () => 1))).toBe("INVALID_ID");
-    expect(await code(session.attach({ seq: 0 }, "x", () => () => 1))).toBe("INVALID_STATE");
+    expect(await session.annotations(1)).toEqual(new Map([[1, found.get(1)]]));
+    await session.annotate({ seq: 0 }, "note", () => undefined);
+    expect((await session.annotations(0)).size).toBe(0);
+    expect(await code(session.annotate("nothing", "x", () => 1))).toBe("CHECKPOINT_NOT_FOUND");
+    expect(await code(session.annotate({ seq: 0 }, "", () => 1))).toBe("INVALID_ID");
+    expect(await code(session.annotate({ seq: 0 }, "x", () => () => 1))).toBe("INVALID_STATE");
     expect((await sp.verify({ deep: true })).ok).toBe(true);
   });
 
@@ -120,20 +120,20 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     await session.save(1);
     const large = (round: number): unknown => ({ round, texts: texts(round), bytes: new Uint8Array(4000).fill(round) });
     for (let round = 0; round < 5; round++) {
-      await session.attach({ seq: 0 }, "large", () => large(round));
-      await session.attach({ seq: 0 }, `kept ${round}`, () => texts(round));
+      await session.annotate({ seq: 0 }, "large", () => large(round));
+      await session.annotate({ seq: 0 }, `kept ${round}`, () => texts(round));
     }
     expect((await sp.compact()).items).toBeGreaterThan(50);
-    const found = (await other.session("s").attachments(0)).get(0);
+    const found = (await other.session("s").annotations(0)).get(0);
     expect(found?.get("large")).toEqual(large(4));
     for (let round = 0; round < 5; round++) expect(found?.get(`kept ${round}`)).toEqual(texts(round));
     expect((await sp.verify({ deep: true })).ok).toBe(true);
     const bundle = await sp.export({}).bytes();
     await sp.sessions.delete("s");
     await sp.import(bundle);
-    expect((await sp.session("s").attachments(0)).get(0)?.get("large")).toEqual(large(4));
-    await sp.session("s").attach({ seq: 0 }, "more", () => texts(9));
-    expect((await sp.session("s").attachments(0)).get(0)?.get("kept 1")).toEqual(texts(1));
+    expect((await sp.session("s").annotations(0)).get(0)?.get("large")).toEqual(large(4));
+    await sp.session("s").annotate({ seq: 0 }, "more", () => texts(9));
+    expect((await sp.session("s").annotations(0)).get(0)?.get("kept 1")).toEqual(texts(1));
     expect((await sp.verify({ deep: true })).ok).toBe(true);
   });
 
@@ -142,29 +142,29 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     const session = sp.session<number>("s");
     for (let state = 0; state < 4; state++) {
       await session.save(state);
-      await session.attach({ seq: state }, "of", () => state);
+      await session.annotate({ seq: state }, "of", () => state);
     }
     const bundle = await sp.export({ session: "s" }).bytes();
     const one = await sp.export({ checkpoint: "s#2" }).bytes();
     await session.prune({ keepLast: 2 });
-    expect([...(await session.attachments(0, 9)).keys()]).toEqual([2, 3]);
+    expect([...(await session.annotations(0, 9)).keys()]).toEqual([2, 3]);
     await sp.sessions.delete("s");
     const again = sp.session<number>("s");
     await again.save(0);
-    expect((await again.attachments(0, 9)).size).toBe(0);
+    expect((await again.annotations(0, 9)).size).toBe(0);
     await sp.sessions.delete("s");
     await sp.import(bundle);
-    expect([...(await sp.session("s").attachments(0, 9)).entries()].map(([seq, of]) => [seq, of.get("of")])).toEqual([
+    expect([...(await sp.session("s").annotations(0, 9)).entries()].map(([seq, of]) => [seq, of.get("of")])).toEqual([
       [0, 0],
       [1, 1],
       [2, 2],
       [3, 3],
     ]);
     await sp.session("s").clear();
-    expect((await sp.session("s").attachments(0, 9)).size).toBe(0);
+    expect((await sp.session("s").annotations(0, 9)).size).toBe(0);
     await sp.sessions.delete("s");
     await sp.import(one);
-    expect((await sp.session("s").attachments(2)).get(2)).toEqual(new Map([["of", 2]]));
+    expect((await sp.session("s").annotations(2)).get(2)).toEqual(new Map([["of", 2]]));
   });
 });
 

@@ -342,7 +342,9 @@ describe("a pool of the caller's own", () => {
 
   it("is left as it was also where the store cannot be opened", async () => {
     const { pool, schema } = newPool();
-    expect((await failureOf(openPostgresStore(pool, { ...options, schema, create: false }))).code).toBe("STORE_NOT_FOUND");
+    expect((await failureOf(openPostgresStore(pool, { ...options, schema, create: false }))).code).toBe(
+      "STORE_NOT_FOUND",
+    );
     expect(pool.ended).toBe(false);
     expect(pool.listenerCount("error")).toBe(0);
   });

@@ -1,7 +1,7 @@
 /** What AetherShell promised or got wrong, line by line, where the tests of agents and of their checkpoints do not say it. */
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
-import { agentLine, branchKey, conversationKey, rowKey } from "../../src/records/keys.js";
+import { agentHistoryId, branchKey, conversationKey, rowKey } from "../../src/records/keys.js";
 import { AGENT, begin, everythingOf, FAST, idsIn, saveAgent, talk, texts } from "../checkpoints/agent-data.js";
 import { STORES, useData } from "../model/stores.js";
 import { codeOf, errorOf } from "../run/lab.js";
@@ -114,7 +114,7 @@ describe.each(PLACES)("AetherShell, with damage, on $name", (place) => {
     await sp.agents.save({ id: "other", name: "Other" });
     for (const id of ["whole", "broken"]) await begin(sp, id, id);
     file.flip(conversationKey("broken"));
-    file.flip(branchKey(agentLine("other"), "main"));
+    file.flip(branchKey(agentHistoryId("other"), "main"));
     const again = await file.open(FAST);
     expect(await idsIn(again.conversations.list())).toEqual(["whole"]);
     expect(file.events.length).toBeGreaterThan(0);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Damage } from "savepoint/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { defineAgent, Savepoint, type Status } from "../../src/index.js";
-import { branchKey, idKey, labelKey, numberKey, sessionKey } from "../../src/records/keys.js";
+import { branchKey, idKey, labelKey, sessionNumberKey, sessionKey } from "../../src/records/keys.js";
 import { idsIn } from "../checkpoints/agent-data.js";
 import { startChild } from "../crash/children.js";
 import { messages } from "../model/sample-states.js";
@@ -223,7 +223,7 @@ describe.each(PLACES)("ccswarm, with damage, on $name", (place) => {
     const session = (await file.open()).session("s");
     const first = await session.save({ n: 0 }, { id: "mine", label: "first" });
     const second = await session.save({ n: 1 });
-    file.flip(numberKey(0));
+    file.flip(sessionNumberKey(0));
     file.flip(idKey("mine", 0));
     file.flip(labelKey(0, "first", 0));
     const again = await file.open();
@@ -243,7 +243,7 @@ describe.each(PLACES)("ccswarm, with damage, on $name", (place) => {
     expect(await looked.catch((error: { code: string }) => error.code)).toBeDefined();
   });
 
-  const [OWN, LISTED, BRANCH] = [sessionKey("s"), numberKey(0), branchKey("s", "main")];
+  const [OWN, LISTED, BRANCH] = [sessionKey("s"), sessionNumberKey(0), branchKey("s", "main")];
   const LOST: Readonly<Record<string, readonly string[]>> = {
     "the session's record": [OWN],
     "the list of sessions": [LISTED],

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
-import { dueKey, inboxKey } from "../../src/records/keys.js";
+import { queueEntryKey, inboxKey } from "../../src/records/keys.js";
 import { openMemoryStore } from "../../src/store/memory/store.js";
 import type { Store } from "../../src/store/contract/contract.js";
 
@@ -36,5 +36,5 @@ it("a run that is done does not forget inputs that it cannot read", async () => 
   expect(await sp.run(agent, { session: "s", input: "now" })).toMatchObject({ status: "completed", output: "done" });
   expect(damage).toEqual(["it is damaged"]);
   // Somebody has to look at it again.
-  expect((await store.get([dueKey("s", "main")]))[0]).toBeDefined();
+  expect((await store.get([queueEntryKey("s", "main")]))[0]).toBeDefined();
 });

@@ -7,11 +7,11 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError, type SavepointError } from "../../src/errors.js";
-import { toLine } from "../../src/store/file/lines.js";
-import { fileOfTape } from "../../src/store/file/names.js";
+import { encodeLine } from "../../src/store/file/lines.js";
+import { tapeFileName } from "../../src/store/file/names.js";
 import { openFileStore, openStore, type Store } from "../../src/store.js";
 import type { DiskOptions, SyncFile } from "../../src/store/contract/options.js";
-import { blobOf, type Content, contentOf, frame, hashOf, listAll } from "../../src/testing/samples.js";
+import { blobOf, type StoreContent, contentOf, frame, sha256, listAll } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 import { requireOrSkip } from "../support/requires.js";
 
@@ -154,7 +154,7 @@ describe("a store of a newer version is refused and not touched,", () => {
     const text = await readFile(join(path, file), "utf8");
     const rest = text.slice(text.indexOf("\n") + 1);
     const { generation } = JSON.parse(text.slice(0, text.indexOf("\n"))) as { generation: number };
-    await writeFile(join(path, file), toLine({ savepoint: 999, file: name, generation }) + rest);
+    await writeFile(join(path, file), encodeLine({ savepoint: 999, file: name, generation }) + rest);
   }
 });
 
@@ -224,7 +224,7 @@ describe("the files", () => {
       await store.retain("chat/1", [], { below: 0 });
     });
     expectJsonLines();
-    const text = readFileSync(join(path, "tapes", `${fileOfTape("chat/1")}.jsonl`), "utf8");
+    const text = readFileSync(join(path, "tapes", `${tapeFileName("chat/1")}.jsonl`), "utf8");
     expect(text).toContain(`"value":${values.json}`);
     expect(text).toContain('{"role":"user","text":"Where is the needle? 漢字"}');
     const { hash } = blobOf("bytes as they are");
@@ -261,7 +261,7 @@ describe("names", () => {
   it("of files differ, whatever a file system makes of case, dots and accents", () => {
     const seen = new Map<string, string>();
     for (const name of unique) {
-      const file = fileOfTape(name);
+      const file = tapeFileName(name);
       expect(file).toMatch(/^[a-z]-[a-z0-9%-]*$/);
       expect(Buffer.byteLength(`${file}.jsonl.tmp`)).toBeLessThanOrEqual(255);
       const folded = file.normalize("NFC").toLowerCase();
@@ -410,7 +410,7 @@ describe("a full disk", () => {
   });
 
   /** Many commits at once, of which only some fit. Gives what must be there then. */
-  const writeMany = async (store: Store, before: Content, left: number, value: string): Promise<Content> => {
+  const writeMany = async (store: Store, before: StoreContent, left: number, value: string): Promise<StoreContent> => {
     await fill(4_096 * left);
     const keys = before.records.map(({ key }) => key);
     const results = await Promise.allSettled(keys.map((key) => store.commit({ puts: [{ key, value }] })));
@@ -437,7 +437,7 @@ describe("a full disk", () => {
     });
 
     itOnDisk(`with ${left} free pages does not lose what was there before`, async () => {
-      let expected: Content | undefined;
+      let expected: StoreContent | undefined;
       for (let round = 0; round < ROUNDS; round++) {
         const store = await openFileStore(path, { onBackgroundFailure: () => {} });
         if (!expected) await store.commit({ puts: KEYS.map((key) => ({ key, value: "1" })) });
@@ -471,7 +471,7 @@ describe("a full disk", () => {
     const store = await openFileStore(path, { durability: "process", onBackgroundFailure: () => {} });
     await store.commit({ puts: [{ key: "k", value: "1" }] });
     await fill(4_096);
-    const error = await errorOf(() => store.commit({ blobs: [{ hash: hashOf(NOISE), bytes: NOISE }] }));
+    const error = await errorOf(() => store.commit({ blobs: [{ hash: sha256(NOISE), bytes: NOISE }] }));
     await store.close();
     expect(error.code).toBe("IO_FAILED");
   });

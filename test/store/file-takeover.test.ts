@@ -2,10 +2,10 @@
 import { appendFileSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Access } from "../../src/store/file/access.js";
-import { Contents, type HeldLock } from "../../src/store/file/contents.js";
+import { StoreAccess } from "../../src/store/file/access.js";
+import { StoreContents, type HeldLock } from "../../src/store/file/contents.js";
 import { Folder } from "../../src/store/file/folder.js";
-import { toLine, toValueLine } from "../../src/store/file/lines.js";
+import { encodeLine, encodeValueLine } from "../../src/store/file/lines.js";
 import { fencedName, newLockName } from "../../src/store/file/lock-files.js";
 import { FolderLock } from "../../src/store/file/lock.js";
 import { openFileStore, type Store } from "../../src/store.js";
@@ -34,15 +34,18 @@ async function open(probe?: (point: string) => void): Promise<Store> {
 }
 
 /** What a store is made of, so that something can happen between two of its steps. */
-function openParts(): Access {
+function openParts(): StoreAccess {
   const options = { timeout: 10_000, report: () => {} };
-  return new Access(new Contents(new Folder(path), `file:${path}`), new FolderLock(lock, `file:${path}`, options));
+  return new StoreAccess(
+    new StoreContents(new Folder(path), `file:${path}`),
+    new FolderLock(lock, `file:${path}`, options),
+  );
 }
 
 /** A commit that puts one record, complete in its file and not in the list of commits. */
 function appendCommit(key: string, at: number): void {
   const head = { put: key, at };
-  appendFileSync(join(path, "records.jsonl"), toValueLine(head, "1") + toLine({ commit: at, holds: [head] }));
+  appendFileSync(join(path, "records.jsonl"), encodeValueLine(head, "1") + encodeLine({ commit: at, holds: [head] }));
 }
 
 describe("a process that takes over the lock", () => {
@@ -57,7 +60,7 @@ describe("a process that takes over the lock", () => {
     let isSecondDone = false;
     third.contents.raiseFence = (held) => {
       if (!isSecondDone) {
-        appendFileSync(join(path, "commits.jsonl"), toLine({ fence: 1, after: 1 }));
+        appendFileSync(join(path, "commits.jsonl"), encodeLine({ fence: 1, after: 1 }));
         reader.contents.load({ isBusy: true, adopts: true });
       }
       isSecondDone = true;
@@ -79,8 +82,8 @@ describe("a process that takes over the lock", () => {
     const { contents } = openParts();
     const lockOf = (part: keyof typeof counts): HeldLock => ({
       isHeld: true,
-      check: () => {},
-      showLife: () => counts[part]++,
+      assertHeld: () => {},
+      refresh: () => counts[part]++,
     });
     contents.recover(lockOf("load"));
     rmSync(join(path, "commits.jsonl"));
@@ -126,7 +129,7 @@ describe("a process that reads everything while another one saves", () => {
           const result = load(reading);
           if (isReleased) {
             // A save that succeeded is in the list by then. This one stays out of it, so that counting it would show.
-            appendFileSync(join(path, "commits.jsonl"), toLine({ last: 2 }));
+            appendFileSync(join(path, "commits.jsonl"), encodeLine({ last: 2 }));
             rmSync(held);
           }
           utimesSync(lock, second, second);

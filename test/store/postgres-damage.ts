@@ -1,6 +1,6 @@
 /** Damages what a PostgreSQL store has stored, through a connection of its own. */
 import type { Damage, DamageTarget } from "savepoint/testing";
-import { type RunRow, unpackRun } from "../../src/store/chunks/chunk-codec.js";
+import { type ChunkRow, unpackChunk } from "../../src/store/chunks/chunk-codec.js";
 import { query } from "../postgres/schemas.js";
 
 export async function damagePostgres(url: string, target: DamageTarget, how: Damage): Promise<void> {
@@ -25,13 +25,13 @@ export async function damagePostgres(url: string, target: DamageTarget, how: Dam
 
 /** Flips a bit in an item that is packed with others; `false` where it stands alone. */
 async function flipPacked(url: string, tape: string, item: number): Promise<boolean> {
-  const [row] = await query<RunRow>(
+  const [row] = await query<ChunkRow>(
     url,
     `SELECT tape, first::float8, count, codec, sum::float8, head, body FROM {schema}.savepoint_run
      WHERE tape = $1 AND first <= $2 ORDER BY first DESC LIMIT 1`,
     [tape, item],
   );
-  const items = row && row.count > 1 ? unpackRun(row) : { unreadable: "" };
+  const items = row && row.count > 1 ? unpackChunk(row) : { unreadable: "" };
   if (!row || "unreadable" in items) return false;
   const lengths = items.map((frame) => ("json" in frame ? Buffer.byteLength(frame.json) : 0));
   const start = lengths.slice(0, item - row.first).reduce((sum, length) => sum + length, 0);

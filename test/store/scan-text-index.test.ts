@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openMemoryStore, openSqliteStore, type Store } from "../../src/store.js";
 import { openScanTextIndex } from "../../src/store/shared/scan-text-index.js";
-import { DOCUMENTS } from "../../src/store/contract/text-index.js";
+import { DOCUMENTS_PER_SOURCE } from "../../src/store/contract/text-index.js";
 import type { StoreHarness } from "../../src/testing/harness.js";
 import { textChangesSpec } from "../../src/testing/specs/text-changes.js";
 import { textSpec } from "../../src/testing/specs/texts.js";
@@ -43,6 +43,6 @@ describe("an index in memory", () => {
     const source = { name: "s", before: undefined, from: 0, texts: ["abcd", "abc bcd", "ABCD", "xabcdx"], note: "" };
     await texts.update({ sources: [source], marks: [] });
     const numbers = await texts.find("abcd", { below: Infinity, limit: 10 });
-    expect(numbers.map((number) => number % DOCUMENTS)).toEqual([3, 0]);
+    expect(numbers.map((number) => number % DOCUMENTS_PER_SOURCE)).toEqual([3, 0]);
   });
 });

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdtempSync, rmdirSync, rmSync, truncateSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isMissing } from "../../src/util/file-errors.js";
+import { isMissingFileError } from "../../src/util/file-errors.js";
 
 export class SmallDisk {
   readonly path = mkdtempSync(join(tmpdir(), "savepoint-disk-"));
@@ -51,7 +51,7 @@ function tryMount(): boolean {
     return true;
   } catch (error) {
     // Root in a container may not mount, or there is no such command.
-    if ((error as { status?: unknown }).status === undefined && !isMissing(error)) throw error;
+    if ((error as { status?: unknown }).status === undefined && !isMissingFileError(error)) throw error;
     return false;
   }
 }

@@ -2,9 +2,9 @@
 import type { Damage, DamageTarget } from "savepoint/testing";
 import type { SqliteDatabase, SqliteValue } from "../../src/store.js";
 import { Connection } from "../../src/store/sqlite/connection.js";
-import { type RunRow, unpackRun } from "../../src/store/chunks/chunk-codec.js";
-import { Sealer } from "../../src/store/sqlite/packer.js";
-import { Tail } from "../../src/store/sqlite/write-buffer.js";
+import { type ChunkRow, unpackChunk } from "../../src/store/chunks/chunk-codec.js";
+import { Packer } from "../../src/store/sqlite/packer.js";
+import { WriteBuffer } from "../../src/store/sqlite/write-buffer.js";
 
 export function damageSqlite(database: SqliteDatabase, target: DamageTarget, how: Damage): void {
   foldTail(database);
@@ -25,7 +25,7 @@ export function damageSqlite(database: SqliteDatabase, target: DamageTarget, how
 function foldTail(database: SqliteDatabase): void {
   const connection = new Connection(database, "sqlite: (damaged)", false, {});
   database.exec("BEGIN IMMEDIATE");
-  new Tail(connection, new Sealer(connection, {}), {}, false).fold();
+  new WriteBuffer(connection, new Packer(connection, {}), {}, false).flush();
   database.exec("COMMIT");
 }
 
@@ -33,8 +33,8 @@ function foldTail(database: SqliteDatabase): void {
 function flipPacked(database: SqliteDatabase, tape: string, item: number): boolean {
   const row = database
     .prepare("SELECT * FROM savepoint_run WHERE tape = ? AND first <= ? ORDER BY first DESC LIMIT 1")
-    .get(tape, item) as (RunRow & { id: number }) | undefined;
-  const items = row && row.count > 1 ? unpackRun(row) : { unreadable: "" };
+    .get(tape, item) as (ChunkRow & { id: number }) | undefined;
+  const items = row && row.count > 1 ? unpackChunk(row) : { unreadable: "" };
   if (!row || "unreadable" in items) return false;
   const lengths = items.map((frame) => ("json" in frame ? Buffer.byteLength(frame.json) : 0));
   const start = lengths.slice(0, item - row.first).reduce((sum, length) => sum + length, 0);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openSqliteStore, type SqliteDatabase, type Store } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
-import { type TextIndex, DOCUMENTS } from "../../src/store/contract/text-index.js";
+import { type TextIndex, DOCUMENTS_PER_SOURCE } from "../../src/store/contract/text-index.js";
 import { bytesOf } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
@@ -41,7 +41,7 @@ describe("the tables of a search index", () => {
     await add(textsOf(store), "s", [...letters, "b", "ab"]);
     const found = await textsOf(store).find("a", { ...PAGE, limit: 1_000 });
     expect(found.length).toBeGreaterThanOrEqual(101);
-    expect(await textsOf(store).find("a\u4e07", PAGE)).toEqual([DOCUMENTS + 7]);
+    expect(await textsOf(store).find("a\u4e07", PAGE)).toEqual([DOCUMENTS_PER_SOURCE + 7]);
     await store.close();
   });
 
@@ -59,11 +59,11 @@ describe("the tables of a search index", () => {
     await expect(texts.update(update)).rejects.toBeInstanceOf(Error);
     await withDatabase((database) => database.exec("DROP TRIGGER no"));
     expect(await texts.sources(["s"])).toEqual([before]);
-    expect(await texts.find("one", PAGE)).toEqual([DOCUMENTS]);
+    expect(await texts.find("one", PAGE)).toEqual([DOCUMENTS_PER_SOURCE]);
     expect(await texts.find("two", PAGE)).toEqual([]);
     expect(await texts.changes([EVERYTHING], 10)).toEqual(marks);
     expect(await texts.update(update)).toBe(true);
-    expect(await texts.find("two", PAGE)).toEqual([DOCUMENTS]);
+    expect(await texts.find("two", PAGE)).toEqual([DOCUMENTS_PER_SOURCE]);
     await store.close();
   });
 });
@@ -79,7 +79,7 @@ describe("an SQLite without full-text search", () => {
     await texts.update({ sources: [], marks });
     expect(await texts.changes([EVERYTHING], 10)).toEqual([]);
     await add(texts, "s", ["some text"]);
-    expect(await texts.find("text", PAGE)).toEqual([DOCUMENTS]);
+    expect(await texts.find("text", PAGE)).toEqual([DOCUMENTS_PER_SOURCE]);
     await texts.clear();
     expect(await texts.find("text", PAGE)).toEqual([]);
     expect(await textTables()).toEqual([]);
@@ -94,7 +94,7 @@ describe("an SQLite without full-text search", () => {
     const store = await openSqliteStore(withoutFullText(database));
     expect(await textsOf(store).find("text", PAGE)).toEqual([]);
     await add(textsOf(store), "s", ["another text"]);
-    expect(await textsOf(store).find("another", PAGE)).toEqual([DOCUMENTS]);
+    expect(await textsOf(store).find("another", PAGE)).toEqual([DOCUMENTS_PER_SOURCE]);
     expect(await textsOf(other).find("another", PAGE)).toEqual([]);
     await store.close();
     database.close();
@@ -164,7 +164,7 @@ describe("a search index that is damaged", () => {
       expect(await texts.find("text", PAGE)).toEqual([]);
       await add(texts, "s", ["some text"]);
       const [source] = await texts.sources(["s"]);
-      expect(await texts.find("text", PAGE)).toEqual([(source?.id ?? 0) * DOCUMENTS]);
+      expect(await texts.find("text", PAGE)).toEqual([(source?.id ?? 0) * DOCUMENTS_PER_SOURCE]);
       expect(await store.get(["k"])).toEqual([{ key: "k", value: "1", refs: "" }]);
       await store.close();
       const again = await openSqliteStore(file);
@@ -184,7 +184,7 @@ describe("a search index that is damaged", () => {
       await textsOf(store).clear();
       expect(await textsOf(store).find("text", PAGE)).toEqual([]);
       await add(textsOf(store), "s", ["some text"]);
-      expect(await textsOf(store).find("text", PAGE)).toEqual([DOCUMENTS]);
+      expect(await textsOf(store).find("text", PAGE)).toEqual([DOCUMENTS_PER_SOURCE]);
       await store.commit({ puts: [{ key: "k", value: String(round) }] });
       await store.close();
     }
@@ -200,7 +200,7 @@ describe("a search index that is damaged", () => {
     await expect(textsOf(store).find("text", PAGE)).rejects.toMatchObject({ code: "DAMAGED" });
     await textsOf(store).clear();
     await add(textsOf(store), "s", ["some text"]);
-    expect(await textsOf(store).find("text", PAGE)).toEqual([DOCUMENTS]);
+    expect(await textsOf(store).find("text", PAGE)).toEqual([DOCUMENTS_PER_SOURCE]);
     await store.close();
   });
 });

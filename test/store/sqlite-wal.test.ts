@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openSqliteStore } from "../../src/store.js";
 import { Connection } from "../../src/store/sqlite/connection.js";
 import { driverModule, openDatabase } from "../../src/store/sqlite/driver.js";
-import { WalKeeper } from "../../src/store/sqlite/wal-keeper.js";
+import { WalCheckpointer } from "../../src/store/sqlite/wal-checkpointer.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 import { until } from "../support/until.mjs";
 
@@ -25,8 +25,11 @@ describe("the WAL", () => {
     const database = await openDatabase(path);
     const connection = new Connection(database, "sqlite:test", true, {});
     const reports: string[] = [];
-    const keeper = new WalKeeper(connection, join(folder, "no", "such", "folder"), await driverModule(), (message) =>
-      reports.push(message),
+    const keeper = new WalCheckpointer(
+      connection,
+      join(folder, "no", "such", "folder"),
+      await driverModule(),
+      (message) => reports.push(message),
     );
     database.exec("CREATE TABLE other (body BLOB)");
     const bytes = 20_000;

@@ -4,7 +4,7 @@ import { Savepoint } from "../../src/index.js";
 import { openStore, type Store } from "../../src/store.js";
 import { Catalog } from "../../src/store/file/catalog.js";
 import { newDataFile } from "../../src/store/file/data-file.js";
-import { runInTurns } from "../../src/util/slices.js";
+import { runSlices } from "../../src/util/slices.js";
 
 // In memory, where no disk and no thread is waited for: whatever turns there are, compacting leaves on purpose.
 let store: Store;
@@ -105,7 +105,7 @@ it("while a file store names all that it holds, the event loop gets a turn for e
   const file = newDataFile("records", "records.jsonl", 1);
   for (let n = 0; n < 4096 * 3; n++) catalog.apply({ file, offset: n, length: 1, head: { put: `k${n}`, at: n } });
   const turns = await countTurns(async () => {
-    expect((await runInTurns(catalog.heads())).get(file)).toHaveLength(4096 * 3);
+    expect((await runSlices(catalog.heads())).get(file)).toHaveLength(4096 * 3);
   });
   expect(turns).toBeGreaterThanOrEqual(2);
 });

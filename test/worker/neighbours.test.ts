@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { announceOwner, Neighbours, readAnnouncement } from "../../src/runs/leases/neighbours.js";
+import { formatAnnouncement, ProcessWatcher, parseAnnouncement } from "../../src/runs/leases/process-watcher.js";
 import { type ProcessIdentity, thisProcess } from "../../src/util/process-identity.js";
 
 /** A process that is there until it is ended. */
@@ -20,43 +20,43 @@ async function startProcess(): Promise<{ identity: ProcessIdentity; end: () => P
 }
 
 it("the death of a process on this host is returned once", async () => {
-  const neighbours = new Neighbours();
+  const neighbours = new ProcessWatcher();
   const { identity, end } = await startProcess();
   neighbours.watch("one", identity);
   neighbours.watch("another of the same process", identity);
-  expect(neighbours.tick()).toEqual([]);
+  expect(neighbours.collectDead()).toEqual([]);
   await end();
-  expect(neighbours.tick()).toEqual(["one", "another of the same process"]);
-  expect(neighbours.tick()).toEqual([]);
+  expect(neighbours.collectDead()).toEqual(["one", "another of the same process"]);
+  expect(neighbours.collectDead()).toEqual([]);
 });
 
 it("a pid that another process has by now is that of a dead one", async () => {
-  const neighbours = new Neighbours();
+  const neighbours = new ProcessWatcher();
   const { identity, end } = await startProcess();
   neighbours.watch("earlier", { ...identity, start: "1" });
-  expect(neighbours.tick()).toEqual(["earlier"]);
+  expect(neighbours.collectDead()).toEqual(["earlier"]);
   await end();
 });
 
 it("a pid says nothing in another namespace, on another machine, or where its start is not known", () => {
-  const neighbours = new Neighbours();
+  const neighbours = new ProcessWatcher();
   const absent = { ...thisProcess(), pid: 2 ** 22 + 1, start: "1" };
   neighbours.watch("another container on the same machine", { ...absent, namespace: "pid:[1]" });
   neighbours.watch("another machine", { ...absent, boot: "another" });
   neighbours.watch("unknown", { ...absent, start: undefined });
-  expect(neighbours.tick()).toEqual([]);
+  expect(neighbours.collectDead()).toEqual([]);
   neighbours.watch("absent", absent);
-  expect(neighbours.tick()).toEqual(["absent"]);
+  expect(neighbours.collectDead()).toEqual(["absent"]);
 });
 
 it("other leases of the same process are not watched: they end with it", () => {
-  const neighbours = new Neighbours();
+  const neighbours = new ProcessWatcher();
   neighbours.watch("other", thisProcess());
-  expect(neighbours.tick()).toEqual([]);
+  expect(neighbours.collectDead()).toEqual([]);
 });
 
 it("a process that has no leases any more is not watched for long", async () => {
-  const neighbours = new Neighbours();
+  const neighbours = new ProcessWatcher();
   const { identity, end } = await startProcess();
   neighbours.watch("announced", identity);
   // It may have been announced while the list was read.
@@ -65,11 +65,11 @@ it("a process that has no leases any more is not watched for long", async () => 
   neighbours.watchAll(new Map());
   neighbours.watchAll(new Map());
   await end();
-  expect(neighbours.tick()).toEqual([]);
+  expect(neighbours.collectDead()).toEqual([]);
 });
 
 it("an announcement names the owner and its process, and no name of an agent is taken for one", () => {
-  expect(readAnnouncement(announceOwner("me"))).toEqual({ owner: "me", process: thisProcess() });
-  expect(readAnnouncement("agent")).toBeUndefined();
-  expect(readAnnouncement("")).toBeUndefined();
+  expect(parseAnnouncement(formatAnnouncement("me"))).toEqual({ owner: "me", process: thisProcess() });
+  expect(parseAnnouncement("agent")).toBeUndefined();
+  expect(parseAnnouncement("")).toBeUndefined();
 });

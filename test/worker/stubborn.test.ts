@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { Worker as Thread } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
-import { encodeDue, newDue } from "../../src/records/queue-entry.js";
-import { ALL_WORK, dueKey, journalKey, ownedBy, workKey } from "../../src/records/keys.js";
+import { encodeQueueEntry, newQueueEntry } from "../../src/records/queue-entry.js";
+import { ALL_WORK, queueEntryKey, journalKey, ownedBy, workKey } from "../../src/records/keys.js";
 import type { Moment } from "../../src/runs/leases/moment.js";
 import { openStore } from "../../src/store.js";
 import type { Commit, Store } from "../../src/store/contract/contract.js";
@@ -117,12 +117,12 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
   it("what is found where it is not any more is forgotten there", async () => {
     const stale = workKey("clerk", 0, 0, "gone", "main");
     const moved = workKey("clerk", 0, 0, "moved", "main");
-    const due = newDue("other", 5, 3);
+    const due = newQueueEntry("other", 5, 3);
     await store.commit({
       puts: [
         { key: stale, value: "" },
         { key: moved, value: "" },
-        { key: dueKey("moved", "main"), value: encodeDue(due) },
+        { key: queueEntryKey("moved", "main"), value: encodeQueueEntry(due) },
         { key: workKey("other", 3, 5, "moved", "main"), value: "" },
       ],
     });
@@ -135,7 +135,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     }, "the stale entries to be removed");
     await worker.stop();
     expect(await store.list(ALL_WORK, { limit: 9 })).toHaveLength(1);
-    expect(await store.get([dueKey("moved", "main")])).not.toEqual([undefined]);
+    expect(await store.get([queueEntryKey("moved", "main")])).not.toEqual([undefined]);
   });
 
   it("what could not be let go of is found by others at once", async () => {

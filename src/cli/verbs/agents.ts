@@ -1,9 +1,9 @@
 import type { SavedAgent, SavedAgentInfo } from "../../index.js";
-import { toCount } from "../arguments.js";
-import { notFound } from "../failure.js";
-import { quote } from "../names.js";
-import { toPlain } from "../plain.js";
-import { age, clean, cleanLines } from "../text.js";
+import { parseCount } from "../arguments.js";
+import { notFoundError } from "../errors.js";
+import { quote } from "../checkpoint-lookup.js";
+import { toPrintableJson } from "../json.js";
+import { formatAge, sanitize, sanitizeLines } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const agents = defineVerb<{ readonly limit?: number }>({
@@ -15,14 +15,14 @@ export const agents = defineVerb<{ readonly limit?: number }>({
     ["savepoint agents support", "one of them, with its state"],
   ],
   declare(command) {
-    command.argument("[agent]", "the id of one").option("-n, --limit <count>", "at most so many", toCount);
+    command.argument("[agent]", "the id of one").option("-n, --limit <count>", "at most so many", parseCount);
   },
   async run(cli, [id], { limit }) {
     const sp = await cli.open();
     const { output } = cli;
     if (id !== undefined) {
       const agent = await sp.agents.load(id);
-      if (!agent) throw notFound(`There is no agent ${quote(id)}. "savepoint agents" lists them.`);
+      if (!agent) throw notFoundError(`There is no agent ${quote(id)}. "savepoint agents" lists them.`);
       return output.result(agent, () => describeAgent(agent));
     }
     const now = Date.now();
@@ -35,11 +35,11 @@ export const agents = defineVerb<{ readonly limit?: number }>({
         { title: "CHANGED" },
       ],
       row: (info) => [
-        clean(info.id),
-        clean(info.name),
-        clean(info.type ?? ""),
+        sanitize(info.id),
+        sanitize(info.name),
+        sanitize(info.type ?? ""),
         String(info.version),
-        age(info.modifiedAt, now),
+        formatAge(info.modifiedAt, now),
       ],
       empty: "No agents.",
     });
@@ -49,14 +49,14 @@ export const agents = defineVerb<{ readonly limit?: number }>({
 function describeAgent(agent: SavedAgent): string {
   const { id, name, type, version, systemPrompt, capabilities, config, activeConversations, state } = agent;
   const lines = [
-    `agent         ${clean(id)}`,
-    `name          ${clean(name)}`,
-    ...(type === undefined ? [] : [`type          ${clean(type)}`]),
+    `agent         ${sanitize(id)}`,
+    `name          ${sanitize(name)}`,
+    ...(type === undefined ? [] : [`type          ${sanitize(type)}`]),
     `version       ${version}`,
-    ...(capabilities.length === 0 ? [] : [`capabilities  ${capabilities.map(clean).join(", ")}`]),
+    ...(capabilities.length === 0 ? [] : [`capabilities  ${capabilities.map(sanitize).join(", ")}`]),
     `conversations ${activeConversations.length} active`,
-    ...(Object.keys(config).length === 0 ? [] : [`config        ${clean(JSON.stringify(toPlain(config)))}`]),
-    ...(systemPrompt === undefined ? [] : [`prompt        ${clean(systemPrompt)}`]),
+    ...(Object.keys(config).length === 0 ? [] : [`config        ${sanitize(JSON.stringify(toPrintableJson(config)))}`]),
+    ...(systemPrompt === undefined ? [] : [`prompt        ${sanitize(systemPrompt)}`]),
   ];
-  return `${lines.join("\n")}\n\n${cleanLines(JSON.stringify(toPlain(state), undefined, 2))}`;
+  return `${lines.join("\n")}\n\n${sanitizeLines(JSON.stringify(toPrintableJson(state), undefined, 2))}`;
 }

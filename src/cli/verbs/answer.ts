@@ -1,10 +1,10 @@
 import type { Question, Savepoint, SessionInfo } from "../../index.js";
 import type { Cli } from "../cli.js";
-import { usage } from "../failure.js";
-import { quote, requireBranch, requireSession } from "../names.js";
-import { toPlain } from "../plain.js";
-import { clean, moment } from "../text.js";
-import { toJson } from "../arguments.js";
+import { usageError } from "../errors.js";
+import { quote, requireBranch, requireSession } from "../checkpoint-lookup.js";
+import { toPrintableJson } from "../json.js";
+import { sanitize, formatTime } from "../terminal-text.js";
+import { parseJson } from "../arguments.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -29,11 +29,11 @@ export const answer = defineVerb<Options>({
   declare(command) {
     command
       .argument("<session>")
-      .option("--value <json>", "the answer, as JSON", toJson)
+      .option("--value <json>", "the answer, as JSON", parseJson)
       .option("--text <text>", "the answer, as a text")
       .option("--happened", "an interrupted tool did happen")
       .option("--no-happened", "an interrupted tool did not happen")
-      .option("--result <json>", "what the tool returned, where it happened", toJson)
+      .option("--result <json>", "what the tool returned, where it happened", parseJson)
       .option("--question <id>", "which question, where it asks several")
       .option("-b, --branch <name>", "another branch than main");
     // Without either, nothing is said about it.
@@ -49,18 +49,19 @@ export const answer = defineVerb<Options>({
     const question = questions.find((each) => wanted === undefined || each.id === wanted);
     const given = valueOf(options);
     if (options.happened !== undefined && question?.kind === "ask") {
-      throw usage(`It asks: ${clean(question.text)} That is about no tool: answer with --value or --text.`);
+      throw usageError(`It asks: ${sanitize(question.text)} That is about no tool: answer with --value or --text.`);
     }
     if (!given && !question) {
-      if (questions.length > 0) throw usage(`Session ${quote(id)} asks nothing that is called ${quote(wanted ?? "")}.`);
-      throw usage(`Session ${quote(id)} asks nothing: it is ${info.status}.`);
+      if (questions.length > 0)
+        throw usageError(`Session ${quote(id)} asks nothing that is called ${quote(wanted ?? "")}.`);
+      throw usageError(`Session ${quote(id)} asks nothing: it is ${info.status}.`);
     }
     const value = given ? given.value : await ask(cli, question as Question);
     const where = { ...(wanted !== undefined && { question: wanted }), ...(branch !== undefined && { branch }) };
     await sp.answer(id, value, where);
     await cli.output.result(
       { session: id, question: question?.id, value },
-      () => `Answered. Whoever runs ${clean(id)} next goes on.`,
+      () => `Answered. Whoever runs ${sanitize(id)} next goes on.`,
     );
     cli.output.note("Go on with: savepoint recover --agents ./agents.mjs");
   },
@@ -76,9 +77,9 @@ async function questionsOf(sp: Savepoint, id: string, branch: string): Promise<r
 
 function valueOf({ value, text, happened, result }: Options): { value: unknown } | undefined {
   const given = [value, text, happened].filter((each) => each !== undefined);
-  if (given.length > 1) throw usage("Give one answer: --value, --text, --happened or --no-happened.");
+  if (given.length > 1) throw usageError("Give one answer: --value, --text, --happened or --no-happened.");
   if (result !== undefined && happened !== true)
-    throw usage("--result says what a tool returned: it needs --happened.");
+    throw usageError("--result says what a tool returned: it needs --happened.");
   if (happened !== undefined) return { value: { happened, ...(result !== undefined && { result }) } };
   if (text !== undefined) return { value: text };
   return value === undefined ? undefined : { value };
@@ -87,8 +88,8 @@ function valueOf({ value, text, happened, result }: Options): { value: unknown }
 /** Asks whoever sits there. */
 async function ask(cli: Cli, question: Question): Promise<unknown> {
   if (!cli.output.interactive) {
-    throw usage(
-      `It asks: ${clean(question.text)} Nobody can be asked here: answer with --value, --text or --happened.`,
+    throw usageError(
+      `It asks: ${sanitize(question.text)} Nobody can be asked here: answer with --value, --text or --happened.`,
     );
   }
   const { isCancel, select, text } = await import("@clack/prompts");
@@ -101,11 +102,11 @@ async function ask(cli: Cli, question: Question): Promise<unknown> {
     const { call, startedAt } = question;
     if (call)
       cli.output.note(
-        `${clean(call.name)}(${clean(JSON.stringify(toPlain(call.arguments)))})${startedAt === undefined ? "" : `, begun ${moment(startedAt)}`}`,
+        `${sanitize(call.name)}(${sanitize(JSON.stringify(toPrintableJson(call.arguments)))})${startedAt === undefined ? "" : `, begun ${formatTime(startedAt)}`}`,
       );
     const happened = stop(
       await select({
-        message: clean(question.text),
+        message: sanitize(question.text),
         input,
         output,
         options: [
@@ -125,8 +126,8 @@ async function ask(cli: Cli, question: Question): Promise<unknown> {
     );
     return result === "" ? { happened } : { happened, result: jsonOrText(result) };
   }
-  if (question.data !== undefined) cli.output.note(clean(JSON.stringify(toPlain(question.data))));
-  return jsonOrText(stop(await text({ message: clean(question.text), input, output, defaultValue: "" })));
+  if (question.data !== undefined) cli.output.note(sanitize(JSON.stringify(toPrintableJson(question.data))));
+  return jsonOrText(stop(await text({ message: sanitize(question.text), input, output, defaultValue: "" })));
 }
 
 /** What people type is mostly a text; a number, true, or something in brackets is what it looks like. */

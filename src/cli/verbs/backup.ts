@@ -1,8 +1,8 @@
 import { basename, join } from "node:path";
-import { toCount } from "../arguments.js";
+import { parseCount } from "../arguments.js";
 import { EXIT } from "../exit-codes.js";
-import { usage } from "../failure.js";
-import { bytes, clean, count } from "../text.js";
+import { usageError } from "../errors.js";
+import { formatBytes, sanitize, formatCount } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -19,16 +19,18 @@ export const backup = defineVerb<Options>({
     ["savepoint backup --to /mnt/backups --keep 14 --json", "for a nightly job"],
   ],
   declare(command) {
-    command.option("--to <folder>", "where backups are kept").option("--keep <count>", "how many are kept", toCount, 3);
+    command
+      .option("--to <folder>", "where backups are kept")
+      .option("--keep <count>", "how many are kept", parseCount, 3);
   },
   async run(cli, _, { to, keep = 3 }) {
-    if (to === undefined) throw usage("Say where: --to ./backups.");
+    if (to === undefined) throw usageError("Say where: --to ./backups.");
     const sp = await cli.open();
     const { checkpoints } = await sp.stats();
-    const bar = cli.progress({ doing: "Backing up", unit: "checkpoints", total: checkpoints });
+    const bar = cli.progress({ label: "Backing up", unit: "checkpoints", total: checkpoints });
     try {
       const made = await sp.backup({
-        to: cli.path(to),
+        to: cli.resolvePath(to),
         keep,
         onProgress: (progress) => bar.update(progress.checkpoints),
       });
@@ -39,10 +41,10 @@ export const backup = defineVerb<Options>({
       await cli.output.result(
         done,
         () =>
-          `${clean(done.path)}  ${count(done.checkpoints, "checkpoint")}, ${bytes(done.bytes)}, read back and whole`,
+          `${sanitize(done.path)}  ${formatCount(done.checkpoints, "checkpoint")}, ${formatBytes(done.bytes)}, read back and whole`,
       );
-      for (const path of done.removed) cli.output.note(`removed ${clean(path)}`);
-      for (const hole of done.holes) cli.output.warn(`not in it: ${clean(hole.place)}: ${clean(hole.reason)}`);
+      for (const path of done.removed) cli.output.note(`removed ${sanitize(path)}`);
+      for (const hole of done.holes) cli.output.warn(`not in it: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
       return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
     } finally {
       bar.stop();

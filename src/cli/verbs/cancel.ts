@@ -1,6 +1,6 @@
 import { EXIT } from "../exit-codes.js";
-import { requireSession } from "../names.js";
-import { clean } from "../text.js";
+import { requireSession } from "../checkpoint-lookup.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -24,7 +24,7 @@ export const cancel = defineVerb<Options>({
     await requireSession(sp, id);
     const cancelled = await sp.cancel(id, reason, branch === undefined ? {} : { branch });
     await cli.output.result({ session: id, cancelled }, () =>
-      cancelled ? `${clean(id)} is told to stop.` : `${clean(id)} was not at work: there was nothing to stop.`,
+      cancelled ? `${sanitize(id)} is told to stop.` : `${sanitize(id)} was not at work: there was nothing to stop.`,
     );
     return EXIT.ok;
   },

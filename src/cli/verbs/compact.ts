@@ -1,4 +1,4 @@
-import { bytes, count } from "../text.js";
+import { formatBytes, formatCount } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const compact = defineVerb({
@@ -10,7 +10,7 @@ export const compact = defineVerb({
   async run(cli) {
     const sp = await cli.open();
     const before = await sp.bytes();
-    const bar = cli.progress({ doing: "Packing", unit: "sessions", total: (await sp.stats()).sessions });
+    const bar = cli.progress({ label: "Packing", unit: "sessions", total: (await sp.stats()).sessions });
     try {
       const report = await sp.compact({ onProgress: (progress) => bar.update(progress.sessions) });
       bar.stop();
@@ -18,7 +18,7 @@ export const compact = defineVerb({
       await cli.output.result(
         { ...report, before, after },
         () =>
-          `${bytes(before)} before, ${bytes(after)} after. Freed: ${count(report.items, "item")}, ${count(report.blobs, "blob")}.`,
+          `${formatBytes(before)} before, ${formatBytes(after)} after. Freed: ${formatCount(report.items, "item")}, ${formatCount(report.blobs, "blob")}.`,
       );
     } finally {
       bar.stop();

@@ -1,9 +1,9 @@
 import type { Conversation, ConversationInfo } from "../../index.js";
-import { toCount, toTime } from "../arguments.js";
-import { notFound } from "../failure.js";
-import { quote } from "../names.js";
+import { parseCount, parseTime } from "../arguments.js";
+import { notFoundError } from "../errors.js";
+import { quote } from "../checkpoint-lookup.js";
 import type { Colors } from "../output.js";
-import { age, clean, cleanLines, count, moment } from "../text.js";
+import { formatAge, sanitize, sanitizeLines, formatCount, formatTime } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -30,8 +30,8 @@ export const conversations = defineVerb<Options>({
       .option("-t, --tag <tag>", "only those with this tag")
       .option("--archived", "only archived ones")
       .option("--no-archived", "only those that are not archived")
-      .option("--since <time>", "only those with a message since then: a date, or an age such as 3d", toTime)
-      .option("-n, --limit <count>", "at most so many; of one, the last messages", toCount);
+      .option("--since <time>", "only those with a message since then: a date, or an age such as 3d", parseTime)
+      .option("-n, --limit <count>", "at most so many; of one, the last messages", parseCount);
     // Without either, both are listed.
     command.setOptionValue("archived", undefined);
   },
@@ -41,7 +41,7 @@ export const conversations = defineVerb<Options>({
     const limited = limit === undefined ? {} : { limit };
     if (id !== undefined) {
       const found = await sp.conversations.load<unknown>(id, limited);
-      if (!found) throw notFound(`There is no conversation ${quote(id)}. "savepoint conversations" lists them.`);
+      if (!found) throw notFoundError(`There is no conversation ${quote(id)}. "savepoint conversations" lists them.`);
       const { entries: _, ...rest } = found;
       return output.result(rest, () => describeConversation(found, output.colors));
     }
@@ -56,11 +56,11 @@ export const conversations = defineVerb<Options>({
         { title: "TITLE", flexible: true },
       ],
       row: (info) => [
-        clean(info.id),
-        clean(info.agent ?? ""),
+        sanitize(info.id),
+        sanitize(info.agent ?? ""),
         String(info.messageCount),
-        age(info.lastMessageAt, now),
-        clean(
+        formatAge(info.lastMessageAt, now),
+        sanitize(
           [info.title ?? "", info.archived ? "(archived)" : "", ...info.tags.map((tag) => `#${tag}`)]
             .filter(Boolean)
             .join(" "),
@@ -74,15 +74,15 @@ export const conversations = defineVerb<Options>({
 function describeConversation(found: Conversation<unknown>, colors: Colors): string {
   const { id, title, agent, tags, archived, messageCount, entries, first } = found;
   const about = [
-    agent === undefined ? "" : clean(agent),
-    count(messageCount, "message"),
+    agent === undefined ? "" : sanitize(agent),
+    formatCount(messageCount, "message"),
     archived ? "archived" : "",
-    ...tags.map((tag) => `#${clean(tag)}`),
+    ...tags.map((tag) => `#${sanitize(tag)}`),
   ];
-  const heading = `${colors.bold(clean(title ?? id))}\n${colors.dim([clean(id), ...about.filter(Boolean)].join("  "))}`;
+  const heading = `${colors.bold(sanitize(title ?? id))}\n${colors.dim([sanitize(id), ...about.filter(Boolean)].join("  "))}`;
   const messages = entries.map(
     ({ role, timestamp, text }, index) =>
-      `${colors.cyan(`${first + index}  ${role ?? "message"}`)}  ${colors.dim(moment(timestamp))}\n${cleanLines(text)}`,
+      `${colors.cyan(`${first + index}  ${role ?? "message"}`)}  ${colors.dim(formatTime(timestamp))}\n${sanitizeLines(text)}`,
   );
   return [heading, ...messages].join("\n\n");
 }

@@ -1,5 +1,5 @@
-import { notFound, usage } from "../failure.js";
-import { describe, findWhole, quote, requireSession } from "../names.js";
+import { notFoundError, usageError } from "../errors.js";
+import { describeCheckpoint, findCheckpoint, quote, requireSession } from "../checkpoint-lookup.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -26,16 +26,18 @@ export const deleteVerb = defineVerb<Options>({
   },
   async run(cli, [checkpoint], { session, conversation, agent }) {
     const targets = [checkpoint, session, conversation, agent].filter((target) => target !== undefined);
-    if (targets.length !== 1) throw usage("Name one thing: a checkpoint, --session, --conversation or --agent.");
+    if (targets.length !== 1) throw usageError("Name one thing: a checkpoint, --session, --conversation or --agent.");
     const sp = await cli.open();
     let what: string;
     let remove: () => Promise<boolean>;
     if (checkpoint !== undefined) {
-      const { info, newestOf } = await findWhole(sp, checkpoint);
-      if (newestOf !== undefined) {
-        throw usage(`Which checkpoint ${quote(checkpoint)} is changes with every save. Name it: ${describe(info)}.`);
+      const { info, headOfBranch } = await findCheckpoint(sp, checkpoint);
+      if (headOfBranch !== undefined) {
+        throw usageError(
+          `Which checkpoint ${quote(checkpoint)} is changes with every save. Name it: ${describeCheckpoint(info)}.`,
+        );
       }
-      [what, remove] = [`checkpoint ${describe(info)}`, () => sp.checkpoints.delete(info.id)];
+      [what, remove] = [`checkpoint ${describeCheckpoint(info)}`, () => sp.checkpoints.delete(info.id)];
     } else if (session !== undefined) {
       await requireSession(sp, session);
       [what, remove] = [`session ${quote(session)} with all its checkpoints`, () => sp.sessions.delete(session)];
@@ -50,7 +52,7 @@ export const deleteVerb = defineVerb<Options>({
     }
     if (!(await cli.confirm(`Delete ${what}? That cannot be undone.`))) return;
     const deleted = await remove();
-    if (!deleted) throw notFound(`There is no ${what}; nothing was deleted.`);
+    if (!deleted) throw notFoundError(`There is no ${what}; nothing was deleted.`);
     await cli.output.result({ deleted: true, what }, () => `Deleted ${what}.`);
   },
 });

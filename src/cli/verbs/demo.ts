@@ -1,10 +1,10 @@
 import { mkdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { toCount } from "../arguments.js";
+import { parseCount } from "../arguments.js";
 import type { Cli } from "../cli.js";
 import { EXIT } from "../exit-codes.js";
-import { clean } from "../text.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -24,8 +24,8 @@ export const demo = defineVerb<Options>({
   ],
   declare(command) {
     command
-      .option("--kills <count>", "how often it is killed", toCount, 12)
-      .option("--seed <number>", "decides when", toCount);
+      .option("--kills <count>", "how often it is killed", parseCount, 12)
+      .option("--seed <number>", "decides when", parseCount);
   },
   async run(cli, _, { kills = 12, seed }) {
     // Loading it takes a tenth of the time in which help is printed.
@@ -46,7 +46,7 @@ export const demo = defineVerb<Options>({
     const store = `sqlite:${relative(io.cwd, join(folder, "demo.db"))}`;
     const ok = code === 0;
     await output.result({ ok, folder, store, session: "orders" }, () => "");
-    output.note(`\nWhat it has left: npx savepoint log orders --graph --store ${clean(store)}`);
+    output.note(`\nWhat it has left: npx savepoint log orders --graph --store ${sanitize(store)}`);
     return ok ? EXIT.ok : EXIT.failed;
   },
 });
@@ -54,7 +54,7 @@ export const demo = defineVerb<Options>({
 /** A folder that was not there before, in this one. */
 async function newFolder(cli: Cli): Promise<string> {
   for (let n = 1; ; n++) {
-    const folder = cli.path(n === 1 ? "savepoint-demo" : `savepoint-demo-${n}`);
+    const folder = cli.resolvePath(n === 1 ? "savepoint-demo" : `savepoint-demo-${n}`);
     try {
       await mkdir(folder);
       return folder;

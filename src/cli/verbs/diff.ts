@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Change, type CheckpointInfo, type Savepoint, toJson } from "../../index.js";
 import { EXIT } from "../exit-codes.js";
-import { Failure, usage } from "../failure.js";
-import { findNamed, findOfSession, follow, quote } from "../names.js";
+import { CliError, usageError } from "../errors.js";
+import { findCheckpointPart, findSessionCheckpoint, resolvePointer, quote } from "../checkpoint-lookup.js";
 import type { Colors } from "../output.js";
-import { clean, count, truncate } from "../text.js";
+import { sanitize, formatCount, truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -32,13 +32,13 @@ export const diff = defineVerb<Options>({
   async run(cli, [from = "", to], { stat, exitCode }) {
     const sp = await cli.open();
     const { output } = cli;
-    const first = await findOfSession(sp, from, findNamed);
-    const second = to === undefined ? undefined : await findOfSession(sp, to, findNamed);
+    const first = await findSessionCheckpoint(sp, from, findCheckpointPart);
+    const second = to === undefined ? undefined : await findSessionCheckpoint(sp, to, findCheckpointPart);
     const pointers = [...new Set([first.pointer, second?.pointer ?? ""])].filter((pointer) => pointer !== "");
     if (pointers.length > 1)
-      throw usage("Two parts of states cannot be compared: give one pointer, or the same twice.");
+      throw usageError("Two parts of states cannot be compared: give one pointer, or the same twice.");
     if (second && second.info.sessionId !== first.info.sessionId) {
-      throw usage(
+      throw usageError(
         `${quote(from)} and ${quote(to ?? "")} are of two sessions. Checkpoints of one session can be compared.`,
       );
     }
@@ -80,9 +80,9 @@ function within(change: Change, pointer: string): Change[] {
 
 function partOf(value: unknown, pointer: string): { readonly value: unknown } | undefined {
   try {
-    return { value: follow(value, pointer) };
+    return { value: resolvePointer(value, pointer) };
   } catch (error) {
-    if (error instanceof Failure) return undefined;
+    if (error instanceof CliError) return undefined;
     throw error;
   }
 }
@@ -98,8 +98,8 @@ function toRecord(change: Change): object {
 }
 
 function toLines(change: Change, colors: Colors, columns: number): string[] {
-  const show = (value: unknown): string => truncate(clean(JSON.stringify(toJson(value))), columns - 4);
-  const path = colors.bold(clean(change.path || WHOLE));
+  const show = (value: unknown): string => truncate(sanitize(JSON.stringify(toJson(value))), columns - 4);
+  const path = colors.bold(sanitize(change.path || WHOLE));
   switch (change.op) {
     case "add":
       return [path, `  ${colors.green(`+ ${show(change.value)}`)}`];
@@ -135,7 +135,8 @@ function summary(changes: readonly Change[]): string[] {
   const stats = statOf(changes);
   const width = Math.max(...stats.map(({ path }) => (path || WHOLE).length));
   const lines = stats.map(
-    ({ path, added, removed, replaced }) => `${clean(path || WHOLE).padEnd(width)}  +${added} -${removed} ~${replaced}`,
+    ({ path, added, removed, replaced }) =>
+      `${sanitize(path || WHOLE).padEnd(width)}  +${added} -${removed} ~${replaced}`,
   );
-  return changes.length === 0 ? [] : [...lines, count(changes.length, "change")];
+  return changes.length === 0 ? [] : [...lines, formatCount(changes.length, "change")];
 }

@@ -3,9 +3,9 @@ import { arch, platform } from "node:os";
 import { dirname } from "node:path";
 import { isSavepointError, type Savepoint, type SessionInfo } from "../../index.js";
 import type { Cli } from "../cli.js";
-import { EXIT, exitCodeOf, type ExitCode } from "../exit-codes.js";
-import { pathOfStore } from "../store-path.js";
-import { bytes, clean, count } from "../text.js";
+import { EXIT, exitCodeForError, type ExitCode } from "../exit-codes.js";
+import { storePath } from "../store-path.js";
+import { formatBytes, sanitize, formatCount } from "../terminal-text.js";
 import { version } from "../version.js";
 import { defineVerb } from "../verb.js";
 
@@ -43,7 +43,7 @@ export const doctor = defineVerb({
       row: ({ check, state, detail, advice }) => [
         check,
         marks[state],
-        clean(advice === undefined ? detail : `${detail}. ${advice}`),
+        sanitize(advice === undefined ? detail : `${detail}. ${advice}`),
       ],
       empty: "",
     });
@@ -64,7 +64,7 @@ async function* examine(cli: Cli, exit: (code: ExitCode) => void): AsyncGenerato
     sp = await cli.open();
   } catch (error) {
     if (!isSavepointError(error)) throw error;
-    exit(exitCodeOf(error.code));
+    exit(exitCodeForError(error.code));
     const advice = error.code === "STORE_NOT_FOUND" ? 'Run "savepoint init", or say --store' : undefined;
     yield { check: "store", state: "problem", detail: error.message, ...(advice && { advice }) };
     return;
@@ -73,7 +73,7 @@ async function* examine(cli: Cli, exit: (code: ExitCode) => void): AsyncGenerato
   yield {
     check: "store",
     state: "ok",
-    detail: `${sp.url}, ${count(stats.sessions, "session")}, ${count(stats.checkpoints, "checkpoint")}, ${bytes(stats.bytes)}`,
+    detail: `${sp.url}, ${formatCount(stats.sessions, "session")}, ${formatCount(stats.checkpoints, "checkpoint")}, ${formatBytes(stats.bytes)}`,
   };
   yield* checkSpace(sp.url);
   yield checkShutdown(sp);
@@ -83,7 +83,7 @@ async function* examine(cli: Cli, exit: (code: ExitCode) => void): AsyncGenerato
     yield {
       check: "damage",
       state: "ok",
-      detail: `none in ${count(report.checkpoints, "checkpoint")} that were looked at`,
+      detail: `none in ${formatCount(report.checkpoints, "checkpoint")} that were looked at`,
     };
   else {
     exit(EXIT.damage);
@@ -91,7 +91,7 @@ async function* examine(cli: Cli, exit: (code: ExitCode) => void): AsyncGenerato
     yield {
       check: "damage",
       state: "problem",
-      detail: `${count(report.problems.length, "problem")}: ${report.problems[0]?.reason ?? ""}`,
+      detail: `${formatCount(report.problems.length, "problem")}: ${report.problems[0]?.reason ?? ""}`,
       advice,
     };
   }
@@ -109,7 +109,7 @@ async function checkSqlite(): Promise<Finding> {
 }
 
 async function* checkSpace(url: string): AsyncGenerator<Finding> {
-  const path = pathOfStore(url);
+  const path = storePath(url);
   if (path === undefined) return;
   const { bavail, bsize } = await statfs(dirname(path));
   const free = bavail * bsize;
@@ -117,7 +117,7 @@ async function* checkSpace(url: string): AsyncGenerator<Finding> {
   yield {
     check: "disk",
     state,
-    detail: `${bytes(free)} free`,
+    detail: `${formatBytes(free)} free`,
     ...(state === "problem" && { advice: "Make room: saves will fail" }),
   };
 }
@@ -126,7 +126,7 @@ function checkShutdown({ lastShutdown }: Savepoint): Finding {
   const { clean: isClean, processes, interrupted } = lastShutdown;
   if (isClean) return { check: "shutdown", state: "ok", detail: "all who had it open have closed it" };
   const who = processes.map(({ pid, host }) => `process ${pid} on ${host}`).join(", ");
-  const what = interrupted.length > 0 ? `, which interrupted ${count(interrupted.length, "run")}` : "";
+  const what = interrupted.length > 0 ? `, which interrupted ${formatCount(interrupted.length, "run")}` : "";
   return {
     check: "shutdown",
     state: "note",

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
-import { toCount, toJson } from "../arguments.js";
-import { usage } from "../failure.js";
-import { clean } from "../text.js";
+import { parseCount, parseJson } from "../arguments.js";
+import { usageError } from "../errors.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -25,14 +25,14 @@ export const enqueue = defineVerb<Options>({
     command
       .argument("<agent>", "the name of the agent")
       .option("--session <id>", "the session; it is left once, however often this is said")
-      .option("-i, --input <json>", "what to work on", toJson)
+      .option("-i, --input <json>", "what to work on", parseJson)
       .option("--run-at <time>", 'not before: a date, or a length of time such as "90m"', toRunAt)
-      .option("--priority <number>", "from 0 to 9; the highest goes first", toCount);
+      .option("--priority <number>", "from 0 to 9; the highest goes first", parseCount);
   },
   async run(cli, [agent = ""], options) {
     const { session, input, runAt, priority } = options;
-    if (session === undefined) throw usage("Say which session: --session order-88.");
-    if (!("input" in options)) throw usage('Say what to work on: --input \'{"order":"88"}\', or --input null.');
+    if (session === undefined) throw usageError("Say which session: --session order-88.");
+    if (!("input" in options)) throw usageError('Say what to work on: --input \'{"order":"88"}\', or --input null.');
     const sp = await cli.open({});
     const left = await sp.enqueue(agent, {
       session,
@@ -42,8 +42,8 @@ export const enqueue = defineVerb<Options>({
     });
     await cli.output.result({ session, agent, enqueued: left }, () =>
       left
-        ? `${clean(session)} is queued for ${clean(agent)}.`
-        : `${clean(session)} is there already; nothing was done.`,
+        ? `${sanitize(session)} is queued for ${sanitize(agent)}.`
+        : `${sanitize(session)} is there already; nothing was done.`,
     );
   },
 });

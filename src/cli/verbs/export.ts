@@ -1,9 +1,9 @@
 import type { ExportTarget } from "../../index.js";
 import { EXIT } from "../exit-codes.js";
-import { usage } from "../failure.js";
-import { findWhole, requireAgent, requireSession } from "../names.js";
-import { isPartOf } from "../store-path.js";
-import { bytes, clean, count } from "../text.js";
+import { usageError } from "../errors.js";
+import { findCheckpoint, requireAgent, requireSession } from "../checkpoint-lookup.js";
+import { isStoreFile } from "../store-path.js";
+import { formatBytes, sanitize, formatCount } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -30,17 +30,18 @@ export const exportVerb = defineVerb<Options>({
   },
   async run(cli, [checkpoint], { session, agent, out }) {
     const named = [checkpoint, session, agent].filter((each) => each !== undefined);
-    if (named.length > 1) throw usage("Export one of: a checkpoint, --session, --agent; or everything.");
-    if (out === undefined && cli.io.stdout.isTTY) throw usage("A terminal cannot show it: use -o file, or pipe it.");
+    if (named.length > 1) throw usageError("Export one of: a checkpoint, --session, --agent; or everything.");
+    if (out === undefined && cli.io.stdout.isTTY)
+      throw usageError("A terminal cannot show it: use -o file, or pipe it.");
     const sp = await cli.open();
-    if (out !== undefined && isPartOf(sp.url, cli.path(out))) {
-      throw usage(`${clean(out)} is the store itself. Write to another file.`);
+    if (out !== undefined && isStoreFile(sp.url, cli.resolvePath(out))) {
+      throw usageError(`${sanitize(out)} is the store itself. Write to another file.`);
     }
     if (session !== undefined) await requireSession(sp, session);
     if (agent !== undefined) await requireAgent(sp, agent);
     const target: ExportTarget =
       checkpoint !== undefined
-        ? { checkpoint: (await findWhole(sp, checkpoint)).info.id }
+        ? { checkpoint: (await findCheckpoint(sp, checkpoint)).info.id }
         : session !== undefined
           ? { session }
           : agent !== undefined
@@ -48,17 +49,19 @@ export const exportVerb = defineVerb<Options>({
             : {};
     const whole = checkpoint === undefined && session === undefined;
     const total = whole ? (await sp.stats(agent === undefined ? {} : { agent })).checkpoints : undefined;
-    const bar = cli.progress({ doing: "Exporting", unit: "checkpoints", total });
+    const bar = cli.progress({ label: "Exporting", unit: "checkpoints", total });
     try {
       const bundle = sp.export(target, { onProgress: (progress) => bar.update(progress.checkpoints) });
       const done =
-        out === undefined ? await bundle.pipe((chunk) => cli.output.raw(chunk)) : await bundle.save(cli.path(out));
+        out === undefined
+          ? await bundle.pipe((chunk) => cli.output.raw(chunk))
+          : await bundle.save(cli.resolvePath(out));
       bar.stop();
       if (out !== undefined) {
-        const words = `${clean(out)}  ${count(done.checkpoints, "checkpoint")}, ${bytes(done.bytes)}`;
+        const words = `${sanitize(out)}  ${formatCount(done.checkpoints, "checkpoint")}, ${formatBytes(done.bytes)}`;
         await cli.output.result({ path: out, ...done }, () => words);
       }
-      for (const hole of done.holes) cli.output.warn(`not in it: ${clean(hole.place)}: ${clean(hole.reason)}`);
+      for (const hole of done.holes) cli.output.warn(`not in it: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
       return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
     } finally {
       bar.stop();

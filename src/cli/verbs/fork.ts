@@ -1,8 +1,8 @@
 import { fromJson } from "../../index.js";
-import { usage } from "../failure.js";
-import { findOfSession } from "../names.js";
+import { usageError } from "../errors.js";
+import { findSessionCheckpoint } from "../checkpoint-lookup.js";
 import { readJson } from "../read-json.js";
-import { clean } from "../text.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -30,9 +30,9 @@ export const fork = defineVerb<Options>({
   },
   async run(cli, [name = "", branch], { state, results, label }) {
     if (label !== undefined && state === undefined)
-      throw usage("--label is for the first checkpoint: give --state too.");
+      throw usageError("--label is for the first checkpoint: give --state too.");
     const sp = await cli.open();
-    const { info } = await findOfSession(sp, name);
+    const { info } = await findSessionCheckpoint(sp, name);
     const given = {
       ...(state !== undefined && { state: fromJson(await readJson(cli, state)) }),
       ...(results !== undefined && { results: toResults(await readJson(cli, results)) }),
@@ -45,9 +45,9 @@ export const fork = defineVerb<Options>({
     const head = await made.head();
     await cli.output.result(
       { session: info.sessionId, branch: made.branch, from: info.id, head },
-      () => `Branch ${clean(made.branch)} starts at ${clean(info.sessionId)}#${head?.seq ?? info.seq}.`,
+      () => `Branch ${sanitize(made.branch)} starts at ${sanitize(info.sessionId)}#${head?.seq ?? info.seq}.`,
     );
-    cli.output.note(`Look at it with: savepoint log ${clean(info.sessionId)} --graph`);
+    cli.output.note(`Look at it with: savepoint log ${sanitize(info.sessionId)} --graph`);
   },
 });
 
@@ -55,5 +55,5 @@ function toResults(given: unknown): Record<string, unknown> {
   if (typeof given === "object" && given !== null && !Array.isArray(given)) {
     return fromJson(given) as Record<string, unknown>;
   }
-  throw usage("Results are an object: the id of each call, and what it returned.");
+  throw usageError("Results are an object: the id of each call, and what it returned.");
 }

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { EXIT } from "../exit-codes.js";
-import { clean, count } from "../text.js";
+import { sanitize, formatCount } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -25,9 +25,9 @@ export const importVerb = defineVerb<Options>({
   },
   async run(cli, [file = ""], { as, skipExisting }) {
     const sp = await cli.open();
-    const source = file === "-" ? (cli.io.stdin as AsyncIterable<Uint8Array>) : cli.path(file);
+    const source = file === "-" ? (cli.io.stdin as AsyncIterable<Uint8Array>) : cli.resolvePath(file);
     const total = typeof source === "string" ? (await stat(source).catch(() => undefined))?.size : undefined;
-    const bar = cli.progress({ doing: "Importing", unit: "bytes", total });
+    const bar = cli.progress({ label: "Importing", unit: "bytes", total });
     try {
       const done = await sp.import(source, {
         ...(as !== undefined && { as }),
@@ -38,10 +38,11 @@ export const importVerb = defineVerb<Options>({
       await cli.output.result(
         done,
         () =>
-          `Imported ${count(done.sessions, "session")}, ${count(done.conversations, "conversation")}, ${count(done.checkpoints, "checkpoint")}.`,
+          `Imported ${formatCount(done.sessions, "session")}, ${formatCount(done.conversations, "conversation")}, ${formatCount(done.checkpoints, "checkpoint")}.`,
       );
-      for (const id of done.skipped) cli.output.note(`was there already: ${clean(id)}`);
-      for (const hole of done.holes) cli.output.warn(`the bundle lacks ${clean(hole.place)}: ${clean(hole.reason)}`);
+      for (const id of done.skipped) cli.output.note(`was there already: ${sanitize(id)}`);
+      for (const hole of done.holes)
+        cli.output.warn(`the bundle lacks ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
       return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
     } finally {
       bar.stop();

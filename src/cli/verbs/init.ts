@@ -1,8 +1,8 @@
 import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isSavepointError } from "../../index.js";
-import { usage } from "../failure.js";
-import { clean } from "../text.js";
+import { usageError } from "../errors.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 const FOLDER = ".savepoint";
@@ -20,9 +20,9 @@ export const init = defineVerb({
     // An empty variable names none.
     const named = cli.storeUrl ?? (cli.io.env["SAVEPOINT_URL"] || undefined);
     if (named !== undefined && /^memory:|:memory:$/.test(named)) {
-      throw usage("What is in memory is gone when this command ends: there is nothing to make.");
+      throw usageError("What is in memory is gone when this command ends: there is nothing to make.");
     }
-    if (named === undefined) await makeFolder(cli.path(FOLDER));
+    if (named === undefined) await makeFolder(cli.resolvePath(FOLDER));
     let created = false;
     const sp = await cli.open().catch(async (error: unknown) => {
       if (!isSavepointError(error, "STORE_NOT_FOUND")) throw error;
@@ -30,10 +30,10 @@ export const init = defineVerb({
       return cli.open({});
     });
     await cli.output.result({ store: sp.url, created }, () =>
-      created ? `Made a store: ${clean(sp.url)}` : `There is a store already: ${clean(sp.url)}`,
+      created ? `Made a store: ${sanitize(sp.url)}` : `There is a store already: ${sanitize(sp.url)}`,
     );
     const how = named === undefined ? "Savepoint.open()" : `Savepoint.open(${JSON.stringify(named)})`;
-    if (created) cli.output.note(`Programs open it with: await ${clean(how)}`);
+    if (created) cli.output.note(`Programs open it with: await ${sanitize(how)}`);
   },
 });
 

@@ -1,7 +1,7 @@
 import type { JournalEntry } from "../../index.js";
-import { requireBranch, requireSession } from "../names.js";
-import { toPlain } from "../plain.js";
-import { age, clean } from "../text.js";
+import { requireBranch, requireSession } from "../checkpoint-lookup.js";
+import { toPrintableJson } from "../json.js";
+import { formatAge, sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const journal = defineVerb<{ readonly branch?: string }>({
@@ -41,16 +41,16 @@ export const journal = defineVerb<{ readonly branch?: string }>({
       row: (entry) => [
         String(entry.index),
         entry.kind,
-        clean(entry.callId === undefined ? entry.name : `${entry.name} ${entry.callId}`),
+        sanitize(entry.callId === undefined ? entry.name : `${entry.name} ${entry.callId}`),
         entry.outcome === "unknown" || entry.outcome === "failed" ? colors.red(entry.outcome) : entry.outcome,
-        age(entry.startedAt, now),
-        clean(resultOf(entry, now)),
+        formatAge(entry.startedAt, now),
+        sanitize(resultOf(entry, now)),
       ],
       empty: "Nothing is recorded since the last step: the state has it all.",
     });
     if (unknown > 0) {
       output.note(
-        `${unknown === 1 ? "One effect was interrupted, and nobody knows whether it happened. What becomes of it is up to its policy" : `${unknown} effects were interrupted, and nobody knows whether they happened. What becomes of them is up to their policies`}: "savepoint recover" goes on, and "savepoint answer ${clean(id)}" tells what it asks.`,
+        `${unknown === 1 ? "One effect was interrupted, and nobody knows whether it happened. What becomes of it is up to its policy" : `${unknown} effects were interrupted, and nobody knows whether they happened. What becomes of them is up to their policies`}: "savepoint recover" goes on, and "savepoint answer ${sanitize(id)}" tells what it asks.`,
       );
     }
   },
@@ -58,6 +58,6 @@ export const journal = defineVerb<{ readonly branch?: string }>({
 
 function resultOf({ error, value, outcome, until }: JournalEntry, now: number): string {
   if (error) return `${error.name}: ${error.message}`;
-  if (until !== undefined && outcome !== "recorded") return `wakes ${age(until, now)}`;
-  return outcome === "recorded" && value !== undefined ? JSON.stringify(toPlain(value)) : "";
+  if (until !== undefined && outcome !== "recorded") return `wakes ${formatAge(until, now)}`;
+  return outcome === "recorded" && value !== undefined ? JSON.stringify(toPrintableJson(value)) : "";
 }

@@ -1,6 +1,6 @@
-import { describe, findOfSession } from "../names.js";
-import { clean } from "../text.js";
-import { usage } from "../failure.js";
+import { describeCheckpoint, findSessionCheckpoint } from "../checkpoint-lookup.js";
+import { sanitize } from "../terminal-text.js";
+import { usageError } from "../errors.js";
 import { defineVerb } from "../verb.js";
 
 export const label = defineVerb<{ readonly remove?: boolean }>({
@@ -15,12 +15,14 @@ export const label = defineVerb<{ readonly remove?: boolean }>({
     command.argument("<checkpoint>").argument("[label]").option("--remove", "take the label away");
   },
   async run(cli, [name = "", text], { remove }) {
-    if ((text === undefined) !== Boolean(remove)) throw usage("Give a label, or --remove to take it away.");
+    if ((text === undefined) !== Boolean(remove)) throw usageError("Give a label, or --remove to take it away.");
     const sp = await cli.open();
-    const { info } = await findOfSession(sp, name);
+    const { info } = await findSessionCheckpoint(sp, name);
     await sp.session(info.sessionId, { branch: info.branch }).label(info.id, text);
     await cli.output.result({ checkpoint: info.id, session: info.sessionId, seq: info.seq, label: text ?? null }, () =>
-      text === undefined ? `${describe(info)} has no label now.` : `${describe(info)} is labelled "${clean(text)}".`,
+      text === undefined
+        ? `${describeCheckpoint(info)} has no label now.`
+        : `${describeCheckpoint(info)} is labelled "${sanitize(text)}".`,
     );
   },
 });

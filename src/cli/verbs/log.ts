@@ -1,11 +1,11 @@
 import type { CheckpointInfo, Savepoint, Session, SessionInfo } from "../../index.js";
-import { toCount } from "../arguments.js";
+import { parseCount } from "../arguments.js";
 import type { Cli } from "../cli.js";
 import { Lanes } from "../lanes.js";
-import { usage } from "../failure.js";
-import { requireBranch, requireSession } from "../names.js";
-import { checkpointLine, colorStatus } from "../one-line.js";
-import { age, clean, truncate } from "../text.js";
+import { usageError } from "../errors.js";
+import { requireBranch, requireSession } from "../checkpoint-lookup.js";
+import { formatCheckpointLine, colorStatus } from "../checkpoint-line.js";
+import { formatAge, sanitize, truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -32,12 +32,13 @@ export const log = defineVerb<Options>({
       .option("-g, --graph", "draw branches as lanes; shows all of them")
       .option("--all", "checkpoints of all branches, in the order in which they were saved")
       .option("-b, --branch <name>", "those that led to the newest of this branch; main, if it is not said")
-      .option("-n, --limit <count>", "at most so many", toCount)
+      .option("-n, --limit <count>", "at most so many", parseCount)
       .option("--oldest", "oldest first");
   },
   async run(cli, [id], options) {
     const sp = await cli.open();
-    if (options.graph && options.oldest) throw usage("Lanes are drawn newest first: leave out --graph or --oldest.");
+    if (options.graph && options.oldest)
+      throw usageError("Lanes are drawn newest first: leave out --graph or --oldest.");
     const found = id === undefined ? undefined : await requireSession(sp, id);
     if (found !== undefined) await requireBranch(sp, found, options.branch);
     const listed = found === undefined ? sp.sessions.list() : [(await sp.sessions.load(found)) as SessionInfo];
@@ -59,8 +60,8 @@ async function printSessions(
   for await (const info of listed) {
     if (printed >= limit || output.closed) break;
     const { colors } = output;
-    const parts = [clean(info.agent ?? ""), colorStatus(info.status, colors), age(info.updatedAt, Date.now())];
-    const heading = `session ${colors.bold(clean(info.id))}  ${parts.filter(Boolean).join("  ")}`;
+    const parts = [sanitize(info.agent ?? ""), colorStatus(info.status, colors), formatAge(info.updatedAt, Date.now())];
+    const heading = `session ${colors.bold(sanitize(info.id))}  ${parts.filter(Boolean).join("  ")}`;
     await output.line(printed === 0 ? heading : `\n${heading}`);
     printed += await printSession(cli, sp.session(info.id, branchOf(options)), { ...options, limit: limit - printed });
   }
@@ -79,7 +80,7 @@ async function printSession(cli: Cli, session: Session, options: Options): Promi
     if (output.closed) break;
     const { before = [], prefix } = lanes?.draw(info) ?? {};
     for (const line of before) await output.line(output.colors.dim(line));
-    const line = checkpointLine(info, output.colors, Date.now(), heads.get(info.id));
+    const line = formatCheckpointLine(info, output.colors, Date.now(), heads.get(info.id));
     const whole = prefix === undefined ? line : `${prefix}  ${line}`;
     await output.line(truncate(whole, output.columns));
     printed++;

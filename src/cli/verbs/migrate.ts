@@ -1,8 +1,8 @@
 import { isSavepointError } from "../../index.js";
 import { EXIT } from "../exit-codes.js";
-import { usage } from "../failure.js";
-import { pathOfStore, resolveUrl } from "../store-path.js";
-import { clean, count } from "../text.js";
+import { usageError } from "../errors.js";
+import { storePath, resolveStoreUrl } from "../store-path.js";
+import { sanitize, formatCount } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const migrate = defineVerb<{ readonly to?: string }>({
@@ -27,16 +27,19 @@ export const migrate = defineVerb<{ readonly to?: string }>({
     if (target === undefined) {
       const migrated = from !== undefined;
       return output.result({ store: sp.url, migrated, from }, () =>
-        migrated ? `${clean(sp.url)} was brought up to date from format ${from}.` : `${clean(sp.url)} is up to date.`,
+        migrated
+          ? `${sanitize(sp.url)} was brought up to date from format ${from}.`
+          : `${sanitize(sp.url)} is up to date.`,
       );
     }
-    const to = resolveUrl(target, cli.io.cwd);
-    const path = pathOfStore(to);
-    if (to === sp.url || (path !== undefined && path === pathOfStore(sp.url))) throw usage("That is the same store.");
-    if (/^memory:|:memory:$/.test(to)) throw usage("What is in memory is gone when this command ends.");
+    const to = resolveStoreUrl(target, cli.io.cwd);
+    const path = storePath(to);
+    if (to === sp.url || (path !== undefined && path === storePath(sp.url)))
+      throw usageError("That is the same store.");
+    if (/^memory:|:memory:$/.test(to)) throw usageError("What is in memory is gone when this command ends.");
     const { Savepoint } = await import("../../index.js");
     const other = await Savepoint.open(to);
-    const bar = cli.progress({ doing: "Copying", unit: "checkpoints", total: (await sp.stats()).checkpoints });
+    const bar = cli.progress({ label: "Copying", unit: "checkpoints", total: (await sp.stats()).checkpoints });
     try {
       const bundle = sp.export({}, { onProgress: (progress) => bar.update(progress.checkpoints) });
       const done = await other.import(bundle, { existing: "skip" });
@@ -44,9 +47,9 @@ export const migrate = defineVerb<{ readonly to?: string }>({
       await output.result(
         { store: sp.url, to: other.url, ...done },
         () =>
-          `Copied ${count(done.sessions, "session")} and ${count(done.conversations, "conversation")} to ${clean(other.url)}; ${count(done.skipped.length, "was", "were")} there already.`,
+          `Copied ${formatCount(done.sessions, "session")} and ${formatCount(done.conversations, "conversation")} to ${sanitize(other.url)}; ${formatCount(done.skipped.length, "was", "were")} there already.`,
       );
-      for (const hole of done.holes) output.warn(`not copied: ${clean(hole.place)}: ${clean(hole.reason)}`);
+      for (const hole of done.holes) output.warn(`not copied: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
       return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
     } finally {
       bar.stop();

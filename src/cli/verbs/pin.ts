@@ -1,4 +1,4 @@
-import { describe, findOfSession } from "../names.js";
+import { describeCheckpoint, findSessionCheckpoint } from "../checkpoint-lookup.js";
 import { defineVerb } from "../verb.js";
 
 export const pin = defineVerb<{ readonly remove?: boolean }>({
@@ -14,11 +14,11 @@ export const pin = defineVerb<{ readonly remove?: boolean }>({
   },
   async run(cli, [name = ""], { remove = false }) {
     const sp = await cli.open();
-    const { info } = await findOfSession(sp, name);
+    const { info } = await findSessionCheckpoint(sp, name);
     await sp.session(info.sessionId, { branch: info.branch }).pin(info.id, !remove);
     await cli.output.result(
       { checkpoint: info.id, session: info.sessionId, seq: info.seq, pinned: !remove },
-      () => `${describe(info)} is ${remove ? "no longer pinned" : "pinned"}.`,
+      () => `${describeCheckpoint(info)} is ${remove ? "no longer pinned" : "pinned"}.`,
     );
   },
 });

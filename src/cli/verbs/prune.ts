@@ -1,10 +1,10 @@
 import type { CheckpointKind, KeptCheckpoint, NeededBy, PruneOptions, PruneResult } from "../../index.js";
 import { InvalidArgumentError } from "commander";
-import { collect, toCount } from "../arguments.js";
-import { requireAgent, requireSession } from "../names.js";
+import { collectValues, parseCount } from "../arguments.js";
+import { requireAgent, requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
-import { bytes, clean, count, shortId } from "../text.js";
-import { usage } from "../failure.js";
+import { formatBytes, sanitize, formatCount, shortId } from "../terminal-text.js";
+import { usageError } from "../errors.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -35,10 +35,10 @@ export const prune = defineVerb<Options>({
     command
       .option("--session <id>", "only this session")
       .option("-a, --agent <id>", "only this agent and its sessions")
-      .option("--keep-last <count>", "keep the newest so many of each branch", toCount)
-      .option("--keep-hourly <count>", "keep the newest of each of so many hours", toCount)
-      .option("--keep-daily <count>", "keep the newest of each of so many days", toCount)
-      .option("--keep-weekly <count>", "keep the newest of each of so many weeks", toCount)
+      .option("--keep-last <count>", "keep the newest so many of each branch", parseCount)
+      .option("--keep-hourly <count>", "keep the newest of each of so many hours", parseCount)
+      .option("--keep-daily <count>", "keep the newest of each of so many days", parseCount)
+      .option("--keep-weekly <count>", "keep the newest of each of so many weeks", parseCount)
       .option("--keep-within <time>", 'keep all that are younger, such as "7d"')
       .option("--no-keep-labelled", "labelled ones may go too")
       .option("--kind <kind>", "only automatic, manual, preOperation or recovery ones may go; several times", toKinds)
@@ -50,7 +50,7 @@ export const prune = defineVerb<Options>({
     const target = { ...(session !== undefined && { session }), ...(agent !== undefined && { agent }) };
     const { keepLabelled, ...wishes } = kept;
     if (Object.keys(wishes).length === 0) {
-      throw usage(
+      throw usageError(
         "Say what is kept: --keep-last, --keep-hourly, --keep-daily, --keep-weekly, --keep-within, --ttl or --expired.",
       );
     }
@@ -60,13 +60,14 @@ export const prune = defineVerb<Options>({
       ...(keepLabelled === false && { keepLabelled }),
       ...(kind && { kinds: kind }),
     } as PruneOptions;
-    if (session !== undefined && agent !== undefined) throw usage("Prune one of: --session, --agent; or everything.");
+    if (session !== undefined && agent !== undefined)
+      throw usageError("Prune one of: --session, --agent; or everything.");
     const sp = await cli.open();
     if (session !== undefined) await requireSession(sp, session);
     if (agent !== undefined) await requireAgent(sp, agent);
     const total = session === undefined ? (await sp.stats(agent === undefined ? {} : { agent })).sessions : 1;
     const work = async (dry: boolean, doing: string): Promise<PruneResult> => {
-      const bar = cli.progress({ doing, unit: "sessions", total });
+      const bar = cli.progress({ label: doing, unit: "sessions", total });
       try {
         return await sp.prune({ ...options, dryRun: dry, onProgress: (progress) => bar.update(progress.sessions) });
       } finally {
@@ -79,7 +80,9 @@ export const prune = defineVerb<Options>({
     const whyGone = isWanted ? "no option keeps it" : "it has expired";
     if (dryRun || plan.removed === 0) return print(cli, { ...plan, dryRun }, whyGone);
     if (
-      !(await cli.confirm(`Remove ${count(plan.removed, "checkpoint")}? ${count(plan.kept.length, "stays", "stay")}.`))
+      !(await cli.confirm(
+        `Remove ${formatCount(plan.removed, "checkpoint")}? ${formatCount(plan.kept.length, "stays", "stay")}.`,
+      ))
     )
       return;
     await print(cli, await work(false, "Pruning"), whyGone);
@@ -104,7 +107,7 @@ async function print({ output }: Cli, result: PruneResult, whyGone: string): Pro
     columns: [{ title: "CHECKPOINT" }, { title: "OF" }, { title: "" }, { title: "REASON", flexible: true }],
     row: ({ id, sessionId, agent, seq, fate, reason }) => [
       shortId(id),
-      clean(sessionId === undefined ? `agent ${agent ?? ""}` : `${sessionId}#${seq}`),
+      sanitize(sessionId === undefined ? `agent ${agent ?? ""}` : `${sessionId}#${seq}`),
       fate,
       reason,
     ],
@@ -114,8 +117,8 @@ async function print({ output }: Cli, result: PruneResult, whyGone: string): Pro
     ? ""
     : rowsOnly
       ? "; their items are needed by those that stay"
-      : `, ${bytes(result.bytes)} freed`;
-  output.note(`${count(removed, "checkpoint")} ${said}, ${count(kept.length, "stays", "stay")}${freed}.`);
+      : `, ${formatBytes(result.bytes)} freed`;
+  output.note(`${formatCount(removed, "checkpoint")} ${said}, ${formatCount(kept.length, "stays", "stay")}${freed}.`);
   if (!dryRun && removed > 0) output.note("savepoint compact gives the space back.");
 }
 
@@ -134,13 +137,13 @@ function describeNeed(need: NeededBy): string {
     case "checkpoint":
       return `checkpoint #${need.seq}, whose step begins with it`;
     case "branch":
-      return `branch ${clean(need.branch)}, which starts from it`;
+      return `branch ${sanitize(need.branch)}, which starts from it`;
     case "run":
-      return `the run on branch ${clean(need.branch)}, which resumes from it`;
+      return `the run on branch ${sanitize(need.branch)}, which resumes from it`;
     case "rewind":
-      return `branch ${clean(need.branch)}, as the state before its last rewind`;
+      return `branch ${sanitize(need.branch)}, as the state before its last rewind`;
     case "damage":
-      return `a damaged record: ${clean(need.detail)}`;
+      return `a damaged record: ${sanitize(need.detail)}`;
   }
 }
 
@@ -148,5 +151,5 @@ const KINDS = ["automatic", "manual", "preOperation", "recovery"];
 
 function toKinds(text: string, before?: readonly string[]): string[] {
   if (!KINDS.includes(text)) throw new InvalidArgumentError(`Give one of ${KINDS.join(", ")}.`);
-  return collect(text, before);
+  return collectValues(text, before);
 }

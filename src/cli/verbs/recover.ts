@@ -1,8 +1,8 @@
 import type { RunResult } from "../../index.js";
 import { EXIT } from "../exit-codes.js";
-import { loadAgents } from "../load-agents.js";
-import { describeResult, exitCodeOfResults, tellEvent, toRecord } from "../tell-run.js";
-import { clean } from "../text.js";
+import { loadAgents } from "../agent-module.js";
+import { describeResult, exitCodeForResults, printRunEvents, toResultRecord } from "../run-output.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -28,7 +28,7 @@ export const recover = defineVerb<Options>({
   async run(cli, _, { agents, wait, restartStep }) {
     const loaded = await loadAgents(cli, agents);
     const sp = await cli.open();
-    sp.on("run", tellEvent(cli));
+    sp.on("run", printRunEvents(cli));
     const handles = await sp.recover(loaded, { ...(wait && { wait }), ...(restartStep && { restartStep }) });
     const ended = await Promise.allSettled(handles.map((handle) => handle.result()));
     const results: RunResult[] = [];
@@ -36,12 +36,12 @@ export const recover = defineVerb<Options>({
       if (end.status === "fulfilled") results.push(end.value);
       else {
         const session = handles[index]?.session ?? "";
-        cli.output.warn(`${clean(session)} could not be gone on with: ${clean((end.reason as Error).message)}`);
+        cli.output.warn(`${sanitize(session)} could not be gone on with: ${sanitize((end.reason as Error).message)}`);
       }
     }
-    if (cli.output.format !== "text") await cli.output.stream(results.map(toRecord));
+    if (cli.output.format !== "text") await cli.output.stream(results.map(toResultRecord));
     else for (const result of results) await cli.output.line(describeResult(cli, result));
     if (handles.length === 0) cli.output.note("Nothing was left to do.");
-    return results.length < handles.length ? EXIT.partly : exitCodeOfResults(results);
+    return results.length < handles.length ? EXIT.partly : exitCodeForResults(results);
   },
 });

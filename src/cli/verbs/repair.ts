@@ -1,7 +1,7 @@
 import type { RepairReport } from "../../index.js";
-import { collect } from "../arguments.js";
+import { collectValues } from "../arguments.js";
 import { EXIT, type ExitCode } from "../exit-codes.js";
-import { clean, count } from "../text.js";
+import { sanitize, formatCount } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -19,17 +19,17 @@ export const repair = defineVerb<Options>({
   ],
   declare(command) {
     command
-      .option("--from <path>", "a backup, a bundle, or a folder of backups; may be given several times", collect)
+      .option("--from <path>", "a backup, a bundle, or a folder of backups; may be given several times", collectValues)
       .option("--dry-run", "only say what could be brought back");
   },
   async run(cli, _, { from, dryRun = false }) {
     const sp = await cli.open();
     const { checkpoints } = await sp.stats();
-    const bar = cli.progress({ doing: "Looking for damage", unit: "checkpoints", total: checkpoints });
+    const bar = cli.progress({ label: "Looking for damage", unit: "checkpoints", total: checkpoints });
     let report: RepairReport;
     try {
       const onProgress = (progress: { checkpoints: number }): void => bar.update(progress.checkpoints);
-      const sources = from && { from: from.map((path) => cli.path(path)) };
+      const sources = from && { from: from.map((path) => cli.resolvePath(path)) };
       report = await sp.repair({ ...sources, dryRun, onProgress });
     } finally {
       bar.stop();
@@ -38,12 +38,15 @@ export const repair = defineVerb<Options>({
     const { colors } = cli.output;
     await cli.output.result(report, () => {
       const lines = [
-        ...healed.map(({ place }) => `${colors.green(dryRun ? "can be healed" : "healed")}  ${clean(place)}`),
-        ...holes.map(({ place, reason }) => `${colors.red("lost")}  ${clean(place)}: ${clean(reason)}`),
+        ...healed.map(({ place }) => `${colors.green(dryRun ? "can be healed" : "healed")}  ${sanitize(place)}`),
+        ...holes.map(({ place, reason }) => `${colors.red("lost")}  ${sanitize(place)}: ${sanitize(reason)}`),
       ];
       if (lines.length === 0) return "Nothing is damaged.";
       const done = `${dryRun ? "could be brought back" : "brought back"}`;
-      return [...lines, `${count(healed.length, "problem")} ${done}, ${count(holes.length, "hole")} left.`].join("\n");
+      return [
+        ...lines,
+        `${formatCount(healed.length, "problem")} ${done}, ${formatCount(holes.length, "hole")} left.`,
+      ].join("\n");
     });
     return exitCode(report);
   },

@@ -1,5 +1,5 @@
-import { describe, findOfSession } from "../names.js";
-import { clean } from "../text.js";
+import { describeCheckpoint, findSessionCheckpoint } from "../checkpoint-lookup.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const rewind = defineVerb<{ readonly branch?: string }>({
@@ -17,14 +17,15 @@ export const rewind = defineVerb<{ readonly branch?: string }>({
   },
   async run(cli, [name = ""], { branch }) {
     const sp = await cli.open();
-    const { info, newestOf } = await findOfSession(sp, name);
-    const session = sp.session(info.sessionId, { branch: branch ?? newestOf ?? info.branch });
+    const { info, headOfBranch } = await findSessionCheckpoint(sp, name);
+    const session = sp.session(info.sessionId, { branch: branch ?? headOfBranch ?? info.branch });
     const before = await session.head();
     const made = await session.rewind(info.id);
     await cli.output.result(
       { checkpoint: made, before, to: info },
-      () => `${clean(info.sessionId)} is at step ${made.step} again: ${describe(made)} is like ${describe(info)}.`,
+      () =>
+        `${sanitize(info.sessionId)} is at step ${made.step} again: ${describeCheckpoint(made)} is like ${describeCheckpoint(info)}.`,
     );
-    if (before) cli.output.note(`To undo it: savepoint rewind ${clean(info.sessionId)}#${before.seq}`);
+    if (before) cli.output.note(`To undo it: savepoint rewind ${sanitize(info.sessionId)}#${before.seq}`);
   },
 });

@@ -1,7 +1,7 @@
-import { toAmount, toJson } from "../arguments.js";
-import { usage } from "../failure.js";
-import { agentNamed, loadAgents } from "../load-agents.js";
-import { describeResult, exitCodeOfResults, tellEvent, toRecord } from "../tell-run.js";
+import { parsePositiveNumber, parseJson } from "../arguments.js";
+import { usageError } from "../errors.js";
+import { selectAgent, loadAgents } from "../agent-module.js";
+import { describeResult, exitCodeForResults, printRunEvents, toResultRecord } from "../run-output.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -36,22 +36,22 @@ export const run = defineVerb<Options>({
       .argument("[agent]", "its name; not needed where there is only one")
       .option("-A, --agents <module>", "a module that exports what defineAgent() returned")
       .option("--session <id>", "the session")
-      .option("-i, --input <json>", "what to work on", toJson)
+      .option("-i, --input <json>", "what to work on", parseJson)
       .option("--key <key>", "the same input under the same key is taken once")
       .option("-b, --branch <name>", "another branch than main")
       .option("--wait", "stay while it waits to be woken or answered")
       .option("--resume", "go on with a session that has failed or was halted")
       .option("--restart-step", "begin the current step anew; for code that no longer does what it did")
-      .option("--max-steps <count>", "halt it after so many steps", toAmount)
-      .option("--max-tokens <count>", "halt it after so many tokens", toAmount)
-      .option("--budget <cost>", "halt it when it has cost so much", toAmount)
+      .option("--max-steps <count>", "halt it after so many steps", parsePositiveNumber)
+      .option("--max-tokens <count>", "halt it after so many tokens", parsePositiveNumber)
+      .option("--budget <cost>", "halt it when it has cost so much", parsePositiveNumber)
       .option("--max-time <time>", 'halt it after so much work, such as "10m"');
   },
   async run(cli, [name], options) {
     const { agents, session, input, key, branch, wait, resume, restartStep } = options;
     const { maxSteps, maxTokens, budget, maxTime } = options;
-    if (session === undefined) throw usage("Say which session: --session order-88.");
-    const agent = agentNamed(await loadAgents(cli, agents), name);
+    if (session === undefined) throw usageError("Say which session: --session order-88.");
+    const agent = selectAgent(await loadAgents(cli, agents), name);
     const limits = {
       ...(maxSteps !== undefined && { steps: maxSteps }),
       ...(maxTokens !== undefined && { tokens: maxTokens }),
@@ -68,9 +68,9 @@ export const run = defineVerb<Options>({
       ...(resume && { resume }),
       ...(restartStep && { restartStep }),
       ...(Object.keys(limits).length > 0 && { limits }),
-      onEvent: tellEvent(cli),
+      onEvent: printRunEvents(cli),
     });
-    await cli.output.result(toRecord(result), () => describeResult(cli, result));
-    return exitCodeOfResults([result]);
+    await cli.output.result(toResultRecord(result), () => describeResult(cli, result));
+    return exitCodeForResults([result]);
   },
 });

@@ -1,6 +1,6 @@
 import type { Role, SearchHit } from "../../index.js";
-import { collect, toCount, toTime } from "../arguments.js";
-import { age, clean } from "../text.js";
+import { collectValues, parseCount, parseTime } from "../arguments.js";
+import { formatAge, sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -30,10 +30,10 @@ export const search = defineVerb<Options>({
           .createOption("--role <role>", "only in messages of this role")
           .choices(["system", "user", "assistant", "tool"]),
       )
-      .option("-t, --tag <tag>", "only in conversations with this tag; may be given several times", collect)
-      .option("--since <time>", "only in messages from then on: a date, or an age such as 3d", toTime)
+      .option("-t, --tag <tag>", "only in conversations with this tag; may be given several times", collectValues)
+      .option("--since <time>", "only in messages from then on: a date, or an age such as 3d", parseTime)
       .option("--archived", "only in archived conversations")
-      .option("-n, --limit <count>", "at most so many", toCount, 10);
+      .option("-n, --limit <count>", "at most so many", parseCount, 10);
   },
   async run(cli, [text = ""], { agent, role, tag, since, limit, archived }) {
     const sp = await cli.open();
@@ -56,10 +56,10 @@ export const search = defineVerb<Options>({
       ],
       row: ({ source, id, branch, path, role: said, timestamp, snippet }) => [
         source,
-        clean(source === "session" ? `${id}${branch === "main" ? "" : `@${branch}`}${path ? `:${path}` : ""}` : id),
+        sanitize(source === "session" ? `${id}${branch === "main" ? "" : `@${branch}`}${path ? `:${path}` : ""}` : id),
         said ?? "",
-        timestamp === undefined ? "" : age(timestamp, now),
-        clean(snippet),
+        timestamp === undefined ? "" : formatAge(timestamp, now),
+        sanitize(snippet),
       ],
       empty: "Nothing was found.",
     });

@@ -1,7 +1,7 @@
 import type { SessionInfo, SessionListOptions, Status } from "../../index.js";
-import { toCount } from "../arguments.js";
-import { colorStatus } from "../one-line.js";
-import { age, clean } from "../text.js";
+import { parseCount } from "../arguments.js";
+import { colorStatus } from "../checkpoint-line.js";
+import { formatAge, sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 const STATUSES = ["queued", "running", "waiting", "completed", "failed", "halted", "interrupted"];
@@ -25,7 +25,7 @@ export const sessions = defineVerb<Options>({
     command
       .option("-a, --agent <id>", "only those of this agent")
       .addOption(command.createOption("--status <status>", "only those with this status").choices(STATUSES))
-      .option("-n, --limit <count>", "at most so many", toCount);
+      .option("-n, --limit <count>", "at most so many", parseCount);
   },
   async run(cli, _, { agent, status, limit }) {
     const sp = await cli.open();
@@ -46,12 +46,12 @@ export const sessions = defineVerb<Options>({
         { title: "", flexible: true },
       ],
       row: (info) => [
-        clean(info.id),
-        clean(info.agent ?? ""),
+        sanitize(info.id),
+        sanitize(info.agent ?? ""),
         colorStatus(info.status, output.colors),
         String(info.head?.step ?? ""),
-        age(info.updatedAt, now),
-        clean(about(info, now)),
+        formatAge(info.updatedAt, now),
+        sanitize(about(info, now)),
       ],
       empty: "No sessions.",
     });
@@ -60,6 +60,6 @@ export const sessions = defineVerb<Options>({
 
 function about({ questions, wakeAt, reason, head }: SessionInfo, now: number): string {
   if (questions[0]) return `asks: ${questions[0].text}`;
-  if (wakeAt !== undefined) return `wakes ${age(wakeAt, now)}`;
+  if (wakeAt !== undefined) return `wakes ${formatAge(wakeAt, now)}`;
   return reason ?? head?.label ?? "";
 }

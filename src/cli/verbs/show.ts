@@ -1,9 +1,9 @@
 import { type AgentCheckpoint, type AnyCheckpointInfo, type Checkpoint, type Savepoint, toJson } from "../../index.js";
-import { follow, findNamed, nameOf } from "../names.js";
-import { notFound } from "../failure.js";
+import { resolvePointer, findCheckpointPart, checkpointName } from "../checkpoint-lookup.js";
+import { notFoundError } from "../errors.js";
 import type { Colors } from "../output.js";
-import { toPlain } from "../plain.js";
-import { bytes, clean, cleanLines, moment } from "../text.js";
+import { toPrintableJson } from "../json.js";
+import { formatBytes, sanitize, sanitizeLines, formatTime } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -29,23 +29,23 @@ export const show = defineVerb<Options>({
   },
   async run(cli, [name = ""], { partial, info: only }) {
     const sp = await cli.open();
-    const { info, pointer, newestOf } = await findNamed(sp, name);
+    const { info, pointer, headOfBranch } = await findCheckpointPart(sp, name);
     const { output } = cli;
     const work = await describeWork(sp, info);
     if (only) return output.result(info, () => header(info, work, output.colors));
-    const found = await load(sp, info, partial ?? false, newestOf);
+    const found = await load(sp, info, partial ?? false, headOfBranch);
     if (pointer !== "") {
-      const value = toJson(follow(found.state, pointer));
-      return output.result(value, () => cleanLines(JSON.stringify(value, undefined, 2)));
+      const value = toJson(resolvePointer(found.state, pointer));
+      return output.result(value, () => sanitizeLines(JSON.stringify(value, undefined, 2)));
     }
     for (const hole of "holes" in found ? found.holes : [])
-      output.warn(`lost: ${clean(hole.path)}: ${clean(hole.reason)}`);
+      output.warn(`lost: ${sanitize(hole.path)}: ${sanitize(hole.reason)}`);
     for (const skipped of "skipped" in found ? found.skipped : []) {
-      output.warn(`#${skipped.seq} is newer, and damaged: ${clean(skipped.reason)}`);
+      output.warn(`#${skipped.seq} is newer, and damaged: ${sanitize(skipped.reason)}`);
     }
     const state = toJson(found.state);
     await output.result({ ...found, state }, () => {
-      const shown = cleanLines(JSON.stringify(state, undefined, 2));
+      const shown = sanitizeLines(JSON.stringify(state, undefined, 2));
       return `${header(found, found.id === info.id ? work : undefined, output.colors)}\n\n${shown}`;
     });
   },
@@ -66,7 +66,7 @@ async function load(
       : session && newestOf !== undefined
         ? await session.latest()
         : await sp.checkpoints.load(info.id);
-  if (!found) throw notFound(`Checkpoint ${clean(nameOf(info))} was removed just now.`);
+  if (!found) throw notFoundError(`Checkpoint ${sanitize(checkpointName(info))} was removed just now.`);
   return found;
 }
 
@@ -80,13 +80,13 @@ async function describeWork(sp: Savepoint, info: AnyCheckpointInfo): Promise<str
 function header(info: AnyCheckpointInfo, work: string | undefined, colors: Colors): string {
   const { usage, metadata } = info;
   const known: readonly (readonly [string, string | undefined])[] = [
-    ["checkpoint", colors.yellow(clean(info.id))],
-    ["session", info.sessionId === undefined ? undefined : `${clean(info.sessionId)} #${info.seq}`],
+    ["checkpoint", colors.yellow(sanitize(info.id))],
+    ["session", info.sessionId === undefined ? undefined : `${sanitize(info.sessionId)} #${info.seq}`],
     ["agent", info.agent],
     ["branch", info.sessionId === undefined ? undefined : info.branch],
     ["parent", info.parentId],
     ["step", String(info.step)],
-    ["saved", moment(info.createdAt)],
+    ["saved", formatTime(info.createdAt)],
     ["kind", info.kind],
     ["status", info.status],
     ["reason", info.reason],
@@ -99,13 +99,15 @@ function header(info: AnyCheckpointInfo, work: string | undefined, colors: Color
     ["tasks", info.tasksCompleted > 0 ? `${info.tasksCompleted} completed` : undefined],
     ["used", usage?.tokens || usage?.cost ? `${usage.tokens ?? 0} tokens, cost ${usage.cost ?? 0}` : undefined],
     ["pinned", info.pinned ? "yes" : undefined],
-    ["expires", info.expiresAt === undefined ? undefined : moment(info.expiresAt)],
-    ["metadata", Object.keys(metadata).length > 0 ? JSON.stringify(toPlain(metadata)) : undefined],
-    ["size", `${bytes(info.stateBytes)}; saving it took ${bytes(info.storedBytes)}`],
+    ["expires", info.expiresAt === undefined ? undefined : formatTime(info.expiresAt)],
+    ["metadata", Object.keys(metadata).length > 0 ? JSON.stringify(toPrintableJson(metadata)) : undefined],
+    ["size", `${formatBytes(info.stateBytes)}; saving it took ${formatBytes(info.storedBytes)}`],
   ];
   return known
     .flatMap(([title, value]) =>
-      value === undefined ? [] : [`${colors.dim(title.padEnd(11))} ${title === "checkpoint" ? value : clean(value)}`],
+      value === undefined
+        ? []
+        : [`${colors.dim(title.padEnd(11))} ${title === "checkpoint" ? value : sanitize(value)}`],
     )
     .join("\n");
 }

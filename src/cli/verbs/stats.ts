@@ -1,4 +1,4 @@
-import { bytes, clean, count } from "../text.js";
+import { formatBytes, sanitize, formatCount } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const stats = defineVerb<{ readonly agent?: string }>({
@@ -17,12 +17,12 @@ export const stats = defineVerb<{ readonly agent?: string }>({
     const found = await sp.stats(agent === undefined ? {} : { agent });
     await cli.output.result({ store: sp.url, ...found }, () =>
       [
-        `store          ${clean(sp.url)}`,
-        `agents         ${count(found.agents, "agent")}`,
-        `conversations  ${count(found.conversations, "conversation")}, ${count(found.messages, "message")}`,
-        `sessions       ${count(found.sessions, "session")}`,
-        `checkpoints    ${count(found.checkpoints, "checkpoint")}`,
-        `size           ${bytes(found.bytes)}`,
+        `store          ${sanitize(sp.url)}`,
+        `agents         ${formatCount(found.agents, "agent")}`,
+        `conversations  ${formatCount(found.conversations, "conversation")}, ${formatCount(found.messages, "message")}`,
+        `sessions       ${formatCount(found.sessions, "session")}`,
+        `checkpoints    ${formatCount(found.checkpoints, "checkpoint")}`,
+        `size           ${formatBytes(found.bytes)}`,
       ].join("\n"),
     );
   },

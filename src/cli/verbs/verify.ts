@@ -1,8 +1,8 @@
 import type { VerifyReport } from "../../index.js";
-import { toShare } from "../arguments.js";
+import { parseFraction } from "../arguments.js";
 import { EXIT } from "../exit-codes.js";
-import { findWhole, requireAgent, requireSession } from "../names.js";
-import { clean, count } from "../text.js";
+import { findCheckpoint, requireAgent, requireSession } from "../checkpoint-lookup.js";
+import { sanitize, formatCount } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -26,7 +26,7 @@ export const verify = defineVerb<Options>({
   declare(command) {
     command
       .option("--deep", "read every item as well; takes as long as reading the store")
-      .option("--sample <share>", "look at a share of the checkpoints, such as 0.1", toShare)
+      .option("--sample <share>", "look at a share of the checkpoints, such as 0.1", parseFraction)
       .option("--session <id>", "only this session")
       .option("-a, --agent <id>", "only this agent with its conversations and sessions")
       .option("--checkpoint <name>", "only this checkpoint")
@@ -35,18 +35,18 @@ export const verify = defineVerb<Options>({
   async run(cli, _, { checkpoint, bundle, ...options }) {
     // A bundle needs no store, and must not make one.
     const sp = bundle === undefined ? await cli.open() : await cli.open({}, "memory:");
-    const named = checkpoint === undefined ? undefined : await findWhole(sp, checkpoint);
+    const named = checkpoint === undefined ? undefined : await findCheckpoint(sp, checkpoint);
     if (options.session !== undefined) await requireSession(sp, options.session);
     if (options.agent !== undefined) await requireAgent(sp, options.agent);
     const whole = options.session === undefined && named === undefined && bundle === undefined;
     const total = whole ? (await sp.stats()).checkpoints : undefined;
-    const bar = cli.progress({ doing: "Verifying", unit: "checkpoints", total });
+    const bar = cli.progress({ label: "Verifying", unit: "checkpoints", total });
     let report: VerifyReport;
     try {
       report = await sp.verify({
         ...options,
         ...(named && { checkpoint: named.info.id }),
-        ...(bundle !== undefined && { bundle: cli.path(bundle) }),
+        ...(bundle !== undefined && { bundle: cli.resolvePath(bundle) }),
         onProgress: (progress) => bar.update(progress.checkpoints),
       });
     } finally {
@@ -56,9 +56,9 @@ export const verify = defineVerb<Options>({
     await cli.output.result(report, () =>
       [
         ...problems.map(
-          ({ place, reason }) => `${cli.output.colors.red("damaged")}  ${clean(place)}: ${clean(reason)}`,
+          ({ place, reason }) => `${cli.output.colors.red("damaged")}  ${sanitize(place)}: ${sanitize(reason)}`,
         ),
-        `${ok ? "All is well" : count(problems.length, "problem")}: ${looked(report)}.`,
+        `${ok ? "All is well" : formatCount(problems.length, "problem")}: ${looked(report)}.`,
       ].join("\n"),
     );
     if (!ok && bundle === undefined) {
@@ -70,11 +70,11 @@ export const verify = defineVerb<Options>({
 
 function looked({ records, sessions, checkpoints, conversations, items, deep }: VerifyReport): string {
   const parts = [
-    count(sessions, "session"),
-    count(checkpoints, "checkpoint"),
-    count(conversations, "conversation"),
-    count(records, "record"),
-    ...(deep ? [count(items, "item")] : []),
+    formatCount(sessions, "session"),
+    formatCount(checkpoints, "checkpoint"),
+    formatCount(conversations, "conversation"),
+    formatCount(records, "record"),
+    ...(deep ? [formatCount(items, "item")] : []),
   ];
   return parts.join(", ");
 }

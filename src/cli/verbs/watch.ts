@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Savepoint, WatchEvent } from "../../index.js";
 import type { Cli } from "../cli.js";
-import { requireBranch, requireSession } from "../names.js";
-import { toPlain } from "../plain.js";
-import { checkpointLine, colorStatus } from "../one-line.js";
-import { clean } from "../text.js";
+import { requireBranch, requireSession } from "../checkpoint-lookup.js";
+import { toPrintableJson } from "../json.js";
+import { formatCheckpointLine, colorStatus } from "../checkpoint-line.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -52,13 +52,13 @@ async function print(cli: Cli, events: AsyncIterable<Seen>, named: boolean): Pro
   if (output.format !== "text") {
     // A document that never ends is of no use while it grows: one line each.
     for await (const event of events) {
-      await output.line(JSON.stringify(toPlain(event)));
+      await output.line(JSON.stringify(toPrintableJson(event)));
       if (output.closed) return;
     }
     return;
   }
   for await (const event of events) {
-    await output.line(`${named ? `${output.colors.bold(clean(event.session))}  ` : ""}${toLine(cli, event)}`);
+    await output.line(`${named ? `${output.colors.bold(sanitize(event.session))}  ` : ""}${toLine(cli, event)}`);
     if (output.closed) return;
   }
 }
@@ -66,14 +66,14 @@ async function print(cli: Cli, events: AsyncIterable<Seen>, named: boolean): Pro
 function toLine({ output: { colors } }: Cli, event: Seen): string {
   switch (event.type) {
     case "checkpoint":
-      return checkpointLine(event.checkpoint, colors, Date.now());
+      return formatCheckpointLine(event.checkpoint, colors, Date.now());
     case "effect": {
-      const what = `${event.kind} ${clean(event.callId === undefined ? event.name : `${event.name} ${event.callId}`)}`;
+      const what = `${event.kind} ${sanitize(event.callId === undefined ? event.name : `${event.name} ${event.callId}`)}`;
       return event.phase === "start" ? colors.dim(`${what} begins`) : `${what} recorded`;
     }
     case "status": {
       const why = event.question?.text ?? event.reason;
-      return `${colorStatus(event.status, colors)}${why === undefined ? "" : `  ${clean(why)}`}`;
+      return `${colorStatus(event.status, colors)}${why === undefined ? "" : `  ${sanitize(why)}`}`;
     }
   }
 }

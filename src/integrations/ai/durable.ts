@@ -4,9 +4,9 @@
  */
 import type { OpenRun, OpenRunOptions, RunResult, Savepoint } from "../../index.js";
 import { readAnswer } from "./answer.js";
-import { invalid } from "./invalid.js";
+import { invalidArgument } from "./invalid.js";
 import { type ModelOptions, wrapModel } from "./model.js";
-import { takeMessages } from "./take-messages.js";
+import { parseMessages } from "./take-messages.js";
 import type { AiState, ModelMessage } from "./sdk.js";
 import { type ToolPolicies, wrapTools } from "./tools.js";
 import { Transcript } from "./transcript.js";
@@ -66,7 +66,7 @@ export interface DurableRun extends AsyncDisposable {
 export async function durable(sp: Savepoint, options: DurableOptions): Promise<DurableRun> {
   const opener: unknown = sp;
   if (typeof (opener as Partial<Savepoint> | undefined)?.openRun !== "function") {
-    throw invalid("durable() needs an open Savepoint: durable(await Savepoint.open(url), { session }).");
+    throw invalidArgument("durable() needs an open Savepoint: durable(await Savepoint.open(url), { session }).");
   }
   const initial = (): AiState => ({ messages: [], turn: { from: 0, done: true } });
   const run = await sp.openRun<AiState>({ ...options, initial });
@@ -115,7 +115,7 @@ class Durable implements DurableRun {
   }
 
   messages(input: string | ModelMessage | readonly ModelMessage[] = []): ModelMessage[] {
-    const said = takeMessages(input);
+    const said = parseMessages(input);
     return this.#transcript.begin(this.#run.remember("messages", () => said));
   }
 

@@ -1,5 +1,5 @@
 /** Models whose replies are recorded. */
-import { invalid } from "./invalid.js";
+import { invalidArgument } from "./invalid.js";
 import { omit } from "./omit.js";
 import { asGenerated, asStream, type RecordedReply } from "./other-form.js";
 import { recordStream, replayStream } from "./stream.js";
@@ -78,11 +78,11 @@ function withoutBodies(generated: Generated): Generated {
 
 function checkModel(model: unknown): SdkModel {
   if (typeof model === "string") {
-    throw invalid(
+    throw invalidArgument(
       `run.model() needs the model itself, not its name ${JSON.stringify(model)}. Get it from its provider, or with gateway(${JSON.stringify(model)}) of the AI SDK.`,
     );
   }
   const { doGenerate, doStream } = isObject(model) ? model : {};
   if (typeof doGenerate === "function" && typeof doStream === "function") return model as unknown as SdkModel;
-  throw invalid("run.model() needs a language model of the AI SDK: one with doGenerate() and doStream().");
+  throw invalidArgument("run.model() needs a language model of the AI SDK: one with doGenerate() and doStream().");
 }

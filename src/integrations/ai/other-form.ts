@@ -2,7 +2,7 @@
  * Replies that were recorded in one form and are asked for in the other: a turn that was begun with `generateText` may be
  * gone on with by `streamText`, and the other way round.
  */
-import type { Generated, Part } from "./sdk.js";
+import type { Generated, SdkPart } from "./sdk.js";
 import { streamToContent } from "./stream-content.js";
 import type { RecordedStream } from "./stream.js";
 
@@ -41,7 +41,7 @@ export function asStream(reply: RecordedReply): RecordedStream {
 }
 
 /** Texts and reasoning come with a beginning and an end; all else comes as it is. */
-function contentToParts(part: Part, index: number): Part[] {
+function contentToParts(part: SdkPart, index: number): SdkPart[] {
   const { type, text } = part;
   if (type !== "text" && type !== "reasoning") return [part];
   const id = String(index);

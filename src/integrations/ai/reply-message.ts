@@ -1,14 +1,14 @@
 /** A model's reply as the message that the SDK makes of it. */
 import { Buffer } from "node:buffer";
-import { isObject, type ModelMessage, type Part } from "./sdk.js";
+import { isObject, type ModelMessage, type SdkPart } from "./sdk.js";
 
 /** The assistant's message; `undefined` where the reply says nothing that is said again. */
-export function replyToMessage(content: readonly Part[]): ModelMessage | undefined {
+export function replyToMessage(content: readonly SdkPart[]): ModelMessage | undefined {
   const parts = content.flatMap((part) => toMessagePart(part) ?? []);
   return parts.length > 0 ? ({ role: "assistant", content: parts } as unknown as ModelMessage) : undefined;
 }
 
-function toMessagePart(part: Part): Part | undefined {
+function toMessagePart(part: SdkPart): SdkPart | undefined {
   const { type, toolCallId, toolName, providerMetadata } = part;
   const options = providerMetadata === undefined ? {} : { providerOptions: providerMetadata };
   switch (type) {

@@ -20,12 +20,12 @@ export interface AiState {
 }
 
 /** A part of a message, of a reply or of a stream. */
-export type Part = { readonly type: string } & Readonly<Record<string, unknown>>;
+export type SdkPart = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 /** A message as a model gets it. */
 export interface PromptMessage {
   readonly role: string;
-  readonly content: string | readonly Part[];
+  readonly content: string | readonly SdkPart[];
 }
 
 /** What a model is called with, as far as it matters here. */
@@ -36,7 +36,7 @@ export interface CallOptions {
 
 /** A model's reply. */
 export interface Generated {
-  readonly content: readonly Part[];
+  readonly content: readonly SdkPart[];
   readonly finishReason?: unknown;
   readonly usage?: unknown;
   readonly warnings?: unknown;
@@ -47,7 +47,7 @@ export interface Generated {
 
 /** A model's reply that comes in parts. */
 export interface Streamed {
-  readonly stream: ReadableStream<Part>;
+  readonly stream: ReadableStream<SdkPart>;
   readonly request?: unknown;
   readonly response?: Readonly<Record<string, unknown>> | undefined;
 }

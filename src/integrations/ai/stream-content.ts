@@ -1,5 +1,5 @@
 /** What the parts of a stream come to: the content of the reply, as if it had come at once. */
-import type { Part } from "./sdk.js";
+import type { SdkPart } from "./sdk.js";
 
 /** Parts of a stream that are parts of the reply as they are. */
 const WHOLE: ReadonlySet<string> = new Set([
@@ -18,8 +18,8 @@ interface OpenText {
   providerMetadata?: unknown;
 }
 
-export function streamToContent(parts: readonly Part[]): Part[] {
-  const content: Part[] = [];
+export function streamToContent(parts: readonly SdkPart[]): SdkPart[] {
+  const content: SdkPart[] = [];
   const open = new Map<string, OpenText>();
   for (const part of parts) {
     if (WHOLE.has(part.type)) content.push(part);
@@ -30,7 +30,7 @@ export function streamToContent(parts: readonly Part[]): Part[] {
     if (!text || phase === "start") {
       text = { type, text: "" };
       open.set(key, text);
-      content.push(text as unknown as Part);
+      content.push(text as unknown as SdkPart);
     }
     if (phase === "delta") text.text += String(part["delta"]);
     // The last one counts: a signature comes at the end.

@@ -4,12 +4,12 @@
  */
 import { AsyncResource } from "node:async_hooks";
 import { omit } from "./omit.js";
-import { anySignal, type Part, type Streamed } from "./sdk.js";
+import { anySignal, type SdkPart, type Streamed } from "./sdk.js";
 import type { Turn } from "./turn.js";
 
 /** A stream, as it is recorded. */
 export interface RecordedStream {
-  readonly parts: readonly Part[];
+  readonly parts: readonly SdkPart[];
   readonly response?: Readonly<Record<string, unknown>>;
 }
 
@@ -26,7 +26,7 @@ export interface LiveStream {
 
 /** The stream of a reply that was recorded. */
 export function replayStream({ parts, response }: RecordedStream): Streamed {
-  const stream = new ReadableStream<Part>({
+  const stream = new ReadableStream<SdkPart>({
     start(controller) {
       for (const part of parts) controller.enqueue(part);
       controller.close();
@@ -36,7 +36,7 @@ export function replayStream({ parts, response }: RecordedStream): Streamed {
 }
 
 /** A stream's parts. Told to stop, it is cancelled: not every model listens to the signal it is given. */
-async function* untilAborted(source: ReadableStream<Part>, signal: AbortSignal): AsyncGenerator<Part> {
+async function* untilAborted(source: ReadableStream<SdkPart>, signal: AbortSignal): AsyncGenerator<SdkPart> {
   const reader = source.getReader();
   // That it cannot be cancelled is nothing against why it is.
   const cancel = (): void => void reader.cancel(signal.reason).catch(() => {});
@@ -57,16 +57,16 @@ export function recordStream(turn: Turn): LiveStream {
   const stopped = new AbortController();
   let begin: (streamed: Streamed) => void = () => {};
   const begun = new Promise<Streamed>((resolve) => (begin = resolve));
-  let target: ReadableStreamDefaultController<Part> | undefined;
-  const stream = new ReadableStream<Part>({
+  let target: ReadableStreamDefaultController<SdkPart> | undefined;
+  const stream = new ReadableStream<SdkPart>({
     start: (controller) => void (target = controller),
     cancel: (reason) => stopped.abort(reason ?? new Error("The stream was cancelled.")),
   });
   // What the SDK does with a part, it does in its own context and not in that of the call which is recorded.
-  const pass = AsyncResource.bind((part: Part): void => {
+  const pass = AsyncResource.bind((part: SdkPart): void => {
     if (!stopped.signal.aborted) target?.enqueue(part);
   });
-  const held: Part[] = [];
+  const held: SdkPart[] = [];
   let whole: Promise<RecordedStream> | undefined;
   let failed = false;
   let hasBegun = false;
@@ -80,7 +80,7 @@ export function recordStream(turn: Turn): LiveStream {
       const { stream: source, request, response } = await ask(signal);
       hasBegun = true;
       begin({ stream, request, ...(response && { response }) });
-      const parts: Part[] = [];
+      const parts: SdkPart[] = [];
       for await (const part of untilAborted(source, signal)) {
         if (part.type === "error") failed = true;
         if (part.type === "tool-call" && whole) turn.calledBy(String(part["toolCallId"]), whole);

@@ -1,9 +1,9 @@
 /** Which calls of tools in a list of messages are answered, and which are not. */
-import { isObject, type ModelMessage, type Part } from "./sdk.js";
+import { isObject, type ModelMessage, type SdkPart } from "./sdk.js";
 
 /** The parts of a message that has parts. */
-export function partsOf({ content }: { readonly content: unknown }): readonly Part[] {
-  return Array.isArray(content) ? (content as unknown[]).filter((part): part is Part => isObject(part)) : [];
+export function partsOf({ content }: { readonly content: unknown }): readonly SdkPart[] {
+  return Array.isArray(content) ? (content as unknown[]).filter((part): part is SdkPart => isObject(part)) : [];
 }
 
 /** The ids of calls that nobody has answered, in the order in which they were made. Those of providers answer themselves. */

@@ -1,6 +1,6 @@
 /** Tools whose results are recorded before the SDK gets them, and that are never silently run twice. */
 import type { EffectContext, EffectOptions, Verdict } from "../../index.js";
-import { invalid } from "./invalid.js";
+import { invalidArgument } from "./invalid.js";
 import { toOutput } from "./reply-message.js";
 import { Preliminary } from "./preliminary.js";
 import { anySignal, type ExecuteOptions, isObject, type SdkTool } from "./sdk.js";
@@ -51,11 +51,11 @@ export function wrapTools<Tools extends Record<string, object>>(
   turn: Turn,
 ): Tools {
   if (!isObject(tools) || !isObject(policies))
-    throw invalid("run.tools() needs tools by their names: run.tools({ name: tool({ … }) }).");
+    throw invalidArgument("run.tools() needs tools by their names: run.tools({ name: tool({ … }) }).");
   for (const name of Object.keys(policies)) {
     if (Object.hasOwn(tools, name) && isRunHere(tools[name])) continue;
     const known = Object.keys(tools).filter((each) => isRunHere(tools[each]));
-    throw invalid(
+    throw invalidArgument(
       `There is a policy for ${JSON.stringify(name)}, which is no tool that is run here. Those are: ${known.join(", ") || "none"}.`,
     );
   }
@@ -72,12 +72,12 @@ const UNKNOWN: readonly unknown[] = ["ask", "retry", "verify", "fail"];
 function checkPolicy(name: string, policy: ToolPolicy): ToolPolicy {
   const { onUnknown = "ask", verify } = policy;
   if (!UNKNOWN.includes(onUnknown)) {
-    throw invalid(
+    throw invalidArgument(
       `The policy for ${JSON.stringify(name)} says onUnknown: ${JSON.stringify(onUnknown)}. Use ${UNKNOWN.join(", ")}.`,
     );
   }
   if ((onUnknown === "verify") !== (typeof verify === "function")) {
-    throw invalid(
+    throw invalidArgument(
       `The policy for ${JSON.stringify(name)} needs both onUnknown: "verify" and a function verify, or neither.`,
     );
   }

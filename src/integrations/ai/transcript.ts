@@ -5,7 +5,7 @@
  * before, its reply what the assistant says. Where `complete()` is given the SDK's result, its own messages count.
  */
 import { replyToMessage } from "./reply-message.js";
-import { type AiState, isObject, type ModelMessage, type Part, type PromptMessage } from "./sdk.js";
+import { type AiState, isObject, type ModelMessage, type SdkPart, type PromptMessage } from "./sdk.js";
 import { tidyMessage } from "./tidy.js";
 import { answerCalls, partsOf, unanswered } from "./tool-calls.js";
 import { SavepointError } from "../../index.js";
@@ -67,7 +67,7 @@ export class Transcript {
   }
 
   /** A model has replied. */
-  replied(content: readonly Part[]): void {
+  replied(content: readonly SdkPart[]): void {
     this.#replies++;
     const message = replyToMessage(content);
     if (message) this.#push(message);

@@ -1,13 +1,13 @@
 /** What a turn's models and tools share: the run, what was said, and which reply has called which tool. */
 import type { EffectContext, OpenRun, OpenToolOptions } from "../../index.js";
-import type { AiState, CallOptions, Part } from "./sdk.js";
+import type { AiState, CallOptions, SdkPart } from "./sdk.js";
 import type { Transcript } from "./transcript.js";
 
 /** A model's reply, as it is recorded. */
 export interface Asking<Reply> {
   /** Asks it. */
   readonly ask: (signal: AbortSignal) => Promise<Reply>;
-  readonly content: (reply: Reply) => readonly Part[];
+  readonly content: (reply: Reply) => readonly SdkPart[];
   readonly usage: (reply: Reply) => { readonly tokens: number } | undefined;
 }
 

@@ -6,7 +6,7 @@ import type { ChannelVersions, Checkpoint } from "@langchain/langgraph-checkpoin
 import { type StoredCheckpoint, versionOf } from "./stored.js";
 
 /** What was handed over: everything by channel, each in its stored form. */
-export interface GivenChannels {
+export interface ChannelInput {
   /** All that have a value, in the order in which they were handed over. */
   readonly order: readonly string[];
   readonly versions: ChannelVersions;
@@ -20,12 +20,12 @@ export interface GivenChannels {
  *
  * @param parent what it follows, where that is known already: then what is not new need not be looked at
  */
-export function takeChannels(
+export function encodeChannels(
   checkpoint: Checkpoint,
   newVersions: ChannelVersions | undefined,
   parent: StoredCheckpoint | undefined,
   encode: (value: unknown) => unknown,
-): GivenChannels {
+): ChannelInput {
   const values = new Map<string, unknown>();
   const order = Object.keys(checkpoint.channel_values);
   const given = { order, versions: { ...checkpoint.channel_versions }, newVersions, values };
@@ -40,8 +40,8 @@ export function takeChannels(
  *
  * @param isStored was this version of the channel stored with any checkpoint of the namespace?
  */
-export async function settleChannels(
-  given: GivenChannels,
+export async function resolveChannels(
+  given: ChannelInput,
   parent: StoredCheckpoint | undefined,
   isStored: (channel: string, version: string | number) => Promise<boolean>,
 ): Promise<Record<string, unknown>> {
@@ -60,11 +60,11 @@ export async function settleChannels(
   return Object.fromEntries(settled);
 }
 
-function isNew({ newVersions }: GivenChannels, channel: string): boolean {
+function isNew({ newVersions }: ChannelInput, channel: string): boolean {
   return newVersions === undefined || Object.hasOwn(newVersions, channel);
 }
 
-function isInherited({ versions }: GivenChannels, channel: string, parent: StoredCheckpoint | undefined): boolean {
+function isInherited({ versions }: ChannelInput, channel: string, parent: StoredCheckpoint | undefined): boolean {
   if (!parent || !Object.hasOwn(parent.channel_values, channel)) return false;
   const version = versionOf(versions, channel);
   return version !== undefined && version === versionOf(parent.channel_versions, channel);

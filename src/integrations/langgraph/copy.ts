@@ -1,10 +1,10 @@
 /** Copying a thread within a store. */
 import { SavepointError } from "../../index.js";
 import { putCheckpoint } from "./put.js";
-import { joinCheckpoint, replacementIn, toFound, writesName } from "./stored.js";
+import { joinCheckpoint, replacementIn, toThreadCheckpoint, writesName } from "./stored.js";
 import type { Thread } from "./thread.js";
 import type { Threads } from "./threads.js";
-import { storedId } from "./place.js";
+import { storedId } from "./address.js";
 
 /** Copies all checkpoints in the order in which they were put. What was copied is removed should that fail. */
 export async function copyThread(threads: Threads, source: Thread, target: Thread): Promise<number> {
@@ -17,7 +17,7 @@ export async function copyThread(threads: Threads, source: Thread, target: Threa
       `There is something under the id ${JSON.stringify(target.id)} already. Copy to another id, or delete it first.`,
     );
   }
-  target.renew();
+  target.rebind();
   try {
     return await copyCheckpoints(source, target);
   } catch (error) {
@@ -27,14 +27,14 @@ export async function copyThread(threads: Threads, source: Thread, target: Threa
 }
 
 async function copyCheckpoints(source: Thread, target: Thread): Promise<number> {
-  const session = source.openAside();
+  const session = source.openWithoutBranch();
   let copied = 0;
   for await (const info of session.history({ allBranches: true, order: "oldest" })) {
-    const found = toFound(info);
+    const found = toThreadCheckpoint(info);
     const loaded = found && (await session.load({ seq: info.seq }));
     if (!found || !loaded) continue;
     const place = { thread: target.id, namespace: found.place.namespace };
-    const attached = (await session.attachments(info.seq)).get(info.seq) ?? new Map<string, unknown>();
+    const attached = (await session.annotations(info.seq)).get(info.seq) ?? new Map<string, unknown>();
     const replaced = replacementIn(attached);
     await putCheckpoint(target, {
       place,
@@ -49,7 +49,7 @@ async function copyCheckpoints(source: Thread, target: Thread): Promise<number> 
     });
     const copy = target.open(place);
     for (const [name, value] of attached) {
-      if (name.startsWith(writesName(""))) await copy.attach(storedId(place, found.id), name, () => value);
+      if (name.startsWith(writesName(""))) await copy.annotate(storedId(place, found.id), name, () => value);
     }
     copied++;
   }

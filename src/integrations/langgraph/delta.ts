@@ -4,8 +4,8 @@
  */
 import type { CheckpointPendingWrite, DeltaChannelHistory } from "@langchain/langgraph-checkpoint";
 import { type CheckpointInfo, isSavepointError } from "../../index.js";
-import { type CheckpointPlace, storedId } from "./place.js";
-import { type Attached, replacementIn, toFound, writesIn } from "./stored.js";
+import { type CheckpointAddress, storedId } from "./address.js";
+import { type CheckpointAnnotations, replacementIn, toThreadCheckpoint, writesIn } from "./stored.js";
 import type { Thread } from "./thread.js";
 import { decodeValue } from "./values.js";
 
@@ -15,7 +15,7 @@ const LARGEST_PAGE = 1024;
 
 export async function readDeltaHistory(
   thread: Thread,
-  place: CheckpointPlace,
+  place: CheckpointAddress,
   channels: readonly string[],
 ): Promise<Record<string, DeltaChannelHistory>> {
   const writes = new Map<string, CheckpointPendingWrite[]>(channels.map((channel) => [channel, []]));
@@ -42,19 +42,19 @@ interface Ancestor {
   readonly id: string;
   /** The channels that have a value. */
   readonly stored: readonly string[];
-  readonly attached: Attached | undefined;
+  readonly attached: CheckpointAnnotations | undefined;
 }
 
 /** What led to a checkpoint, nearest first, without itself. */
-async function* ancestors(thread: Thread, place: CheckpointPlace): AsyncGenerator<Ancestor> {
+async function* ancestors(thread: Thread, place: CheckpointAddress): AsyncGenerator<Ancestor> {
   const session = thread.open(place);
   const from = place.checkpoint === undefined ? {} : { from: storedId(place, place.checkpoint) };
   let isFirst = true;
   for await (const page of pages(session.history(from))) {
     const seqs = page.map(({ seq }) => seq);
-    const attached = await session.attachments(Math.min(...seqs), Math.max(...seqs));
+    const attached = await session.annotations(Math.min(...seqs), Math.max(...seqs));
     for (const info of page) {
-      const found = toFound(info);
+      const found = toThreadCheckpoint(info);
       if (found && !isFirst) {
         const ofThis = attached.get(info.seq);
         const replaced = replacementIn(ofThis)?.state.channel_values;
@@ -85,7 +85,7 @@ async function* pages(infos: AsyncIterable<CheckpointInfo>): AsyncGenerator<Chec
 
 async function readSeeds(
   thread: Thread,
-  place: CheckpointPlace,
+  place: CheckpointAddress,
   seeds: ReadonlyMap<string, string>,
 ): Promise<Map<string, unknown>> {
   const values = new Map<string, unknown>();

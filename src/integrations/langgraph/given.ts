@@ -2,13 +2,13 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import { SavepointError } from "../../index.js";
-import { type GivenChannels, takeChannels } from "./channels.js";
-import { type CheckpointPlace, type Place, requirePlace } from "./place.js";
+import { type ChannelInput, encodeChannels } from "./channels.js";
+import { type CheckpointAddress, type ThreadAddress, requireAddress } from "./address.js";
 import type { StoredCheckpoint } from "./stored.js";
 import { Encoder } from "./values.js";
 
 /** What LangGraph hands over. */
-export interface Handover {
+export interface PutArguments {
   /** Its `checkpoint_id` is that of the parent. */
   readonly config: RunnableConfig;
   readonly checkpoint: Checkpoint;
@@ -17,12 +17,12 @@ export interface Handover {
 }
 
 /** A checkpoint that was taken over: its values in their stored form, nothing of it the caller's any more. */
-export interface GivenCheckpoint {
+export interface PutRequest {
   /** Where it goes, and behind which checkpoint. */
-  readonly place: CheckpointPlace;
+  readonly place: CheckpointAddress;
   readonly id: string;
   readonly rest: Omit<StoredCheckpoint, "channel_values">;
-  readonly channels: GivenChannels;
+  readonly channels: ChannelInput;
   readonly metadata: unknown;
   readonly source: string | undefined;
   /** Checkpoints of the graphs that its graph is in. */
@@ -35,11 +35,11 @@ export interface GivenCheckpoint {
 }
 
 /** @param recall gives a checkpoint that is remembered */
-export function takeCheckpoint(
-  { config, checkpoint, metadata, newVersions }: Handover,
-  recall: (place: Place, id: string | undefined) => StoredCheckpoint | undefined,
-): GivenCheckpoint {
-  const place = requirePlace(config, "A checkpoint");
+export function parsePutRequest(
+  { config, checkpoint, metadata, newVersions }: PutArguments,
+  recall: (place: ThreadAddress, id: string | undefined) => StoredCheckpoint | undefined,
+): PutRequest {
+  const place = requireAddress(config, "A checkpoint");
   const {
     id,
     channel_values: values = {},
@@ -58,8 +58,8 @@ export function takeCheckpoint(
   return {
     place: { ...place, checkpoint: parent },
     id,
-    rest: encode({ ...rest, channel_versions: versions }) as GivenCheckpoint["rest"],
-    channels: takeChannels(whole, newVersions, recall(place, parent), encode),
+    rest: encode({ ...rest, channel_versions: versions }) as PutRequest["rest"],
+    channels: encodeChannels(whole, newVersions, recall(place, parent), encode),
     metadata: encode(metadata),
     source,
     parents: Object.entries(parents ?? {}),

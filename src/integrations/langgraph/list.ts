@@ -3,12 +3,18 @@ import { isDeepStrictEqual } from "node:util";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointListOptions, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, type Savepoint, SavepointError, type Session } from "../../index.js";
-import { checkThreadId, storedId } from "./place.js";
-import { decodeMetadata, type FoundCheckpoint, replacementIn, type StoredState, toFound } from "./stored.js";
+import { checkThreadId, storedId } from "./address.js";
+import {
+  decodeMetadata,
+  type ThreadCheckpoint,
+  replacementIn,
+  type ThreadState,
+  toThreadCheckpoint,
+} from "./stored.js";
 import { toTuple } from "./tuples.js";
 
 /** What is to be listed. */
-export interface Wanted {
+export interface ListQuery {
   readonly thread: string | undefined;
   readonly namespace: string | undefined;
   readonly id: string | undefined;
@@ -18,7 +24,7 @@ export interface Wanted {
   readonly limit: number;
 }
 
-export function takeWanted(config: RunnableConfig, options: CheckpointListOptions = {}): Wanted {
+export function parseListQuery(config: RunnableConfig, options: CheckpointListOptions = {}): ListQuery {
   const { thread_id: thread, checkpoint_ns: namespace, checkpoint_id: id } = config.configurable ?? {};
   const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
   if (limit !== Number.POSITIVE_INFINITY && (!Number.isSafeInteger(limit) || limit < 0)) {
@@ -42,7 +48,7 @@ export function takeWanted(config: RunnableConfig, options: CheckpointListOption
 /** @param threads the ids of all threads */
 export async function* listTuples(
   sp: Savepoint,
-  wanted: Wanted,
+  wanted: ListQuery,
   threads: () => AsyncIterable<string>,
 ): AsyncGenerator<CheckpointTuple> {
   let left = wanted.limit;
@@ -59,12 +65,12 @@ export async function* listTuples(
 }
 
 interface Listed {
-  readonly session: Session<StoredState>;
-  readonly found: FoundCheckpoint;
+  readonly session: Session<ThreadState>;
+  readonly found: ThreadCheckpoint;
 }
 
 /** Many threads as one list: of their next checkpoints, always the one with the highest id. */
-async function* walkThreads(sp: Savepoint, wanted: Wanted, threads: AsyncIterable<string>): AsyncGenerator<Listed> {
+async function* walkThreads(sp: Savepoint, wanted: ListQuery, threads: AsyncIterable<string>): AsyncGenerator<Listed> {
   const lines: { next: Listed; rest: AsyncGenerator<Listed> }[] = [];
   const add = async (rest: AsyncGenerator<Listed>): Promise<void> => {
     const { done, value } = await rest.next();
@@ -83,9 +89,9 @@ async function* walkThreads(sp: Savepoint, wanted: Wanted, threads: AsyncIterabl
  * The checkpoints of a thread that are wanted. They come in the order in which they were put, which is that of their ids,
  * but for those that came late: each of these waits until the others with higher ids have been given.
  */
-async function* walkThread(sp: Savepoint, wanted: Wanted, thread: string): AsyncGenerator<Listed> {
-  const session = sp.session<StoredState>(thread);
-  const late: FoundCheckpoint[] = [];
+async function* walkThread(sp: Savepoint, wanted: ListQuery, thread: string): AsyncGenerator<Listed> {
+  const session = sp.session<ThreadState>(thread);
+  const late: ThreadCheckpoint[] = [];
   const lateAbove = function* (id: string): Generator<Listed> {
     for (let first = late[0]; first && first.id > id; first = late[0]) {
       late.shift();
@@ -93,7 +99,7 @@ async function* walkThread(sp: Savepoint, wanted: Wanted, thread: string): Async
     }
   };
   for await (const info of session.history({ allBranches: true })) {
-    const found = toFound(info);
+    const found = toThreadCheckpoint(info);
     if (!found) continue;
     const { namespace, id, before } = wanted;
     if (namespace !== undefined && found.place.namespace !== namespace) continue;
@@ -111,21 +117,21 @@ async function* walkThread(sp: Savepoint, wanted: Wanted, thread: string): Async
 }
 
 async function passes(
-  session: Session<StoredState>,
-  found: FoundCheckpoint,
-  filter: Wanted["filter"],
+  session: Session<ThreadState>,
+  found: ThreadCheckpoint,
+  filter: ListQuery["filter"],
 ): Promise<boolean> {
   const fields = Object.entries(filter);
   if (fields.length === 0) return true;
-  const replaced = replacementIn((await session.attachments(found.seq)).get(found.seq));
+  const replaced = replacementIn((await session.annotations(found.seq)).get(found.seq));
   const metadata = (await decodeMetadata(replaced ? replaced.metadata : found.metadata)) as Record<string, unknown>;
   return fields.every(([key, value]) => isDeepStrictEqual(metadata[key], value));
 }
 
 /** `undefined` where it is gone by now, or damaged: that is told by the event `damage`, and the others are still good. */
 async function readTuple(
-  session: Session<StoredState>,
-  { place, id }: FoundCheckpoint,
+  session: Session<ThreadState>,
+  { place, id }: ThreadCheckpoint,
 ): Promise<CheckpointTuple | undefined> {
   try {
     const saved = await session.load(storedId(place, id));

@@ -69,7 +69,7 @@ const LISTS = ["lc_namespace", "tool_calls", "invalid_tool_calls", "tool_call_ch
 const MESSAGE = Symbol.for("langchain.message");
 
 /** What LangChain calls the class of a message; `undefined` for what is no message, or of no class that is known. */
-export function idOfMessage(value: object): readonly string[] | undefined {
+export function messageClassId(value: object): readonly string[] | undefined {
   const prototype = Object.getPrototypeOf(value) as object;
   const known = ID_BY_PROTOTYPE.get(prototype);
   if (known) return known;

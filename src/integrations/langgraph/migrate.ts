@@ -106,7 +106,7 @@ async function copyTuple(thread: Thread, { namespace, id }: Listed, tuple: Check
     onlyOnHead: false,
     mayDangle: true,
   };
-  await encoder.prove();
+  await encoder.verifyDecodable();
   await putCheckpoint(thread, checkpoint);
   for (const { task, writes: ofTask } of stored) await putWrites(thread, place, id, task, ofTask);
 }

@@ -1,9 +1,9 @@
 /** Putting a checkpoint: on top of the newest of its namespace, beside it, or in the place of one that has its id. */
 import { isDeepStrictEqual } from "node:util";
 import { type CheckpointInfo, isSavepointError, SavepointError, type SaveOptions } from "../../index.js";
-import { type Place, storedId } from "./place.js";
+import { type ThreadAddress, storedId } from "./address.js";
 import {
-  type FoundCheckpoint,
+  type ThreadCheckpoint,
   joinCheckpoint,
   replacementIn,
   replacementName,
@@ -11,13 +11,13 @@ import {
   type StoredCheckpoint,
   splitCheckpoint,
   type StoredFields,
-  type StoredState,
+  type ThreadState,
 } from "./stored.js";
-import type { Head, Thread } from "./thread.js";
+import type { NamespaceHead, Thread } from "./thread.js";
 
 /** A checkpoint to put, in its stored form. */
-export interface NewCheckpoint {
-  readonly place: Place;
+export interface EncodedCheckpoint {
+  readonly place: ThreadAddress;
   readonly id: string;
   /** What it follows. */
   readonly parent: string | undefined;
@@ -34,13 +34,16 @@ export interface NewCheckpoint {
 }
 
 /** Puts a checkpoint. Returns what was saved; `undefined` where one with its id was there. */
-export async function putCheckpoint(thread: Thread, checkpoint: NewCheckpoint): Promise<CheckpointInfo | undefined> {
+export async function putCheckpoint(
+  thread: Thread,
+  checkpoint: EncodedCheckpoint,
+): Promise<CheckpointInfo | undefined> {
   const { place, id } = checkpoint;
   const branch = thread.branch(place);
   for (;;) {
     // What is remembered is good enough to build on, because that is checked; but not to decide that something is elsewhere.
     const remembered = branch.head === "unknown" || branch.head?.id !== checkpoint.parent ? undefined : branch.head;
-    const head = remembered ?? (await thread.look(place));
+    const head = remembered ?? (await thread.readHead(place));
     const before = head && id <= head.id ? await thread.find(place, id) : undefined;
     if (before) return replace(thread, checkpoint, before);
     if (checkpoint.pinned) await pinParent(thread, checkpoint, head);
@@ -51,7 +54,7 @@ export async function putCheckpoint(thread: Thread, checkpoint: NewCheckpoint): 
     } catch (error) {
       branch.head = "unknown";
       if (!isSavepointError(error, "CONFLICT") || error instanceof SecondWriter) throw error;
-      const now = await thread.look(place);
+      const now = await thread.readHead(place);
       // Where the clocks of two machines differ, an id that is taken may be higher than that of the newest.
       const taken = await thread.find(place, id);
       if (taken) return replace(thread, checkpoint, taken);
@@ -61,7 +64,11 @@ export async function putCheckpoint(thread: Thread, checkpoint: NewCheckpoint): 
 }
 
 /** What others can only be read with begins with a checkpoint that does not know that yet. */
-async function pinParent(thread: Thread, checkpoint: NewCheckpoint, head: Head | undefined): Promise<void> {
+async function pinParent(
+  thread: Thread,
+  checkpoint: EncodedCheckpoint,
+  head: NamespaceHead | undefined,
+): Promise<void> {
   const { place, parent, mayDangle } = checkpoint;
   if (parent === undefined || (head?.id === parent && head.pinned)) return;
   try {
@@ -73,7 +80,7 @@ async function pinParent(thread: Thread, checkpoint: NewCheckpoint, head: Head |
 
 /** One of two writers that go on from the same checkpoint. */
 class SecondWriter extends SavepointError<"CONFLICT"> {
-  constructor({ place, parent }: NewCheckpoint, head: Head | undefined) {
+  constructor({ place, parent }: EncodedCheckpoint, head: NamespaceHead | undefined) {
     super(
       "CONFLICT",
       `Thread ${JSON.stringify(place.thread)} has moved on from ${parent ?? "its beginning"} to ${head?.id ?? "nothing"}: somebody else works on it. Start again from its newest checkpoint; to branch off on purpose, pass { configurable: { thread_id, checkpoint_id, fork: true } }.`,
@@ -84,8 +91,8 @@ class SecondWriter extends SavepointError<"CONFLICT"> {
 
 async function save(
   thread: Thread,
-  checkpoint: NewCheckpoint,
-  head: Head | undefined,
+  checkpoint: EncodedCheckpoint,
+  head: NamespaceHead | undefined,
 ): Promise<{ info: CheckpointInfo; isHead: boolean }> {
   const { place, id, parent, mayDangle } = checkpoint;
   const { session } = thread.branch(place);
@@ -98,13 +105,14 @@ async function save(
   }
   if (checkpoint.onlyOnHead && !(await isNewestWhole(thread, place, parent))) throw new SecondWriter(checkpoint, head);
   const elsewhere = { ...dangling(options, dangles, parent), parent: follows };
-  if (!head || id > head.id) return { info: await session.save(state, { ...elsewhere, resetBranch: true }), isHead: true };
+  if (!head || id > head.id)
+    return { info: await session.save(state, { ...elsewhere, resetBranch: true }), isHead: true };
   const late = { ...elsewhere, metadata: { ...elsewhere.metadata, late: true } };
-  return { info: await thread.openAside().save(state, late), isHead: false };
+  return { info: await thread.openWithoutBranch().save(state, late), isHead: false };
 }
 
 /** Where newer ones are damaged, work goes on from the newest that is whole. */
-async function isNewestWhole(thread: Thread, place: Place, parent: string | undefined): Promise<boolean> {
+async function isNewestWhole(thread: Thread, place: ThreadAddress, parent: string | undefined): Promise<boolean> {
   const whole = await thread.open(place).latest();
   return (
     whole !== undefined && whole.skipped.length > 0 && parent !== undefined && whole.id === storedId(place, parent)
@@ -113,7 +121,7 @@ async function isNewestWhole(thread: Thread, place: Place, parent: string | unde
 
 type Options = SaveOptions & { readonly metadata: StoredFields };
 
-function toSave(checkpoint: NewCheckpoint): { readonly state: StoredState; readonly options: Options } {
+function toSave(checkpoint: EncodedCheckpoint): { readonly state: ThreadState; readonly options: Options } {
   const { place, id, metadata, source, pinned } = checkpoint;
   const { state, fields } = splitCheckpoint(checkpoint.state);
   const channels = Object.keys(state.channel_values);
@@ -134,15 +142,15 @@ function dangling(options: Options, dangles: boolean, parent: string | undefined
 }
 
 /** What is saved is never changed: what takes its place stands beside it. */
-async function replace(thread: Thread, checkpoint: NewCheckpoint, before: FoundCheckpoint): Promise<undefined> {
+async function replace(thread: Thread, checkpoint: EncodedCheckpoint, before: ThreadCheckpoint): Promise<undefined> {
   const { place, id, state, metadata } = checkpoint;
   const { seq } = before;
   const session = thread.open(place);
-  const attached = await session.attachments(seq);
+  const attached = await session.annotations(seq);
   const replaced = replacementIn(attached.get(seq));
   const loaded = replaced ? undefined : await session.load(storedId(place, id));
   const present = replaced ?? { state: loaded && joinCheckpoint(loaded), metadata: before.metadata };
   const replacement: Replacement = { state, metadata };
-  if (!isDeepStrictEqual(present, replacement)) await session.attach({ seq }, replacementName, () => replacement);
+  if (!isDeepStrictEqual(present, replacement)) await session.annotate({ seq }, replacementName, () => replacement);
   return undefined;
 }

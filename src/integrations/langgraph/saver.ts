@@ -22,13 +22,13 @@ import {
 } from "../../index.js";
 import { copyThread } from "./copy.js";
 import { readDeltaHistory } from "./delta.js";
-import { KnownThreads } from "./known-threads.js";
-import { listTuples, takeWanted } from "./list.js";
+import { ThreadCache } from "./thread-cache.js";
+import { listTuples, parseListQuery } from "./list.js";
 import { migrate, type MigrateOptions, type MigrateReport } from "./migrate.js";
 import type { SavepointSaverOptions } from "./options.js";
-import { takeCheckpoint } from "./given.js";
-import { checkThreadId, configOf, placeOf, requirePlace, storedId } from "./place.js";
-import { putGiven } from "./put-given.js";
+import { parsePutRequest } from "./given.js";
+import { checkThreadId, configOf, parseAddress, requireAddress, storedId } from "./address.js";
+import { applyPutRequest } from "./put-given.js";
 import { type FoundThread, type ListThreadsOptions, type ThreadInfo, Threads } from "./threads.js";
 import { toTuple } from "./tuples.js";
 import { Encoder } from "./values.js";
@@ -49,7 +49,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   readonly #now: () => number;
   readonly #open: () => Promise<Savepoint>;
   #opened: Promise<Savepoint> | undefined;
-  #known: KnownThreads | undefined;
+  #known: ThreadCache | undefined;
   #threads: Threads | undefined;
 
   /** @param sp an open store; it stays open when the saver is closed */
@@ -60,7 +60,8 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     super();
     const { agent = "langgraph", onConcurrentWrite = "branch", ttl, now = Date.now } = options;
     if (typeof target !== "function" && !isSavepoint(target)) throw notASavepoint();
-    if (onConcurrentWrite !== "branch" && onConcurrentWrite !== "reject") throw unknownConcurrentWrite(onConcurrentWrite);
+    if (onConcurrentWrite !== "branch" && onConcurrentWrite !== "reject")
+      throw unknownConcurrentWrite(onConcurrentWrite);
     this.#agent = agent;
     this.#refuse = onConcurrentWrite === "reject";
     this.#ttl = ttl === undefined ? undefined : toMilliseconds(ttl, "ttl");
@@ -103,7 +104,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
 
   /** A checkpoint with what is pending; the newest one of its namespace, if no `checkpoint_id` is said. */
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
-    const place = placeOf(config);
+    const place = parseAddress(config);
     const { known, threads } = await this.#ready();
     if (!place || (await threads.isExpired(place.thread))) return undefined;
     const thread = known.get(place.thread);
@@ -114,7 +115,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
       : session.load(storedId(place, place.checkpoint)));
     if (!saved || saved.agent !== this.#agent) {
       // Whoever asks begins the thread anew, should it have been deleted.
-      if (isNewest && place.namespace === "" && !thread.isBusy) thread.renew();
+      if (isNewest && place.namespace === "" && !thread.isBusy) thread.rebind();
       return undefined;
     }
     return toTuple(session, saved, ({ id }, state) => {
@@ -124,7 +125,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
 
   /** Checkpoints, those with the highest ids first; of all threads, if no `thread_id` is said. */
   override async *list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
-    const wanted = takeWanted(config, options);
+    const wanted = parseListQuery(config, options);
     const { sp, threads } = await this.#ready();
     if (wanted.thread !== undefined && !(await threads.find(wanted.thread))) return;
     yield* listTuples(sp, wanted, () => threads.ids());
@@ -137,7 +138,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     metadata: CheckpointMetadata,
     newVersions?: ChannelVersions,
   ): Promise<RunnableConfig> {
-    const given = takeCheckpoint({ config, checkpoint, metadata, newVersions }, (place, id) =>
+    const given = parsePutRequest({ config, checkpoint, metadata, newVersions }, (place, id) =>
       this.#known?.recall(place, id),
     );
     const { known, threads } = await this.#ready();
@@ -147,21 +148,21 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     await thread.put(given, async () => {
       if (begins) await threads.sweep();
       if (begins && (await threads.isExpired(place.thread))) await threads.delete(place.thread);
-      await putGiven(known, thread, given, this.#refuse);
+      await applyPutRequest(known, thread, given, this.#refuse);
     });
     return configOf(place, id);
   }
 
   /** Saves what a task has written since a checkpoint. */
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
-    const place = requirePlace(config, "Writes");
+    const place = requireAddress(config, "Writes");
     const { checkpoint } = place;
     if (checkpoint === undefined) throw noCheckpoint();
     if (typeof taskId !== "string" || taskId === "") throw noTask();
     const encoder = new Encoder();
     const stored = toStoredWrites(writes, (value) => encoder.encode(value));
     const { known } = await this.#ready();
-    await encoder.prove();
+    await encoder.verifyDecodable();
     await putWrites(known.get(place.thread), place, checkpoint, taskId, stored);
   }
 
@@ -181,7 +182,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     config: RunnableConfig;
     channels: string[];
   }): Promise<Record<string, DeltaChannelHistory>> {
-    const place = placeOf(options.config);
+    const place = parseAddress(options.config);
     const { known } = await this.#ready();
     if (options.channels.length === 0) return {};
     if (!place) return Object.fromEntries(options.channels.map((channel) => [channel, { writes: [] }]));
@@ -252,13 +253,13 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     return migrate(this, source, (thread) => known.get(thread), options);
   }
 
-  #meet(sp: Savepoint): { sp: Savepoint; known: KnownThreads; threads: Threads } {
-    this.#known ??= new KnownThreads(sp, this.#agent);
+  #meet(sp: Savepoint): { sp: Savepoint; known: ThreadCache; threads: Threads } {
+    this.#known ??= new ThreadCache(sp, this.#agent);
     this.#threads ??= new Threads(sp, this.#agent, this.#ttl, this.#now);
     return { sp, known: this.#known, threads: this.#threads };
   }
 
-  async #ready(): Promise<{ sp: Savepoint; known: KnownThreads; threads: Threads }> {
+  async #ready(): Promise<{ sp: Savepoint; known: ThreadCache; threads: Threads }> {
     this.#opened ??= this.#open().catch((error: unknown) => {
       // The next one may try again.
       this.#opened = undefined;
@@ -281,7 +282,10 @@ function notASavepoint(): SavepointError {
 }
 
 function unknownConcurrentWrite(given: unknown): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", `onConcurrentWrite is ${JSON.stringify(given)}. Give "branch" or "reject".`);
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    `onConcurrentWrite is ${JSON.stringify(given)}. Give "branch" or "reject".`,
+  );
 }
 
 function noTask(): SavepointError {

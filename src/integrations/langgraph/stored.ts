@@ -6,7 +6,7 @@ import type {
   CheckpointPendingWrite,
 } from "@langchain/langgraph-checkpoint";
 import type { CheckpointInfo, Checkpoint as SavedCheckpoint } from "../../index.js";
-import { checkpointId, type Place } from "./place.js";
+import { checkpointId, type ThreadAddress } from "./address.js";
 import { decodeValue } from "./values.js";
 
 /** A checkpoint of LangGraph's without its id, its values in their stored form. */
@@ -18,7 +18,7 @@ export interface StoredCheckpoint extends Omit<Checkpoint, "id"> {
 type Rest = Omit<StoredCheckpoint, "channel_values">;
 
 /** The state of the session's checkpoint. */
-export interface StoredState {
+export interface ThreadState {
   readonly channel_values: Record<string, unknown>;
   /** Where it is too large for the metadata. */
   readonly checkpoint?: Rest;
@@ -49,11 +49,11 @@ export interface Replacement {
 export type StoredWrite = readonly [index: number, channel: string, value: unknown];
 
 /** What is attached to a checkpoint of a session, by name. */
-export type Attached = ReadonlyMap<string, unknown>;
+export type CheckpointAnnotations = ReadonlyMap<string, unknown>;
 
 /** A checkpoint as it was found, without its values. */
-export interface FoundCheckpoint {
-  readonly place: Place;
+export interface ThreadCheckpoint {
+  readonly place: ThreadAddress;
   readonly id: string;
   readonly seq: number;
   /** What it follows, by the id that LangGraph knows. */
@@ -78,7 +78,7 @@ export const writesName = (task: string): string => WRITES + task;
 
 /** A checkpoint as the state and the fields that it is saved with. */
 export function splitCheckpoint(checkpoint: StoredCheckpoint): {
-  readonly state: StoredState;
+  readonly state: ThreadState;
   readonly fields: Pick<StoredFields, "checkpoint">;
 } {
   const { channel_values, ...rest } = checkpoint;
@@ -87,13 +87,13 @@ export function splitCheckpoint(checkpoint: StoredCheckpoint): {
 }
 
 /** The checkpoint that was saved. */
-export function joinCheckpoint({ state, metadata }: SavedCheckpoint<StoredState>): StoredCheckpoint {
+export function joinCheckpoint({ state, metadata }: SavedCheckpoint<ThreadState>): StoredCheckpoint {
   const rest = state.checkpoint ?? (metadata as StoredFields).checkpoint;
   return { ...(rest as Rest), channel_values: state.channel_values };
 }
 
 /** `undefined` for a checkpoint that is none of LangGraph's: somebody else has saved it in this session. */
-export function toFound(info: CheckpointInfo): FoundCheckpoint | undefined {
+export function toThreadCheckpoint(info: CheckpointInfo): ThreadCheckpoint | undefined {
   const { checkpoint_ns: namespace, channels, metadata, parent, late } = info.metadata as Partial<StoredFields>;
   if (typeof namespace !== "string" || !Array.isArray(channels)) return undefined;
   const place = { thread: info.sessionId, namespace };
@@ -108,19 +108,21 @@ export function toFound(info: CheckpointInfo): FoundCheckpoint | undefined {
   };
 }
 
-export function replacementIn(attached: Attached | undefined): Replacement | undefined {
+export function replacementIn(attached: CheckpointAnnotations | undefined): Replacement | undefined {
   return attached?.get(REPLACEMENT) as Replacement | undefined;
 }
 
 /** Writes of tasks in the order of the tasks' ids, and of their indexes. */
-export function* writesIn(attached: Attached | undefined): Generator<{ task: string; write: StoredWrite }> {
+export function* writesIn(
+  attached: CheckpointAnnotations | undefined,
+): Generator<{ task: string; write: StoredWrite }> {
   for (const [name, value] of attached ?? []) {
     if (!name.startsWith(WRITES)) continue;
     for (const write of value as StoredWrite[]) yield { task: name.slice(WRITES.length), write };
   }
 }
 
-export async function decodeWrites(attached: Attached | undefined): Promise<CheckpointPendingWrite[]> {
+export async function decodeWrites(attached: CheckpointAnnotations | undefined): Promise<CheckpointPendingWrite[]> {
   const writes: CheckpointPendingWrite[] = [];
   for (const { task, write } of writesIn(attached)) writes.push([task, write[1], await decodeValue(write[2])]);
   return writes;

@@ -4,19 +4,19 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError, type Savepoint, type Session } from "../../index.js";
-import { branchOf, type Place, storedId } from "./place.js";
+import { branchOf, type ThreadAddress, storedId } from "./address.js";
 import {
-  type FoundCheckpoint,
+  type ThreadCheckpoint,
   joinCheckpoint,
   replacementIn,
   type StoredCheckpoint,
-  type StoredState,
-  toFound,
+  type ThreadState,
+  toThreadCheckpoint,
   versionOf,
 } from "./stored.js";
 
 /** The newest checkpoint of a namespace. */
-export interface Head {
+export interface NamespaceHead {
   readonly id: string;
   readonly seq: number;
   /** Is it one that nothing prunes? */
@@ -24,10 +24,10 @@ export interface Head {
 }
 
 /** A namespace of a thread. */
-export interface Branch {
-  readonly session: Session<StoredState>;
+export interface NamespaceBranch {
+  readonly session: Session<ThreadState>;
   /** `"unknown"` until somebody has looked; `undefined` where there is no checkpoint. */
-  head: Head | "unknown" | undefined;
+  head: NamespaceHead | "unknown" | undefined;
 }
 
 /** A subgraph has a namespace for each time it runs; those that ran long ago are looked up anew, should they go on. */
@@ -40,7 +40,7 @@ export class Thread {
   readonly id: string;
   readonly #sp: Savepoint;
   readonly #agent: string;
-  #branches = new Map<string, Branch>();
+  #branches = new Map<string, NamespaceBranch>();
   #puts = 0;
   #turn: Promise<unknown> = Promise.resolve();
   /** Those who wait for a checkpoint, by its id in the session. */
@@ -60,7 +60,7 @@ export class Thread {
   }
 
   /** Puts a checkpoint when those before it are done. */
-  put<T>({ place, id }: { readonly place: Place; readonly id: string }, work: () => Promise<T>): Promise<T> {
+  put<T>({ place, id }: { readonly place: ThreadAddress; readonly id: string }, work: () => Promise<T>): Promise<T> {
     this.#puts++;
     const mine = this.#turn.then(work).finally(() => {
       this.#puts--;
@@ -80,7 +80,7 @@ export class Thread {
    * Resolves when a checkpoint has been put, or nothing is being put any more. Runs go on while their checkpoints are still
    * waiting for each other, and hand over what is written to checkpoints that have not been put yet.
    */
-  async until(place: Place, id: string): Promise<void> {
+  async waitForCheckpoint(place: ThreadAddress, id: string): Promise<void> {
     const name = storedId(place, id);
     const put = new Promise<void>((resolve) => {
       this.#waiting.set(name, [...(this.#waiting.get(name) ?? []), resolve]);
@@ -101,8 +101,8 @@ export class Thread {
   }
 
   /** Attaches a value to a checkpoint when those before it are: they would be in each other's way. */
-  attach(place: Place, id: string, name: string, change: (before: unknown) => unknown): Promise<void> {
-    const mine = this.#attaching.then(() => this.open(place).attach(storedId(place, id), name, change));
+  annotate(place: ThreadAddress, id: string, name: string, change: (before: unknown) => unknown): Promise<void> {
+    const mine = this.#attaching.then(() => this.open(place).annotate(storedId(place, id), name, change));
     this.#attaching = mine.then(
       () => undefined,
       () => undefined,
@@ -111,10 +111,10 @@ export class Thread {
   }
 
   /** What to write a namespace with. It is bound to the thread as it was first met: one that was deleted is refused. */
-  branch(place: Place): Branch {
+  branch(place: ThreadAddress): NamespaceBranch {
     const known = this.#branches.get(place.namespace);
     if (known) return known;
-    const branch: Branch = { session: this.open(place), head: "unknown" };
+    const branch: NamespaceBranch = { session: this.open(place), head: "unknown" };
     this.#branches.set(place.namespace, branch);
     for (const oldest of this.#branches.keys()) {
       if (this.#branches.size <= MAX_BRANCHES) break;
@@ -124,36 +124,36 @@ export class Thread {
   }
 
   /** Lets go of the thread that was deleted: what is written next is written to the one that there is now. */
-  renew(): void {
+  rebind(): void {
     this.#branches = new Map();
   }
 
   /** A handle of its own, which takes the thread as it is now. */
-  open(place: Place): Session<StoredState> {
+  open(place: ThreadAddress): Session<ThreadState> {
     return this.#sp.session(this.id, { agent: this.#agent, branch: branchOf(place) });
   }
 
   /** The same, for what is to stand beside the newest checkpoint of its namespace. */
-  openAside(): Session<StoredState> {
+  openWithoutBranch(): Session<ThreadState> {
     return this.#sp.session(this.id, { agent: this.#agent });
   }
 
   /** Looks what the newest checkpoint of a namespace is. */
-  async look(place: Place): Promise<Head | undefined> {
+  async readHead(place: ThreadAddress): Promise<NamespaceHead | undefined> {
     const branch = this.branch(place);
     const info = await branch.session.head();
-    const found = info && toFound(info);
+    const found = info && toThreadCheckpoint(info);
     branch.head = found && info && { id: found.id, seq: found.seq, pinned: info.pinned };
     return branch.head;
   }
 
   /** A checkpoint without its values; `undefined` if there is none. */
-  async find(place: Place, id: string): Promise<FoundCheckpoint | undefined> {
+  async find(place: ThreadAddress, id: string): Promise<ThreadCheckpoint | undefined> {
     try {
       const [info] = await this.open(place)
         .history({ from: storedId(place, id), limit: 1 })
         .all();
-      return info && toFound(info);
+      return info && toThreadCheckpoint(info);
     } catch (error) {
       if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
       throw error;
@@ -161,9 +161,9 @@ export class Thread {
   }
 
   /** Was this version of a channel stored with any checkpoint of the namespace? Looks at the newest first. */
-  async hasStored(place: Place, channel: string, version: string | number): Promise<boolean> {
+  async isVersionStored(place: ThreadAddress, channel: string, version: string | number): Promise<boolean> {
     for await (const info of this.open(place).history({ allBranches: true })) {
-      const found = toFound(info);
+      const found = toThreadCheckpoint(info);
       if (found?.place.namespace !== place.namespace || !found.channels.includes(channel)) continue;
       const state = await this.load(place, found.id);
       if (versionOf(state?.channel_versions, channel) === version) return true;
@@ -172,11 +172,11 @@ export class Thread {
   }
 
   /** A checkpoint with its values in their stored form, as it was last put. */
-  async load(place: Place, id: string): Promise<StoredCheckpoint | undefined> {
+  async load(place: ThreadAddress, id: string): Promise<StoredCheckpoint | undefined> {
     const session = this.open(place);
     const loaded = await session.load(storedId(place, id));
     if (!loaded) return undefined;
-    const attached = await session.attachments(loaded.seq);
+    const attached = await session.annotations(loaded.seq);
     return replacementIn(attached.get(loaded.seq))?.state ?? joinCheckpoint(loaded);
   }
 }

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual as isSame } from "node:util";
 import type { CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, type Role, type Savepoint, type SearchOptions, type SessionInfo } from "../../index.js";
-import { decodeMetadata, toFound } from "./stored.js";
+import { decodeMetadata, toThreadCheckpoint } from "./stored.js";
 
 /** A thread, as its newest checkpoint shows it. */
 export interface ThreadInfo {
@@ -57,7 +57,7 @@ export class Threads {
     let left = limit;
     if (left <= 0) return;
     for await (const session of this.#sessions()) {
-      const found = session.head && toFound(session.head);
+      const found = session.head && toThreadCheckpoint(session.head);
       if (!found) continue;
       const metadata = await decodeMetadata(found.metadata);
       if (!Object.entries(filter).every(([key, value]) => isSame((metadata as Record<string, unknown>)[key], value)))

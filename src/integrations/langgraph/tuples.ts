@@ -7,18 +7,18 @@ import {
   TASKS,
 } from "@langchain/langgraph-checkpoint";
 import type { Checkpoint as SavedCheckpoint, Session } from "../../index.js";
-import { configOf, storedId } from "./place.js";
+import { configOf, storedId } from "./address.js";
 import {
-  type Attached,
+  type CheckpointAnnotations,
   decodeCheckpoint,
   decodeMetadata,
   decodeWrites,
-  type FoundCheckpoint,
+  type ThreadCheckpoint,
   joinCheckpoint,
   replacementIn,
   type StoredCheckpoint,
-  type StoredState,
-  toFound,
+  type ThreadState,
+  toThreadCheckpoint,
 } from "./stored.js";
 
 /** The version of the format from which on sends are in a channel, and not in what was written to the parent. */
@@ -30,13 +30,13 @@ const SENDS_IN_CHANNEL = 4;
  * @param tell told what the checkpoint is in its stored form
  */
 export async function toTuple(
-  session: Session<StoredState>,
-  saved: SavedCheckpoint<StoredState>,
-  tell?: (found: FoundCheckpoint, stored: StoredCheckpoint) => void,
+  session: Session<ThreadState>,
+  saved: SavedCheckpoint<ThreadState>,
+  tell?: (found: ThreadCheckpoint, stored: StoredCheckpoint) => void,
 ): Promise<CheckpointTuple | undefined> {
-  const found = toFound(saved);
+  const found = toThreadCheckpoint(saved);
   if (!found) return undefined;
-  const attached = (await session.attachments(found.seq)).get(found.seq);
+  const attached = (await session.annotations(found.seq)).get(found.seq);
   const replaced = replacementIn(attached);
   const stored = replaced?.state ?? joinCheckpoint(saved);
   tell?.(found, stored);
@@ -52,18 +52,22 @@ export async function toTuple(
 }
 
 /** What is attached to a checkpoint; `undefined` where it is gone. */
-export async function attachedTo(
-  session: Session<StoredState>,
-  { place }: FoundCheckpoint,
+export async function loadAnnotations(
+  session: Session<ThreadState>,
+  { place }: ThreadCheckpoint,
   id: string,
-): Promise<Attached | undefined> {
+): Promise<CheckpointAnnotations | undefined> {
   const loaded = await session.load(storedId(place, id));
-  return loaded && (await session.attachments(loaded.seq)).get(loaded.seq);
+  return loaded && (await session.annotations(loaded.seq)).get(loaded.seq);
 }
 
 /** Checkpoints of earlier versions of LangGraph have their sends in what was written to the parent. */
-async function moveSends(session: Session<StoredState>, found: FoundCheckpoint, checkpoint: Checkpoint): Promise<void> {
-  const attached = await attachedTo(session, found, found.parent as string);
+async function moveSends(
+  session: Session<ThreadState>,
+  found: ThreadCheckpoint,
+  checkpoint: Checkpoint,
+): Promise<void> {
+  const attached = await loadAnnotations(session, found, found.parent as string);
   const writes: CheckpointPendingWrite[] = await decodeWrites(attached);
   const versions = Object.values(checkpoint.channel_versions);
   checkpoint.channel_values[TASKS] = writes.filter(([, channel]) => channel === TASKS).map(([, , value]) => value);

@@ -7,7 +7,7 @@
 import { load } from "@langchain/core/load";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
 import { SavepointError } from "../../index.js";
-import { idOfMessage, messageToStored, type StoredMessage, storedToMessage } from "./messages.js";
+import { messageClassId, messageToStored, type StoredMessage, storedToMessage } from "./messages.js";
 
 /** Deeper than anything that can be stored: what is deeper refers to itself. */
 const MAX_DEPTH = 500;
@@ -46,7 +46,7 @@ export class Encoder {
   }
 
   /** @throws INVALID_STATE where something that was encoded could not be made again */
-  async prove(): Promise<void> {
+  async verifyDecodable(): Promise<void> {
     for (const [name, json] of this.#unproven) {
       try {
         await load(json);
@@ -73,7 +73,7 @@ export class Encoder {
     if (Array.isArray(value)) return value.map((part) => (isNothing(part) ? null : next(part)));
     const prototype = Object.getPrototypeOf(value) as object | null;
     if (prototype === Object.prototype || prototype === null) return this.#encodeFields(value, next);
-    const id = idOfMessage(value);
+    const id = messageClassId(value);
     if (id) return messageToStored(value, id, next);
     if (value instanceof Date) return new Date(value);
     if (value instanceof URL) return new URL(value);

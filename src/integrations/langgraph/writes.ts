@@ -1,7 +1,7 @@
 /** Pending writes: what tasks have written since a checkpoint. They are attached to it. */
 import { type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, SavepointError } from "../../index.js";
-import type { Place } from "./place.js";
+import type { ThreadAddress } from "./address.js";
 import { type StoredWrite, writesName } from "./stored.js";
 import type { Thread } from "./thread.js";
 
@@ -12,18 +12,18 @@ export function toStoredWrites(writes: readonly PendingWrite[], encode: (value: 
 
 export async function putWrites(
   thread: Thread,
-  place: Place,
+  place: ThreadAddress,
   checkpoint: string,
   task: string,
   writes: readonly StoredWrite[],
 ): Promise<void> {
   const add = (before: unknown): StoredWrite[] => merge(before as StoredWrite[] | undefined, writes);
-  const attach = (): Promise<void> => thread.attach(place, checkpoint, writesName(task), add);
+  const attach = (): Promise<void> => thread.annotate(place, checkpoint, writesName(task), add);
   try {
     await attach();
   } catch (error) {
     if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND")) throw error;
-    await thread.until(place, checkpoint);
+    await thread.waitForCheckpoint(place, checkpoint);
     await attach().catch((second: unknown) => {
       throw isSavepointError(second, "CHECKPOINT_NOT_FOUND") ? notThere(place, checkpoint, second) : second;
     });
@@ -41,7 +41,11 @@ function indexOf(channel: string): number | undefined {
   return Object.hasOwn(WRITES_IDX_MAP, channel) ? WRITES_IDX_MAP[channel] : undefined;
 }
 
-function notThere({ thread }: Place, checkpoint: string, cause: unknown): SavepointError<"CHECKPOINT_NOT_FOUND"> {
+function notThere(
+  { thread }: ThreadAddress,
+  checkpoint: string,
+  cause: unknown,
+): SavepointError<"CHECKPOINT_NOT_FOUND"> {
   return new SavepointError(
     "CHECKPOINT_NOT_FOUND",
     `Thread ${JSON.stringify(thread)} has no checkpoint ${JSON.stringify(checkpoint)} to write to: the thread was deleted, or the checkpoint was pruned or never put. Nothing was written.`,

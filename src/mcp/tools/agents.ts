@@ -8,10 +8,10 @@ import {
   type Savepoint,
 } from "../../index.js";
 import { OMITTED, outline } from "../outline.js";
-import { NEXT_CURSOR, PAGE_ARGUMENTS, takePage } from "../page.js";
-import { AGENT_INFO, SKIPPED, toAgentInfo, toSkipped } from "../shapes.js";
-import type { Scope } from "../scope.js";
-import { noAgent } from "../not-found.js";
+import { NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
+import { AGENT_INFO, SKIPPED, toAgentInfo, toSkipped } from "../result-schemas.js";
+import type { AgentScope } from "../scope.js";
+import { agentNotFound } from "../not-found.js";
 import { defineTool, FROM, JSON_OBJECT, JSON_VALUE, POINTER, type Tool } from "../tool.js";
 
 const agentSave = defineTool({
@@ -38,7 +38,7 @@ const agentSave = defineTool({
   writes: true,
   destructive: true,
   async run({ id, type, systemPrompt, expectedVersion, ...rest }, scope) {
-    if (!scope.owns(id)) throw noAgent(id);
+    if (!scope.owns(id)) throw agentNotFound(id);
     const fields = {
       ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
       ...(type !== undefined && { type: type ?? undefined }),
@@ -105,7 +105,7 @@ const agentList = defineTool({
   output: z.object({ agents: z.array(AGENT_INFO), nextCursor: NEXT_CURSOR }),
   writes: false,
   async run(page, scope) {
-    const { entries, nextCursor } = await takePage(
+    const { entries, nextCursor } = await readPage(
       {
         name: "agent_list",
         walk: () => listAgents(scope),
@@ -124,7 +124,7 @@ const agentList = defineTool({
 export const AGENT_TOOLS: readonly Tool[] = [agentSave, agentLoad, agentDelete, agentList];
 
 /** The agents that may be seen. */
-export async function* listAgents({ sp, agent }: Scope): AsyncGenerator<SavedAgentInfo> {
+export async function* listAgents({ sp, agent }: AgentScope): AsyncGenerator<SavedAgentInfo> {
   if (agent === undefined) yield* sp.agents.list();
   else {
     const own = await sp.agents.load(agent);

@@ -1,13 +1,13 @@
 /** Tools for comparing moments of a session, and for trying something else from one of them. */
 import { z } from "zod";
 import { type Checkpoint, type CheckpointRef, SavepointError, type Session } from "../../index.js";
-import { applyGiven, type GivenChange } from "../apply-given.js";
+import { applyPatch, type PatchOperation } from "../json-patch.js";
 import { decodeCursor, encodeCursor } from "../cursor.js";
-import { noCheckpoint } from "../not-found.js";
-import { NEXT_CURSOR, PAGE_ARGUMENTS, showFitting } from "../page.js";
-import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../shapes.js";
+import { checkpointNotFound } from "../not-found.js";
+import { NEXT_CURSOR, PAGE_ARGUMENTS, fitEntries } from "../paging.js";
+import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../result-schemas.js";
 import { CHANGES, CHECKPOINT_REF, defineTool, JSON_VALUE, type Tool } from "../tool.js";
-import { SAID, saidOf } from "./session-save.js";
+import { CHECKPOINT_FIELDS, toSaveOptions } from "./session-save.js";
 
 const checkpointDiff = defineTool({
   name: "checkpoint_diff",
@@ -31,7 +31,7 @@ const checkpointDiff = defineTool({
     const until = to ?? (newest as string | undefined) ?? (await newestOf(session));
     const changes = await session.diff(from, until);
     const start = place as number;
-    const shown = showFitting(changes.slice(start, start + limit), toChange);
+    const shown = fitEntries(changes.slice(start, start + limit), toChange);
     const next = start + shown.length;
     return {
       changes: shown,
@@ -53,7 +53,7 @@ const checkpointFork = defineTool({
     branch: z.string().optional().describe("Its name. Default: one that comes back."),
     state: JSON_VALUE.optional().describe("A state to begin the branch with."),
     changes: CHANGES.optional().describe("Instead of `state`: changes to the state of the checkpoint."),
-    ...SAID,
+    ...CHECKPOINT_FIELDS,
   }),
   output: z.object({ session: z.string(), branch: z.string(), checkpoint: CHECKPOINT_INFO }),
   writes: true,
@@ -64,10 +64,10 @@ const checkpointFork = defineTool({
     const state = await stateFor(session, ref, input);
     const fork = await session.fork(ref, {
       ...(branch !== undefined && { branch }),
-      ...(state !== undefined && { ...saidOf(input), state }),
+      ...(state !== undefined && { ...toSaveOptions(input), state }),
     });
     const head = await fork.head();
-    if (!head) throw noCheckpoint(ref);
+    if (!head) throw checkpointNotFound(ref);
     return { session: id, branch: fork.branch, checkpoint: toCheckpointInfo(head) };
   },
 });
@@ -76,7 +76,7 @@ export const BRANCH_TOOLS: readonly Tool[] = [checkpointDiff, checkpointFork];
 
 async function newestOf(session: Session): Promise<string> {
   const head = await session.head();
-  if (!head) throw noCheckpoint("newest");
+  if (!head) throw checkpointNotFound("newest");
   return head.id;
 }
 
@@ -84,15 +84,15 @@ async function newestOf(session: Session): Promise<string> {
 async function stateFor(
   session: Session,
   ref: CheckpointRef,
-  { state, changes, ...said }: { readonly state?: unknown; readonly changes?: readonly GivenChange[] | undefined },
+  { state, changes, ...said }: { readonly state?: unknown; readonly changes?: readonly PatchOperation[] | undefined },
 ): Promise<unknown> {
   if (state !== undefined && changes !== undefined) {
     throw new SavepointError("INVALID_ARGUMENT", "Give either `state` or `changes`, and not both.");
   }
   // What is said about a checkpoint needs one of its own.
-  const ownCheckpoint = changes !== undefined || Object.keys(saidOf(said)).length > 0;
+  const ownCheckpoint = changes !== undefined || Object.keys(toSaveOptions(said)).length > 0;
   if (state !== undefined || !ownCheckpoint) return state;
   const found: Checkpoint | undefined = await session.load(ref);
-  if (!found) throw noCheckpoint(ref);
-  return applyGiven(found.state, changes ?? []);
+  if (!found) throw checkpointNotFound(ref);
+  return applyPatch(found.state, changes ?? []);
 }

@@ -1,8 +1,8 @@
 /** Tools for checkpoints of sessions and of whole agents. */
 import { z } from "zod";
 import { isSavepointError, type RestorePlan, type RestoreReport } from "../../index.js";
-import { newestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, showFitting, takePage } from "../page.js";
-import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../shapes.js";
+import { isNewestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, fitEntries, readPage } from "../paging.js";
+import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../result-schemas.js";
 import { AGENT, defineTool, JSON_OBJECT, type Tool } from "../tool.js";
 import { SavepointError } from "../../index.js";
 
@@ -25,7 +25,7 @@ const checkpointCreate = defineTool({
   output: z.object({ checkpoint: CHECKPOINT_INFO }),
   writes: true,
   async run({ agent: named, ...rest }, scope) {
-    const agent = scope.agentFor(named);
+    const agent = scope.resolveAgent(named);
     if (agent === undefined)
       throw new SavepointError("INVALID_ARGUMENT", "`agent` is missing: say whose checkpoint it is.");
     const said = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
@@ -82,12 +82,12 @@ const checkpointList = defineTool({
   async run({ session, agent, of, kind, limit, cursor }, scope) {
     if (session !== undefined) await scope.loadSession(session);
     const filter = {
-      ...scope.filter(agent),
+      ...scope.agentFilter(agent),
       ...(session !== undefined && { session }),
       ...(of !== undefined && { of }),
       ...(kind !== undefined && { kind }),
     };
-    const { entries, nextCursor } = await takePage(
+    const { entries, nextCursor } = await readPage(
       {
         name: ["checkpoint_list", filter],
         walk: () => scope.sp.checkpoints.list(filter),
@@ -95,7 +95,7 @@ const checkpointList = defineTool({
         // Ids that callers chose may be the same in several sessions.
         idOf: (info) => JSON.stringify([info.sessionId ?? null, info.agent ?? null, info.seq]),
         rankOf: ({ createdAt }) => createdAt,
-        isBehind: newestFirst,
+        isBehind: isNewestFirst,
       },
       { limit, cursor },
     );
@@ -115,7 +115,7 @@ const checkpointDelete = defineTool({
   idempotent: true,
   async run({ id }, scope) {
     try {
-      return { deleted: await scope.sp.checkpoints.delete(await scope.checkpointId(id)) };
+      return { deleted: await scope.sp.checkpoints.delete(await scope.resolveCheckpointId(id)) };
     } catch (error) {
       if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return { deleted: false };
       throw error;
@@ -143,7 +143,7 @@ function toPlan(plan: RestorePlan): {
   return {
     ...(agent !== undefined && { agent }),
     ...(sessionId !== undefined && { session: sessionId }),
-    changes: showFitting(changes.slice(0, MAX_CHANGES), toChange),
+    changes: fitEntries(changes.slice(0, MAX_CHANGES), toChange),
     changeCount: changes.length,
     restored: restored.map((conversation) => ({ ...conversation })),
     recreated: [...recreated],

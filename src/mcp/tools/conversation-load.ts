@@ -3,8 +3,8 @@ import { z } from "zod";
 import type { Conversation, ConversationEntry } from "../../index.js";
 import { decodeCursor, encodeCursor } from "../cursor.js";
 import { MAX_CHARACTERS, OMITTED, outline } from "../outline.js";
-import { PAGE_ARGUMENTS } from "../page.js";
-import { CONVERSATION_INFO, toConversationInfo, toTime } from "../shapes.js";
+import { PAGE_ARGUMENTS } from "../paging.js";
+import { CONVERSATION_INFO, toConversationInfo, toTime } from "../result-schemas.js";
 import { SavepointError } from "../../index.js";
 import { defineTool, FROM, POINTER } from "../tool.js";
 

@@ -1,9 +1,9 @@
 /** The tool that keeps what was said. */
 import { z } from "zod";
 import { type ConversationChange, type ConversationInfo, isSavepointError, SavepointError } from "../../index.js";
-import { noConversation } from "../not-found.js";
-import type { Scope } from "../scope.js";
-import { CONVERSATION_INFO, toConversationInfo } from "../shapes.js";
+import { conversationNotFound } from "../not-found.js";
+import type { AgentScope } from "../scope.js";
+import { CONVERSATION_INFO, toConversationInfo } from "../result-schemas.js";
 import { AGENT, defineTool, JSON_OBJECT } from "../tool.js";
 
 const INPUT = z.strictObject({
@@ -42,13 +42,13 @@ export const conversationSave = defineTool({
   destructive: true,
   async run(input, scope) {
     if (input.mode === "replace" && input.messages === undefined) throw nothingToReplace();
-    const agent = scope.agentFor(input.agent);
+    const agent = scope.resolveAgent(input.agent);
     const { id } = input;
     if (id === undefined) return created(await scope.sp.conversations.create(fieldsOf(input, agent)));
     const named: Named = { ...input, id };
     for (;;) {
       const found = await scope.sp.conversations.load(id, { limit: 0 });
-      if (found && !scope.owns(found.agent)) throw noConversation(id);
+      if (found && !scope.owns(found.agent)) throw conversationNotFound(id);
       if (found && agent !== undefined && found.agent !== agent) throw otherAgent(id, found.agent);
       if (input.mode === "replace") return replace(scope, named, agent, found);
       if (found) return { conversation: toConversationInfo(await append(scope, named)), created: false };
@@ -62,7 +62,7 @@ export const conversationSave = defineTool({
   },
 });
 
-async function append(scope: Scope, { id, messages = [], ...input }: Named): Promise<ConversationInfo> {
+async function append(scope: AgentScope, { id, messages = [], ...input }: Named): Promise<ConversationInfo> {
   const { conversations } = scope.sp;
   if (messages.length > 0) await conversations.append(id, messages);
   const change = changeOf(input);
@@ -72,7 +72,7 @@ async function append(scope: Scope, { id, messages = [], ...input }: Named): Pro
 
 /** Its agent is named where it has one, so that the store itself refuses what became another's meanwhile. */
 async function replace(
-  { sp }: Scope,
+  { sp }: AgentScope,
   input: Named,
   agent: string | undefined,
   found: ConversationInfo | undefined,

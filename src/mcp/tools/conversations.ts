@@ -1,8 +1,8 @@
 /** Tools for conversations: finding, listing and deleting them. What was said is in files of its own. */
 import { z } from "zod";
-import { newestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, takePage } from "../page.js";
-import { CONVERSATION_INFO, toConversationInfo, toTime } from "../shapes.js";
-import { AGENT, defineTool, MOMENT, type Tool } from "../tool.js";
+import { isNewestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
+import { CONVERSATION_INFO, toConversationInfo, toTime } from "../result-schemas.js";
+import { AGENT, defineTool, TIME_ARGUMENT, type Tool } from "../tool.js";
 import { isSavepointError } from "../../index.js";
 import { conversationLoad } from "./conversation-load.js";
 import { conversationSave } from "./conversation-save.js";
@@ -37,26 +37,26 @@ const conversationList = defineTool({
     agent: AGENT.describe("Only those of this agent."),
     tag: z.string().optional().describe("Only those with this tag."),
     archived: z.boolean().optional().describe("Only archived ones, or only those that are not. Default: both."),
-    since: MOMENT.optional().describe("Only those with a message since then."),
+    since: TIME_ARGUMENT.optional().describe("Only those with a message since then."),
     ...PAGE_ARGUMENTS,
   }),
   output: z.object({ conversations: z.array(CONVERSATION_INFO), nextCursor: NEXT_CURSOR }),
   writes: false,
   async run({ agent, tag, archived, since, limit, cursor }, scope) {
     const filter = {
-      ...scope.filter(agent),
+      ...scope.agentFilter(agent),
       ...(tag !== undefined && { tag }),
       ...(archived !== undefined && { archived }),
       ...(since !== undefined && { since: new Date(since) }),
     };
-    const { entries, nextCursor } = await takePage(
+    const { entries, nextCursor } = await readPage(
       {
         name: ["conversation_list", filter],
         walk: () => scope.sp.conversations.list(filter),
         show: toConversationInfo,
         idOf: ({ id }) => id,
         rankOf: ({ createdAt }) => createdAt,
-        isBehind: newestFirst,
+        isBehind: isNewestFirst,
       },
       { limit, cursor },
     );
@@ -75,7 +75,7 @@ const conversationSearch = defineTool({
     role: z.enum(["system", "user", "assistant", "tool"]).optional().describe("Only in messages of this role."),
     tags: z.array(z.string()).optional().describe("Only in conversations with all of these tags."),
     archived: z.boolean().optional().describe("Only in archived ones, or only in those that are not."),
-    since: MOMENT.optional().describe("Only in messages since then."),
+    since: TIME_ARGUMENT.optional().describe("Only in messages since then."),
     limit: PAGE_ARGUMENTS.limit,
   }),
   output: z.object({
@@ -95,7 +95,7 @@ const conversationSearch = defineTool({
   writes: false,
   async run({ text, agent, role, tags, archived, since, limit }, scope) {
     const found = await scope.sp.conversations.search(text, {
-      ...scope.filter(agent),
+      ...scope.agentFilter(agent),
       ...(role !== undefined && { role }),
       ...(tags !== undefined && { tags }),
       ...(archived !== undefined && { archived }),

@@ -1,10 +1,10 @@
 /** The tool that gives an agent everything it needs to go on. */
 import { z } from "zod";
 import { type Checkpoint, type CheckpointRef, SavepointError, type Session } from "../../index.js";
-import { noCheckpoint, noSession } from "../not-found.js";
-import { briefly, OMITTED, outline } from "../outline.js";
-import type { Scope } from "../scope.js";
-import { CHECKPOINT_INFO, SKIPPED, toCheckpointInfo, toSkipped, toTime } from "../shapes.js";
+import { checkpointNotFound, sessionNotFound } from "../not-found.js";
+import { abbreviate, OMITTED, outline } from "../outline.js";
+import type { AgentScope } from "../scope.js";
+import { CHECKPOINT_INFO, SKIPPED, toCheckpointInfo, toSkipped, toTime } from "../result-schemas.js";
 import { AGENT, CHECKPOINT_REF, defineTool, FROM, POINTER } from "../tool.js";
 
 const MAX_BRANCHES = 50;
@@ -68,10 +68,10 @@ export const sessionResume = defineTool({
       ...(resumeHint !== undefined && { resumeHint }),
       state: value,
       omitted,
-      pendingToolCalls: pendingToolCalls.map((call) => briefly(call)),
-      questions: info.questions.map((question) => briefly(question)),
+      pendingToolCalls: pendingToolCalls.map((call) => abbreviate(call)),
+      questions: info.questions.map((question) => abbreviate(question)),
       skipped: toSkipped(skipped),
-      ...(holes.length > 0 && { lost: briefly(holes) }),
+      ...(holes.length > 0 && { lost: abbreviate(holes) }),
       branches,
     };
   },
@@ -81,8 +81,12 @@ function load(session: Session, ref: CheckpointRef | undefined, partial: boolean
   return ref === undefined ? session.latest() : session.load(ref, { partial });
 }
 
-async function newestSession(scope: Scope, agent: string | undefined): Promise<string> {
-  for await (const { sessionId } of scope.sp.checkpoints.list({ ...scope.filter(agent), of: "session", limit: 1 })) {
+async function newestSession(scope: AgentScope, agent: string | undefined): Promise<string> {
+  for await (const { sessionId } of scope.sp.checkpoints.list({
+    ...scope.agentFilter(agent),
+    of: "session",
+    limit: 1,
+  })) {
     if (sessionId !== undefined) return sessionId;
   }
   throw new SavepointError("SESSION_NOT_FOUND", "Nothing is saved in any session yet. Begin one with session_save.");
@@ -95,8 +99,8 @@ async function branchesOf(session: Session): Promise<string[]> {
 }
 
 function notThere(session: Session, ref: CheckpointRef | undefined, branches: readonly string[]): SavepointError {
-  if (ref !== undefined) return noCheckpoint(ref);
-  if (branches.length === 0) return noSession(session.id);
+  if (ref !== undefined) return checkpointNotFound(ref);
+  if (branches.length === 0) return sessionNotFound(session.id);
   return new SavepointError(
     "BRANCH_NOT_FOUND",
     `Nothing is saved on branch ${JSON.stringify(session.branch)} of session ${JSON.stringify(session.id)}. There is ${branches.map((name) => JSON.stringify(name)).join(", ")}.`,

@@ -1,14 +1,14 @@
 /** The tool that saves work as a session's next checkpoint. */
 import { z } from "zod";
 import { type CheckpointInfo, isSavepointError, type SaveOptions, SavepointError, type Session } from "../../index.js";
-import { applyGiven } from "../apply-given.js";
-import { noSession } from "../not-found.js";
-import type { Scope } from "../scope.js";
-import { CHECKPOINT_INFO, toCheckpointInfo } from "../shapes.js";
+import { applyPatch } from "../json-patch.js";
+import { sessionNotFound } from "../not-found.js";
+import type { AgentScope } from "../scope.js";
+import { CHECKPOINT_INFO, toCheckpointInfo } from "../result-schemas.js";
 import { AGENT, CHANGES, defineTool, JSON_OBJECT, JSON_VALUE } from "../tool.js";
 
 /** What can be said about a checkpoint; also where a branch is made with a state of its own. */
-export const SAID = {
+export const CHECKPOINT_FIELDS = {
   label: z.string().optional().describe("A name to find it by later."),
   description: z.string().optional(),
   resumeHint: z.string().optional().describe("What whoever resumes should do next, in a sentence."),
@@ -34,7 +34,7 @@ const INPUT = z.strictObject({
     .describe("Id of the checkpoint that you resumed from: fail with CONFLICT if there is a newer one."),
   branch: z.string().optional().describe("Default: main. checkpoint_fork makes branches."),
   agent: AGENT.describe("The agent whose work it is. Said once, when the session begins."),
-  ...SAID,
+  ...CHECKPOINT_FIELDS,
 });
 
 type Input = z.output<typeof INPUT>;
@@ -64,25 +64,25 @@ export const sessionSave = defineTool({
   },
 });
 
-async function save(scope: Scope, input: Input): Promise<CheckpointInfo> {
+async function save(scope: AgentScope, input: Input): Promise<CheckpointInfo> {
   const { session: id, state, changes, after, branch, agent } = input;
   const options = { ...(branch !== undefined && { branch }), ...(agent !== undefined && { agent }) };
   const session = await scope.openSession(id, { ...options, begin: true });
   if (after !== undefined) await requireHead(scope, session, after);
-  if (changes === undefined) return session.save(state, saidOf(input));
-  return session.save(await applyTo(scope, session, changes), saidOf(input));
+  if (changes === undefined) return session.save(state, toSaveOptions(input));
+  return session.save(await applyTo(scope, session, changes), toSaveOptions(input));
 }
 
 /** What the tool was told about the checkpoint, as Savepoint wants it. */
-export function saidOf(input: { readonly [Key in keyof typeof SAID]?: unknown }): SaveOptions {
-  const keys = Object.keys(SAID) as (keyof typeof SAID)[];
+export function toSaveOptions(input: { readonly [Key in keyof typeof CHECKPOINT_FIELDS]?: unknown }): SaveOptions {
+  const keys = Object.keys(CHECKPOINT_FIELDS) as (keyof typeof CHECKPOINT_FIELDS)[];
   return Object.fromEntries(keys.flatMap((key) => (input[key] === undefined ? [] : [[key, input[key]]])));
 }
 
 /** The handle has seen that head from now on: should another come, saving is refused by the store. */
-async function requireHead(scope: Scope, session: Session, after: string): Promise<void> {
+async function requireHead(scope: AgentScope, session: Session, after: string): Promise<void> {
   const head = await session.head();
-  if (head && !scope.owns(head.agent)) throw noSession(session.id);
+  if (head && !scope.owns(head.agent)) throw sessionNotFound(session.id);
   if (head?.id === after) return;
   const found = head ? `checkpoint ${JSON.stringify(head.id)}` : "nothing saved";
   throw new SavepointError(
@@ -91,10 +91,10 @@ async function requireHead(scope: Scope, session: Session, after: string): Promi
   );
 }
 
-async function applyTo(scope: Scope, session: Session, changes: z.output<typeof CHANGES>): Promise<unknown> {
+async function applyTo(scope: AgentScope, session: Session, changes: z.output<typeof CHANGES>): Promise<unknown> {
   const latest = await session.latest();
-  if (latest && !scope.owns(latest.agent)) throw noSession(session.id);
-  if (latest) return applyGiven(latest.state, changes);
+  if (latest && !scope.owns(latest.agent)) throw sessionNotFound(session.id);
+  if (latest) return applyPatch(latest.state, changes);
   throw new SavepointError(
     "INVALID_ARGUMENT",
     `\`changes\`: nothing is saved yet in session ${JSON.stringify(session.id)}. Give the whole \`state\` first.`,

@@ -19,7 +19,7 @@ export const persistenceStats = defineTool({
   }),
   writes: false,
   async run({ agent }, scope) {
-    const filter = scope.filter(agent);
+    const filter = scope.agentFilter(agent);
     return { ...filter, ...(await scope.sp.stats(filter)) };
   },
 });

@@ -4,7 +4,7 @@ import { checkId } from "../../records/index.js";
 import { type Duration, toMilliseconds } from "../../util/index.js";
 import type { Completion } from "./completion.js";
 import { LoopDetector, type LoopOptions } from "./loop-detector.js";
-import { type Retry, type RetryOptions, takeRetry } from "./retry.js";
+import { type RetryPolicy, type RetryOptions, parseRetryOptions } from "./retry.js";
 import type { Run } from "./run.js";
 import { checkStrategy, type Strategy } from "./strategy.js";
 
@@ -54,13 +54,13 @@ export interface AgentDefinition<Input, State, Result> {
 export interface Agent<Input = never, State = unknown, Output = unknown> {
   readonly name: string;
   /** @internal */
-  readonly definition: TakenDefinition;
+  readonly definition: AgentSpec;
   /** For types only; never set. */
   readonly types?: { readonly input: (input: Input) => void; readonly state: State; readonly output: Output };
 }
 
 /** A definition with everything filled in, of whatever types. */
-export interface TakenDefinition {
+export interface AgentSpec {
   readonly name: string;
   readonly initial: (input: unknown) => unknown;
   readonly step: (run: Run<unknown>) => unknown;
@@ -68,7 +68,7 @@ export interface TakenDefinition {
   readonly strategy: Strategy;
   readonly limits: { steps?: number; tokens?: number; cost?: number; time?: number };
   readonly migrations: readonly ((state: unknown) => unknown)[];
-  readonly retry: Retry;
+  readonly retry: RetryPolicy;
   readonly createDetector: () => LoopDetector | undefined;
   /** Is its step a loop outside, held open by whoever opened the run? */
   readonly open: boolean;
@@ -111,11 +111,11 @@ export function defineAgent<Input, State, Result>(
     strategy: checkStrategy(strategy),
     limits: takeLimits(name, definition.limits ?? {}),
     migrations,
-    retry: takeRetry(definition.retry),
+    retry: parseRetryOptions(definition.retry),
     createDetector: () => options && new LoopDetector(options),
     open: false,
   };
-  return Object.freeze({ name, definition: taken as unknown as TakenDefinition });
+  return Object.freeze({ name, definition: taken as unknown as AgentSpec });
 }
 
 /** The same agent with other limits; those that are not named stay. */
@@ -126,7 +126,7 @@ export function withLimits(agent: Agent, limits: Limits | undefined): Agent {
   return { ...agent, definition: { ...definition, limits: taken } };
 }
 
-function takeLimits(name: string, limits: Limits): TakenDefinition["limits"] {
+function takeLimits(name: string, limits: Limits): AgentSpec["limits"] {
   const { time, ...counts } = limits;
   for (const [key, value] of Object.entries(counts)) {
     if (!["steps", "tokens", "cost"].includes(key)) throw invalidAgent(name, `there is no limit "${key}"`);

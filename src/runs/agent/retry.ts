@@ -32,7 +32,7 @@ export interface RetryOptions {
 }
 
 /** Options with everything filled in. */
-export interface Retry {
+export interface RetryPolicy {
   readonly attempts: number;
   readonly delay: number;
   readonly factor: number;
@@ -40,7 +40,7 @@ export interface Retry {
   readonly jitter: number;
 }
 
-export function takeRetry(options: RetryOptions = {}): Retry {
+export function parseRetryOptions(options: RetryOptions = {}): RetryPolicy {
   const { attempts = 3, delay = 1000, factor = 2, maxDelay = 30_000, jitter = 0.1 } = options;
   if (!Number.isSafeInteger(attempts) || attempts < 1) {
     throw new SavepointError("INVALID_ARGUMENT", `retry.attempts is ${attempts}. Give a whole number from 1 on.`);
@@ -59,7 +59,11 @@ export function takeRetry(options: RetryOptions = {}): Retry {
 }
 
 /** The pause after the `failures`-th failure, in milliseconds. */
-export function pauseAfter(failures: number, { delay, factor, maxDelay, jitter }: Retry, error?: unknown): number {
+export function retryDelay(
+  failures: number,
+  { delay, factor, maxDelay, jitter }: RetryPolicy,
+  error?: unknown,
+): number {
   const wanted = retryAfterOf(error);
   const pause = Math.min(maxDelay, Math.max(wanted ?? 0, delay * factor ** (failures - 1)));
   return Math.max(0, pause * (1 + jitter * (2 * Math.random() - 1)));

@@ -1,3 +1,3 @@
 export type { RunHandle } from "./handle.js";
-export { keyOf, Runs } from "./runs.js";
+export { branchMapKey, Runs } from "./runs.js";
 export { type WatchEvent, type WatchOptions, watchSession } from "./watch.js";

@@ -4,50 +4,50 @@ import { isSavepointError, SavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
 import { type Cursors, describeBranch, SessionReader } from "../../sessions/index.js";
 import {
-  ALL_DUE,
+  ALL_QUEUE_ENTRIES,
   ALL_OWNERS,
   checkId,
-  decodeDue,
+  decodeQueueEntry,
   decodeJournal,
   decodeOwner,
-  dueKey,
+  queueEntryKey,
   journalKey,
   MAIN,
   ownedBy,
   ownerKey,
-  placeOfDue,
+  parseQueueEntryKey,
 } from "../../records/index.js";
 import type { RunEvent, RunEventBody } from "../../events/index.js";
-import { cloneValue, shadowToValue } from "../../state/index.js";
+import { valueToShadow, shadowToValue } from "../../state/index.js";
 import { scan } from "../../store/index.js";
 import { type Agent, type OpenRun, type OpenRunOptions, withLimits } from "../agent/index.js";
-import { leaveInput, recordAnswer, requestCancel } from "../inbox/index.js";
+import { sendInput, recordAnswer, requestCancel } from "../inbox/index.js";
 import {
-  begin,
-  type Begun,
+  claimRun,
+  type ClaimOrResult,
   checkAgent,
   enqueue,
   type EnqueueOptions,
-  inItsOwnStep,
+  recursiveRun,
   inputMismatch,
-  nothingThere,
-  openTurn,
+  sessionToStartNotFound,
+  claimOpenTurn,
   type RecoverOptions,
-  type Request,
+  type TurnRequirements,
   type RunOptions,
-  takeAgents,
-  takeBranchName,
-  takeInput,
-  takeOpenOptions,
-  toWanted,
-  type Wanted,
+  parseAgents,
+  parseBranchName,
+  encodeInput,
+  parseOpenRunOptions,
+  parseRunOptions,
+  type RunRequest,
 } from "../starting/index.js";
 import { hashText } from "../journal/index.js";
-import { Execution, inside } from "../engine/index.js";
+import { Execution, currentScope } from "../engine/index.js";
 import { createHandle, type RunHandle } from "./handle.js";
-import { isStoreFailure, Leases, type Reopening } from "../leases/index.js";
+import { isStoreFailure, Leases, type StoreAddress } from "../leases/index.js";
 import { endedError, FinishedOpenRun, LiveOpenRun, OpenAgent } from "../external/index.js";
-import { releaseBranch, type Work } from "../claims/index.js";
+import { releaseBranch, type BranchWork } from "../claims/index.js";
 import type { RunResult } from "../status/index.js";
 import { waitForChange } from "./watch.js";
 
@@ -90,13 +90,13 @@ export class Runs {
     context: Context,
     cursors: Cursors,
     lease: number,
-    reopening: Reopening | undefined,
+    reopening: StoreAddress | undefined,
     onEvent?: (event: RunEvent) => void,
   ) {
     this.#context = context;
     this.#cursors = cursors;
     const live = this.#live;
-    const runs = { has: (session: string, branch: string) => live.has(keyOf(session, branch)) };
+    const runs = { has: (session: string, branch: string) => live.has(branchMapKey(session, branch)) };
     this.#leases = new Leases(context, lease, runs, reopening);
     this.#onEvent = onEvent;
   }
@@ -112,11 +112,11 @@ export class Runs {
   }
 
   has(session: string, branch: string): boolean {
-    return this.#live.has(keyOf(session, branch));
+    return this.#live.has(branchMapKey(session, branch));
   }
 
   async run(given: Agent, options: RunOptions): Promise<RunResult> {
-    const wanted = toWanted(options);
+    const wanted = parseRunOptions(options);
     const agent = withLimits(checkAgent(given), wanted.limits);
     const unlisten = this.#listen(wanted);
     try {
@@ -127,7 +127,7 @@ export class Runs {
   }
 
   async start(given: Agent, options: RunOptions): Promise<RunHandle> {
-    const wanted = toWanted(options);
+    const wanted = parseRunOptions(options);
     const agent = withLimits(checkAgent(given), wanted.limits);
     const unlisten = this.#listen(wanted);
     try {
@@ -142,30 +142,30 @@ export class Runs {
 
   /** Holds a run open for a loop outside. */
   async open(options: OpenRunOptions): Promise<OpenRun> {
-    const { session, branch, agent: named, turn, abandon, initial } = takeOpenOptions(options);
+    const { session, branch, agent: named, turn, abandon, initial } = parseOpenRunOptions(options);
     this.#checkOpen();
     const reader = this.#reader(session);
     const owner = named ?? (await reader.heads(branch)).session?.record.agent ?? DEFAULT_AGENT;
-    if (this.#live.has(keyOf(session, branch))) throw openAlready(session, branch);
+    if (this.#live.has(branchMapKey(session, branch))) throw openAlready(session, branch);
     const outside = new OpenAgent(owner, initial);
     let finished: FinishedOpenRun | undefined;
     const started = await this.#begin(reader, branch, outside.agent, { input: undefined, key: turn }, async (work) => {
-      const opened = await openTurn(work, { turn, abandon });
+      const opened = await claimOpenTurn(work, { turn, abandon });
       if ("claim" in opened) return opened;
       finished = await FinishedOpenRun.read(reader, branch, opened.number, opened.finished);
       return { result: finished.finished };
     });
     if (finished) return finished;
-    if (!("finished" in started)) throw nothingThere(session);
+    if (!("finished" in started)) throw sessionToStartNotFound(session);
     // It may end before its step is called.
     const ended = started.finished.then((result) => {
       throw endedError(result);
     });
-    return new LiveOpenRun(await Promise.race([outside.handed, ended]), started.execution);
+    return new LiveOpenRun(await Promise.race([outside.stepStarted, ended]), started.execution);
   }
 
   /** Tells whoever wants to know what happens in a run. Returns the function that ends that. */
-  #listen({ session, branch = MAIN, onEvent }: Wanted): () => void {
+  #listen({ session, branch = MAIN, onEvent }: RunRequest): () => void {
     if (!onEvent) return () => {};
     return this.#context.events.on("run", (event) => {
       if (event.sessionId === session && event.branch === branch) onEvent(event);
@@ -173,14 +173,14 @@ export class Runs {
   }
 
   /** How it ends: after inputs that were left before this one, and after waiting, if that is wanted. */
-  async #finish(agent: Agent, wanted: Wanted, first: Started): Promise<RunResult> {
+  async #finish(agent: Agent, wanted: RunRequest, first: Started): Promise<RunResult> {
     const { session, branch = MAIN } = wanted;
     const reader = this.#reader(session);
     // Begun anew, or taken up again, once.
     const again = { ...wanted, restartStep: false, resume: false };
     for (let started = first; ; started = await this.#start(agent, again)) {
       const result = "finished" in started ? await started.finished : started.result;
-      if (!result) throw nothingThere(session);
+      if (!result) throw sessionToStartNotFound(session);
       const another = "finished" in started && !isTurnOf(started.execution, wanted, reader);
       if (another && result.status === "completed") continue;
       if (!wanted.wait || result.status !== "waiting") return result;
@@ -190,19 +190,20 @@ export class Runs {
 
   /** Takes what is interrupted or due, and starts it. */
   async recover(agents: readonly Agent[], options: RecoverOptions = {}): Promise<RunHandle[]> {
-    const byName = new Map(takeAgents(agents, "sp.recover").map((agent) => [agent.name, agent]));
+    const byName = new Map(parseAgents(agents, "sp.recover").map((agent) => [agent.name, agent]));
     const handles: RunHandle[] = [];
     const now = await this.#context.store.now();
     await this.#forgetOwners(now);
-    for await (const record of scan(this.#context.store, ALL_DUE)) {
-      const { session, branch } = placeOfDue(record.key);
+    for await (const record of scan(this.#context.store, ALL_QUEUE_ENTRIES)) {
+      const { session, branch } = parseQueueEntryKey(record.key);
       if (!("value" in record)) {
         new SessionReader(this.#context, session).reportDamage(undefined, undefined, record.unreadable);
         continue;
       }
-      const { agent: name, due, open } = decodeDue(record.value);
+      const { agent: name, readyAt, external } = decodeQueueEntry(record.value);
       const agent = byName.get(name);
-      if (!agent || open || due === null || due > now || this.#live.has(keyOf(session, branch))) continue;
+      if (!agent || external || readyAt === null || readyAt > now || this.#live.has(branchMapKey(session, branch)))
+        continue;
       const handle = await this.#recoverOne(agent, session, branch, options);
       if (handle) handles.push(handle);
     }
@@ -213,19 +214,19 @@ export class Runs {
    * Goes on with what somebody has found to be due; `"nothing"` where there is nothing to do, `"not yet"` where it still
    * waits, `"not mine"` where it is of an agent that is not among these, `undefined` where somebody else does it.
    */
-  async take(
+  async resumeScheduled(
     agents: ReadonlyMap<string, Agent>,
     session: string,
     branch: string,
   ): Promise<RunHandle | "nothing" | "not yet" | "not mine" | undefined> {
-    const [record] = await this.#context.store.get([dueKey(session, branch)]);
+    const [record] = await this.#context.store.get([queueEntryKey(session, branch)]);
     if (!record) return "nothing";
     if (!("value" in record)) {
       throw new SavepointError("DAMAGED", `When session ${JSON.stringify(session)} is due is damaged.`);
     }
-    const agent = agents.get(decodeDue(record.value).agent);
+    const agent = agents.get(decodeQueueEntry(record.value).agent);
     if (!agent) return "not mine";
-    const wanted: Wanted = { session, branch, input: undefined };
+    const wanted: RunRequest = { session, branch, input: undefined };
     try {
       const started = await this.#start(agent, wanted);
       // Clocks may be set back: who was found to be awake may be asleep by now.
@@ -240,7 +241,7 @@ export class Runs {
   /** Leaves a session for whoever has time for it. */
   async enqueue(agent: string, { session, input, runAt, priority }: EnqueueOptions): Promise<boolean> {
     const reader = this.#reader(session);
-    const task = { agent: checkId(agent, "name of an agent"), input: takeInput(input, reader), runAt, priority };
+    const task = { agent: checkId(agent, "name of an agent"), input: encodeInput(input, reader), runAt, priority };
     return enqueue(reader, this.#cursors.numbers, task);
   }
 
@@ -250,7 +251,7 @@ export class Runs {
     branch: string,
     options: RecoverOptions,
   ): Promise<RunHandle | undefined> {
-    const wanted: Wanted = { session, branch, input: undefined, ...options };
+    const wanted: RunRequest = { session, branch, input: undefined, ...options };
     try {
       const started = await this.#start(agent, wanted);
       if (!("finished" in started)) return undefined;
@@ -269,17 +270,17 @@ export class Runs {
   async send(session: string, input: unknown, options: { key?: string; branch?: string } = {}): Promise<boolean> {
     const reader = this.#reader(session);
     if (options.key !== undefined) checkId(options.key, "key");
-    return leaveInput(reader, takeBranchName(options.branch), takeInput(input, reader), options.key);
+    return sendInput(reader, parseBranchName(options.branch), encodeInput(input, reader), options.key);
   }
 
   async answer(session: string, value: unknown, options: { question?: string; branch?: string } = {}): Promise<void> {
-    await recordAnswer(this.#reader(session), takeBranchName(options.branch), value, options.question);
+    await recordAnswer(this.#reader(session), parseBranchName(options.branch), value, options.question);
   }
 
   /** @returns whether there was something to stop */
   async cancel(session: string, reason = "cancelled", options: { branch?: string } = {}): Promise<boolean> {
-    const branch = takeBranchName(options.branch);
-    const id = keyOf(session, branch);
+    const branch = parseBranchName(options.branch);
+    const id = branchMapKey(session, branch);
     const live = this.#live.get(id);
     if (live) await Promise.race([live.started.catch(() => {}), sleep(GRACE, undefined, { ref: false })]);
     if (await live?.execution?.cancel(reason)) return true;
@@ -298,7 +299,7 @@ export class Runs {
     await releaseBranch(
       reader,
       branch,
-      () => this.#selfFor(keyOf(reader.sessionId, branch)),
+      () => this.#selfFor(branchMapKey(reader.sessionId, branch)),
       () => ({}),
     );
   }
@@ -332,21 +333,21 @@ export class Runs {
   }
 
   /** Joins the run of a branch, or begins one. */
-  async #start(agent: Agent, wanted: Wanted): Promise<Started> {
+  async #start(agent: Agent, wanted: RunRequest): Promise<Started> {
     this.#checkOpen();
     checkAgent(agent);
     const { session, key } = wanted;
-    const branch = takeBranchName(wanted.branch);
-    const from = inside.getStore();
-    if (from?.session === session && from.branch === branch) throw inItsOwnStep(session, branch);
+    const branch = parseBranchName(wanted.branch);
+    const from = currentScope.getStore();
+    if (from?.session === session && from.branch === branch) throw recursiveRun(session, branch);
     const reader = this.#reader(session);
     if (key !== undefined) checkId(key, "key");
-    const input = wanted.input && takeInput(wanted.input.value, reader);
-    const live = this.#live.get(keyOf(session, branch));
+    const input = wanted.input && encodeInput(wanted.input.value, reader);
+    const live = this.#live.get(branchMapKey(session, branch));
     if (live) return this.#join(live, agent, session, branch, input, key);
     const { restartStep = false, resume = false } = wanted;
-    const request: Request = { input, key, restartStep, resume };
-    return this.#begin(reader, branch, agent, request, (work) => begin(work, request));
+    const request: TurnRequirements = { input, key, restartStep, resume };
+    return this.#begin(reader, branch, agent, request, (work) => claimRun(work, request));
   }
 
   async #join(
@@ -377,17 +378,17 @@ export class Runs {
 
   #copy(state: unknown): unknown {
     const { registry } = this.#context;
-    return shadowToValue(cloneValue(state, registry), registry);
+    return shadowToValue(valueToShadow(state, registry), registry);
   }
 
   #begin(
     reader: SessionReader,
     branch: string,
     agent: Agent,
-    { input, key }: Pick<Request, "input" | "key">,
-    take: (work: Work) => Promise<Begun>,
+    { input, key }: Pick<TurnRequirements, "input" | "key">,
+    take: (work: BranchWork) => Promise<ClaimOrResult>,
   ): Promise<Started> {
-    const id = keyOf(reader.sessionId, branch);
+    const id = branchMapKey(reader.sessionId, branch);
     const forget = (): void => {
       if (this.#live.get(id) === live) this.#live.delete(id);
       if (this.#live.size === 0) clearInterval(this.#looking);
@@ -470,7 +471,7 @@ export class Runs {
       const record = records[index];
       // A damaged one is told by the next write.
       if (record && !("value" in record)) continue;
-      execution?.look(record && decodeJournal(record.value));
+      execution?.checkRecord(record && decodeJournal(record.value));
     }
   }
 
@@ -538,13 +539,13 @@ function isLeft(error: unknown): boolean {
 }
 
 /** Names a branch among those that are worked on. */
-export function keyOf(session: string, branch: string): string {
+export function branchMapKey(session: string, branch: string): string {
   return `${session}\t${branch}`;
 }
 
 /** Was it this input that was worked on, and not one that was left before it? */
-function isTurnOf(execution: Execution, { input, key }: Wanted, reader: SessionReader): boolean {
+function isTurnOf(execution: Execution, { input, key }: RunRequest, reader: SessionReader): boolean {
   if (!input || !execution.agent.definition.receive) return true;
   if (key !== undefined) return execution.run.key === key;
-  return execution.run.input === "" || execution.run.input === hashText(takeInput(input.value, reader));
+  return execution.run.input === "" || execution.run.input === hashText(encodeInput(input.value, reader));
 }

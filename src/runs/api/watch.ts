@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type CheckpointInfo, decodeJournal, decodeRun, journalKey, runKey } from "../../records/index.js";
 import type { Context } from "../../context.js";
 import type { RunEventBody } from "../../events/index.js";
-import { readStandings } from "../status/index.js";
+import { readBranchStatuses } from "../status/index.js";
 import { sessionDeleted, type SessionReader } from "../../sessions/index.js";
 import { readEntries } from "../journal/index.js";
 
@@ -56,7 +56,7 @@ export async function* watchSession(
         yield event;
         idle = 0;
       }
-      const [standing] = await readStandings(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
+      const [standing] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
       if (standing) {
         const { status, reason, run } = standing;
         const waiting = status === "waiting" ? run : undefined;
@@ -86,7 +86,7 @@ async function checkpointsSince(
   const seqs = Array.from({ length: head - seen }, (_, index) => seen + 1 + index);
   const rows = await reader.rows(number, seqs);
   const whole = rows.flatMap((row) => (row && !("unreadable" in row) && row.branch === branch ? [row] : []));
-  return Promise.all(whole.map((row) => reader.describe(number, row, agent)));
+  return Promise.all(whole.map((row) => reader.loadInfo(number, row, agent)));
 }
 
 async function effectsSince(

@@ -9,18 +9,18 @@ import {
   buildCommit,
   type CommitParts,
   type Heads,
-  type Known,
-  moveFrame,
+  type LoadedRecord,
+  rebaseFrame,
   type SessionReader,
 } from "../../sessions/index.js";
 import {
   branchKey,
-  changeDue,
-  decodeDue,
+  changeQueueEntry,
+  decodeQueueEntry,
   decodeInbox,
   decodeJournal,
-  type Due,
-  dueKey,
+  type QueueEntry,
+  queueEntryKey,
   emptyJournal,
   encodeJournal,
   encodeRun,
@@ -28,25 +28,25 @@ import {
   type InboxRecord,
   journalKey,
   type JournalRecord,
-  newDue,
+  newQueueEntry,
   ownerKey,
   type OwnerRecord,
-  type Row,
+  type CheckpointRow,
   runKey,
   type RunRecord,
   sessionKey,
   tapeName,
   turnKey,
 } from "../../records/index.js";
-import { hasEndedHere, isAlive, readOwner, runOf } from "../status/index.js";
+import { hasEndedHere, isAlive, readOwner, decodeRunOfSession } from "../status/index.js";
 import { isCertainlyDead } from "../../util/index.js";
 import type { Frame } from "../../state/index.js";
-import type { Check, FoundRecord } from "../../store/index.js";
-import { encodeEntries, type Entry, readEntries, RecordedEffects } from "../journal/index.js";
-import { type Leases, type Moment, momentOf } from "../leases/index.js";
+import type { Check, RecordResult } from "../../store/index.js";
+import { encodeEntries, type JournalOperation, readEntries, RecordedEffects } from "../journal/index.js";
+import { type Leases, type Moment, currentMoment } from "../leases/index.js";
 
 /** All that is known about a branch and its run, read at one moment. */
-export interface View {
+export interface RunSnapshot {
   readonly heads: Heads;
   readonly run: RunRecord | undefined;
   readonly journal: JournalRecord | undefined;
@@ -56,13 +56,13 @@ export interface View {
   /** Who has the branch, where somebody has. */
   readonly owner: OwnerRecord | undefined;
   /** What the list of runs that are not over says about it. */
-  readonly due: Due | undefined;
+  readonly queueEntry: QueueEntry | undefined;
   /** The texts of the records, for a commit to check. */
   readonly checks: readonly Check[];
   readonly now: number;
 }
 
-export async function readView(reader: SessionReader, branch: string): Promise<View> {
+export async function readRunSnapshot(reader: SessionReader, branch: string): Promise<RunSnapshot> {
   const { store } = reader.context;
   const { sessionId } = reader;
   const keys = [
@@ -71,11 +71,11 @@ export async function readView(reader: SessionReader, branch: string): Promise<V
     runKey(sessionId, branch),
     journalKey(sessionId, branch),
     inboxKey(sessionId, branch),
-    dueKey(sessionId, branch),
+    queueEntryKey(sessionId, branch),
   ];
   const [session, head, runRecord, journalRecord, inboxRecord, dueRecord] = await store.get(keys);
   const heads = reader.toHeads(session, head, branch);
-  const run = runOf(runRecord, heads, reader.context.registry);
+  const run = decodeRunOfSession(runRecord, heads, reader.context.registry);
   const number = heads.session?.record.number;
   const journal = readValue(journalRecord, decodeJournal);
   const inbox = readValue(inboxRecord, decodeInbox);
@@ -102,14 +102,14 @@ export async function readView(reader: SessionReader, branch: string): Promise<V
     journal: journal?.number === number ? journal : undefined,
     inbox,
     inboxCheck,
-    due: dueRecord && "value" in dueRecord ? decodeDue(dueRecord.value) : undefined,
+    queueEntry: dueRecord && "value" in dueRecord ? decodeQueueEntry(dueRecord.value) : undefined,
     owner,
     checks,
     now: await store.now(),
   };
 }
 
-function readValue<T>(record: FoundRecord | undefined, decode: (value: string) => T): T | undefined {
+function readValue<T>(record: RecordResult | undefined, decode: (value: string) => T): T | undefined {
   if (!record) return undefined;
   if ("value" in record) return decode(record.value);
   throw new SavepointError(
@@ -124,7 +124,12 @@ function readValue<T>(record: FoundRecord | undefined, decode: (value: string) =
  *
  * @param self the caller's own leases: what it has itself and does not run any more is its to take
  */
-export function mayTake(reader: SessionReader, branch: string, view: View, self: string | undefined): CommitParts {
+export function checkClaimable(
+  reader: SessionReader,
+  branch: string,
+  view: RunSnapshot,
+  self: string | undefined,
+): CommitParts {
   const { heads, run, owner, now, checks } = view;
   if (!heads.branch?.record.held || !run || run.owner === self) return { checks };
   if (hasEndedHere(run.owner, reader.sessionId, branch)) return { checks };
@@ -138,19 +143,19 @@ export function mayTake(reader: SessionReader, branch: string, view: View, self:
 export interface Claim {
   readonly number: number;
   /** When it was still to be taken. */
-  readonly at: Moment;
+  readonly preparedAt: Moment;
   readonly createdAt: number;
   /** The branch's own tape. */
   readonly tape: number;
   readonly run: RunRecord;
   readonly journal: JournalRecord;
-  readonly due: Due;
+  readonly queueEntry: QueueEntry;
   /** The checkpoint that the current step began with. */
-  readonly boundary: Row;
+  readonly boundary: CheckpointRow;
 }
 
 /** What to change about a run that is taken. */
-export interface Taking {
+export interface ClaimRequest {
   readonly agent: string;
   readonly input?: string | undefined;
   readonly key?: string | undefined;
@@ -164,43 +169,43 @@ export interface Taking {
 const REMEMBERED = 100;
 
 /** What is said of a run that somebody begins to work on. */
-export function claimedDue(
+export function buildClaimEntry(
   { sessionId }: SessionReader,
-  { due, run, heads, journal }: View,
+  { queueEntry, run, heads, journal }: RunSnapshot,
   agent: string,
   open: boolean,
   owner: string,
-): Due {
-  const known = due ?? newDue(agent, 0);
+): QueueEntry {
+  const known = queueEntry ?? newQueueEntry(agent, 0);
   const { held, name = "" } = heads.branch?.record ?? {};
   // An owner that has not released the branch may have crashed because of it, unless it belongs to this process.
   const isLost = held && run && run.owner !== owner && !hasEndedHere(run.owner, sessionId, name);
   const from = isLost ? run.owner : undefined;
   const lostAt = from === undefined ? undefined : journal?.boundary;
-  const before = lostAt !== undefined && known.lostAt === lostAt ? known.lost : [];
+  const before = lostAt !== undefined && known.lostAtSeq === lostAt ? known.lostOwners : [];
   const lost = from === undefined ? [] : [...before.filter((each) => each !== from), from].slice(-REMEMBERED);
-  return { ...known, agent, due: 0, open, owner, lost, lostAt };
+  return { ...known, agent, readyAt: 0, external: open, owner, lostOwners: lost, lostAtSeq: lostAt };
 }
 
 /** Takes a branch that has a head, as it stands; `undefined` where somebody else was faster. */
-export async function takeBranch(
+export async function claimBranch(
   reader: SessionReader,
   branch: string,
-  view: View,
+  view: RunSnapshot,
   leases: Leases,
   cursor: BranchCursor,
-  taking: Taking,
+  taking: ClaimRequest,
 ): Promise<Claim | undefined> {
   const { sessionId } = reader;
   const { session, branch: known } = view.heads as { session: NonNullable<Heads["session"]>; branch: Heads["branch"] };
-  const head = known?.record.head as Row;
+  const head = known?.record.head as CheckpointRow;
   const { number } = session.record;
-  const parts = mayTake(reader, branch, view, leases.owner);
+  const parts = checkClaimable(reader, branch, view, leases.owner);
   const epoch = (known?.record.epoch ?? 0) + 1;
   const resumed = await resumePoint(reader, number, view, head, taking.restartStep, session.record.nextTape);
   const boundary = await findBoundary(reader, number, resumed.journal.boundary, head);
-  const journal: JournalRecord = { ...resumed.journal, epoch, cancel: undefined };
-  const run = runningRun(view, {
+  const journal: JournalRecord = { ...resumed.journal, epoch, cancelReason: undefined };
+  const run = buildRunningRecord(view, {
     number,
     agent: taking.agent,
     owner: leases.owner,
@@ -209,18 +214,18 @@ export async function takeBranch(
     key: view.run?.key ?? taking.key,
   });
   const { tape, first } = resumed.items;
-  const due = claimedDue(reader, view, taking.agent, taking.open ?? false, leases.owner);
-  const dueChange = changeDue(sessionId, branch, view.due, due);
-  const lease = await leases.forClaim();
-  const at = momentOf(reader.context);
+  const due = buildClaimEntry(reader, view, taking.agent, taking.open ?? false, leases.owner);
+  const dueChange = changeQueueEntry(sessionId, branch, view.queueEntry, due);
+  const lease = await leases.prepareClaim();
+  const at = currentMoment(reader.context);
   const built = buildCommit({
     sessionId,
     sessionBefore: session,
     session: { ...session.record, nextTape: session.record.nextTape + (resumed.newTape ? 1 : 0) },
     branchBefore: known,
-    branch: { ...(known as Known<NonNullable<typeof known>["record"]>).record, epoch, held: true },
+    branch: { ...(known as LoadedRecord<NonNullable<typeof known>["record"]>).record, epoch, held: true },
     rows: [],
-    more: {
+    extension: {
       ...parts,
       puts: [
         { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
@@ -241,27 +246,27 @@ export async function takeBranch(
   try {
     await cursor.exclusive(async () => {
       await reader.context.store.commit(built.commit);
-      cursor.committed(built);
+      cursor.adoptCommit(built);
     });
   } catch (error) {
     if (isSavepointError(error, "CONFLICT")) return undefined;
     throw error;
   }
   return {
-    at,
+    preparedAt: at,
     number,
     createdAt: session.record.createdAt,
     tape: built.branch.record.tape,
     run,
     journal,
-    due,
+    queueEntry: due,
     boundary,
   };
 }
 
 /** A run that goes on, or begins: nothing is asked, and nothing is wrong. */
-export function runningRun(
-  view: View,
+export function buildRunningRecord(
+  view: RunSnapshot,
   fields: Pick<RunRecord, "number" | "agent" | "owner" | "turn" | "input" | "key">,
 ): RunRecord {
   return {
@@ -292,8 +297,8 @@ interface ResumePoint {
 async function resumePoint(
   reader: SessionReader,
   number: number,
-  view: View,
-  head: Row,
+  view: RunSnapshot,
+  head: CheckpointRow,
   restartStep: boolean,
   nextTape: number,
 ): Promise<ResumePoint> {
@@ -312,7 +317,7 @@ async function resumePoint(
       : undefined;
   const { entries, frames } = recorded
     ? await readEntries(reader, number, recorded)
-    : { entries: [] as readonly Entry[], frames: [] as readonly Frame[] };
+    : { entries: [] as readonly JournalOperation[], frames: [] as readonly Frame[] };
   const { items, blobs } = restartStep
     ? encodeEntries(keepTools(entries), base.tape, end)
     : { items: frames.map((frame) => moveEntry(frame, recorded?.tape ?? 0, base.tape)), blobs: nothing.blobs };
@@ -334,19 +339,24 @@ async function resumePoint(
 
 /** An entry on another tape; the parts that belong to it stay where they are. */
 function moveEntry(frame: Frame, from: number, to: number): Frame {
-  return moveFrame({ json: frame.json.replace(/^\{"m":\d+/, '{"m":0'), refs: frame.refs }, from, to);
+  return rebaseFrame({ json: frame.json.replace(/^\{"m":\d+/, '{"m":0'), refs: frame.refs }, from, to);
 }
 
 /** What tools have answered, or whether they were begun, for a step that is begun anew. */
-function keepTools(entries: readonly Entry[]): Entry[] {
+function keepTools(entries: readonly JournalOperation[]): JournalOperation[] {
   const { byIndex, kept } = new RecordedEffects(entries);
   const tools = [...kept, ...byIndex.values()].filter(
-    ({ started, outcome, unknown }) => started.kind === "tool" && (outcome !== undefined || unknown),
+    ({ started, outcome, isUnknown }) => started.kind === "tool" && (outcome !== undefined || isUnknown),
   );
   return tools.map(({ started, outcome }, index) => ({ op: "kept", index, started, ...(outcome && { outcome }) }));
 }
 
-async function findBoundary(reader: SessionReader, number: number, seq: number, head: Row): Promise<Row> {
+async function findBoundary(
+  reader: SessionReader,
+  number: number,
+  seq: number,
+  head: CheckpointRow,
+): Promise<CheckpointRow> {
   if (seq === head.seq) return head;
   const row = await reader.row(number, seq);
   if (row && !("unreadable" in row)) return row;

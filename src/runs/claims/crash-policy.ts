@@ -1,16 +1,16 @@
 /** Sessions that end the processes which work on them. */
-import { ownerKey, type OwnerRecord, SAID_GOODBYE } from "../../records/index.js";
+import { ownerKey, type OwnerRecord, CLEAN_SHUTDOWN } from "../../records/index.js";
 import { isAlive, readOwner } from "../status/index.js";
 import type { SessionReader } from "../../sessions/index.js";
-import { claimedDue, readView } from "./claim.js";
+import { buildClaimEntry, readRunSnapshot } from "./claim.js";
 import { releaseBranch } from "./release.js";
 
 /** What is known of a session that was left. */
-export interface Verdict {
+export interface CrashPolicyResult {
   /** How many processes have died over it, one after another and in the same step. */
-  readonly deaths: number;
+  readonly crashes: number;
   /** Why it was put aside, where it was. */
-  readonly parked: string | undefined;
+  readonly quarantined: string | undefined;
 }
 
 /**
@@ -20,20 +20,20 @@ export interface Verdict {
  *
  * @param agents those that the caller has; what belongs to others is theirs to judge
  */
-export async function judge(
+export async function applyCrashPolicy(
   reader: SessionReader,
   branch: string,
   self: string,
   agents: ReadonlyMap<string, unknown>,
   maxDeaths: number,
-): Promise<Verdict> {
-  const view = await readView(reader, branch);
+): Promise<CrashPolicyResult> {
+  const view = await readRunSnapshot(reader, branch);
   const { run, owner, now, journal } = view;
-  if (!run || !agents.has(run.agent) || (owner && isAlive(owner, now))) return { deaths: 0, parked: undefined };
-  const { lost } = claimedDue(reader, view, run.agent, false, self);
-  const owners = await reader.context.store.get(lost.map(ownerKey));
+  if (!run || !agents.has(run.agent) || (owner && isAlive(owner, now))) return { crashes: 0, quarantined: undefined };
+  const { lostOwners } = buildClaimEntry(reader, view, run.agent, false, self);
+  const owners = await reader.context.store.get(lostOwners.map(ownerKey));
   const deaths = owners.filter((record) => record && hasDied(readOwner(record), now)).length;
-  if (deaths < maxDeaths) return { deaths, parked: undefined };
+  if (deaths < maxDeaths) return { crashes: deaths, quarantined: undefined };
   const reason = `${deaths} processes in a row have died while they worked on the step that began with checkpoint #${journal?.boundary ?? 0}`;
   let parked: string | undefined;
   await releaseBranch(
@@ -45,9 +45,9 @@ export async function judge(
       return { status: "failed", reason };
     },
   );
-  return { deaths, parked };
+  return { crashes: deaths, quarantined: parked };
 }
 
 function hasDied(owner: OwnerRecord | undefined, now: number): boolean {
-  return owner?.until !== SAID_GOODBYE && !isAlive(owner, now);
+  return owner?.until !== CLEAN_SHUTDOWN && !isAlive(owner, now);
 }

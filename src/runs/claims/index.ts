@@ -1,4 +1,12 @@
-export { type Claim, claimedDue, mayTake, readView, runningRun, takeBranch, type View } from "./claim.js";
-export { judge } from "./crash-policy.js";
-export { type NextInput, oldestInput, type Work } from "./next-input.js";
+export {
+  type Claim,
+  buildClaimEntry,
+  checkClaimable,
+  readRunSnapshot,
+  buildRunningRecord,
+  claimBranch,
+  type RunSnapshot,
+} from "./claim.js";
+export { applyCrashPolicy } from "./crash-policy.js";
+export { type TurnInput, readOldestInput, type BranchWork } from "./next-input.js";
 export { cancelledRun, finishCancel, type Release, releaseBranch } from "./release.js";

@@ -1,17 +1,17 @@
 /** Releasing a branch without a checkpoint: its run has ended, is quarantined, or is left for another process to resume. */
 import { isSavepointError } from "../../errors.js";
 import {
-  changeDue,
+  changeQueueEntry,
   encodeJournal,
   encodeRun,
   journalKey,
-  newDue,
+  newQueueEntry,
   runKey,
   type RunRecord,
 } from "../../records/index.js";
 import { buildCommit, type SessionReader } from "../../sessions/index.js";
-import { mayTake, readView, type View } from "./claim.js";
-import type { Work } from "./next-input.js";
+import { checkClaimable, readRunSnapshot, type RunSnapshot } from "./claim.js";
+import type { BranchWork } from "./next-input.js";
 
 /** The result of a release. */
 export interface Release {
@@ -25,7 +25,7 @@ export function cancelledRun(reason: string): { readonly status: "halted"; reado
 }
 
 /** Halts a run that was cancelled and whose process is gone; `false` where no cancel is pending. */
-export async function finishCancel({ reader, branch, leases }: Work, view: View): Promise<boolean> {
+export async function finishCancel({ reader, branch, leases }: BranchWork, view: RunSnapshot): Promise<boolean> {
   if (!hasPendingCancel(view)) return false;
   await releaseBranch(
     reader,
@@ -40,9 +40,9 @@ export async function finishCancel({ reader, branch, leases }: Work, view: View)
  * Was the run cancelled, and not halted yet? Usually its branch is held. An imported branch is not: its run was about to be
  * halted when the bundle was made.
  */
-function hasPendingCancel({ heads, journal }: View): boolean {
+function hasPendingCancel({ heads, journal }: RunSnapshot): boolean {
   const { held, head } = heads.branch?.record ?? {};
-  return journal?.cancel !== undefined && (held === true || journal.head === head?.seq);
+  return journal?.cancelReason !== undefined && (held === true || journal.head === head?.seq);
 }
 
 /**
@@ -62,16 +62,19 @@ export async function releaseBranch(
 ): Promise<Release | undefined> {
   const { sessionId } = reader;
   for (;;) {
-    const view = await readView(reader, branch);
+    const view = await readRunSnapshot(reader, branch);
     const { heads, run, journal } = view;
     const { session, branch: known } = heads;
     if (!session || !known || (!known.record.held && !hasPendingCancel(view))) return undefined;
-    const parts = mayTake(reader, branch, view, self());
-    const cancelled = journal?.cancel === undefined ? undefined : cancelledRun(journal.cancel);
+    const parts = checkClaimable(reader, branch, view, self());
+    const cancelled = journal?.cancelReason === undefined ? undefined : cancelledRun(journal.cancelReason);
     const epoch = known.record.epoch + 1;
     const puts = [];
     if (journal) {
-      puts.push({ key: journalKey(sessionId, branch), value: encodeJournal({ ...journal, epoch, cancel: undefined }) });
+      puts.push({
+        key: journalKey(sessionId, branch),
+        value: encodeJournal({ ...journal, epoch, cancelReason: undefined }),
+      });
     }
     if (run) {
       const head = known.record.head?.seq;
@@ -83,9 +86,9 @@ export async function releaseBranch(
     const agent = run?.agent ?? session.record.agent;
     const due =
       goesOn && !cancelled && agent !== undefined
-        ? { ...(view.due ?? newDue(agent, 0)), due: view.now, owner: undefined }
+        ? { ...(view.queueEntry ?? newQueueEntry(agent, 0)), due: view.now, owner: undefined }
         : undefined;
-    const dueChange = changeDue(sessionId, branch, view.due, due);
+    const dueChange = changeQueueEntry(sessionId, branch, view.queueEntry, due);
     const built = buildCommit({
       sessionId,
       sessionBefore: session,
@@ -93,7 +96,7 @@ export async function releaseBranch(
       branchBefore: known,
       branch: { ...known.record, epoch, held: false },
       rows: [],
-      more: {
+      extension: {
         ...parts,
         puts: [...puts, ...dueChange.puts],
         ...(dueChange.deletes.length > 0 && { deletes: dueChange.deletes }),

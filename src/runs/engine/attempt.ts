@@ -1,10 +1,17 @@
 /** Runs the function behind an effect: with a time limit, again for errors that will pass, and part by part if it streams. */
 import { SavepointError } from "../../errors.js";
 import { type Duration, MAX_TIMER, toMilliseconds } from "../../util/index.js";
-import { type EffectContext, isTransient, pause, pauseAfter, type RetryOptions, takeRetry } from "../agent/index.js";
+import {
+  type EffectContext,
+  isTransient,
+  pause,
+  retryDelay,
+  type RetryOptions,
+  parseRetryOptions,
+} from "../agent/index.js";
 
 /** What a function returned, or threw. */
-export type Attempted = { readonly value: unknown } | { readonly error: unknown };
+export type AttemptResult = { readonly value: unknown } | { readonly error: unknown };
 
 export interface AttemptHost {
   readonly signal: AbortSignal;
@@ -20,15 +27,15 @@ export async function attemptEffect(
   key: () => string,
   options: { readonly timeout: Duration | undefined; readonly retry: RetryOptions | undefined },
   host: AttemptHost,
-): Promise<Attempted> {
-  const retry = takeRetry(options.retry ?? { attempts: 1 });
+): Promise<AttemptResult> {
+  const retry = parseRetryOptions(options.retry ?? { attempts: 1 });
   const timeout = options.timeout === undefined ? undefined : toMilliseconds(options.timeout, "timeout");
   for (let attempt = 1; ; attempt++) {
     try {
       return { value: await runOnce(run, key, attempt, timeout, host) };
     } catch (error) {
       if (attempt >= retry.attempts || !isTransient(error) || host.signal.aborted) return { error };
-      const delay = pauseAfter(attempt, retry, error);
+      const delay = retryDelay(attempt, retry, error);
       host.onRetry(attempt, error, delay);
       await pause(delay, host.signal);
       if (host.signal.aborted) return { error };

@@ -10,14 +10,14 @@ import { type BranchCursor, type Cursors, loadShadow, type SessionReader } from 
 import type { CheckpointStatus, JournalRecord, Question, RunRecord, Usage } from "../../records/index.js";
 import type { RunEventBody } from "../../events/index.js";
 import { shadowToValue } from "../../state/index.js";
-import { type Agent, type Completion, type LoopDetector, pause, pauseAfter, shouldCheckpoint } from "../agent/index.js";
-import { migrateState } from "../starting/index.js";
+import { type Agent, type Completion, type LoopDetector, pause, retryDelay, shouldCheckpoint } from "../agent/index.js";
+import { migrateAgentState } from "../starting/index.js";
 import { cancelledRun, type Claim, type Release, releaseBranch } from "../claims/index.js";
-import { inside } from "./inside.js";
-import { Cancelled, type Entry, Journal, leaseLost, readEntries, toReason } from "../journal/index.js";
+import { currentScope } from "./step-scope.js";
+import { CancelledError, type JournalOperation, Journal, leaseLost, readEntries, toReason } from "../journal/index.js";
 import type { Leases } from "../leases/index.js";
 import { type RunResult, toResult } from "../status/index.js";
-import { RunSaver, type Saving } from "./run-saver.js";
+import { RunSaver, type RunCheckpoint } from "./run-saver.js";
 import { Step } from "./step.js";
 import { StepRun } from "./step-run.js";
 import type { StepHost } from "./step-types.js";
@@ -29,7 +29,7 @@ const GRACE = 5000;
 const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_FAILED", "AGENT_TOO_OLD"] as const;
 
 /** The fields of one checkpoint; the run fills in the others, which all checkpoints have. */
-type RunSaving = Omit<Saving, "state" | "step" | "usage" | "worked" | "loop"> & {
+type RunSaving = Omit<RunCheckpoint, "state" | "step" | "usage" | "worked" | "loop"> & {
   readonly usage?: Usage;
   /** The number of completed steps, if the checkpoint is not in the middle of a step. */
   readonly steps?: number;
@@ -82,11 +82,11 @@ export class Execution {
     this.#usage = claim.boundary.usage;
     this.#began = performance.now();
     this.#journal = new Journal(reader, branch, claim, host.leases, {
-      results: (results) => this.#saver.noteResults(results),
+      results: (results) => this.#saver.addResults(results),
       failure: (error) => this.#stop(error),
     });
     this.#saver = new RunSaver(reader, branch, agent, claim, this.#journal, this.#cursor);
-    this.finished = this.#execute().finally(() => host.cursors.settle(this.#cursor));
+    this.finished = this.#execute().finally(() => host.cursors.enforceBudget(this.#cursor));
   }
 
   get run(): RunRecord {
@@ -94,10 +94,10 @@ export class Execution {
   }
 
   /** Looks whether it may go on: `record` is the journal's record as it is in the store. */
-  look(record: JournalRecord | undefined): void {
-    const lost = this.#journal.lost(record);
+  checkRecord(record: JournalRecord | undefined): void {
+    const lost = this.#journal.ownershipError(record);
     if (lost) this.#stop(lost);
-    else if (record?.cancel !== undefined) this.#stop(new Cancelled(record.cancel));
+    else if (record?.cancelReason !== undefined) this.#stop(new CancelledError(record.cancelReason));
   }
 
   /** Cancels the run. Resolves when the run has ended; with `false` if it ended before the cancel. */
@@ -167,7 +167,7 @@ export class Execution {
       const step = new Step(host, state, entries);
       this.#current = step;
       const place = { session: this.#reader.sessionId, branch: this.branch };
-      const end = await step.execute(() => inside.run(place, () => definition.step(new StepRun(step, host))));
+      const end = await step.execute(() => currentScope.run(place, () => definition.step(new StepRun(step, host))));
       this.#state = step.state;
       this.#used = step.usage;
       if (end.kind === "fatal") return await this.#stopIn(step, end.error);
@@ -189,10 +189,17 @@ export class Execution {
       if (end.completion?.status === "failed" && definition.open) return await this.#failOpen(end.completion);
       const steps = this.#steps + step.stepsDone + 1;
       // Who waits is not in a hurry: that is no loop.
-      if (step.waited) this.#detector?.reset();
-      if (end.completion) return await this.#end(end.completion, step.due, steps);
-      const shown = step.due !== undefined || shouldCheckpoint(definition.strategy, "iteration", steps);
-      await this.#save({ status: "running", trigger: step.due ?? "step", midStep: false, steps, shown, held: true });
+      if (step.hasWaited) this.#detector?.reset();
+      if (end.completion) return await this.#end(end.completion, step.pendingTrigger, steps);
+      const shown = step.pendingTrigger !== undefined || shouldCheckpoint(definition.strategy, "iteration", steps);
+      await this.#save({
+        status: "running",
+        trigger: step.pendingTrigger ?? "step",
+        midStep: false,
+        steps,
+        shown,
+        held: true,
+      });
       this.#emit({ type: "step", step: this.#steps });
       [state, entries] = [this.#state, []];
     }
@@ -220,7 +227,7 @@ export class Execution {
   }
 
   /** The state that the current step begins with, and what it has recorded. */
-  async #load(): Promise<{ state: unknown; entries: readonly Entry[] }> {
+  async #load(): Promise<{ state: unknown; entries: readonly JournalOperation[] }> {
     try {
       return await this.#read();
     } catch (error) {
@@ -230,7 +237,7 @@ export class Execution {
     }
   }
 
-  async #read(): Promise<{ state: unknown; entries: readonly Entry[] }> {
+  async #read(): Promise<{ state: unknown; entries: readonly JournalOperation[] }> {
     const { number } = this.#claim;
     const { tape, first, count, boundary, loop } = this.#journal.record;
     const { registry } = this.#reader.context;
@@ -245,12 +252,12 @@ export class Execution {
     const shadow = await loadShadow(this.#reader, number, row);
     const state = shadowToValue(shadow, registry);
     // What is saved next is compared with the head.
-    this.#cursor.keep(row, shadow);
+    this.#cursor.keepShadow(row, shadow);
     const { entries, results } = await readEntries(this.#reader, number, { tape, start: first, count });
-    this.#saver.forgetResults();
-    this.#saver.noteResults(results);
+    this.#saver.clearResults();
+    this.#saver.addResults(results);
     this.#detector?.load(loop);
-    return { state: await migrateState(this.agent, this.#reader.sessionId, state, row.version), entries };
+    return { state: await migrateAgentState(this.agent, this.#reader.sessionId, state, row.version), entries };
   }
 
   #overLimit(used: Required<Usage>): string | undefined {
@@ -278,8 +285,8 @@ export class Execution {
     const reason = toReason(error);
     if (index !== undefined) this.#journal.add({ op: "again", index });
     if (failures >= retry.attempts) return `${failures} attempts in a row have failed, the last one with ${reason}`;
-    await this.#journal.note({ failures, worked: this.#worked() });
-    const wait = pauseAfter(failures, retry, error);
+    await this.#journal.writeChange({ failures, worked: this.#worked() });
+    const wait = retryDelay(failures, retry, error);
     this.#emit({ type: "retry", name: `step ${this.#steps + 1}`, attempt: failures, delay: wait, reason });
     await pause(wait, this.#hurry.signal);
     return undefined;
@@ -297,7 +304,7 @@ export class Execution {
       held: false,
       usage,
       run: { status: "waiting", reason, questions, wakeAt },
-      due: wakeAt ?? null,
+      runAt: wakeAt ?? null,
     });
     this.#emit({ type: "status", status: "waiting", reason, question: questions[0], wakeAt });
     return this.#result({ status: "waiting", questions, wakeAt, usage });
@@ -307,7 +314,7 @@ export class Execution {
   async #halt(
     reason: string,
     usage = this.#usage ?? {},
-    more: Pick<Saving, "failures" | "isCancel"> = {},
+    more: Pick<RunCheckpoint, "failures" | "isCancel"> = {},
   ): Promise<RunResult> {
     await this.#save({
       status: "halted",
@@ -418,7 +425,7 @@ export class Execution {
 
   /** Ends a run that cannot go on here. */
   async #fail(error: Error): Promise<RunResult> {
-    if (error instanceof Cancelled) return this.#cancel(error);
+    if (error instanceof CancelledError) return this.#cancel(error);
     // What is known is recorded, whatever it is that ends the run; unless that is the journal itself.
     await this.#journal.flush().catch(() => {});
     this.#journal.close(error);
@@ -451,16 +458,16 @@ export class Execution {
       !change,
     );
     const released = await release.catch(() => undefined);
-    this.#cursor.forget();
+    this.#cursor.invalidate();
     return released;
   }
 
   /** Halts a run that was cancelled. */
-  async #cancel({ reason }: Cancelled): Promise<RunResult> {
+  async #cancel({ reason }: CancelledError): Promise<RunResult> {
     try {
       await this.#journal.refresh();
-      const { cancel = reason } = this.#journal.record;
-      return await this.#halt(cancelledRun(cancel).reason, this.#used ?? this.#usage, { isCancel: true });
+      const { cancelReason = reason } = this.#journal.record;
+      return await this.#halt(cancelledRun(cancelReason).reason, this.#used ?? this.#usage, { isCancel: true });
     } catch (error) {
       return this.#fail(error as Error);
     }

@@ -1,3 +1,3 @@
 export { Execution } from "./execution.js";
-export { inside } from "./inside.js";
+export { currentScope } from "./step-scope.js";
 export { hashOf, StepRun } from "./step-run.js";

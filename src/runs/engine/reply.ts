@@ -26,7 +26,7 @@ export function usageOfReply(reply: unknown): EffectUsage | undefined {
 }
 
 /** What can be counted of what somebody says was used. */
-export function takeUsage(usage: Usage | undefined): EffectUsage | undefined {
+export function parseUsage(usage: Usage | undefined): EffectUsage | undefined {
   const [tokens, cost] = [countable(usage?.tokens), countable(usage?.cost)];
   if (tokens === undefined && cost === undefined) return undefined;
   return { ...(tokens !== undefined && { tokens }), ...(cost !== undefined && { cost }) };

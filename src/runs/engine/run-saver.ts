@@ -8,42 +8,42 @@ import {
   type BranchCursor,
   type CommitParts,
   type Heads,
-  isFailedOver,
+  isConflictOn,
   type SaveExtension,
   sessionDeleted,
   type SessionReader,
-  takeOptions,
+  parseSaveOptions,
 } from "../../sessions/index.js";
 import {
-  changeDue,
+  changeQueueEntry,
   type CheckpointInfo,
   type CheckpointStatus,
   decodeInbox,
-  type Due,
+  type QueueEntry,
   encodeRun,
   inboxKey,
-  newDue,
-  type RowRun,
+  newQueueEntry,
+  type RunPosition,
   runKey,
   type RunRecord,
   type Usage,
 } from "../../records/index.js";
-import { obeyLimits } from "../../retention/index.js";
-import { Recorded } from "../../state/index.js";
+import { enforceRetention } from "../../retention/index.js";
+import { RecordedValues } from "../../state/index.js";
 import type { Check } from "../../store/index.js";
 import type { Agent } from "../agent/index.js";
 import type { Claim } from "../claims/index.js";
 import {
-  Cancelled,
+  CancelledError,
   type Journal,
   type JournalWrite,
   leaseLost,
-  type PreparedEntries,
+  type JournalBatch,
   type StoredResult,
 } from "../journal/index.js";
 
 /** What is saved, and how. */
-export interface Saving {
+export interface RunCheckpoint {
   readonly state: unknown;
   readonly step: number;
   readonly status: CheckpointStatus;
@@ -67,7 +67,7 @@ export interface Saving {
   /** How the run stands, if that changes. */
   readonly run?: Partial<RunRecord>;
   /** When it is due, if it is not over. */
-  readonly due?: number | null;
+  readonly runAt?: number | null;
   /** Is it the checkpoint that halts a cancelled run? No other is saved once a cancel is in the journal. */
   readonly isCancel?: boolean;
 }
@@ -86,10 +86,10 @@ export class RunSaver {
   readonly #reader: SessionReader;
   readonly #branch: string;
   readonly #agent: Agent;
-  readonly #due: Due;
+  readonly #due: QueueEntry;
   readonly #journal: Journal;
   readonly #cursor: BranchCursor;
-  readonly #recorded: Recorded;
+  readonly #recorded: RecordedValues;
   readonly #author: Author;
 
   constructor(
@@ -105,9 +105,9 @@ export class RunSaver {
     this.#agent = agent;
     this.#journal = journal;
     this.#cursor = cursor;
-    this.#recorded = new Recorded(reader.context.registry);
+    this.#recorded = new RecordedValues(reader.context.registry);
     this.run = claim.run;
-    this.#due = claim.due;
+    this.#due = claim.queueEntry;
     const { epoch } = claim.journal;
     this.#author = {
       agent: agent.name,
@@ -119,7 +119,7 @@ export class RunSaver {
   }
 
   /** Results that are stored already: a state that they become part of refers to them. */
-  noteResults(results: readonly StoredResult[]): void {
+  addResults(results: readonly StoredResult[]): void {
     for (const result of results) this.#recorded.add(result);
   }
 
@@ -131,17 +131,17 @@ export class RunSaver {
     return here && added <= this.#journal.added - this.#journal.pendingCount;
   }
 
-  forgetResults(): void {
+  clearResults(): void {
     this.#recorded.clear();
   }
 
-  async save(saving: Saving): Promise<CheckpointInfo> {
+  async save(saving: RunCheckpoint): Promise<CheckpointInfo> {
     return this.#journal.exclusive(async () => {
-      const { cancel } = this.#journal.record;
-      if (cancel !== undefined && !saving.isCancel) throw new Cancelled(cancel);
+      const { cancelReason } = this.#journal.record;
+      if (cancelReason !== undefined && !saving.isCancel) throw new CancelledError(cancelReason);
       const entries = this.#journal.prepare(saving.midStep || saving.shown, saving.output);
       // What is written along with the state can be referred to as well.
-      this.noteResults(entries.fresh);
+      this.addResults(entries.newResults);
       for (;;) {
         const over = saving.run !== undefined && saving.run.status !== "waiting";
         const inbox = over ? await this.#readInbox() : undefined;
@@ -149,15 +149,15 @@ export class RunSaver {
           return await this.#commit(saving, entries, inbox);
         } catch (error) {
           // What the state has taken is gone with it, and the rest is not where it was thought to be.
-          this.forgetResults();
+          this.clearResults();
           // An input was left meanwhile.
-          if (!inbox || !isSavepointError(error, "CONFLICT") || !isFailedOver(error, inbox.key)) throw error;
+          if (!inbox || !isSavepointError(error, "CONFLICT") || !isConflictOn(error, inbox.key)) throw error;
         }
       }
     });
   }
 
-  async #commit(saving: Saving, entries: PreparedEntries, inbox: Inbox | undefined): Promise<CheckpointInfo> {
+  async #commit(saving: RunCheckpoint, entries: JournalBatch, inbox: Inbox | undefined): Promise<CheckpointInfo> {
     const journal = this.#journal;
     const { midStep, shown, held, step, status, trigger, usage, reason } = saving;
     const registry = this.#reader.context.registry;
@@ -175,7 +175,7 @@ export class RunSaver {
         return this.#parts(saving, write, seq, inbox);
       },
     };
-    const options = takeOptions(
+    const options = parseSaveOptions(
       { step, kind: "automatic", status, trigger, usage, ...(reason !== undefined && { reason }) },
       registry,
     );
@@ -183,30 +183,30 @@ export class RunSaver {
     const info = await this.#cursor.exclusive(() =>
       this.#cursor.save({ live: saving.state }, versioned, this.#author, extension),
     );
-    if (write) journal.written(write);
-    if (!held) journal.released();
-    if (!midStep) this.forgetResults();
+    if (write) journal.markWritten(write);
+    if (!held) journal.markReleased();
+    if (!midStep) this.clearResults();
     if (saving.run) this.run = { ...this.run, ...saving.run, head: seq };
-    if (shown) await obeyLimits(this.#reader, this.#cursor, info);
+    if (shown) await enforceRetention(this.#reader, this.#cursor, info);
     return info;
   }
 
   /** In the middle of a step the journal goes on; at its end it begins anew behind what was written. */
-  #writeJournal({ midStep, worked, loop, failures }: Saving, entries: PreparedEntries, seq: number): JournalWrite {
+  #writeJournal({ midStep, worked, loop, failures }: RunCheckpoint, entries: JournalBatch, seq: number): JournalWrite {
     const { record } = this.#journal;
     const change = { worked, failures: failures ?? (midStep ? record.failures : 0), cancel: undefined };
     return midStep
-      ? this.#journal.write(entries, { ...change, head: seq })
-      : this.#journal.write(entries, { ...change, loop }, seq);
+      ? this.#journal.planWrite(entries, { ...change, head: seq })
+      : this.#journal.planWrite(entries, { ...change, loop }, seq);
   }
 
   /** What a checkpoint's commit has beside the checkpoint. */
   #parts(
-    saving: Saving,
+    saving: RunCheckpoint,
     write: JournalWrite,
     seq: number,
     inbox: Inbox | undefined,
-  ): CommitParts & { readonly run: RowRun } {
+  ): CommitParts & { readonly run: RunPosition } {
     const { sessionId } = this.#reader;
     const { tape, first, boundary } = this.#journal.record;
     const puts = [...(write.parts.puts ?? [])];
@@ -219,9 +219,9 @@ export class RunSaver {
         value: encodeRun({ ...this.run, ...saving.run, head: seq }, this.#reader.context.registry),
       });
       const at = this.#dueAfter(saving, inbox);
-      const { priority, open } = this.#due;
-      const due = at === undefined ? undefined : { ...newDue(this.#agent.name, at, priority), open };
-      const change = changeDue(sessionId, this.#branch, this.#due, due);
+      const { priority, external } = this.#due;
+      const due = at === undefined ? undefined : { ...newQueueEntry(this.#agent.name, at, priority), external };
+      const change = changeQueueEntry(sessionId, this.#branch, this.#due, due);
       puts.push(...change.puts);
       deletes.push(...change.deletes);
       if (at === 0) wakes.push(this.#agent.name);
@@ -245,9 +245,9 @@ export class RunSaver {
   }
 
   /** When somebody should look at it again; `undefined` where it is over. */
-  #dueAfter(saving: Saving, inbox: Inbox | undefined): number | null | undefined {
+  #dueAfter(saving: RunCheckpoint, inbox: Inbox | undefined): number | null | undefined {
     const next = inbox?.waiting && saving.status === "completed" && this.#agent.definition.receive !== undefined;
-    return saving.due === undefined && next ? 0 : saving.due;
+    return saving.runAt === undefined && next ? 0 : saving.runAt;
   }
 
   async #readInbox(): Promise<Inbox> {

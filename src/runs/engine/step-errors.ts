@@ -3,11 +3,11 @@ import { SavepointError } from "../../errors.js";
 import type { ToolCall } from "../../messages/index.js";
 import type { Question } from "../../records/index.js";
 import { type ClassRegistry, shadowToValue } from "../../state/index.js";
-import { describeCall, type EffectCall, type RecordedEffect, type Started } from "../journal/index.js";
+import { describeCall, type EffectCall, type RecordedEffect, type EffectStart } from "../journal/index.js";
 
 /** Asks a person about a tool that was interrupted. */
-export function whetherItHappened(
-  { index, started }: { readonly index: number; readonly started: Started },
+export function unknownOutcomeQuestion(
+  { index, started }: { readonly index: number; readonly started: EffectStart },
   registry: ClassRegistry,
 ): Question {
   const { name, at, callId = "", args } = started;
@@ -17,7 +17,7 @@ export function whetherItHappened(
   return { id: `q${index}`, kind: "unknown", text, call, startedAt: at };
 }
 
-export function outcomeUnknown({ name }: Started): SavepointError {
+export function outcomeUnknown({ name }: EffectStart): SavepointError {
   return new SavepointError(
     "OUTCOME_UNKNOWN",
     `${JSON.stringify(name)} was interrupted, and nobody knows whether it happened.`,

@@ -4,7 +4,7 @@ import { SavepointError } from "../../errors.js";
 import type { Usage } from "../../records/index.js";
 import type { ToolCall } from "../../messages/index.js";
 import type { LoopVerdict } from "../../events/index.js";
-import { cloneValue, type Shadow } from "../../state/index.js";
+import { valueToShadow, type Shadow } from "../../state/index.js";
 import { type Duration, toMilliseconds } from "../../util/index.js";
 import {
   type AskOptions,
@@ -16,7 +16,7 @@ import {
   type OpenToolOptions,
   type Reply,
   type Run,
-  takeRetry,
+  parseRetryOptions,
   type UnknownPolicy,
 } from "../agent/index.js";
 import { type EffectUsage, encodeNamed, toReason } from "../journal/index.js";
@@ -84,7 +84,7 @@ export class StepRun implements Run {
       checkFunction(call, "llm");
       const { name = "llm", input, usage, retry = {} } = options;
       const { registry } = this.#host.context;
-      const args = input === undefined ? {} : { args: hashOf(JSON.stringify(cloneValue(input, registry))) };
+      const args = input === undefined ? {} : { args: hashOf(JSON.stringify(valueToShadow(input, registry))) };
       const emit = (delta: unknown): void => this.#step.emitDelta(name, delta);
       const settings: EffectSettings = {
         ...takeSettings(options, "retry"),
@@ -162,7 +162,7 @@ export class StepRun implements Run {
   }
 
   #encode(what: string, value: unknown): Shadow {
-    return encodeNamed(what, () => cloneValue(value, this.#host.context.registry));
+    return encodeNamed(what, () => valueToShadow(value, this.#host.context.registry));
   }
 
   now(): number {
@@ -230,7 +230,7 @@ function takeSettings<Result>(options: EffectOptions<Result>, policy: UnknownPol
   }
   // Told before anything is written, not when it is too late.
   if (timeout !== undefined) toMilliseconds(timeout, "timeout");
-  if (retry !== undefined) takeRetry(retry);
+  if (retry !== undefined) parseRetryOptions(retry);
   return { onUnknown, verify, timeout, retry };
 }
 

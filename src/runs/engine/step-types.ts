@@ -8,12 +8,12 @@ import type {
   EffectContext,
   LoopDetector,
   RetryOptions,
-  TakenDefinition,
+  AgentSpec,
   UnknownPolicy,
   Verdict,
 } from "../agent/index.js";
-import type { Attempted } from "./attempt.js";
-import type { EffectUsage, Journal, Outcome, RecordedEffect, Started } from "../journal/index.js";
+import type { AttemptResult } from "./attempt.js";
+import type { EffectUsage, Journal, EffectOutcome, RecordedEffect, EffectStart } from "../journal/index.js";
 
 /** How an attempt ended. */
 export type StepEnd =
@@ -27,7 +27,7 @@ export type StepEnd =
 /** What a step needs of the run it belongs to. */
 export interface StepHost {
   readonly context: Context;
-  readonly definition: TakenDefinition;
+  readonly definition: AgentSpec;
   readonly session: string;
   readonly branch: string;
   readonly step: number;
@@ -47,28 +47,28 @@ export interface StepHost {
 }
 
 /** A started effect: its number, and what is known about it. */
-export interface Begun {
+export interface StartedEffect {
   readonly index: number;
-  readonly started: Started;
+  readonly started: EffectStart;
   readonly recorded: RecordedEffect | undefined;
   /** What is known of it from before the step was begun anew. */
   readonly kept: RecordedEffect | undefined;
   /** Was it written in this attempt that it begins? */
-  intent: boolean;
+  hasIntent: boolean;
   /** Makes its idempotency key. */
   readonly key: () => string;
 }
 
 /** How an effect ended. */
-export interface Ended {
-  readonly outcome: Outcome;
+export interface EffectEnd {
+  readonly outcome: EffectOutcome;
   /** What its function returned or threw, in this very attempt. */
-  readonly given?: Attempted;
+  readonly attempted?: AttemptResult;
   readonly usage?: EffectUsage;
 }
 
 /** It has ended, or somebody has to say whether it had. */
-export type Done = Ended | { readonly question: Question };
+export type EffectResult = EffectEnd | { readonly question: Question };
 
 /** The function behind an effect. */
 export type EffectBody = (context: EffectContext) => unknown;

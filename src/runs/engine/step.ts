@@ -2,37 +2,45 @@
 import { SavepointError } from "../../errors.js";
 import type { Question, Usage } from "../../records/index.js";
 import type { EffectKind, LoopVerdict } from "../../events/index.js";
-import { cloneValue, shadowToValue } from "../../state/index.js";
-import { type Attempted, attemptEffect } from "./attempt.js";
+import { valueToShadow, shadowToValue } from "../../state/index.js";
+import { type AttemptResult, attemptEffect } from "./attempt.js";
 import { Completion, type EffectContext, shouldCheckpoint, type Verdict } from "../agent/index.js";
 import {
-  Cancelled,
+  CancelledError,
   Deliveries,
   describeCall,
   describeThrown,
   type EffectCall,
   type EffectUsage,
   encodeNamed,
-  type Entry,
-  IMMEDIATE,
+  type JournalOperation,
+  IMMEDIATE_KINDS,
   isError,
-  type Matching,
-  MatchingByIdentity,
-  MatchingByOrder,
-  type Outcome,
+  type EffectMatcher,
+  IdentityMatcher,
+  OrderMatcher,
+  type EffectOutcome,
   type RecordedEffect,
   RecordedEffects,
   recordError,
   reviveError,
   settleValue,
   stackOf,
-  type Started,
+  type EffectStart,
 } from "../journal/index.js";
 import { IdempotencyKeys } from "./idempotency.js";
-import { inside } from "./inside.js";
-import { addUsage, takeUsage, textOfReply } from "./reply.js";
-import { nestedEffect, nondeterminism, outcomeUnknown, whetherItHappened } from "./step-errors.js";
-import type { Begun, Done, EffectBody, Ended, EffectSettings, StepEnd, StepHost } from "./step-types.js";
+import { currentScope } from "./step-scope.js";
+import { addUsage, parseUsage, textOfReply } from "./reply.js";
+import { nestedEffect, nondeterminism, outcomeUnknown, unknownOutcomeQuestion } from "./step-errors.js";
+import type {
+  StartedEffect,
+  EffectResult,
+  EffectBody,
+  EffectEnd,
+  EffectSettings,
+  StepEnd,
+  StepHost,
+} from "./step-types.js";
 import { Suspensions } from "./suspensions.js";
 
 /** A promise for an abandoned step to wait for. A new one each time: a shared one would keep all such steps in memory. */
@@ -44,7 +52,7 @@ export class Step {
   state: unknown;
   readonly #host: StepHost;
   readonly #recorded: RecordedEffects;
-  readonly #matching: Matching;
+  readonly #matching: EffectMatcher;
   /** Are the effects those of a loop outside, which is not called again but told? */
   readonly #open: boolean;
   readonly #deliveries: Deliveries;
@@ -67,14 +75,14 @@ export class Step {
   #over = false;
   #end: (end: StepEnd) => void = () => {};
 
-  constructor(host: StepHost, state: unknown, entries: readonly Entry[]) {
+  constructor(host: StepHost, state: unknown, entries: readonly JournalOperation[]) {
     this.#host = host;
     this.state = state;
     this.#recorded = new RecordedEffects(entries);
     this.#usage = { tokens: host.usage?.tokens ?? 0, cost: host.usage?.cost ?? 0 };
     this.#keys = new IdempotencyKeys(host.keySeed);
     this.#open = host.definition.open;
-    const ByWhat = this.#open ? MatchingByIdentity : MatchingByOrder;
+    const ByWhat = this.#open ? IdentityMatcher : OrderMatcher;
     this.#matching = new ByWhat(this.#recorded, host.context.registry);
     // A loop outside asks for its results in whatever order.
     this.#deliveries = new Deliveries(this.#open ? [] : this.#recorded.ordered, {
@@ -92,12 +100,12 @@ export class Step {
   }
 
   /** Did it sleep, or ask somebody? */
-  get waited(): boolean {
+  get hasWaited(): boolean {
     return this.#waited;
   }
 
   /** What has happened that the strategy wants a checkpoint for, and there was none since. */
-  get due(): string | undefined {
+  get pendingTrigger(): string | undefined {
     return this.#due;
   }
 
@@ -156,7 +164,7 @@ export class Step {
     if (!begun) return never();
     if (begun.recorded?.outcome) return this.#replay(begun.recorded);
     this.#inFlight++;
-    let done: Done | undefined;
+    let done: EffectResult | undefined;
     try {
       done = begun.kept?.outcome ? { outcome: begun.kept.outcome } : await this.#do(begun, run, settings);
     } finally {
@@ -200,7 +208,7 @@ export class Step {
       await this.#host.checkpoint(trigger, this.#host.journal.added);
     } catch (error) {
       // The loop learns how the run has ended in the same way as after an effect that began too late.
-      if (!(error instanceof Cancelled)) throw error;
+      if (!(error instanceof CancelledError)) throw error;
       await never();
     }
   }
@@ -222,9 +230,9 @@ export class Step {
     const left = wakeAt - now;
     return new Promise<void>((resolve) => {
       const wake = (): void => {
-        const outcome = { value: cloneValue(undefined, this.#host.context.registry) };
+        const outcome = { value: valueToShadow(undefined, this.#host.context.registry) };
         this.#host.journal.add({ op: "end", index, outcome });
-        this.#deliveries.live(resolve);
+        this.#deliveries.deliverLive(resolve);
       };
       if (left <= 0) return wake();
       this.#suspensions.sleep(index, wakeAt, left, wake);
@@ -263,19 +271,19 @@ export class Step {
   }
 
   /** Does it, or finds out whether it was done; `undefined` where the run has ended under it. */
-  async #do(begun: Begun, run: EffectBody, settings: EffectSettings): Promise<Done | undefined> {
+  async #do(begun: StartedEffect, run: EffectBody, settings: EffectSettings): Promise<EffectResult | undefined> {
     const { journal, context, signal } = this.#host;
     const { index, started, recorded, kept } = begun;
     const { onUnknown } = settings;
-    const unknown = recorded?.unknown ?? kept?.unknown ?? false;
+    const unknown = recorded?.isUnknown ?? kept?.isUnknown ?? false;
     const before = journal.added;
     const describe = (): string => describeCall(started, context.registry);
     if (kept || (onUnknown !== "retry" && !unknown)) {
       // An intent that is written already, and that nobody has taken back, need not be written again.
       journal.add({ op: "start", index, started });
-      begun.intent = true;
+      begun.hasIntent = true;
     }
-    if (unknown && onUnknown === "ask") return { question: whetherItHappened(begun, context.registry) };
+    if (unknown && onUnknown === "ask") return { question: unknownOutcomeQuestion(begun, context.registry) };
     if (unknown && onUnknown === "fail") return { outcome: { error: recordError(outcomeUnknown(started)) } };
     if (unknown && onUnknown === "verify") {
       const verdict = await this.#verify(begun, settings);
@@ -284,14 +292,14 @@ export class Step {
     }
     if (!(await this.#durable(before, !recorded && !kept)) || this.#over) {
       // The effect has not begun, and will not in this attempt, so its outcome is known.
-      if (begun.intent && !unknown) journal.add({ op: "again", index });
+      if (begun.hasIntent && !unknown) journal.add({ op: "again", index });
       return undefined;
     }
     const { kind, name, callId } = started;
     this.#host.emit({ type: "effect", kind, name, callId, phase: "start" });
     const { session, branch } = this.#host;
     const nested = (context: EffectContext): unknown =>
-      inside.run({ session, branch, effect: name }, () => run(context));
+      currentScope.run({ session, branch, effect: name }, () => run(context));
     const attempted = await attemptEffect(nested, begun.key, settings, {
       signal,
       describe,
@@ -314,11 +322,11 @@ export class Step {
   }
 
   /** Writes down how it went, and gives it to the step when its turn has come. */
-  async #record(begun: Begun, { outcome, given, usage }: Ended): Promise<unknown> {
-    const { index, started, recorded, intent } = begun;
+  async #record(begun: StartedEffect, { outcome, attempted, usage }: EffectEnd): Promise<unknown> {
+    const { index, started, recorded, hasIntent } = begun;
     const { journal } = this.#host;
     // Who it was is written once, with its intent if it has one.
-    const who = recorded || intent ? {} : { started };
+    const who = recorded || hasIntent ? {} : { started };
     journal.add({ op: "end", index, ...who, outcome, ...(usage && { usage }) });
     if (this.#over) return never();
     const { kind, name, callId } = started;
@@ -326,22 +334,22 @@ export class Step {
     this.#host.emit({ type: "effect", kind, name, callId, phase: "end", ...error });
     // What a loop outside makes of it is out of our sight, so it must be durable by then.
     if (this.#open) await journal.flush();
-    return this.#give(begun, outcome, usage, given, (give) => this.#deliveries.live(give));
+    return this.#give(begun, outcome, usage, attempted, (give) => this.#deliveries.deliverLive(give));
   }
 
   /** Gives the step a result that was recorded. */
   #replay(effect: RecordedEffect): Promise<unknown> {
-    const outcome = effect.outcome as Outcome;
+    const outcome = effect.outcome as EffectOutcome;
     return this.#give(effect, outcome, effect.usage, undefined, (give) =>
-      this.#open ? this.#deliveries.live(give) : this.#deliveries.recorded(effect, give),
+      this.#open ? this.#deliveries.deliverLive(give) : this.#deliveries.recorded(effect, give),
     );
   }
 
   #give(
-    { index, started }: { readonly index: number; readonly started: Started },
-    outcome: Outcome,
+    { index, started }: { readonly index: number; readonly started: EffectStart },
+    outcome: EffectOutcome,
     usage: EffectUsage | undefined,
-    given: Attempted | undefined,
+    given: AttemptResult | undefined,
     deliver: (give: () => void) => void,
   ): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -379,9 +387,9 @@ export class Step {
   }
 
   /** Numbers what the step starts, and checks that it is what it was; `undefined` if the step is over. */
-  #begin(call: EffectCall): Begun | undefined {
+  #begin(call: EffectCall): StartedEffect | undefined {
     if (this.#over) return undefined;
-    const { session, branch, effect } = inside.getStore() ?? {};
+    const { session, branch, effect } = currentScope.getStore() ?? {};
     // Another session's may: its journal is its own.
     const own = session === this.#host.session && branch === this.#host.branch;
     if (own && effect !== undefined) throw nestedEffect(call, effect);
@@ -392,14 +400,14 @@ export class Step {
     }
     const { index, recorded } = match;
     const key = this.#keys.next(index, call.callId);
-    const known = this.#recorded.takeKept(call);
+    const known = this.#recorded.claimKept(call);
     const kept = recorded ? undefined : known;
-    const started: Started = recorded?.started ?? {
+    const started: EffectStart = recorded?.started ?? {
       ...call,
       at: kept?.started.at ?? this.#host.context.now(),
       delivered: this.#deliveries.count,
     };
-    if (!IMMEDIATE.has(call.kind)) this.#lastStart = Math.max(this.#lastStart, this.#deliveries.count);
+    if (!IMMEDIATE_KINDS.has(call.kind)) this.#lastStart = Math.max(this.#lastStart, this.#deliveries.count);
     if (!recorded && call.kind === "llm") {
       const reason = this.#host.overLimit(this.#usage);
       if (reason !== undefined) {
@@ -407,7 +415,7 @@ export class Step {
         return undefined;
       }
     }
-    return { index, started, recorded, kept, intent: false, key };
+    return { index, started, recorded, kept, hasIntent: false, key };
   }
 
   /**
@@ -436,7 +444,7 @@ export class Step {
    * What the world says about a tool that was interrupted. If it says nothing, the attempt has failed: the step must not
    * go on as if the tool had.
    */
-  async #verify({ started, key }: Begun, { verify }: EffectSettings): Promise<Verdict | undefined> {
+  async #verify({ started, key }: StartedEffect, { verify }: EffectSettings): Promise<Verdict | undefined> {
     const host = { signal: this.#host.signal, describe: () => "verify()", onRetry: () => {}, onPart: undefined };
     const asked = verify && (await attemptEffect(verify, key, { timeout: undefined, retry: {} }, host));
     const verdict = asked && "value" in asked ? (asked.value as Verdict | undefined) : undefined;
@@ -448,24 +456,24 @@ export class Step {
   }
 
   /** A result in the form in which it is recorded. One that cannot be stored is recorded as the error that says so. */
-  #encode(attempted: Attempted, settings: EffectSettings, describe: () => string): Ended {
-    if ("error" in attempted) return { outcome: { error: recordError(attempted.error) }, given: attempted };
+  #encode(attempted: AttemptResult, settings: EffectSettings, describe: () => string): EffectEnd {
+    if ("error" in attempted) return { outcome: { error: recordError(attempted.error) }, attempted: attempted };
     try {
       const value = settleValue(attempted.value, this.#host.context.registry);
       const usage = this.#usageOf(attempted.value, settings);
-      return { outcome: { value }, given: attempted, ...(usage && { usage }) };
+      return { outcome: { value }, attempted: attempted, ...(usage && { usage }) };
     } catch (error) {
       // Never left unknown: it has happened, whatever came of it.
       const message = `What ${describe()} returned cannot be stored, and this is recorded in its place. ${(error as Error).message}`;
       const refused = new SavepointError("INVALID_STATE", message, { cause: error });
-      return { outcome: { error: recordError(refused) }, given: { error: refused } };
+      return { outcome: { error: recordError(refused) }, attempted: { error: refused } };
     }
   }
 
   /** What a reply has used. It is recorded all the same if nobody can tell. */
   #usageOf(reply: unknown, { usageOf }: EffectSettings): EffectUsage | undefined {
     try {
-      return usageOf && takeUsage(usageOf(reply));
+      return usageOf && parseUsage(usageOf(reply));
     } catch (error) {
       const message = "the function that tells what a reply has used has failed; it counts as nothing";
       this.#host.context.events.emit("backgroundFailure", { message, error });
@@ -487,7 +495,7 @@ export class Step {
       const waits = this.#suspensions.size > 0 && this.#inFlight === 0 && !this.#over && !this.#isDone;
       if (!waits || !this.#deliveries.isQuiet) return;
       // It has not asked for all that was recorded: give it time to.
-      if (this.#deliveries.missing) return this.#deliveries.losePatience();
+      if (this.#deliveries.missing) return this.#deliveries.startTimeout();
       const { questions, wakeAt } = this.#suspensions;
       this.#finish({ kind: "suspended", questions, wakeAt });
     });
@@ -497,8 +505,8 @@ export class Step {
     this.#isDone = true;
     await this.settled();
     await this.#deliveries.drained();
-    const { unasked } = this.#matching;
-    if (unasked && !this.#over) return this.#differs(unasked, undefined);
+    const { unmatched } = this.#matching;
+    if (unmatched && !this.#over) return this.#differs(unmatched, undefined);
     const completion = returned instanceof Completion ? returned : this.#completion;
     if (returned !== undefined && !(returned instanceof Completion)) {
       const message = `A step returned ${describeThrown(returned).slice(0, 100)}. Return run.complete(output), run.fail(reason), run.halt(reason), or nothing to be called again.`;

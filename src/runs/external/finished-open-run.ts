@@ -1,13 +1,13 @@
 /** A turn that was completed before, opened once more: whatever it asks for is given from what was recorded. */
 import { SavepointError } from "../../errors.js";
-import type { Row, Usage } from "../../records/index.js";
+import type { CheckpointRow, Usage } from "../../records/index.js";
 import { describeBranch, loadShadow, type SessionReader } from "../../sessions/index.js";
 import type { ToolCall } from "../../messages/index.js";
-import { cloneValue, shadowToValue } from "../../state/index.js";
+import { valueToShadow, shadowToValue } from "../../state/index.js";
 import {
   type EffectCall,
-  type Entry,
-  MatchingByIdentity,
+  type JournalOperation,
+  IdentityMatcher,
   readEntries,
   RecordedEffects,
   reviveError,
@@ -20,10 +20,15 @@ export class FinishedOpenRun implements OpenRun {
   state: unknown;
   readonly signal: AbortSignal = new AbortController().signal;
   readonly #reader: SessionReader;
-  readonly #matching: MatchingByIdentity;
+  readonly #matching: IdentityMatcher;
 
   /** Reads the turn that ended with this checkpoint. */
-  static async read(reader: SessionReader, branch: string, number: number, row: Row): Promise<FinishedOpenRun> {
+  static async read(
+    reader: SessionReader,
+    branch: string,
+    number: number,
+    row: CheckpointRow,
+  ): Promise<FinishedOpenRun> {
     const status = row.status === "failed" || row.status === "halted" ? row.status : "completed";
     const result = await readResult(reader, number, branch, row, { status, reason: row.reason });
     const { boundary, journal, turn = 0 } = row.run ?? {};
@@ -41,11 +46,11 @@ export class FinishedOpenRun implements OpenRun {
     readonly turn: number,
     readonly finished: RunResult,
     state: unknown,
-    entries: readonly Entry[],
+    entries: readonly JournalOperation[],
   ) {
     this.#reader = reader;
     this.state = state;
-    this.#matching = new MatchingByIdentity(new RecordedEffects(entries), reader.context.registry);
+    this.#matching = new IdentityMatcher(new RecordedEffects(entries), reader.context.registry);
   }
 
   get session(): string {
@@ -59,12 +64,12 @@ export class FinishedOpenRun implements OpenRun {
   async llm<Result>(_: unknown, options: LlmOptions<Awaited<Result>> = {}): Promise<Reply<Awaited<Result>>> {
     const { name = "llm", input } = options;
     const { registry } = this.#reader.context;
-    const args = input === undefined ? {} : { args: hashOf(JSON.stringify(cloneValue(input, registry))) };
+    const args = input === undefined ? {} : { args: hashOf(JSON.stringify(valueToShadow(input, registry))) };
     return this.#recorded({ kind: "llm", name, ...args }) as Reply<Awaited<Result>>;
   }
 
   async tool<Result>(call: ToolCall): Promise<Awaited<Result>> {
-    const args = cloneValue(call.arguments, this.#reader.context.registry);
+    const args = valueToShadow(call.arguments, this.#reader.context.registry);
     return this.#recorded({ kind: "tool", name: call.name, callId: call.id, args }) as Awaited<Result>;
   }
 

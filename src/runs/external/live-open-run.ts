@@ -13,15 +13,15 @@ import {
   type OpenRun,
   type OpenToolOptions,
   type Reply,
-  type TakenDefinition,
-  takeRetry,
+  type AgentSpec,
+  parseRetryOptions,
 } from "../agent/index.js";
 import { toReason } from "../journal/index.js";
 import type { RunResult } from "../status/index.js";
 import type { StepRun } from "../engine/index.js";
 
 /** What an open run needs of the execution that it is the step of. */
-export interface Opened {
+export interface OpenExecution {
   readonly finished: Promise<RunResult>;
   /** Ends it as it stands, for others to go on with. */
   release(): Promise<void>;
@@ -31,12 +31,12 @@ export interface Opened {
 export class OpenAgent {
   readonly agent: Agent;
   /** The step's run, and how to end it. */
-  readonly handed: Promise<{ readonly run: StepRun; readonly end: (completion: Completion<unknown>) => void }>;
+  readonly stepStarted: Promise<{ readonly run: StepRun; readonly end: (completion: Completion<unknown>) => void }>;
 
   constructor(name: string, initial: () => unknown) {
-    let hand: (handed: Awaited<typeof this.handed>) => void = () => {};
-    this.handed = new Promise((resolve) => (hand = resolve));
-    const definition: TakenDefinition = {
+    let hand: (handed: Awaited<typeof this.stepStarted>) => void = () => {};
+    this.stepStarted = new Promise((resolve) => (hand = resolve));
+    const definition: AgentSpec = {
       name,
       initial,
       receive: undefined,
@@ -45,7 +45,7 @@ export class OpenAgent {
       strategy: "never",
       limits: {},
       migrations: [],
-      retry: takeRetry({ attempts: 1 }),
+      retry: parseRetryOptions({ attempts: 1 }),
       createDetector: () => undefined,
       open: true,
     };
@@ -57,11 +57,11 @@ export class LiveOpenRun implements OpenRun {
   readonly finished = undefined;
   readonly #run: StepRun;
   readonly #end: (completion: Completion<unknown>) => void;
-  readonly #opened: Opened;
+  readonly #opened: OpenExecution;
   /** Rejects when the run is over. */
   readonly #over: Promise<never>;
 
-  constructor({ run, end }: Awaited<OpenAgent["handed"]>, opened: Opened) {
+  constructor({ run, end }: Awaited<OpenAgent["stepStarted"]>, opened: OpenExecution) {
     this.#run = run;
     this.#end = end;
     this.#opened = opened;

@@ -2,21 +2,21 @@
 import { isSavepointError, SavepointError } from "../../errors.js";
 import {
   branchKey,
-  changeDue,
+  changeQueueEntry,
   decodeInbox,
   decodeJournal,
   encodeInbox,
   encodeJournal,
-  encodeLeft,
+  encodeQueuedInput,
   encodeRun,
   inboxKey,
   inputKey,
   journalKey,
   type JournalRecord,
   MAIN,
-  newDue,
+  newQueueEntry,
   type Question,
-  type Row,
+  type CheckpointRow,
   runKey,
   type RunRecord,
   sessionKey,
@@ -24,10 +24,10 @@ import {
   turnKey,
 } from "../../records/index.js";
 import { type Commit, prefixRange, type Put } from "../../store/index.js";
-import { workOf } from "../status/index.js";
+import { decideWorkStatus } from "../status/index.js";
 import { branchNotFound, describeBranch, type SessionReader, toCommit } from "../../sessions/index.js";
-import { cancelledRun, readView, releaseBranch } from "../claims/index.js";
-import { encodeEntries, encodeNamed, type Entry, hashText, settleValue } from "../journal/index.js";
+import { cancelledRun, readRunSnapshot, releaseBranch } from "../claims/index.js";
+import { encodeEntries, encodeNamed, type JournalOperation, hashText, settleValue } from "../journal/index.js";
 
 /** Records an answer. The run is not gone on with: whoever runs it next finds it. */
 export async function recordAnswer(
@@ -38,7 +38,7 @@ export async function recordAnswer(
 ): Promise<void> {
   const { sessionId } = reader;
   for (;;) {
-    const view = await readView(reader, branch);
+    const view = await readRunSnapshot(reader, branch);
     const { run, journal, heads } = view;
     if (!heads.session) throw nobodyThere(sessionId, false);
     const head = heads.branch?.record.head;
@@ -49,8 +49,8 @@ export async function recordAnswer(
     const { items, blobs } = encodeEntries([entry], journal.tape, journal.first + journal.count);
     const questions = open.filter((other) => other !== question);
     const answered: RunRecord = { ...run, status: "queued", reason: undefined, questions };
-    const due = { ...(view.due ?? newDue(run.agent, 0)), due: view.now };
-    const change = changeDue(sessionId, branch, view.due, due);
+    const due = { ...(view.queueEntry ?? newQueueEntry(run.agent, 0)), due: view.now };
+    const change = changeQueueEntry(sessionId, branch, view.queueEntry, due);
     const commit = toCommit({
       checks: view.checks,
       puts: [
@@ -70,10 +70,10 @@ export async function recordAnswer(
   }
 }
 
-function toEntry(question: Question, value: unknown, reader: SessionReader): Entry {
+function toEntry(question: Question, value: unknown, reader: SessionReader): JournalOperation {
   const { registry } = reader.context;
   const index = Number(question.id.slice(1));
-  const encode = (result: unknown): Entry => ({
+  const encode = (result: unknown): JournalOperation => ({
     op: "end",
     index,
     outcome: { value: encodeNamed("The answer", () => settleValue(result, registry)) },
@@ -109,7 +109,7 @@ function notWaiting(
  * Queues an input for the branch: it becomes a turn after the inputs that were queued before it, even if the session was
  * enqueued and has not started. `false` if an input with the same key was sent or taken before.
  */
-export async function leaveInput(
+export async function sendInput(
   reader: SessionReader,
   branch: string,
   input: string,
@@ -118,7 +118,7 @@ export async function leaveInput(
   const { sessionId } = reader;
   const { store } = reader.context;
   for (;;) {
-    const view = await readView(reader, branch);
+    const view = await readRunSnapshot(reader, branch);
     const { heads, run } = view;
     const number = heads.session?.record.number;
     const agent = run?.agent ?? heads.session?.record.agent;
@@ -133,7 +133,7 @@ export async function leaveInput(
     const { first, next } = value === undefined ? { first: 0, next: 0 } : decodeInbox(value);
     const puts: Put[] = [
       { key: inboxKey(sessionId, branch), value: encodeInbox({ first, next: next + 1 }) },
-      { key: inputKey(sessionId, branch, next), value: encodeLeft({ key, input }) },
+      { key: inputKey(sessionId, branch, next), value: encodeQueuedInput({ key, input }) },
     ];
     // The turn it will be: those that wait before it come first.
     const turnNumber = (run?.turn ?? 0) + (next - first) + 1;
@@ -144,11 +144,12 @@ export async function leaveInput(
       puts.push({ key: runKey(sessionId, branch), value: encodeRun(queued, reader.context.registry) });
     }
     // What is under way goes first; what is over can take it now.
-    if (!view.due) puts.push(...changeDue(sessionId, branch, undefined, newDue(agent, view.now)).puts);
+    if (!view.queueEntry)
+      puts.push(...changeQueueEntry(sessionId, branch, undefined, newQueueEntry(agent, view.now)).puts);
     const commit: Commit = {
       checks: [{ key: sessionKey(sessionId), exists: true }, { key: keys[0] as string, value }, ...view.checks],
       puts,
-      ...(!view.due && { wakes: [agent] }),
+      ...(!view.queueEntry && { wakes: [agent] }),
     };
     if (await tryCommit(reader, commit)) return true;
   }
@@ -176,9 +177,9 @@ export async function requestCancel(
 ): Promise<"requested" | "done" | "over"> {
   const { sessionId } = reader;
   for (;;) {
-    const view = await readView(reader, branch);
+    const view = await readRunSnapshot(reader, branch);
     const { heads, run, journal } = view;
-    const head: Row | undefined = heads.branch?.record.head;
+    const head: CheckpointRow | undefined = heads.branch?.record.head;
     if (!run) return "over";
     if (heads.branch?.record.held) {
       if (!journal) return "over";
@@ -191,10 +192,10 @@ export async function requestCancel(
       }
       continue;
     }
-    const { status, isCurrent } = workOf(heads, run);
+    const { status, isCurrent } = decideWorkStatus(heads, run);
     const isWaiting = isCurrent && (status === "waiting" || status === "queued");
     // It was released unfinished, or its branch was rewound while inputs were queued: the next process would resume it.
-    const isInterrupted = status === "running" && typeof view.due?.due === "number";
+    const isInterrupted = status === "running" && typeof view.queueEntry?.readyAt === "number";
     if (!isWaiting && !isInterrupted) return "over";
     const halted: RunRecord = {
       ...run,
@@ -207,7 +208,7 @@ export async function requestCancel(
       checks: view.checks,
       puts: [{ key: runKey(sessionId, branch), value: encodeRun(halted, reader.context.registry) }],
       deletes: [
-        ...changeDue(sessionId, branch, view.due, undefined).deletes,
+        ...changeQueueEntry(sessionId, branch, view.queueEntry, undefined).deletes,
         // If the session has not started, its queued inputs are dropped, and their keys can be used again.
         ...(head ? [] : [prefixRange(inboxKey(sessionId, branch)), prefixRange(turnKey(sessionId, branch, ""))]),
       ],
@@ -235,8 +236,8 @@ async function addCancel(
     if (!isHeld || !record || !("value" in record)) return false;
     const journal = decodeJournal(record.value);
     if (journal.number !== number || journal.epoch !== epoch) return false;
-    if (journal.cancel !== undefined) return true;
-    const value = encodeJournal({ ...journal, cancel: reason });
+    if (journal.cancelReason !== undefined) return true;
+    const value = encodeJournal({ ...journal, cancelReason: reason });
     if (await tryCommit(reader, { checks: [{ key, value: record.value }], puts: [{ key, value }] })) return true;
   }
 }

@@ -1,1 +1,1 @@
-export { leaveInput, recordAnswer, requestCancel } from "./answers.js";
+export { sendInput, recordAnswer, requestCancel } from "./answers.js";

@@ -3,12 +3,12 @@ import { createHash } from "node:crypto";
 import { isSavepointError, SavepointError } from "../../errors.js";
 import {
   type ClassRegistry,
-  cloneValue,
+  valueToShadow,
   encodeShadow,
   type Frame,
-  ITEM,
-  settleChild,
-  settleElement,
+  ITEM_LIMITS,
+  layoutChild,
+  layoutElement,
   type Shadow,
 } from "../../state/index.js";
 
@@ -25,8 +25,8 @@ export function encodeNamed<T>(what: string, encode: () => T): T {
 
 /** A value in the form in which it is stored; a long text in parts, so that a state can refer to them. */
 export function settleValue(value: unknown, registry: ClassRegistry): Shadow {
-  const copy = cloneValue(value, registry);
-  return typeof copy === "string" ? settleChild(copy, ITEM) : settleElement(copy);
+  const copy = valueToShadow(value, registry);
+  return typeof copy === "string" ? layoutChild(copy, ITEM_LIMITS) : layoutElement(copy);
 }
 
 /** A value as items of a tape: the last of them is the value, those before it are parts of it. */

@@ -40,29 +40,29 @@ export interface EffectUsage {
 }
 
 /** Who was called, when, and how many results the step had got by then. */
-export interface Started extends EffectCall {
+export interface EffectStart extends EffectCall {
   readonly at: number;
   readonly delivered: number;
   /** When a sleep is over. */
   readonly until?: number;
 }
 
-export type Outcome = { readonly value: Shadow } | { readonly error: RecordedError };
+export type EffectOutcome = { readonly value: Shadow } | { readonly error: RecordedError };
 
-export type Entry =
-  | { readonly op: "start"; readonly index: number; readonly started: Started }
+export type JournalOperation =
+  | { readonly op: "start"; readonly index: number; readonly started: EffectStart }
   | {
       readonly op: "end";
       readonly index: number;
       /** Missing where there is a `start` entry. */
-      readonly started?: Started;
-      readonly outcome: Outcome;
+      readonly started?: EffectStart;
+      readonly outcome: EffectOutcome;
       readonly usage?: EffectUsage;
     }
   /** It did not happen, somebody says, or it failed: it is done again. */
   | { readonly op: "again"; readonly index: number }
   /** The step begins anew with other code; what a tool has answered is kept by its call's id. */
-  | { readonly op: "kept"; readonly index: number; readonly started: Started; readonly outcome?: Outcome };
+  | { readonly op: "kept"; readonly index: number; readonly started: EffectStart; readonly outcome?: EffectOutcome };
 
 /** A result that is an item of its own. */
 export interface StoredResult {
@@ -84,7 +84,7 @@ export interface EncodedEntries {
 const MAX_INLINE = 256;
 
 /** Entries as items, numbered from `next` on. */
-export function encodeEntries(entries: readonly Entry[], tape: number, next: number): EncodedEntries {
+export function encodeEntries(entries: readonly JournalOperation[], tape: number, next: number): EncodedEntries {
   const items: Frame[] = [];
   const blobs = new Map<string, Uint8Array>();
   const results: StoredResult[] = [];
@@ -104,7 +104,7 @@ export function encodeEntries(entries: readonly Entry[], tape: number, next: num
 }
 
 export interface DecodedEntries {
-  readonly entries: readonly Entry[];
+  readonly entries: readonly JournalOperation[];
   readonly results: readonly StoredResult[];
   /** The entries' own frames, as they are stored. */
   readonly frames: readonly Frame[];
@@ -123,7 +123,7 @@ export async function readEntries(reader: SessionReader, number: number, piece: 
     at -= 1 + ((JSON.parse(frame.json) as { m?: number }).m ?? 0);
   }
   frames.reverse();
-  const parts = frames.map((frame, index) => ({ parsed: parseFrame(frame, piece.tape), path: `/${index}` }));
+  const parts = frames.map((frame, index) => ({ tree: parseFrame(frame, piece.tape), path: `/${index}` }));
   const shadows = await decodeParts(parts, state).catch((error: unknown) => {
     throw damagedJournal(reader, (error as Error).message, error);
   });
@@ -145,7 +145,7 @@ function damagedJournal(reader: SessionReader, why: string, cause?: unknown): Sa
 }
 
 /** How an entry is written: one letter per field, what is usual left out. */
-function entryToShadow(entry: Entry): { shadow: ShadowObject; node: ValueNode | undefined } {
+function entryToShadow(entry: JournalOperation): { shadow: ShadowObject; node: ValueNode | undefined } {
   const shadow: ShadowObject = { o: entry.op[0] as string, i: entry.index };
   let node: ValueNode | undefined;
   if ("started" in entry && entry.started) {
@@ -165,11 +165,11 @@ function entryToShadow(entry: Entry): { shadow: ShadowObject; node: ValueNode | 
   return { shadow, node };
 }
 
-function shadowToEntry(shadow: ShadowObject): { entry: Entry; node: ValueNode | undefined } {
+function shadowToEntry(shadow: ShadowObject): { entry: JournalOperation; node: ValueNode | undefined } {
   const { o, i, k, n, t, d, c, a, w, x, v, u } = shadow;
   const index = i as number;
   const node = v instanceof ValueNode ? v : undefined;
-  const started: Started | undefined =
+  const started: EffectStart | undefined =
     k === undefined
       ? undefined
       : {
@@ -181,7 +181,7 @@ function shadowToEntry(shadow: ShadowObject): { entry: Entry; node: ValueNode | 
           ...(a !== undefined && { args: a }),
           ...(w !== undefined && { until: w as number }),
         };
-  const outcome: Outcome | undefined =
+  const outcome: EffectOutcome | undefined =
     x !== undefined
       ? { error: x as unknown as RecordedError }
       : v === undefined
@@ -194,10 +194,10 @@ function shadowToEntry(shadow: ShadowObject): { entry: Entry; node: ValueNode | 
 function toEntry(
   op: string,
   index: number,
-  started: Started | undefined,
-  outcome: Outcome | undefined,
+  started: EffectStart | undefined,
+  outcome: EffectOutcome | undefined,
   usage: EffectUsage | undefined,
-): Entry {
+): JournalOperation {
   if (op === "s" && started) return { op: "start", index, started };
   if (op === "e" && outcome) return { op: "end", index, ...(started && { started }), outcome, ...(usage && { usage }) };
   if (op === "a") return { op: "again", index };

@@ -1,11 +1,11 @@
 /** What if a tool had answered something else? A branch on which it did. */
 import { SavepointError } from "../../errors.js";
 import { describeBranch, forkAt, type SessionReader } from "../../sessions/index.js";
-import { emptyJournal, encodeJournal, journalKey, type Row, rowKey, tapeName } from "../../records/index.js";
+import { emptyJournal, encodeJournal, journalKey, type CheckpointRow, rowKey, tapeName } from "../../records/index.js";
 import type { Shadow } from "../../state/index.js";
 import { settleValue } from "./encoded-value.js";
 import { RecordedEffects } from "./recorded-effects.js";
-import { encodeEntries, type Entry, readEntries } from "./entry.js";
+import { encodeEntries, type JournalOperation, readEntries } from "./entry.js";
 
 /** Results by the ids of the tool calls that they answer. */
 export type ReplacedResults = Readonly<Record<string, unknown>>;
@@ -19,7 +19,7 @@ export type ReplacedResults = Readonly<Record<string, unknown>>;
 export async function forkWithResults(
   reader: SessionReader,
   number: number,
-  row: Row,
+  row: CheckpointRow,
   name: string | undefined,
   results: ReplacedResults,
 ): Promise<string> {
@@ -49,10 +49,10 @@ export async function forkWithResults(
 
 function replaceResults(
   reader: SessionReader,
-  row: Row,
-  entries: readonly Entry[],
+  row: CheckpointRow,
+  entries: readonly JournalOperation[],
   results: ReplacedResults,
-): readonly Entry[] {
+): readonly JournalOperation[] {
   const { registry } = reader.context;
   const effects = [...new RecordedEffects(entries).byIndex.values()];
   const answered = effects.filter(({ started, outcome }) => started.kind === "tool" && outcome !== undefined);
@@ -70,7 +70,7 @@ function replaceResults(
     value: settleValue(results[callId], registry),
   });
   const byIndex = new Map(effects.map((effect) => [effect.index, effect]));
-  return entries.flatMap((entry): Entry[] => {
+  return entries.flatMap((entry): JournalOperation[] => {
     const effect = byIndex.get(entry.index);
     const callId = effect?.started.callId;
     const forgotten = (effect?.started.delivered ?? 0) > firstOrder;

@@ -3,15 +3,15 @@ export {
   type EffectCall,
   type EffectUsage,
   encodeEntries,
-  type Entry,
-  type Outcome,
+  type JournalOperation,
+  type EffectOutcome,
   readEntries,
-  type Started,
+  type EffectStart,
   type StoredResult,
 } from "./entry.js";
 export { forkWithResults } from "./fork-with-results.js";
-export { Cancelled, Journal, type JournalWrite, leaseLost, type PreparedEntries } from "./journal.js";
-export { type Matching, MatchingByIdentity, MatchingByOrder } from "./matching.js";
+export { CancelledError, Journal, type JournalWrite, leaseLost, type JournalBatch } from "./journal.js";
+export { type EffectMatcher, IdentityMatcher, OrderMatcher } from "./effect-matcher.js";
 export { type JournalEntry, readJournal } from "./read-journal.js";
-export { Deliveries, describeCall, IMMEDIATE, type RecordedEffect, RecordedEffects } from "./recorded-effects.js";
+export { Deliveries, describeCall, IMMEDIATE_KINDS, type RecordedEffect, RecordedEffects } from "./recorded-effects.js";
 export { describeThrown, isError, recordError, reviveError, stackOf, toReason } from "./recorded-error.js";

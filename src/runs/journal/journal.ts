@@ -20,29 +20,29 @@ import {
   toCommit,
 } from "../../sessions/index.js";
 import { decodeJournal, encodeJournal, journalKey, type JournalRecord, tapeName } from "../../records/index.js";
-import type { ItemRun } from "../../store/index.js";
+import type { ItemBatch } from "../../store/index.js";
 import { encodeItems } from "./encoded-value.js";
-import { type Leases, type Moment, momentOf } from "../leases/index.js";
-import { type EncodedEntries, encodeEntries, type Entry, type StoredResult } from "./entry.js";
+import { type Leases, type Moment, currentMoment } from "../leases/index.js";
+import { type EncodedEntries, encodeEntries, type JournalOperation, type StoredResult } from "./entry.js";
 
 /** The run was cancelled. */
-export class Cancelled extends Error {
+export class CancelledError extends Error {
   constructor(readonly reason: string) {
     super(reason);
   }
 }
 
 /** What a write may change about the journal beside its entries. */
-export type JournalChange = Partial<Pick<JournalRecord, "head" | "failures" | "worked" | "loop" | "cancel">>;
+export type JournalChange = Partial<Pick<JournalRecord, "head" | "failures" | "worked" | "loop" | "cancelReason">>;
 
 /** Entries, encoded where they will be. */
-export interface PreparedEntries extends EncodedEntries {
+export interface JournalBatch extends EncodedEntries {
   /** How many they are. */
-  readonly taken: number;
+  readonly entryCount: number;
   /** How many were written before them. */
-  readonly written: number;
+  readonly writtenBefore: number;
   /** Those of their results that were not given out before. */
-  readonly fresh: readonly StoredResult[];
+  readonly newResults: readonly StoredResult[];
   readonly output: ReturnType<typeof encodeItems> | undefined;
 }
 
@@ -52,8 +52,8 @@ export interface JournalWrite {
   readonly record: JournalRecord;
   readonly value: string;
   /** Entries that it takes. */
-  readonly taken: number;
-  readonly fresh: readonly StoredResult[];
+  readonly entryCount: number;
+  readonly newResults: readonly StoredResult[];
   /** How many items the journal has when its first `added` entries are written; when all are, if it is not said. */
   countAfter(added?: number): number;
   /** The number of the item with the output. */
@@ -68,7 +68,7 @@ export class Journal {
   readonly #leases: Leases;
   #record: JournalRecord;
   #value: string;
-  #pending: Entry[] = [];
+  #pending: JournalOperation[] = [];
   /** The first of them, as far as they are encoded. */
   #encoded: EncodedEntries = NOTHING;
   /** Entries added so far. */
@@ -90,7 +90,7 @@ export class Journal {
   constructor(
     reader: SessionReader,
     branch: string,
-    { journal, at }: { readonly journal: JournalRecord; readonly at: Moment },
+    { journal, preparedAt: at }: { readonly journal: JournalRecord; readonly preparedAt: Moment },
     leases: Leases,
     told: { results: (results: readonly StoredResult[]) => void; failure: (error: Error) => void },
   ) {
@@ -118,7 +118,7 @@ export class Journal {
   }
 
   /** Adds an entry. It is written with the next write, at the latest when the event loop has had two turns. */
-  add(entry: Entry): void {
+  add(entry: JournalOperation): void {
     this.#pending.push(entry);
     this.added++;
     // The step gets a result one turn after the one before it, and a turn to go on from there.
@@ -138,7 +138,7 @@ export class Journal {
     this.#flushing ??= Promise.resolve().then(() => {
       const flushed = this.exclusive(async () => {
         this.#flushing = undefined;
-        if (this.#pending.length > 0) await this.#commit(this.write(this.prepare()));
+        if (this.#pending.length > 0) await this.#commit(this.planWrite(this.prepare()));
       });
       return flushed.finally(() => (this.#flushing = undefined));
     });
@@ -157,17 +157,17 @@ export class Journal {
    */
   async checkLease(): Promise<void> {
     // Making sure may take longer than the lease lasts, where the store is away: then it says nothing.
-    while (!this.#leases.isCertainSince(this.#certainAt)) {
+    while (!this.#leases.isUnbrokenSince(this.#certainAt)) {
       await this.#leases.renew();
-      const now = momentOf(this.#reader.context);
-      const lost = this.lost(await this.look());
+      const now = currentMoment(this.#reader.context);
+      const lost = this.ownershipError(await this.readRecord());
       if (lost) throw this.#fail(lost);
       this.#certainAt = now;
     }
   }
 
   /** Why nothing may be written any more, where the journal's record in the store is this one. */
-  lost(found: JournalRecord | undefined): SavepointError | undefined {
+  ownershipError(found: JournalRecord | undefined): SavepointError | undefined {
     const { number, epoch } = this.#record;
     if (found?.number !== number) return sessionDeleted(this.#reader.sessionId);
     return found.epoch === epoch ? undefined : leaseLost(this.#reader.sessionId, this.#branch);
@@ -181,12 +181,12 @@ export class Journal {
     const mine = this.#turn.then(async () => {
       if (this.#failure) throw this.#failure;
       for (;;) {
-        this.#began = momentOf(this.#reader.context);
+        this.#began = currentMoment(this.#reader.context);
         try {
           return await work();
         } catch (error) {
           // Nothing was written, and nothing is wrong with the store.
-          if (isSavepointError(error, "INVALID_STATE") || error instanceof Cancelled) throw error;
+          if (isSavepointError(error, "INVALID_STATE") || error instanceof CancelledError) throw error;
           // If the reason for the refusal cannot be read, the refusal itself is the error.
           const reason = await this.#explain(error).catch(() => error as Error);
           if (reason) throw this.#fail(reason);
@@ -205,16 +205,16 @@ export class Journal {
   cancel(reason: string): Promise<boolean> {
     return this.exclusive(async () => {
       if (this.#isReleased) return false;
-      if (this.#record.cancel !== undefined) return true;
+      if (this.#record.cancelReason !== undefined) return true;
       const nothing = {
         ...NOTHING,
-        fresh: [],
-        taken: 0,
-        written: this.added - this.#pending.length,
+        newResults: [],
+        entryCount: 0,
+        writtenBefore: this.added - this.#pending.length,
         output: undefined,
       };
-      await this.#commit(this.write(nothing, { cancel: reason }));
-      this.#onFailure(new Cancelled(reason));
+      await this.#commit(this.planWrite(nothing, { cancelReason: reason }));
+      this.#onFailure(new CancelledError(reason));
       return true;
     });
   }
@@ -222,16 +222,16 @@ export class Journal {
   /** Reads the record again, to adopt a cancel of another process. No other write is in progress meanwhile. */
   refresh(): Promise<void> {
     return this.exclusive(async () => {
-      const found = await this.look();
-      const lost = this.lost(found);
+      const found = await this.readRecord();
+      const lost = this.ownershipError(found);
       if (lost) throw lost;
       if (found) this.#adoptCancel(found);
     });
   }
 
   /** Changes the record, and writes all that was added with it. */
-  async note(change: JournalChange): Promise<void> {
-    await this.exclusive(() => this.#commit(this.write(this.prepare(), change)));
+  async writeChange(change: JournalChange): Promise<void> {
+    await this.exclusive(() => this.#commit(this.planWrite(this.prepare(), change)));
   }
 
   /**
@@ -240,16 +240,16 @@ export class Journal {
    *
    * @param output written behind it
    */
-  prepare(keep = true, output?: { readonly value: unknown }): PreparedEntries {
+  prepare(keep = true, output?: { readonly value: unknown }): JournalBatch {
     const { tape, first, count } = this.#record;
     const next = first + count;
     const { all, fresh } = keep ? this.#encodePending(tape, next) : { all: NOTHING, fresh: NOTHING.results };
     const end = next + all.items.length;
     return {
       ...all,
-      fresh,
-      taken: this.#pending.length,
-      written: this.added - this.#pending.length,
+      newResults: fresh,
+      entryCount: this.#pending.length,
+      writtenBefore: this.added - this.#pending.length,
       output: output && encodeItems(output.value, this.#reader.context.registry, tape, end),
     };
   }
@@ -268,9 +268,9 @@ export class Journal {
     return { all: this.#encoded, fresh: more.results };
   }
 
-  /** What a write of what was prepared looks like, with changes to the record beside it; {@link written} comes after it. */
-  write(
-    { items, blobs, fresh, ends, taken, written, output }: PreparedEntries,
+  /** What a write of what was prepared looks like, with changes to the record beside it; {@link writtenBefore} comes after it. */
+  planWrite(
+    { items, blobs, newResults, ends, entryCount, writtenBefore, output }: JournalBatch,
     change: JournalChange = {},
     boundary?: number,
   ): JournalWrite {
@@ -283,31 +283,32 @@ export class Journal {
         : { ...before, ...change, count: before.count + items.length };
     const value = encodeJournal(record);
     const key = journalKey(this.#reader.sessionId, this.#branch);
-    const run: ItemRun = { tape: tapeName(before.number, before.tape), first: next, items: all };
+    const run: ItemBatch = { tape: tapeName(before.number, before.tape), first: next, items: all };
     const parts: CommitParts = {
       checks: [{ key, value: this.#value }],
       puts: [{ key, value }],
       items: all.length > 0 ? [run] : [],
       blobs: new Map([...blobs, ...(output?.blobs ?? [])]),
     };
-    const countAfter = (added = written + taken): number => before.count + (ends[added - written - 1] ?? 0);
-    return { parts, record, value, taken, fresh, countAfter, output: output?.at };
+    const countAfter = (added = writtenBefore + entryCount): number =>
+      before.count + (ends[added - writtenBefore - 1] ?? 0);
+    return { parts, record, value, entryCount, newResults, countAfter, output: output?.at };
   }
 
   /** Notes that the branch was released with the last write. */
-  released(): void {
+  markReleased(): void {
     this.#isReleased = true;
   }
 
   /** Notes that a write was made. */
-  written(write: JournalWrite): void {
+  markWritten(write: JournalWrite): void {
     this.#record = write.record;
     this.#value = write.value;
     // It was so when the write was made, and that was after it began.
     this.#certainAt = this.#began;
-    this.#pending = this.#pending.slice(write.taken);
+    this.#pending = this.#pending.slice(write.entryCount);
     // Entries that were encoded and not written keep their numbers.
-    if (write.taken > 0) this.#encoded = NOTHING;
+    if (write.entryCount > 0) this.#encoded = NOTHING;
     if (this.#pending.length === 0) this.#unschedule();
   }
 
@@ -324,21 +325,21 @@ export class Journal {
 
   /** Adopts the cancel from the stored record; `false` if the record has other changes too. */
   #adoptCancel(found: JournalRecord): boolean {
-    const { cancel } = found;
-    if (cancel === undefined || this.#record.cancel !== undefined) return false;
-    const record = { ...this.#record, cancel };
+    const { cancelReason } = found;
+    if (cancelReason === undefined || this.#record.cancelReason !== undefined) return false;
+    const record = { ...this.#record, cancelReason };
     const value = encodeJournal(record);
     if (encodeJournal(found) !== value) return false;
     this.#record = record;
     this.#value = value;
-    this.#onFailure(new Cancelled(cancel));
+    this.#onFailure(new CancelledError(cancelReason));
     return true;
   }
 
   async #commit(write: JournalWrite): Promise<void> {
     await this.#reader.context.store.commit(toCommit(write.parts));
-    this.written(write);
-    this.#onResults(write.fresh);
+    this.markWritten(write);
+    this.#onResults(write.newResults);
   }
 
   #fail(error: Error): Error {
@@ -350,8 +351,8 @@ export class Journal {
   /** Why a write was refused; `undefined` if it was only because of a cancel, which is then adopted. */
   async #explain(error: unknown): Promise<Error | undefined> {
     if (!isSavepointError(error, "CONFLICT")) return error as Error;
-    const found = await this.look();
-    const lost = this.lost(found);
+    const found = await this.readRecord();
+    const lost = this.ownershipError(found);
     if (lost) return lost;
     if (found && this.#adoptCancel(found)) return undefined;
     // A writer that ignores leases has moved the branch.
@@ -359,7 +360,7 @@ export class Journal {
   }
 
   /** The record as it is in the store. */
-  async look(): Promise<JournalRecord | undefined> {
+  async readRecord(): Promise<JournalRecord | undefined> {
     const [record] = await this.#reader.context.store.get([journalKey(this.#reader.sessionId, this.#branch)]);
     if (!record) return undefined;
     if ("value" in record) return decodeJournal(record.value);

@@ -1,11 +1,11 @@
 /** What a step has recorded, for people: one line for each effect. */
 import { decodeJournal, journalKey, type Usage } from "../../records/index.js";
 import type { EffectKind } from "../../events/index.js";
-import { readStandings } from "../status/index.js";
+import { readBranchStatuses } from "../status/index.js";
 import type { SessionReader } from "../../sessions/index.js";
 import { SavepointError } from "../../errors.js";
 import { shadowToValue } from "../../state/index.js";
-import { type Entry, readEntries, type Started } from "./entry.js";
+import { type JournalOperation, readEntries, type EffectStart } from "./entry.js";
 
 /** An effect of the current step. */
 export interface JournalEntry {
@@ -49,9 +49,9 @@ export async function* readJournal(reader: SessionReader, branch: string): Async
   const { tape, first, count, number: of } = decodeJournal(record.value);
   if (of !== number) return;
   const { entries } = await readEntries(reader, number, { tape, start: first, count });
-  const [standing] = await readStandings(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
+  const [standing] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
   const open = standing?.status === "running" ? "running" : "unknown";
-  const byIndex = new Map<number, Entry[]>();
+  const byIndex = new Map<number, JournalOperation[]>();
   for (const entry of entries) byIndex.set(entry.index, [...(byIndex.get(entry.index) ?? []), entry]);
   for (const [index, own] of [...byIndex].sort(([a], [b]) => a - b)) {
     const started = own.flatMap((entry) => ("started" in entry && entry.started ? [entry.started] : [])).at(-1);
@@ -62,8 +62,8 @@ export async function* readJournal(reader: SessionReader, branch: string): Async
 
 function toJournalEntry(
   index: number,
-  started: Started,
-  last: Entry,
+  started: EffectStart,
+  last: JournalOperation,
   open: "running" | "unknown",
   { context: { registry } }: SessionReader,
 ): JournalEntry {

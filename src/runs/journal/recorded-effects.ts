@@ -6,17 +6,17 @@
  * order in which they came, and the step runs until it waits for something before it gets the next one. So a step that
  * is run again, and gets what was recorded in the same order, does the same thing again, whatever ran in parallel.
  */
-import { type ClassRegistry, isSame, shadowToValue } from "../../state/index.js";
+import { type ClassRegistry, equalsShadow, shadowToValue } from "../../state/index.js";
 import { setImmediate as turn } from "node:timers/promises";
-import type { EffectCall, EffectUsage, Entry, Outcome, Started } from "./entry.js";
+import type { EffectCall, EffectUsage, JournalOperation, EffectOutcome, EffectStart } from "./entry.js";
 
 /** An effect that was recorded before this attempt of the step. */
 export interface RecordedEffect {
   readonly index: number;
-  readonly started: Started;
+  readonly started: EffectStart;
   /** Is there an entry that says it was begun, and nothing since that says how it ended? */
-  unknown: boolean;
-  outcome: Outcome | undefined;
+  isUnknown: boolean;
+  outcome: EffectOutcome | undefined;
   usage: EffectUsage | undefined;
   /** Its place among the results, in the order in which they came. */
   order: number;
@@ -24,7 +24,7 @@ export interface RecordedEffect {
 }
 
 /** Effects whose results the step gets at once: they wait for nothing. */
-export const IMMEDIATE: ReadonlySet<string> = new Set(["now", "random", "uuid"]);
+export const IMMEDIATE_KINDS: ReadonlySet<string> = new Set(["now", "random", "uuid"]);
 
 /** What the entries of a journal say about the effects of a step. */
 export class RecordedEffects {
@@ -33,29 +33,29 @@ export class RecordedEffects {
   readonly #kept = new Map<string, RecordedEffect[]>();
   readonly #ordered: RecordedEffect[] = [];
 
-  constructor(entries: readonly Entry[]) {
+  constructor(entries: readonly JournalOperation[]) {
     for (const entry of entries) {
       if (entry.op === "kept") {
         const { index, started, outcome } = entry;
-        const kept = { index, started, unknown: !outcome, outcome, usage: undefined, order: -1 };
+        const kept = { index, started, isUnknown: !outcome, outcome, usage: undefined, order: -1 };
         this.#kept.set(nameOf(started), [...(this.#kept.get(nameOf(started)) ?? []), kept]);
         continue;
       }
       const known = this.byIndex.get(entry.index);
       if (entry.op === "start") {
-        if (known) known.unknown = true;
+        if (known) known.isUnknown = true;
         else this.#add(entry.index, entry.started, true);
       } else if (entry.op === "again" && known) {
-        known.unknown = false;
+        known.isUnknown = false;
         known.outcome = undefined;
         const place = this.#ordered.indexOf(known);
         if (place >= 0) this.#ordered.splice(place, 1);
       } else if (entry.op === "end") {
-        const effect = known ?? this.#add(entry.index, entry.started as Started, false);
-        effect.unknown = false;
+        const effect = known ?? this.#add(entry.index, entry.started as EffectStart, false);
+        effect.isUnknown = false;
         effect.outcome = entry.outcome;
         effect.usage = entry.usage;
-        if (!IMMEDIATE.has(effect.started.kind)) this.#ordered.push(effect);
+        if (!IMMEDIATE_KINDS.has(effect.started.kind)) this.#ordered.push(effect);
       }
     }
     for (const [order, effect] of this.#ordered.entries()) effect.order = order;
@@ -71,12 +71,19 @@ export class RecordedEffects {
   }
 
   /** What is kept of a call: the first of those with its name and id goes to the first that asks. */
-  takeKept(call: EffectCall): RecordedEffect | undefined {
+  claimKept(call: EffectCall): RecordedEffect | undefined {
     return call.callId === undefined ? undefined : this.#kept.get(nameOf(call))?.shift();
   }
 
-  #add(index: number, started: Started, unknown: boolean): RecordedEffect {
-    const effect: RecordedEffect = { index, started, unknown, outcome: undefined, usage: undefined, order: -1 };
+  #add(index: number, started: EffectStart, unknown: boolean): RecordedEffect {
+    const effect: RecordedEffect = {
+      index,
+      started,
+      isUnknown: unknown,
+      outcome: undefined,
+      usage: undefined,
+      order: -1,
+    };
     this.byIndex.set(index, effect);
     return effect;
   }
@@ -91,7 +98,7 @@ export function isSameCall(recorded: EffectCall, called: EffectCall, registry: C
   const { kind, name, callId, args } = recorded;
   if (kind !== called.kind || name !== called.name || callId !== called.callId) return false;
   if (args === undefined || called.args === undefined) return args === called.args;
-  return isSame(args, shadowToValue(called.args, registry), registry);
+  return equalsShadow(args, shadowToValue(called.args, registry), registry);
 }
 
 /** A call for messages. */
@@ -131,8 +138,8 @@ export class Deliveries {
   /** Results given so far. */
   count = 0;
 
-  constructor(recorded: readonly RecordedEffect[], told: DeliveryListener) {
-    this.#recorded = recorded;
+  constructor(deliverRecorded: readonly RecordedEffect[], told: DeliveryListener) {
+    this.#recorded = deliverRecorded;
     this.#told = told;
   }
 
@@ -154,7 +161,7 @@ export class Deliveries {
   }
 
   /** A result has come. */
-  live(give: () => void): void {
+  deliverLive(give: () => void): void {
     this.#live.push(give);
     this.#pump();
   }
@@ -165,7 +172,7 @@ export class Deliveries {
   }
 
   /** Something waits for what the step has not asked for: if it does not, it does something else than it did. */
-  losePatience(): void {
+  startTimeout(): void {
     const { missing } = this;
     if (missing) this.#patience ??= setTimeout(() => this.#told.stuck(missing), PATIENCE);
   }
@@ -181,7 +188,7 @@ export class Deliveries {
     const { missing } = this;
     const give = missing ? missing.waiting : this.#live.shift();
     if (!give) {
-      if (missing && this.#live.length + this.#asked > 0) this.losePatience();
+      if (missing && this.#live.length + this.#asked > 0) this.startTimeout();
       return;
     }
     if (missing) {

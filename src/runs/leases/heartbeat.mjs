@@ -3,7 +3,7 @@
  * store is opened when it is first needed: most runs are over before.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import { between, machineMoment } from "./moment.js";
+import { elapsedBetween, systemMoment } from "./moment.js";
 import { renewLease } from "./renew-lease.js";
 
 /** @import { HeartbeatData } from "./leases.js" */
@@ -24,13 +24,13 @@ async function renew() {
   store ??= await (await import(module)).openStore(url, { ...options, durability: "process" });
   const opened = /** @type {Store} */ (store);
   for (;;) {
-    const began = machineMoment();
+    const began = systemMoment();
     const until = (await opened.now()) + lease;
     known = await renewLease(opened, key, { until, process: owner }, known);
-    const landed = machineMoment();
+    const landed = systemMoment();
     parentPort?.postMessage({ began, landed });
     // One that was on its way for long says little, unless nobody needs it any more.
-    if (between(began, landed) < every || !timer) return;
+    if (elapsedBetween(began, landed) < every || !timer) return;
   }
 }
 

@@ -1,4 +1,4 @@
-export { Leases, type Reopening } from "./leases.js";
-export { type Moment, momentOf } from "./moment.js";
-export { Neighbours, readAnnouncement } from "./neighbours.js";
+export { Leases, type StoreAddress } from "./leases.js";
+export { type Moment, currentMoment } from "./moment.js";
+export { ProcessWatcher, parseAnnouncement } from "./process-watcher.js";
 export { isStoreFailure } from "./store-failure.js";

@@ -11,22 +11,22 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { Context } from "../../context.js";
-import { encodeOwner, ownedBy, ownerKey, SAID_GOODBYE } from "../../records/index.js";
-import { addLocalOwner, type OwnRuns, removeLocalOwner } from "../status/index.js";
+import { encodeOwner, ownedBy, ownerKey, CLEAN_SHUTDOWN } from "../../records/index.js";
+import { addLocalOwner, type OwnerRuns, removeLocalOwner } from "../status/index.js";
 import { MAX_TIMER, thisProcess } from "../../util/index.js";
 import type { Put, StoreOptions } from "../../store/index.js";
-import { announceOwner } from "./neighbours.js";
-import { between, type Moment, momentAt, momentOf } from "./moment.js";
+import { formatAnnouncement } from "./process-watcher.js";
+import { elapsedBetween, type Moment, toLocalMoment, currentMoment } from "./moment.js";
 import { renewLease } from "./renew-lease.js";
 
 /** What another thread can open the same store with. */
-export interface Reopening {
+export interface StoreAddress {
   readonly url: string;
   readonly options: StoreOptions;
 }
 
 /** What a heartbeat is sent with, from whatever thread. */
-export interface HeartbeatData extends Reopening {
+export interface HeartbeatData extends StoreAddress {
   /** The module that opens stores. */
   readonly module: string;
   readonly key: string;
@@ -54,8 +54,8 @@ export class Leases {
   readonly #key = ownerKey(this.owner);
   readonly #lease: number;
   readonly #every: number;
-  readonly #runs: OwnRuns;
-  readonly #reopening: Reopening | undefined;
+  readonly #runs: OwnerRuns;
+  readonly #reopening: StoreAddress | undefined;
   #held = 0;
   #isAnnounced = false;
   /** When its first claim was made ready. */
@@ -73,7 +73,7 @@ export class Leases {
    * @param runs the branches that run with these leases, added before they are claimed
    * @param reopening how another thread can open the store, if it can
    */
-  constructor(context: Context, lease: number, runs: OwnRuns, reopening: Reopening | undefined) {
+  constructor(context: Context, lease: number, runs: OwnerRuns, reopening: StoreAddress | undefined) {
     this.#context = context;
     this.#runs = runs;
     this.#lease = lease;
@@ -85,14 +85,14 @@ export class Leases {
    * What a claim has beside it: the first one begins the lease. Later ones find it there, and must not write it along: they
    * may be on their way for longer than it lasts.
    */
-  async forClaim(): Promise<{ readonly puts: readonly Put[]; readonly wakes?: readonly string[] }> {
+  async prepareClaim(): Promise<{ readonly puts: readonly Put[]; readonly wakes?: readonly string[] }> {
     // Until the first claim has succeeded, each claim tells the workers on this host which process to watch.
-    const wakes = this.#isAnnounced ? {} : { wakes: [announceOwner(this.owner)] };
+    const wakes = this.#isAnnounced ? {} : { wakes: [formatAnnouncement(this.owner)] };
     if (this.#begun) {
       await this.renew();
       return { puts: [], ...wakes };
     }
-    this.#begun = momentOf(this.#context);
+    this.#begun = currentMoment(this.#context);
     addLocalOwner(this.owner, this.#runs);
     const value = encodeOwner(await this.#next());
     this.#value = value;
@@ -112,7 +112,7 @@ export class Leases {
    * Has nobody been able to take over since then, and is nobody for a while? That something was written says only that
    * nobody had yet: a process that was stopped for longer than its lease may still write, until somebody takes over.
    */
-  isCertainSince(moment: Moment): boolean {
+  isUnbrokenSince(moment: Moment): boolean {
     return this.#isFresh() && this.#renewed !== undefined && this.#renewed.since.ticks <= moment.ticks;
   }
 
@@ -148,12 +148,14 @@ export class Leases {
     // Branches that could not be released, because the store was unreachable, are found by this record: it then marks the
     // lease as ended.
     const [left] = await store.list(ownedBy(this.owner), { limit: 1 });
-    const over = { key: this.#key, value: encodeOwner({ until: SAID_GOODBYE, process: thisProcess() }) };
+    const over = { key: this.#key, value: encodeOwner({ until: CLEAN_SHUTDOWN, process: thisProcess() }) };
     await store.commit(left ? { puts: [over] } : { deletes: [this.#key] });
   }
 
   #isFresh(): boolean {
-    return this.#renewed !== undefined && between(this.#renewed.at, momentOf(this.#context)) < this.#lease / 2;
+    return (
+      this.#renewed !== undefined && elapsedBetween(this.#renewed.at, currentMoment(this.#context)) < this.#lease / 2
+    );
   }
 
   async #next(): Promise<Parameters<typeof encodeOwner>[0]> {
@@ -167,17 +169,17 @@ export class Leases {
   }
 
   async #renew(): Promise<void> {
-    const began = momentOf(this.#context);
+    const began = currentMoment(this.#context);
     const owner = await this.#next();
     this.#value = await renewLease(this.#context.store, this.#key, owner, this.#value);
-    this.#note(began, momentOf(this.#context));
+    this.#note(began, currentMoment(this.#context));
   }
 
   /** It lasts from `began` on, and that was written by `landed`. If it was over by then, others could have taken over. */
   #note(began: Moment, landed: Moment): void {
     const before = this.#renewed;
     // Not to the last moment: the store's clock is known only about.
-    const unbroken = before && between(before.at, landed) < this.#lease * UNBROKEN;
+    const unbroken = before && elapsedBetween(before.at, landed) < this.#lease * UNBROKEN;
     const at = before && before.at.ticks > began.ticks ? before.at : began;
     this.#renewed = { at, since: unbroken ? before.since : landed };
   }
@@ -202,7 +204,7 @@ export class Leases {
     }, this.#every).unref();
   }
 
-  #startWorker(reopening: Reopening): Worker | undefined {
+  #startWorker(reopening: StoreAddress): Worker | undefined {
     const module = new URL("../../store/open.js", import.meta.url);
     const program = new URL("./heartbeat.mjs", import.meta.url);
     if (!existsSync(fileURLToPath(module)) || !existsSync(fileURLToPath(program))) return undefined;
@@ -220,8 +222,8 @@ export class Leases {
     worker.on("message", (told: HeartbeatMessage) => {
       if (told !== "ready" && "error" in told) return this.#report(told.error);
       if (told !== "ready") {
-        const now = momentOf(this.#context);
-        return this.#note(momentAt(told.began, now), momentAt(told.landed, now));
+        const now = currentMoment(this.#context);
+        return this.#note(toLocalMoment(told.began, now), toLocalMoment(told.landed, now));
       }
       this.#ready = true;
       clearInterval(this.#timer);

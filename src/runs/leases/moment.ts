@@ -10,21 +10,21 @@ export interface Moment {
   readonly ticks: number;
 }
 
-export function momentOf({ now }: Pick<Context, "now">): Moment {
+export function currentMoment({ now }: Pick<Context, "now">): Moment {
   return { clock: now(), ticks: Number(process.hrtime.bigint()) / 1e6 };
 }
 
 /** A moment of another thread of this process, by the machine's clock: that of the context may be another. */
-export function machineMoment(): Moment {
-  return momentOf({ now: Date.now });
+export function systemMoment(): Moment {
+  return currentMoment({ now: Date.now });
 }
 
 /** What was a moment of another thread, as one of this. */
-export function momentAt(told: Moment, now: Moment, machine: Moment = machineMoment()): Moment {
-  return { clock: now.clock - between(told, machine), ticks: told.ticks };
+export function toLocalMoment(told: Moment, now: Moment, machine: Moment = systemMoment()): Moment {
+  return { clock: now.clock - elapsedBetween(told, machine), ticks: told.ticks };
 }
 
 /** Milliseconds from one to the other, at least. */
-export function between(from: Moment, to: Moment): number {
+export function elapsedBetween(from: Moment, to: Moment): number {
   return Math.max(to.clock - from.clock, to.ticks - from.ticks);
 }

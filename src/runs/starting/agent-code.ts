@@ -20,7 +20,7 @@ export async function callReceive(agent: Agent, state: unknown, input: unknown):
  *
  * @param version where it is not known, somebody has saved the state by hand: as it is to be now
  */
-export async function migrateState(
+export async function migrateAgentState(
   agent: Agent,
   sessionId: string,
   state: unknown,

@@ -2,9 +2,9 @@
 import { isSavepointError, SavepointError } from "../../errors.js";
 import {
   agentSessionKey,
-  changeDue,
+  changeQueueEntry,
   encodeInbox,
-  encodeLeft,
+  encodeQueuedInput,
   encodeRun,
   encodeSession,
   HIGHEST_PRIORITY,
@@ -12,17 +12,17 @@ import {
   inputKey,
   LOWEST_PRIORITY,
   MAIN,
-  newDue,
-  newSession,
-  numberKey,
+  newQueueEntry,
+  newSessionRecord,
+  sessionNumberKey,
   runKey,
   type RunRecord,
   sessionKey,
 } from "../../records/index.js";
 import { agentMismatch, type NumberSource, type SessionReader } from "../../sessions/index.js";
 import { type Duration, toMilliseconds } from "../../util/index.js";
-import { inputMismatch } from "./begin.js";
-import { readView } from "../claims/index.js";
+import { inputMismatch } from "./claim-run.js";
+import { readRunSnapshot } from "../claims/index.js";
 import { hashText } from "../journal/index.js";
 
 /** How a session is left for others. */
@@ -57,7 +57,7 @@ export async function enqueue(reader: SessionReader, numbers: NumberSource, task
   const { agent, input } = task;
   const priority = checkPriority(task.priority);
   for (;;) {
-    const view = await readView(reader, MAIN);
+    const view = await readRunSnapshot(reader, MAIN);
     const { session, branch } = view.heads;
     if (session?.record.agent !== undefined && session.record.agent !== agent) {
       throw agentMismatch(sessionId, session.record.agent, agent);
@@ -68,23 +68,23 @@ export async function enqueue(reader: SessionReader, numbers: NumberSource, task
       if (unfinished && run.input !== hashText(input)) throw inputMismatch(sessionId, MAIN);
       return false;
     }
-    const base = session?.record ?? newSession(await numbers.next(), context.now());
+    const base = session?.record ?? newSessionRecord(await numbers.next(), context.now());
     const { number } = base;
     const run = queuedRun(number, agent, hashText(input), view.now);
     const place = view.inbox?.next ?? 0;
-    const due = newDue(agent, timeOf(task.runAt, view.now), priority);
-    const soon = due.due !== null && due.due <= view.now;
+    const due = newQueueEntry(agent, timeOf(task.runAt, view.now), priority);
+    const soon = due.readyAt !== null && due.readyAt <= view.now;
     try {
       await context.store.commit({
         checks: [{ key: sessionKey(sessionId), value: session?.value }, ...view.checks, view.inboxCheck],
         puts: [
           { key: sessionKey(sessionId), value: encodeSession({ ...base, agent }) },
-          ...(session ? [] : [{ key: numberKey(number), value: sessionId }]),
+          ...(session ? [] : [{ key: sessionNumberKey(number), value: sessionId }]),
           { key: agentSessionKey(agent, number), value: sessionId },
           { key: runKey(sessionId, MAIN), value: encodeRun(run, context.registry) },
           { key: inboxKey(sessionId, MAIN), value: encodeInbox({ first: place, next: place + 1 }) },
-          { key: inputKey(sessionId, MAIN, place), value: encodeLeft({ key: undefined, input }) },
-          ...changeDue(sessionId, MAIN, view.due, due).puts,
+          { key: inputKey(sessionId, MAIN, place), value: encodeQueuedInput({ key: undefined, input }) },
+          ...changeQueueEntry(sessionId, MAIN, view.queueEntry, due).puts,
         ],
         ...(soon && { wakes: [agent] }),
       });

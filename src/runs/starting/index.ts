@@ -1,15 +1,15 @@
-export { migrateState } from "./agent-code.js";
-export { begin, type Begun, inputMismatch, type Request, takeInput } from "./begin.js";
+export { migrateAgentState } from "./agent-code.js";
+export { claimRun, type ClaimOrResult, inputMismatch, type TurnRequirements, encodeInput } from "./claim-run.js";
 export { enqueue, type EnqueueOptions } from "./enqueue.js";
-export { openTurn, takeOpenOptions } from "./open-turn.js";
+export { claimOpenTurn, parseOpenRunOptions } from "./claim-open-turn.js";
 export {
   checkAgent,
-  inItsOwnStep,
-  nothingThere,
+  recursiveRun,
+  sessionToStartNotFound,
   type RecoverOptions,
   type RunOptions,
-  takeAgents,
-  takeBranchName,
-  toWanted,
-  type Wanted,
+  parseAgents,
+  parseBranchName,
+  parseRunOptions,
+  type RunRequest,
 } from "./options.js";

@@ -41,10 +41,10 @@ export interface RunOptions<Input = unknown> {
 export type RecoverOptions = Pick<RunOptions, "restartStep" | "wait">;
 
 /** What is wanted of a session: an input to be worked on, or whatever is left to do. */
-export type Wanted = Omit<RunOptions, "input"> & { readonly input: { readonly value: unknown } | undefined };
+export type RunRequest = Omit<RunOptions, "input"> & { readonly input: { readonly value: unknown } | undefined };
 
 /** Whether there is an input is for the caller to say: `undefined` is one as well. */
-export function toWanted(options: RunOptions): Wanted {
+export function parseRunOptions(options: RunOptions): RunRequest {
   const given: unknown = options;
   if (typeof given !== "object" || given === null) {
     throw new SavepointError("INVALID_ARGUMENT", "sp.run() needs options: sp.run(agent, { session, input }).");
@@ -58,7 +58,7 @@ export function checkAgent(agent: Agent): Agent {
 }
 
 /** A list of agents, as callers give it. */
-export function takeAgents(agents: readonly Agent[], where: string): readonly Agent[] {
+export function parseAgents(agents: readonly Agent[], where: string): readonly Agent[] {
   if (!Array.isArray(agents)) {
     throw new SavepointError("INVALID_ARGUMENT", `${where}() needs a list: ${where}([agent]).`);
   }
@@ -66,18 +66,18 @@ export function takeAgents(agents: readonly Agent[], where: string): readonly Ag
 }
 
 /** The branch that is meant. */
-export function takeBranchName(branch: string | undefined): string {
+export function parseBranchName(branch: string | undefined): string {
   return branch === undefined ? MAIN : checkId(branch, "branch name");
 }
 
-export function inItsOwnStep(session: string, branch: string): SavepointError {
+export function recursiveRun(session: string, branch: string): SavepointError {
   return new SavepointError(
     "ALREADY_RUNNING",
     `${describeBranch(session, branch)} cannot be run from within its own step: it would wait for itself. Use another session.`,
   );
 }
 
-export function nothingThere(session: string): SavepointError {
+export function sessionToStartNotFound(session: string): SavepointError {
   return new SavepointError(
     "SESSION_NOT_FOUND",
     `Session ${JSON.stringify(session)} does not exist. Give sp.run() an input to begin it with.`,

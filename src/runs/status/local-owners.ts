@@ -6,14 +6,14 @@
  */
 
 /** What an owner runs. */
-export interface OwnRuns {
+export interface OwnerRuns {
   has(session: string, branch: string): boolean;
 }
 
-const OWNERS = new Map<string, OwnRuns>();
+const OWNERS = new Map<string, OwnerRuns>();
 
 /** Adds an owner, before its first claim. A branch that it is about to claim counts as run by it. */
-export function addLocalOwner(owner: string, runs: OwnRuns): void {
+export function addLocalOwner(owner: string, runs: OwnerRuns): void {
   OWNERS.set(owner, runs);
 }
 

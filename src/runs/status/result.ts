@@ -1,5 +1,5 @@
 /** What a run resolves with. */
-import type { CheckpointStatus, Question, Row, Usage } from "../../records/index.js";
+import type { CheckpointStatus, Question, CheckpointRow, Usage } from "../../records/index.js";
 import { loadShadow, type SessionReader } from "../../sessions/index.js";
 import { SavepointError } from "../../errors.js";
 import { decodeState, shadowToValue } from "../../state/index.js";
@@ -78,7 +78,7 @@ export async function readResult(
   reader: SessionReader,
   number: number,
   branch: string,
-  row: Row,
+  row: CheckpointRow,
   fields: Omit<ResultFields, "usage" | "steps" | "output">,
 ): Promise<RunResult> {
   const { registry } = reader.context;
@@ -88,7 +88,7 @@ export async function readResult(
   return toResult(reader.sessionId, branch, state, { ...fields, output, usage: row.usage, steps });
 }
 
-async function readOutput(reader: SessionReader, number: number, row: Row): Promise<unknown> {
+async function readOutput(reader: SessionReader, number: number, row: CheckpointRow): Promise<unknown> {
   const piece = row.run?.output;
   if (!piece) return undefined;
   const state = reader.stateReader(number);

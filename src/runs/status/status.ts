@@ -1,13 +1,13 @@
 /** How sessions stand: what their runs say, and whether those who run them are still there. */
 import { SavepointError } from "../../errors.js";
 import type { ClassRegistry } from "../../state/index.js";
-import type { FoundRecord } from "../../store/index.js";
+import type { RecordResult } from "../../store/index.js";
 import {
   type CheckpointStatus,
-  decodeDue,
+  decodeQueueEntry,
   decodeOwner,
   decodeRun,
-  dueKey,
+  queueEntryKey,
   ownerKey,
   type OwnerRecord,
   runKey,
@@ -20,33 +20,42 @@ import { isCertainlyDead } from "../../util/index.js";
 import type { Heads } from "../../sessions/index.js";
 
 /** How the work on a branch stands, and why. */
-export interface Standing {
+export interface BranchStatus {
   readonly status: Status;
   readonly reason: string | undefined;
   readonly run: RunRecord | undefined;
 }
 
 /** A branch of a session, with the records that its saves hang on. */
-export interface StandingOf {
+export interface BranchStatusQuery {
   readonly sessionId: string;
   readonly branch: string;
   readonly heads: Heads;
 }
 
 /** Whoever wants to go on with it learns more. */
-const DAMAGED: Standing = { status: "interrupted", reason: "what is known about its run is damaged", run: undefined };
+const DAMAGED: BranchStatus = {
+  status: "interrupted",
+  reason: "what is known about its run is damaged",
+  run: undefined,
+};
 
 /** How these branches stand, one for one, read together. */
-export async function readStandings(context: Context, branches: readonly StandingOf[]): Promise<Standing[]> {
+export async function readBranchStatuses(
+  context: Context,
+  branches: readonly BranchStatusQuery[],
+): Promise<BranchStatus[]> {
   const { store, registry } = context;
   if (branches.length === 0) return [];
-  const keys = [runKey, dueKey].flatMap((toKey) => branches.map(({ sessionId, branch }) => toKey(sessionId, branch)));
+  const keys = [runKey, queueEntryKey].flatMap((toKey) =>
+    branches.map(({ sessionId, branch }) => toKey(sessionId, branch)),
+  );
   const found = await store.get(keys);
   const damaged = new Set<number>();
   const runs = branches.map(({ heads }, index) => {
     const record = found[index];
     if (record && "unreadable" in record) damaged.add(index);
-    return damaged.has(index) ? undefined : runOf(record, heads, registry);
+    return damaged.has(index) ? undefined : decodeRunOfSession(record, heads, registry);
   });
   const held = [...new Set(branches.flatMap(({ heads }, at) => (heads.branch?.record.held && runs[at]?.owner) || []))];
   const owners = new Map<string, OwnerRecord | undefined>();
@@ -59,13 +68,13 @@ export async function readStandings(context: Context, branches: readonly Standin
     const run = runs[index];
     const isOwnerAlive =
       run !== undefined && isAlive(owners.get(run.owner), now) && !hasEndedHere(run.owner, sessionId, branch);
-    return decideStanding(heads, run, isOwnerAlive, isQueued(found[branches.length + index]));
+    return decideBranchStatus(heads, run, isOwnerAlive, isQueued(found[branches.length + index]));
   });
 }
 
 /** Is there a queue entry from which the work is resumed? A damaged one counts: `recover` reports it. */
-function isQueued(record: FoundRecord | undefined): boolean {
-  return record !== undefined && (!("value" in record) || decodeDue(record.value).due !== null);
+function isQueued(record: RecordResult | undefined): boolean {
+  return record !== undefined && (!("value" in record) || decodeQueueEntry(record.value).readyAt !== null);
 }
 
 /**
@@ -76,15 +85,15 @@ function isQueued(record: FoundRecord | undefined): boolean {
  *
  * @param isQueued is there a queue entry for it?
  */
-export function decideStanding(
+export function decideBranchStatus(
   heads: Heads,
   run: RunRecord | undefined,
   isOwnerAlive: boolean,
   isQueued: boolean,
-): Standing {
+): BranchStatus {
   const { head, held } = heads.branch?.record ?? {};
   if (run && held) return { status: isOwnerAlive ? "running" : "interrupted", reason: undefined, run };
-  const { status, isCurrent } = workOf(heads, run);
+  const { status, isCurrent } = decideWorkStatus(heads, run);
   if (isCurrent && status !== "running") return { status, reason: run?.reason, run };
   // A checkpoint that the caller saved, not a run, has the status that the caller gave.
   if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
@@ -94,7 +103,7 @@ export function decideStanding(
 }
 
 /** The status of the work on a branch, and whether the record of its run refers to the current head. */
-export function workOf(
+export function decideWorkStatus(
   { branch }: Heads,
   run: RunRecord | undefined,
 ): { readonly status: CheckpointStatus; readonly isCurrent: boolean } {
@@ -107,7 +116,11 @@ export function workOf(
 }
 
 /** The run of a branch, if it is that of this very session. */
-export function runOf(record: FoundRecord | undefined, heads: Heads, registry: ClassRegistry): RunRecord | undefined {
+export function decodeRunOfSession(
+  record: RecordResult | undefined,
+  heads: Heads,
+  registry: ClassRegistry,
+): RunRecord | undefined {
   if (!record) return undefined;
   if (!("value" in record)) {
     throw new SavepointError(
@@ -120,7 +133,7 @@ export function runOf(record: FoundRecord | undefined, heads: Heads, registry: C
 }
 
 /** A missing or damaged record says that nobody is there: who is would have renewed it. */
-export function readOwner(record: FoundRecord | undefined): OwnerRecord | undefined {
+export function readOwner(record: RecordResult | undefined): OwnerRecord | undefined {
   return record && "value" in record ? decodeOwner(record.value) : undefined;
 }
 

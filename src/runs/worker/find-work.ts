@@ -6,26 +6,26 @@ import { isSavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
 import {
   ALL_OWNERS,
-  changeDue,
-  decodeDue,
-  dueKey,
+  changeQueueEntry,
+  decodeQueueEntry,
+  queueEntryKey,
   HIGHEST_PRIORITY,
   LOWEST_PRIORITY,
   ownedBy,
   ownerKey,
   type OwnerRecord,
-  placeOf,
-  placeOfOwned,
-  placeOfWork,
-  priorityOfWork,
-  workDue,
-  workFrom,
+  queueIndexKey,
+  parseOwnedKey,
+  parseWorkKey,
+  priorityOfWorkKey,
+  readyWork,
+  workUpToPriority,
 } from "../../records/index.js";
 import { isAlive, readOwner } from "../status/index.js";
 import { type KeyRange, scan, type Store } from "../../store/index.js";
 
 /** Something that nobody does. */
-export interface Work {
+export interface PendingWork {
   readonly session: string;
   readonly branch: string;
   /** The record by which it was found. */
@@ -33,11 +33,11 @@ export interface Work {
 }
 
 /** Something that was left in the middle. */
-export interface Orphan extends Work {
+export interface Orphan extends PendingWork {
   /** The leases under which it was left. */
   readonly owner: string;
   /** From how many others it was taken over before, within the same step. */
-  readonly takenOver: number;
+  readonly takeovers: number;
 }
 
 /** While whoever was given it begins with it, others are given something else. */
@@ -48,31 +48,31 @@ const RESERVED_FOR = 5000;
  *
  * @param isSkipped what is left out: it must not stand in the way of what comes after it
  */
-export async function findDue(
+export async function findScheduledWork(
   { store }: Context,
   agents: readonly string[],
   limit: number,
-  isSkipped: (work: Work) => boolean,
-): Promise<Work[]> {
+  isSkipped: (work: PendingWork) => boolean,
+): Promise<PendingWork[]> {
   const now = await store.now();
-  const toWork = (key: string): Work => ({ key, ...placeOfWork(key) });
+  const toWork = (key: string): PendingWork => ({ key, ...parseWorkKey(key) });
   // Whoever was given something is not given it again at once, so that what comes after it has its turn.
   if (store.reserve) {
     const ranges: KeyRange[] = [];
     for (let priority = HIGHEST_PRIORITY; priority >= LOWEST_PRIORITY; priority--) {
-      for (const agent of agents) ranges.push(workDue(agent, priority, now));
+      for (const agent of agents) ranges.push(readyWork(agent, priority, now));
     }
     const reserved = await store.reserve(ranges, { limit, forMs: RESERVED_FOR });
     return reserved.map(({ key }) => toWork(key)).filter((work) => !isSkipped(work));
   }
-  const found: Work[] = [];
+  const found: PendingWork[] = [];
   // Priorities without work for an agent are skipped.
   const next = new Map<string, number | undefined>();
   for (const agent of agents) next.set(agent, await findPriority(store, agent, HIGHEST_PRIORITY));
   for (let priority = HIGHEST_PRIORITY; priority >= LOWEST_PRIORITY; priority--) {
     for (const agent of agents) {
       if (next.get(agent) !== priority) continue;
-      for await (const { key } of scan(store, workDue(agent, priority, now))) {
+      for await (const { key } of scan(store, readyWork(agent, priority, now))) {
         const work = toWork(key);
         if (!isSkipped(work)) found.push(work);
         if (found.length >= limit) return found;
@@ -85,8 +85,8 @@ export async function findDue(
 
 /** The highest priority, from this one down, at which an agent has work, even if that is not due yet. */
 async function findPriority(store: Store, agent: string, from: number): Promise<number | undefined> {
-  const [first] = await store.list(workFrom(agent, from), { limit: 1 });
-  return first && priorityOfWork(first.key);
+  const [first] = await store.list(workUpToPriority(agent, from), { limit: 1 });
+  return first && priorityOfWorkKey(first.key);
 }
 
 /** Records that are looked at together. */
@@ -130,24 +130,24 @@ export async function findOrphans(
   gone: Iterable<string>,
   agents: ReadonlyMap<string, unknown>,
   limit: number,
-  isSkipped: (work: Work) => boolean,
+  isSkipped: (work: PendingWork) => boolean,
 ): Promise<Orphan[]> {
   const found: Orphan[] = [];
-  let page: Omit<Orphan, "takenOver">[] = [];
+  let page: Omit<Orphan, "takeovers">[] = [];
   // What is left of agents that nobody here has, however much that is, must not hide the rest.
   const look = async (): Promise<void> => {
-    const records = await store.get(page.map(({ session, branch }) => dueKey(session, branch)));
+    const records = await store.get(page.map(({ session, branch }) => queueEntryKey(session, branch)));
     for (const [index, work] of page.entries()) {
       const record = records[index];
       // What is damaged is told by whoever goes on with it.
-      const due = record && "value" in record ? decodeDue(record.value) : undefined;
-      if (!due || agents.has(due.agent)) found.push({ ...work, takenOver: due?.lost.length ?? 0 });
+      const due = record && "value" in record ? decodeQueueEntry(record.value) : undefined;
+      if (!due || agents.has(due.agent)) found.push({ ...work, takeovers: due?.lostOwners.length ?? 0 });
     }
     page = [];
   };
   for (const owner of gone) {
     for await (const { key } of scan(store, ownedBy(owner))) {
-      const work = { key, owner, ...placeOfOwned(key) };
+      const work = { key, owner, ...parseOwnedKey(key) };
       if (!isSkipped(work)) page.push(work);
       if (page.length >= PAGE) await look();
       if (found.length >= limit) return found.slice(0, limit);
@@ -162,16 +162,20 @@ export async function findOrphans(
  *
  * @param over nothing is to be done at all, so that it need not be found elsewhere either
  */
-export async function forgetWork({ store }: Context, { key, session, branch }: Work, over: boolean): Promise<void> {
-  const [record] = await store.get([dueKey(session, branch)]);
+export async function dropStaleEntry(
+  { store }: Context,
+  { key, session, branch }: PendingWork,
+  over: boolean,
+): Promise<void> {
+  const [record] = await store.get([queueEntryKey(session, branch)]);
   if (record && !("value" in record)) return;
-  const due = record && decodeDue(record.value);
+  const due = record && decodeQueueEntry(record.value);
   // It is found elsewhere, or not at all; or there is nothing to it.
-  const stale = !due || placeOf(session, branch, due) !== key;
+  const stale = !due || queueIndexKey(session, branch, due) !== key;
   if (!stale && !over) return;
-  const deletes = stale ? [key] : changeDue(session, branch, due, undefined).deletes;
+  const deletes = stale ? [key] : changeQueueEntry(session, branch, due, undefined).deletes;
   try {
-    await store.commit({ checks: [{ key: dueKey(session, branch), value: record?.value }], deletes });
+    await store.commit({ checks: [{ key: queueEntryKey(session, branch), value: record?.value }], deletes });
   } catch (error) {
     if (!isSavepointError(error, "CONFLICT")) throw error;
   }

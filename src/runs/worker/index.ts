@@ -1,4 +1,4 @@
-export { takeWorkerOptions, type WorkerOptions } from "./options.js";
+export { parseWorkerOptions, type WorkerOptions } from "./options.js";
 export {
   type QuarantineEvent,
   Worker,

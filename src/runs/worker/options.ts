@@ -45,7 +45,7 @@ export interface WorkerOptions {
 }
 
 /** Options, checked. */
-export interface TakenWorkerOptions {
+export interface WorkerSettings {
   readonly concurrency: number;
   readonly lease: number;
   readonly name: string;
@@ -55,10 +55,10 @@ export interface TakenWorkerOptions {
   readonly signals: boolean;
 }
 
-export function takeWorkerOptions(
+export function parseWorkerOptions(
   options: WorkerOptions,
   defaults: { readonly lease: number; readonly name: string; readonly poll: number },
-): TakenWorkerOptions {
+): WorkerSettings {
   const { concurrency = 10, grace = 30_000, maxDeaths = 5, signals = true } = options;
   for (const [name, value] of Object.entries({ concurrency, maxDeaths })) {
     if (!Number.isInteger(value) || value < 1) {

@@ -9,11 +9,18 @@ import type { Context } from "../../context.js";
 import type { RunEvent, RunEventOf, RunEventType } from "../../events/index.js";
 import { SessionReader } from "../../sessions/index.js";
 import type { Agent } from "../agent/index.js";
-import { judge } from "../claims/index.js";
-import { findDue, findOrphans, findOwners, forgetWork, type Orphan, type Work } from "./find-work.js";
-import { isStoreFailure, Neighbours, readAnnouncement } from "../leases/index.js";
-import { keyOf, type Runs } from "../api/index.js";
-import type { TakenWorkerOptions } from "./options.js";
+import { applyCrashPolicy } from "../claims/index.js";
+import {
+  findScheduledWork,
+  findOrphans,
+  findOwners,
+  dropStaleEntry,
+  type Orphan,
+  type PendingWork,
+} from "./find-work.js";
+import { isStoreFailure, ProcessWatcher, parseAnnouncement } from "../leases/index.js";
+import { branchMapKey, type Runs } from "../api/index.js";
+import type { WorkerSettings } from "./options.js";
 
 /** A session was put aside, because one process after another has died over it. */
 export interface QuarantineEvent {
@@ -69,7 +76,7 @@ export class Worker implements AsyncDisposable {
   readonly name: string;
   readonly #host: WorkerHost;
   readonly #agents: ReadonlyMap<string, Agent>;
-  readonly #options: TakenWorkerOptions;
+  readonly #options: WorkerSettings;
   readonly #listeners = new Map<WorkerEventType, Set<(event: WorkerEvent) => void>>();
   /** Sessions that could not be begun with, and until when they are left alone. */
   readonly #avoided = new Map<string, number>();
@@ -78,14 +85,14 @@ export class Worker implements AsyncDisposable {
   #working: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   /** Processes on this host that run something. */
-  readonly #neighbours = new Neighbours();
+  readonly #neighbours = new ProcessWatcher();
   #ticking: NodeJS.Timeout | undefined;
   /** Owners that are gone and may have left work that is not claimed yet. */
   #gone = new Set<string>();
   /** Owners that were gone when owners were last listed: their work was searched for then. */
   #goneBefore: ReadonlySet<string> = new Set();
   /** Scheduled work that was found while this worker still ran its session. It is started when that run has ended. */
-  readonly #next = new Map<string, Work>();
+  readonly #next = new Map<string, PendingWork>();
   /** When to list all owners again and to search for the work of all that are gone. */
   #sweepAt = 0;
   #isAwake = false;
@@ -93,7 +100,7 @@ export class Worker implements AsyncDisposable {
   #unlisten: (() => Promise<void>) | undefined;
 
   /** Use `sp.worker(agents)`. */
-  constructor(host: WorkerHost, agents: ReadonlyMap<string, Agent>, options: TakenWorkerOptions) {
+  constructor(host: WorkerHost, agents: ReadonlyMap<string, Agent>, options: WorkerSettings) {
     this.#host = host;
     this.#agents = agents;
     this.#options = options;
@@ -179,7 +186,7 @@ export class Worker implements AsyncDisposable {
 
   /** Handles a notification of a commit: an agent has work, a process is to be watched, or notifications were missed. */
   #hear(name: string): void {
-    const announced = readAnnouncement(name);
+    const announced = parseAnnouncement(name);
     if (announced && announced.owner !== this.#host.runs.owner)
       this.#neighbours.watch(announced.owner, announced.process);
     else if (name === "" || this.#agents.has(name)) this.#wake();
@@ -187,7 +194,7 @@ export class Worker implements AsyncDisposable {
 
   /** Checks whether processes on this host have died. */
   #tick(): void {
-    const died = this.#neighbours.tick();
+    const died = this.#neighbours.collectDead();
     for (const owner of died) this.#gone.add(owner);
     if (died.length > 0) this.#wake();
   }
@@ -200,9 +207,9 @@ export class Worker implements AsyncDisposable {
     const begun = this.#gone.size > 0 ? await this.#searchGone() : 0;
     if (this.#room <= 0) return begun;
     const ready = this.#takeReady();
-    const isSkipped = (work: Work): boolean => this.#isAvoided(work) || this.#isOwn(work) || ready.has(work.key);
+    const isSkipped = (work: PendingWork): boolean => this.#isAvoided(work) || this.#isOwn(work) || ready.has(work.key);
     const limit = this.#room - ready.size;
-    const due = limit > 0 ? await findDue(context, [...this.#agents.keys()], limit, isSkipped) : [];
+    const due = limit > 0 ? await findScheduledWork(context, [...this.#agents.keys()], limit, isSkipped) : [];
     const begunDue = await Promise.all([...ready.values(), ...due].map((work) => this.#begin(work)));
     return begun + begunDue.filter(Boolean).length;
   }
@@ -230,7 +237,8 @@ export class Worker implements AsyncDisposable {
   /** Searches for the runs of owners that are gone, and starts them. @returns how many were started */
   async #searchGone(): Promise<number> {
     const searched = [...this.#gone];
-    const isSkipped = (work: Work): boolean => this.#isAvoided(work) || this.#host.runs.has(work.session, work.branch);
+    const isSkipped = (work: PendingWork): boolean =>
+      this.#isAvoided(work) || this.#host.runs.has(work.session, work.branch);
     // Most suspected sessions are skipped for now: they must not fill the limit and hide the others.
     const limit = this.#room + (this.#suspect === undefined ? 0 : MANY);
     const orphans = await findOrphans(this.#host.context, searched, this.#agents, limit, isSkipped);
@@ -255,7 +263,7 @@ export class Worker implements AsyncDisposable {
       // It may have died with another that ran beside it. So of those that are under suspicion one is tried at a time, and
       // whoever dies with it is not another one of them: only who is to blame comes to the last death.
       if (died >= blamed && this.#suspect !== undefined) continue;
-      if (died >= blamed) this.#suspect = keyOf(orphan.session, orphan.branch);
+      if (died >= blamed) this.#suspect = branchMapKey(orphan.session, orphan.branch);
       chosen.push(orphan);
     }
     const results = await Promise.all(
@@ -264,7 +272,7 @@ export class Worker implements AsyncDisposable {
         try {
           return (isBegun = await this.#begin(orphan));
         } finally {
-          if (!isBegun && this.#suspect === keyOf(orphan.session, orphan.branch)) this.#suspect = undefined;
+          if (!isBegun && this.#suspect === branchMapKey(orphan.session, orphan.branch)) this.#suspect = undefined;
         }
       }),
     );
@@ -279,21 +287,21 @@ export class Worker implements AsyncDisposable {
 
   /** How many processes have died over it; `undefined` where it is not to be begun with, as one that is put aside now. */
   async #judge(orphan: Orphan): Promise<number | undefined> {
-    const { session, branch, takenOver } = orphan;
+    const { session, branch, takeovers } = orphan;
     const { maxDeaths } = this.#options;
     // It was not taken over from anybody yet: one death at most, which says nothing.
-    if (takenOver === 0 && this.#blamed > 1) return 0;
+    if (takeovers === 0 && this.#blamed > 1) return 0;
     const { context, runs } = this.#host;
     try {
-      const { deaths, parked } = await judge(
+      const { crashes, quarantined } = await applyCrashPolicy(
         new SessionReader(context, session),
         branch,
         runs.owner,
         this.#agents,
         maxDeaths,
       );
-      if (parked === undefined) return deaths;
-      this.emit({ type: "quarantined", sessionId: session, branch, reason: parked });
+      if (quarantined === undefined) return crashes;
+      this.emit({ type: "quarantined", sessionId: session, branch, reason: quarantined });
     } catch (error) {
       // Somebody else has taken it since.
       if (!isSavepointError(error, "ALREADY_RUNNING")) this.#avoid(orphan, error);
@@ -303,7 +311,7 @@ export class Worker implements AsyncDisposable {
 
   /** Nothing has happened to who worked on it. */
   #clear(work: { readonly session: string; readonly branch: string }): void {
-    if (this.#suspect !== keyOf(work.session, work.branch)) return;
+    if (this.#suspect !== branchMapKey(work.session, work.branch)) return;
     this.#suspect = undefined;
     // Other suspected sessions that waited for it may now be tried.
     this.#sweepAt = 0;
@@ -311,13 +319,13 @@ export class Worker implements AsyncDisposable {
   }
 
   /** @returns whether it has begun with it */
-  async #begin(work: Work): Promise<boolean> {
+  async #begin(work: PendingWork): Promise<boolean> {
     const { context, runs } = this.#host;
     const { session, branch } = work;
     if (runs.has(session, branch)) return false;
     try {
-      const handle = await runs.take(this.#agents, session, branch);
-      if (typeof handle === "string") await forgetWork(context, work, handle === "nothing");
+      const handle = await runs.resumeScheduled(this.#agents, session, branch);
+      if (typeof handle === "string") await dropStaleEntry(context, work, handle === "nothing");
       if (!handle || typeof handle === "string") return false;
       const over = (): void => {
         this.#clear(work);
@@ -337,22 +345,22 @@ export class Worker implements AsyncDisposable {
   }
 
   /** Leaves one alone that cannot be begun with, so that the others are. Throws what they would meet as well. */
-  #avoid(work: Work, error: unknown): void {
+  #avoid(work: PendingWork, error: unknown): void {
     if (isStoreFailure(error)) throw error;
-    this.#avoided.set(keyOf(work.session, work.branch), performance.now() + LEFT_ALONE);
+    this.#avoided.set(branchMapKey(work.session, work.branch), performance.now() + LEFT_ALONE);
     this.#fail(`session ${JSON.stringify(work.session)} could not be begun with`, error);
   }
 
   /** Does this worker still run the session? Then the due work is noted: it may be reserved, and not be found again soon. */
-  #isOwn(work: Work): boolean {
+  #isOwn(work: PendingWork): boolean {
     if (!this.#host.runs.has(work.session, work.branch)) return false;
     this.#next.set(work.key, work);
     return true;
   }
 
   /** The noted work whose previous run has ended by now, up to the free capacity. */
-  #takeReady(): Map<string, Work> {
-    const ready = new Map<string, Work>();
+  #takeReady(): Map<string, PendingWork> {
+    const ready = new Map<string, PendingWork>();
     for (const [key, work] of this.#next) {
       if (ready.size >= this.#room) break;
       if (this.#host.runs.has(work.session, work.branch)) continue;
@@ -362,11 +370,11 @@ export class Worker implements AsyncDisposable {
     return ready;
   }
 
-  #isAvoided(work: Work): boolean {
-    const until = this.#avoided.get(keyOf(work.session, work.branch));
+  #isAvoided(work: PendingWork): boolean {
+    const until = this.#avoided.get(branchMapKey(work.session, work.branch));
     if (until === undefined) return false;
     if (performance.now() < until) return true;
-    this.#avoided.delete(keyOf(work.session, work.branch));
+    this.#avoided.delete(branchMapKey(work.session, work.branch));
     return false;
   }
 

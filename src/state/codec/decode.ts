@@ -6,12 +6,12 @@
  */
 import { SavepointError } from "../../errors.js";
 import type { Frame } from "./encode.js";
-import { parseFrame, parseNode, type Parsed, Unread } from "./frame.js";
+import { parseFrame, parseNode, type FrameTree, PartRef } from "./frame.js";
 import {
   BlobNode,
-  inner,
+  innerNode,
   joinPointer,
-  leaf,
+  leafNode,
   ListNode,
   type Piece,
   PieceTree,
@@ -51,23 +51,23 @@ export interface Hole {
  * @param holes given: what is damaged becomes `null` (`""` in a string) and is noted here, instead of an error
  */
 export async function decodeState(skeleton: Frame, tape: number, reader: StateReader, holes?: Hole[]): Promise<Shadow> {
-  const whole = { parsed: parseFrame(skeleton, tape), path: "" };
+  const whole = { tree: parseFrame(skeleton, tape), path: "" };
   return (await new Decoder(reader, holes).complete([whole]))[0] as Shadow;
 }
 
 /** A part of a state whose frame is parsed already, and the JSON pointer to it. */
-export interface ParsedPart {
-  readonly parsed: Parsed;
+export interface FramePart {
+  readonly tree: FrameTree;
   readonly path: string;
 }
 
 /** Reads all that is unread in some parts, together. What was parsed becomes part of the shadows and is used up. */
-export async function decodeParts(parts: readonly ParsedPart[], reader: StateReader): Promise<Shadow[]> {
+export async function decodeParts(parts: readonly FramePart[], reader: StateReader): Promise<Shadow[]> {
   return new Decoder(reader, undefined).complete(parts);
 }
 
 /** The error for a part of a state that cannot be read. */
-export function damaged(path: string, reason: string): SavepointError<"DAMAGED"> {
+export function damagedStateError(path: string, reason: string): SavepointError<"DAMAGED"> {
   return new SavepointError("DAMAGED", `The state is damaged at ${path === "" ? "its root" : path}: ${reason}.`, {
     details: { path },
   });
@@ -75,8 +75,8 @@ export function damaged(path: string, reason: string): SavepointError<"DAMAGED">
 
 /** The tree of a list, with its nodes read. A node that is lost stands as a range of no tape. */
 export async function readTree(form: TreeForm, reader: StateReader): Promise<TreeNode> {
-  if (form.level === 0) return leaf(form.pieces);
-  return inner(await readNodes(form, reader));
+  if (form.level === 0) return leafNode(form.pieces);
+  return innerNode(await readNodes(form, reader));
 }
 
 /** The tape of elements whose node is lost. */
@@ -95,10 +95,10 @@ async function readNodes(form: TreeForm, reader: StateReader): Promise<TreeNode[
   };
   const children = form.level > 1 ? await readNodes(nested, reader) : [];
   return forms.map((node, index) => {
-    if (!node) return leaf([{ tape: LOST_TAPE, start: 0, count: form.counts[index] ?? 0 }]);
+    if (!node) return leafNode([{ tape: LOST_TAPE, start: 0, count: form.counts[index] ?? 0 }]);
     const { tape, start } = places[index] as Piece;
     const at = { tape, item: start };
-    return form.level === 1 ? leaf(node.pieces, at) : inner(children.splice(0, node.counts.length), at);
+    return form.level === 1 ? leafNode(node.pieces, at) : innerNode(children.splice(0, node.counts.length), at);
   });
 }
 
@@ -111,7 +111,7 @@ function addressesOf(pieces: readonly Piece[]): Piece[] {
 
 /** A list, text or value of which the parts are still to be read, and what to do with them. */
 interface Job {
-  readonly unread: Unread;
+  readonly unread: PartRef;
   readonly path: string;
   readonly put: (shadow: Shadow) => void;
   /** Adds to the size of the part of a list that it stands in. */
@@ -128,11 +128,11 @@ class Decoder {
     readonly holes: Hole[] | undefined,
   ) {}
 
-  async complete(parts: readonly ParsedPart[]): Promise<Shadow[]> {
+  async complete(parts: readonly FramePart[]): Promise<Shadow[]> {
     const shadows: Shadow[] = parts.map(() => null);
-    for (const [index, { parsed, path }] of parts.entries()) {
+    for (const [index, { tree, path }] of parts.entries()) {
       this.#place(
-        parsed,
+        tree,
         path,
         (shadow) => (shadows[index] = shadow),
         () => {},
@@ -148,16 +148,16 @@ class Decoder {
   }
 
   /** Gives `put` the shadow of what was parsed; its unread parts follow when they have been read. */
-  #place(parsed: Parsed, path: string, put: (shadow: Shadow) => void, grow: (bytes: number) => void): void {
-    if (parsed instanceof Unread) {
-      this.#jobs.push({ unread: parsed, path, put, grow });
+  #place(tree: FrameTree, path: string, put: (shadow: Shadow) => void, grow: (bytes: number) => void): void {
+    if (tree instanceof PartRef) {
+      this.#jobs.push({ unread: tree, path, put, grow });
       return;
     }
-    put(parsed as Shadow);
-    if (typeof parsed !== "object" || parsed === null) return;
-    const parts = parsed as { [key: string]: Parsed };
+    put(tree as Shadow);
+    if (typeof tree !== "object" || tree === null) return;
+    const parts = tree as { [key: string]: FrameTree };
     for (const key of Object.keys(parts)) {
-      const part = parts[key] as Parsed;
+      const part = parts[key] as FrameTree;
       if (typeof part !== "object" || part === null) continue;
       this.#place(part, joinPointer(path, key), (shadow) => setKey(parts as ShadowObject, key, shadow), grow);
     }
@@ -170,9 +170,9 @@ class Decoder {
   }
 
   async #read(jobs: readonly Job[]): Promise<void> {
-    const blobs = jobs.filter((job) => typeof job.unread.at === "string");
-    const lists = jobs.filter((job) => typeof job.unread.at !== "string");
-    const trees = await Promise.all(lists.map((job) => readTree(job.unread.at as TreeForm, this.reader)));
+    const blobs = jobs.filter((job) => typeof job.unread.location === "string");
+    const lists = jobs.filter((job) => typeof job.unread.location !== "string");
+    const trees = await Promise.all(lists.map((job) => readTree(job.unread.location as TreeForm, this.reader)));
     const wanted = trees.map((tree) => new PieceTree(tree).slice(0, tree.count));
     const found = await this.#items(wanted.flat());
     let from = 0;
@@ -229,7 +229,7 @@ class Decoder {
       const at = elements.length;
       let parsed = parseFrame(frame, (pieces[piece] as Piece).tape);
       if (keyed) {
-        const [key, value] = parsed as [string, Parsed];
+        const [key, value] = parsed as [string, FrameTree];
         keys.push(key);
         parsed = value;
       }
@@ -285,7 +285,7 @@ class Decoder {
   }
 
   async #readBlob(job: Job): Promise<void> {
-    const hash = job.unread.at as string;
+    const hash = job.unread.location as string;
     const content = await this.reader.blob(hash);
     if ("unreadable" in content) {
       this.#hole(job.path, content.unreadable);
@@ -295,7 +295,7 @@ class Decoder {
   }
 
   #hole(path: string, reason: string): void {
-    if (!this.holes) throw damaged(path, reason);
+    if (!this.holes) throw damagedStateError(path, reason);
     this.holes.push({ path, reason });
   }
 }

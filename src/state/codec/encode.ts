@@ -74,9 +74,9 @@ class Encoder {
     // Reserved before anything nested is encoded; nested frames have refs of their own.
     if (node instanceof BlobNode) {
       refs.push({ blob: node.hash });
-      if (!node.stored) this.blobs.set(node.hash, node.content);
-      node.stored = true;
-      return { $: [node.buffer ? "blobBuffer" : "blob", ordinal] };
+      if (!node.isStored) this.blobs.set(node.hash, node.content);
+      node.isStored = true;
+      return { $: [node.isBuffer ? "blobBuffer" : "blob", ordinal] };
     }
     if (node instanceof ValueNode) {
       if (!node.piece) {

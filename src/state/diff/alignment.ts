@@ -4,11 +4,11 @@
  * The lists are cut into runs such that a run of one is either a run of the other or has no item in common with any.
  * Node items that both lists point at stay closed; the others are opened level by level.
  */
-import { parseNode, readItems, type Task, together } from "../codec/index.js";
+import { parseNode, readStoredItems, type ReadTask, runTogether } from "../codec/index.js";
 import type { Path, TreeForm } from "../tree/index.js";
 
 /** Items side by side on a tape; or one node item, which stands for all elements below it. */
-export interface Run {
+export interface ElementSpan {
   readonly tape: number;
   readonly start: number;
   readonly count: number;
@@ -25,15 +25,15 @@ export interface StoredList {
 }
 
 /** Both lists as runs, cut alike. Only node items that are not shared are read. */
-export function* cutAlike(a: StoredList, b: StoredList): Task<[Run[], Run[]]> {
-  let ours = runsOf(a.form);
-  let theirs = runsOf(b.form);
+export function* cutAtSameBounds(a: StoredList, b: StoredList): ReadTask<[ElementSpan[], ElementSpan[]]> {
+  let ours = spansOfForm(a.form);
+  let theirs = spansOfForm(b.form);
   for (let level = Math.max(a.form.level, b.form.level); level > 0; level--) {
     const shared = sharedKeys(ours, theirs);
-    const open = (run: Run): boolean => run.level === level && !shared.has(keyOfRun(run));
-    [ours, theirs] = (yield* together([openNodes(ours, open, a.path), openNodes(theirs, open, b.path)])) as [
-      Run[],
-      Run[],
+    const open = (run: ElementSpan): boolean => run.level === level && !shared.has(spanKey(run));
+    [ours, theirs] = (yield* runTogether([openNodes(ours, open, a.path), openNodes(theirs, open, b.path)])) as [
+      ElementSpan[],
+      ElementSpan[],
     ];
   }
   const cuts = cutsOf([...ours, ...theirs]);
@@ -41,15 +41,15 @@ export function* cutAlike(a: StoredList, b: StoredList): Task<[Run[], Run[]]> {
 }
 
 /** The ranges of all elements of some runs, with the nodes among them opened. */
-export function* elementRuns(runs: readonly Run[], path: Path | undefined): Task<Run[]> {
+export function* expandSpans(runs: readonly ElementSpan[], path: Path | undefined): ReadTask<ElementSpan[]> {
   let opened = [...runs];
   while (opened.some((run) => run.level > 0)) opened = yield* openNodes(opened, (run) => run.level > 0, path);
   return opened;
 }
 
-export function runsOf(form: TreeForm): Run[] {
+export function spansOfForm(form: TreeForm): ElementSpan[] {
   if (form.level === 0) return form.pieces.map((piece) => ({ ...piece, level: 0, size: piece.count }));
-  const nodes: Run[] = [];
+  const nodes: ElementSpan[] = [];
   for (const { tape, start, count } of form.pieces) {
     for (let item = start; item < start + count; item++) {
       nodes.push({ tape, start: item, count: 1, level: form.level, size: form.counts[nodes.length] ?? 0 });
@@ -59,14 +59,14 @@ export function runsOf(form: TreeForm): Run[] {
 }
 
 /** Equal for runs that are the same, once they are cut alike. */
-export function keyOfRun(run: Run): string {
+export function spanKey(run: ElementSpan): string {
   return `${run.tape}:${run.start}`;
 }
 
 /** Those keys that both have. */
-export function sharedKeys(a: readonly Run[], b: readonly Run[]): Set<string> {
-  const ours = new Set(a.map(keyOfRun));
-  return new Set(b.map(keyOfRun).filter((key) => ours.has(key)));
+export function sharedKeys(a: readonly ElementSpan[], b: readonly ElementSpan[]): Set<string> {
+  const ours = new Set(a.map(spanKey));
+  return new Set(b.map(spanKey).filter((key) => ours.has(key)));
 }
 
 /**
@@ -132,15 +132,21 @@ function heaviestRising(pairs: readonly [number, number][], weightOf: (place: nu
 }
 
 /** The runs with the chosen nodes replaced by what is below them. */
-function* openNodes(runs: readonly Run[], choose: (run: Run) => boolean, path: Path | undefined): Task<Run[]> {
+function* openNodes(
+  runs: readonly ElementSpan[],
+  choose: (run: ElementSpan) => boolean,
+  path: Path | undefined,
+): ReadTask<ElementSpan[]> {
   const chosen = runs.filter(choose);
-  const items = yield* readItems(chosen, () => path);
-  const below = new Map(items.map(({ frame, tape }, index) => [chosen[index] as Run, runsOf(parseNode(frame, tape))]));
+  const items = yield* readStoredItems(chosen, () => path);
+  const below = new Map(
+    items.map(({ frame, tape }, index) => [chosen[index] as ElementSpan, spansOfForm(parseNode(frame, tape))]),
+  );
   return runs.flatMap((run) => below.get(run) ?? [run]);
 }
 
 /** Where runs begin and end on each tape, in order. */
-function cutsOf(runs: readonly Run[]): Map<number, number[]> {
+function cutsOf(runs: readonly ElementSpan[]): Map<number, number[]> {
   const cuts = new Map<number, Set<number>>();
   for (const { tape, start, count } of runs) {
     const known = cuts.get(tape) ?? new Set();
@@ -149,10 +155,10 @@ function cutsOf(runs: readonly Run[]): Map<number, number[]> {
   return new Map([...cuts].map(([tape, places]) => [tape, [...places].sort((a, b) => a - b)]));
 }
 
-function cut(run: Run, cuts: ReadonlyMap<number, readonly number[]>): Run[] {
+function cut(run: ElementSpan, cuts: ReadonlyMap<number, readonly number[]>): ElementSpan[] {
   if (run.level > 0) return [run];
   const places = cuts.get(run.tape) ?? [];
-  const parts: Run[] = [];
+  const parts: ElementSpan[] = [];
   for (let at = firstAbove(places, run.start), start = run.start; start < run.start + run.count; at++) {
     const end = places[at] as number;
     parts.push({ ...run, start, count: end - start, size: end - start });

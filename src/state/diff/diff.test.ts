@@ -7,7 +7,7 @@ import { applyChanges, type Change, diffStates } from "./diff.js";
 import { edit, newEditedState } from "../../../test/support/states/edited-state.js";
 import { exactText, History, seeded } from "../../../test/support/states/history.js";
 import { MAX_DEPTH } from "../tree/limits.js";
-import { ClassRegistry } from "../tree/registry.js";
+import { ClassRegistry } from "../tree/class-registry.js";
 import { runs } from "../../../test/support/runs.js";
 
 const long = "x".repeat(500);

@@ -5,15 +5,15 @@
  * all at once, and what then turns out to be equal is no difference.
  */
 import type { Change } from "./change.js";
-import { compare, type Delta, type Part } from "./compare.js";
-import { decodeParts, type Frame, parseFrame, ReadOnce, runTask, type StateReader } from "../codec/index.js";
+import { compare, type Delta, type StatePart } from "./compare.js";
+import { decodeParts, type Frame, parseFrame, CachingReader, runReadTask, type StateReader } from "../codec/index.js";
 import { type ClassRegistry, joinPointer, pathToPointer, type Shadow, shadowToValue } from "../tree/index.js";
 import { isSameContent } from "./same-content.js";
 
 export { applyChanges, type Change } from "./change.js";
 
 /** A state as a checkpoint holds it. */
-export interface StoredState {
+export interface StoredSkeleton {
   readonly skeleton: Frame;
   /** The tape that the skeleton's refs do not name. */
   readonly tape: number;
@@ -21,17 +21,17 @@ export interface StoredState {
 
 /** What leads from `a` to `b`, reading only what differs. What is damaged and has to be read is `DAMAGED`. */
 export async function diffStates(
-  a: StoredState,
-  b: StoredState,
+  a: StoredSkeleton,
+  b: StoredSkeleton,
   reader: StateReader,
   registry: ClassRegistry,
 ): Promise<Change[]> {
-  const once = new ReadOnce(reader);
-  const [before, after] = [a, b].map(({ skeleton, tape }) => ({ parsed: parseFrame(skeleton, tape), path: undefined }));
-  const delta = await runTask(compare(before as Part, after as Part), once);
+  const once = new CachingReader(reader);
+  const [before, after] = [a, b].map(({ skeleton, tape }) => ({ tree: parseFrame(skeleton, tape), path: undefined }));
+  const delta = await runReadTask(compare(before as StatePart, after as StatePart), once);
   const parts = partsOf(delta);
   const shadows = await decodeParts(
-    parts.map(({ parsed, path }) => ({ parsed, path: pathToPointer(path) })),
+    parts.map(({ tree, path }) => ({ tree, path: pathToPointer(path) })),
     once,
   );
   const decoded = new Map(parts.map((part, index) => [part, shadows[index] as Shadow]));
@@ -41,7 +41,7 @@ export async function diffStates(
 }
 
 /** What is still to be decoded. */
-function partsOf(delta: Delta): Part[] {
+function partsOf(delta: Delta): StatePart[] {
   switch (delta.op) {
     case "same":
       return [];
@@ -61,12 +61,12 @@ function partsOf(delta: Delta): Part[] {
 function listChanges(
   delta: Delta,
   path: string,
-  decoded: ReadonlyMap<Part, Shadow>,
+  decoded: ReadonlyMap<StatePart, Shadow>,
   registry: ClassRegistry,
   changes: Change[],
 ): void {
-  const shadow = (part: Part): Shadow => decoded.get(part) as Shadow;
-  const value = (part: Part): unknown => shadowToValue(shadow(part), registry);
+  const shadow = (part: StatePart): Shadow => decoded.get(part) as Shadow;
+  const value = (part: StatePart): unknown => shadowToValue(shadow(part), registry);
   switch (delta.op) {
     case "same":
       break;

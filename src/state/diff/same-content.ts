@@ -20,7 +20,7 @@ function contentText(shadow: Shadow): string {
   if (Array.isArray(shadow)) return listText("array", shadow);
   if (shadow instanceof TextNode) return contentText(shadow.dense ?? shadow.text);
   if (shadow instanceof ValueNode) return contentText(shadow.value);
-  if (shadow instanceof BlobNode) return `${shadow.buffer ? "buffer" : "bytes"}#${shadow.hash}`;
+  if (shadow instanceof BlobNode) return `${shadow.isBuffer ? "buffer" : "bytes"}#${shadow.hash}`;
   if (shadow instanceof ListNode) {
     const { kind, keys, elements } = shadow;
     return listText(kind, keys ? elements.map((element, index): Shadow => [keys[index] as string, element]) : elements);

@@ -1,11 +1,11 @@
 /** Adding to a list inside a shadow, for the price of what is added. */
 import { SavepointError } from "../../errors.js";
 import type { Path } from "./pointer.js";
-import type { ClassRegistry } from "./registry.js";
-import { appendElements, reviseShadow } from "./revise.js";
-import { isFrameObject } from "./settle.js";
+import type { ClassRegistry } from "./class-registry.js";
+import { appendElements, reviseShadow } from "./revision.js";
+import { isFrameObject } from "./layout.js";
 import { ListNode, type Shadow, ValueNode } from "./shadow.js";
-import { shadowToValue } from "./value.js";
+import { shadowToValue } from "./shadow-to-value.js";
 
 /** The shadow with `values` added to the array at `keys`; it is changed in place. */
 export function appendToShadow(

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cloneValue } from "./clone.js";
+import { valueToShadow } from "./value-to-shadow.js";
 import { equalsFlat, flatten } from "./flat.js";
-import { ClassRegistry } from "./registry.js";
-import { isSame } from "./same.js";
+import { ClassRegistry } from "./class-registry.js";
+import { equalsShadow } from "./equality.js";
 
 const registry = new ClassRegistry();
 const json = fc.jsonValue({ maxDepth: 4 }).map((value) => JSON.parse(JSON.stringify(value)) as unknown);
@@ -21,7 +21,7 @@ describe("a flat form", () => {
   it("equals the value it was made of, and copies of it", () => {
     fc.assert(
       fc.property(json, (value) => {
-        const flat = flatten(cloneValue(value, registry));
+        const flat = flatten(valueToShadow(value, registry));
         expect(flat === null || equalsFlat(flat, structuredClone(value))).toBe(true);
       }),
     );
@@ -30,9 +30,9 @@ describe("a flat form", () => {
   it("never equals what the shadow it was made of does not", () => {
     fc.assert(
       fc.property(small, small, (one, other) => {
-        const shadow = cloneValue(one, registry);
+        const shadow = valueToShadow(one, registry);
         const flat = flatten(shadow);
-        if (flat && equalsFlat(flat, other)) expect(isSame(shadow, other, registry)).toBe(true);
+        if (flat && equalsFlat(flat, other)) expect(equalsShadow(shadow, other, registry)).toBe(true);
       }),
       { numRuns: 5000 },
     );
@@ -65,7 +65,7 @@ describe("a flat form", () => {
 
   it("is not there for what is more than plain JSON", () => {
     for (const value of [new Date(), { $: 1 }, [new Map()], { a: new Uint8Array(2000) }, Number.NaN]) {
-      expect(flatten(cloneValue(value, registry))).toBeNull();
+      expect(flatten(valueToShadow(value, registry))).toBeNull();
     }
   });
 });

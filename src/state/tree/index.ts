@@ -1,14 +1,14 @@
 export { appendToShadow, appendToValue } from "./append.js";
-export { cloneValue, hashBytes } from "./clone.js";
-export { ITEM } from "./limits.js";
-export { type Address, coalesce, inner, leaf, PieceTree, type TreeForm, type TreeNode } from "./piece-tree.js";
+export { valueToShadow, hashBytes } from "./value-to-shadow.js";
+export { ITEM_LIMITS } from "./limits.js";
+export { type Address, coalesce, innerNode, leafNode, PieceTree, type TreeForm, type TreeNode } from "./piece-tree.js";
 export { joinPointer, parsePointer, type Path, pathToPointer } from "./pointer.js";
-export { Recorded } from "./recorded.js";
+export { RecordedValues } from "./recorded-values.js";
 export { formatRefs, parseRefs, type Piece, type Ref } from "./refs.js";
-export { type AnyStoredClass, ClassRegistry, type StoredClass } from "./registry.js";
-export { newShadow, reviseShadow, settleState } from "./revise.js";
-export { isPlainObject, isSame } from "./same.js";
-export { settleChild, settleElement } from "./settle.js";
+export { type AnyStoredClass, ClassRegistry, type StoredClass } from "./class-registry.js";
+export { newShadow, reviseShadow, layoutState } from "./revision.js";
+export { isPlainObject, equalsShadow } from "./equality.js";
+export { layoutChild, layoutElement } from "./layout.js";
 export {
   BlobNode,
   estimateSize,
@@ -25,4 +25,4 @@ export {
   TextNode,
   ValueNode,
 } from "./shadow.js";
-export { freezeState, shadowToValue } from "./value.js";
+export { freezeState, shadowToValue } from "./shadow-to-value.js";

@@ -2,24 +2,24 @@
  * What a live value is, as far as storing it goes. One place decides it, so that encoding and comparing never disagree.
  */
 import { types } from "node:util";
-import type { ClassRegistry, StoredClass } from "./registry.js";
+import type { ClassRegistry, StoredClass } from "./class-registry.js";
 
-export type Kind = "array" | "object" | "dict" | "date" | "bytes" | "buffer" | "map" | "set" | "url" | StoredClass;
+export type ValueKind = "array" | "object" | "dict" | "date" | "bytes" | "buffer" | "map" | "set" | "url" | StoredClass;
 
 /** The kind of an object, or `undefined` for what cannot be stored. */
-export function kindOf(value: object, registry: ClassRegistry): Kind | undefined {
+export function kindOf(value: object, registry: ClassRegistry): ValueKind | undefined {
   const prototype = Object.getPrototypeOf(value) as object | null;
   if (prototype === Object.prototype) return "object";
   if (prototype === Array.prototype) return Array.isArray(value) ? "array" : undefined;
   if (prototype === null) return "dict";
-  const registered = registry.forInstance(prototype);
+  const registered = registry.byPrototype(prototype);
   if (registered) return registered;
   if (prototype === Buffer.prototype) return "buffer";
   return builtInKind(value, prototype);
 }
 
 /** Built-in classes, also those of another realm (a vm context, an iframe), but never a subclass: it would lose its class. */
-function builtInKind(value: object, prototype: object): Kind | undefined {
+function builtInKind(value: object, prototype: object): ValueKind | undefined {
   // Fake timers put a subclass in the place of Date. Then that is what everybody, the caller and we, makes dates with.
   if (types.isDate(value)) return prototype === Date.prototype || isBuiltIn(prototype, "Date", 1) ? "date" : undefined;
   if (types.isMap(value)) return isBuiltIn(prototype, "Map", 1) ? "map" : undefined;

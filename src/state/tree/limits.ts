@@ -17,23 +17,23 @@ export interface FrameLimits {
   readonly self: number;
 }
 
-export const SKELETON: FrameLimits = { child: 96, self: 256 };
-export const ITEM: FrameLimits = { child: 1024, self: 8192 };
+export const SKELETON_LIMITS: FrameLimits = { child: 96, self: 256 };
+export const ITEM_LIMITS: FrameLimits = { child: 1024, self: 8192 };
 
 /** An object with more keys than this is stored as a list of entries, so that editing one entry costs one entry. */
 export const MAX_INLINE_KEYS = 16;
 
 /** An object up to this size that leaves the skeleton is one item; a larger one is a list of entries. */
-export const MAX_VALUE = 1024;
+export const MAX_VALUE_SIZE = 1024;
 
 /** A list whose elements are smaller than this on average is stored as chunks of its JSON text instead. */
-export const MIN_ELEMENT = 32;
+export const MIN_ELEMENT_SIZE = 32;
 
 /** Long strings are cut into chunks of about this many characters. */
-export const CHUNK = 4096;
+export const SEGMENT_LENGTH = 4096;
 
 /** Bytes from this length on are stored once per store, under their hash. */
-export const MIN_BLOB = 1024;
+export const MIN_BLOB_BYTES = 1024;
 
 /** Ranges of one list that may stand in its frame; beyond it they move into node items. */
 export const MAX_INLINE_PIECES = 32;

@@ -42,7 +42,7 @@ export type WriteNode = (form: TreeForm) => Address;
 export class PieceTree {
   #root: TreeNode;
 
-  constructor(root: TreeNode = leaf([])) {
+  constructor(root: TreeNode = leafNode([])) {
     this.#root = root;
   }
 
@@ -54,7 +54,7 @@ export class PieceTree {
   splice(start: number, remove: number, pieces: readonly Piece[]): void {
     let nodes = spliceNode(this.#root, start, remove, pieces);
     while (nodes.length > 1) nodes = group(nodes);
-    let root = nodes[0] ?? leaf([]);
+    let root = nodes[0] ?? leafNode([]);
     while ("children" in root && root.children.length === 1 && root.children[0]) root = root.children[0];
     this.#root = root;
   }
@@ -77,13 +77,13 @@ export class PieceTree {
 }
 
 /** A node for ranges of elements. */
-export function leaf(pieces: readonly Piece[], at?: Address): TreeNode {
+export function leafNode(pieces: readonly Piece[], at?: Address): TreeNode {
   const count = pieces.reduce((sum, piece) => sum + piece.count, 0);
   return at ? { count, pieces, at } : { count, pieces };
 }
 
 /** A node above other nodes. */
-export function inner(children: readonly TreeNode[], at?: Address): TreeNode {
+export function innerNode(children: readonly TreeNode[], at?: Address): TreeNode {
   const count = children.reduce((sum, child) => sum + child.count, 0);
   return at ? { count, children, at } : { count, children };
 }
@@ -108,7 +108,7 @@ function spliceNode(node: TreeNode, start: number, remove: number, insert: reado
     collect(node, 0, start, before);
     collect(node, start + remove, node.count, after);
     const pieces = coalesce([...before, ...insert, ...after]);
-    return pieces.length === 0 ? [] : split(pieces).map((part) => leaf(part));
+    return pieces.length === 0 ? [] : split(pieces).map((part) => leafNode(part));
   }
   const children: TreeNode[] = [];
   let at = 0;
@@ -146,7 +146,7 @@ function collect(node: TreeNode, from: number, to: number, into: Piece[]): void 
 
 /** Groups nodes under as few parents as the fan-out allows. */
 function group(nodes: readonly TreeNode[]): TreeNode[] {
-  return nodes.length === 0 ? [] : split(nodes).map((part) => inner(part));
+  return nodes.length === 0 ? [] : split(nodes).map((part) => innerNode(part));
 }
 
 /** Even parts of at most the fan-out. */
@@ -172,8 +172,8 @@ function entries(node: TreeNode): number {
 }
 
 function join(a: TreeNode, b: TreeNode): TreeNode {
-  if ("pieces" in a && "pieces" in b) return leaf(coalesce([...a.pieces, ...b.pieces]));
-  if ("children" in a && "children" in b) return inner([...a.children, ...b.children]);
+  if ("pieces" in a && "pieces" in b) return leafNode(coalesce([...a.pieces, ...b.pieces]));
+  if ("children" in a && "children" in b) return innerNode([...a.children, ...b.children]);
   throw new Error("nodes of one parent are of one level");
 }
 

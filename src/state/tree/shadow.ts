@@ -78,7 +78,7 @@ export interface StoredParts {
 
 /** Elements of an array or set, pairs of a Map, or entries of an object, each an item. */
 export class ListNode extends PartsNode {
-  /** What was made of the elements, as far as it was asked for; see {@link ListNode.made}. */
+  /** What was made of the elements, as far as it was asked for; see {@link ListNode.memoized}. */
   #made: unknown[] = [];
 
   constructor(
@@ -92,7 +92,7 @@ export class ListNode extends PartsNode {
   }
 
   /** What `make`, always the same, makes of an element: made once, because an element that has no nodes never changes. */
-  made<T extends object | null>(index: number, make: (element: Shadow) => T): T {
+  memoized<T extends object | null>(index: number, make: (element: Shadow) => T): T {
     const made = this.#made[index] as T | undefined;
     return made === undefined ? ((this.#made[index] = make(this.elements[index] as Shadow)) as T) : made;
   }
@@ -166,9 +166,9 @@ export class BlobNode {
     readonly hash: string,
     readonly content: Uint8Array,
     /** Was it a Buffer? */
-    readonly buffer: boolean,
+    readonly isBuffer: boolean,
     /** Is it in the store already? Then it is not sent again. */
-    public stored: boolean,
+    public isStored: boolean,
   ) {}
 
   get bytes(): number {

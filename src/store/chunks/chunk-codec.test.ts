@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { packRun, unpackOne, unpackRun } from "./chunk-codec.js";
+import { packChunk, unpackItem, unpackChunk } from "./chunk-codec.js";
 
 /** Texts of characters that take one to four bytes, and one or two places in a string. */
 const text = fc.array(fc.constantFrom("a", "bcdefgh", "é", "あ", "👍", "\u0000", "x".repeat(37)), { maxLength: 20 });
@@ -13,10 +13,10 @@ describe("one item of a packed row", () => {
   it("is the same alone as among all", () => {
     fc.assert(
       fc.property(frames, fc.nat(), (all, pick) => {
-        const row = packRun("t", 5, all);
+        const row = packChunk("t", 5, all);
         const index = pick % all.length;
-        expect(unpackOne(row, index)).toEqual(all[index]);
-        expect((unpackRun(row) as unknown[])[index]).toEqual(all[index]);
+        expect(unpackItem(row, index)).toEqual(all[index]);
+        expect((unpackChunk(row) as unknown[])[index]).toEqual(all[index]);
       }),
       { numRuns: 500 },
     );
@@ -25,14 +25,14 @@ describe("one item of a packed row", () => {
   it("is never another one than it was, wherever a bit has flipped", () => {
     fc.assert(
       fc.property(frames, fc.nat(), fc.nat(), fc.boolean(), (all, pick, bit, inHead) => {
-        const row = packRun("t", 5, all);
+        const row = packChunk("t", 5, all);
         const [head, body] = [Uint8Array.from(row.head), Uint8Array.from(row.body)];
         const target = inHead ? head : body;
         fc.pre(target.length > 0);
         const at = bit % (target.length * 8);
         target[at >> 3] = (target[at >> 3] as number) ^ (1 << (at & 7));
         const index = pick % all.length;
-        const found = unpackOne({ ...row, head, body }, index);
+        const found = unpackItem({ ...row, head, body }, index);
         if (found) expect(found).toEqual(all[index]);
       }),
       { numRuns: 1000 },

@@ -9,10 +9,10 @@
  */
 import { checksum, CHECKSUM_BYTES, isChecksum } from "../shared/index.js";
 import type { Frame, ItemRefs, Unreadable } from "../contract/index.js";
-import { decompress, type Packed, RAW } from "./compression.js";
+import { decompress, type CompressedBody, RAW } from "./compression.js";
 
 /** A row of `savepoint_run`, without its id. */
-export interface RunRow {
+export interface ChunkRow {
   readonly tape: string;
   readonly first: number;
   readonly count: number;
@@ -23,15 +23,15 @@ export interface RunRow {
 }
 
 /** A row without its body. */
-export type RunHead = Omit<RunRow, "body">;
+export type ChunkHead = Omit<ChunkRow, "body">;
 
 /** An item and its own checksum. */
-export interface SummedFrame extends Frame {
+export interface ChecksummedFrame extends Frame {
   readonly sum: number;
 }
 
 /** The items as one row, not compressed. */
-export function packRun(tape: string, first: number, frames: readonly Frame[]): RunRow {
+export function packChunk(tape: string, first: number, frames: readonly Frame[]): ChunkRow {
   const [single] = frames;
   if (single && frames.length === 1) {
     const { json, refs } = single;
@@ -39,7 +39,7 @@ export function packRun(tape: string, first: number, frames: readonly Frame[]): 
     return { tape, first, count: 1, codec: RAW, sum, head: Buffer.from(refs), body: Buffer.from(json) };
   }
   const summed = frames.map((frame, index) => ({ ...frame, sum: itemSum(tape, first + index, frame) }));
-  return packSummed(tape, first, summed, { codec: RAW, body: joinBodies(frames) });
+  return packChecksummed(tape, first, summed, { codec: RAW, body: joinBodies(frames) });
 }
 
 /** The text of several items, as bytes. */
@@ -48,19 +48,19 @@ export function joinBodies(frames: readonly Frame[]): Uint8Array {
 }
 
 /** The row of several items whose checksums are known and whose joined bodies were packed already. */
-export function packSummed(
+export function packChecksummed(
   tape: string,
   first: number,
-  frames: readonly SummedFrame[],
-  { codec, body }: Packed,
-): RunRow {
+  frames: readonly ChecksummedFrame[],
+  { codec, body }: CompressedBody,
+): ChunkRow {
   const count = frames.length;
   const head = packHead(frames, body);
   return { tape, first, count, codec, head, body, sum: checksum(tape, first, count, codec, head) };
 }
 
 /** The items of a row. Where its head is damaged, nobody knows what it holds: the whole row is {@link Unreadable}. */
-export function unpackRun(row: RunRow): (Frame | Unreadable)[] | Unreadable {
+export function unpackChunk(row: ChunkRow): (Frame | Unreadable)[] | Unreadable {
   if (!(row.body instanceof Uint8Array) || !(row.head instanceof Uint8Array)) return damagedRow(row);
   if (row.count === 1) return unpackSingle(row);
   const head = unpackHead(row);
@@ -85,7 +85,7 @@ export function unpackRun(row: RunRow): (Frame | Unreadable)[] | Unreadable {
  * One item of a row that is not compressed, verified by its own checksum: the others are not looked at. `undefined` where
  * that cannot be done, or it is damaged; then the whole row says more.
  */
-export function unpackOne(row: RunRow, index: number): Frame | undefined {
+export function unpackItem(row: ChunkRow, index: number): Frame | undefined {
   const head = row.codec === RAW && row.count > 1 && row.body instanceof Uint8Array ? unpackHead(row) : undefined;
   if (!head) return undefined;
   const { lengths, refs } = head;
@@ -122,8 +122,8 @@ function byteAt(bytes: Uint8Array, from: number, characters: number): number {
 }
 
 /** The items of a row with their checksums, to be packed again; `undefined` where any of it is damaged. */
-export function unpackSummed(row: RunRow): SummedFrame[] | undefined {
-  const frames = unpackRun(row);
+export function unpackChecksummed(row: ChunkRow): ChecksummedFrame[] | undefined {
+  const frames = unpackChunk(row);
   if ("unreadable" in frames || !frames.every((frame) => "json" in frame)) return undefined;
   if (row.count === 1) return frames.map((frame) => ({ ...frame, sum: row.sum }));
   const head = unpackHead(row);
@@ -131,9 +131,9 @@ export function unpackSummed(row: RunRow): SummedFrame[] | undefined {
 }
 
 /** The items of a row that point at something, from its head alone, or with its body where it has a single item. */
-export function unpackRefs(row: RunHead & { readonly body?: Uint8Array | null }): ItemRefs[] | Unreadable {
+export function unpackRefs(row: ChunkHead & { readonly body?: Uint8Array | null }): ItemRefs[] | Unreadable {
   if (row.count === 1) {
-    const [frame] = unpackSingle(row as RunRow);
+    const [frame] = unpackSingle(row as ChunkRow);
     if (!frame || "unreadable" in frame) return damagedRow(row);
     return frame.refs === "" ? [] : [{ item: row.first, refs: frame.refs }];
   }
@@ -143,12 +143,12 @@ export function unpackRefs(row: RunHead & { readonly body?: Uint8Array | null })
 }
 
 /** How long the body is, roughly, when it is not compressed. */
-export function bodyLength(row: RunRow): number {
+export function bodyLength(row: ChunkRow): number {
   const head = row.codec === RAW ? undefined : unpackHead(row);
   return head ? head.lengths.reduce((sum, length) => sum + length, 0) : row.body.length;
 }
 
-function unpackSingle(row: RunRow): (Frame | Unreadable)[] {
+function unpackSingle(row: ChunkRow): (Frame | Unreadable)[] {
   const { tape, first, codec, sum, head, body } = row;
   if (codec !== RAW || !(body instanceof Uint8Array) || !(head instanceof Uint8Array)) return [damagedRow(row)];
   const frame = { json: textOf(body), refs: head.length === 0 ? "" : textOf(head) };
@@ -156,7 +156,7 @@ function unpackSingle(row: RunRow): (Frame | Unreadable)[] {
 }
 
 /** Those items of a damaged body that pass their own checksums. */
-function unpackDamaged(row: RunRow, head: Head, text: string): (Frame | Unreadable)[] {
+function unpackDamaged(row: ChunkRow, head: Head, text: string): (Frame | Unreadable)[] {
   const { lengths, refs } = head;
   // Damaged bytes may read as more or fewer characters than they were: what lies behind them is found from the end.
   const shift = text.length - lengths.reduce((sum, length) => sum + length, 0);
@@ -176,11 +176,11 @@ function itemSum(tape: string, item: number, { json, refs }: Frame): number {
   return checksum(tape, item, refs, json);
 }
 
-function damagedRow(row: RunHead): Unreadable {
+function damagedRow(row: ChunkHead): Unreadable {
   return unreadable(row, 0, row.count === 1 ? "is damaged" : "and those packed with it are damaged");
 }
 
-function unreadable(row: RunHead, index: number, why: string): Unreadable {
+function unreadable(row: ChunkHead, index: number, why: string): Unreadable {
   return { unreadable: `item ${row.first + index} of tape ${row.tape} ${why}` };
 }
 
@@ -198,7 +198,7 @@ function sumAt({ bytes, sums }: Head, index: number): number {
   return bytes.readUInt32LE(sums[index]);
 }
 
-function packHead(frames: readonly SummedFrame[], body: Uint8Array): Buffer {
+function packHead(frames: readonly ChecksummedFrame[], body: Uint8Array): Buffer {
   const parts: Uint8Array[] = [sumBytes(checksum(body))];
   for (const { json, refs, sum } of frames) {
     const refBytes = Buffer.from(refs);
@@ -214,7 +214,7 @@ function sumBytes(sum: number): Buffer {
 }
 
 /** `undefined` where the head is damaged. */
-function unpackHead({ tape, first, count, codec, sum, head }: RunHead): Head | undefined {
+function unpackHead({ tape, first, count, codec, sum, head }: ChunkHead): Head | undefined {
   if (!isChecksum(sum, tape, first, count, codec, head)) return undefined;
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.length);
   const lengths: number[] = [];

@@ -1,21 +1,21 @@
 /** How large rows of items are meant to be, which of them are packed together, and what of a row is still needed. */
 import type { Frame } from "../contract/index.js";
 import { RAW } from "./compression.js";
-import { bodyLength, packRun, type RunRow } from "./chunk-codec.js";
+import { bodyLength, packChunk, type ChunkRow } from "./chunk-codec.js";
 
 /** A run is full with this many items, or with this many bytes. */
-export const RUN_ITEMS = 64;
-export const RUN_BYTES = 65_536;
+export const CHUNK_ITEMS = 64;
+export const CHUNK_BYTES = 65_536;
 
 /** Items that follow each other, as rows that are no larger than a packed one. */
-export function packItems(tape: string, first: number, items: readonly Frame[]): RunRow[] {
-  const rows: RunRow[] = [];
+export function packItems(tape: string, first: number, items: readonly Frame[]): ChunkRow[] {
+  const rows: ChunkRow[] = [];
   let from = 0;
   let bytes = 0;
   for (const [index, { json }] of items.entries()) {
     bytes += json.length;
-    if (bytes < RUN_BYTES && index < items.length - 1) continue;
-    rows.push(packRun(tape, first + from, items.slice(from, index + 1)));
+    if (bytes < CHUNK_BYTES && index < items.length - 1) continue;
+    rows.push(packChunk(tape, first + from, items.slice(from, index + 1)));
     from = index + 1;
     bytes = 0;
   }
@@ -23,16 +23,16 @@ export function packItems(tape: string, first: number, items: readonly Frame[]):
 }
 
 /** Items with any numbers as rows: those that follow each other share one. */
-export function packScattered(tape: string, items: ReadonlyMap<number, Frame>): RunRow[] {
-  const rows: RunRow[] = [];
+export function packScattered(tape: string, items: ReadonlyMap<number, Frame>): ChunkRow[] {
+  const rows: ChunkRow[] = [];
   let run: Frame[] = [];
   let first = 0;
   const flush = (): void => {
-    if (run.length > 0) rows.push(packRun(tape, first, run));
+    if (run.length > 0) rows.push(packChunk(tape, first, run));
     run = [];
   };
   for (const [item, frame] of [...items].sort(([a], [b]) => a - b)) {
-    if (item !== first + run.length || run.length >= RUN_ITEMS) flush();
+    if (item !== first + run.length || run.length >= CHUNK_ITEMS) flush();
     if (run.length === 0) first = item;
     run.push(frame);
   }
@@ -41,7 +41,7 @@ export function packScattered(tape: string, items: ReadonlyMap<number, Frame>): 
 }
 
 /** Rows that stand side by side on their tape, in groups that make a full run. */
-export function groupRows<Row extends RunRow>(rows: readonly Row[]): Row[][] {
+export function groupChunks<Row extends ChunkRow>(rows: readonly Row[]): Row[][] {
   const groups: Row[][] = [];
   for (const row of rows) {
     const group = groups.at(-1);
@@ -52,14 +52,14 @@ export function groupRows<Row extends RunRow>(rows: readonly Row[]): Row[][] {
   return groups;
 }
 
-export function isLargeAndRaw(row: RunRow): boolean {
+export function isUncompressedChunk(row: ChunkRow): boolean {
   return row.codec === RAW && row.count > 1;
 }
 
-export function isFull(group: readonly RunRow[]): boolean {
+export function isFull(group: readonly ChunkRow[]): boolean {
   const items = group.reduce((sum, row) => sum + row.count, 0);
   const bytes = group.reduce((sum, row) => sum + bodyLength(row), 0);
-  return items >= RUN_ITEMS || bytes >= RUN_BYTES;
+  return items >= CHUNK_ITEMS || bytes >= CHUNK_BYTES;
 }
 
 /**

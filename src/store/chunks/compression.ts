@@ -33,26 +33,26 @@ const MAX_RATIO = 0.8;
 const LEVEL = 1;
 
 /** Is there a compression that costs so little to read that everything may be compressed as soon as it is packed? */
-export const COMPRESSES_WELL = native !== undefined;
+export const HAS_FAST_COMPRESSION = native !== undefined;
 
-export interface Packed {
+export interface CompressedBody {
   readonly codec: number;
   readonly body: Uint8Array;
 }
 
 /** Compresses a body off the main thread; leaves it as it is where that does not pay. */
-export async function compress(body: Uint8Array): Promise<Packed> {
+export async function compress(body: Uint8Array): Promise<CompressedBody> {
   if (body.length < MIN_BYTES) return { codec: RAW, body };
   const packed = native ? await withZstd(native, body) : await withDeflate(body);
   return packed.body.length <= body.length * MAX_RATIO ? packed : { codec: RAW, body };
 }
 
-async function withZstd(zstd: Zstd, body: Uint8Array): Promise<Packed> {
+async function withZstd(zstd: Zstd, body: Uint8Array): Promise<CompressedBody> {
   const params = { [zstd.constants.ZSTD_c_compressionLevel]: LEVEL };
   return { codec: ZSTD, body: await promisify(zstd.zstdCompress)(body, { params }) };
 }
 
-async function withDeflate(body: Uint8Array): Promise<Packed> {
+async function withDeflate(body: Uint8Array): Promise<CompressedBody> {
   return { codec: DEFLATE, body: await promisify(zlib.deflateRaw)(body, { level: LEVEL }) };
 }
 

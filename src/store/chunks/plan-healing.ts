@@ -1,6 +1,6 @@
 /** Which rows of a tape take the place of others when items are put where none can be read. */
 import type { Frame } from "../contract/index.js";
-import { type RunRow, unpackRun } from "./chunk-codec.js";
+import { type ChunkRow, unpackChunk } from "./chunk-codec.js";
 import { packScattered } from "./chunk-groups.js";
 
 /** Rows are not longer than this: what a damaged count says must not be believed. */
@@ -9,7 +9,7 @@ const LONGEST = 2 ** 16;
 /** Rows that are put in the place of one, or where there is none. */
 export interface Healing<Row> {
   readonly row: Row | undefined;
-  readonly rows: readonly RunRow[];
+  readonly rows: readonly ChunkRow[];
   /** How many items are healed by it. */
   readonly healed: number;
 }
@@ -19,7 +19,7 @@ export interface Healing<Row> {
  *
  * @param rows all rows of the tape, in order
  */
-export function planHealing<Row extends RunRow>(
+export function planHealing<Row extends ChunkRow>(
   tape: string,
   rows: readonly Row[],
   items: ReadonlyMap<number, Frame>,
@@ -29,7 +29,7 @@ export function planHealing<Row extends RunRow>(
   for (const [index, row] of rows.entries()) {
     // Nor must it reach into the next row.
     const end = Math.min(row.first + row.count, rows[index + 1]?.first ?? Infinity, row.first + LONGEST);
-    const found = unpackRun(row);
+    const found = unpackChunk(row);
     const kept = new Map<number, Frame>();
     let healed = 0;
     for (let item = row.first; item < end; item++) {

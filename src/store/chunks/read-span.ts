@@ -1,10 +1,10 @@
 /** Reading a span of items from the rows that hold it. */
 import type { Frame, ItemSpan, Unreadable } from "../contract/index.js";
-import { type RunRow, unpackOne, unpackRun } from "./chunk-codec.js";
+import { type ChunkRow, unpackItem, unpackChunk } from "./chunk-codec.js";
 
 /** Adds the items of a span, one for one, from the rows that hold it; what is missing or damaged says so. */
 export function readSpan(
-  rows: readonly ReadRun[],
+  rows: readonly LazyChunk[],
   { tape, start, count }: ItemSpan,
   found: (Frame | Unreadable)[],
 ): void {
@@ -25,15 +25,15 @@ export function readSpan(
 }
 
 /** A row of items, unpacked when they are asked for. */
-export class ReadRun {
+export class LazyChunk {
   readonly first: number;
   readonly count: number;
-  readonly #row: RunRow | undefined;
-  #items: ReturnType<typeof unpackRun> | undefined;
+  readonly #row: ChunkRow | undefined;
+  #items: ReturnType<typeof unpackChunk> | undefined;
   #asked = 0;
 
   /** @param problem why it cannot be read, if there is no row */
-  constructor(place: { readonly first: number; readonly count: number }, row: RunRow | undefined, problem = "") {
+  constructor(place: { readonly first: number; readonly count: number }, row: ChunkRow | undefined, problem = "") {
     this.first = place.first;
     this.count = place.count;
     this.#row = row;
@@ -42,10 +42,10 @@ export class ReadRun {
 
   /** @param alone is it the only one that is wanted? Then the others are left alone, once or twice */
   item(index: number, alone: boolean): Frame | Unreadable {
-    const row = this.#row as RunRow;
-    const one = alone && !this.#items && this.#asked++ < MAX_ALONE ? unpackOne(row, index) : undefined;
+    const row = this.#row as ChunkRow;
+    const one = alone && !this.#items && this.#asked++ < MAX_ALONE ? unpackItem(row, index) : undefined;
     if (one) return one;
-    this.#items ??= unpackRun(row);
+    this.#items ??= unpackChunk(row);
     return "unreadable" in this.#items ? this.#items : (this.#items[index] as Frame | Unreadable);
   }
 }

@@ -63,7 +63,7 @@ export interface Put {
  * Items to add to a tape. A number that the tape has already fails the commit with `CONFLICT`, which names the tape; an
  * empty run adds nothing.
  */
-export type ItemRun = { readonly tape: string; readonly items: readonly Frame[] } & (
+export type ItemBatch = { readonly tape: string; readonly items: readonly Frame[] } & (
   | { readonly first: number }
   /**
    * The store numbers them: the record under this key holds the next number as decimal digits (a missing record counts
@@ -91,7 +91,7 @@ export interface Commit {
   /** Keys, and ranges of keys, to remove. A missing key is no failure. */
   readonly deletes?: readonly (string | KeyRange)[];
   readonly puts?: readonly Put[];
-  readonly items?: readonly ItemRun[];
+  readonly items?: readonly ItemBatch[];
   readonly blobs?: readonly BlobUse[];
   /** Names to call out once it is applied: those who {@link Store.listen} are told. A store without that ignores them. */
   readonly wakes?: readonly string[];

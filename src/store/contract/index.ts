@@ -7,7 +7,7 @@ export {
   type Frame,
   type Freed,
   type ItemRefs,
-  type ItemRun,
+  type ItemBatch,
   type ItemSpan,
   prefixRange,
   type Put,
@@ -21,7 +21,7 @@ export {
 export { compareKeys, covers, type KeyRange, lowerBound } from "./key-range.js";
 export {
   type BackgroundFailure,
-  backgroundReport,
+  createFailureReporter,
   busyTimeoutOf,
   type DiskOptions,
   type Durability,
@@ -29,7 +29,7 @@ export {
 } from "./options.js";
 export type * from "./text-index.js";
 export {
-  DOCUMENTS,
+  DOCUMENTS_PER_SOURCE,
   isSameSource,
   type Mark,
   type SourceUpdate,

@@ -59,7 +59,7 @@ export interface BackgroundFailure {
 }
 
 /** Tells of a failure in the background as the options want it. */
-export function backgroundReport(options: DiskOptions): (message: string, error: unknown) => void {
+export function createFailureReporter(options: DiskOptions): (message: string, error: unknown) => void {
   const { onBackgroundFailure } = options;
   return (message, error) => {
     try {

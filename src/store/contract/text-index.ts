@@ -8,7 +8,7 @@
 import type { KeyRange } from "./key-range.js";
 
 /** Documents of one source are numbered from `source.id * DOCUMENTS` on, in order; it has no more than that. */
-export const DOCUMENTS = 2 ** 20;
+export const DOCUMENTS_PER_SOURCE = 2 ** 20;
 
 /** A record as it was looked at; `sum` stands for its content, and is missing where the record is. */
 export interface Mark {

@@ -4,10 +4,10 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import type { Contents } from "./contents.js";
-import { FileReplaced } from "./data-file.js";
-import { isMissing } from "../../util/index.js";
-import { type FolderLock, LockLost } from "./lock.js";
+import type { StoreContents } from "./contents.js";
+import { FileReplacedError } from "./data-file.js";
+import { isMissingFileError } from "../../util/index.js";
+import { type FolderLock, LockLostError } from "./lock.js";
 
 /** How often to look again while another process replaces a file, which takes milliseconds. */
 const MAX_TRIES = 60;
@@ -16,8 +16,8 @@ const PATIENCE = 8;
 /** How often work is restarted because the lock was taken over meanwhile. */
 export const MAX_ATTEMPTS = 5;
 
-export class Access {
-  readonly contents: Contents;
+export class StoreAccess {
+  readonly contents: StoreContents;
   readonly lock: FolderLock;
   #turn: Promise<unknown> = Promise.resolve();
   #poisoned: unknown;
@@ -26,14 +26,14 @@ export class Access {
   /** What is stored must be repaired before it is written to. */
   #mustRepair = false;
 
-  constructor(contents: Contents, lock: FolderLock) {
+  constructor(contents: StoreContents, lock: FolderLock) {
     this.contents = contents;
     this.lock = lock;
   }
 
   /**
    * Runs work with the lock held, after catching up with other processes. Synchronous work does not yield to the event loop
-   * while the lock is held. If the lock is taken over meanwhile, the work fails with {@link LockLost} and is restarted.
+   * while the lock is held. If the lock is taken over meanwhile, the work fails with {@link LockLostError} and is restarted.
    */
   exclusive<T>(work: () => T | Promise<T>): Promise<T> {
     const mine = this.#turn.then(async () => {
@@ -46,7 +46,7 @@ export class Access {
           });
         } catch (error) {
           if (!isLost(error) || attempt >= MAX_ATTEMPTS) throw error;
-          this.distrust();
+          this.invalidate();
         }
       }
     });
@@ -60,9 +60,9 @@ export class Access {
    * @param fence the newest one that was known before
    * @returns the last valid commit among those that were written before
    */
-  async reclaim(fence: number): Promise<number> {
+  async reacquireLock(fence: number): Promise<number> {
     for (let attempt = 1; ; attempt++) {
-      this.distrust();
+      this.invalidate();
       this.lock.release();
       try {
         await this.lock.acquire((left) => this.#prepare(left));
@@ -79,11 +79,11 @@ export class Access {
     for (let tries = 1; ; tries++) {
       const last = tries >= MAX_TRIES;
       try {
-        if (!this.#mustLoad && !this.contents.catchUp()) this.distrust();
+        if (!this.#mustLoad && !this.contents.catchUp()) this.invalidate();
         if (this.#mustLoad) this.#load(tries > PATIENCE);
         return work(last);
       } catch (error) {
-        if (!(error instanceof FileReplaced) || last) throw error;
+        if (!(error instanceof FileReplacedError) || last) throw error;
         await sleep(tries);
         if (tries > PATIENCE && !this.#mustLoad) this.contents.adopt(error);
       }
@@ -91,7 +91,7 @@ export class Access {
   }
 
   /** What this process knows may be wrong: everything is read anew before anything else is read or written. */
-  distrust(): void {
+  invalidate(): void {
     this.#mustLoad = true;
   }
 
@@ -127,7 +127,7 @@ export class Access {
     if (left.length === 0) return;
     // This loop ends: a process that lost the lock adds to the list at most once before it notices.
     while (!this.contents.raiseFence(this.lock)) this.recover();
-    this.lock.settle(left);
+    this.lock.removeAbandoned(left);
   }
 
   #catchUp(): boolean {
@@ -135,7 +135,7 @@ export class Access {
       return this.contents.catchUp();
     } catch (error) {
       // The process that replaced it died before it could add that to the list.
-      if (error instanceof FileReplaced) return false;
+      if (error instanceof FileReplacedError) return false;
       throw error;
     }
   }
@@ -172,6 +172,6 @@ export class Access {
  * it, even if that process has lost the lock again since.
  */
 function isLost(error: unknown): boolean {
-  if (error instanceof LockLost) return true;
-  return isMissing(error) && (error as NodeJS.ErrnoException).syscall === "rename";
+  if (error instanceof LockLostError) return true;
+  return isMissingFileError(error) && (error as NodeJS.ErrnoException).syscall === "rename";
 }

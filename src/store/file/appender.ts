@@ -10,18 +10,18 @@
 import { closeSync, fdatasync, fdatasyncSync, fstatSync, openSync, rmSync, statSync, truncateSync } from "node:fs";
 import { promisify } from "node:util";
 import { SavepointError } from "../../errors.js";
-import { backgroundReport, type DiskOptions, type SyncFile } from "../contract/index.js";
-import { type Access, MAX_ATTEMPTS } from "./access.js";
-import type { Found } from "./catalog.js";
-import { type DataFile, FileReplaced, headerLine, newDataFile } from "./data-file.js";
-import { fileFailure, runAtOnce, syncFolder, SyncPace, writeBytes } from "../../util/index.js";
-import { type Head, type Seal, toHolds, toLine, toValueLine } from "./lines.js";
-import { LockLost } from "./lock.js";
+import { createFailureReporter, type DiskOptions, type SyncFile } from "../contract/index.js";
+import { type StoreAccess, MAX_ATTEMPTS } from "./access.js";
+import type { LocatedLine } from "./catalog.js";
+import { type DataFile, FileReplacedError, headerLine, newDataFile } from "./data-file.js";
+import { toFileError, runSlicesSync, syncFolder, SyncPace, writeBytes } from "../../util/index.js";
+import { type LineHead, type CommitFooter, summarizeHeads, encodeLine, encodeValueLine } from "./lines.js";
+import { LockLostError } from "./lock.js";
 import type { LogEntry } from "./log-lines.js";
 
 /** A line that is to be written. */
 export interface NewLine {
-  readonly head: Head;
+  readonly head: LineHead;
   readonly value?: string;
 }
 
@@ -45,15 +45,15 @@ interface Part<T> {
 }
 
 /** A process that had lost the lock has appended to a file, or another file has taken its place. */
-export class UnknownTail extends Error {}
+export class UnexpectedBytesError extends Error {}
 
 /** Must the group be restarted? Then the error is not a failure of one of its commits. */
 export function isInterruption(error: unknown): boolean {
-  return error instanceof LockLost || error instanceof UnknownTail;
+  return error instanceof LockLostError || error instanceof UnexpectedBytesError;
 }
 
 export class Appender {
-  readonly #access: Access;
+  readonly #access: StoreAccess;
   readonly #soft: boolean;
   readonly #sync: (handle: number) => Promise<void>;
   readonly #maySyncHere: boolean;
@@ -64,14 +64,14 @@ export class Appender {
   #group: Group | undefined;
 
   /** @param tears whether a commit is written in two parts if there is a probe */
-  constructor(access: Access, options: DiskOptions, tears: boolean) {
+  constructor(access: StoreAccess, options: DiskOptions, tears: boolean) {
     this.#access = access;
     this.#soft = options.durability === "process";
     this.#sync = promisify<number, void>((options.syncFile ?? fdatasync) as SyncFile);
     this.#maySyncHere = options.syncFile === undefined;
     this.#probe = options.probe ?? (() => {});
     this.#tears = tears && options.probe !== undefined;
-    this.#report = backgroundReport(options);
+    this.#report = createFailureReporter(options);
   }
 
   /**
@@ -93,7 +93,7 @@ export class Appender {
       this.#run(parts, group);
       if (group.entries.length === 0) {
         // A conflict that was found after the lock was lost may not be one.
-        this.#access.lock.check();
+        this.#access.lock.assertHeld();
         return valuesOf(parts);
       }
       this.#probe("written");
@@ -136,7 +136,7 @@ export class Appender {
     const { contents, lock } = this.#access;
     this.#probe("synced");
     // The lock is held now, so it was held when the last commit was complete: that commit stays valid.
-    lock.check();
+    lock.assertHeld();
     contents.log.append(group.entries, () => lock.isHeld);
     this.#probe("logged");
     this.#shortenLog();
@@ -147,19 +147,19 @@ export class Appender {
     const { contents, lock } = this.#access;
     const isAgain = attempt < MAX_ATTEMPTS && !this.#access.isPoisoned;
     if (!lock.isHeld) {
-      this.#access.distrust();
+      this.#access.invalidate();
       if (!isAgain) throw outcomeUnknown(contents.url, error);
       return this.#reclaim(parts, group, attempt);
     }
     this.#takeBack(group);
-    if (!isAgain || !(error instanceof UnknownTail)) throw fileFailure(error, contents.url, "Writing to");
+    if (!isAgain || !(error instanceof UnexpectedBytesError)) throw toFileError(error, contents.url, "Writing to");
     keepSettled(parts, 0);
     return this.#attempt(parts, attempt + 1);
   }
 
   async #reclaim<T>(parts: Part<T>[], { fence }: Group, attempt: number): Promise<T[]> {
     try {
-      keepSettled(parts, await this.#access.reclaim(fence));
+      keepSettled(parts, await this.#access.reacquireLock(fence));
     } catch (error) {
       throw outcomeUnknown(this.#access.contents.url, error);
     }
@@ -170,7 +170,7 @@ export class Appender {
   #shortenLog(): void {
     const { contents, lock } = this.#access;
     try {
-      if (contents.log.isLong) runAtOnce(contents.rewriteLog(lock), () => lock.showLife());
+      if (contents.log.isLong) runSlicesSync(contents.rewriteLog(lock), () => lock.refresh());
     } catch (error) {
       if (lock.isHeld) this.#report("the list of commits could not be shortened, and stays as it is", error);
     }
@@ -184,7 +184,7 @@ export class Appender {
     const file = contents.files.get(name) ?? newDataFile(name, contents.folder.file(name), at);
     const { bytes, found, seal } = format(file, { commit: at, ...contents.writer }, lines);
     const before = file.size === 0 ? undefined : file.size;
-    lock.check();
+    lock.assertHeld();
     this.#write(file, bytes, () => {
       if (!group.before.has(file)) group.before.set(file, before);
     });
@@ -224,7 +224,7 @@ export class Appender {
         const half = bytes.length >> 1;
         writeBytes(handle, bytes.subarray(0, half));
         this.#probe("torn");
-        lock.check();
+        lock.assertHeld();
         writeBytes(handle, bytes.subarray(half));
       } else writeBytes(handle, bytes);
     } catch (error) {
@@ -235,7 +235,7 @@ export class Appender {
     onWritten();
     // Even though the lock was lost, the commit is valid if it was complete in time: that is found out later.
     if (fstatSync(handle).size !== file.size + bytes.length && lock.isHeld) {
-      throw new UnknownTail(`${file.path} has grown meanwhile`);
+      throw new UnexpectedBytesError(`${file.path} has grown meanwhile`);
     }
   }
 
@@ -245,8 +245,8 @@ export class Appender {
       if (file.size === 0) closeSync(openSync(file.path, "wx"));
       return this.#access.contents.handles.of(file);
     } catch (error) {
-      const isUnknown = error instanceof FileReplaced || (error as NodeJS.ErrnoException).code === "EEXIST";
-      throw isUnknown ? new UnknownTail(`${file.path} is not what it was`, { cause: error }) : error;
+      const isUnknown = error instanceof FileReplacedError || (error as NodeJS.ErrnoException).code === "EEXIST";
+      throw isUnknown ? new UnexpectedBytesError(`${file.path} is not what it was`, { cause: error }) : error;
     }
   }
 
@@ -263,7 +263,7 @@ export class Appender {
       this.#access.poison(error);
       throw error;
     }
-    this.#pace.note(performance.now() - start);
+    this.#pace.record(performance.now() - start);
     return true;
   }
 
@@ -282,12 +282,12 @@ export class Appender {
       this.#access.poison(error);
       throw error;
     }
-    this.#pace.note(performance.now() - start);
+    this.#pace.record(performance.now() - start);
   }
 
   /** Takes the group back, so that none of its commits is valid. The lock is held. */
   #takeBack({ before }: Group): void {
-    this.#access.distrust();
+    this.#access.invalidate();
     for (const [file, size] of before) this.#cut(file, size ?? 0);
     try {
       this.#access.recover();
@@ -338,25 +338,25 @@ function outcomeUnknown(url: string, cause: unknown): SavepointError<"BUSY"> {
 function expectUnchanged(handle: number, file: DataFile): void {
   const { ino, size } = fstatSync(handle);
   if (ino === statSync(file.path, { throwIfNoEntry: false })?.ino && size === file.size) return;
-  throw new UnknownTail(`${file.path} has ${size} bytes, and should have ${file.size}`);
+  throw new UnexpectedBytesError(`${file.path} has ${size} bytes, and should have ${file.size}`);
 }
 
 /** The bytes of a commit, and where its lines are going to be. */
 function format(
   file: DataFile,
-  writer: Omit<Seal, "holds">,
+  writer: Omit<CommitFooter, "holds">,
   lines: readonly NewLine[],
-): { bytes: Buffer; found: Found[]; seal: Seal } {
+): { bytes: Buffer; found: LocatedLine[]; seal: CommitFooter } {
   const texts: string[] = file.size === 0 ? [headerLine(file.name, file.generation)] : [];
   let offset = file.size + (file.size === 0 ? Buffer.byteLength(texts[0] as string) : 0);
   const found = lines.map(({ head, value }) => {
-    const text = value === undefined ? toLine(head) : toValueLine(head, value);
+    const text = value === undefined ? encodeLine(head) : encodeValueLine(head, value);
     const length = Buffer.byteLength(text);
     texts.push(text);
     offset += length;
     return { file, offset: offset - length, length, head };
   });
-  const seal: Seal = { ...writer, holds: toHolds(lines.map(({ head }) => head)) };
-  texts.push(toLine(seal));
+  const seal: CommitFooter = { ...writer, holds: summarizeHeads(lines.map(({ head }) => head)) };
+  texts.push(encodeLine(seal));
   return { bytes: Buffer.from(texts.join("")), found, seal };
 }

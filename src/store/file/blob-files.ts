@@ -6,8 +6,8 @@ import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 import { hashBytes } from "../../state/index.js";
 import type { Unreadable } from "../contract/index.js";
-import type { Contents, HeldLock } from "./contents.js";
-import { isMissing, replaceFile, syncFolder } from "../../util/index.js";
+import type { StoreContents, HeldLock } from "./contents.js";
+import { isMissingFileError, replaceFile, syncFolder } from "../../util/index.js";
 
 /** A file that no commit names may be about to be named by one. */
 const AGE = 3_600_000;
@@ -18,18 +18,18 @@ const MIN_BYTES = 512;
 const MAX_RATIO = 0.8;
 
 export class BlobFiles {
-  readonly #contents: Contents;
+  readonly #contents: StoreContents;
 
-  constructor(contents: Contents) {
+  constructor(contents: StoreContents) {
     this.#contents = contents;
   }
 
-  isThere(hash: string): boolean {
+  has(hash: string): boolean {
     return this.#paths(hash).some((path) => existsSync(path));
   }
 
-  areThere(hashes: Iterable<string>): boolean {
-    for (const hash of hashes) if (!this.isThere(hash)) return false;
+  hasAll(hashes: Iterable<string>): boolean {
+    for (const hash of hashes) if (!this.has(hash)) return false;
     return true;
   }
 
@@ -65,20 +65,20 @@ export class BlobFiles {
 
   /** Removes a blob. The lock is held. */
   remove(hash: string, lock: HeldLock): void {
-    lock.check();
+    lock.assertHeld();
     for (const path of this.#paths(hash)) rmSync(path, { force: true });
   }
 
   /** Removes files that no commit names. The lock is held. */
-  tidy(lock: HeldLock): void {
+  removeUnreferenced(lock: HeldLock): void {
     const { folder, catalog } = this.#contents;
     for (const name of folder.storedBlobs()) {
       const path = folder.blob(name);
       if (catalog.blob(name.endsWith(PACKED) ? name.slice(0, -PACKED.length) : name)) continue;
       const age = Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity);
       if (age <= AGE) continue;
-      lock.check();
-      lock.showLife();
+      lock.assertHeld();
+      lock.refresh();
       rmSync(path, { force: true });
     }
   }
@@ -99,7 +99,7 @@ export class BlobFiles {
         if (hashBytes(bytes) === hash) return bytes;
         damage = { unreadable: `blob ${hash} is damaged` };
       } catch (error) {
-        if (isMissing(error)) continue;
+        if (isMissingFileError(error)) continue;
         // Of the file system; anything else is said by what unpacks it.
         if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error;
         damage = { unreadable: `blob ${hash} is damaged: ${(error as Error).message}` };

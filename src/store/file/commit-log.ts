@@ -8,27 +8,27 @@
  */
 import { closeSync, fdatasyncSync, fstatSync, openSync, readFileSync, statSync, truncateSync } from "node:fs";
 import { headerLine, openForAppend, readBytes, readHeader } from "./data-file.js";
-import { isMissing, replaceFileSync, type Slices, writeBytes } from "../../util/index.js";
-import { FORMAT, parseLine, splitLines, toLine } from "./lines.js";
+import { isMissingFileError, replaceFileSync, type Slices, writeBytes } from "../../util/index.js";
+import { FORMAT, parseLine, splitLines, encodeLine } from "./lines.js";
 import type { LogLine } from "./log-lines.js";
 
-export interface ReadLog {
+export interface LogContents {
   /** The version that wrote it. */
   readonly format: number;
   readonly lines: readonly LogLine[];
   /** Whether all of its lines are good. */
-  readonly whole: boolean;
+  readonly isIntact: boolean;
   /** Whether the only bad line is the last one, without its end: a process died while it wrote it, or is still writing it. */
   readonly isUnfinished: boolean;
 }
 
 /** What was added to the list; or all of it. */
-export interface News {
+export interface LogUpdate {
   readonly lines: readonly LogLine[];
   /** Then what it does not name is gone. */
   readonly isAll: boolean;
   /** Notes that it has been dealt with. */
-  readonly take: () => void;
+  readonly acknowledge: () => void;
 }
 
 const NAME = "commits";
@@ -57,12 +57,12 @@ export class CommitLog {
   }
 
   /** Reads all of it; `undefined` where there is none. */
-  readAll(): ReadLog | undefined {
+  readAll(): LogContents | undefined {
     let handle: number;
     try {
       handle = openSync(this.path, "r");
     } catch (error) {
-      if (isMissing(error)) return undefined;
+      if (isMissingFileError(error)) return undefined;
       throw error;
     }
     try {
@@ -83,8 +83,8 @@ export class CommitLog {
   }
 
   /** What others have added since it was last read; all of it, if it was written anew. */
-  readNews(): News {
-    const nothing: News = { lines: [], isAll: false, take: () => {} };
+  readUpdate(): LogUpdate {
+    const nothing: LogUpdate = { lines: [], isAll: false, acknowledge: () => {} };
     const stat = statSync(this.path, { throwIfNoEntry: false });
     if (!stat || (identityOf(stat) === this.#identity && stat.size === this.#size)) return nothing;
     const handle = openSync(this.path, "r");
@@ -100,7 +100,7 @@ export class CommitLog {
         [this.#identity, this.#size] = [identity, from + end];
         this.#generation = generation ?? this.#generation;
       };
-      return { lines, isAll, take };
+      return { lines, isAll, acknowledge: take };
     } finally {
       closeSync(handle);
     }
@@ -118,7 +118,7 @@ export class CommitLog {
     try {
       const before = fstatSync(handle).size;
       // Bytes after the last good line may lack a line end.
-      const bytes = Buffer.from((before === this.#size ? "" : "\n") + lines.map(toLine).join(""));
+      const bytes = Buffer.from((before === this.#size ? "" : "\n") + lines.map(encodeLine).join(""));
       try {
         writeBytes(handle, bytes);
         if (sync) fdatasyncSync(handle);
@@ -145,7 +145,7 @@ export class CommitLog {
     const parts = [headerLine(NAME, ++this.#generation)];
     // Each line has the names of everything in a file.
     for (const line of lines) {
-      parts.push(toLine(line));
+      parts.push(encodeLine(line));
       yield;
     }
     const bytes = Buffer.from(parts.join(""));
@@ -160,7 +160,7 @@ function identityOf({ ino, birthtimeMs }: { ino: number; birthtimeMs: number }):
   return `${ino} ${birthtimeMs}`;
 }
 
-function parseLog(bytes: Buffer): ReadLog & { end: number; generation: number | undefined; lines: LogLine[] } {
+function parseLog(bytes: Buffer): LogContents & { end: number; generation: number | undefined; lines: LogLine[] } {
   const lines: LogLine[] = [];
   let bad = 0;
   let isUnfinished = false;
@@ -177,5 +177,5 @@ function parseLog(bytes: Buffer): ReadLog & { end: number; generation: number | 
     isUnfinished = !line.ends && bad === 1 && generation !== undefined;
   }
   // Where the first line is missing, others may be.
-  return { lines, whole: bad === 0 && generation !== undefined, isUnfinished, end, generation, format };
+  return { lines, isIntact: bad === 0 && generation !== undefined, isUnfinished, end, generation, format };
 }

@@ -4,12 +4,12 @@
  */
 import { closeSync, fsyncSync, openSync, rmSync, truncateSync } from "node:fs";
 import { SavepointError } from "../../errors.js";
-import { Catalog, type Found } from "./catalog.js";
+import { Catalog, type LocatedLine } from "./catalog.js";
 import { CommitLog } from "./commit-log.js";
 import {
   type DataFile,
-  FileReplaced,
-  Handles,
+  FileReplacedError,
+  FileHandles,
   headerLine,
   newDataFile,
   openForAppend,
@@ -17,13 +17,21 @@ import {
   readHeader,
   sizeOf,
 } from "./data-file.js";
-import { isMissing, runAtOnce, type Slices, syncFolderSync, writeBytes } from "../../util/index.js";
+import { isMissingFileError, runSlicesSync, type Slices, syncFolderSync, writeBytes } from "../../util/index.js";
 import { Fences } from "./fences.js";
 import type { Folder } from "./folder.js";
-import { FORMAT, type Head, isGone, type Seal, toHolds, toLine } from "./lines.js";
+import { FORMAT, type LineHead, isRemoval, type CommitFooter, summarizeHeads, encodeLine } from "./lines.js";
 import type { LogEntry, LogLine } from "./log-lines.js";
-import { Logged } from "./logged.js";
-import { type FileProblem, lostOf, NOTHING, PROGRESS, pushAll, type Scanned, scanFile } from "./scan-file.js";
+import { LogIndex } from "./log-index.js";
+import {
+  type FileProblem,
+  findLostLines,
+  EMPTY_SCAN,
+  LINES_PER_PROGRESS,
+  pushAll,
+  type FileScan,
+  scanFile,
+} from "./file-scan.js";
 
 const NEWLINE = 10;
 
@@ -43,15 +51,15 @@ interface Reading {
 /** The part of the lock that its holder uses here. */
 export interface HeldLock {
   /** Throws if it is not held any more. */
-  readonly check: () => void;
+  readonly assertHeld: () => void;
   readonly isHeld: boolean;
-  readonly showLife: () => void;
+  readonly refresh: () => void;
 }
 
-export class Contents {
+export class StoreContents {
   readonly folder: Folder;
   readonly url: string;
-  readonly handles = new Handles();
+  readonly handles = new FileHandles();
   readonly log: CommitLog;
   catalog = new Catalog();
   files = new Map<string, DataFile>();
@@ -82,10 +90,10 @@ export class Contents {
    */
   recover(lock: HeldLock): void {
     // Before anything is touched.
-    this.#checkFormats(this.log.readAll()?.format ?? FORMAT, this.folder.names());
+    this.#checkFormats(this.log.readAll()?.format ?? FORMAT, this.folder.listDataFiles());
     // Before anything is read, so that a process that lost the lock can no longer rename them.
     for (const path of this.folder.temporaryFiles()) {
-      lock.check();
+      lock.assertHeld();
       rmSync(path, { force: true });
     }
     this.#load({ isBusy: false, adopts: true, lock });
@@ -99,7 +107,7 @@ export class Contents {
    */
   raiseFence(lock: HeldLock): boolean {
     const fence = { fence: this.fences.current + 1, after: this.catalog.lastCommit };
-    lock.check();
+    lock.assertHeld();
     const isAlone = this.log.append([fence], () => lock.isHeld, true);
     this.fences.add(fence);
     return isAlone;
@@ -107,25 +115,25 @@ export class Contents {
 
   #load(reading: Reading): boolean {
     const { lock } = reading;
-    const showLife = (): void => lock?.showLife();
+    const showLife = (): void => lock?.refresh();
     this.handles.closeAll();
     this.problems = [];
     this.#needsRepair = false;
     this.catalog = new Catalog();
     this.files = new Map();
     const log = this.log.readAll();
-    const logged = new Logged(log?.lines ?? []);
+    const logged = new LogIndex(log?.lines ?? []);
     this.fences = logged.fences;
-    const names = this.folder.names();
+    const names = this.folder.listDataFiles();
     this.#checkFormats(log?.format ?? FORMAT, names);
     const isNew = !log && names.length === 0;
     if (!log && !isNew) this.#problem("commits", 0, "the list of commits is missing");
-    if (log && !log.whole && !log.isUnfinished && logged.closed)
+    if (log && !log.isIntact && !log.isUnfinished && logged.closed)
       this.#problem("commits", 0, "the list of commits is damaged");
 
     const all = new Set([...names, ...logged.files.keys()]);
-    if (!log?.whole && !reading.isBusy) this.#deriveFences(names, showLife);
-    const found: Found[] = [];
+    if (!log?.isIntact && !reading.isBusy) this.#deriveFences(names, showLife);
+    const found: LocatedLine[] = [];
     for (const name of all) {
       const entries = logged.files.get(name) ?? [];
       showLife();
@@ -139,11 +147,11 @@ export class Contents {
     const isNews = (line: LogLine): boolean => "file" in line && !isLogged(line, logged.files.get(line.file)?.at(-1));
     const hasNews = [...this.files.values()].some((file) => isNews(this.#entryOf(file, [])));
     // Another process may be writing the last line of the list at this moment.
-    const isBad = !log || log.format < FORMAT || !(log.whole || reading.isBusy) || this.problems.length > 0;
+    const isBad = !log || log.format < FORMAT || !(log.isIntact || reading.isBusy) || this.problems.length > 0;
     if (lock) {
       // The losses are recorded in the files by now; the list must not repeat them.
-      if (isBad) runAtOnce(this.rewriteLog(lock), showLife);
-      else if (hasNews) this.log.append(runAtOnce(this.summary(), showLife).filter(isNews), () => lock.isHeld);
+      if (isBad) runSlicesSync(this.rewriteLog(lock), showLife);
+      else if (hasNews) this.log.append(runSlicesSync(this.summary(), showLife).filter(isNews), () => lock.isHeld);
     }
     const isLeft = !reading.isBusy && this.folder.temporaryFiles().length > 0;
     return this.#needsRepair || isBad || hasNews || isLeft;
@@ -151,14 +159,14 @@ export class Contents {
 
   /** Fences that a damaged list may lack. */
   #deriveFences(names: readonly string[], onProgress: () => void): void {
-    const seals: Seal[] = [];
+    const seals: CommitFooter[] = [];
     for (const name of names) {
       const handle = openIfThere(this.folder.file(name));
       if (handle === undefined) continue;
       try {
         const file = newDataFile(name, this.folder.file(name), 1);
         const part = { from: 0, to: sizeOf(handle), fences: new Fences(), onProgress };
-        pushAll(seals, scanFile(file, handle, part).seals.values());
+        pushAll(seals, scanFile(file, handle, part).footers.values());
       } finally {
         closeSync(handle);
       }
@@ -171,18 +179,18 @@ export class Contents {
     const heads = yield* this.catalog.heads();
     const lines: LogLine[] = [...this.fences.all, { last: this.catalog.lastCommit }];
     for (const file of this.files.values()) {
-      lines.push(this.#entryOf(file, [...file.gone, ...(heads.get(file) ?? [])]));
+      lines.push(this.#entryOf(file, [...file.removals, ...(heads.get(file) ?? [])]));
       yield;
     }
     return lines;
   }
 
   /** Rewrites the list of commits from the current files. The lock is held. */
-  *rewriteLog(lock: Pick<HeldLock, "check">): Slices<void> {
-    yield* this.log.rewrite(yield* this.summary(), () => lock.check());
+  *rewriteLog(lock: Pick<HeldLock, "assertHeld">): Slices<void> {
+    yield* this.log.rewrite(yield* this.summary(), () => lock.assertHeld());
   }
 
-  #entryOf(file: DataFile, heads: readonly Head[]): LogEntry {
+  #entryOf(file: DataFile, heads: readonly LineHead[]): LogEntry {
     const { name, generation, size, lastCommit, soft } = file;
     return {
       file: name,
@@ -190,7 +198,7 @@ export class Contents {
       size,
       commit: lastCommit,
       ...this.writer,
-      holds: toHolds(heads),
+      holds: summarizeHeads(heads),
       all: true,
       ...(soft && { soft }),
     };
@@ -222,11 +230,11 @@ export class Contents {
    * @returns false if everything must be read again: another process has added a fence that does not accept all known commits
    */
   catchUp(): boolean {
-    const { lines, isAll, take } = this.log.readNews();
+    const { lines, isAll, acknowledge } = this.log.readUpdate();
     if (lines.length === 0 && !isAll) return true;
-    const logged = new Logged(lines, isAll ? 0 : this.fences.current);
+    const logged = new LogIndex(lines, isAll ? 0 : this.fences.current);
     if (logged.fences.current > this.fences.current) return false;
-    const found: Found[] = [];
+    const found: LocatedLine[] = [];
     const changed: { file: DataFile; last: LogEntry }[] = [];
     const problems: FileProblem[] = [];
     for (const [name, entries] of logged.files) {
@@ -241,7 +249,7 @@ export class Contents {
       const assessed = assess(file, scanned, fresh, last.size, isKnown ? known.lastCommit : 0);
       pushAll(found, assessed.found);
       pushAll(problems, assessed.problems);
-      file.damaged ||= assessed.problems.length > 0;
+      file.isDamaged ||= assessed.problems.length > 0;
       changed.push({ file, last });
     }
     const old = new Set<DataFile>();
@@ -261,7 +269,7 @@ export class Contents {
     // Whatever is not in the file that took its place went before that, by a line that may be gone by now too.
     if (old.size > 0) this.catalog.forget(old);
     this.catalog.lastCommit = Math.max(this.catalog.lastCommit, logged.lastCommit);
-    take();
+    acknowledge();
     return true;
   }
 
@@ -269,7 +277,7 @@ export class Contents {
    * Accepts a file that replaced another, although the list does not mention it yet: the process that replaced it has died, or
    * is about to add it to the list. Both files have the same contents, so the new one can be trusted.
    */
-  adopt(replaced: FileReplaced): void {
+  adopt(replaced: FileReplacedError): void {
     const before = this.files.get(replaced.file.name);
     if (before !== replaced.file) return;
     const handle = openIfThere(before.path);
@@ -281,7 +289,7 @@ export class Contents {
       const scanned = scanFile(file, handle, { from: 0, to: sizeOf(handle), fences: this.fences });
       [file.size, file.lastCommit] = [scanned.end, header.generation];
       this.#setFile(file);
-      this.apply([...scanned.found]);
+      this.apply([...scanned.committed]);
       this.catalog.forget(new Set([before]));
     } finally {
       closeSync(handle);
@@ -310,7 +318,7 @@ export class Contents {
     this.files.delete(name);
   }
 
-  #loadFile(name: string, entries: readonly LogEntry[], hasLog: boolean, reading: Reading): readonly Found[] {
+  #loadFile(name: string, entries: readonly LogEntry[], hasLog: boolean, reading: Reading): readonly LocatedLine[] {
     const { lock } = reading;
     const path = this.folder.file(name);
     const handle = openIfThere(path);
@@ -319,21 +327,21 @@ export class Contents {
       const header = handle === undefined ? undefined : readHeader(handle);
       const file = newDataFile(name, path, header?.generation ?? last?.generation ?? 1);
       const isListed = handle !== undefined && last?.generation === file.generation;
-      if (reading.isBusy && last && !isListed && !reading.adopts) throw new FileReplaced(file);
+      if (reading.isBusy && last && !isListed && !reading.adopts) throw new FileReplacedError(file);
       const size =
         handle === undefined ? 0 : Math.min(sizeOf(handle), reading.isBusy && isListed ? last.size : Infinity);
-      const part = { from: 0, to: size, fences: this.fences, onProgress: () => lock?.showLife() };
-      const scanned = handle === undefined ? NOTHING : scanFile(file, handle, part);
+      const part = { from: 0, to: size, fences: this.fences, onProgress: () => lock?.refresh() };
+      const scanned = handle === undefined ? EMPTY_SCAN : scanFile(file, handle, part);
       const known = entries.filter(({ generation }) => generation === file.generation);
       const promised = known.filter(({ soft }) => !soft);
       const acknowledged = promised.reduce((most, entry) => Math.max(most, entry.size), 0);
       const { found, lost, problems } = assess(file, scanned, promised, acknowledged, 0);
       pushAll(this.problems, problems);
-      file.damaged = problems.length > 0;
+      file.isDamaged = problems.length > 0;
       if (size < acknowledged) this.#problem(name, size, `${acknowledged - size} bytes that were saved are missing`);
 
       file.size = Math.max(scanned.end, Math.min(size, acknowledged));
-      if (hasLog && acknowledged === 0 && scanned.seals.size === 0) {
+      if (hasLog && acknowledged === 0 && scanned.footers.size === 0) {
         // It was being made: nothing in it was ever finished.
         if (handle !== undefined) this.#repair(lock, () => rmSync(path, { force: true }));
         return [];
@@ -351,7 +359,11 @@ export class Contents {
       }
       for (const [commit, heads] of lost) {
         // The list of commits has it now, but not forever: the list is shortened.
-        const seal = toLine({ commit, ...writerField(this.fences.of(commit)), holds: heads } satisfies Seal);
+        const seal = encodeLine({
+          commit,
+          ...writerField(this.fences.of(commit)),
+          holds: heads,
+        } satisfies CommitFooter);
         this.#repair(lock, () => append(file, (file.size === 0 ? headerLine(name, file.generation) : "") + seal));
       }
       // What is not in the list may not be on the disk either.
@@ -360,7 +372,7 @@ export class Contents {
         // Nor may its name be, if it is new or replaced another.
         if (known.length === 0) syncFolderSync(this.folder.folderOf(name));
       }
-      const commits = [...scanned.seals.values(), ...known].map(({ commit }) => commit);
+      const commits = [...scanned.footers.values(), ...known].map(({ commit }) => commit);
       file.lastCommit = commits.reduce((most, commit) => Math.max(most, commit), 0);
       this.catalog.lastCommit = Math.max(this.catalog.lastCommit, file.lastCommit, file.generation);
       this.files.set(name, file);
@@ -374,7 +386,7 @@ export class Contents {
   #repair(lock: HeldLock | undefined, work: () => void): void {
     this.#needsRepair = true;
     if (!lock) return;
-    lock.check();
+    lock.assertHeld();
     work();
   }
 
@@ -383,12 +395,12 @@ export class Contents {
    *
    * @param onProgress called regularly, because many lines take a while
    */
-  apply(found: readonly Found[], onProgress: () => void = () => {}): void {
+  apply(found: readonly LocatedLine[], onProgress: () => void = () => {}): void {
     // Within a commit what goes comes first; otherwise what it has written stays in its order.
-    const rank = ({ head }: Found): number => (isGone(head) ? 0 : 1);
+    const rank = ({ head }: LocatedLine): number => (isRemoval(head) ? 0 : 1);
     const sorted = [...found].sort((a, b) => a.head.at - b.head.at || rank(a) - rank(b));
     for (const [index, each] of sorted.entries()) {
-      if (index % PROGRESS === 0) onProgress();
+      if (index % LINES_PER_PROGRESS === 0) onProgress();
       this.catalog.apply(each);
     }
   }
@@ -399,9 +411,9 @@ export class Contents {
 }
 
 interface Assessed {
-  readonly found: readonly Found[];
+  readonly found: readonly LocatedLine[];
   /** What no file says, and the list of commits does; by commit. */
-  readonly lost: ReadonlyMap<number, readonly Head[]>;
+  readonly lost: ReadonlyMap<number, readonly LineHead[]>;
   readonly problems: readonly FileProblem[];
 }
 
@@ -412,22 +424,22 @@ interface Assessed {
  */
 function assess(
   file: DataFile,
-  scanned: Scanned,
+  scanned: FileScan,
   entries: readonly LogEntry[],
   acknowledged: number,
   since: number,
 ): Assessed {
-  const rest = scanned.rest.filter(({ offset }) => offset < acknowledged);
-  const found = [...scanned.found, ...rest];
+  const rest = scanned.uncommitted.filter(({ offset }) => offset < acknowledged);
+  const found = [...scanned.committed, ...rest];
   const problems = [...scanned.problems];
-  for (const offset of scanned.badRest) {
+  for (const offset of scanned.uncommittedDamage) {
     if (offset < acknowledged) problems.push({ file: file.name, offset, reason: "a line is damaged" });
   }
-  const lost = new Map<number, readonly Head[]>();
+  const lost = new Map<number, readonly LineHead[]>();
   for (const { commit, holds, size, all } of entries) {
-    if (!all && scanned.seals.has(size)) continue;
+    if (!all && scanned.footers.has(size)) continue;
     const wanted = all ? holds.filter(({ at }) => at > since) : holds;
-    const missing = lostOf(file, wanted, found, scanned.end);
+    const missing = findLostLines(file, wanted, found, scanned.end);
     if (missing.length === 0) continue;
     pushAll(found, missing);
     lost.set(
@@ -446,7 +458,7 @@ function openIfThere(path: string): number | undefined {
   try {
     return openSync(path, "r");
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (isMissingFileError(error)) return undefined;
     throw error;
   }
 }

@@ -7,8 +7,8 @@
  */
 import { closeSync, constants, existsSync, fstatSync, openSync, readSync } from "node:fs";
 import { dirname } from "node:path";
-import { isMissing } from "../../util/index.js";
-import { type FileHeader, FORMAT, type Head, parseLine, splitLines, toLine } from "./lines.js";
+import { isMissingFileError } from "../../util/index.js";
+import { type FileHeader, FORMAT, type LineHead, parseLine, splitLines, encodeLine } from "./lines.js";
 
 /** A file, as far as it is known. */
 export interface DataFile {
@@ -19,18 +19,18 @@ export interface DataFile {
   /** Where the next line is written. */
   size: number;
   /** Bytes of lines that are not true any more. */
-  dead: number;
+  deadBytes: number;
   /** Are there lines that cannot be read? */
-  damaged: boolean;
+  isDamaged: boolean;
   /** Lines by which something went: they are kept as long as older lines, in any file, may say otherwise. */
-  gone: Head[];
+  removals: LineHead[];
   /** The last commit that is in it, and whether that may not be on the disk yet. */
   lastCommit: number;
   soft: boolean;
 }
 
 /** The file is not the one that is known. */
-export class FileReplaced extends Error {
+export class FileReplacedError extends Error {
   constructor(
     readonly file: DataFile,
     cause?: unknown,
@@ -44,7 +44,7 @@ const BLOCK = 1 << 20;
 /** No header is longer. */
 const MAX_HEADER = 1_024;
 
-export class Handles {
+export class FileHandles {
   readonly #open = new Map<DataFile, number>();
   readonly #inUse = new Map<DataFile, number>();
   /** Handles to close when they are no longer in use. */
@@ -101,13 +101,13 @@ export class Handles {
 }
 
 export function newDataFile(name: string, path: string, generation: number): DataFile {
-  return { name, path, generation, size: 0, dead: 0, damaged: false, gone: [], lastCommit: 0, soft: false };
+  return { name, path, generation, size: 0, deadBytes: 0, isDamaged: false, removals: [], lastCommit: 0, soft: false };
 }
 
 /** The first line of a file. */
 export function headerLine(name: string, generation: number): string {
   const header: FileHeader = { savepoint: FORMAT, file: name, generation };
-  return toLine(header);
+  return encodeLine(header);
 }
 
 function openExisting(file: DataFile): number {
@@ -116,14 +116,14 @@ function openExisting(file: DataFile): number {
     handle = openForAppend(file.path);
   } catch (error) {
     // It was removed because nothing in it was needed; unless all files are missing, as when a volume is not mounted.
-    if (isMissing(error) && existsSync(dirname(file.path))) throw new FileReplaced(file, error);
+    if (isMissingFileError(error) && existsSync(dirname(file.path))) throw new FileReplacedError(file, error);
     if (!isForbidden(error)) throw error;
     // A file that may not be written can still be read.
     handle = openSync(file.path, "r");
   }
   try {
     const header = readHeader(handle);
-    if (header && header.generation !== file.generation) throw new FileReplaced(file);
+    if (header && header.generation !== file.generation) throw new FileReplacedError(file);
     return handle;
   } catch (error) {
     closeSync(handle);

@@ -3,7 +3,7 @@ import { closeSync, mkdirSync, openSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SavepointError } from "../../errors.js";
 import { readHeader } from "./data-file.js";
-import { RECORDS } from "./names.js";
+import { RECORDS_FILE } from "./names.js";
 import { storeNotFound } from "../shared/index.js";
 import { targetOfTemporary } from "../../util/index.js";
 
@@ -38,7 +38,7 @@ export class Folder {
 
   /** The folder of a file of lines. */
   folderOf(name: string): string {
-    return name === RECORDS ? this.path : this.tapes;
+    return name === RECORDS_FILE ? this.path : this.tapes;
   }
 
   file(name: string): string {
@@ -50,17 +50,17 @@ export class Folder {
   }
 
   /** The names of the files of lines that are there. */
-  names(): string[] {
+  listDataFiles(): string[] {
     const names = readdirSync(this.tapes)
       .filter(isTapeFile)
       .map((name) => name.slice(0, -EXTENSION.length))
       .sort();
-    return statSync(this.file(RECORDS), { throwIfNoEntry: false }) ? [...names, RECORDS] : names;
+    return statSync(this.file(RECORDS_FILE), { throwIfNoEntry: false }) ? [...names, RECORDS_FILE] : names;
   }
 
   /** Has nothing been written to it yet? */
   get isNew(): boolean {
-    return !statSync(this.commits, { throwIfNoEntry: false }) && this.names().length === 0;
+    return !statSync(this.commits, { throwIfNoEntry: false }) && this.listDataFiles().length === 0;
   }
 
   /** Temporary files of the process that holds the lock, or of earlier holders that are gone. */
@@ -96,11 +96,11 @@ export class Folder {
   #isStore(): boolean {
     const folders = [TAPES, BLOBS, LOCK];
     const there = readdirSync(this.path).filter((name) => !name.startsWith("."));
-    const files = [this.commits, this.file(RECORDS), ...(there.includes(TAPES) ? this.#tapeFiles() : [])];
+    const files = [this.commits, this.file(RECORDS_FILE), ...(there.includes(TAPES) ? this.#tapeFiles() : [])];
     const written = files.filter((path) => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0);
     // People may add notes of their own, and a first line may be damaged: one file that says so is enough.
     if (written.length > 0) return written.some(saysItIsOurs);
-    const own = [...folders, COMMITS, `${RECORDS}${EXTENSION}`];
+    const own = [...folders, COMMITS, `${RECORDS_FILE}${EXTENSION}`];
     return there.every((name) => own.includes(name) || targetOfTemporary(name) === COMMITS);
   }
 

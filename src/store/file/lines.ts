@@ -22,7 +22,7 @@ import type { KeyRange } from "../contract/index.js";
 export const FORMAT = 2;
 
 /** What a line is about: its name, without its text. */
-export type Head =
+export type LineHead =
   | { readonly put: string; readonly at: number; readonly refs?: string; readonly as?: "text" | "lines" }
   | {
       readonly item: number;
@@ -43,11 +43,11 @@ export type Head =
   | { readonly drop: string; readonly at: number };
 
 /** The last line of a commit. */
-export interface Seal {
+export interface CommitFooter {
   readonly commit: number;
   /** The newest fence that its writer knew; 0 where it is missing. */
   readonly fence?: number;
-  readonly holds: readonly Head[];
+  readonly holds: readonly LineHead[];
 }
 
 /** The first line of a file. */
@@ -64,12 +64,12 @@ const VALUE = ',"value":';
 const MAX_SUM = SUM.length + "4294967295}".length;
 
 /** A line of any kind, with its checksum and its end. */
-export function toLine(fields: object): string {
+export function encodeLine(fields: object): string {
   return seal(JSON.stringify(fields).slice(0, -1));
 }
 
 /** A line with a text: as it is where it is JSON, so that it can be read and searched. */
-export function toValueLine(head: Head, value: string): string {
+export function encodeValueLine(head: LineHead, value: string): string {
   const [as, text] = showValue(value, "item" in head);
   return seal(`${JSON.stringify(as ? { ...head, as } : head).slice(0, -1)}${VALUE}${text}`);
 }
@@ -144,8 +144,8 @@ export function* splitLines(
 }
 
 /** Names of lines as the last line of their commit has them: without what only reading needs, and items together. */
-export function toHolds(heads: readonly Head[]): Head[] {
-  const holds: Head[] = [];
+export function summarizeHeads(heads: readonly LineHead[]): LineHead[] {
+  const holds: LineHead[] = [];
   for (const head of heads) {
     const last = holds.at(-1);
     if ("item" in head) {
@@ -162,19 +162,19 @@ export function toHolds(heads: readonly Head[]): Head[] {
 }
 
 /** Says the same of the same thing, wherever a line is named. */
-export function nameOf(head: Head): string {
+export function headId(head: LineHead): string {
   if ("item" in head) return `i${head.item}\t${head.tape}`;
   if ("put" in head) return `p${head.at}\t${head.put}`;
   return JSON.stringify(head);
 }
 
 /** Is it about something that went? */
-export function isGone(head: Head): boolean {
+export function isRemoval(head: LineHead): boolean {
   return "delete" in head || "free" in head || "drop" in head;
 }
 
 /** Single items instead of several together. */
-export function* singleHeads(holds: readonly Head[]): Generator<Head> {
+export function* expandHeads(holds: readonly LineHead[]): Generator<LineHead> {
   for (const head of holds) {
     if (!("item" in head)) yield head;
     else for (let n = 0; n < (head.count ?? 1); n++) yield { item: head.item + n, tape: head.tape, at: head.at };

@@ -8,7 +8,13 @@
 import { createHash, randomBytes } from "node:crypto";
 import { unlinkSync } from "node:fs";
 import { dirname } from "node:path";
-import { isCertainlyDead, isMissing, isUnknownPid, type ProcessIdentity, thisProcess } from "../../util/index.js";
+import {
+  isCertainlyDead,
+  isMissingFileError,
+  isPidUnused,
+  type ProcessIdentity,
+  thisProcess,
+} from "../../util/index.js";
 
 /** How long to wait before another attempt to remove files, in milliseconds. */
 const RETRY_AFTER = 500;
@@ -49,7 +55,7 @@ export function isAbandoned(name: string): boolean {
   if (sameMachine && knowsBoot && other.boot !== encode(own.boot)) return true;
   if (!sameMachine || other.namespace !== encode(own.namespace)) return false;
   // A pid may have been reused.
-  if (own.start === undefined) return isUnknownPid(other.pid);
+  if (own.start === undefined) return isPidUnused(other.pid);
   return isCertainlyDead({ ...own, pid: other.pid, start: other.start });
 }
 
@@ -71,7 +77,7 @@ const leftBehind = new Set<string>();
 let timer: NodeJS.Timeout | undefined;
 
 /** Removes a file of this process, now or later. Returns the error that prevents it now. */
-export function discardLock(path: string): unknown {
+export function removeOwnLock(path: string): unknown {
   const error = removeFile(path);
   if (error === undefined) leftBehind.delete(path);
   else {
@@ -82,13 +88,13 @@ export function discardLock(path: string): unknown {
 }
 
 /** Is it a file of this process that could not be removed, and so does not hold the lock? */
-export function isLeftBehind(path: string): boolean {
+export function isPendingRemoval(path: string): boolean {
   return leftBehind.has(path);
 }
 
 /** Tries again to remove what could not be removed from a folder. */
-export function retryDiscards(folder: string): void {
-  for (const path of leftBehind) if (dirname(path) === folder) discardLock(path);
+export function retryRemovals(folder: string): void {
+  for (const path of leftBehind) if (dirname(path) === folder) removeOwnLock(path);
 }
 
 /** Removes a file, which may be gone already. Returns the error that prevents it. */
@@ -96,12 +102,12 @@ export function removeFile(path: string): unknown {
   try {
     unlinkSync(path);
   } catch (error) {
-    if (!isMissing(error)) return error;
+    if (!isMissingFileError(error)) return error;
   }
   return undefined;
 }
 
 function retryAll(): void {
   timer = undefined;
-  for (const path of leftBehind) discardLock(path);
+  for (const path of leftBehind) removeOwnLock(path);
 }

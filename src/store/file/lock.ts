@@ -14,17 +14,17 @@ import { closeSync, existsSync, openSync, readdirSync, renameSync, statSync, uti
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { isMissing } from "../../util/index.js";
+import { isMissingFileError } from "../../util/index.js";
 import {
-  discardLock,
+  removeOwnLock,
   fencedName,
   isAbandoned,
-  isLeftBehind,
+  isPendingRemoval,
   isLockName,
   newLockName,
   pidOf,
   removeFile,
-  retryDiscards,
+  retryRemovals,
 } from "./lock-files.js";
 
 /** How long others wait for a sign of life, in milliseconds: half of the busy timeout, within these limits. */
@@ -48,7 +48,7 @@ export interface LockOptions {
 }
 
 /** The lock was taken over by another process: nothing may be written. The message is for callers, if retries fail as well. */
-export class LockLost extends SavepointError<"BUSY"> {
+export class LockLostError extends SavepointError<"BUSY"> {
   constructor(url: string) {
     super(
       "BUSY",
@@ -90,7 +90,7 @@ export class FolderLock {
    * Waits for the lock, and runs work with it held. If the work is synchronous, the lock is released before any other code of
    * this process runs.
    *
-   * @param work gets the files of processes that died with the lock or lost it: see {@link settle}
+   * @param work gets the files of processes that died with the lock or lost it: see {@link removeAbandoned}
    */
   async hold<T>(work: (left: readonly string[]) => T | Promise<T>): Promise<T> {
     let result: T | Promise<T> | undefined;
@@ -117,7 +117,7 @@ export class FolderLock {
     let name: string | undefined;
     try {
       for (;;) {
-        retryDiscards(this.#folder);
+        retryRemovals(this.#folder);
         for (const other of this.#settled) if (removeFile(this.#path(other)) === undefined) this.#settled.delete(other);
         // A process that waits must show signs of life too, or others may think it is dead.
         if (name === undefined || !existsSync(this.#path(name))) name = this.#create(began);
@@ -164,7 +164,7 @@ export class FolderLock {
   }
 
   /** Removes the files of processes that died with the lock or lost it: their writes have been dealt with. */
-  settle(left: readonly string[]): void {
+  removeAbandoned(left: readonly string[]): void {
     for (const name of left) {
       const error = removeFile(this.#path(name));
       if (error === undefined) continue;
@@ -178,13 +178,13 @@ export class FolderLock {
     return this.#own !== undefined && existsSync(this.#path(this.#own));
   }
 
-  /** Throws {@link LockLost} if the lock is not held: then nothing may be written. */
-  check(): void {
-    if (!this.isHeld) throw new LockLost(this.#url);
+  /** Throws {@link LockLostError} if the lock is not held: then nothing may be written. */
+  assertHeld(): void {
+    if (!this.isHeld) throw new LockLostError(this.#url);
   }
 
   /** Shows that this process is alive, during work that does not yield to the event loop. */
-  showLife(): void {
+  refresh(): void {
     if (this.#own !== undefined) this.#sign(this.#own);
   }
 
@@ -211,7 +211,7 @@ export class FolderLock {
 
   /** The files that may belong to the holder, or to a process that waits for the lock. */
   #files(): string[] {
-    return readdirSync(this.#folder).filter((name) => isLockName(name) && !isLeftBehind(this.#path(name)));
+    return readdirSync(this.#folder).filter((name) => isLockName(name) && !isPendingRemoval(this.#path(name)));
   }
 
   #abandoned(): string[] {
@@ -238,7 +238,7 @@ export class FolderLock {
       renameSync(this.#path(name), this.#path(fencedName(name)));
     } catch (error) {
       // The holder has woken up and released the lock.
-      if (isMissing(error)) return true;
+      if (isMissingFileError(error)) return true;
       this.#reportOnce(error);
       return false;
     }
@@ -247,7 +247,7 @@ export class FolderLock {
 
   #keepAlive(): void {
     clearInterval(this.#timer);
-    this.#timer = setInterval(() => this.showLife(), this.#silence / SIGNS).unref();
+    this.#timer = setInterval(() => this.refresh(), this.#silence / SIGNS).unref();
   }
 
   #sign(name: string): void {
@@ -258,13 +258,13 @@ export class FolderLock {
       utimesSync(this.#path(name), now, now);
     } catch (error) {
       // If another process has taken over the lock, this is noticed before the next write.
-      if (!isMissing(error)) this.#reportOnce(error);
+      if (!isMissingFileError(error)) this.#reportOnce(error);
     }
   }
 
   /** Removes a file of this process, now or later. Returns whether it is gone. */
   #discard(name: string): boolean {
-    const error = discardLock(this.#path(name));
+    const error = removeOwnLock(this.#path(name));
     if (error !== undefined) this.#reportOnce(error);
     return error === undefined;
   }

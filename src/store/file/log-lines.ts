@@ -1,6 +1,6 @@
 /** The lines of the list of commits. */
 import type { Fence } from "./fences.js";
-import type { Head } from "./lines.js";
+import type { LineHead } from "./lines.js";
 
 /** How a file stood after a commit. */
 export interface LogEntry {
@@ -10,7 +10,7 @@ export interface LogEntry {
   readonly commit: number;
   /** The newest fence that its writer knew; 0 where it is missing. */
   readonly fence?: number;
-  readonly holds: readonly Head[];
+  readonly holds: readonly LineHead[];
   /** These are the names of all that the file held then, and not only of what one commit wrote. */
   readonly all?: true;
   /** It was not synced to the disk: after a power cut it may be gone. */
@@ -20,10 +20,10 @@ export interface LogEntry {
 }
 
 /** The last process that had the store open has closed it. */
-export interface Closing {
+export interface CloseMark {
   readonly closed: number;
   readonly fence?: number;
 }
 
 /** A line of the list: a commit; the number of the last one; a fence; or that the store was closed. */
-export type LogLine = LogEntry | { readonly last: number } | Fence | Closing;
+export type LogLine = LogEntry | { readonly last: number } | Fence | CloseMark;

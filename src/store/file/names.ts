@@ -5,14 +5,14 @@
 import { createHash } from "node:crypto";
 
 /** Where records are that were written without items. */
-export const RECORDS = "records";
+export const RECORDS_FILE = "records";
 
 const PLAIN = /[a-z0-9-]/;
 /** File systems allow 255 bytes; the rest is for the extension. */
 const MAX_NAME = 200;
 
 /** The file of a tape, without its extension. */
-export function fileOfTape(tape: string): string {
+export function tapeFileName(tape: string): string {
   let name = "t-";
   for (const byte of Buffer.from(tape)) {
     const character = String.fromCharCode(byte);

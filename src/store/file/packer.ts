@@ -9,25 +9,25 @@
  */
 import { rmSync } from "node:fs";
 import type { DiskOptions } from "../contract/index.js";
-import type { Access } from "./access.js";
+import type { StoreAccess } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
-import type { Found } from "./catalog.js";
+import type { LocatedLine } from "./catalog.js";
 import { type DataFile, headerLine, newDataFile, readLines } from "./data-file.js";
-import { type Head, isGone, type Seal, toHolds, toLine } from "./lines.js";
+import { type LineHead, isRemoval, type CommitFooter, summarizeHeads, encodeLine } from "./lines.js";
 import type { LogEntry } from "./log-lines.js";
-import { replaceFile, runInTurns, syncFolder } from "../../util/index.js";
-import { scanFile } from "./scan-file.js";
+import { replaceFile, runSlices, syncFolder } from "../../util/index.js";
+import { scanFile } from "./file-scan.js";
 
 /** Lines, and bytes, that share a last line. */
 const CHUNK_LINES = 64;
 const CHUNK_BYTES = 1 << 18;
 
-export class Compactor {
-  readonly #access: Access;
+export class Packer {
+  readonly #access: StoreAccess;
   readonly #blobs: BlobFiles;
   readonly #probe: (point: string) => void;
 
-  constructor(access: Access, blobs: BlobFiles, options: DiskOptions) {
+  constructor(access: StoreAccess, blobs: BlobFiles, options: DiskOptions) {
     this.#access = access;
     this.#blobs = blobs;
     this.#probe = options.probe ?? (() => {});
@@ -39,16 +39,16 @@ export class Compactor {
     const start = await this.#access.exclusive(() => contents.catalog.lastCommit);
     let isAll = true;
     await this.#everyFile(async (file) => {
-      const keeps = file.damaged && contents.catalog.hasLost(file);
+      const keeps = file.isDamaged && contents.catalog.hasLostEntries(file);
       if (keeps) isAll = false;
-      else if (file.dead > 0 || file.damaged) await this.compactFile(file, 0);
+      else if (file.deadBytes > 0 || file.isDamaged) await this.compactFile(file, 0);
     });
     await this.#everyFile(async (file) => {
-      if (isAll && file.gone.some(({ at }) => at <= start)) await this.compactFile(file, start);
+      if (isAll && file.removals.some(({ at }) => at <= start)) await this.compactFile(file, start);
     });
     await this.#access.exclusive(async () => {
-      this.#blobs.tidy(lock);
-      await runInTurns(contents.rewriteLog(lock));
+      this.#blobs.removeUnreferenced(lock);
+      await runSlices(contents.rewriteLog(lock));
       contents.problems = contents.problems.filter(({ file }) => contents.files.has(file));
     });
   }
@@ -74,8 +74,8 @@ export class Compactor {
       await this.#replace(file, goneBefore);
     } catch (error) {
       // The new file may have taken the place of the old one already.
-      this.#access.distrust();
-      this.#access.lock.check();
+      this.#access.invalidate();
+      this.#access.lock.assertHeld();
       throw error;
     }
   }
@@ -84,38 +84,38 @@ export class Compactor {
     const { contents, lock } = this.#access;
     const commit = ++contents.catalog.lastCommit;
     const next = newDataFile(file.name, file.path, commit);
-    const found: Found[] = [];
-    lock.check();
+    const found: LocatedLine[] = [];
+    lock.assertHeld();
     await contents.handles.using(file, (handle) =>
       replaceFile(file.path, this.#pack(file, handle, next, goneBefore, found), (point) => {
         this.#probe(point);
         // Others must not find what was written without the lock.
-        if (point === "replace:written") lock.check();
+        if (point === "replace:written") lock.assertHeld();
       }),
     );
     const isEmpty = found.length === 0;
     const { generation, size } = next;
-    const holds = toHolds(found.map(({ head }) => head));
+    const holds = summarizeHeads(found.map(({ head }) => head));
     const entry: LogEntry = { file: file.name, generation, size, commit, ...contents.writer, holds, all: true };
     next.lastCommit = commit;
     contents.replace(next);
     contents.apply(found);
-    next.dead = 0;
-    lock.check();
+    next.deadBytes = 0;
+    lock.assertHeld();
     contents.log.append([isEmpty ? { ...entry, removed: true } : entry], () => lock.isHeld);
     this.#probe("compact:logged");
     if (!isEmpty) return;
     contents.remove(next);
-    lock.check();
+    lock.assertHeld();
     rmSync(file.path, { force: true });
     await syncFolder(contents.folder.folderOf(file.name));
   }
 
   /** The bytes of the new file. What is in it is noted in `kept`. */
-  *#pack(file: DataFile, handle: number, next: DataFile, goneBefore: number, kept: Found[]): Generator<Buffer> {
+  *#pack(file: DataFile, handle: number, next: DataFile, goneBefore: number, kept: LocatedLine[]): Generator<Buffer> {
     const { contents } = this.#access;
     let texts: Buffer[] = [];
-    let heads: Head[] = [];
+    let heads: LineHead[] = [];
     let bytes = 0;
     const write = (text: Buffer): void => {
       texts.push(text);
@@ -123,22 +123,22 @@ export class Compactor {
       next.size += text.length;
     };
     const finish = (): Buffer => {
-      const seal: Seal = { commit: next.generation, ...contents.writer, holds: toHolds(heads) };
-      write(Buffer.from(toLine(seal)));
+      const seal: CommitFooter = { commit: next.generation, ...contents.writer, holds: summarizeHeads(heads) };
+      write(Buffer.from(encodeLine(seal)));
       const chunk = Buffer.concat(texts);
       [texts, heads, bytes] = [[], [], 0];
       return chunk;
     };
-    const keep = (head: Head, line: Buffer | undefined): void => {
+    const keep = (head: LineHead, line: Buffer | undefined): void => {
       kept.push({ file: next, offset: next.size, length: line?.length ?? 0, head });
       heads.push(head);
       if (line) write(line);
     };
     write(Buffer.from(headerLine(file.name, next.generation)));
     const scanned = scanFile(file, handle, { from: 0, to: file.size, fences: contents.fences });
-    const wanted = new Map<number, Found>();
-    const lost: Found[] = [];
-    for (const found of [...scanned.found, ...scanned.rest]) {
+    const wanted = new Map<number, LocatedLine>();
+    const lost: LocatedLine[] = [];
+    for (const found of [...scanned.committed, ...scanned.uncommitted]) {
       if (!this.#isKept(found, goneBefore)) continue;
       if (found.length > 0) wanted.set(found.offset, found);
       else lost.push(found);
@@ -152,14 +152,14 @@ export class Compactor {
     }
     for (const { head } of lost) {
       // A line without a value is derived from its name; anything else stays recorded as lost.
-      keep(head, "put" in head || "item" in head ? undefined : Buffer.from(toLine(head)));
+      keep(head, "put" in head || "item" in head ? undefined : Buffer.from(encodeLine(head)));
       if (isFull()) yield finish();
     }
     if (heads.length > 0 || texts.length > 0) yield finish();
   }
 
-  #isKept(found: Found, goneBefore: number): boolean {
+  #isKept(found: LocatedLine, goneBefore: number): boolean {
     const { head } = found;
-    return isGone(head) ? head.at > goneBefore : this.#access.contents.catalog.isLive(found);
+    return isRemoval(head) ? head.at > goneBefore : this.#access.contents.catalog.isLive(found);
   }
 }

@@ -1,7 +1,7 @@
 /** Reading the texts of records and items from where the catalog says they are. Every line is verified. */
 import type { Frame, StoredRecord, Unreadable, UnreadableRecord } from "../contract/index.js";
-import type { Entry, Place } from "./catalog.js";
-import { FileReplaced, type Handles, readBytes } from "./data-file.js";
+import type { CatalogEntry, LineLocation } from "./catalog.js";
+import { FileReplacedError, type FileHandles, readBytes } from "./data-file.js";
 import { type Line, parseLine } from "./lines.js";
 
 /** Lines that are no further apart are read together. */
@@ -10,16 +10,16 @@ const NEAR = 16_384;
 const TOGETHER = 1 << 20;
 
 export class LineReader {
-  readonly #handles: Handles;
+  readonly #handles: FileHandles;
   /** Is what is missing now missing for good? Else somebody may have put another file in its place. */
   readonly #last: boolean;
 
-  constructor(handles: Handles, last: boolean) {
+  constructor(handles: FileHandles, last: boolean) {
     this.#handles = handles;
     this.#last = last;
   }
 
-  record(key: string, entry: Entry): StoredRecord | UnreadableRecord {
+  record(key: string, entry: CatalogEntry): StoredRecord | UnreadableRecord {
     const [line] = this.lines([entry]);
     if (line?.fields["put"] !== key || line.fields["at"] !== entry.at) {
       return { key, unreadable: `the record ${JSON.stringify(key)} is damaged` };
@@ -28,7 +28,7 @@ export class LineReader {
   }
 
   /** The texts of items, one for one. */
-  items(wanted: readonly { tape: string; item: number; entry: Entry | undefined }[]): (Frame | Unreadable)[] {
+  items(wanted: readonly { tape: string; item: number; entry: CatalogEntry | undefined }[]): (Frame | Unreadable)[] {
     const lines = this.lines(wanted.map(({ entry }) => entry));
     return wanted.map(({ tape, item, entry }, index) => {
       if (!entry) return { unreadable: `item ${item} of tape ${tape} is missing` };
@@ -40,7 +40,7 @@ export class LineReader {
   }
 
   /** The lines at these places, one for one; `undefined` for what is damaged. */
-  lines(places: readonly (Place | undefined)[]): (Line | undefined)[] {
+  lines(places: readonly (LineLocation | undefined)[]): (Line | undefined)[] {
     const found: (Line | undefined)[] = Array.from({ length: places.length });
     for (let from = 0; from < places.length;) {
       const first = places[from];
@@ -59,7 +59,7 @@ export class LineReader {
       }
       const bytes = this.#read(first, end - first.offset);
       for (; from < to; from++) {
-        const { offset, length } = places[from] as Place;
+        const { offset, length } = places[from] as LineLocation;
         const start = offset - first.offset;
         // The end of the line is not part of it.
         if (bytes.length >= start + length) found[from] = parseLine(bytes.subarray(start, start + length - 1));
@@ -68,11 +68,11 @@ export class LineReader {
     return found;
   }
 
-  #read({ file, offset }: Place, length: number): Buffer {
+  #read({ file, offset }: LineLocation, length: number): Buffer {
     try {
       return readBytes(this.#handles.of(file), offset, length);
     } catch (error) {
-      if (error instanceof FileReplaced && this.#last) return Buffer.alloc(0);
+      if (error instanceof FileReplacedError && this.#last) return Buffer.alloc(0);
       throw error;
     }
   }

@@ -8,7 +8,7 @@
 import { resolve } from "node:path";
 import { GroupCommit, storeClosed } from "../shared/index.js";
 import {
-  backgroundReport,
+  createFailureReporter,
   busyTimeoutOf,
   type Commit,
   type CommitResult,
@@ -25,16 +25,16 @@ import {
   type Unreadable,
   type UnreadableRecord,
 } from "../contract/index.js";
-import { Access } from "./access.js";
+import { StoreAccess } from "./access.js";
 import { Appender } from "./appender.js";
 import { BlobFiles } from "./blob-files.js";
-import type { Entry } from "./catalog.js";
-import { Compactor } from "./packer.js";
-import { Contents } from "./contents.js";
-import { fileFailure } from "../../util/index.js";
+import type { CatalogEntry } from "./catalog.js";
+import { Packer } from "./packer.js";
+import { StoreContents } from "./contents.js";
+import { toFileError } from "../../util/index.js";
 import { Folder } from "./folder.js";
 import { FolderLock } from "./lock.js";
-import { fileOfTape, RECORDS } from "./names.js";
+import { tapeFileName, RECORDS_FILE } from "./names.js";
 import { LineReader } from "./reader.js";
 import { Writer } from "./writer.js";
 
@@ -65,42 +65,42 @@ export async function openFileStore(
     const lock = new FolderLock(folder.lock, url, {
       timeout: busyTimeoutOf(options),
       silence: internals.silence,
-      report: backgroundReport(options),
+      report: createFailureReporter(options),
     });
-    const access = new Access(new Contents(folder, url), lock);
+    const access = new StoreAccess(new StoreContents(folder, url), lock);
     if (folder.isNew) await access.exclusive(() => {});
     else await access.read(() => {});
     return new FileStore(access, options, internals);
   } catch (error) {
-    throw fileFailure(error, url, "Opening");
+    throw toFileError(error, url, "Opening");
   }
 }
 
 class FileStore implements Store {
   readonly url: string;
   readonly capabilities = { durable: true, shared: true };
-  readonly #access: Access;
-  readonly #contents: Contents;
+  readonly #access: StoreAccess;
+  readonly #contents: StoreContents;
   readonly #clock: () => number;
   readonly #appender: Appender;
   readonly #blobs: BlobFiles;
-  readonly #compactor: Compactor;
+  readonly #compactor: Packer;
   readonly #commits: GroupCommit;
   readonly #report: (message: string, error: unknown) => void;
   #packing: Promise<void> | undefined;
   #wrote = false;
   #closing: Promise<void> | undefined;
 
-  constructor(access: Access, options: DiskOptions, { tears = true }: FileStoreInternals) {
+  constructor(access: StoreAccess, options: DiskOptions, { tears = true }: FileStoreInternals) {
     const { contents } = access;
     this.url = contents.url;
     this.#access = access;
     this.#contents = contents;
     this.#clock = options.now ?? Date.now;
-    this.#report = backgroundReport(options);
+    this.#report = createFailureReporter(options);
     this.#appender = new Appender(access, options, tears);
     this.#blobs = new BlobFiles(contents);
-    this.#compactor = new Compactor(access, this.#blobs, options);
+    this.#compactor = new Packer(access, this.#blobs, options);
     const writer = new Writer(access, this.#appender, this.#blobs, options);
     this.#commits = new GroupCommit(async (commits) => {
       this.#wrote = true;
@@ -128,7 +128,7 @@ class FileStore implements Store {
       const { catalog } = this.#contents;
       if (limit <= 0) return found;
       for (const key of catalog.keys(range, reverse)) {
-        found.push(reader.record(key, catalog.record(key) as Entry));
+        found.push(reader.record(key, catalog.record(key) as CatalogEntry));
         if (found.length >= limit) break;
       }
       return found;
@@ -137,7 +137,7 @@ class FileStore implements Store {
 
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
     return this.#read((reader) => {
-      const wanted: { tape: string; item: number; entry: Entry | undefined }[] = [];
+      const wanted: { tape: string; item: number; entry: CatalogEntry | undefined }[] = [];
       for (const { tape, start, count } of spans) {
         for (let item = start; item < start + count; item++) {
           wanted.push({ tape, item, entry: this.#contents.catalog.item(tape, item) });
@@ -152,7 +152,7 @@ class FileStore implements Store {
     try {
       return await this.#blobs.read(hash);
     } catch (error) {
-      throw fileFailure(error, this.url, "Reading");
+      throw toFileError(error, this.url, "Reading");
     }
   }
 
@@ -190,7 +190,7 @@ class FileStore implements Store {
     live: readonly { start: number; count: number }[],
     { below, repack = false }: { below: number; repack?: boolean },
   ): Promise<Freed> {
-    const name = fileOfTape(tape);
+    const name = tapeFileName(tape);
     const total = { items: 0, bytes: 0 };
     return this.#change("Freeing items in", async () => {
       const freed = await this.#append(() => {
@@ -206,7 +206,7 @@ class FileStore implements Store {
       total.items += freed.items;
       total.bytes += freed.bytes;
       const file = this.#contents.files.get(name);
-      if (repack && file && file.dead > 0) await this.#compactor.compactFile(file, 0);
+      if (repack && file && file.deadBytes > 0) await this.#compactor.compactFile(file, 0);
       return total;
     });
   }
@@ -224,7 +224,7 @@ class FileStore implements Store {
             const { json, refs } = items.get(item) as Frame;
             return { head: { item, tape, at, ...(refs !== "" && { refs }) }, value: json };
           });
-        if (lines.length > 0) this.#appender.append(fileOfTape(tape), at, lines);
+        if (lines.length > 0) this.#appender.append(tapeFileName(tape), at, lines);
         return lines.length;
       }),
     );
@@ -251,7 +251,7 @@ class FileStore implements Store {
         }
         const at = catalog.lastCommit + 1;
         const lines = [...found.keys()].map((drop) => ({ head: { drop, at } }));
-        if (lines.length > 0) this.#appender.append(RECORDS, at, lines);
+        if (lines.length > 0) this.#appender.append(RECORDS_FILE, at, lines);
         return found;
       });
       total.items += unused.size;
@@ -268,7 +268,7 @@ class FileStore implements Store {
     try {
       await this.#compactor.compact();
     } catch (error) {
-      throw fileFailure(error, this.url, "Compacting");
+      throw toFileError(error, this.url, "Compacting");
     }
   }
 
@@ -326,7 +326,7 @@ class FileStore implements Store {
   async #sayClosed(): Promise<void> {
     await this.#appender.syncEverything();
     const { lock } = this.#access;
-    lock.check();
+    lock.assertHeld();
     this.#contents.log.append([{ closed: this.#clock(), ...this.#contents.writer }], () => lock.isHeld, true);
   }
 
@@ -334,7 +334,8 @@ class FileStore implements Store {
   async #packAside(): Promise<void> {
     try {
       for (const file of this.#contents.files.values()) {
-        if (file.dead < MUCH_DEAD || file.dead * 2 < file.size || this.#contents.problems.length > 0) continue;
+        if (file.deadBytes < MUCH_DEAD || file.deadBytes * 2 < file.size || this.#contents.problems.length > 0)
+          continue;
         await this.#access.exclusive(async () => {
           if (this.#contents.files.get(file.name) === file) await this.#compactor.compactFile(file, 0);
         });
@@ -358,7 +359,7 @@ class FileStore implements Store {
     try {
       return await this.#access.exclusive(work);
     } catch (error) {
-      throw fileFailure(error, this.url, what);
+      throw toFileError(error, this.url, what);
     }
   }
 
@@ -367,7 +368,7 @@ class FileStore implements Store {
     try {
       return await this.#access.read((last) => work(new LineReader(this.#contents.handles, last)));
     } catch (error) {
-      throw fileFailure(error, this.url, "Reading");
+      throw toFileError(error, this.url, "Reading");
     }
   }
 

@@ -3,21 +3,21 @@
  * one last line by which all of them count. A commit with items goes to the file of their tape, any other to `records`.
  */
 import { SavepointError } from "../../errors.js";
-import { commitConflict, counterDamaged, type Outcome, readCounter } from "../shared/index.js";
+import { commitConflict, counterDamaged, type CommitOutcome, readCounter } from "../shared/index.js";
 import {
   type Check,
   type Commit,
   type CommitResult,
   covers,
   type DiskOptions,
-  type ItemRun,
+  type ItemBatch,
 } from "../contract/index.js";
-import { type Access, MAX_ATTEMPTS } from "./access.js";
+import { type StoreAccess, MAX_ATTEMPTS } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
 import { type Appender, isInterruption, type NewLine } from "./appender.js";
-import type { Entry } from "./catalog.js";
-import { fileFailure } from "../../util/index.js";
-import { fileOfTape, RECORDS } from "./names.js";
+import type { CatalogEntry } from "./catalog.js";
+import { toFileError } from "../../util/index.js";
+import { tapeFileName, RECORDS_FILE } from "./names.js";
 import { LineReader } from "./reader.js";
 
 /** The blobs of a group. */
@@ -29,12 +29,12 @@ interface WrittenBlobs {
 }
 
 export class Writer {
-  readonly #access: Access;
+  readonly #access: StoreAccess;
   readonly #appender: Appender;
   readonly #blobs: BlobFiles;
   readonly #clock: () => number;
 
-  constructor(access: Access, appender: Appender, blobs: BlobFiles, options: DiskOptions) {
+  constructor(access: StoreAccess, appender: Appender, blobs: BlobFiles, options: DiskOptions) {
     this.#access = access;
     this.#appender = appender;
     this.#blobs = blobs;
@@ -42,9 +42,9 @@ export class Writer {
   }
 
   /** Writes a group of commits, with one wait for the disk. */
-  async apply(commits: readonly Commit[]): Promise<Outcome[]> {
+  async apply(commits: readonly Commit[]): Promise<CommitOutcome[]> {
     const { url } = this.#access.contents;
-    const outcomes: Outcome[] = [];
+    const outcomes: CommitOutcome[] = [];
     try {
       for (let attempt = 1; outcomes.length < commits.length; attempt++) {
         const left = commits.slice(outcomes.length);
@@ -60,18 +60,18 @@ export class Writer {
       return outcomes;
     } catch (error) {
       // For commits that were written before this failure, the outcome is known.
-      const failure = fileFailure(error, url, "Writing to");
+      const failure = toFileError(error, url, "Writing to");
       if (outcomes.length === 0) throw failure;
       return [...outcomes, ...commits.slice(outcomes.length).map(() => failure)];
     }
   }
 
   /** The outcomes of the commits before the first one whose blobs are gone. The lock is held. */
-  #applyFirst(commits: readonly Commit[], blobs: WrittenBlobs): Outcome[] | Promise<Outcome[]> {
+  #applyFirst(commits: readonly Commit[], blobs: WrittenBlobs): CommitOutcome[] | Promise<CommitOutcome[]> {
     let isGone = false;
     // Checked again for each attempt: another process may have held the lock in between.
-    const works = commits.map((commit) => (): Outcome | undefined => {
-      isGone ||= !this.#blobs.areThere(writtenHashes(commit, blobs));
+    const works = commits.map((commit) => (): CommitOutcome | undefined => {
+      isGone ||= !this.#blobs.hasAll(writtenHashes(commit, blobs));
       return isGone ? undefined : this.#tryOne(commit, blobs);
     });
     const found = this.#appender.group(works);
@@ -88,19 +88,19 @@ export class Writer {
           if (bytes) sizes.set(hash, await this.#blobs.write(hash, bytes));
         }
       } catch (error) {
-        failed.set(commit, fileFailure(error, this.#access.contents.url, "Writing to"));
+        failed.set(commit, toFileError(error, this.#access.contents.url, "Writing to"));
       }
     }
     return { failed, sizes };
   }
 
-  #tryOne(commit: Commit, { failed, sizes }: WrittenBlobs): Outcome {
+  #tryOne(commit: Commit, { failed, sizes }: WrittenBlobs): CommitOutcome {
     try {
       return failed.get(commit) ?? this.#one(commit, sizes);
     } catch (error) {
       if (isInterruption(error)) throw error;
       // One that fails leaves the others of its group alone.
-      return fileFailure(error, this.#access.contents.url, "Writing to");
+      return toFileError(error, this.#access.contents.url, "Writing to");
     }
   }
 
@@ -146,7 +146,7 @@ export class Writer {
     const failed = (commit.checks ?? []).filter((check) => !this.#holds(check)).map(({ key }) => key);
     if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
     for (const { hash, bytes } of commit.blobs ?? []) {
-      if (!bytes && !(catalog.blob(hash) && this.#blobs.isThere(hash))) failed.push(hash);
+      if (!bytes && !(catalog.blob(hash) && this.#blobs.has(hash))) failed.push(hash);
     }
     return failed;
   }
@@ -193,7 +193,7 @@ export class Writer {
     return readCounter(key, value);
   }
 
-  #record(key: string, entry: Entry): ReturnType<LineReader["record"]> {
+  #record(key: string, entry: CatalogEntry): ReturnType<LineReader["record"]> {
     return new LineReader(this.#access.contents.handles, true).record(key, entry);
   }
 }
@@ -203,9 +203,9 @@ function writtenHashes({ blobs = [] }: Commit, { sizes }: WrittenBlobs): string[
   return blobs.map(({ hash }) => hash).filter((hash) => sizes.has(hash));
 }
 
-function untilMissing(outcomes: readonly (Outcome | undefined)[]): Outcome[] {
+function untilMissing(outcomes: readonly (CommitOutcome | undefined)[]): CommitOutcome[] {
   const end = outcomes.indexOf(undefined);
-  return outcomes.slice(0, end < 0 ? outcomes.length : end) as Outcome[];
+  return outcomes.slice(0, end < 0 ? outcomes.length : end) as CommitOutcome[];
 }
 
 function blobsRemoved(url: string): SavepointError<"BUSY"> {
@@ -221,6 +221,6 @@ function isDeleted({ deletes = [] }: Commit, key: string): boolean {
 
 /** The file that a commit is written to. */
 function homeOf({ items = [] }: Commit): string {
-  const run = items.find((each: ItemRun) => each.items.length > 0);
-  return run ? fileOfTape(run.tape) : RECORDS;
+  const run = items.find((each: ItemBatch) => each.items.length > 0);
+  return run ? tapeFileName(run.tape) : RECORDS_FILE;
 }

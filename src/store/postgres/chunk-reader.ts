@@ -1,18 +1,18 @@
 /** Finding and reading the rows that hold spans of items: all of them with one statement. */
-import { ReadRun, readSpan, type RunRow } from "../chunks/index.js";
+import { LazyChunk, readSpan, type ChunkRow } from "../chunks/index.js";
 import type { Frame, ItemSpan, Unreadable } from "../contract/index.js";
 import { integerArray, textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
 import type { PostgresValue } from "./driver.js";
-import { type RawRun, RUN_COLUMNS, toRun } from "./rows.js";
+import { type RawChunk, CHUNK_COLUMNS, toChunk } from "./rows.js";
 
 /** The items of these spans, one for one. */
 export async function readItems(connection: Connection, spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
   const found: (Frame | Unreadable)[] = [];
   if (spans.length === 0) return found;
-  const tapes = new Map<string, ReadRun[]>();
-  for (const row of await findRuns(connection, spans)) {
-    const run = new ReadRun(row, row);
+  const tapes = new Map<string, LazyChunk[]>();
+  for (const row of await findChunks(connection, spans)) {
+    const run = new LazyChunk(row, row);
     const runs = tapes.get(row.tape);
     if (runs) runs.push(run);
     else tapes.set(row.tape, [run]);
@@ -22,28 +22,31 @@ export async function readItems(connection: Connection, spans: readonly ItemSpan
 }
 
 /** Those rows of a tape that hold a span. */
-function runsIn(runs: readonly ReadRun[], { start, count }: ItemSpan): readonly ReadRun[] {
+function runsIn(runs: readonly LazyChunk[], { start, count }: ItemSpan): readonly LazyChunk[] {
   let [low, high] = [0, runs.length];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((runs[middle] as ReadRun).first <= start) low = middle + 1;
+    if ((runs[middle] as LazyChunk).first <= start) low = middle + 1;
     else high = middle;
   }
   const from = Math.max(0, low - 1);
   let to = from;
-  while (to < runs.length && (runs[to] as ReadRun).first < start + count) to++;
+  while (to < runs.length && (runs[to] as LazyChunk).first < start + count) to++;
   return runs.slice(from, to);
 }
 
 /** The rows that hold these spans, each once, by tape and number. */
-export async function findRuns(connection: Connection, spans: readonly ItemSpan[]): Promise<RunRow[]> {
+export async function findChunks(connection: Connection, spans: readonly ItemSpan[]): Promise<ChunkRow[]> {
   if (spans.length === 0) return [];
-  const rows = await connection.rows<RawRun>(runsOf(connection.schema, RUN_COLUMNS, spans), spanValues(spans));
-  return rows.map(toRun);
+  const rows = await connection.rows<RawChunk>(
+    chunkQuery(connection.schema, CHUNK_COLUMNS, spans),
+    chunkQueryValues(spans),
+  );
+  return rows.map(toChunk);
 }
 
 /** For each span: the last row that starts at or before it, and those that start inside it. */
-export function runsOf(schema: string, columns: string, spans: readonly ItemSpan[]): string {
+export function chunkQuery(schema: string, columns: string, spans: readonly ItemSpan[]): string {
   const table = `${schema}.savepoint_run`;
   if (spans.length === 1) {
     return `SELECT ${columns} FROM ${table} WHERE tape = $1 AND first < $3 AND first >= coalesce(
@@ -56,7 +59,7 @@ export function runsOf(schema: string, columns: string, spans: readonly ItemSpan
   ) ORDER BY tape, first`;
 }
 
-export function spanValues(spans: readonly ItemSpan[]): PostgresValue[] {
+export function chunkQueryValues(spans: readonly ItemSpan[]): PostgresValue[] {
   const [span] = spans;
   if (span && spans.length === 1) return [span.tape, span.start, span.start + span.count];
   return [

@@ -1,5 +1,5 @@
 /** Lists of records and rows as arrays, one for each of their columns: how one statement takes many of them. */
-import type { RunRow } from "../chunks/index.js";
+import type { ChunkRow } from "../chunks/index.js";
 import { bytesArray, integerArray, textArray } from "./arrays.js";
 import { refsSum, valueSum } from "./rows.js";
 
@@ -33,7 +33,7 @@ export const RECORD_ARRAYS: readonly Column<{ readonly key: string; readonly ref
   ];
 
 /** All but the tape. */
-export const RUN_ARRAYS: readonly Column<RunRow>[] = [
+export const CHUNK_ARRAYS: readonly Column<ChunkRow>[] = [
   integers(({ first }) => first),
   integers(({ count }) => count),
   integers(({ codec }) => codec),

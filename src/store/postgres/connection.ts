@@ -8,7 +8,7 @@ import { storeClosed } from "../shared/index.js";
 import { toMilliseconds } from "../../util/index.js";
 import { busyTimeoutOf } from "../contract/index.js";
 import type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, Statement } from "./driver.js";
-import { isAway, isCrossed, isNotPrepared, isPassing, postgresFailure } from "./errors.js";
+import { isUnreachable, isDeadlock, isStatementMissing, isTransient, postgresFailure } from "./errors.js";
 import type { PostgresOptions } from "./options.js";
 
 /** Pauses between attempts, in milliseconds: the last one is repeated. */
@@ -31,7 +31,7 @@ export class Connection {
   /** The schema, quoted. */
   readonly schema: string;
   /** May one connection be kept from the others? */
-  readonly canSpareOne: boolean;
+  readonly hasSpareConnection: boolean;
   /** How long transactions of several statements wait for a lock, in milliseconds. */
   readonly busyTimeout: number;
   readonly #pool: PostgresPool;
@@ -53,7 +53,7 @@ export class Connection {
     this.#owned = owned;
     // One may listen, and one writes: there must be another for all the rest, or that waits for ever.
     const size = pool.options?.max ?? 10;
-    this.canSpareOne = size > 1;
+    this.hasSpareConnection = size > 1;
     this.#dedicates = owned && size > 2;
     this.busyTimeout = busyTimeoutOf(options);
     this.#patience = toMilliseconds(options.patience ?? 30_000, "patience");
@@ -66,7 +66,7 @@ export class Connection {
   }
 
   async rows<Row>(sql: string, values: PostgresValue[] = [], purpose: Purpose = "Reading"): Promise<Row[]> {
-    return (await this.run(sql, values, purpose)).rows as Row[];
+    return (await this.query(sql, values, purpose)).rows as Row[];
   }
 
   /**
@@ -75,7 +75,7 @@ export class Connection {
    * @param name by which the server may keep it prepared, so that it need not be understood anew each time
    * @param onUncertain told, before it is tried again, that an earlier attempt may have been done
    */
-  async run(
+  async query(
     sql: string,
     values: PostgresValue[],
     purpose: Purpose,
@@ -90,17 +90,17 @@ export class Connection {
         return await this.#track(purpose === "Writing to" ? this.#write(statement) : this.#pool.query(statement));
       } catch (error) {
         // A pooler that changes connections between statements and does not know of it. Nothing was done.
-        if (named && isNotPrepared(error)) {
+        if (named && isStatementMissing(error)) {
           this.#prepares = false;
           continue;
         }
-        if (isCrossed(error) && crossed++ < MAX_CROSSED) {
+        if (isDeadlock(error) && crossed++ < MAX_CROSSED) {
           await sleep(Math.random() * 5 * crossed);
           continue;
         }
         const pause = PAUSES[Math.min(away++, PAUSES.length - 1)] as number;
         const stop = this.#closing.signal.aborted || performance.now() + pause > deadline;
-        if (!isPassing(error) || stop) throw postgresFailure(error, this.url, purpose);
+        if (!isTransient(error) || stop) throw postgresFailure(error, this.url, purpose);
         onUncertain?.();
         // A store that is being closed does not wait any more.
         await sleep(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
@@ -109,7 +109,7 @@ export class Connection {
   }
 
   /** Reserves one connection for a transaction of several statements. */
-  exclusive<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+  withClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     return this.#track(this.#exclusive(work));
   }
 
@@ -122,7 +122,7 @@ export class Connection {
     try {
       return await work(client);
     } catch (error) {
-      broken = isAway(error);
+      broken = isUnreachable(error);
       throw error;
     } finally {
       client.release(broken);
@@ -149,7 +149,7 @@ export class Connection {
     try {
       return await writer.query(statement);
     } catch (error) {
-      if (isPassing(error)) {
+      if (isTransient(error)) {
         this.#writer = undefined;
         writer.release(true);
       }
@@ -167,12 +167,12 @@ export class Connection {
   }
 
   /** From now on nothing is waited for. */
-  hurry(): void {
+  abortWaits(): void {
     this.#closing.abort();
   }
 
   async close(): Promise<void> {
-    this.hurry();
+    this.abortWaits();
     // A pool that is ended forgets who waits for a connection.
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     this.#ended = true;

@@ -24,39 +24,39 @@ const READ_ONLY = "25006";
 /** How the server itself names an error. */
 const SQL_STATE = /^[0-9A-Z]{5}$/;
 
-export function stateOf(error: unknown): string | undefined {
+export function sqlStateOf(error: unknown): string | undefined {
   return typeof error === "object" && error !== null ? (error as PostgresError).code : undefined;
 }
 
 /** What is said beside the message. */
-export function detailOf(error: unknown): string | undefined {
+export function errorDetailOf(error: unknown): string | undefined {
   return typeof error === "object" && error !== null ? (error as PostgresError).detail : undefined;
 }
 
 /** Could nobody be reached, or was the connection cut? Whether what was sent has been done, nobody knows then. */
-export function isAway(error: unknown): boolean {
+export function isUnreachable(error: unknown): boolean {
   const { code = "", message = "", errors = [], syscall } = (error ?? {}) as PostgresError;
   if (AWAY_STATES.has(code) || AWAY_CODES.has(code) || code.startsWith("08")) return true;
   // A socket that is not there. Other files that are not there do not come by themselves.
   if (code === "ENOENT" && syscall === "connect") return true;
-  return AWAY_TEXTS.test(message) || (errors.length > 0 && errors.every(isAway));
+  return AWAY_TEXTS.test(message) || (errors.length > 0 && errors.every(isUnreachable));
 }
 
 /** May it be over in a moment? Also while names of hosts are changed over, and what is reached is not the primary yet. */
-export function isPassing(error: unknown): boolean {
-  const state = stateOf(error) ?? "";
-  return isAway(error) || NOT_KNOWN.has(state) || state === READ_ONLY;
+export function isTransient(error: unknown): boolean {
+  const state = sqlStateOf(error) ?? "";
+  return isUnreachable(error) || NOT_KNOWN.has(state) || state === READ_ONLY;
 }
 
 /** Two statements waited for each other, or could not both be done: nothing of this one was, and it can be tried again. */
-export function isCrossed(error: unknown): boolean {
-  const state = stateOf(error);
+export function isDeadlock(error: unknown): boolean {
+  const state = sqlStateOf(error);
   return state === "40P01" || state === "40001";
 }
 
 /** Is a prepared statement not where it was prepared, or another one in its place? */
-export function isNotPrepared(error: unknown): boolean {
-  const state = stateOf(error);
+export function isStatementMissing(error: unknown): boolean {
+  const state = sqlStateOf(error);
   return state === "26000" || state === "42P05";
 }
 
@@ -70,8 +70,8 @@ export function postgresFailure(error: unknown, url: string, what: string): Save
   const reason = message || first?.message || String(error);
   const failure = (code: SavepointErrorCode, advice: string): SavepointError =>
     new SavepointError(code, `${what} ${url} failed: ${reason}. ${advice}`, { cause: error });
-  const state = stateOf(error) ?? "";
-  if (isAway(error)) return failure("UNAVAILABLE", "Is the server running, and are host and port right?");
+  const state = sqlStateOf(error) ?? "";
+  if (isUnreachable(error)) return failure("UNAVAILABLE", "Is the server running, and are host and port right?");
   if (NOT_KNOWN.has(state)) return failure("UNAVAILABLE", "No such host is known. Is its name right?");
   // What the server says is known by its state: in its texts are names, which may be any words.
   if (!SQL_STATE.test(state)) {

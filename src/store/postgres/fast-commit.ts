@@ -6,10 +6,10 @@
 import { createHash } from "node:crypto";
 import type { PostgresValue } from "./driver.js";
 import { CHECK, CLOCK, PUT } from "./functions.js";
-import type { PlannedCommit } from "./plan-commit.js";
+import type { CommitPlan } from "./commit-plan.js";
 import { refsSum, valueSum } from "./rows.js";
 
-export interface FastStatement {
+export interface CommitStatement {
   /** By which the server may keep it prepared, where it is to. */
   readonly name?: string;
   readonly sql: string;
@@ -33,13 +33,13 @@ interface Shape {
 }
 
 /** Statements by their shape, of all stores of this process. */
-const statements = new Map<string, Pick<FastStatement, "name" | "sql">>();
+const statements = new Map<string, Pick<CommitStatement, "name" | "sql">>();
 
 /** `undefined` for what the function has to do. */
-export function fastCommit(schema: string, plan: PlannedCommit): FastStatement | undefined {
-  const { plain, records, deleted, notBefore, rows } = plan;
+export function fastCommit(schema: string, plan: CommitPlan): CommitStatement | undefined {
+  const { isPlain, records, deleted, notBefore, rows } = plan;
   const { replaced, checked, put } = records;
-  if (!plain || replaced.length === 0 || rows.length > MAX_RUNS) return undefined;
+  if (!isPlain || replaced.length === 0 || rows.length > MAX_RUNS) return undefined;
   if (replaced.length + checked.length + put.length + deleted.length > MAX_RECORDS) return undefined;
   if (checked.some(({ kind }) => kind !== CHECK.value && kind !== CHECK.exists)) return undefined;
   const shape: Shape = {

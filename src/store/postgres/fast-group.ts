@@ -4,28 +4,28 @@
  */
 import { compareKeys } from "../contract/index.js";
 import { integerArray, textArray } from "./arrays.js";
-import { columns, RECORD_ARRAYS, RUN_ARRAYS } from "./columns.js";
-import type { FastStatement } from "./fast-commit.js";
+import { columns, RECORD_ARRAYS, CHUNK_ARRAYS } from "./columns.js";
+import type { CommitStatement } from "./fast-commit.js";
 import { PUT } from "./functions.js";
-import type { PlannedCommit, WrittenRecord } from "./plan-commit.js";
+import type { CommitPlan, RecordWrite } from "./commit-plan.js";
 import { valueSum } from "./rows.js";
 
 /**
  * `undefined` for what the function has to do: more than records and items, or commits that meet each other. The statement
  * is not one to prepare: the server would keep to how it went about it when its tables were small.
  */
-export function fastGroup(schema: string, plans: readonly PlannedCommit[]): FastStatement | undefined {
+export function fastGroup(schema: string, plans: readonly CommitPlan[]): CommitStatement | undefined {
   const touched = new Set<string>();
   const isFree = (name: string): boolean => touched.size < touched.add(name).size;
-  for (const { plain, records, deleted, notBefore, rows } of plans) {
+  for (const { isPlain, records, deleted, notBefore, rows } of plans) {
     const { replaced, checked, put } = records;
-    if (!plain || checked.length + deleted.length > 0 || notBefore !== undefined) return undefined;
+    if (!isPlain || checked.length + deleted.length > 0 || notBefore !== undefined) return undefined;
     if (put.some(({ kind }) => kind === PUT.ifAbsent)) return undefined;
     const keys = [...replaced, ...put].map(({ put: { key } }) => `k${key}`);
     if (![...keys, ...rows.map(({ tape }) => `t${tape}`)].every(isFree)) return undefined;
   }
   const replaced = plans.flatMap(({ records }) => records.replaced);
-  const putAs = (wanted: number): WrittenRecord[] =>
+  const putAs = (wanted: number): RecordWrite[] =>
     plans
       .flatMap(({ records }) => records.put.flatMap(({ put, kind }) => (kind === wanted ? [put] : [])))
       .sort((a, b) => compareKeys(a.key, b.key));
@@ -44,7 +44,7 @@ export function fastGroup(schema: string, plans: readonly PlannedCommit[]): Fast
       ...columns(putAs(PUT.mustBeNew), RECORD_ARRAYS),
       ...columns(putAs(PUT.always), RECORD_ARRAYS),
       textArray(rows.map(({ tape }) => tape)),
-      ...columns(rows, RUN_ARRAYS),
+      ...columns(rows, CHUNK_ARRAYS),
     ],
   };
 }

@@ -12,10 +12,10 @@
 /** The state of the error that a failed check raises. */
 export const CONFLICT_STATE = "SP001";
 /** That of rows that are not there any more, so that nothing takes their place. */
-export const GONE_STATE = "SP002";
+export const ROWS_CHANGED_STATE = "SP002";
 
 /** What is said of a commit that was not tried, because one before it is to be sent again. */
-export const AGAIN = "again";
+export const RESEND = "again";
 
 /** How a record is checked. Those that are also written are locked as such at once: two that only read would then wait for each other. */
 export const CHECK = { value: 0, absent: 1, exists: 2, valueOfWritten: 3 } as const;
@@ -206,7 +206,7 @@ LANGUAGE plpgsql AS $body$
 DECLARE
   failed text;
 BEGIN
-  IF current_setting('savepoint.again', true) = 'yes' THEN RETURN '${AGAIN}'; END IF;
+  IF current_setting('savepoint.again', true) = 'yes' THEN RETURN '${RESEND}'; END IF;
   PERFORM ${s}.savepoint_commit(${NAMES.join(", ")});
   RETURN NULL;
 EXCEPTION WHEN SQLSTATE '${CONFLICT_STATE}' THEN
@@ -230,7 +230,7 @@ BEGIN
     WHERE r.tape = of_tape AND r.first = o.first AND r.sum = o.sum;
   GET DIAGNOSTICS removed = ROW_COUNT;
   IF removed < coalesce(cardinality(old_firsts), 0) THEN
-    RAISE EXCEPTION 'rows have changed' USING ERRCODE = '${GONE_STATE}';
+    RAISE EXCEPTION 'rows have changed' USING ERRCODE = '${ROWS_CHANGED_STATE}';
   END IF;
   INSERT INTO ${run} (tape, first, count, codec, sum, head, body)
     SELECT of_tape, n.first, n.count, n.codec, n.sum, n.head, n.body

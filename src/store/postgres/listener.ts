@@ -26,7 +26,7 @@ export class Listener {
 
   async add(listener: (name: string) => void): Promise<() => Promise<void>> {
     // Nobody is told anything then, and whoever listens looks from time to time.
-    if (!this.#connection.canSpareOne) return async () => {};
+    if (!this.#connection.hasSpareConnection) return async () => {};
     this.#listeners.add(listener);
     await (this.#connecting ??= this.#connect());
     return async () => {

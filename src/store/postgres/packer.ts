@@ -6,26 +6,26 @@
  * checksum: its row is left as it is.
  */
 import { isSavepointError, SavepointError } from "../../errors.js";
-import { backgroundReport, type Frame, type Freed, type ItemRun } from "../contract/index.js";
+import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
 import {
   liveSpans,
-  LooseItems,
+  PackBacklog,
   packGroup,
-  packRun,
+  packChunk,
   planHealing,
-  planSealing,
-  type RunRow,
-  startOfTail,
-  type TailRow,
-  unpackRun,
+  planPacking,
+  type ChunkRow,
+  findFirstUnpacked,
+  type ChunkSize,
+  unpackChunk,
 } from "../chunks/index.js";
 import { integerArray } from "./arrays.js";
-import { columns, RUN_ARRAYS } from "./columns.js";
+import { columns, CHUNK_ARRAYS } from "./columns.js";
 import type { Connection } from "./connection.js";
-import { stateOf } from "./errors.js";
-import { GONE_STATE } from "./functions.js";
+import { sqlStateOf } from "./errors.js";
+import { ROWS_CHANGED_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
-import { type RawRun, RUN_COLUMNS, toRun } from "./rows.js";
+import { type RawChunk, CHUNK_COLUMNS, toChunk } from "./rows.js";
 
 /** Full runs that are packed together: what that costs is mostly the way to the server and back. */
 const RUNS_AT_ONCE = 4;
@@ -42,13 +42,13 @@ interface Place {
   readonly bytes: number;
 }
 
-export class Sealer {
+export class Packer {
   readonly #connection: Connection;
   readonly #table: string;
   readonly #compress: boolean;
   readonly #probe: (point: PostgresWritePoint) => void;
   readonly #report: (message: string, error: unknown) => void;
-  readonly #loose = new LooseItems(RUNS_AT_ONCE);
+  readonly #loose = new PackBacklog(RUNS_AT_ONCE);
   #work: Promise<void> = Promise.resolve();
   #closed = false;
 
@@ -57,21 +57,21 @@ export class Sealer {
     this.#table = `${connection.schema}.savepoint_run`;
     this.#compress = options.compress ?? true;
     this.#probe = options.probe ?? (() => {});
-    this.#report = backgroundReport(options);
+    this.#report = createFailureReporter(options);
   }
 
   /** Notes items that were committed; packs their tape in the background once full runs have gathered. */
-  noteNew(run: ItemRun): void {
-    if (this.#loose.note(run)) this.#work = this.#work.then(() => this.#sealTail(run.tape));
+  noteItems(run: ItemBatch): void {
+    if (this.#loose.add(run)) this.#work = this.#work.then(() => this.#sealTail(run.tape));
   }
 
   /** Packing is never urgent: a failure leaves small rows, and the next full run tries again. */
   async #sealTail(tape: string): Promise<void> {
     if (this.#closed) return;
     try {
-      const from = this.#loose.start(tape) ?? (await this.#startOfTail(tape));
+      const from = this.#loose.firstUnpacked(tape) ?? (await this.#startOfTail(tape));
       const next = await this.#seal(tape, from, false);
-      this.#loose.setStart(tape, next.from);
+      this.#loose.setFirstUnpacked(tape, next.from);
     } catch (error) {
       if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED") || this.#closed) return;
       this.#report("items could not be packed, and stay as they are", error);
@@ -89,7 +89,7 @@ export class Sealer {
   }
 
   /** Packs and compresses every tape. */
-  async sealAll(): Promise<void> {
+  async packAll(): Promise<void> {
     await this.idle();
     const tapes = await this.#connection.rows<{ tape: string }>(
       `SELECT DISTINCT tape FROM ${this.#table} ORDER BY tape`,
@@ -169,9 +169,11 @@ export class Sealer {
   ): Promise<"done" | "gone" | "damaged"> {
     const [row] = await this.#rows(tape, place.first, place.first + 1, 1);
     if (row?.sum !== place.sum) return "gone";
-    const items = unpackRun(row);
+    const items = unpackChunk(row);
     if ("unreadable" in items || !items.every((item): item is Frame => "json" in item)) return "damaged";
-    const parts = spans.map(({ start, end }) => packRun(tape, start, items.slice(start - row.first, end - row.first)));
+    const parts = spans.map(({ start, end }) =>
+      packChunk(tape, start, items.slice(start - row.first, end - row.first)),
+    );
     return (await this.#replace(tape, [row], parts)) ? "done" : "gone";
   }
 
@@ -187,9 +189,9 @@ export class Sealer {
   async #seal(tape: string, from: number, all: boolean): Promise<{ from: number; more: boolean }> {
     this.#probe("seal:begin");
     const rows = await this.#rows(tape, from, Number.MAX_SAFE_INTEGER, BATCH_ROWS);
-    const { groups, ...next } = planSealing(rows, from, rows.length === BATCH_ROWS, all);
-    const old: RunRow[] = [];
-    const packed: RunRow[] = [];
+    const { groups, ...next } = planPacking(rows, from, rows.length === BATCH_ROWS, all);
+    const old: ChunkRow[] = [];
+    const packed: ChunkRow[] = [];
     for (const group of groups) {
       const row = await packGroup(group, this.#compress);
       if (!row) continue;
@@ -204,25 +206,25 @@ export class Sealer {
 
   /** The first of the small rows at the end of a tape: all before it has been packed. */
   async #startOfTail(tape: string): Promise<number> {
-    const rows = await this.#connection.rows<Omit<TailRow, "first"> & { readonly first: string }>(
+    const rows = await this.#connection.rows<Omit<ChunkSize, "first"> & { readonly first: string }>(
       `SELECT first, count, codec, octet_length(body) AS bytes FROM ${this.#table}
        WHERE tape = $1 ORDER BY first DESC LIMIT $2`,
       [tape, BATCH_ROWS],
     );
-    return startOfTail(rows.map((row) => ({ ...row, first: Number(row.first) })));
+    return findFirstUnpacked(rows.map((row) => ({ ...row, first: Number(row.first) })));
   }
 
   /** Whoever packed or freed some of these rows meanwhile was first: then nothing is done. */
-  async #replace(tape: string, old: readonly RunRow[], rows: readonly RunRow[], durably = true): Promise<boolean> {
+  async #replace(tape: string, old: readonly ChunkRow[], rows: readonly ChunkRow[], durably = true): Promise<boolean> {
     const values = [
       String(durably),
       tape,
       integerArray(old.map(({ first }) => first)),
       integerArray(old.map(({ sum }) => sum)),
-      ...columns(rows, RUN_ARRAYS),
+      ...columns(rows, CHUNK_ARRAYS),
     ];
     const sql = `SELECT ${this.#connection.schema}.savepoint_replace_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
-    const running = this.#connection.run(sql, values, "Packing");
+    const running = this.#connection.query(sql, values, "Packing");
     this.#probe("seal:sent");
     try {
       await running;
@@ -230,16 +232,16 @@ export class Sealer {
       return true;
     } catch (error) {
       // Rows that are gone, or, after the connection was cut, our own that are there already.
-      const state = stateOf(error instanceof SavepointError ? error.cause : error);
-      if (state === GONE_STATE || state === "23505") return false;
+      const state = sqlStateOf(error instanceof SavepointError ? error.cause : error);
+      if (state === ROWS_CHANGED_STATE || state === "23505") return false;
       throw error;
     }
   }
 
-  async #rows(tape: string, from: number, below: number, limit: number): Promise<RunRow[]> {
-    const sql = `SELECT ${RUN_COLUMNS} FROM ${this.#table}
+  async #rows(tape: string, from: number, below: number, limit: number): Promise<ChunkRow[]> {
+    const sql = `SELECT ${CHUNK_COLUMNS} FROM ${this.#table}
       WHERE tape = $1 AND first >= $2 AND first < $3 ORDER BY first LIMIT $4`;
-    return (await this.#connection.rows<RawRun>(sql, [tape, from, below, limit])).map(toRun);
+    return (await this.#connection.rows<RawChunk>(sql, [tape, from, below, limit])).map(toChunk);
   }
 
   async #places(tape: string, from: number, below: number): Promise<Place[]> {

@@ -1,6 +1,6 @@
 /** Rows of the tables as `pg` gives them: large integers are texts. */
 import { checksum, isChecksum } from "../shared/index.js";
-import type { RunRow } from "../chunks/index.js";
+import type { ChunkRow } from "../chunks/index.js";
 import type { StoredRecord, UnreadableRecord } from "../contract/index.js";
 
 export interface RecordRow {
@@ -16,24 +16,24 @@ export const RECORD_COLUMNS = "key, sum, refs_sum, refs, value";
 export const valueSum = (key: string, value: string): number => checksum(key, value);
 export const refsSum = (key: string, refs: string): number => checksum(key, refs);
 
-export function isWhole({ key, sum, refs_sum: sumOfRefs, refs, value }: RecordRow): boolean {
+export function isIntact({ key, sum, refs_sum: sumOfRefs, refs, value }: RecordRow): boolean {
   return isChecksum(Number(sum), key, value) && isChecksum(Number(sumOfRefs), key, refs);
 }
 
 /** A row of items as it comes. */
-export interface RawRun extends Omit<RunRow, "first" | "sum"> {
+export interface RawChunk extends Omit<ChunkRow, "first" | "sum"> {
   readonly first: string;
   readonly sum: string;
 }
 
-export const RUN_COLUMNS = "tape, first, count, codec, sum, head, body";
+export const CHUNK_COLUMNS = "tape, first, count, codec, sum, head, body";
 
-export function toRun({ first, sum, ...rest }: RawRun): RunRow {
+export function toChunk({ first, sum, ...rest }: RawChunk): ChunkRow {
   return { ...rest, first: Number(first), sum: Number(sum) };
 }
 
 export function toRecord(row: RecordRow): StoredRecord | UnreadableRecord {
   const { key, refs, value } = row;
-  if (isWhole(row)) return { key, refs, value };
+  if (isIntact(row)) return { key, refs, value };
   return { key, unreadable: `the record ${key} is damaged` };
 }

@@ -10,9 +10,9 @@ import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld } from "../shared/index.js";
 import type { Connection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
-import { stateOf } from "./errors.js";
+import { sqlStateOf } from "./errors.js";
 import { commitFunctions } from "./functions.js";
-import { runTransaction } from "./lock-wait.js";
+import { runTransaction } from "./transaction.js";
 
 /** Migration n brings a store from version n to n + 1. */
 const MIGRATIONS: readonly ((schema: string) => readonly string[])[] = [
@@ -138,7 +138,7 @@ async function readVersion(client: PostgresClient, url: string, schema: string, 
   if (!meta?.there) return 0;
   const [row] = await answers(client, `SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`).catch(
     (error: unknown) => {
-      if (stateOf(error) !== NO_SUCH_COLUMN) throw error;
+      if (sqlStateOf(error) !== NO_SUCH_COLUMN) throw error;
       return [];
     },
   );

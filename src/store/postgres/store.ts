@@ -30,11 +30,11 @@ import { postgresFailure } from "./errors.js";
 import { CLOCK } from "./functions.js";
 import { Listener } from "./listener.js";
 import type { PostgresOptions, PostgresTarget } from "./options.js";
-import { type RawRun, RECORD_COLUMNS, type RecordRow, toRecord, toRun } from "./rows.js";
-import { readItems, runsOf, spanValues } from "./chunk-reader.js";
-import { checkServer } from "./check-server.js";
+import { type RawChunk, RECORD_COLUMNS, type RecordRow, toRecord, toChunk } from "./rows.js";
+import { readItems, chunkQuery, chunkQueryValues } from "./chunk-reader.js";
+import { checkServer } from "./server-check.js";
 import { migrate, quoteName } from "./schema.js";
-import { Sealer } from "./packer.js";
+import { Packer } from "./packer.js";
 import { ServerClock } from "./server-clock.js";
 import { PostgresTextIndex } from "./text-index.js";
 import { parsePostgresUrl } from "./url.js";
@@ -43,7 +43,7 @@ import { Writer } from "./writer.js";
 /** Opens a PostgreSQL store, creating its schema and tables where there are none. */
 export async function openPostgresStore(target: PostgresTarget, options: PostgresOptions = {}): Promise<Store> {
   const parsed = typeof target === "string" ? parsePostgresUrl(target) : undefined;
-  const url = parsed?.shown ?? "postgres: (your pool)";
+  const url = parsed?.displayUrl ?? "postgres: (your pool)";
   const schema = quoteName(options.schema ?? parsed?.schema ?? "savepoint");
   const { connections = 4 } = options;
   if (!Number.isInteger(connections) || connections < 1) {
@@ -73,7 +73,7 @@ class PostgresStore implements Store {
   /** The time, where it is not the server's. */
   readonly #givenClock: (() => number) | undefined;
   readonly #serverClock: ServerClock;
-  readonly #sealer: Sealer;
+  readonly #sealer: Packer;
   readonly #commits: GroupCommit;
   readonly #listener: Listener;
   #closing: Promise<void> | undefined;
@@ -87,13 +87,13 @@ class PostgresStore implements Store {
     this.#blobs = `${schema}.savepoint_blob`;
     this.#givenClock = options.now;
     this.#serverClock = new ServerClock(() => this.#askForTime());
-    this.#sealer = new Sealer(connection, options);
+    this.#sealer = new Packer(connection, options);
     // A name that fits, whatever the schema's is.
     const channel = `savepoint_${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
     this.#listener = new Listener(connection, channel);
     this.texts = new PostgresTextIndex(connection, () => this.#checkOpen());
     const writer = new Writer(connection, channel, options, ({ items = [] }) => {
-      for (const run of items) this.#sealer.noteNew(run);
+      for (const run of items) this.#sealer.noteItems(run);
     });
     this.#commits = new GroupCommit((commits) => writer.apply(commits));
   }
@@ -160,10 +160,10 @@ class PostgresStore implements Store {
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     this.#checkOpen();
     const columns = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
-    const sql = runsOf(this.#connection.schema, columns, [span]);
+    const sql = chunkQuery(this.#connection.schema, columns, [span]);
     const found: ItemRefs[] = [];
-    for (const row of await this.#connection.rows<RawRun>(sql, spanValues([span]))) {
-      const refs = unpackRefs(toRun(row));
+    for (const row of await this.#connection.rows<RawChunk>(sql, chunkQueryValues([span]))) {
+      const refs = unpackRefs(toChunk(row));
       if ("unreadable" in refs) return refs;
       found.push(...refs.filter(({ item }) => item >= span.start && item < span.start + span.count));
     }
@@ -221,9 +221,9 @@ class PostgresStore implements Store {
   /** The space of what was freed is used again; the server gives back what is free at the end of its files. */
   async compact(): Promise<void> {
     this.#checkOpen();
-    await this.#sealer.sealAll();
+    await this.#sealer.packAll();
     for (const table of [this.#records, this.#runs, this.#blobs]) {
-      await this.#connection.run(`VACUUM (ANALYZE) ${table}`, [], "Compacting");
+      await this.#connection.query(`VACUUM (ANALYZE) ${table}`, [], "Compacting");
     }
   }
 

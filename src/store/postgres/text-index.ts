@@ -1,7 +1,7 @@
 /** The search index of a PostgreSQL store: in tables beside those of the store. */
 import { SavepointError } from "../../errors.js";
 import {
-  DOCUMENTS,
+  DOCUMENTS_PER_SOURCE,
   isSameSource,
   type KeyRange,
   type Mark,
@@ -10,12 +10,12 @@ import {
   type TextSource,
   type TextUpdate,
 } from "../contract/index.js";
-import { keptText, soughtText } from "../shared/index.js";
+import { toIndexableText, toSearchableText } from "../shared/index.js";
 import { integerArray, textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
-import { postgresFailure, stateOf } from "./errors.js";
-import { runTransaction } from "./lock-wait.js";
+import { postgresFailure, sqlStateOf } from "./errors.js";
+import { runTransaction } from "./transaction.js";
 import { createTextTables } from "./text-schema.js";
 
 interface SourceRow extends Omit<TextSource, "id"> {
@@ -97,7 +97,7 @@ export class PostgresTextIndex implements TextIndex {
 
   async find(text: string, { below, limit }: { below: number; limit: number }): Promise<number[]> {
     await this.#prepare();
-    const wanted = soughtText(text);
+    const wanted = toSearchableText(text);
     const { schema: s } = this.#connection;
     const like = wanted === "" ? "" : "text LIKE $3 AND";
     const pattern = `%${wanted.replace(/[\\%_]/g, (character) => `\\${character}`)}%`;
@@ -162,7 +162,7 @@ export class PostgresTextIndex implements TextIndex {
 
   #failure(error: unknown): SavepointError {
     const failure = postgresFailure(error, this.#connection.url, "Searching");
-    const state = stateOf(failure.cause) ?? "";
+    const state = sqlStateOf(failure.cause) ?? "";
     if (!MISSING_STATES.has(state) && failure.code !== "DAMAGED") return failure;
     this.#prepared = undefined;
     return new SavepointError(
@@ -178,7 +178,10 @@ async function writeSource(client: PostgresClient, s: string, source: SourceUpda
   const table = `${s}.savepoint_text_source`;
   const remove = `DELETE FROM ${s}.savepoint_text WHERE number >= $1 AND number < $2`;
   if (before)
-    await client.query(remove, [before.id * DOCUMENTS + (note === undefined ? 0 : from), (before.id + 1) * DOCUMENTS]);
+    await client.query(remove, [
+      before.id * DOCUMENTS_PER_SOURCE + (note === undefined ? 0 : from),
+      (before.id + 1) * DOCUMENTS_PER_SOURCE,
+    ]);
   if (note === undefined) {
     await client.query(`DELETE FROM ${table} WHERE name = $1`, [name]);
     return;
@@ -190,11 +193,11 @@ async function writeSource(client: PostgresClient, s: string, source: SourceUpda
     id = Number(((await client.query(insert, [name, count, note])).rows[0] as SourceRow).id);
   } else await client.query(`UPDATE ${table} SET count = $2, note = $3 WHERE name = $1`, [name, count, note]);
   if (texts.length === 0) return;
-  const first = id * DOCUMENTS + from;
+  const first = id * DOCUMENTS_PER_SOURCE + from;
   await client.query(
     `INSERT INTO ${s}.savepoint_text (number, text) SELECT n.number, n.text
      FROM unnest($1::bigint[], $2::text[]) AS n (number, text)`,
-    [integerArray(texts.map((_, index) => first + index)), textArray(texts.map(keptText))],
+    [integerArray(texts.map((_, index) => first + index)), textArray(texts.map(toIndexableText))],
   );
 }
 

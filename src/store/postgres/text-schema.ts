@@ -6,8 +6,8 @@
  */
 import type { Connection } from "./connection.js";
 import { isSavepointError } from "../../errors.js";
-import { isAway } from "./errors.js";
-import { runTransaction } from "./lock-wait.js";
+import { isUnreachable } from "./errors.js";
+import { runTransaction } from "./transaction.js";
 
 /** Makes the tables where there are none. */
 export async function createTextTables(connection: Connection): Promise<void> {
@@ -49,6 +49,6 @@ async function createTrigrams(connection: Connection): Promise<void> {
     );
   } catch (error) {
     // The right or the extension is missing, or another process has just created it: the exact error does not matter.
-    if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED") || isAway(error)) throw error;
+    if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED") || isUnreachable(error)) throw error;
   }
 }

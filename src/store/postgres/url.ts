@@ -5,7 +5,7 @@ export interface PostgresUrl {
   /** What `pg` is given. */
   readonly connectionString: string;
   /** What messages show: never a password. */
-  readonly shown: string;
+  readonly displayUrl: string;
   /** What the URL says of the schema. */
   readonly schema: string | undefined;
 }
@@ -17,7 +17,7 @@ export function parsePostgresUrl(url: string): PostgresUrl {
   const { protocol, username, host, pathname } = parsed;
   const user = username === "" ? "" : `${username}@`;
   const where = schema === undefined ? "" : `?schema=${encodeURIComponent(schema)}`;
-  return { connectionString: parsed.href, shown: `${protocol}//${user}${host}${pathname}${where}`, schema };
+  return { connectionString: parsed.href, displayUrl: `${protocol}//${user}${host}${pathname}${where}`, schema };
 }
 
 function parse(url: string): URL {

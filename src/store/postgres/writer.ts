@@ -7,18 +7,18 @@
  * and to number them once more would be to add them twice.
  */
 import { SavepointError } from "../../errors.js";
-import { commitConflict, type Outcome } from "../shared/index.js";
-import { compress, type Packed, RAW, type RunRow, unpackRun } from "../chunks/index.js";
+import { commitConflict, type CommitOutcome } from "../shared/index.js";
+import { compress, type CompressedBody, RAW, type ChunkRow, unpackChunk } from "../chunks/index.js";
 import type { Commit, Frame } from "../contract/index.js";
 import { textArray } from "./arrays.js";
 import type { Connection } from "./connection.js";
-import { fastCommit, type FastStatement, statementName } from "./fast-commit.js";
+import { fastCommit, type CommitStatement, statementName } from "./fast-commit.js";
 import { fastGroup } from "./fast-group.js";
-import { detailOf, postgresFailure, stateOf } from "./errors.js";
-import { AGAIN, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
+import { errorDetailOf, postgresFailure, sqlStateOf } from "./errors.js";
+import { RESEND, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
-import { type PlannedCommit, planCommit } from "./plan-commit.js";
-import { isWhole, RECORD_COLUMNS, type RecordRow } from "./rows.js";
+import { type CommitPlan, planCommit } from "./commit-plan.js";
+import { isIntact, RECORD_COLUMNS, type RecordRow } from "./rows.js";
 import { readItems } from "./chunk-reader.js";
 
 /** Commits of one statement: each is a subtransaction, and of more than 64 PostgreSQL keeps track less well. */
@@ -31,7 +31,7 @@ const MAX_TRIES = 1000;
 const OWN_FAULT = /^(22|23|54)/;
 
 /** What kept a commit out: keys that were in the way, that one before it is to be sent again, or that it cannot be. */
-type Failed = readonly string[] | typeof AGAIN | SavepointError | undefined;
+type Failed = readonly string[] | typeof RESEND | SavepointError | undefined;
 
 /** What was found out about counters just now. */
 interface Learned {
@@ -65,8 +65,8 @@ export class Writer {
     this.#probe = options.probe ?? (() => {});
   }
 
-  async apply(commits: readonly Commit[]): Promise<readonly Outcome[]> {
-    const outcomes: Outcome[] = [];
+  async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
+    const outcomes: CommitOutcome[] = [];
     while (outcomes.length < commits.length) {
       const group = commits.slice(outcomes.length, outcomes.length + MAX_STATEMENT);
       const { done, failure } = await this.#applyTogether(group);
@@ -78,9 +78,9 @@ export class Writer {
   }
 
   /** Those whose counters did not hold what was believed are planned anew; all others are done. */
-  async #applyTogether(commits: readonly Commit[]): Promise<{ done: Outcome[]; failure?: SavepointError }> {
-    const outcomes = new Map<Commit, Outcome>();
-    const done = (): Outcome[] => commits.map((commit) => outcomes.get(commit) as Outcome);
+  async #applyTogether(commits: readonly Commit[]): Promise<{ done: CommitOutcome[]; failure?: SavepointError }> {
+    const outcomes = new Map<Commit, CommitOutcome>();
+    const done = (): CommitOutcome[] => commits.map((commit) => outcomes.get(commit) as CommitOutcome);
     let left = [...commits];
     try {
       const blobs = await this.#pack(commits);
@@ -106,11 +106,11 @@ export class Writer {
 
   async #send(
     commits: readonly Commit[],
-    blobs: ReadonlyMap<string, Packed>,
+    blobs: ReadonlyMap<string, CompressedBody>,
     { damaged, fresh }: Learned,
-  ): Promise<[commit: Commit, outcome: Outcome | "again"][]> {
-    const outcomes: [Commit, Outcome | "again"][] = [];
-    const planned: [Commit, PlannedCommit][] = [];
+  ): Promise<[commit: Commit, outcome: CommitOutcome | "again"][]> {
+    const outcomes: [Commit, CommitOutcome | "again"][] = [];
+    const planned: [Commit, CommitPlan][] = [];
     const believed = new Map(countersOf(commits).map((key) => [key, this.#counters.get(key)]));
     // What no number is refuses those who need one, and nobody else.
     for (const key of damaged) believed.set(key, "damaged");
@@ -138,7 +138,7 @@ export class Writer {
       }
       const applied = !keys || (uncertain && (await this.#isApplied(plan)));
       // In their order: nothing is done before what comes before it.
-      if (!applied && (keys === AGAIN || outcomes.at(-1)?.[1] === "again")) {
+      if (!applied && (keys === RESEND || outcomes.at(-1)?.[1] === "again")) {
         outcomes.push([commit, "again"]);
       } else if (applied) {
         for (const [key, value] of plan.counters) this.#know(key, value);
@@ -146,7 +146,7 @@ export class Writer {
         outcomes.push([commit, { firsts: plan.firsts }]);
       } else {
         const named = keys as readonly string[];
-        const real = named.filter((key) => !plan.guessed.has(key));
+        const real = named.filter((key) => !plan.assumed.has(key));
         const again = real.length === 0 && named.some((key) => plan.counters.has(key));
         outcomes.push([commit, again ? "again" : commitConflict(inOrder(real.length > 0 ? real : named, commit))]);
       }
@@ -155,7 +155,7 @@ export class Writer {
   }
 
   /** For each what kept it out, or `undefined`; and whether it may have been done by an earlier attempt. */
-  async #execute(plans: readonly PlannedCommit[]): Promise<{ failed: Failed[]; uncertain: boolean }> {
+  async #execute(plans: readonly CommitPlan[]): Promise<{ failed: Failed[]; uncertain: boolean }> {
     if (plans.length === 0) return { failed: [], uncertain: false };
     let uncertain = false;
     const onUncertain = (): void => void (uncertain = true);
@@ -171,7 +171,7 @@ export class Writer {
     });
     const sql = `SELECT ${calls.join(", ")}`;
     const name = plans.length === 1 ? statementName(sql) : undefined;
-    const running = this.#connection.run(sql, values, "Writing to", { ...(name && { name }), onUncertain });
+    const running = this.#connection.query(sql, values, "Writing to", { ...(name && { name }), onUncertain });
     this.#probe("sent");
     try {
       const { rows } = await running;
@@ -183,35 +183,32 @@ export class Writer {
       };
     } catch (error) {
       const cause = error instanceof SavepointError ? error.cause : error;
-      const state = stateOf(cause) ?? "";
+      const state = sqlStateOf(cause) ?? "";
       if (plans.length > 1 && OWN_FAULT.test(state)) return this.#executeEach(plans, uncertain);
       if (plans.length > 1 || state !== CONFLICT_STATE) throw error;
-      return { failed: [keysOf(detailOf(cause)) ?? []], uncertain };
+      return { failed: [keysOf(errorDetailOf(cause)) ?? []], uncertain };
     }
   }
 
   /** One by one, where one of them cannot be stored: the others are not to fail with it. */
-  async #executeEach(
-    plans: readonly PlannedCommit[],
-    before: boolean,
-  ): Promise<{ failed: Failed[]; uncertain: boolean }> {
+  async #executeEach(plans: readonly CommitPlan[], before: boolean): Promise<{ failed: Failed[]; uncertain: boolean }> {
     const failed: Failed[] = [];
     let uncertain = before;
     for (const plan of plans) {
       // One whose guess was wrong is sent again, and so is all that comes after it.
-      if (failed.some((keys) => keys === AGAIN)) {
-        failed.push(AGAIN);
+      if (failed.some((keys) => keys === RESEND)) {
+        failed.push(RESEND);
         continue;
       }
       try {
         const alone = await this.#execute([plan]);
         const [keys] = alone.failed;
         uncertain ||= alone.uncertain;
-        const isGuess = Array.isArray(keys) && keys.length > 0 && keys.every((key: string) => plan.guessed.has(key));
-        failed.push(isGuess && !(uncertain && (await this.#isApplied(plan))) ? AGAIN : keys);
+        const isGuess = Array.isArray(keys) && keys.length > 0 && keys.every((key: string) => plan.assumed.has(key));
+        failed.push(isGuess && !(uncertain && (await this.#isApplied(plan))) ? RESEND : keys);
       } catch (error) {
         const failure = postgresFailure(error, this.#connection.url, "Writing to");
-        if (!OWN_FAULT.test(stateOf(failure.cause) ?? "")) throw failure;
+        if (!OWN_FAULT.test(sqlStateOf(failure.cause) ?? "")) throw failure;
         failed.push(failure);
       }
     }
@@ -219,28 +216,28 @@ export class Writer {
   }
 
   /** `false` where the function has to do it, or to say why it cannot be done. */
-  async #executeFast(plans: readonly PlannedCommit[], onUncertain: () => void): Promise<boolean> {
+  async #executeFast(plans: readonly CommitPlan[], onUncertain: () => void): Promise<boolean> {
     const { schema } = this.#connection;
     const [plan] = plans;
-    const fast: FastStatement | undefined =
+    const fast: CommitStatement | undefined =
       plan && plans.length === 1 ? fastCommit(schema, plan) : fastGroup(schema, plans);
     if (!fast) return false;
     const { name, sql, values } = fast;
-    const running = this.#connection.run(sql, values, "Writing to", { ...(name && { name }), onUncertain });
+    const running = this.#connection.query(sql, values, "Writing to", { ...(name && { name }), onUncertain });
     this.#probe("sent");
     try {
       await running;
       return true;
     } catch (error) {
       // A part of it has not done what it should, or one of them is what the server cannot store: the others are not to fail with it.
-      if (OWN_FAULT.test(stateOf(error instanceof SavepointError ? error.cause : error) ?? "")) return false;
+      if (OWN_FAULT.test(sqlStateOf(error instanceof SavepointError ? error.cause : error) ?? "")) return false;
       throw error;
     }
   }
 
   /** Is all there that a commit wanted to write? */
-  async #isApplied({ written, deleted, rows, guessed }: PlannedCommit): Promise<boolean> {
-    if (guessed.size > 0 && rows.length > 0) return this.#areStored(rows);
+  async #isApplied({ written, deleted, rows, assumed }: CommitPlan): Promise<boolean> {
+    if (assumed.size > 0 && rows.length > 0) return this.#areStored(rows);
     const wanted = written.filter(({ ifAbsent }) => !ifAbsent);
     if (wanted.length + deleted.length + rows.length === 0) return false;
     const keys = [...wanted.map(({ key }) => key), ...deleted];
@@ -253,10 +250,10 @@ export class Writer {
   }
 
   /** Are these the items that are there? They may have been packed with others meanwhile. */
-  async #areStored(rows: readonly RunRow[]): Promise<boolean> {
+  async #areStored(rows: readonly ChunkRow[]): Promise<boolean> {
     const spans = rows.map(({ tape, first, count }) => ({ tape, start: first, count }));
     const stored = await readItems(this.#connection, spans);
-    const wanted = rows.flatMap((row) => unpackRun(row)) as readonly Frame[];
+    const wanted = rows.flatMap((row) => unpackChunk(row)) as readonly Frame[];
     return wanted.every(({ json, refs }, index) => {
       const item = stored[index];
       return item !== undefined && "json" in item && item.json === json && item.refs === refs;
@@ -270,7 +267,7 @@ export class Writer {
     const found = keys.size === 0 ? new Map<string, RecordRow>() : await this.#records([...keys]);
     for (const key of keys) {
       const row = found.get(key);
-      if (row && !isWhole(row)) {
+      if (row && !isIntact(row)) {
         this.#counters.delete(key);
         damaged.add(key);
       } else this.#know(key, row?.value);
@@ -292,8 +289,8 @@ export class Writer {
   }
 
   /** Compresses the bytes that come with these commits. */
-  async #pack(commits: readonly Commit[]): Promise<ReadonlyMap<string, Packed>> {
-    const packed = new Map<string, Packed>();
+  async #pack(commits: readonly Commit[]): Promise<ReadonlyMap<string, CompressedBody>> {
+    const packed = new Map<string, CompressedBody>();
     for (const { blobs = [] } of commits) {
       for (const { hash, bytes } of blobs) {
         if (!bytes || packed.has(hash)) continue;
@@ -318,7 +315,7 @@ function inOrder(keys: readonly string[], { checks = [] }: Commit): string[] {
   return [...new Set(keys)].sort((a, b) => place(a) - place(b));
 }
 
-function keysOf(failed: string | null | undefined): readonly string[] | typeof AGAIN | undefined {
-  if (failed === AGAIN) return AGAIN;
+function keysOf(failed: string | null | undefined): readonly string[] | typeof RESEND | undefined {
+  if (failed === RESEND) return RESEND;
   return failed ? (JSON.parse(failed) as string[]) : undefined;
 }

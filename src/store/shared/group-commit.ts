@@ -7,10 +7,10 @@ import { SavepointError } from "../../errors.js";
 import type { Commit, CommitResult } from "../contract/index.js";
 
 /** What became of one commit of a group: its result, or what kept it out. */
-export type Outcome = CommitResult | SavepointError;
+export type CommitOutcome = CommitResult | SavepointError;
 
 /** Writes a group. Throws when nothing of it is durable. */
-export type ApplyGroup = (commits: readonly Commit[]) => Promise<readonly Outcome[]>;
+export type ApplyGroup = (commits: readonly Commit[]) => Promise<readonly CommitOutcome[]>;
 
 interface Waiting {
   readonly commit: Commit;

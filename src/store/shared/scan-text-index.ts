@@ -7,7 +7,7 @@
 import { checksum } from "./checksum.js";
 import {
   covers,
-  DOCUMENTS,
+  DOCUMENTS_PER_SOURCE,
   isSameSource,
   type KeyRange,
   type Mark,
@@ -16,7 +16,7 @@ import {
   type TextSource,
   type TextUpdate,
 } from "../contract/index.js";
-import { type FoundRecord, scan } from "./scan.js";
+import { type RecordResult, scan } from "./scan.js";
 
 /** Of every record that cannot be read. No checksum is negative. */
 const UNREADABLE_SUM = -1;
@@ -88,7 +88,7 @@ class ScanTextIndex implements TextIndex {
     const found: number[] = [];
     for (const { source, texts } of [...this.#entries.values()].sort((a, b) => b.source.id - a.source.id)) {
       for (let index = texts.length - 1; index >= 0 && found.length < limit; index--) {
-        const number = source.id * DOCUMENTS + index;
+        const number = source.id * DOCUMENTS_PER_SOURCE + index;
         if (number < below && texts[index]?.includes(text)) found.push(number);
       }
     }
@@ -101,6 +101,6 @@ class ScanTextIndex implements TextIndex {
   }
 }
 
-function sumOf(record: FoundRecord): number {
+function sumOf(record: RecordResult): number {
   return "value" in record ? checksum(record.key, record.refs, record.value) : UNREADABLE_SUM;
 }

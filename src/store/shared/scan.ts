@@ -5,19 +5,19 @@ import type { KeyRange, Store, StoredRecord, UnreadableRecord } from "../contrac
 type Listed = Pick<Store, "list">;
 
 /** The first page is small, because many walks end early; who walks on gets larger ones, and a long way takes few. */
-export const FIRST_PAGE = 16;
+export const FIRST_PAGE_SIZE = 16;
 const LARGEST_PAGE = 1024;
 
-export function nextPage(size: number): number {
+export function nextPageSize(size: number): number {
   return Math.min(8 * size, LARGEST_PAGE);
 }
 
-export type FoundRecord = StoredRecord | UnreadableRecord;
+export type RecordResult = StoredRecord | UnreadableRecord;
 
 /** The records of a range, in pages. */
-export async function* scanPages(store: Listed, range: KeyRange, reverse = false): AsyncGenerator<FoundRecord[]> {
+export async function* scanPages(store: Listed, range: KeyRange, reverse = false): AsyncGenerator<RecordResult[]> {
   let { from, to } = range;
-  for (let limit = FIRST_PAGE; ; limit = nextPage(limit)) {
+  for (let limit = FIRST_PAGE_SIZE; ; limit = nextPageSize(limit)) {
     const page = await store.list({ from, to }, { limit, reverse });
     const last = page.at(-1);
     if (last) yield page;
@@ -31,6 +31,6 @@ export async function* scanPages(store: Listed, range: KeyRange, reverse = false
 }
 
 /** The records of a range. */
-export async function* scan(store: Listed, range: KeyRange, reverse = false): AsyncGenerator<FoundRecord> {
+export async function* scan(store: Listed, range: KeyRange, reverse = false): AsyncGenerator<RecordResult> {
   for await (const page of scanPages(store, range, reverse)) yield* page;
 }

@@ -9,36 +9,36 @@ import { checksum, isChecksum } from "../shared/index.js";
 import type { Commit, Frame } from "../contract/index.js";
 
 /** A row of `savepoint_tail`, without its id. */
-export interface TailRow {
+export interface BufferRow {
   readonly names: string;
   readonly names_sum: number;
   readonly sum: number;
   readonly body: Uint8Array;
 }
 
-export interface TailPut {
+export interface BufferedPut {
   readonly key: string;
   readonly value: string;
   readonly refs: string;
 }
 
-export interface TailRun {
+export interface BufferedItems {
   readonly tape: string;
   readonly first: number;
   readonly items: readonly Frame[];
 }
 
 /** What a row says. */
-export interface TailCommit {
-  readonly puts: readonly TailPut[];
-  readonly runs: readonly TailRun[];
+export interface BufferedCommit {
+  readonly puts: readonly BufferedPut[];
+  readonly items: readonly BufferedItems[];
 }
 
 /** Keys and lengths of the records; tapes, first numbers and lengths of the items. */
 type Plan = [records: [string, number, number][], runs: [string, number, number[]][]];
 
 /** @param commit one whose items are numbered, and that only puts records and adds items */
-export function packCommit({ puts = [], items = [] }: Commit): TailRow {
+export function encodeCommit({ puts = [], items = [] }: Commit): BufferRow {
   const texts: string[] = [];
   const records: Plan[0] = [];
   for (const { key, value, refs = "" } of puts) {
@@ -59,16 +59,16 @@ export function packCommit({ puts = [], items = [] }: Commit): TailRow {
   return { names, names_sum: checksum(names), sum: checksum(text), body: Buffer.from(text) };
 }
 
-/** The same as {@link unpackCommit} gives for what {@link packCommit} gave. */
-export function toTailCommit({ puts = [], items = [] }: Commit): TailCommit {
+/** The same as {@link decodeCommit} gives for what {@link encodeCommit} gave. */
+export function toBufferedCommit({ puts = [], items = [] }: Commit): BufferedCommit {
   return {
     puts: puts.map(({ key, value, refs = "" }) => ({ key, value, refs })),
-    runs: items.map((run) => ({ tape: run.tape, first: "first" in run ? run.first : 0, items: run.items })),
+    items: items.map((run) => ({ tape: run.tape, first: "first" in run ? run.first : 0, items: run.items })),
   };
 }
 
 /** What a row says; of a damaged one the keys of its records, and `undefined` where not even those can be read. */
-export function unpackCommit(row: TailRow): TailCommit | { readonly lost: readonly string[] } | undefined {
+export function decodeCommit(row: BufferRow): BufferedCommit | { readonly lost: readonly string[] } | undefined {
   const text = row.body instanceof Uint8Array ? Buffer.from(row.body).toString("utf8") : undefined;
   if (text === undefined || !isChecksum(row.sum, text)) {
     return isChecksum(row.names_sum, row.names) ? { lost: JSON.parse(row.names) as string[] } : undefined;
@@ -78,7 +78,7 @@ export function unpackCommit(row: TailRow): TailCommit | { readonly lost: readon
   const next = (length: number): string => text.slice(at, (at += length));
   return {
     puts: records.map(([key, length, refs]) => ({ key, value: next(length), refs: next(refs) })),
-    runs: runs.map(([tape, first, lengths]) => {
+    items: runs.map(([tape, first, lengths]) => {
       const items: Frame[] = [];
       for (let index = 0; index < lengths.length; index += 2) {
         items.push({ json: next(lengths[index] as number), refs: next(lengths[index + 1] as number) });

@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StoreProblem } from "../contract/index.js";
 import type { Connection } from "./connection.js";
-import { isReadError, unreadableDisk } from "./errors.js";
+import { isReadError, diskReadFailure } from "./errors.js";
 
 /** Rows whose keys are not texts any more are in no range: a damaged byte can make one of a text. */
 const MISPLACED = "SELECT CAST(key AS TEXT) AS key FROM savepoint_record WHERE typeof(key) <> 'text'";
@@ -12,7 +12,7 @@ const MISPLACED_RUNS = `SELECT count(*) AS count FROM savepoint_run
 export function checkDatabase(connection: Connection): StoreProblem[] {
   const found = connection.rows<{ quick_check: string }>("PRAGMA quick_check(100)").map((row) => row.quick_check);
   const unread = found.find(isReadError);
-  if (unread !== undefined) throw unreadableDisk(connection.url, "Checking", new Error(unread));
+  if (unread !== undefined) throw diskReadFailure(connection.url, "Checking", new Error(unread));
   const problems: StoreProblem[] = found
     .filter((said) => said !== "ok")
     .map((said) => ({ place: "the database", reason: said }));
@@ -33,7 +33,7 @@ const MISPLACED_NEXT = `SELECT count(*) AS count ${NEXT_KEYS} WHERE typeof(key) 
 const LAST_NEXT = `SELECT key ${NEXT_KEYS} LIMIT 1 OFFSET ${MANY - 1}`;
 
 /** Are there rows outside of every key range? Checks all keys, some at a time. */
-export async function hasMisplaced(connection: Connection): Promise<boolean> {
+export async function hasMisplacedRecords(connection: Connection): Promise<boolean> {
   if (connection.row(`${MISPLACED} AND key <= '' LIMIT 1`)) return true;
   for (let from: string | undefined = ""; from !== undefined;) {
     const start: string = from;
@@ -45,7 +45,7 @@ export async function hasMisplaced(connection: Connection): Promise<boolean> {
 }
 
 /** Removes rows that are in no range, once what they were is there again. */
-export function dropMisplaced(connection: Connection): void {
+export function dropMisplacedRecords(connection: Connection): void {
   connection.run(`DELETE FROM savepoint_record WHERE typeof(key) <> 'text'
     AND CAST(key AS TEXT) IN (SELECT key FROM savepoint_record WHERE typeof(key) = 'text')`);
 }

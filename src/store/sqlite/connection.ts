@@ -5,7 +5,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import { SavepointError } from "../../errors.js";
 import { storeClosed } from "../shared/index.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
-import { isBusy, isCorrupt, isReadError, poisons, sqliteFailure, unreadableDisk } from "./errors.js";
+import { isBusy, isCorrupt, isReadError, isPoisoning, sqliteFailure, diskReadFailure } from "./errors.js";
 import type { FileGuard } from "./file-guard.js";
 import { busyTimeoutOf, type StoreProblem } from "../contract/index.js";
 import type { SqliteOptions } from "./options.js";
@@ -102,14 +102,14 @@ export class Connection {
   /**
    * Runs `work`, which must not wait for anything, in one write transaction. When it resolves, the work is committed:
    * visible to all, and surviving the process. When it rejects, nothing of it was written. Transactions of this
-   * connection take turns. `work` is run again from the beginning where a page could not be read: see {@link isSecondTry}.
+   * connection take turns. `work` is run again from the beginning where a page could not be read: see {@link isRetry}.
    */
   transaction<T>(what: string, work: () => T): Promise<T> {
-    return this.pause(() => this.#transact(what, work));
+    return this.exclusive(() => this.#transact(what, work));
   }
 
   /** Runs work while no transaction of this connection runs; those that are asked for meanwhile wait for it. */
-  pause<T>(work: () => Promise<T>): Promise<T> {
+  exclusive<T>(work: () => Promise<T>): Promise<T> {
     const mine = this.#turn.then(work);
     this.#turn = mine.catch(() => {});
     return mine;
@@ -120,7 +120,7 @@ export class Connection {
    *
    * @param alone is it one commit that waits, and no others with it?
    */
-  async durable(alone: boolean): Promise<void> {
+  async makeDurable(alone: boolean): Promise<void> {
     if (this.#sync) {
       if (this.#poison !== undefined) throw this.#poisoned();
       try {
@@ -141,7 +141,7 @@ export class Connection {
   }
 
   /** Has the next transaction make room in the WAL, which has so many pages. */
-  wantRoom(pages: number): void {
+  requestWalSpace(pages: number): void {
     if (this.#sync) this.#pages = pages;
   }
 
@@ -151,7 +151,7 @@ export class Connection {
   }
 
   /** Has SQLite copy the WAL into the database by itself, when it has this many pages; 0 for never. */
-  checkpointEvery(pages: number): void {
+  setAutoCheckpoint(pages: number): void {
     this.#database.exec(`PRAGMA wal_autocheckpoint = ${pages}`);
   }
 
@@ -159,13 +159,13 @@ export class Connection {
    * Is this the second attempt of a transaction, after apparent damage? SQLite reports a page that the disk failed to read
    * (EIO) like a damaged one, so damage is assumed only after a second read.
    */
-  get isSecondTry(): boolean {
+  get isRetry(): boolean {
     return this.#isSecondTry;
   }
 
   /** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
   failure(error: unknown, what: string): SavepointError {
-    if (isCorrupt(error) && this.#hasReadErrors()) return unreadableDisk(this.url, what, error);
+    if (isCorrupt(error) && this.#hasReadErrors()) return diskReadFailure(this.url, what, error);
     return sqliteFailure(error, this, what);
   }
 
@@ -192,7 +192,7 @@ export class Connection {
   /** Like {@link transaction}, but gives up at once, with `false`, where nothing can be written now. */
   async tryTransaction(work: () => void): Promise<boolean> {
     if (this.#waitsForLock) return false;
-    return this.pause(async () => {
+    return this.exclusive(async () => {
       if (this.#closed || this.#poison !== undefined) return false;
       try {
         this.#verifyFiles("Writing to");
@@ -345,7 +345,7 @@ export class Connection {
       result = work();
       this.run("COMMIT");
     } catch (error) {
-      if (poisons(error) && (this.#isSecondTry || !isCorrupt(error))) this.#poison = error;
+      if (isPoisoning(error) && (this.#isSecondTry || !isCorrupt(error))) this.#poison = error;
       this.#rollBack();
       this.onRollback();
       throw error;
@@ -359,7 +359,7 @@ export class Connection {
   #makeRoom(pages: number): void {
     this.#pages = undefined;
     try {
-      this.#sync?.makeRoom(pages);
+      this.#sync?.preallocate(pages);
     } catch {
       // The disk may be full. If there is no room for the transaction itself, that is told.
     }

@@ -42,7 +42,7 @@ export async function openDatabase(path: string): Promise<SqliteDatabase> {
 }
 
 /** Does closing a database close its files at once? */
-export async function closesFiles(): Promise<boolean> {
+export async function closeReleasesFiles(): Promise<boolean> {
   return (await (driver ??= findDriver())).finalizes;
 }
 

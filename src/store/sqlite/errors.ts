@@ -68,7 +68,7 @@ export function isCorrupt(error: unknown): boolean {
 }
 
 /** After one of these nobody knows what reached the disk: the handle must not be used to write again. */
-export function poisons(error: unknown): boolean {
+export function isPoisoning(error: unknown): boolean {
   const code = resultCode(error);
   return code === IO || isCorrupt(error);
 }
@@ -103,13 +103,13 @@ function isSystemError(error: unknown): boolean {
 }
 
 /** A database, and its file if it has one. */
-export interface DatabasePlace {
+export interface DatabaseLocation {
   readonly url: string;
   readonly path?: string | undefined;
 }
 
 /** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
-export function sqliteFailure(error: unknown, { url, path }: DatabasePlace, what: string): SavepointError {
+export function sqliteFailure(error: unknown, { url, path }: DatabaseLocation, what: string): SavepointError {
   if (error instanceof SavepointError) return error;
   const reason = error instanceof Error ? error.message : String(error);
   const failure = (code: SavepointErrorCode, advice: string): SavepointError =>
@@ -147,7 +147,7 @@ export function sqliteFailure(error: unknown, { url, path }: DatabasePlace, what
 }
 
 /** The disk cannot be read at the moment; that does not mean that the data is damaged. */
-export function unreadableDisk(url: string, what: string, cause: unknown): SavepointError {
+export function diskReadFailure(url: string, what: string, cause: unknown): SavepointError {
   return new SavepointError(
     "IO_FAILED",
     `${what} ${url} failed: the disk cannot be read. Check the disk and the system's log, then try again.`,

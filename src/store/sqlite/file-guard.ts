@@ -9,7 +9,7 @@
  */
 import { type BigIntStats, statSync } from "node:fs";
 import { SavepointError } from "../../errors.js";
-import { isMissing } from "../../util/index.js";
+import { isMissingFileError } from "../../util/index.js";
 import type { StoreProblem } from "../contract/index.js";
 
 /** How old the last check may be when a commit is acknowledged, in milliseconds. A check costs three `stat` calls. */
@@ -82,7 +82,7 @@ function statIfThere(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true });
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (isMissingFileError(error)) return undefined;
     throw error;
   }
 }

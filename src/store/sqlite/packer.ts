@@ -8,23 +8,23 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../../errors.js";
-import { backgroundReport, type Frame, type Freed, type ItemRun } from "../contract/index.js";
+import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
 import {
-  COMPRESSES_WELL,
+  HAS_FAST_COMPRESSION,
   liveSpans,
-  LooseItems,
+  PackBacklog,
   packGroup,
-  packRun,
-  planSealing,
-  RUN_ITEMS,
-  type RunRow,
-  startOfTail,
-  type TailRow,
-  unpackRun,
+  packChunk,
+  planPacking,
+  CHUNK_ITEMS,
+  type ChunkRow,
+  findFirstUnpacked,
+  type ChunkSize,
+  unpackChunk,
 } from "../chunks/index.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import { insertRun } from "./rows.js";
+import { insertChunk } from "./rows.js";
 
 /** Rows looked at in one transaction, so that a long tape does not hold the write lock for long. */
 const BATCH_ROWS = 256;
@@ -34,36 +34,36 @@ const BATCH_BYTES = 1 << 20;
 const MAX_REPACKED = 8;
 const COLUMNS = "id, tape, first, count, codec, sum, head, body";
 
-export class Sealer {
+export class Packer {
   readonly #connection: Connection;
   readonly #probe: (point: WritePoint) => void;
   readonly #compress: boolean;
   readonly #compressesAtOnce: boolean;
   readonly #report: (message: string, error: unknown) => void;
-  readonly #loose = new LooseItems();
+  readonly #loose = new PackBacklog();
   #work: Promise<void> = Promise.resolve();
 
   constructor(connection: Connection, options: SqliteOptions) {
     this.#connection = connection;
     this.#probe = options.probe ?? (() => {});
     this.#compress = options.compress ?? true;
-    this.#compressesAtOnce = this.#compress && COMPRESSES_WELL;
-    this.#report = backgroundReport(options);
+    this.#compressesAtOnce = this.#compress && HAS_FAST_COMPRESSION;
+    this.#report = createFailureReporter(options);
   }
 
   /** Notes items that were committed; packs their tape in the background once a full run has gathered. */
-  noteNew(run: ItemRun): void {
-    if (run.items.length >= RUN_ITEMS && !this.#compressesAtOnce) return;
-    if (this.#loose.note(run)) this.#work = this.#work.then(() => this.#sealTail(run.tape));
+  noteItems(run: ItemBatch): void {
+    if (run.items.length >= CHUNK_ITEMS && !this.#compressesAtOnce) return;
+    if (this.#loose.add(run)) this.#work = this.#work.then(() => this.#sealTail(run.tape));
   }
 
   /** Packing is never urgent: a failure leaves small rows, and the next full run tries again. */
   async #sealTail(tape: string): Promise<void> {
     try {
       await nextTurn();
-      const from = this.#loose.start(tape) ?? this.#startOfTail(tape);
+      const from = this.#loose.firstUnpacked(tape) ?? this.#startOfTail(tape);
       const next = await this.#seal(tape, from, { all: false, compressing: this.#compressesAtOnce });
-      this.#loose.setStart(tape, next.from);
+      this.#loose.setFirstUnpacked(tape, next.from);
     } catch (error) {
       // Others who write, and closing, come first. Anything else will soon be a failure of somebody's commit as well.
       if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED")) return;
@@ -76,7 +76,7 @@ export class Sealer {
   }
 
   /** Packs and compresses every tape, a little at a time, so that saves can run in between. */
-  async sealAll(): Promise<void> {
+  async packAll(): Promise<void> {
     await this.idle();
     for (let tape = this.#tapeAfter(""); tape !== undefined; tape = this.#tapeAfter(tape)) {
       for (let next = { from: 0, more: true }; next.more;) {
@@ -139,11 +139,11 @@ export class Sealer {
   /** Removes all items of a row that are not in these spans. A damaged row stays unchanged. */
   #cut({ id }: Place, spans: readonly { start: number; end: number }[]): boolean {
     const row = this.#connection.row<StoredRun>(`SELECT ${COLUMNS} FROM savepoint_run WHERE id = ?`, id);
-    const items = row ? unpackRun(row) : [];
+    const items = row ? unpackChunk(row) : [];
     if (!row || "unreadable" in items || !items.every((item): item is Frame => "json" in item)) return false;
     this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", id);
     for (const { start, end } of spans) {
-      insertRun(this.#connection, packRun(row.tape, start, items.slice(start - row.first, end - row.first)));
+      insertChunk(this.#connection, packChunk(row.tape, start, items.slice(start - row.first, end - row.first)));
     }
     return true;
   }
@@ -160,19 +160,19 @@ export class Sealer {
   ): Promise<{ from: number; more: boolean }> {
     this.#probe("seal:begin");
     const { rows, more } = this.#rows(tape, from);
-    const { groups, ...next } = planSealing(rows, from, more, options.all);
+    const { groups, ...next } = planPacking(rows, from, more, options.all);
     for (const group of groups) await this.#pack(group, options.compressing);
     return next;
   }
 
   /** The first of the small rows at the end of a tape: all before it has been packed. */
   #startOfTail(tape: string): number {
-    const rows = this.#connection.rows<TailRow>(
+    const rows = this.#connection.rows<ChunkSize>(
       `SELECT first, count, codec, length(body) AS bytes FROM savepoint_run WHERE tape = ? ORDER BY first DESC LIMIT ?`,
       tape,
       BATCH_ROWS,
     );
-    return startOfTail(rows);
+    return findFirstUnpacked(rows);
   }
 
   /** Puts one row in the place of these. */
@@ -187,13 +187,13 @@ export class Sealer {
   }
 
   /** Whoever packed or freed some of these rows meanwhile was first: then nothing is done. */
-  #replace(group: readonly StoredRun[], row: RunRow): boolean {
+  #replace(group: readonly StoredRun[], row: ChunkRow): boolean {
     const place = [row.tape, row.first, row.first + row.count] as const;
     const where = "WHERE tape = ? AND first >= ? AND first < ?";
     const ids = this.#connection.rows<{ id: number }>(`SELECT id FROM savepoint_run ${where} ORDER BY first`, ...place);
     if (ids.length !== group.length || ids.some(({ id }, index) => id !== group[index]?.id)) return false;
     this.#connection.run(`DELETE FROM savepoint_run ${where}`, ...place);
-    insertRun(this.#connection, row);
+    insertChunk(this.#connection, row);
     return true;
   }
 
@@ -233,7 +233,7 @@ interface Place {
   readonly bytes: number;
 }
 
-type StoredRun = RunRow & { readonly id: number };
+type StoredRun = ChunkRow & { readonly id: number };
 
 /** Where the next batch begins; `undefined` when this was the last. */
 function nextStart(places: readonly Place[]): number | undefined {

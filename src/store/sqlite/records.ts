@@ -41,7 +41,7 @@ export function putRecords(connection: Connection, puts: readonly Put[], ifAbsen
 }
 
 /** Makes records unreadable whose values are lost: what they were before must not be taken for what they are. */
-export function markLost(connection: Connection, keys: Iterable<string>): void {
+export function markRecordsLost(connection: Connection, keys: Iterable<string>): void {
   for (const key of keys) connection.run(UPSERT[1] as string, key, DAMAGED_SUM, "", "");
 }
 

@@ -19,7 +19,7 @@ const users = new Map<string, number>();
  * @returns a function to call after closing the database, while something still refers to it: the driver crashes if a database
  * is collected before its statements
  */
-export function holdFile(path: string): () => Promise<void> {
+export function trackOpenFile(path: string): () => Promise<void> {
   users.set(path, (users.get(path) ?? 0) + 1);
   return async () => {
     const others = (users.get(path) ?? 1) - 1;

@@ -51,9 +51,9 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
-export interface MigrateOptions {
+export interface SchemaOptions {
   /** May the database have other tables? Only where the caller gave the handle. */
-  readonly foreign: boolean;
+  readonly allowOtherTables: boolean;
   /** Create and upgrade tables? Otherwise a store that needs it is refused. */
   readonly create: boolean;
   /** @default those of this version */
@@ -61,16 +61,16 @@ export interface MigrateOptions {
 }
 
 /** Makes sure that the tables are there and current. */
-export function migrate(database: SqliteDatabase, url: string, options: MigrateOptions): void {
-  const { foreign, create, migrations = MIGRATIONS } = options;
-  const version = readVersion(database, url, foreign, migrations.length);
+export function migrate(database: SqliteDatabase, url: string, options: SchemaOptions): void {
+  const { allowOtherTables, create, migrations = MIGRATIONS } = options;
+  const version = readVersion(database, url, allowOtherTables, migrations.length);
   if (version === migrations.length) return;
   if (!create) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, migrations.length);
   // Must come before the first table: it lets compaction return space without rewriting the whole file.
-  if (version === 0 && !foreign) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
+  if (version === 0 && !allowOtherTables) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
   database.exec("BEGIN IMMEDIATE");
   try {
-    const current = readVersion(database, url, foreign, migrations.length);
+    const current = readVersion(database, url, allowOtherTables, migrations.length);
     if (current === 0)
       database.exec("CREATE TABLE savepoint_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID");
     for (const migration of migrations.slice(current)) database.exec(migration);

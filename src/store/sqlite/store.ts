@@ -10,9 +10,9 @@ import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
 import { GroupCommit, isChecksum, storeClosed, storeNotFound } from "../shared/index.js";
-import { isMissing } from "../../util/index.js";
+import { isMissingFileError } from "../../util/index.js";
 import {
-  backgroundReport,
+  createFailureReporter,
   busyTimeoutOf,
   type Commit,
   type CommitResult,
@@ -28,23 +28,23 @@ import {
   type Unreadable,
   type UnreadableRecord,
 } from "../contract/index.js";
-import { readBlob, readSpan, type RunHead, unpackRefs } from "../chunks/index.js";
+import { readBlob, readSpan, type ChunkHead, unpackRefs } from "../chunks/index.js";
 import { Connection } from "./connection.js";
-import { closesFiles, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
-import { checkDatabase, dropMisplaced, hasMisplaced } from "./check.js";
+import { closeReleasesFiles, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
+import { checkDatabase, dropMisplacedRecords, hasMisplacedRecords } from "./check.js";
 import { FileGuard } from "./file-guard.js";
 import { healItems } from "./heal.js";
 import { isBusy, isCorrupt, sqliteFailure } from "./errors.js";
 import type { SqliteOptions, SqliteTarget } from "./options.js";
 import type { RecordRow } from "./rows.js";
-import { RunCache, runArguments, runsOf } from "./chunk-reader.js";
+import { ChunkCache, spanArguments, selectChunks } from "./chunk-reader.js";
 import { migrate } from "./schema.js";
-import { holdFile } from "./release-files.js";
-import { Sealer } from "./packer.js";
-import { type Names, Tail } from "./write-buffer.js";
+import { trackOpenFile } from "./release-files.js";
+import { Packer } from "./packer.js";
+import { type Footprint, WriteBuffer } from "./write-buffer.js";
 import { SqliteTextIndex } from "./text-index.js";
-import { Waiting } from "./buffered-reads.js";
-import { WalKeeper } from "./wal-keeper.js";
+import { BufferOverlay } from "./buffer-overlay.js";
+import { WalCheckpointer } from "./wal-checkpointer.js";
 import { WalSync } from "./wal-sync.js";
 import { Writer } from "./writer.js";
 
@@ -75,7 +75,7 @@ async function openPath(path: string | undefined, url: string, options: SqliteOp
   // SQLite would treat such a short file as a new database.
   if (size > 0 && size < SMALLEST) throw notADatabase(url);
   const database = await openDatabase(path ?? ":memory:");
-  const release = path === undefined || (await closesFiles()) ? undefined : holdFile(realpathSync(path));
+  const release = path === undefined || (await closeReleasesFiles()) ? undefined : trackOpenFile(realpathSync(path));
   try {
     await prepareDatabase(database, url, false, options);
     return path === undefined
@@ -130,7 +130,7 @@ function openFile(
   const connection = new Connection(database, url, true, options, { sync, guard, path, release });
   return new SqliteStore(connection, options, {
     path,
-    keeper: new WalKeeper(connection, path, module, backgroundReport(options)),
+    keeper: new WalCheckpointer(connection, path, module, createFailureReporter(options)),
   });
 }
 
@@ -156,7 +156,7 @@ const BLOBS_AT_ONCE = 16;
 /** The file of a store that has one of its own. */
 interface StoreFile {
   readonly path: string;
-  readonly keeper: WalKeeper;
+  readonly keeper: WalCheckpointer;
 }
 
 async function prepareDatabase(
@@ -168,7 +168,7 @@ async function prepareDatabase(
   const timeout = busyTimeoutOf(options);
   // Opening may have to wait for another process that opens and migrates at the same moment.
   database.exec(`PRAGMA busy_timeout = ${timeout}`);
-  migrate(database, url, { foreign: given, create: options.create !== false || url === "sqlite::memory:" });
+  migrate(database, url, { allowOtherTables: given, create: options.create !== false || url === "sqlite::memory:" });
   // Only now that it is known to be a store: this writes to the file. SQLite does not wait for locks here, so we do.
   const deadline = Date.now() + timeout;
   for (let changed = false; !changed;) {
@@ -191,8 +191,8 @@ class SqliteStore implements Store {
   readonly #connection: Connection;
   readonly #file: StoreFile | undefined;
   readonly #clock: () => number;
-  readonly #sealer: Sealer;
-  readonly #tail: Tail;
+  readonly #sealer: Packer;
+  readonly #tail: WriteBuffer;
   readonly #commits: GroupCommit;
   #folding: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
@@ -204,12 +204,12 @@ class SqliteStore implements Store {
     this.#file = file;
     if (file) connection.onWrite = () => file.keeper.noteWrite();
     this.#clock = options.now ?? Date.now;
-    this.#sealer = new Sealer(connection, options);
+    this.#sealer = new Packer(connection, options);
     // Through a handle of the caller's own others may write as well, and nobody would notice.
-    this.#tail = new Tail(connection, this.#sealer, options, connection.owned);
+    this.#tail = new WriteBuffer(connection, this.#sealer, options, connection.owned);
     connection.onRollback = () => this.#tail.forget();
     this.texts = new SqliteTextIndex(connection, this.#tail, this, () => this.#checkOpen());
-    const report = backgroundReport(options);
+    const report = createFailureReporter(options);
     const writer = new Writer(connection, this.#sealer, this.#tail, options);
     this.#commits = new GroupCommit(async (commits) => {
       const outcomes = await writer.apply(commits);
@@ -258,10 +258,10 @@ class SqliteStore implements Store {
     return this.#read(
       { tapes: spans.map((span) => span.tape) },
       () => {
-        const runs = new RunCache(this.#connection);
+        const runs = new ChunkCache(this.#connection);
         const found: (Frame | Unreadable)[] = [];
         this.#connection.snapshot(() => {
-          for (const span of spans) readSpan(runs.of(span), span, found);
+          for (const span of spans) readSpan(runs.chunksOf(span), span, found);
         });
         return found;
       },
@@ -294,9 +294,9 @@ class SqliteStore implements Store {
       { tapes: [span.tape] },
       () => {
         const found: ItemRefs[] = [];
-        for (const row of this.#connection.rows<RunHead & { body: Uint8Array | null }>(
-          runsOf("tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body"),
-          ...runArguments(span),
+        for (const row of this.#connection.rows<ChunkHead & { body: Uint8Array | null }>(
+          selectChunks("tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body"),
+          ...spanArguments(span),
         )) {
           const refs = unpackRefs(row);
           if ("unreadable" in refs) return refs;
@@ -382,10 +382,10 @@ class SqliteStore implements Store {
     this.#checkOpen();
     try {
       await this.#fold();
-      if (await hasMisplaced(this.#connection)) {
-        await this.#connection.transaction("Compacting", () => dropMisplaced(this.#connection));
+      if (await hasMisplacedRecords(this.#connection)) {
+        await this.#connection.transaction("Compacting", () => dropMisplacedRecords(this.#connection));
       }
-      await this.#sealer.sealAll();
+      await this.#sealer.packAll();
       await this.#connection.freePages();
       await (this.#file ? this.#file.keeper.truncate() : this.#connection.truncateWal());
     } catch (error) {
@@ -441,7 +441,7 @@ class SqliteStore implements Store {
 
   /** Writes what waits in the tail to the tables. Fails where nothing can be written. */
   async #fold(): Promise<void> {
-    if (!this.#tail.isEmpty) await this.#connection.transaction("Writing to", () => this.#tail.fold());
+    if (!this.#tail.isEmpty) await this.#connection.transaction("Writing to", () => this.#tail.flush());
   }
 
   /** Does that while nobody waits for it. Whoever reads does it too, so a failure is no loss. */
@@ -465,12 +465,16 @@ class SqliteStore implements Store {
    * @param names what is read, if that can be said: where none of it waits, nothing needs to be folded
    * @param withWaiting adds what waits in the tail to what was found, for when it cannot be folded just now
    */
-  async #read<T>(names: Names | undefined, work: () => T, withWaiting: (found: T, waiting: Waiting) => T): Promise<T> {
+  async #read<T>(
+    names: Footprint | undefined,
+    work: () => T,
+    withWaiting: (found: T, waiting: BufferOverlay) => T,
+  ): Promise<T> {
     this.#checkOpen();
     try {
-      if (names ? !this.#tail.waitsFor(names) : this.#tail.isEmpty) return work();
-      if (await this.#connection.tryTransaction(() => this.#tail.fold())) return work();
-      return this.#connection.snapshot(() => withWaiting(work(), new Waiting(this.#tail.read())));
+      if (names ? !this.#tail.mayContain(names) : this.#tail.isEmpty) return work();
+      if (await this.#connection.tryTransaction(() => this.#tail.flush())) return work();
+      return this.#connection.snapshot(() => withWaiting(work(), new BufferOverlay(this.#tail.readEntries())));
     } catch (error) {
       throw this.#connection.failure(error, "Reading");
     }
@@ -506,7 +510,7 @@ function statIfThere(path: string): Stats | undefined {
   try {
     return statSync(path);
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (isMissingFileError(error)) return undefined;
     throw error;
   }
 }

@@ -6,8 +6,8 @@ import { isSavepointError } from "../../errors.js";
 import { openScanTextIndex } from "../shared/index.js";
 import type { KeyRange, Mark, Store, TextIndex, TextSource, TextUpdate } from "../contract/index.js";
 import type { Connection } from "./connection.js";
-import type { Tail } from "./write-buffer.js";
-import { isWithoutFullText } from "./text-schema.js";
+import type { WriteBuffer } from "./write-buffer.js";
+import { isFullTextMissing } from "./text-schema.js";
 import { TextTables } from "./text-tables.js";
 
 export class SqliteTextIndex implements TextIndex {
@@ -19,7 +19,7 @@ export class SqliteTextIndex implements TextIndex {
   #inMemory: TextIndex | undefined;
 
   /** @param checkOpen throws when the store was closed */
-  constructor(connection: Connection, tail: Tail, store: Pick<Store, "list">, checkOpen: () => void) {
+  constructor(connection: Connection, tail: WriteBuffer, store: Pick<Store, "list">, checkOpen: () => void) {
     this.#tables = new TextTables(connection, tail);
     this.#store = store;
     this.#checkOpen = checkOpen;
@@ -55,7 +55,7 @@ export class SqliteTextIndex implements TextIndex {
     try {
       await this.#tables.clear();
     } catch (error) {
-      if (!isWithoutFullText(error) && !isSavepointError(error, "DAMAGED")) throw error;
+      if (!isFullTextMissing(error) && !isSavepointError(error, "DAMAGED")) throw error;
       this.#inMemory ??= openScanTextIndex(this.#store);
     }
   }
@@ -68,7 +68,7 @@ export class SqliteTextIndex implements TextIndex {
       return this.#tables;
     } catch (error) {
       this.#prepared = undefined;
-      if (!isWithoutFullText(error)) throw error;
+      if (!isFullTextMissing(error)) throw error;
       return (this.#inMemory ??= openScanTextIndex(this.#store));
     }
   }

@@ -4,7 +4,7 @@
  * A document contains a text only if it has every trigram of it; the reverse is for the caller to look at. Documents end
  * with two characters more than they have, so that each of theirs begins a trigram, and one or two can be found as well.
  */
-import { keptText, soughtText } from "../shared/index.js";
+import { toIndexableText, toSearchableText } from "../shared/index.js";
 
 const CHARACTERS = 3;
 const ENDING = "\u0002\u0002";
@@ -14,8 +14,8 @@ const HIGHEST = "\u{10ffff}";
 const MAX_TRIGRAMS = 8;
 
 /** A document as it is put into the index. */
-export function documentText(text: string): string {
-  return keptText(text) + ENDING;
+export function toDocumentText(text: string): string {
+  return toIndexableText(text) + ENDING;
 }
 
 /** How to look for a text. */
@@ -27,8 +27,8 @@ export type TextQuery =
   /** Every document. */
   | "all";
 
-export function queryOf(text: string): TextQuery {
-  const characters = Array.from(soughtText(text));
+export function buildTextQuery(text: string): TextQuery {
+  const characters = Array.from(toSearchableText(text));
   if (characters.length === 0) return "all";
   if (characters.length >= CHARACTERS) return { match: allOf(spread(trigramsOf(characters))) };
   const first = characters.join("");
@@ -36,7 +36,7 @@ export function queryOf(text: string): TextQuery {
 }
 
 /** Matches documents that have any of these trigrams. */
-export function anyOf(trigrams: readonly string[]): string {
+export function matchAny(trigrams: readonly string[]): string {
   return trigrams.map(quoted).join(" OR ");
 }
 

@@ -6,18 +6,18 @@
  * rows of its own under numbers beyond those of JavaScript, and a driver that tells the last number that was given would
  * fail at whatever is run next; when a trigger has ended, also by an error, that is the one from before.
  */
-import { DOCUMENTS } from "../contract/index.js";
+import { DOCUMENTS_PER_SOURCE } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 
 /**
  * Documents are rows of the full-text table by their distance to this number: it is read twice as fast in the order of
  * its rows as against it, and the highest documents are wanted first.
  */
-export const TOP = 2 ** 50;
+export const TOP_ROWID = 2 ** 50;
 
 /** The rows of a source's documents from the one numbered `from` to before the one numbered `to`. */
 const rowsOfDocuments = (from: string, to: string): string =>
-  `rowid > ${TOP} - OLD.id * ${DOCUMENTS} - ${to} AND rowid <= ${TOP} - OLD.id * ${DOCUMENTS} - ${from}`;
+  `rowid > ${TOP_ROWID} - OLD.id * ${DOCUMENTS_PER_SOURCE} - ${to} AND rowid <= ${TOP_ROWID} - OLD.id * ${DOCUMENTS_PER_SOURCE} - ${from}`;
 
 const CREATE: readonly string[] = [
   "CREATE TABLE IF NOT EXISTS savepoint_text_mark (key TEXT PRIMARY KEY, sum INTEGER NOT NULL) WITHOUT ROWID",
@@ -70,12 +70,12 @@ export function recreateTextTables(connection: Connection): void {
 }
 
 /** Fails where SQLite was built without what the index needs, or is too old to have it. */
-export function tryTextTables(connection: Connection): void {
+export function probeTextTables(connection: Connection): void {
   connection.rows("SELECT rowid FROM savepoint_text LIMIT 1");
 }
 
 /** Is it that SQLite has no full-text index, or an older one? */
-export function isWithoutFullText(error: unknown): boolean {
+export function isFullTextMissing(error: unknown): boolean {
   const missing = /no such module: fts5\b|no such tokenizer: trigram\b|unrecognized option: "?contentless_delete/;
   return error instanceof Error && missing.test(error.message);
 }

@@ -6,7 +6,7 @@
  */
 import { SavepointError } from "../../errors.js";
 import {
-  DOCUMENTS,
+  DOCUMENTS_PER_SOURCE,
   isSameSource,
   type KeyRange,
   type Mark,
@@ -16,15 +16,15 @@ import {
   type TextUpdate,
 } from "../contract/index.js";
 import type { Connection } from "./connection.js";
-import type { Tail } from "./write-buffer.js";
-import { anyOf, documentText, queryOf } from "./text-query.js";
+import type { WriteBuffer } from "./write-buffer.js";
+import { matchAny, toDocumentText, buildTextQuery } from "./text-query.js";
 import {
   createTextTables,
   hasTextTables,
-  isWithoutFullText,
+  isFullTextMissing,
   recreateTextTables,
-  TOP,
-  tryTextTables,
+  TOP_ROWID,
+  probeTextTables,
 } from "./text-schema.js";
 
 /** A short text that begins more different trigrams than this is so common that looking at all documents is no slower. */
@@ -49,9 +49,9 @@ const CHANGES = `
 const SOURCES = "SELECT id, name, count, note FROM savepoint_text_source";
 const TERMS = "SELECT term FROM savepoint_text_term WHERE term BETWEEN ? AND ? LIMIT ?";
 // Some drivers bind every number as a float, and the index would not know where to begin.
-const PAGE = `rowid > ${TOP} - CAST(? AS INTEGER) ORDER BY rowid LIMIT ?`;
-const ALL = `SELECT ${TOP} - rowid AS number FROM savepoint_text WHERE ${PAGE}`;
-const MATCHING = `SELECT ${TOP} - rowid AS number FROM savepoint_text WHERE savepoint_text MATCH ? AND ${PAGE}`;
+const PAGE = `rowid > ${TOP_ROWID} - CAST(? AS INTEGER) ORDER BY rowid LIMIT ?`;
+const ALL = `SELECT ${TOP_ROWID} - rowid AS number FROM savepoint_text WHERE ${PAGE}`;
+const MATCHING = `SELECT ${TOP_ROWID} - rowid AS number FROM savepoint_text WHERE savepoint_text MATCH ? AND ${PAGE}`;
 const MERGE = "INSERT INTO savepoint_text (savepoint_text, rank) VALUES ('merge', ?)";
 const ADD = "INSERT INTO savepoint_text (rowid, text) VALUES (?, ?)";
 const MARK = `INSERT OR REPLACE INTO savepoint_text_mark (key, sum)
@@ -66,13 +66,13 @@ interface MarkRow {
 
 export class TextTables implements TextIndex {
   readonly #connection: Connection;
-  readonly #tail: Tail;
+  readonly #tail: WriteBuffer;
   /** Short texts that many documents have. If that is no longer so, looking for them takes longer, and is right all the same. */
   readonly #common = new Set<string>();
   /** When `changes` last had nothing to say, and of what. */
   #settled: string | undefined;
 
-  constructor(connection: Connection, tail: Tail) {
+  constructor(connection: Connection, tail: WriteBuffer) {
     this.#connection = connection;
     this.#tail = tail;
   }
@@ -80,7 +80,7 @@ export class TextTables implements TextIndex {
   /** Makes sure that there are tables, and that they can be used. */
   async prepare(): Promise<void> {
     if (!this.#read(() => hasTextTables(this.#connection))) await this.#write(() => createTextTables(this.#connection));
-    this.#read(() => tryTextTables(this.#connection));
+    this.#read(() => probeTextTables(this.#connection));
   }
 
   async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
@@ -88,7 +88,7 @@ export class TextTables implements TextIndex {
     if (this.#read(() => this.#tail.isEmpty)) return this.#look(ranges, limit);
     // In one go: what is written to the tail behind the fold would not be seen.
     return this.#connection.transaction("Searching", () => {
-      this.#tail.fold();
+      this.#tail.flush();
       return this.#look(ranges, limit);
     });
   }
@@ -116,7 +116,7 @@ export class TextTables implements TextIndex {
       // After all sources: a statement that may run a trigger has what is gathered in memory written out. So has a row
       // that comes before the last one.
       documents.sort(([a], [b]) => b - a);
-      for (const [number, text] of documents) this.#connection.run(ADD, TOP - number, text);
+      for (const [number, text] of documents) this.#connection.run(ADD, TOP_ROWID - number, text);
       if (noted.length > 0) this.#connection.run(MARK, JSON.stringify(noted.map(({ key, sum }) => [key, sum])));
       if (gone.length > 0) this.#connection.run(UNMARK, JSON.stringify(gone.map(({ key }) => key)));
       return true;
@@ -125,12 +125,12 @@ export class TextTables implements TextIndex {
 
   async find(text: string, { below, limit }: { below: number; limit: number }): Promise<number[]> {
     return this.#read(() => {
-      const query = queryOf(text);
+      const query = buildTextQuery(text);
       if (query === "all") return this.#numbers(ALL, below, limit);
       if ("match" in query) return this.#numbers(MATCHING, query.match, below, limit);
       const terms = this.#termsBetween(query.first, query.last);
       if (!terms) return this.#numbers(ALL, below, limit);
-      return terms.length === 0 ? [] : this.#numbers(MATCHING, anyOf(terms), below, limit);
+      return terms.length === 0 ? [] : this.#numbers(MATCHING, matchAny(terms), below, limit);
     });
   }
 
@@ -221,8 +221,8 @@ export class TextTables implements TextIndex {
       this.#connection.run("UPDATE savepoint_text_source SET count = ? WHERE id = ? AND count > ?", from, id, from);
       this.#connection.run("UPDATE savepoint_text_source SET count = ?, note = ? WHERE id = ?", count, note, id);
     }
-    const first = id * DOCUMENTS + from;
-    return texts.map((text, index) => [first + index, documentText(text)]);
+    const first = id * DOCUMENTS_PER_SOURCE + from;
+    return texts.map((text, index) => [first + index, toDocumentText(text)]);
   }
 
   #numbers(sql: string, ...values: (string | number)[]): number[] {
@@ -256,7 +256,7 @@ export class TextTables implements TextIndex {
     const failure = this.#connection.failure(error, "Searching");
     // The statements are always the same: one that SQLite refuses tells of tables that are not what they were made.
     const isDamaged = failure.code === "DAMAGED" || failure.code === "STORE_FAILED";
-    if (!isDamaged || isWithoutFullText(error)) return failure;
+    if (!isDamaged || isFullTextMissing(error)) return failure;
     return new SavepointError(
       "DAMAGED",
       `The search index of ${url} is damaged. Nothing that was saved is lost by it; it has to be cleared and made anew.`,

@@ -43,7 +43,7 @@ export class WalSync {
     const start = performance.now();
     if (alone && this.#maySyncHere && this.#pace.isFast) fdatasyncSync(this.#file);
     else await (this.#last = this.#flushAside());
-    this.#pace.note(performance.now() - start);
+    this.#pace.record(performance.now() - start);
   }
 
   #flushAside(): Promise<void> {
@@ -59,7 +59,7 @@ export class WalSync {
    *
    * @param pages that it has
    */
-  makeRoom(pages: number): void {
+  preallocate(pages: number): void {
     const { size } = fstatSync(this.#file);
     // Zeros are no frames: whoever recovers the WAL stops at them.
     if (pages > 0 && size < HEADER + (pages + LITTLE) * FRAME) writeSync(this.#file, ROOM, 0, ROOM.length, size);

@@ -12,15 +12,22 @@
  * whoever opens the file next folds what is there.
  */
 import { commitConflict } from "../shared/index.js";
-import { backgroundReport, type Commit, type CommitResult, type Put } from "../contract/index.js";
+import { createFailureReporter, type Commit, type CommitResult, type Put } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { isCorrupt } from "./errors.js";
-import { markLost, putRecords } from "./records.js";
+import { markRecordsLost, putRecords } from "./records.js";
 import { Recent } from "./recent-records.js";
-import { addItems } from "./rows.js";
-import type { Sealer } from "./packer.js";
-import { packCommit, type TailCommit, type TailRow, type TailRun, toTailCommit, unpackCommit } from "./buffer-codec.js";
+import { appendItems } from "./rows.js";
+import type { Packer } from "./packer.js";
+import {
+  encodeCommit,
+  type BufferedCommit,
+  type BufferRow,
+  type BufferedItems,
+  toBufferedCommit,
+  decodeCommit,
+} from "./buffer-codec.js";
 
 /** Commits, or bytes of them, that may wait: whoever reads next waits until they are folded. */
 const MAX_ROWS = 128;
@@ -37,9 +44,9 @@ const ALL = `SELECT names, body, CASE WHEN names_sum BETWEEN 0 AND 4294967295 TH
   CASE WHEN sum BETWEEN 0 AND 4294967295 THEN sum ELSE -1 END AS sum FROM savepoint_tail ORDER BY id`;
 const END = "SELECT first + count AS end FROM savepoint_run WHERE tape = ? ORDER BY first DESC LIMIT 1";
 
-export class Tail {
+export class WriteBuffer {
   readonly #connection: Connection;
-  readonly #sealer: Sealer;
+  readonly #sealer: Packer;
   readonly #probe: (point: WritePoint) => void;
   readonly #report: (message: string, error: unknown) => void;
   readonly #enabled: boolean;
@@ -53,12 +60,12 @@ export class Tail {
   #waiting: WaitingCommits | undefined;
 
   /** @param enabled may commits wait in the tail? Not where others may write through this very connection */
-  constructor(connection: Connection, sealer: Sealer, options: SqliteOptions, enabled: boolean) {
+  constructor(connection: Connection, sealer: Packer, options: SqliteOptions, enabled: boolean) {
     this.#connection = connection;
     this.#sealer = sealer;
     this.#enabled = enabled;
     this.#probe = options.probe ?? (() => {});
-    const report = backgroundReport(options);
+    const report = createFailureReporter(options);
     // Told when the transaction is over, whatever becomes of it.
     this.#report = (message, error) => queueMicrotask(() => report(message, error));
   }
@@ -75,7 +82,7 @@ export class Tail {
   }
 
   /** To be called at the beginning of a transaction: what was known is forgotten if somebody else has written. */
-  begin(): void {
+  detectForeignWrites(): void {
     const version = this.#connection.row<{ data_version: number }>("PRAGMA data_version")?.data_version ?? -1;
     if (version !== this.#version) this.forget();
     this.#version = version;
@@ -93,8 +100,8 @@ export class Tail {
   }
 
   /** May something under one of these names be waiting? Then that must be folded before it is looked at or written. */
-  waitsFor(names: Names): boolean {
-    this.begin();
+  mayContain(names: Footprint): boolean {
+    this.detectForeignWrites();
     // If somebody else begins to put something there now, that will be noticed.
     if (!this.#waiting && this.isEmpty) this.#waiting = new WaitingCommits();
     return this.#waiting?.has(names) ?? true;
@@ -105,22 +112,22 @@ export class Tail {
    *
    * @returns `undefined` where it has to be written to the tables
    */
-  append(commit: Commit): CommitResult | undefined {
+  tryAppend(commit: Commit): CommitResult | undefined {
     if (!this.#enabled || !this.#waiting || !this.#mayWait(commit)) return undefined;
     const { checks = [], items = [] } = commit;
     const failed = checks.filter(({ key, ...check }) => "value" in check && this.#values.get(key) !== check.value);
     if (failed.length > 0) throw commitConflict(failed.map(({ key }) => key));
     this.#probe("checked");
-    const row = packCommit(commit);
+    const row = encodeCommit(commit);
     this.#connection.run(INSERT, row.names, row.names_sum, row.sum, row.body);
     this.#probe("tail");
-    this.#waiting.add(toTailCommit(commit), row.body.length);
-    this.note(commit);
+    this.#waiting.add(toBufferedCommit(commit), row.body.length);
+    this.remember(commit);
     return { firsts: items.map((run) => ("first" in run ? run.first : 0)) };
   }
 
   /** Notes what was written to the tables, or to the tail. */
-  note({ puts = [], items = [], deletes = [] }: Commit): void {
+  remember({ puts = [], items = [], deletes = [] }: Commit): void {
     if (!this.#enabled) return;
     if (deletes.length > 0) this.#forgetValues();
     for (const { key, value, ifAbsent, refs = "" } of puts) {
@@ -157,14 +164,14 @@ export class Tail {
   }
 
   /** What waits, in order; each commit as it is, or what is left of it. */
-  read(): WaitingRow[] {
-    return this.#connection.rows<TailRow>(ALL).map((row) => ({ row, commit: unpackCommit(row) }));
+  readEntries(): BufferEntry[] {
+    return this.#connection.rows<BufferRow>(ALL).map((row) => ({ row, commit: decodeCommit(row) }));
   }
 
   /** Writes what waits to the tables. To be called inside a transaction; {@link forget} is called when that is rolled back. */
-  fold(): void {
-    this.begin();
-    const rows: readonly WaitingRow[] = this.#waiting?.rows ?? this.read();
+  flush(): void {
+    this.detectForeignWrites();
+    const rows: readonly BufferEntry[] = this.#waiting?.rows ?? this.readEntries();
     this.#waiting = new WaitingCommits();
     if (rows.length === 0) return;
     this.#connection.run("SAVEPOINT fold");
@@ -172,7 +179,7 @@ export class Tail {
       this.#write(rows);
     } catch (error) {
       // A page that could not be read temporarily is not damage: the first time, the transaction is repeated.
-      if (!isCorrupt(error) || !this.#connection.isSecondTry) throw error;
+      if (!isCorrupt(error) || !this.#connection.isRetry) throw error;
       this.#connection.run("ROLLBACK TO fold");
       this.#writeSingly();
     }
@@ -183,7 +190,7 @@ export class Tail {
 
   /** Where a table is damaged, what does not touch the damage is written, and the rest is kept aside. */
   #writeSingly(): void {
-    for (const row of this.read()) {
+    for (const row of this.readEntries()) {
       this.#connection.run("SAVEPOINT fold_row");
       try {
         this.#write([row]);
@@ -191,7 +198,7 @@ export class Tail {
         if (!isCorrupt(error)) throw error;
         this.#connection.run("ROLLBACK TO fold_row");
         this.#setAside(
-          row.row as TailRow,
+          row.row as BufferRow,
           "the tables that a commit belongs to are damaged; a session has lost a save",
           error,
         );
@@ -200,16 +207,16 @@ export class Tail {
     }
   }
 
-  #write(rows: readonly WaitingRow[]): void {
+  #write(rows: readonly BufferEntry[]): void {
     const puts = new Map<string, Put | undefined>();
-    const runs = new Map<string, TailRun[]>();
+    const runs = new Map<string, BufferedItems[]>();
     for (const { row, commit } of rows) {
       if (!commit && row)
         this.#setAside(row, "a commit is damaged beyond knowing what it was; a session has lost a save");
       else if (commit && "lost" in commit) for (const key of commit.lost) puts.set(key, undefined);
       else if (commit) {
         for (const put of commit.puts) puts.set(put.key, put);
-        for (const run of commit.runs) runs.set(run.tape, join(runs.get(run.tape) ?? [], run));
+        for (const run of commit.items) runs.set(run.tape, join(runs.get(run.tape) ?? [], run));
       }
     }
     const lost = [...puts.keys()].filter((key) => !puts.get(key));
@@ -217,13 +224,13 @@ export class Tail {
     if (lost.length > 0) this.#forgetValues();
     const kept = [...puts.values()].filter((put) => put !== undefined);
     putRecords(this.#connection, kept.sort(byKey), false);
-    markLost(this.#connection, lost);
+    markRecordsLost(this.#connection, lost);
     for (const ofTape of runs.values()) for (const run of ofTape) this.#writeRun(run);
   }
 
-  #writeRun(run: TailRun): void {
+  #writeRun(run: BufferedItems): void {
     const { tape, first, items } = run;
-    if (addItems(this.#connection, tape, first, items)) this.#sealer.noteNew(run);
+    if (appendItems(this.#connection, tape, first, items)) this.#sealer.noteItems(run);
     else {
       // Against all expectation; failing now would keep everything from being read for ever.
       this.#forgetValues();
@@ -232,7 +239,7 @@ export class Tail {
   }
 
   /** A row that cannot be written is kept, for somebody who can tell what it was. */
-  #setAside(row: TailRow, message: string, cause?: unknown): void {
+  #setAside(row: BufferRow, message: string, cause?: unknown): void {
     this.#forgetValues();
     this.#connection.run(
       "INSERT INTO savepoint_lost (names, names_sum, sum, body) VALUES (?, ?, ?, ?)",
@@ -246,13 +253,13 @@ export class Tail {
 }
 
 /** Records by their keys, and items by their tapes. */
-export interface Names {
+export interface Footprint {
   readonly keys?: readonly string[];
   readonly tapes?: readonly string[];
 }
 
 /** The names of all that a commit looks at or writes; `undefined` where nobody knows them all. */
-export function namesOf({ checks = [], puts = [], items = [], deletes = [] }: Commit): Names | undefined {
+export function footprintOf({ checks = [], puts = [], items = [], deletes = [] }: Commit): Footprint | undefined {
   if (deletes.some((target) => typeof target !== "string")) return undefined;
   return {
     keys: [
@@ -266,14 +273,14 @@ export function namesOf({ checks = [], puts = [], items = [], deletes = [] }: Co
 }
 
 /** A commit that waits, and the row it was read from, if it was. */
-export interface WaitingRow {
-  readonly row?: TailRow;
-  readonly commit: ReturnType<typeof unpackCommit>;
+export interface BufferEntry {
+  readonly row?: BufferRow;
+  readonly commit: ReturnType<typeof decodeCommit>;
 }
 
 /** Commits that this process has put into the tail, where nobody else has put any. */
 class WaitingCommits {
-  readonly rows: WaitingRow[] = [];
+  readonly rows: BufferEntry[] = [];
   readonly #keys = new Set<string>();
   readonly #tapes = new Set<string>();
   bytes = 0;
@@ -282,23 +289,23 @@ class WaitingCommits {
     return this.rows.length;
   }
 
-  add(commit: TailCommit, bytes: number): void {
+  add(commit: BufferedCommit, bytes: number): void {
     this.rows.push({ commit });
     this.bytes += bytes;
     for (const { key } of commit.puts) this.#keys.add(key);
-    for (const { tape } of commit.runs) this.#tapes.add(tape);
+    for (const { tape } of commit.items) this.#tapes.add(tape);
   }
 
-  has({ keys = [], tapes = [] }: Names): boolean {
+  has({ keys = [], tapes = [] }: Footprint): boolean {
     return keys.some((key) => this.#keys.has(key)) || tapes.some((tape) => this.#tapes.has(tape));
   }
 }
 
 /** Adds a run to those of its tape: items that follow one another become one. */
-function join(runs: TailRun[], run: TailRun): TailRun[] {
+function join(runs: BufferedItems[], run: BufferedItems): BufferedItems[] {
   const last = runs.at(-1);
   if (last && last.first + last.items.length === run.first) {
-    (last.items as TailRun["items"][number][]).push(...run.items);
+    (last.items as BufferedItems["items"][number][]).push(...run.items);
   } else runs.push({ ...run, items: [...run.items] });
   return runs;
 }

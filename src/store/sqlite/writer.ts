@@ -1,15 +1,22 @@
 /** Applies a group of commits, and waits for the disk once. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
-import { checksum, commitConflict, counterDamaged, isChecksum, type Outcome, readCounter } from "../shared/index.js";
-import type { Check, Commit, CommitResult, ItemRun } from "../contract/index.js";
+import {
+  checksum,
+  commitConflict,
+  counterDamaged,
+  isChecksum,
+  type CommitOutcome,
+  readCounter,
+} from "../shared/index.js";
+import type { Check, Commit, CommitResult, ItemBatch } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import { compress, type Packed, RAW } from "../chunks/index.js";
-import { addItems, type RecordRow } from "./rows.js";
+import { compress, type CompressedBody, RAW } from "../chunks/index.js";
+import { appendItems, type RecordRow } from "./rows.js";
 import { findRecords, putRecords } from "./records.js";
-import type { Sealer } from "./packer.js";
-import { namesOf, type Tail } from "./write-buffer.js";
+import type { Packer } from "./packer.js";
+import { footprintOf, type WriteBuffer } from "./write-buffer.js";
 
 /** How long a transaction may keep the event loop from its turn, in milliseconds. */
 const MAX_BLOCKING = 3;
@@ -23,15 +30,15 @@ const REPLACE = "UPDATE savepoint_record SET sum = ?, value = ? WHERE key = ? AN
 
 export class Writer {
   readonly #connection: Connection;
-  readonly #sealer: Sealer;
-  readonly #tail: Tail;
+  readonly #sealer: Packer;
+  readonly #tail: WriteBuffer;
   readonly #clock: () => number;
   readonly #compress: boolean;
   /** The bytes of the group that is being written, as they are stored; by hash. */
-  readonly #packed = new Map<string, Packed>();
+  readonly #packed = new Map<string, CompressedBody>();
   readonly #probe: (point: WritePoint) => void;
 
-  constructor(connection: Connection, sealer: Sealer, tail: Tail, options: SqliteOptions) {
+  constructor(connection: Connection, sealer: Packer, tail: WriteBuffer, options: SqliteOptions) {
     this.#connection = connection;
     this.#sealer = sealer;
     this.#tail = tail;
@@ -41,8 +48,8 @@ export class Writer {
   }
 
   /** Writes a group in as many transactions as it takes to give the event loop its turns, and waits for the disk once. */
-  async apply(commits: readonly Commit[]): Promise<readonly Outcome[]> {
-    const outcomes: Outcome[] = [];
+  async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
+    const outcomes: CommitOutcome[] = [];
     await this.#packBlobs(commits);
     for (;;) {
       const left = commits.slice(outcomes.length);
@@ -51,7 +58,7 @@ export class Writer {
       await nextTurn();
     }
     this.#probe("committed");
-    await this.#connection.durable(commits.length === 1);
+    await this.#connection.makeDurable(commits.length === 1);
     this.#probe("durable");
     return outcomes;
   }
@@ -67,13 +74,13 @@ export class Writer {
   }
 
   /** The outcomes of the first few commits; of all of them where the transaction could not even begin. */
-  async #applySome(commits: readonly Commit[]): Promise<Outcome[]> {
-    let outcomes: Outcome[] = [];
+  async #applySome(commits: readonly Commit[]): Promise<CommitOutcome[]> {
+    let outcomes: CommitOutcome[] = [];
     let tried = commits.length;
     try {
       await this.#connection.transaction("Writing to", () => {
         this.#probe("begin");
-        this.#tail.begin();
+        this.#tail.detectForeignWrites();
         [outcomes, tried] = [[], 0];
         const deadline = performance.now() + MAX_BLOCKING;
         for (const commit of commits) {
@@ -91,7 +98,7 @@ export class Writer {
   }
 
   /** One of several commits: it fails alone, as if the others had not been there. */
-  #applyAlone(commit: Commit, group: number): Outcome {
+  #applyAlone(commit: Commit, group: number): CommitOutcome {
     try {
       return this.#apply(commit, group);
     } catch (error) {
@@ -103,10 +110,10 @@ export class Writer {
 
   /** Writes a commit to the tail, or else to the tables. @param group how many commits share its transaction */
   #apply(commit: Commit, group: number): CommitResult {
-    const appended = group <= MAX_WAITING_GROUP ? this.#tail.append(commit) : undefined;
+    const appended = group <= MAX_WAITING_GROUP ? this.#tail.tryAppend(commit) : undefined;
     if (appended) return appended;
-    const names = namesOf(commit);
-    if (!names || this.#tail.waitsFor(names)) this.#tail.fold();
+    const names = footprintOf(commit);
+    if (!names || this.#tail.mayContain(names)) this.#tail.flush();
     // Alone, it is taken back with its transaction.
     if (group === 1) return this.#write(commit);
     this.#connection.run("SAVEPOINT one_commit");
@@ -135,8 +142,8 @@ export class Writer {
     this.#probe("items");
     this.#writeBlobs(commit);
     this.#probe("blobs");
-    this.#tail.note(commit);
-    for (const run of commit.items ?? []) this.#sealer.noteNew(run);
+    this.#tail.remember(commit);
+    for (const run of commit.items ?? []) this.#sealer.noteItems(run);
     return { firsts };
   }
 
@@ -191,11 +198,11 @@ export class Writer {
   }
 
   /** Writes a run, and returns the number of its first item. */
-  #writeItems(run: ItemRun): number {
+  #writeItems(run: ItemBatch): number {
     const { tape, items } = run;
     const first = "first" in run ? run.first : this.#takeNumbers(run.counter, items.length);
     // The caller worked from a state of the tape that is no longer true.
-    if (!addItems(this.#connection, tape, first, items)) throw commitConflict([tape]);
+    if (!appendItems(this.#connection, tape, first, items)) throw commitConflict([tape]);
     return first;
   }
 

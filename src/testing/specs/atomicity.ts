@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Commit, Store } from "../../store/index.js";
 import { assertItems, rejectsWith, valueOf } from "../assertions.js";
-import { blobOf, contentOf, frame, frames, hashOf } from "../samples.js";
+import { blobOf, contentOf, frame, frames, sha256 } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 export function atomicitySpec(suite: Suite): void {
@@ -10,7 +10,7 @@ export function atomicitySpec(suite: Suite): void {
     const reasons: Record<string, Commit> = {
       "a failed check": { checks: [{ key: "head", value: "stale" }] },
       "a time that has not come": { notBefore: Date.UTC(2200, 0) },
-      "a blob that is not there": { blobs: [{ hash: hashOf(new Uint8Array(1)) }] },
+      "a blob that is not there": { blobs: [{ hash: sha256(new Uint8Array(1)) }] },
       "a number that is taken": { items: [{ tape: "t", first: 4, items: frames(1) }] },
       "a numbered run that meets a taken number": { items: [{ tape: "t", counter: "low", items: frames(3) }] },
     };

@@ -1,8 +1,8 @@
 /** Blobs: bytes under their hash, kept once, and for as long as commits use them. */
 import assert from "node:assert/strict";
 import type { Store } from "../../store/index.js";
-import { assertSame, assertUnreadable, conflictsOver, isUnreadable } from "../assertions.js";
-import { blobOf, bytesOf, hashOf } from "../samples.js";
+import { assertSame, assertUnreadable, rejectsWithConflict, isUnreadable } from "../assertions.js";
+import { blobOf, bytesOf, sha256 } from "../samples.js";
 import type { Suite } from "../suite.js";
 import { laterThan } from "./until.js";
 
@@ -18,17 +18,17 @@ export function blobSpec(suite: Suite): void {
         Uint8Array.from({ length: 256 }, (_, n) => n),
         bytesOf(3_000_000),
       ];
-      await store.commit({ blobs: all.map((bytes) => ({ hash: hashOf(bytes), bytes })) });
-      for (const bytes of all) assertSame(await bytesIn(store, hashOf(bytes)), Buffer.from(bytes), "The blob");
+      await store.commit({ blobs: all.map((bytes) => ({ hash: sha256(bytes), bytes })) });
+      for (const bytes of all) assertSame(await bytesIn(store, sha256(bytes)), Buffer.from(bytes), "The blob");
     });
 
     suite.test("a missing blob is unreadable", async ({ store }) => {
-      assertUnreadable(await store.blob(hashOf(bytesOf(3))));
+      assertUnreadable(await store.blob(sha256(bytesOf(3))));
     });
 
     suite.test("the same bytes are kept once", async ({ store }) => {
       const bytes = bytesOf(100_000);
-      const hash = hashOf(bytes);
+      const hash = sha256(bytes);
       await store.commit({
         blobs: [
           { hash, bytes },
@@ -55,7 +55,7 @@ export function blobSpec(suite: Suite): void {
 
     suite.test("using a blob that is not there conflicts; using one that is there does not", async ({ store }) => {
       const { hash, bytes } = blobOf("a");
-      await conflictsOver(hash, store, { blobs: [{ hash }], puts: [{ key: "k", value: "1" }] });
+      await rejectsWithConflict(hash, store, { blobs: [{ hash }], puts: [{ key: "k", value: "1" }] });
       assert.deepEqual(await store.get(["k"]), [undefined]);
       await store.commit({ blobs: [{ hash, bytes }] });
       await store.commit({ blobs: [{ hash }], puts: [{ key: "k", value: "1" }] });
@@ -81,7 +81,7 @@ export function blobSpec(suite: Suite): void {
       const before = (await store.now()) - AN_HOUR;
       assert.deepEqual(await store.dropBlobs(hashes, { unusedSince: before }), { items: 0, bytes: 0 });
       assert.equal((await bytesIn(store, hashes[0] as string)).toString(), "a");
-      const freed = await store.dropBlobs([hashes[0] as string, hashOf(bytesOf(9))], {
+      const freed = await store.dropBlobs([hashes[0] as string, sha256(bytesOf(9))], {
         unusedSince: before + 2 * AN_HOUR,
       });
       assert.equal(freed.items, 1);
@@ -104,7 +104,7 @@ export function blobSpec(suite: Suite): void {
       const idle = blobOf("idle");
       await store.commit({ blobs: [idle] });
       const since = await laterThan(store, 0);
-      await conflictsOver("k", store, {
+      await rejectsWithConflict("k", store, {
         checks: [{ key: "k", exists: true }],
         blobs: [{ hash: idle.hash }, blobOf("new")],
       });

@@ -1,7 +1,7 @@
 /** How much of the store a range takes. How things are packed is the store's business, so no test asks for exact numbers. */
 import assert from "node:assert/strict";
 import type { Frame, KeyRange, Store } from "../../store/index.js";
-import { bytesOf, EVERYTHING, frame, hashOf } from "../samples.js";
+import { bytesOf, EVERYTHING, frame, sha256 } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 const A: KeyRange = { from: "a/", to: "a0" };
@@ -42,7 +42,7 @@ export function bytesSpec(suite: Suite): void {
 
     suite.test("blobs are not counted", async ({ store }) => {
       const bytes = bytesOf(50_000);
-      await store.commit({ blobs: [{ hash: hashOf(bytes), bytes }] });
+      await store.commit({ blobs: [{ hash: sha256(bytes), bytes }] });
       assert.equal(await store.bytesOf(ALL), 0);
     });
 

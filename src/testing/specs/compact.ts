@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Store } from "../../store/index.js";
 import { assertSame } from "../assertions.js";
-import { blobOf, bytesOf, contentOf, EVERYTHING, frame, hashOf } from "../samples.js";
+import { blobOf, bytesOf, contentOf, EVERYTHING, frame, sha256 } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 /** How long others may be at it, in milliseconds. */
@@ -56,14 +56,14 @@ export function compactSpec(suite: Suite): void {
       await store.commit({
         puts: [{ key: "large", value: "x".repeat(1_000_000) }],
         items: [{ tape: "t", first: 0, items: [frame("x".repeat(2_000_000))] }],
-        blobs: [{ hash: hashOf(blob), bytes: blob }],
+        blobs: [{ hash: sha256(blob), bytes: blob }],
       });
       await store.compact();
       const full = await store.bytes();
       assert.ok(full > 0);
       await store.commit({ deletes: ["large"] });
       await store.retain("t", [], { below: 1 });
-      await store.dropBlobs([hashOf(blob)], { unusedSince: Number.MAX_SAFE_INTEGER });
+      await store.dropBlobs([sha256(blob)], { unusedSince: Number.MAX_SAFE_INTEGER });
       // Where others use the same database, what they still could look at is kept until they are done.
       const patience = Date.now() + PATIENCE;
       let empty = full;

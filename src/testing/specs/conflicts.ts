@@ -1,7 +1,7 @@
 /** Checks: a commit is applied only where what its caller relied on still holds. */
 import assert from "node:assert/strict";
 import type { Check, Commit } from "../../store/index.js";
-import { conflictsOver, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
+import { rejectsWithConflict, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
 import { frame } from "../samples.js";
 import type { Suite } from "../suite.js";
 
@@ -28,7 +28,10 @@ export function conflictSpec(suite: Suite): void {
       for (const check of holds) await store.commit({ checks: [check] });
       await store.commit({ checks: holds });
       for (const check of fails) {
-        await conflictsOver(check.key, store, { checks: [...holds, check], puts: [{ key: "written", value: "1" }] });
+        await rejectsWithConflict(check.key, store, {
+          checks: [...holds, check],
+          puts: [{ key: "written", value: "1" }],
+        });
       }
       assert.equal(await valueOf(store, "written"), undefined);
     });
@@ -52,11 +55,11 @@ export function conflictSpec(suite: Suite): void {
           { key: "k", exists: true },
         ],
       });
-      await conflictsOver("k", store, { checks: [{ key: "k", value: undefined }] });
+      await rejectsWithConflict("k", store, { checks: [{ key: "k", value: undefined }] });
     });
 
     suite.test("checks look at the store before the commit's own writes", async ({ store }) => {
-      await conflictsOver("k", store, { checks: [{ key: "k", value: "1" }], puts: [{ key: "k", value: "1" }] });
+      await rejectsWithConflict("k", store, { checks: [{ key: "k", value: "1" }], puts: [{ key: "k", value: "1" }] });
       await store.commit({ checks: [{ key: "k", value: undefined }], puts: [{ key: "k", value: "1" }] });
       await store.commit({ checks: [{ key: "k", value: "1" }], deletes: ["k"] });
       assert.equal(await valueOf(store, "k"), undefined);

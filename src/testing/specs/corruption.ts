@@ -4,7 +4,7 @@ import type { Store } from "../../store/index.js";
 import {
   assertItems,
   assertUnreadable,
-  conflictsOver,
+  rejectsWithConflict,
   getOne,
   isUnreadable,
   rejectsWith,
@@ -51,11 +51,11 @@ export function corruptionSpec(suite: Suite): void {
         assert.deepEqual([await valueOf(store, "k/1"), await valueOf(store, "k/3")], [TEXT, TEXT]);
         assert.deepEqual(listed[0], { key: "k/1", value: TEXT, refs: "0+1" });
         assert.deepEqual(listed.at(-1), { key: "k/3", value: TEXT, refs: "0+1" });
-        await conflictsOver("k/2", store, {
+        await rejectsWithConflict("k/2", store, {
           checks: [{ key: "k/2", value: TEXT }],
           puts: [{ key: "new", value: "1" }],
         });
-        if (how !== "remove") await conflictsOver("k/2", store, { checks: [{ key: "k/2", value: undefined }] });
+        if (how !== "remove") await rejectsWithConflict("k/2", store, { checks: [{ key: "k/2", value: undefined }] });
         // Not even what is stored there now counts as its value.
         const guesses = damagedForms(TEXT).map((value) => store.commit({ checks: [{ key: "k/2", value }] }));
         await Promise.all(guesses.map((guess) => rejectsWith("CONFLICT", guess)));
@@ -116,7 +116,7 @@ export function corruptionSpec(suite: Suite): void {
         await fill(store);
         await damage({ kind: "blob", hash: BLOB.hash }, how);
         assertUnreadable(await store.blob(BLOB.hash));
-        if (how === "remove") await conflictsOver(BLOB.hash, store, { blobs: [{ hash: BLOB.hash }] });
+        if (how === "remove") await rejectsWithConflict(BLOB.hash, store, { blobs: [{ hash: BLOB.hash }] });
         await assertOthersReadable(store);
         // Who brings the bytes again and is told that they are stored must be able to read them.
         await store.commit({ blobs: [BLOB] });

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { assertWhole } from "../crash-batches.js";
+import { assertBatchesIntact } from "../crash-batches.js";
 import type { CrashHarness } from "../harness.js";
-import type { Fresh, Suite } from "../suite.js";
+import type { TestStore, Suite } from "../suite.js";
 
 const CHILD = fileURLToPath(new URL("../crash-child.js", import.meta.url));
 
@@ -41,7 +41,7 @@ export function crashSpec(suite: Suite): void {
       await fresh.store.close();
       for (const point of crash.points.slice(-1)) await runUntilKilled(crash, fresh.location, { point, passes: 2 });
       await runUntilKilled(crash, fresh.location, { acknowledged: 20 });
-      const last = await assertWhole(second);
+      const last = await assertBatchesIntact(second);
       assert.ok(last >= 20);
       await second.commit({ puts: [{ key: "head", value: String(last) }] });
     });
@@ -76,9 +76,9 @@ function linesOf(output: string): string[] {
   return output.split("\n").slice(0, -1);
 }
 
-async function assertSurvived({ reopen }: Fresh, acknowledged: number): Promise<void> {
+async function assertSurvived({ reopen }: TestStore, acknowledged: number): Promise<void> {
   const store = await reopen();
-  const last = await assertWhole(store);
+  const last = await assertBatchesIntact(store);
   assert.ok(last >= acknowledged, `Batch ${acknowledged} was acknowledged, and the last one there is ${last}.`);
   await store.close();
 }

@@ -1,6 +1,6 @@
 /** Items: what was added to a tape is read back by its numbers, however it was written and whatever lies between. */
 import assert from "node:assert/strict";
-import { assertItems, assertSame, assertUnreadable, conflictsOver } from "../assertions.js";
+import { assertItems, assertSame, assertUnreadable, rejectsWithConflict } from "../assertions.js";
 import { EVERYTHING, frame, frames } from "../samples.js";
 import type { Suite } from "../suite.js";
 
@@ -89,9 +89,9 @@ export function itemSpec(suite: Suite): void {
     suite.test("a number that is taken conflicts, wherever in a run it lies", async ({ store }) => {
       await store.commit({ items: [{ tape: "t", first: 10, items: frames(5, 10) }] });
       for (const first of [7, 10, 12, 14]) {
-        await conflictsOver("t", store, { items: [{ tape: "t", first, items: frames(4) }] });
+        await rejectsWithConflict("t", store, { items: [{ tape: "t", first, items: frames(4) }] });
       }
-      await conflictsOver("t", store, { items: [{ tape: "t", first: 0, items: frames(100) }] });
+      await rejectsWithConflict("t", store, { items: [{ tape: "t", first: 0, items: frames(100) }] });
       await store.commit({ items: [{ tape: "t", first: 6, items: frames(4, 6) }] });
       await store.commit({ items: [{ tape: "t", first: 15, items: frames(1, 15) }] });
       await assertItems(store, { tape: "t", start: 6, count: 10 }, frames(10, 6));
@@ -103,7 +103,7 @@ export function itemSpec(suite: Suite): void {
       }
       await store.compact();
       for (const first of [0, 1, 63, 64, 65, 101, 199]) {
-        await conflictsOver("t", store, { items: [{ tape: "t", first, items: [frame("again")] }] });
+        await rejectsWithConflict("t", store, { items: [{ tape: "t", first, items: [frame("again")] }] });
       }
       await assertItems(store, { tape: "t", start: 0, count: 201 }, [...frames(200), undefined]);
     });
@@ -113,7 +113,7 @@ export function itemSpec(suite: Suite): void {
         { tape: "t", first: 0, items: frames(4) },
         { tape: "t", first: 3, items: frames(4) },
       ];
-      await conflictsOver("t", store, { items });
+      await rejectsWithConflict("t", store, { items });
       assert.deepEqual(await store.tapes(EVERYTHING), []);
     });
 

@@ -1,6 +1,6 @@
 /** Appends that the store numbers: concurrent ones never get the same numbers. */
 import assert from "node:assert/strict";
-import { assertItems, conflictsOver, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
+import { assertItems, rejectsWithConflict, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
 import { frame, frames } from "../samples.js";
 import type { Suite } from "../suite.js";
 
@@ -47,7 +47,7 @@ export function numberingSpec(suite: Suite): void {
         items: [{ tape: "t", first: 3, items: [frame("there")] }],
         puts: [{ key: "next", value: "2" }],
       });
-      await conflictsOver("t", store, { items: [{ tape: "t", counter: "next", items: frames(2) }] });
+      await rejectsWithConflict("t", store, { items: [{ tape: "t", counter: "next", items: frames(2) }] });
       assert.equal(await valueOf(store, "next"), "2");
       await assertItems(store, { tape: "t", start: 2, count: 3 }, [undefined, frame("there"), undefined]);
     });

@@ -1,7 +1,7 @@
 /** What is durable is there when the store is opened again; what is not says so. */
 import assert from "node:assert/strict";
 import { assertSame } from "../assertions.js";
-import { blobOf, bytesOf, contentOf, EVERYTHING, frame, hashOf } from "../samples.js";
+import { blobOf, bytesOf, contentOf, EVERYTHING, frame, sha256 } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 export function reopenSpec(suite: Suite): void {
@@ -19,7 +19,7 @@ export function reopenSpec(suite: Suite): void {
     suite.test("a store takes more bytes the more it holds", async ({ store }) => {
       const bytes = bytesOf(1_000_000);
       const before = await store.bytes();
-      await store.commit({ blobs: [{ hash: hashOf(bytes), bytes }] });
+      await store.commit({ blobs: [{ hash: sha256(bytes), bytes }] });
       assert.ok((await store.bytes()) - before > 500_000);
     });
 
@@ -57,7 +57,7 @@ export function reopenSpec(suite: Suite): void {
       }
       await store.commit({
         deletes: [{ from: "k/1", to: "k/2" }],
-        blobs: [blobOf("small"), { hash: hashOf(large), bytes: large }],
+        blobs: [blobOf("small"), { hash: sha256(large), bytes: large }],
       });
       const before = await contentOf(store);
       await store.close();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Mark } from "../../store/index.js";
 import { EVERYTHING } from "../samples.js";
 import type { Suite } from "../suite.js";
-import { note, onlyChange, type OpenTexts, textTest } from "../text-samples.js";
+import { recordMarks, onlyChange, type OpenTexts, textTest } from "../text-index-helpers.js";
 
 export function textChangesSpec(suite: Suite, open: OpenTexts): void {
   const test = textTest(suite, open);
@@ -18,20 +18,20 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       assert.equal(created.key, "a");
       assert.equal(typeof created.sum, "number");
       assert.deepEqual(await texts.changes([EVERYTHING], 10), [created], "It has not been noted.");
-      await note(texts, [created]);
+      await recordMarks(texts, [created]);
       assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
 
       await store.commit({ puts: [{ key: "a", value: "2" }] });
       const changed = await onlyChange(texts);
       assert.notEqual(changed.sum, created.sum);
-      await note(texts, [changed]);
+      await recordMarks(texts, [changed]);
       await store.commit({ puts: [{ key: "a", value: "2", refs: "0+1" }] });
-      await note(texts, [await onlyChange(texts)]);
+      await recordMarks(texts, [await onlyChange(texts)]);
 
       await store.commit({ deletes: ["a"] });
       const gone = await onlyChange(texts);
       assert.deepEqual(gone, { key: "a", sum: undefined });
-      await note(texts, [gone]);
+      await recordMarks(texts, [gone]);
       assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
     });
 
@@ -39,7 +39,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       await store.commit({ puts: [{ key: "head", value: "0" }] });
       for (let n = 0; n < 20; n++) {
         const found = await onlyChange(texts);
-        await note(texts, [found]);
+        await recordMarks(texts, [found]);
         assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
         await store.commit({
           checks: [{ key: "head", value: String(n) }],
@@ -55,10 +55,10 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
           checks: [{ key: "head", value: String(n) }],
           puts: [{ key: "head", value: String(n + 1) }],
         });
-        await note(texts, await texts.changes([EVERYTHING], 10));
+        await recordMarks(texts, await texts.changes([EVERYTHING], 10));
         await texts.changes([EVERYTHING], 10);
         await save;
-        await note(texts, await texts.changes([EVERYTHING], 10));
+        await recordMarks(texts, await texts.changes([EVERYTHING], 10));
         const [record] = await store.get(["head"]);
         assert.ok(record && "value" in record && record.value === String(n + 1));
         assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
@@ -69,7 +69,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       await store.commit({ puts: [{ key: "a", value: "1" }] });
       const { key, sum } = await onlyChange(texts);
       await store.commit({ puts: [{ key: "a", value: "2" }] });
-      await note(texts, [{ key, sum }]);
+      await recordMarks(texts, [{ key, sum }]);
       assert.notEqual((await onlyChange(texts)).sum, sum);
     });
 
@@ -90,7 +90,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
         assert.ok(found.length <= 2);
         if (found.length === 0) break;
         seen.push(...keysOf(found));
-        await note(texts, found);
+        await recordMarks(texts, found);
       }
       assert.deepEqual(seen.sort(), keys.filter((key) => key !== "b/1").sort());
       assert.deepEqual(keysOf(await texts.changes([EVERYTHING], 10)), ["b/1"], "Other ranges are other questions.");
@@ -104,7 +104,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       await damage({ kind: "record", key: "a" }, "flip");
       const texts = open(store);
       if (!texts) return;
-      await note(texts, [await onlyChange(texts)]);
+      await recordMarks(texts, [await onlyChange(texts)]);
       assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
     });
 
@@ -113,7 +113,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       if (!texts) return;
       for (let n = 0; n < 3; n++) {
         await second.commit({ puts: [{ key: "a", value: String(n) }] });
-        await note(texts, [await onlyChange(texts)]);
+        await recordMarks(texts, [await onlyChange(texts)]);
         assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
       }
     });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { EVERYTHING } from "../samples.js";
 import type { Suite } from "../suite.js";
-import { add, assertFound, note, onlyChange, sourceOf, TOP } from "../text-samples.js";
+import { addSource, assertFound, recordMarks, onlyChange, sourceOf, MAX_DOCUMENT } from "../text-index-helpers.js";
 
 export function textSharingSpec(suite: Suite): void {
   if (!suite.isReopenable) return;
@@ -10,8 +10,8 @@ export function textSharingSpec(suite: Suite): void {
     suite.testDurable("they are there when the store is opened again", async ({ store, reopen }) => {
       if (!store.texts) return;
       await store.commit({ puts: [{ key: "k", value: "1" }] });
-      await note(store.texts, [await onlyChange(store.texts)]);
-      await add(store.texts, "s", ["some text", "another text"]);
+      await recordMarks(store.texts, [await onlyChange(store.texts)]);
+      await addSource(store.texts, "s", ["some text", "another text"]);
       await store.close();
       const { texts } = await reopen();
       assert.ok(texts);
@@ -21,7 +21,7 @@ export function textSharingSpec(suite: Suite): void {
 
     suite.testShared("of two handles that update a source at once, one does", async ({ store }, second) => {
       if (!store.texts || !second.texts) return;
-      await add(store.texts, "s", ["zero"]);
+      await addSource(store.texts, "s", ["zero"]);
       for (let n = 1; n < 10; n++) {
         const before = await sourceOf(store.texts, "s");
         assert.deepEqual(await sourceOf(second.texts, "s"), before);
@@ -31,8 +31,8 @@ export function textSharingSpec(suite: Suite): void {
         );
         assert.equal((await Promise.all(updates)).filter(Boolean).length, 1);
       }
-      assert.equal((await store.texts.find("number", { below: TOP, limit: 100 })).length, 9);
-      assert.equal((await second.texts.find("number", { below: TOP, limit: 100 })).length, 9);
+      assert.equal((await store.texts.find("number", { below: MAX_DOCUMENT, limit: 100 })).length, 9);
+      assert.equal((await second.texts.find("number", { below: MAX_DOCUMENT, limit: 100 })).length, 9);
     });
 
     suite.testShared(
@@ -40,13 +40,13 @@ export function textSharingSpec(suite: Suite): void {
       async ({ store }, second) => {
         if (!store.texts || !second.texts) return;
         await store.commit({ puts: [{ key: "k", value: "1" }] });
-        await note(store.texts, [await onlyChange(store.texts)]);
-        await add(store.texts, "s", ["some text"]);
+        await recordMarks(store.texts, [await onlyChange(store.texts)]);
+        await addSource(store.texts, "s", ["some text"]);
         assert.deepEqual(await store.texts.changes([EVERYTHING], 10), []);
         await second.texts.clear();
         assert.equal((await onlyChange(store.texts)).key, "k");
-        assert.deepEqual(await store.texts.find("text", { below: TOP, limit: 10 }), []);
-        await add(store.texts, "s", ["some text"]);
+        assert.deepEqual(await store.texts.find("text", { below: MAX_DOCUMENT, limit: 10 }), []);
+        await addSource(store.texts, "s", ["some text"]);
         await assertFound(second.texts, { text: ["s/0"] });
       },
     );

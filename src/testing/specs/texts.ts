@@ -1,22 +1,22 @@
 /** Finding documents by what they contain: nothing is missed, and an update is applied as a whole or not at all. */
 import assert from "node:assert/strict";
-import { DOCUMENTS, type SourceUpdate } from "../../store/index.js";
+import { DOCUMENTS_PER_SOURCE, type SourceUpdate } from "../../store/index.js";
 import { Random } from "../random.js";
 import { randomQueries, randomText } from "../random-texts.js";
 import { EVERYTHING } from "../samples.js";
 import type { Suite } from "../suite.js";
 import {
-  add,
+  addSource,
   assertFound,
-  change,
+  replaceDocuments,
   idOf,
-  note,
+  recordMarks,
   onlyChange,
   type OpenTexts,
-  remove,
+  removeSource,
   textTest,
-  TOP,
-} from "../text-samples.js";
+  MAX_DOCUMENT,
+} from "../text-index-helpers.js";
 
 const ROUNDS = 4;
 
@@ -28,12 +28,13 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
     test("an empty index has nothing", async (texts) => {
       assert.deepEqual(await texts.sources(["s"]), [undefined]);
       assert.deepEqual(await texts.sourcesById([1]), [undefined]);
-      for (const text of ["", "a", "abc"]) assert.deepEqual(await texts.find(text, { below: TOP, limit: 10 }), []);
+      for (const text of ["", "a", "abc"])
+        assert.deepEqual(await texts.find(text, { below: MAX_DOCUMENT, limit: 10 }), []);
     });
 
     test("sources are found by name and by id, one for one", async (texts) => {
-      await add(texts, "one", ["a", "b"], "first");
-      await add(texts, "two", [], "second");
+      await addSource(texts, "one", ["a", "b"], "first");
+      await addSource(texts, "two", [], "second");
       const [one, two] = await texts.sources(["one", "two"]);
       assert.deepEqual(one, { id: one?.id, name: "one", count: 2, note: "first" });
       assert.deepEqual(two, { id: two?.id, name: "two", count: 0, note: "second" });
@@ -44,31 +45,33 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
 
     test("ids rise and are not given again, nor after everything was forgotten", async (texts) => {
       const ids: number[] = [];
-      for (const name of ["a", "b", "c"]) ids.push(idOf(await add(texts, name, ["text"])));
-      await remove(texts, "c");
-      ids.push(idOf(await add(texts, "c", ["text"])));
+      for (const name of ["a", "b", "c"]) ids.push(idOf(await addSource(texts, name, ["text"])));
+      await removeSource(texts, "c");
+      ids.push(idOf(await addSource(texts, "c", ["text"])));
       await texts.clear();
-      ids.push(idOf(await add(texts, "a", ["text"])));
+      ids.push(idOf(await addSource(texts, "a", ["text"])));
       for (const [index, id] of ids.entries()) assert.ok(id > (ids[index - 1] ?? -1), ids.join(" "));
     });
 
     test("documents are numbered from their source's id on, and found highest first", async (texts) => {
-      const one = idOf(await add(texts, "one", ["xabcx", "nothing", "abc"]));
-      const two = idOf(await add(texts, "two", ["abc abc"]));
-      assert.deepEqual(await texts.find("abc", { below: TOP, limit: 10 }), [
-        two * DOCUMENTS,
-        one * DOCUMENTS + 2,
-        one * DOCUMENTS,
+      const one = idOf(await addSource(texts, "one", ["xabcx", "nothing", "abc"]));
+      const two = idOf(await addSource(texts, "two", ["abc abc"]));
+      assert.deepEqual(await texts.find("abc", { below: MAX_DOCUMENT, limit: 10 }), [
+        two * DOCUMENTS_PER_SOURCE,
+        one * DOCUMENTS_PER_SOURCE + 2,
+        one * DOCUMENTS_PER_SOURCE,
       ]);
     });
 
     test("pages follow one another, below the last number", async (texts) => {
       const documents = Array.from({ length: 25 }, (_, n) => (n % 2 ? `the needle ${n}` : `hay, only hay ${n}`));
-      const id = idOf(await add(texts, "s", documents));
-      const expected = documents.flatMap((text, n) => (text.includes("needle") ? [id * DOCUMENTS + n] : [])).reverse();
+      const id = idOf(await addSource(texts, "s", documents));
+      const expected = documents
+        .flatMap((text, n) => (text.includes("needle") ? [id * DOCUMENTS_PER_SOURCE + n] : []))
+        .reverse();
       for (const text of ["needle", "ne", "n"]) {
         const found: number[] = [];
-        for (let below = TOP; ;) {
+        for (let below = MAX_DOCUMENT; ;) {
           const page = await texts.find(text, { below, limit: 5 });
           assert.ok(page.length <= 5 && page.every((number) => number < below));
           found.push(...page);
@@ -86,29 +89,29 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
           "Highest first, each once.",
         );
       }
-      assert.equal((await texts.find("needle", { below: id * DOCUMENTS, limit: 5 })).length, 0);
-      assert.equal((await texts.find("", { below: TOP, limit: 100 })).length, documents.length);
+      assert.equal((await texts.find("needle", { below: id * DOCUMENTS_PER_SOURCE, limit: 5 })).length, 0);
+      assert.equal((await texts.find("", { below: MAX_DOCUMENT, limit: 100 })).length, documents.length);
     });
 
     test("documents are added, replaced and removed", async (texts) => {
-      await add(texts, "s", ["alpha", "beta", "gamma"]);
-      await add(texts, "other", ["alpha"]);
-      await change(texts, "s", 3, ["delta"]);
+      await addSource(texts, "s", ["alpha", "beta", "gamma"]);
+      await addSource(texts, "other", ["alpha"]);
+      await replaceDocuments(texts, "s", 3, ["delta"]);
       await assertFound(texts, { alpha: ["s/0", "other/0"], delta: ["s/3"], gamma: ["s/2"] });
-      await change(texts, "s", 1, ["epsilon"]);
+      await replaceDocuments(texts, "s", 1, ["epsilon"]);
       await assertFound(texts, { alpha: ["s/0", "other/0"], beta: [], delta: [], epsilon: ["s/1"], gamma: [] });
-      await change(texts, "s", 0, []);
+      await replaceDocuments(texts, "s", 0, []);
       await assertFound(texts, { alpha: ["other/0"], epsilon: [] });
-      await change(texts, "s", 0, ["alpha again"]);
+      await replaceDocuments(texts, "s", 0, ["alpha again"]);
       await assertFound(texts, { alpha: ["s/0", "other/0"] });
-      await remove(texts, "s");
+      await removeSource(texts, "s");
       await assertFound(texts, { alpha: ["other/0"] });
       assert.deepEqual(await texts.sources(["s"]), [undefined]);
     });
 
     test("an update is applied as a whole, or not at all", async (texts, { store }) => {
       await store.commit({ puts: [{ key: "k", value: "1" }] });
-      const before = await add(texts, "s", ["old"], "1");
+      const before = await addSource(texts, "s", ["old"], "1");
       const update = (source: Partial<SourceUpdate>): Promise<boolean> =>
         texts.update({
           sources: [
@@ -127,7 +130,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       ]) {
         assert.equal(await update(wrong), false, JSON.stringify(wrong));
         assert.deepEqual(await texts.sources(["s", "new", "missing"]), [before, undefined, undefined]);
-        assert.deepEqual(await texts.find("added", { below: TOP, limit: 10 }), []);
+        assert.deepEqual(await texts.find("added", { below: MAX_DOCUMENT, limit: 10 }), []);
         assert.deepEqual(await onlyChange(texts), change);
       }
       assert.equal(await update({}), true);
@@ -137,14 +140,15 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
 
     test("everything can be forgotten, and be made anew", async (texts, { store }) => {
       await store.commit({ puts: [{ key: "k", value: "1" }] });
-      await note(texts, [await onlyChange(texts)]);
-      await add(texts, "s", ["some text"]);
+      await recordMarks(texts, [await onlyChange(texts)]);
+      await addSource(texts, "s", ["some text"]);
       assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
       await texts.clear();
       assert.deepEqual(await texts.sources(["s"]), [undefined]);
-      for (const text of ["", "s", "text"]) assert.deepEqual(await texts.find(text, { below: TOP, limit: 10 }), []);
-      await note(texts, [await onlyChange(texts)]);
-      await add(texts, "s", ["some text"]);
+      for (const text of ["", "s", "text"])
+        assert.deepEqual(await texts.find(text, { below: MAX_DOCUMENT, limit: 10 }), []);
+      await recordMarks(texts, [await onlyChange(texts)]);
+      await addSource(texts, "s", ["some text"]);
       await assertFound(texts, { text: ["s/0"] });
       await texts.clear();
       await texts.clear();
@@ -154,12 +158,12 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       test(`nothing that contains a text is missed (${round + 1} of ${ROUNDS})`, async (texts) => {
         const random = new Random(seed + round);
         const documents = Array.from({ length: 40 }, () => randomText(random, 60));
-        const id = idOf(await add(texts, "s", documents.slice(0, 20)));
-        await change(texts, "s", 20, documents.slice(20));
+        const id = idOf(await addSource(texts, "s", documents.slice(0, 20)));
+        await replaceDocuments(texts, "s", 20, documents.slice(20));
         for (const text of randomQueries(random, documents)) {
-          const found = new Set(await texts.find(text, { below: TOP, limit: 1_000 }));
+          const found = new Set(await texts.find(text, { below: MAX_DOCUMENT, limit: 1_000 }));
           for (const [n, document] of documents.entries()) {
-            const missed = document.includes(text) && !found.has(id * DOCUMENTS + n);
+            const missed = document.includes(text) && !found.has(id * DOCUMENTS_PER_SOURCE + n);
             const what = `${JSON.stringify(text)} in ${JSON.stringify(document)}`;
             assert.ok(!missed, `With the seed ${random.seed}, find misses ${what}.`);
           }

@@ -2,10 +2,10 @@
 import { decodeState, type StateReader } from "../../../src/state/codec/decode.js";
 import { encodeShadow, type Frame } from "../../../src/state/codec/encode.js";
 import type { Piece } from "../../../src/state/tree/refs.js";
-import { ClassRegistry } from "../../../src/state/tree/registry.js";
-import { newShadow, reviseShadow } from "../../../src/state/tree/revise.js";
+import { ClassRegistry } from "../../../src/state/tree/class-registry.js";
+import { newShadow, reviseShadow } from "../../../src/state/tree/revision.js";
 import type { Shadow } from "../../../src/state/tree/shadow.js";
-import { shadowToValue } from "../../../src/state/tree/value.js";
+import { shadowToValue } from "../../../src/state/tree/shadow-to-value.js";
 
 export class History {
   readonly tapes: Frame[][] = [[]];

@@ -1,6 +1,0 @@
-/** Values as JSON. A field that is not set is left out. */
-import { type Json, toJson } from "../index.js";
-
-export function toPlain(value: unknown): Json {
-  return toJson(value, { omitUndefined: true });
-}

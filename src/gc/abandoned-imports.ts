@@ -1,0 +1,55 @@
+/** Releasing what an import has stored under numbers that no session or conversation has come to use. */
+import { scan, type Store } from "../store/index.js";
+import type { Context } from "../context.js";
+import {
+  ALL_CONVERSATIONS,
+  ALL_REMOVED_CONVERSATIONS,
+  ALL_IMPORTS,
+  ALL_SESSION_NUMBERS,
+  garbageKey,
+  decodeConversation,
+  decodeNumbers,
+  trailingNumberOf,
+} from "../records/index.js";
+
+/** What an unfinished import has stored so far. */
+export interface ImportRecord {
+  readonly by: number;
+  /** When something was last stored, in milliseconds since 1970. */
+  readonly at: number;
+  readonly numbers: readonly number[];
+}
+
+/** An import that nobody has gone on with for so long is given up. */
+const PATIENCE = 24 * 3_600_000;
+
+/** Frees what imports have left that nobody goes on with. */
+export async function releaseAbandonedImports(context: Context): Promise<void> {
+  for await (const record of scan(context.store, ALL_IMPORTS)) {
+    if (!("value" in record)) continue;
+    const { at, numbers } = JSON.parse(record.value) as ImportRecord;
+    if (Date.now() - at > PATIENCE) await releaseImport(context, record.key, numbers);
+  }
+}
+
+/** Numbers that nothing has come to use are those of remains. */
+export async function releaseImport({ store }: Context, key: string, numbers: Iterable<number>): Promise<void> {
+  const staged = [...numbers];
+  const used = staged.length > 0 ? await numbersInUse(store) : new Set<number>();
+  const puts = staged.filter((number) => !used.has(number)).map((number) => ({ key: garbageKey(number), value: "" }));
+  await store.commit({ deletes: [key], puts });
+}
+
+/** The numbers of sessions and conversations, and of deleted conversations that something still needs. */
+async function numbersInUse(store: Store): Promise<Set<number>> {
+  const used = new Set<number>();
+  for await (const { key } of scan(store, ALL_SESSION_NUMBERS))
+    used.add(decodeNumbers(key.slice(1), 1).numbers[0] as number);
+  for await (const { key } of scan(store, ALL_REMOVED_CONVERSATIONS)) used.add(trailingNumberOf(key));
+  for await (const record of scan(store, ALL_CONVERSATIONS)) {
+    if (!("value" in record) || record.key.split("\t").length > 2) continue;
+    const { number, base } = decodeConversation(record.value);
+    for (const each of [number, ...base.map(({ tape }) => tape)]) used.add(each);
+  }
+  return used;
+}

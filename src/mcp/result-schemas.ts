@@ -1,0 +1,135 @@
+/** What comes back: agents, conversations and checkpoints as JSON. Times are ISO texts, which models read better. */
+import { z } from "zod";
+import type { AnyCheckpointInfo, Change, ConversationInfo, SavedAgentInfo, SkippedCheckpoint } from "../index.js";
+import { abbreviate } from "./outline.js";
+
+const TIME = z.string().describe("ISO 8601");
+
+export const AGENT_INFO = z.object({
+  id: z.string(),
+  name: z.string(),
+  type: z.string().optional(),
+  capabilities: z.array(z.string()),
+  metadata: z.unknown(),
+  createdAt: TIME,
+  modifiedAt: TIME,
+  version: z.number().describe("1 for the first save; one more with every other."),
+});
+
+export function toAgentInfo(agent: SavedAgentInfo): z.output<typeof AGENT_INFO> {
+  const { id, name, type, capabilities, metadata, createdAt, modifiedAt, version } = agent;
+  return {
+    id,
+    name,
+    ...(type !== undefined && { type }),
+    capabilities: [...capabilities],
+    metadata: abbreviate(metadata),
+    createdAt: toTime(createdAt),
+    modifiedAt: toTime(modifiedAt),
+    version,
+  };
+}
+
+export const CONVERSATION_INFO = z.object({
+  id: z.string(),
+  agent: z.string().optional(),
+  title: z.string().optional(),
+  tags: z.array(z.string()),
+  archived: z.boolean(),
+  metadata: z.unknown(),
+  createdAt: TIME,
+  lastMessageAt: TIME,
+  messageCount: z.number(),
+});
+
+export function toConversationInfo(info: ConversationInfo): z.output<typeof CONVERSATION_INFO> {
+  const { id, agent, title, tags, archived, metadata, createdAt, lastMessageAt, messageCount } = info;
+  return {
+    id,
+    ...(agent !== undefined && { agent }),
+    ...(title !== undefined && { title }),
+    tags: [...tags],
+    archived,
+    metadata: abbreviate(metadata),
+    createdAt: toTime(createdAt),
+    lastMessageAt: toTime(lastMessageAt),
+    messageCount,
+  };
+}
+
+export const CHECKPOINT_INFO = z.object({
+  id: z.string(),
+  session: z.string().optional().describe("Missing where it is a checkpoint of a whole agent."),
+  agent: z.string().optional(),
+  branch: z.string(),
+  seq: z.number().describe("Its place among all checkpoints of the session, on whatever branch."),
+  step: z.number(),
+  parentId: z.string().optional(),
+  createdAt: TIME,
+  kind: z.string(),
+  status: z.string(),
+  reason: z.string().optional(),
+  label: z.string().optional(),
+  description: z.string().optional(),
+  trigger: z.string().optional(),
+  resumeHint: z.string().optional(),
+  tasksCompleted: z.number(),
+  usage: z.object({ tokens: z.number().optional(), cost: z.number().optional() }).optional(),
+  metadata: z.unknown(),
+  pinned: z.boolean(),
+  expiresAt: TIME.optional(),
+  stateBytes: z.number(),
+});
+
+export function toCheckpointInfo(info: AnyCheckpointInfo): z.output<typeof CHECKPOINT_INFO> {
+  const { id, sessionId, agent, branch, seq, step, parentId, createdAt, kind, status, reason, label } = info;
+  const { description, trigger, resumeHint, tasksCompleted, usage, metadata, pinned, expiresAt, stateBytes } = info;
+  const said = { agent, parentId, reason, label, description, trigger, resumeHint };
+  return {
+    id,
+    ...(sessionId !== undefined && { session: sessionId }),
+    ...Object.fromEntries(Object.entries(said).filter(([, text]) => text !== undefined)),
+    branch,
+    seq,
+    step,
+    createdAt: toTime(createdAt),
+    kind,
+    status,
+    tasksCompleted,
+    ...(usage && { usage: { ...usage } }),
+    metadata: abbreviate(metadata),
+    pinned,
+    ...(expiresAt !== undefined && { expiresAt: toTime(expiresAt) }),
+    stateBytes,
+  };
+}
+
+export const CHANGE = z.object({
+  op: z.enum(["add", "remove", "replace"]),
+  path: z.string(),
+  before: z.unknown().optional(),
+  value: z.unknown().optional(),
+});
+
+export function toChange(change: Change): z.output<typeof CHANGE> {
+  const { op, path } = change;
+  return {
+    op,
+    path,
+    ...("before" in change && { before: abbreviate(change.before) }),
+    ...("value" in change && { value: abbreviate(change.value) }),
+  };
+}
+
+export const SKIPPED = z
+  .array(z.object({ id: z.string().optional(), seq: z.number(), reason: z.string() }))
+  .describe("Newer ones that are damaged and were stepped over, newest first.");
+
+export function toSkipped(skipped: readonly SkippedCheckpoint[]): z.output<typeof SKIPPED> {
+  return skipped.map(({ id, seq, reason }) => ({ ...(id !== undefined && { id }), seq, reason }));
+}
+
+export function toTime(milliseconds: number): string {
+  const date = new Date(milliseconds);
+  return Number.isNaN(date.getTime()) ? String(milliseconds) : date.toISOString();
+}

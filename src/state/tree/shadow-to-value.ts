@@ -1,0 +1,117 @@
+/** From a shadow to a live value that is the caller's own: plain, mutable, and sharing nothing but strings. */
+import { SavepointError } from "../../errors.js";
+import { kindOf } from "./kind.js";
+import { MAX_DEPTH } from "./limits.js";
+import type { ClassRegistry } from "./class-registry.js";
+import { BlobNode, ListNode, setKey, type Shadow, type ShadowObject, tagOf, TextNode, ValueNode } from "./shadow.js";
+
+export function shadowToValue(shadow: Shadow, registry: ClassRegistry): unknown {
+  if (typeof shadow !== "object" || shadow === null) return shadow;
+  if (Array.isArray(shadow)) return shadow.map((part) => shadowToValue(part, registry));
+  if (shadow instanceof ListNode) return listToValue(shadow.kind, shadow.elements, shadow.keys, registry);
+  if (shadow instanceof TextNode)
+    return shadow.dense === undefined ? shadow.text : shadowToValue(shadow.dense, registry);
+  if (shadow instanceof ValueNode) return shadowToValue(shadow.value, registry);
+  if (shadow instanceof BlobNode) return copyBytes(shadow.content, shadow.isBuffer);
+  const tag = tagOf(shadow);
+  if (tag) return tagToValue(tag, registry);
+  const value: Record<string, unknown> = {};
+  for (const key of Object.keys(shadow))
+    setKey(value, key, shadowToValue((shadow as ShadowObject)[key] as Shadow, registry));
+  return value;
+}
+
+/**
+ * Freezes a state that `update` gave, deeply, except for what `before` (frozen already) has at the same place.
+ *
+ * @returns whether all of it can be frozen: a Date, a Map or bytes stay mutable, and then identity proves nothing
+ */
+export function freezeState(value: unknown, registry: ClassRegistry, before?: unknown): boolean {
+  return freeze(value, registry, before, new Set(), 0);
+}
+
+function freeze(value: unknown, registry: ClassRegistry, before: unknown, seen: Set<object>, depth: number): boolean {
+  if (typeof value !== "object" || value === null || value === before) return true;
+  // Cycles, and what is nested too deep, are refused with their path when they are saved.
+  if (seen.has(value)) return true;
+  if (depth >= MAX_DEPTH) return false;
+  seen.add(value);
+  const kind = kindOf(value, registry);
+  if (kind !== "array" && kind !== "object" && kind !== "dict") return false;
+  Object.freeze(value);
+  let pure = true;
+  if (Array.isArray(value)) {
+    const old: unknown[] = Array.isArray(before) ? before : [];
+    for (let index = 0; index < value.length; index++) {
+      if (value[index] !== old[index]) pure = freeze(value[index], registry, old[index], seen, depth + 1) && pure;
+    }
+    return pure;
+  }
+  const old = typeof before === "object" && before !== null ? (before as Record<string, unknown>) : {};
+  for (const key of Object.keys(value)) {
+    pure = freeze((value as Record<string, unknown>)[key], registry, old[key], seen, depth + 1) && pure;
+  }
+  return pure;
+}
+
+function listToValue(
+  kind: ListNode["kind"],
+  elements: Shadow[],
+  keys: string[] | undefined,
+  registry: ClassRegistry,
+): unknown {
+  switch (kind) {
+    case "array":
+      return elements.map((element) => shadowToValue(element, registry));
+    case "set":
+      return new Set(elements.map((element) => shadowToValue(element, registry)));
+    case "map":
+      return new Map(elements.map((pair) => shadowToValue(pair, registry) as [unknown, unknown]));
+    default: {
+      const value = (kind === "dict" ? Object.create(null) : {}) as Record<string, unknown>;
+      for (const [index, key] of (keys ?? []).entries())
+        setKey(value, key, shadowToValue(elements[index] as Shadow, registry));
+      return value;
+    }
+  }
+}
+
+function tagToValue([name, ...content]: [string, ...Shadow[]], registry: ClassRegistry): unknown {
+  const first = content[0] as string;
+  switch (name) {
+    case "undefined":
+      return undefined;
+    case "number":
+      return Number(first);
+    case "bigint":
+      return BigInt(first);
+    case "date":
+      return new Date(first === null ? Number.NaN : first);
+    case "url":
+      return new URL(first);
+    case "bytes":
+    case "buffer":
+      return copyBytes(Buffer.from(first, "base64"), name === "buffer");
+    case "map":
+    case "set":
+      return listToValue(name, content[0] as Shadow[], undefined, registry);
+    case "object":
+    case "dict": {
+      const entries = content[0] as [string, Shadow][];
+      const keys = entries.map(([key]) => key);
+      const values = entries.map(([, value]) => value);
+      return listToValue(name, values, keys, registry);
+    }
+    case "class":
+      return registry.byName(first).decode(shadowToValue(content[1] as Shadow, registry));
+    default:
+      throw new SavepointError(
+        "STORE_TOO_NEW",
+        `The state contains a value of the kind ${JSON.stringify(name)}, which this version of Savepoint does not know. Update the package.`,
+      );
+  }
+}
+
+function copyBytes(content: Uint8Array, buffer: boolean): Uint8Array {
+  return buffer ? Buffer.from(content) : new Uint8Array(content);
+}

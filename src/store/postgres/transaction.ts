@@ -1,0 +1,170 @@
+/**
+ * Transactions of several statements, which wait for locks for a bounded time.
+ *
+ * Another session may hold what such a transaction needs for as long as it likes: a process that was frozen inside a migration,
+ * or a person who left a transaction open. The limit is set for the transaction alone (`SET LOCAL`), so that a pooler may
+ * hand its connection to another client afterwards.
+ */
+import { SavepointError } from "../../errors.js";
+import type { Connection, Purpose } from "./connection.js";
+import type { PostgresClient } from "./driver.js";
+import { isUnreachable, sqlStateOf } from "./errors.js";
+
+/** The SQLSTATE with which the server reports that a lock could not be acquired in time. */
+const LOCK_TIMEOUT = "55P03";
+/** The largest timeout that the server accepts, in milliseconds. */
+const MAX_TIMEOUT = 2_147_483_647;
+/** The server ends a transaction that was idle for so many milliseconds: its process is frozen or unreachable. */
+const MAX_SILENCE = 60_000;
+/** The longest interval between two queries for the holders of a lock, in milliseconds. */
+const WATCH_EVERY = 1000;
+
+const LIMITS = `SELECT pg_backend_pid() AS pid, set_config('lock_timeout', $1, true),
+  set_config('idle_in_transaction_session_timeout', $2, true)`;
+
+// The server knows the blocking sessions only while the transaction waits; the holder of an advisory lock it also knows later.
+const HOLDERS = `SELECT h.pid, a.application_name AS application, a.usename AS "user", host(a.client_addr) AS address,
+    a.client_port AS port, a.state, a.xact_start::text AS since
+  FROM (SELECT unnest(pg_blocking_pids($1)) AS pid
+    UNION SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND (classid::bigint << 32 | objid::bigint) = hashtextextended($2, $3)) AS h
+  LEFT JOIN pg_stat_activity a ON a.pid = h.pid WHERE h.pid NOT IN ($1, pg_backend_pid()) ORDER BY h.pid`;
+
+/** A database session that holds a lock. Fields that the user is not allowed to see are `null`. */
+export interface LockHolder {
+  readonly pid: number;
+  readonly application: string | null;
+  readonly user: string | null;
+  readonly address: string | null;
+  readonly port: number | null;
+  readonly state: string | null;
+  /** When its transaction began. */
+  readonly since: string | null;
+}
+
+/** An advisory lock: its name, and a number that distinguishes its uses. */
+export interface AdvisoryLock {
+  readonly name: string;
+  readonly seed: number;
+}
+
+export interface TransactionOptions {
+  /** What the transaction does, for messages. */
+  readonly purpose: Purpose;
+  /** How long to wait for each lock, in milliseconds. */
+  readonly timeout: number;
+  /** Taken first, and held until the transaction ends. */
+  readonly lock?: AdvisoryLock;
+}
+
+/**
+ * Runs work in one transaction over a connection of its own. If a lock cannot be acquired in time, it fails with `BUSY`,
+ * and the error names the sessions that hold the lock.
+ */
+export async function runTransaction<T>(
+  connection: Connection,
+  wait: TransactionOptions,
+  work: (client: PostgresClient) => Promise<T>,
+): Promise<T> {
+  const { timeout, lock } = wait;
+  const watch = new LockWatch(connection, wait);
+  try {
+    return await connection.withClient(async (client) => {
+      // Whatever the default isolation is: changes that others made while this waited for a lock must be visible.
+      await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
+      try {
+        // 0 would mean no limit.
+        const limit = Math.min(Math.max(1, Math.ceil(timeout)), MAX_TIMEOUT);
+        const { rows } = await client.query(LIMITS, [String(limit), String(MAX_SILENCE)]);
+        watch.start((rows[0] as { pid: number }).pid);
+        if (lock) await client.query("SELECT pg_advisory_xact_lock(hashtextextended($1, $2))", [lock.name, lock.seed]);
+        const result = await work(client);
+        await client.query("COMMIT");
+        return result;
+      } catch (error) {
+        if (!isUnreachable(error)) await client.query("ROLLBACK").catch(() => {});
+        throw error;
+      } finally {
+        watch.stop();
+      }
+    });
+  } catch (error) {
+    const cause = error instanceof SavepointError ? error.cause : error;
+    if (sqlStateOf(cause) !== LOCK_TIMEOUT) throw error;
+    throw lockedOut(connection.url, wait, await watch.holders(), cause);
+  }
+}
+
+/** Finds the sessions that block a transaction, over another connection. */
+class LockWatch {
+  readonly #connection: Connection;
+  readonly #wait: TransactionOptions;
+  #pid = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
+  #seen: readonly LockHolder[] = [];
+
+  constructor(connection: Connection, wait: TransactionOptions) {
+    this.#connection = connection;
+    this.#wait = wait;
+  }
+
+  start(pid: number): void {
+    this.#pid = pid;
+    // A query over the same connection would have to wait as well.
+    if (!this.#connection.hasSpareConnection) return;
+    const every = Math.min(Math.max(20, this.#wait.timeout / 4), WATCH_EVERY);
+    this.#timer = setInterval(() => {
+      this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+    }, every);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** The sessions that were found last, once the transaction has failed. */
+  async holders(): Promise<readonly LockHolder[]> {
+    await this.#looking;
+    if (this.#seen.length === 0) await this.#look();
+    return this.#seen;
+  }
+
+  async #look(): Promise<void> {
+    const { name = null, seed = 0 } = this.#wait.lock ?? {};
+    try {
+      const found = await this.#connection.rows<LockHolder>(HOLDERS, [this.#pid, name, seed], "Opening");
+      if (found.length > 0) this.#seen = found;
+    } catch {
+      // This only affects the text of the error: that the lock could not be acquired is reported in any case.
+    }
+  }
+}
+
+function lockedOut(
+  url: string,
+  { purpose, timeout }: TransactionOptions,
+  holders: readonly LockHolder[],
+  cause: unknown,
+): SavepointError<"BUSY"> {
+  const failed = `${purpose} ${url} failed: another session of the server has held a lock for ${timeout} ms.`;
+  const pids = holders.map(({ pid }) => `SELECT pg_terminate_backend(${pid})`).join("; ");
+  const advice =
+    holders.length === 0
+      ? "Find it with pg_blocking_pids() in pg_stat_activity, end it if its process is frozen, and try again."
+      : `It is ${holders.map(describeHolder).join(", and ")}. If its process is frozen or gone, end the session (${pids}), and try again.`;
+  return new SavepointError("BUSY", `${failed} ${advice} Nothing was changed.`, { cause, details: { holders } });
+}
+
+function describeHolder({ pid, application, user, address, port, state, since }: LockHolder): string {
+  const from = address === null ? "a local socket" : `${address}:${port}`;
+  const known = [
+    `application ${JSON.stringify(application ?? "")}`,
+    ...(user === null ? [] : [`user ${user}`]),
+    `from ${from}`,
+    ...(state === null ? [] : [state]),
+    ...(since === null ? [] : [`its transaction began ${since}`]),
+  ];
+  return `backend ${pid} (${known.join(", ")})`;
+}

@@ -1,0 +1,97 @@
+/** What the tests of an index do with it. */
+import assert from "node:assert/strict";
+import { DOCUMENTS_PER_SOURCE, type Mark, type Store, type TextIndex, type TextSource } from "../store/index.js";
+import { EVERYTHING } from "./samples.js";
+import type { TestStore, Suite } from "./suite.js";
+
+/** Above the numbers of all documents. */
+export const MAX_DOCUMENT = Number.MAX_SAFE_INTEGER;
+
+/** How a test gets the index of a store; `undefined` where it has none. */
+export type OpenTexts = (store: Store) => TextIndex | undefined;
+
+/** A test of stores that have an index. */
+export type TextTest = (name: string, body: (texts: TextIndex, fresh: TestStore) => Promise<void>) => void;
+
+export function textTest(suite: Suite, open: OpenTexts): TextTest {
+  return (name, body) =>
+    suite.test(name, async (fresh) => {
+      const texts = open(fresh.store);
+      if (texts) await body(texts, fresh);
+    });
+}
+
+/** The one record that has changed. */
+export async function onlyChange(texts: TextIndex): Promise<Mark> {
+  const found = await texts.changes([EVERYTHING], 10);
+  assert.equal(found.length, 1, `One record should have changed: ${JSON.stringify(found)}`);
+  return found[0] as Mark;
+}
+
+/** Takes note of records. */
+export async function recordMarks(texts: TextIndex, marks: readonly Mark[]): Promise<void> {
+  assert.equal(await texts.update({ sources: [], marks }), true);
+}
+
+export function idOf(source: TextSource | undefined): number {
+  assert.ok(source);
+  return source.id;
+}
+
+export async function sourceOf(texts: TextIndex, name: string): Promise<TextSource> {
+  const [source] = await texts.sources([name]);
+  assert.ok(source, `There should be a source ${name}.`);
+  return source;
+}
+
+/** Adds a source that is new. */
+export async function addSource(
+  texts: TextIndex,
+  name: string,
+  documents: readonly string[],
+  note = "",
+): Promise<TextSource> {
+  const source = { name, before: undefined, from: 0, texts: documents, note };
+  assert.equal(await texts.update({ sources: [source], marks: [] }), true);
+  return sourceOf(texts, name);
+}
+
+/** Replaces the documents of a source from one on. */
+export async function replaceDocuments(
+  texts: TextIndex,
+  name: string,
+  from: number,
+  documents: readonly string[],
+): Promise<void> {
+  const before = await sourceOf(texts, name);
+  const source = { name, before, from, texts: documents, note: before.note };
+  assert.equal(await texts.update({ sources: [source], marks: [] }), true);
+  assert.equal((await sourceOf(texts, name)).count, from + documents.length);
+}
+
+/** Removes a source. */
+export async function removeSource(texts: TextIndex, name: string): Promise<void> {
+  const before = await sourceOf(texts, name);
+  const source = { name, before, from: 0, texts: [], note: undefined };
+  assert.equal(await texts.update({ sources: [source], marks: [] }), true);
+}
+
+/** These words are found in these documents, which no others resemble. */
+export async function assertFound(
+  texts: TextIndex,
+  expected: Readonly<Record<string, readonly string[]>>,
+): Promise<void> {
+  for (const [word, places] of Object.entries(expected)) {
+    const numbers: number[] = [];
+    for (const place of places) {
+      const [name = "", index] = place.split("/");
+      numbers.push((await sourceOf(texts, name)).id * DOCUMENTS_PER_SOURCE + Number(index));
+    }
+    const found = await texts.find(word, { below: MAX_DOCUMENT, limit: 100 });
+    assert.deepEqual(
+      found,
+      numbers.sort((a, b) => b - a),
+      `Where ${word} is found.`,
+    );
+  }
+}

@@ -1,0 +1,46 @@
+/** Sets of whole numbers, as sorted ranges that do not touch. */
+
+export interface Span {
+  readonly start: number;
+  readonly count: number;
+}
+
+export class IntervalSet {
+  #spans: { start: number; end: number }[] = [];
+
+  /** Adds a range and returns the parts of it that were not in the set before. */
+  add(start: number, count: number): Span[] {
+    const end = start + count;
+    if (count <= 0) return [];
+    const from = this.#firstEndingAtOrAfter(start);
+    let to = from;
+    const fresh: Span[] = [];
+    let at = start;
+    let merged = { start, end };
+    for (; to < this.#spans.length; to++) {
+      const span = this.#spans[to] as { start: number; end: number };
+      if (span.start > end) break;
+      if (span.start > at) fresh.push({ start: at, count: span.start - at });
+      at = Math.max(at, span.end);
+      merged = { start: Math.min(merged.start, span.start), end: Math.max(merged.end, span.end) };
+    }
+    if (at < end) fresh.push({ start: at, count: end - at });
+    this.#spans.splice(from, to - from, merged);
+    return fresh;
+  }
+
+  spans(): Span[] {
+    return this.#spans.map(({ start, end }) => ({ start, count: end - start }));
+  }
+
+  #firstEndingAtOrAfter(value: number): number {
+    let low = 0;
+    let high = this.#spans.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#spans[middle] as { end: number }).end < value) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
