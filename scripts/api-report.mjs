@@ -45,7 +45,8 @@ function reportOf(file) {
   if (!source || !module) throw new Error(`${file} is missing or exports nothing. Run: npm run build`);
   const parts = checker
     .getExportsOfModule(module)
-    .slice().sort((a, b) => (a.name < b.name ? -1 : 1))
+    .slice()
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
     .map((symbol) => {
       const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
       const texts = (target.declarations ?? []).map((declaration) => {

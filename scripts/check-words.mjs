@@ -31,7 +31,10 @@ const BANNED = [
 const SKIPPED = [
   [/^scripts\/check-words\.mjs$/, "lists the phrases"],
   [/^package-lock\.json$/, "generated"],
-  [/^docs\/(benchmarks|coverage|operations|retention|runs|safekeeping|agents|ai-sdk|langgraph|mcp|errors|writing-a-store)\.md$/, "guides that are restructured before the release"],
+  [
+    /^docs\/(benchmarks|coverage|operations|retention|runs|safekeeping|agents|ai-sdk|langgraph|mcp|errors|writing-a-store)\.md$/,
+    "guides that are restructured before the release",
+  ],
   [/^CHANGELOG\.md$/, "restructured before the release"],
   [/^(bench|examples)\//, "restructured before the release"],
   [/^test\//, "titles are rewritten with the suites they belong to"],
@@ -40,12 +43,16 @@ const SKIPPED = [
 /** Allowed occurrences: file, phrase, reason. @type {readonly { file: string; text: string; reason: string }[]} */
 const ALLOWED = [];
 
-const files = execFileSync("git", ["ls-files", "*.ts", "*.mjs", "*.md"], { cwd: root, encoding: "utf8" }).trim().split("\n");
+const files = execFileSync("git", ["ls-files", "*.ts", "*.mjs", "*.md"], { cwd: root, encoding: "utf8" })
+  .trim()
+  .split("\n");
 const used = new Set();
 let problems = 0;
 for (const file of files) {
   if (SKIPPED.some(([pattern]) => pattern.test(file))) continue;
-  for (const [index, line] of readFileSync(new URL(file, `file://${root}`), "utf8").split("\n").entries()) {
+  for (const [index, line] of readFileSync(new URL(file, `file://${root}`), "utf8")
+    .split("\n")
+    .entries()) {
     for (const [pattern, instead] of BANNED) {
       const [phrase] = pattern.exec(line) ?? [];
       if (phrase === undefined) continue;

@@ -29,7 +29,8 @@ const PRELUDE: Readonly<Record<string, string>> = {
 /** Names that only the surrounding program of the reader declares, and names that a page uses in several variants. */
 const UNDECLARED = new Set([2304, 2307, 2451, 2503, 2552, 18_004]);
 /** JavaScript does not say of what type an input, a loaded state or the elements of a list are. */
-const UNTYPED = /docs\/runs\.md.*'toolCallId' does not exist|\b(type|types) 'unknown'|Spread types may only be created from object types/;
+const UNTYPED =
+  /docs\/runs\.md.*'toolCallId' does not exist|\b(type|types) 'unknown'|Spread types may only be created from object types/;
 
 const pages = ["README.md", ...readdirSync(join(root, "docs")).map((name) => `docs/${name}`)].filter((name) =>
   name.endsWith(".md"),
@@ -81,11 +82,11 @@ describe("the snippets of the documentation", () => {
     const { fileExists, readFile, getSourceFile } = host;
     host.fileExists = (file) => sources.has(file) || fileExists(file);
     host.readFile = (file) => sources.get(file)?.text ?? readFile(file);
-    host.getSourceFile = (file, ...rest) => {
+    host.getSourceFile = (file, version, ...rest) => {
       const own = sources.get(file);
       return own
-        ? ts.createSourceFile(file, own.text, ts.ScriptTarget.ES2022, true)
-        : getSourceFile.call(host, file, ...rest);
+        ? ts.createSourceFile(file, own.text, version, true)
+        : getSourceFile.call(host, file, version, ...rest);
     };
     const program = ts.createProgram([...sources.keys()], options, host);
     const problems = [...sources].flatMap(([file, { snippet }]) => {
