@@ -27,6 +27,7 @@ export {
   Checkpoints,
   type ConversationChange,
   Conversations,
+  type OpenOptions,
   type PolicyTarget,
   type RestoreReport,
   RetentionPolicies,
@@ -137,7 +138,7 @@ export type {
 } from "./retention/index.js";
 export type { KeepReason, RetentionOptions } from "./policies/index.js";
 export type { ConversationHit, SearchHit, SearchOptions } from "./search/index.js";
-export { type OpenOptions, Savepoint } from "./savepoint.js";
+export { Savepoint } from "./savepoint.js";
 export {
   type Durability,
   findStore,
