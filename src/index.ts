@@ -1,4 +1,6 @@
-/** `savepoint`: what application developers use. The store contract is in `savepoint/store`. */
+/**
+ * The package `savepoint`: what applications use. Stores of your own need `savepoint/store`, which has the store contract.
+ */
 export {
   isSavepointError,
   SavepointError,

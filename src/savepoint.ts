@@ -243,7 +243,8 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /**
-   * The current status of a session, then every change, in whichever process it runs. Ends when the run ends. Polls the store.
+   * The current status of a session, then every stored change, in whichever process it runs. Ends when the run ends, or when the
+   * session is deleted.
    *
    * @example
    * for await (const event of sp.watch("ticket-7")) console.log(event.type);
@@ -263,10 +264,10 @@ export class Savepoint implements AsyncDisposable {
   }
 
   /**
-   * Searches messages: those of conversations, and those in the newest states of sessions. Finds any part of a text, ignoring
-   * case, without wildcards. One hit per conversation or session, the best first.
+   * Searches the messages and titles of conversations, and the messages in the newest states of sessions. Finds any part of a
+   * text, ignoring case, without wildcards. One hit per conversation or session, the best first.
    *
-   * Use this to search everything; use `sp.conversations.search()` to search only conversations, also by title.
+   * Use this to search everything, and `sp.conversations.search()` to search only conversations.
    */
   async search(text: string, options: SearchOptions = {}): Promise<SearchHit[]> {
     this.#services.open();

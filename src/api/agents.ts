@@ -116,8 +116,7 @@ export class Agents {
   }
 
   /**
-   * Deletes an agent with all its conversations, sessions and checkpoints, in one transaction. The space is freed by later saves
-   * or by `sp.compact()`.
+   * Deletes an agent with all its conversations, sessions and checkpoints, in one transaction.
    *
    * @returns `false` if nothing belonged to this agent
    */

@@ -208,7 +208,7 @@ export class Conversations {
    * Searches the messages and titles of conversations. Finds any part of a text, ignoring case, without wildcards. One hit per
    * conversation, the best first.
    *
-   * Use this to search only conversations; use `sp.search()` to search the newest states of sessions too.
+   * Use this to search only conversations, and `sp.search()` to search the newest states of sessions too.
    */
   async search(text: string, options: SearchOptions = {}): Promise<ConversationHit[]> {
     this.#services.open();

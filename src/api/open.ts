@@ -14,7 +14,7 @@ import { Services } from "./services.js";
 /** Options of `Savepoint.open()`. */
 export interface OpenOptions extends StoreOptions {
   /**
-   * Classes whose instances may be part of states. Dates, maps, sets, typed arrays, URLs and errors need no entry.
+   * Classes whose instances may be part of states. `Date`, `Map`, `Set`, `BigInt`, `Uint8Array` and `URL` need no entry.
    * @default none
    */
   readonly classes?: readonly AnyStoredClass[];

@@ -95,7 +95,7 @@ export class Services {
     // If the note stays, the next process that opens the store reports an unclean shutdown, which is true.
     await registration?.remove().catch((error: unknown) => {
       if (isSavepointError(error, "CLOSED")) return;
-      const message = "the record that this process has the store open could not be removed";
+      const message = "the clean shutdown could not be recorded";
       this.#context.events.emit("backgroundFailure", { message, error });
     });
     if (ownsStore) await this.#context.store.close();
