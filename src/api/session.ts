@@ -445,7 +445,7 @@ export class Session<State = unknown> {
   async #commit(cursor: BranchCursor, save: () => Promise<CheckpointInfo>): Promise<CheckpointInfo> {
     const saved = await this.#exclusive(cursor, async () => {
       const info = await save();
-      this.#guard.observeSave(info, this.#services.cursors.get(this.#reader, this.branch).sessionNumber);
+      this.#guard.observeSave(info, cursor.sessionNumber);
       return info;
     });
     await enforceRetention(this.#reader, cursor, saved);
