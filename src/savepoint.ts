@@ -4,32 +4,67 @@ import {
   AutoCheckpoints,
   Checkpoints,
   Conversations,
-  openServices,
+  type OpenedStore,
   type OpenOptions,
+  openServices,
   readStats,
   RetentionPolicies,
   type Services,
-  Session,
+  openSession,
+  type Session,
   Sessions,
   type Stats,
+  Workers,
 } from "./api/index.js";
-import * as bundles from "./bundle/index.js";
+import {
+  AutoBackups,
+  backup,
+  type BackupOptions,
+  type BackupResult,
+  type Bundle,
+  type BundleSource,
+  exportBundle,
+  type ExportOptions,
+  type ExportTarget,
+  importBundle,
+  type ImportOptions,
+  type ImportResult,
+} from "./bundle/index.js";
 import { collectGarbage, type CollectOptions, type CollectReport } from "./gc/index.js";
 import type { EventName, LastShutdown, Listener } from "./events/index.js";
-import * as runs from "./runs/index.js";
+import {
+  type Agent,
+  checkAgent,
+  type EnqueueOptions,
+  type JournalEntry,
+  type OpenRun,
+  type OpenRunOptions,
+  parseBranchName,
+  readJournal,
+  type RecoverOptions,
+  type RunHandle,
+  type RunOptions,
+  type RunResult,
+  type WatchEvent,
+  type WatchOptions,
+  watchSession,
+  type Worker,
+  type WorkerOptions,
+} from "./runs/index.js";
 import { checkId } from "./records/index.js";
 import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./retention/index.js";
 import type { SearchHit, SearchOptions } from "./search/index.js";
 import { type SessionOptions, SessionReader } from "./sessions/index.js";
 import { findStore, type OpenTarget } from "./store/index.js";
-import { createListing, type Listing, thisProcess } from "./util/index.js";
-import * as verification from "./verify/index.js";
-
-/** The branch of a session; `main` if it is not given. */
-interface BranchOption {
-  /** @default "main" */
-  readonly branch?: string;
-}
+import { createListing, type Listing } from "./util/index.js";
+import {
+  repair,
+  type RepairOptions,
+  type RepairReport,
+  verify,
+  type VerifyOptions,
+  type VerifyReport,
+} from "./verify/index.js";
 
 /**
  * An open store.
@@ -55,18 +90,19 @@ export class Savepoint implements AsyncDisposable {
   /** Retention policies: which checkpoints are kept. They are stored, and every process enforces them. */
   readonly retention: RetentionPolicies;
   /** Backups that are written automatically, at intervals. {@link backup} writes one now. */
-  readonly backups: bundles.AutoBackups;
+  readonly backups: AutoBackups;
   /**
    * How the store was last closed: whether a process crashed while it had the store open, and which runs that interrupted.
    * Each crash is reported once; opening with `create: false` reports it without marking it as reported.
    */
   readonly lastShutdown: LastShutdown;
   readonly #services: Services;
-  readonly #workers = new Set<runs.Worker>();
+  readonly #workers: Workers;
   #closing: Promise<void> | undefined;
 
-  private constructor(services: Services, lastShutdown: LastShutdown) {
+  private constructor({ services, lastShutdown }: OpenedStore) {
     this.#services = services;
+    this.#workers = new Workers(services, () => this.close());
     this.lastShutdown = lastShutdown;
     this.sessions = new Sessions(services);
     this.checkpoints = new Checkpoints(services);
@@ -74,7 +110,7 @@ export class Savepoint implements AsyncDisposable {
     this.retention = new RetentionPolicies(services);
     this.agents = new Agents(services, this.autoCheckpoints);
     this.conversations = new Conversations(services, this.autoCheckpoints);
-    this.backups = new bundles.AutoBackups(services.context, (options) => this.backup(options));
+    this.backups = new AutoBackups(services.context, (options) => this.backup(options));
   }
 
   /**
@@ -85,8 +121,7 @@ export class Savepoint implements AsyncDisposable {
    *   `.savepoint` folder upwards, else a new one in the working directory.
    */
   static async open(target: OpenTarget = findStore(), options: OpenOptions = {}): Promise<Savepoint> {
-    const { services, lastShutdown } = await openServices(target, options);
-    return new Savepoint(services, lastShutdown);
+    return new Savepoint(await openServices(target, options));
   }
 
   /** The URL of the store, without a password. */
@@ -96,11 +131,7 @@ export class Savepoint implements AsyncDisposable {
 
   /** A handle on a session, which need not exist yet. Reads and writes nothing. */
   session<State = unknown>(id: string, options: SessionOptions = {}): Session<State> {
-    const context = this.#services.open();
-    checkId(id, "session id");
-    if (options.agent !== undefined) checkId(options.agent, "agent id");
-    if (options.branch !== undefined) checkId(options.branch, "branch name");
-    return new Session<State>(this.#services, new SessionReader(context, id), options);
+    return openSession<State>(this.#services, id, options);
   }
 
   /**
@@ -115,20 +146,18 @@ export class Savepoint implements AsyncDisposable {
    * const { status, output } = await sp.run(support, { session: "ticket-7", input: "Where is my order?" });
    */
   async run<Input, State, Output>(
-    agent: runs.Agent<Input, State, Output>,
-    options: runs.RunOptions<NoInfer<Input>>,
-  ): Promise<runs.RunResult<State, Output>> {
-    this.#services.open();
-    return (await this.#services.runs.run(agent as runs.Agent, options)) as runs.RunResult<State, Output>;
+    agent: Agent<Input, State, Output>,
+    options: RunOptions<NoInfer<Input>>,
+  ): Promise<RunResult<State, Output>> {
+    return (await this.#services.openRuns().run(agent as Agent, options)) as RunResult<State, Output>;
   }
 
   /** Like {@link run}, but resolves as soon as the run has started; the handle has its result and its events. */
   async start<Input, State, Output>(
-    agent: runs.Agent<Input, State, Output>,
-    options: runs.RunOptions<NoInfer<Input>>,
-  ): Promise<runs.RunHandle<State, Output>> {
-    this.#services.open();
-    return (await this.#services.runs.start(agent as runs.Agent, options)) as runs.RunHandle<State, Output>;
+    agent: Agent<Input, State, Output>,
+    options: RunOptions<NoInfer<Input>>,
+  ): Promise<RunHandle<State, Output>> {
+    return (await this.#services.openRuns().start(agent as Agent, options)) as RunHandle<State, Output>;
   }
 
   /**
@@ -141,9 +170,8 @@ export class Savepoint implements AsyncDisposable {
    * const reply = await run.llm(() => model(run.state.messages));
    * await run.complete(reply);
    */
-  async openRun<State>(options: runs.OpenRunOptions<State>): Promise<runs.OpenRun<State>> {
-    this.#services.open();
-    return (await this.#services.runs.open(options)) as runs.OpenRun<State>;
+  async openRun<State>(options: OpenRunOptions<State>): Promise<OpenRun<State>> {
+    return (await this.#services.openRuns().open(options)) as OpenRun<State>;
   }
 
   /**
@@ -153,11 +181,10 @@ export class Savepoint implements AsyncDisposable {
    * @returns a handle for each run that this process has resumed
    */
   async recover<State, Output>(
-    agents: readonly runs.Agent<never, State, Output>[],
-    options: runs.RecoverOptions = {},
-  ): Promise<runs.RunHandle<State, Output>[]> {
-    this.#services.open();
-    return (await this.#services.runs.recover(agents, options)) as runs.RunHandle<State, Output>[];
+    agents: readonly Agent<never, State, Output>[],
+    options: RecoverOptions = {},
+  ): Promise<RunHandle<State, Output>[]> {
+    return (await this.#services.openRuns().recover(agents, options)) as RunHandle<State, Output>[];
   }
 
   /**
@@ -167,12 +194,11 @@ export class Savepoint implements AsyncDisposable {
    * @returns `false` if the session exists already
    */
   async enqueue<Input, State, Output>(
-    agent: runs.Agent<Input, State, Output> | string,
-    options: runs.EnqueueOptions<NoInfer<Input>>,
+    agent: Agent<Input, State, Output> | string,
+    options: EnqueueOptions<NoInfer<Input>>,
   ): Promise<boolean> {
-    this.#services.open();
-    const name = typeof agent === "string" ? agent : runs.checkAgent(agent as runs.Agent).name;
-    return this.#services.runs.enqueue(name, options);
+    const name = typeof agent === "string" ? agent : checkAgent(agent as Agent).name;
+    return this.#services.openRuns().enqueue(name, options);
   }
 
   /**
@@ -183,23 +209,8 @@ export class Savepoint implements AsyncDisposable {
    * const worker = sp.worker([shop], { concurrency: 20 });
    * await worker.start();
    */
-  worker<State, Output>(
-    agents: readonly runs.Agent<never, State, Output>[],
-    options: runs.WorkerOptions = {},
-  ): runs.Worker {
-    const context = this.#services.open();
-    const byName = new Map(runs.parseAgents(agents, "sp.worker").map((agent) => [agent.name, agent]));
-    const { host, pid } = thisProcess();
-    const poll = context.store.listen ? 1000 : 200;
-    const settings = runs.parseWorkerOptions(options, { lease: this.#services.lease, name: `${host}:${pid}`, poll });
-    const ownRuns = this.#services.createRuns(settings.lease, (event) => worker.emit(event));
-    const worker = new runs.Worker(
-      { context, runs: ownRuns, close: () => this.close(), stopped: (one) => this.#workers.delete(one) },
-      byName,
-      settings,
-    );
-    this.#workers.add(worker);
-    return worker;
+  worker<State, Output>(agents: readonly Agent<never, State, Output>[], options: WorkerOptions = {}): Worker {
+    return this.#workers.create(agents, options);
   }
 
   /**
@@ -211,10 +222,9 @@ export class Savepoint implements AsyncDisposable {
   async send(
     session: string,
     input: unknown,
-    options: BranchOption & { readonly key?: string } = {},
+    options: { readonly key?: string; readonly branch?: string } = {},
   ): Promise<boolean> {
-    this.#services.open();
-    return this.#services.runs.send(session, input, options);
+    return this.#services.openRuns().send(session, input, options);
   }
 
   /**
@@ -226,10 +236,9 @@ export class Savepoint implements AsyncDisposable {
   async answer(
     session: string,
     value: unknown,
-    options: BranchOption & { readonly question?: string } = {},
+    options: { readonly question?: string; readonly branch?: string } = {},
   ): Promise<void> {
-    this.#services.open();
-    await this.#services.runs.answer(session, value, options);
+    await this.#services.openRuns().answer(session, value, options);
   }
 
   /**
@@ -237,9 +246,8 @@ export class Savepoint implements AsyncDisposable {
    *
    * @returns `false` if there was nothing to cancel
    */
-  async cancel(session: string, reason?: string, options: BranchOption = {}): Promise<boolean> {
-    this.#services.open();
-    return this.#services.runs.cancel(session, reason, options);
+  async cancel(session: string, reason?: string, options: { readonly branch?: string } = {}): Promise<boolean> {
+    return this.#services.openRuns().cancel(session, reason, options);
   }
 
   /**
@@ -249,18 +257,18 @@ export class Savepoint implements AsyncDisposable {
    * @example
    * for await (const event of sp.watch("ticket-7")) console.log(event.type);
    */
-  watch(session: string, options: runs.WatchOptions = {}): AsyncGenerator<runs.WatchEvent> {
+  watch(session: string, options: WatchOptions = {}): AsyncGenerator<WatchEvent> {
     const reader = new SessionReader(this.#services.open(), checkId(session, "session id"));
-    return runs.watchSession(reader, options, () => void this.#services.open());
+    return watchSession(reader, options, () => void this.#services.open());
   }
 
   /**
    * The effects recorded in the current step of a session, in the order they started, with their results; effects with an
    * unknown outcome included. Empty between steps, when the state has everything.
    */
-  journal(session: string, options: BranchOption = {}): Listing<runs.JournalEntry> {
+  journal(session: string, options: { readonly branch?: string } = {}): Listing<JournalEntry> {
     const reader = new SessionReader(this.#services.open(), checkId(session, "session id"));
-    return createListing(() => runs.readJournal(reader, runs.parseBranchName(options.branch)));
+    return createListing(() => readJournal(reader, parseBranchName(options.branch)));
   }
 
   /**
@@ -276,8 +284,7 @@ export class Savepoint implements AsyncDisposable {
 
   /** Counts of agents, conversations, messages, sessions, checkpoints and bytes: of the store, or of one agent. Reads no states. */
   async stats(options: { readonly agent?: string } = {}): Promise<Stats> {
-    const context = this.#services.open();
-    return readStats(context, options.agent === undefined ? undefined : checkId(options.agent, "agent id"));
+    return readStats(this.#services.open(), options.agent);
   }
 
   /**
@@ -305,8 +312,8 @@ export class Savepoint implements AsyncDisposable {
    * await sp.export({ session: "order-88" }).save("order-88.savepoint");
    * const bytes = await sp.export({}).bytes();
    */
-  export(target: bundles.ExportTarget = {}, options: bundles.ExportOptions = {}): bundles.Bundle {
-    return bundles.exportBundle(this.#services.open(), target, options);
+  export(target: ExportTarget = {}, options: ExportOptions = {}): Bundle {
+    return exportBundle(this.#services.open(), target, options);
   }
 
   /**
@@ -315,8 +322,8 @@ export class Savepoint implements AsyncDisposable {
    *
    * @throws `DAMAGED` at the first section that was changed; earlier sections stay imported
    */
-  async import(source: bundles.BundleSource, options: bundles.ImportOptions = {}): Promise<bundles.ImportResult> {
-    return bundles.importBundle(this.#services.open(), source, options);
+  async import(source: BundleSource, options: ImportOptions = {}): Promise<ImportResult> {
+    return importBundle(this.#services.open(), source, options);
   }
 
   /**
@@ -326,8 +333,8 @@ export class Savepoint implements AsyncDisposable {
    * @example
    * const { ok, problems } = await sp.verify({ deep: true });
    */
-  async verify(options: verification.VerifyOptions = {}): Promise<verification.VerifyReport> {
-    return verification.verify(this.#services.open(), options);
+  async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
+    return verify(this.#services.open(), options);
   }
 
   /**
@@ -337,19 +344,18 @@ export class Savepoint implements AsyncDisposable {
    * @example
    * const { ok, healed, holes } = await sp.repair({ from: "./backups" });
    */
-  async repair(options: verification.RepairOptions = {}): Promise<verification.RepairReport> {
-    const report = await verification.repair(this.#services.open(), options);
+  async repair(options: RepairOptions = {}): Promise<RepairReport> {
+    const report = await repair(this.#services.open(), options);
     if (!report.dryRun && report.healed.length > 0) this.#services.cursors.invalidateAll();
     return report;
   }
 
   /**
-   * Writes the whole store to a file in a folder, reads it back to verify it, then removes the oldest backups beyond `keep`.
-   * Sessions may be saved meanwhile. `sp.repair({ from: folder })` repairs from it, `sp.import(path)` restores it into another
-   * store.
+   * Writes the whole store to a file in a folder, verifies it, then removes the oldest backups beyond `keep`. Sessions may be
+   * saved meanwhile. `sp.repair({ from: folder })` repairs from it, `sp.import(path)` copies it into another store.
    */
-  async backup(options: bundles.BackupOptions): Promise<bundles.BackupResult> {
-    return bundles.backup(this.#services.open(), options);
+  async backup(options: BackupOptions): Promise<BackupResult> {
+    return backup(this.#services.open(), options);
   }
 
   /** Frees data that no checkpoint references, packs the rest, and returns space to the file system. Safe while others save. */
@@ -375,15 +381,14 @@ export class Savepoint implements AsyncDisposable {
    * and have a moment to record those in progress; other processes can resume them at once.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return (this.#closing ??= this.#close());
   }
 
   async #close(): Promise<void> {
     this.#services.refuseCalls();
     await this.autoCheckpoints.stop();
     await this.backups.stop();
-    await Promise.all([...this.#workers].map((worker) => worker.stop({ grace: 0 })));
+    await this.#workers.stop();
     await this.#services.close();
   }
 

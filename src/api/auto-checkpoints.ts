@@ -21,7 +21,7 @@ import {
 } from "../util/index.js";
 import type { Checkpoints } from "./checkpoints/checkpoints.js";
 import type { Services } from "./services.js";
-import { Session } from "./session.js";
+import { openSession, type Session } from "./session.js";
 
 /** A policy for automatic checkpoints. Fields that are not given keep their stored values, or else get their defaults. */
 export interface AutoCheckpointOptions {
@@ -166,7 +166,7 @@ export class AutoCheckpoints {
     } else {
       const session = target.session as Session;
       // Read through another handle: the caller's own must still reject saves over heads that its user has not seen.
-      const reader = new Session(this.#services, new SessionReader(context, session.id), { branch: session.branch });
+      const reader = openSession(this.#services, session.id, { branch: session.branch });
       const latest = await reader.latest();
       const state = target.state();
       const hasChanged = !latest || !isDeepStrictEqual(latest.state, state);

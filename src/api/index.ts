@@ -8,9 +8,10 @@ export { type AutoCheckpointOptions, AutoCheckpoints, type AutoTarget, type Poli
 export { type CheckpointListOptions, Checkpoints, type RestoreReport } from "./checkpoints/checkpoints.js";
 export type { AnyCheckpointInfo } from "./checkpoints/info.js";
 export { type ConversationChange, Conversations, type WholeConversation } from "./conversations.js";
-export { type OpenOptions, openServices } from "./open.js";
+export { type OpenedStore, type OpenOptions, openServices } from "./open.js";
 export { RetentionPolicies, type RetentionPolicy } from "./retention-policies.js";
 export type { Services } from "./services.js";
-export { Session } from "./session.js";
+export { openSession, Session } from "./session.js";
 export { type SessionInfo, type SessionListOptions, Sessions } from "./sessions.js";
 export { readStats, type Stats } from "./stats.js";
+export { Workers } from "./workers.js";

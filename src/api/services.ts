@@ -65,6 +65,12 @@ export class Services {
     return this.#context;
   }
 
+  /** The runs of this process, for one call. @throws CLOSED */
+  openRuns(): Runs {
+    this.open();
+    return this.runs;
+  }
+
   /** Runs with a lease of their own, such as those of a worker. */
   createRuns(lease: number, onEvent?: (event: RunEvent) => void): Runs {
     return new Runs(this.#context, this.cursors, lease, this.#settings.storeAddress, onEvent);

@@ -3,6 +3,7 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import { pendingToolCalls } from "../messages/index.js";
 import {
   checkBranchName,
+  checkId,
   type Checkpoint,
   type CheckpointInfo,
   type CheckpointRef,
@@ -46,7 +47,7 @@ import {
   saveMigrated,
   type SaveRequest,
   type SessionOptions,
-  type SessionReader,
+  SessionReader,
   setLabel,
   setPin,
   stateWithResults,
@@ -522,4 +523,13 @@ export class Session<State = unknown> {
   #versionScope(): VersionScope {
     return { sessionId: this.id, agent: this.agent, migrations: this.#services.migrations };
   }
+}
+
+/** A handle on a session with these ids, which are validated. Reads and writes nothing. */
+export function openSession<State>(services: Services, id: string, options: SessionOptions): Session<State> {
+  const context = services.open();
+  checkId(id, "session id");
+  if (options.agent !== undefined) checkId(options.agent, "agent id");
+  if (options.branch !== undefined) checkId(options.branch, "branch name");
+  return new Session<State>(services, new SessionReader(context, id), options);
 }

@@ -9,6 +9,7 @@ import {
   ALL_SESSION_NUMBERS,
   annotationsOf,
   branchesOf,
+  checkId,
   conversationKey,
   conversationsOf,
   countPieces,
@@ -51,6 +52,7 @@ interface Count {
 
 /** Counts everything in the store, or everything of one agent. Reads one record per session and conversation. */
 export async function readStats(context: Context, agent: string | undefined): Promise<Stats> {
+  if (agent !== undefined) checkId(agent, "agent id");
   const { store } = context;
   const count: Count = {
     agents: 0,

@@ -344,7 +344,7 @@ interface ConversationNumbering {
   readonly offset: number;
   /** Numbers of the bundle whose ids belong to other conversations in this store. */
   readonly foreign: ReadonlySet<number>;
-  renumber(number: number): number;
+  readonly renumber: (number: number) => number;
 }
 
 function emptyReplacements(): Replacements {

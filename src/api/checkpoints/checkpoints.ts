@@ -15,11 +15,11 @@ import {
   removeCheckpoints,
   stillNeeded,
 } from "../../retention/index.js";
-import { type CheckpointMatch, findCheckpoint, SessionReader } from "../../sessions/index.js";
+import { type CheckpointMatch, findCheckpoint } from "../../sessions/index.js";
 import type { Change } from "../../state/index.js";
 import { validateFields, createListing, invalidArgument, type Listing, limitEntries } from "../../util/index.js";
 import type { Services } from "../services.js";
-import { Session } from "../session.js";
+import { openSession, type Session } from "../session.js";
 import { findByName } from "./find-by-name.js";
 import type { AnyCheckpointInfo } from "./info.js";
 import { type CheckpointFilter, walkCheckpoints } from "./list.js";
@@ -203,7 +203,7 @@ export class Checkpoints {
   }
 
   #session(id: string, branch: string): Session {
-    return new Session(this.#services, new SessionReader(this.#services.open(), id), { branch });
+    return openSession(this.#services, id, { branch });
   }
 
   async #find(id: string): Promise<CheckpointMatch | undefined> {
