@@ -1,5 +1,5 @@
 export { type Annotations, annotateCheckpoint, readAnnotations } from "./annotations.js";
-export { saveAsRoot, saveWithReset } from "./save-with-parent.js";
+export { saveAsRoot, type SaveRequest, saveWithReset } from "./save-with-parent.js";
 export { type Author, BranchCursor, validateUpdateResult, type SaveExtension } from "./branch-cursor.js";
 export { type BranchInfo, forkAt, forkWithState, rebaseFrame, rewindBranch, materializeHead } from "./branches.js";
 export { buildCommit, type CommitParts, toCommit } from "./commit.js";
