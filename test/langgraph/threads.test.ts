@@ -5,7 +5,7 @@ import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph
 import { type Checkpoint, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { describe, expect, test } from "vitest";
 import { SavepointSaver, type SavepointSaverOptions } from "../../src/integrations/langgraph/index.js";
-import { annotationKey, branchKey, rowKey, tapeName } from "../../src/records/keys.js";
+import { annotationKey, branchKey, rowKey, tapeName } from "../../src/records/index.js";
 import { isSavepointError, type Savepoint } from "../../src/index.js";
 import { DURABLE_STORES, useStore } from "./durable-stores.js";
 
