@@ -45,7 +45,6 @@ import {
   type Listener,
   type Listeners,
   ProcessRegistration,
-  withCommit,
 } from "./events/index.js";
 import { createListing, type Duration, type Listing, thisProcess, toMilliseconds } from "./util/index.js";
 import { type BackgroundFailure, findStore, openTarget, type OpenTarget, type StoreOptions } from "./store/index.js";
@@ -75,7 +74,7 @@ import {
   Worker,
   type WorkerOptions,
 } from "./runs/index.js";
-import { PolicyCache } from "./policies/index.js";
+import { PolicyCache, SweepSchedules } from "./policies/index.js";
 import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./retention/index.js";
 import { Search, type SearchHit, type SearchOptions } from "./search/index.js";
 import {
@@ -244,10 +243,11 @@ export class Savepoint implements AsyncDisposable {
       events.emit("damage", { sessionId: undefined, checkpointId: undefined, seq: undefined, reason });
     const opened = await openTarget(target, { onBackgroundFailure: report, onDamage, ...storeOptions });
     const note = opened.capabilities.durable ? new ProcessRegistration(opened) : undefined;
-    const store = note ? withCommit(opened, (commit) => note.commit(commit)) : opened;
+    const store = note?.store ?? opened;
     const now = options.now ?? Date.now;
     const policies = new PolicyCache(store, events, now);
-    const context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
+    const sweeps = new SweepSchedules();
+    const context = { store, registry, events, policies, sweeps, now, newId: newId ?? createIdSource(now) };
     const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.create === false).catch(
       async (error: unknown) => {
         // An error of closing follows from the first error, and must not replace it.
