@@ -335,7 +335,7 @@ export class Session<State = unknown> {
   async label(ref: CheckpointRef, label: string | undefined): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await setLabel(this.#reader, number, row, label);
-    this.#reader.context.policies.recordSweep(this.id, undefined);
+    this.#reader.context.sweeps.delete(this.id);
   }
 
   /**
@@ -360,7 +360,7 @@ export class Session<State = unknown> {
   async pin(ref: CheckpointRef, pinned = true): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await setPin(this.#reader, number, row, pinned);
-    this.#reader.context.policies.recordSweep(this.id, undefined);
+    this.#reader.context.sweeps.delete(this.id);
   }
 
   /**
