@@ -1,17 +1,17 @@
-/** The cursors of a process, within a budget of memory: those used longest ago lose their shadows first. */
+/** The branch cursors of a process, within a memory budget: the least recently used ones lose their shadows first. */
 import { BranchCursor, type SharedSession } from "./branch-cursor.js";
 import type { NumberSource } from "./numbers.js";
 import type { SessionReader } from "./reader.js";
 
-/** Cursors without a shadow are small, but not nothing. */
+/** A cursor without a shadow is small, but takes memory too. */
 const MAX_CURSORS = 20_000;
 
 export class Cursors {
   readonly numbers: NumberSource;
   readonly #budget: number;
-  /** In the order in which they were last used. */
+  /** By session and branch, least recently used first. */
   readonly #cursors = new Map<string, BranchCursor>();
-  /** The bytes of those that have a shadow, in the order in which they last worked. */
+  /** The bytes of the cursors with a shadow, least recently used first. */
   readonly #sizes = new Map<BranchCursor, number>();
   #bytes = 0;
   readonly #shared = new Map<string, { shared: SharedSession; uses: number }>();
@@ -29,12 +29,12 @@ export class Cursors {
     return cursor;
   }
 
-  /** Notes what a cursor takes now that it has worked, and makes room if that is too much. */
+  /** Updates the memory use of a cursor after it has worked, and evicts other shadows if the budget is exceeded. */
   enforceBudget(cursor: BranchCursor): void {
     this.#note(cursor);
     for (const oldest of this.#sizes.keys()) {
       if (this.#bytes <= this.#budget) break;
-      // The one that has just worked will most likely work again: a state larger than the budget is kept while it is alone.
+      // The cursor that just worked will most likely work again: it keeps its shadow even if that alone exceeds the budget.
       if (!oldest.isIdle || oldest === cursor) continue;
       oldest.evict();
       this.#note(oldest);
@@ -45,22 +45,22 @@ export class Cursors {
     }
   }
 
-  /** A number for a new session. */
+  /** The number for a new session. */
   nextSessionNumber(): Promise<number> {
     return this.numbers.next();
   }
 
-  /** Resolves when nothing is being saved any more. */
+  /** Resolves when no cursor has work in progress. */
   async idle(): Promise<void> {
     for (const cursor of this.#cursors.values()) await cursor.idle();
   }
 
-  /** Forgets all that is known of a session. */
+  /** Makes all cursors of a session read its records again. */
   invalidateSession(sessionId: string): void {
     for (const [key, cursor] of this.#cursors) if (key.startsWith(`${sessionId}\t`)) cursor.invalidate();
   }
 
-  /** Forgets all that is known of any session. */
+  /** Makes all cursors read their records again. */
   invalidateAll(): void {
     for (const cursor of this.#cursors.values()) cursor.invalidate();
   }

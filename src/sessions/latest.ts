@@ -1,4 +1,4 @@
-/** The newest whole checkpoint of a branch. */
+/** Loading the newest intact checkpoint of a branch. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Shadow } from "../state/index.js";
 import type { BranchCursor } from "./branch-cursor.js";
@@ -14,8 +14,10 @@ export interface IntactCheckpoint {
 }
 
 /**
- * Steps back from the head along the parents, never to a sibling, to the newest checkpoint that is whole. `undefined`
- * where nothing was ever saved; `DAMAGED` where there is something and none of it is whole.
+ * Walks from the head back along the parents, never to a sibling, to the newest intact checkpoint. Returns `undefined` if
+ * nothing was ever saved; throws `DAMAGED` if there are checkpoints and none is intact.
+ *
+ * @param see called with the heads that were read
  */
 export async function loadLatestIntact(
   reader: SessionReader,
@@ -28,14 +30,14 @@ export async function loadLatestIntact(
     try {
       return await walkBack(reader, cursor, start, start.head.id === gone);
     } catch (error) {
-      // Removed while it was read: there is another head by now, or none.
+      // Removed during the read: read the new head, if there is one.
       if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND") || start.head.id === gone) throw error;
       gone = start.head.id;
     }
   }
 }
 
-/** @param missing is the head still the head, although its row is gone? Then that is damage as well. */
+/** @param missing the head was read twice and has no row: that is damage too */
 async function walkBack(
   reader: SessionReader,
   cursor: BranchCursor,
@@ -67,7 +69,7 @@ async function walkBack(
   }
   throw new SavepointError(
     "DAMAGED",
-    `No checkpoint of ${describeSession(reader.sessionId)} is whole: ${skipped[0]?.reason ?? ""} Load one with { partial: true } to see what is left.`,
+    `${describeSession(reader.sessionId)} has no intact checkpoint: ${skipped[0]?.reason ?? ""} Load one with { partial: true } to read its intact parts.`,
     { details: { skipped } },
   );
 }
@@ -76,7 +78,7 @@ interface Start {
   readonly number: number;
   readonly agent: string | undefined;
   readonly head: CheckpointRow;
-  /** The head's parent, where it is known without looking. */
+  /** The head's parent, if it is known without a read. */
   readonly parent?: { readonly id: string | undefined };
 }
 
@@ -93,7 +95,7 @@ async function findHead(
     const { head, headParentId } = branch.record;
     return { number: session.record.number, agent: session.record.agent, head, parent: { id: headParentId } };
   } catch (error) {
-    // The records that name the head are damaged. On the main branch the newest row of its tape is the head.
+    // The records that name the head are damaged. On `main`, the newest row of its tape is the head.
     if (!isSavepointError(error, "DAMAGED") || cursor.branchName !== MAIN) throw error;
     const salvaged = await salvageHead(reader);
     if (!salvaged) throw error;
@@ -105,7 +107,7 @@ async function salvageHead(reader: SessionReader): Promise<Start | undefined> {
   const number = await reader.scanForNumber();
   if (number === undefined) return undefined;
   for await (const row of reader.allRows(number, true)) {
-    // A row that cannot be read may be the head, and what stands before it on the tape may be of an abandoned line.
+    // An unreadable row may be the head, and older rows of the tape may belong to an abandoned line of history.
     if ("unreadable" in row) return undefined;
     if (row.branch === MAIN) return { number, agent: undefined, head: row };
   }
