@@ -75,7 +75,7 @@ const FIELDS = new Set<string>([...KEEPS, "keepLabelled", "kinds", "ttl", "expir
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const WEEK = 7 * DAY;
-/** 1970 began on a Thursday. */
+/** 1970-01-01 was a Thursday. */
 const FIRST_MONDAY = 4 * DAY;
 
 export function parseRetentionOptions(options: RetentionOptions): RetentionRules {

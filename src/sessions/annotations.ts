@@ -81,12 +81,12 @@ export async function readAnnotations(
     }
     try {
       const values = await readValues(reader, number, entries);
-      const attachments = new Map<number, Map<string, unknown>>();
+      const annotations = new Map<number, Map<string, unknown>>();
       for (const [index, { seq, name }] of entries.entries()) {
-        const ofRow = attachments.get(seq) ?? new Map<string, unknown>();
-        attachments.set(seq, ofRow.set(name, values[index]));
+        const ofRow = annotations.get(seq) ?? new Map<string, unknown>();
+        annotations.set(seq, ofRow.set(name, values[index]));
       }
-      return attachments;
+      return annotations;
     } catch (error) {
       // The items of a value that was replaced during the read may be freed already: that is not damage.
       if (!mayRetry || !isSavepointError(error, "DAMAGED")) throw error;

@@ -101,8 +101,8 @@ export class BranchCursor {
 
   /** Can a save compare the caller's state synchronously, before the caller can change it? */
   get isReady(): boolean {
-    const known = this.#shared.loaded !== undefined && this.#branch !== undefined;
-    return !this.#turn && known && (this.#shadow !== undefined || !this.#branch?.record.head);
+    const isCached = this.#shared.loaded !== undefined && this.#branch !== undefined;
+    return !this.#turn && isCached && (this.#shadow !== undefined || !this.#branch?.record.head);
   }
 
   get isIdle(): boolean {
@@ -268,8 +268,8 @@ export class BranchCursor {
     if (!this.#planned && !(this.#shared.loaded && this.#branch)) return this.#read(author, needsState);
     author.admit({ session: this.#shared.loaded, branch: this.#branch });
     if (this.#moved || !this.#branch?.record.head || this.#shadow !== undefined) return undefined;
-    return this.#loadHead(this.#branch, needsState).then((found) =>
-      found ? undefined : this.#read(author, needsState),
+    return this.#loadHead(this.#branch, needsState).then((isLoaded) =>
+      isLoaded ? undefined : this.#read(author, needsState),
     );
   }
 
@@ -353,14 +353,14 @@ export class BranchCursor {
     const [branchBefore, planned, moved] = [this.#branch, this.#planned, this.#moved];
     // Another branch may have dropped the shared record, and may drop it again after every await.
     const exists = branchBefore !== undefined || planned !== undefined;
-    let known = this.#shared.loaded;
-    if (!known && exists) known = (await this.#reader.heads(this.branchName)).session;
-    const number = known?.record.number ?? (await this.#numbers.next());
+    let session = this.#shared.loaded;
+    if (!session && exists) session = (await this.#reader.heads(this.branchName)).session;
+    const number = session?.record.number ?? (await this.#numbers.next());
     if (options.id !== undefined) {
       if (await this.#reader.isPlacedIdTaken(number, options.id)) throw idTaken(options.id, number);
-      if (!this.#shared.loaded && exists) known = (await this.#reader.heads(this.branchName)).session;
+      if (!this.#shared.loaded && exists) session = (await this.#reader.heads(this.branchName)).session;
     }
-    this.#shared.loaded ??= known;
+    this.#shared.loaded ??= session;
     for (let tries = 1; ; tries++) {
       const sessionBefore = this.#shared.loaded;
       // Another fork of this process may have claimed the tape since, and updated the shared record; or the session was

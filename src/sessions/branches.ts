@@ -189,10 +189,10 @@ async function leaveQueue(reader: SessionReader, branch: string, agent: string |
   const { sessionId } = reader;
   const { store } = reader.context;
   const keys = [queueEntryKey(sessionId, branch), inboxKey(sessionId, branch)];
-  const [known, inbox] = await store.get(keys);
+  const [entry, inbox] = await store.get(keys);
   // A damaged entry is replaced by the next process that resumes the branch.
-  if (known && !("value" in known)) return {};
-  const before = known && decodeQueueEntry(known.value);
+  if (entry && !("value" in entry)) return {};
+  const before = entry && decodeQueueEntry(entry.value);
   const { first, next } = inbox && "value" in inbox ? decodeInbox(inbox.value) : { first: 0, next: 0 };
   const of = before?.agent ?? agent;
   const after =
@@ -201,8 +201,8 @@ async function leaveQueue(reader: SessionReader, branch: string, agent: string |
       : undefined;
   if (!before && !after) return {};
   const { puts, deletes } = changeQueueEntry(sessionId, branch, before, after);
-  const checks = [{ key: keys[0] as string, value: known?.value }];
-  // An input that is sent meanwhile relies on the queue entry that was there. A damaged inbox cannot be checked.
+  const checks = [{ key: keys[0] as string, value: entry?.value }];
+  // An input that is sent concurrently relies on the current queue entry. A damaged inbox cannot be checked.
   if (!inbox || "value" in inbox) checks.push({ key: keys[1] as string, value: inbox?.value });
   return { checks, puts, deletes, ...(after && { wakes: [after.agent] }) };
 }

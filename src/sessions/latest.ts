@@ -7,6 +7,7 @@ import { loadShadow } from "./load-state.js";
 import { describeSession } from "./errors.js";
 import type { Heads, SessionReader } from "./reader.js";
 
+/** A checkpoint with its state, and the damaged ones that were skipped on the way to it. */
 export interface IntactCheckpoint {
   readonly info: CheckpointInfo;
   readonly shadow: Shadow;
@@ -24,25 +25,25 @@ export async function loadLatestIntact(
   cursor: BranchCursor,
   see: (heads: Heads) => void,
 ): Promise<IntactCheckpoint | undefined> {
-  for (let gone: string | undefined; ;) {
+  for (let missingHead: string | undefined; ;) {
     const start = await findHead(reader, cursor, see);
     if (!start) return undefined;
     try {
-      return await walkBack(reader, cursor, start, start.head.id === gone);
+      return await walkBack(reader, cursor, start, start.head.id === missingHead);
     } catch (error) {
       // Removed during the read: read the new head, if there is one.
-      if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND") || start.head.id === gone) throw error;
-      gone = start.head.id;
+      if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND") || start.head.id === missingHead) throw error;
+      missingHead = start.head.id;
     }
   }
 }
 
-/** @param missing the head was read twice and has no row: that is damage too */
+/** @param isHeadMissing the head was read twice and its items are gone although it is still the head: that is damage too */
 async function walkBack(
   reader: SessionReader,
   cursor: BranchCursor,
   start: Start,
-  missing: boolean,
+  isHeadMissing: boolean,
 ): Promise<IntactCheckpoint> {
   const { number, agent, head } = start;
   const skipped: SkippedCheckpoint[] = [];
@@ -52,18 +53,17 @@ async function walkBack(
       continue;
     }
     try {
-      const known = row === head ? cursor.shadow : undefined;
-      const shadow = known ?? (await loadShadow(reader, number, row));
+      const cached = row === head ? cursor.shadow : undefined;
+      const shadow = cached ?? (await loadShadow(reader, number, row));
       if (row === head) cursor.keepShadow(row, shadow);
+      if (row !== head || !start.parent) {
+        return { info: await reader.loadInfo(number, row, agent), shadow, skipped };
+      }
       const notes = await reader.notes(number, row.seq, row.seq);
-      const info =
-        row === head && start.parent
-          ? reader.toInfo(row, agent, start.parent.id, notes.get(row.seq))
-          : await reader.loadInfo(number, row, agent);
-      return { info, shadow, skipped };
+      return { info: reader.toInfo(row, agent, start.parent.id, notes.get(row.seq)), shadow, skipped };
     } catch (error) {
-      const lost = missing && row === head && isSavepointError(error, "CHECKPOINT_NOT_FOUND");
-      if (!lost && !isSavepointError(error, "DAMAGED")) throw error;
+      const isLost = isHeadMissing && row === head && isSavepointError(error, "CHECKPOINT_NOT_FOUND");
+      if (!isLost && !isSavepointError(error, "DAMAGED")) throw error;
       skip(reader, skipped, { id: row.id, seq: row.seq, reason: error.message });
     }
   }

@@ -24,9 +24,9 @@ const NONE: MigrationPlan = { agent: [], session: [] };
 export class Migrations {
   readonly #byAgent: ReadonlyMap<string, MigrationPlan>;
 
-  constructor(given: Readonly<Record<string, AgentMigrations>> = {}) {
+  constructor(migrations: Readonly<Record<string, AgentMigrations>> = {}) {
     this.#byAgent = new Map(
-      Object.entries(given).map(([id, { agent = [], session = [] }]) => {
+      Object.entries(migrations).map(([id, { agent = [], session = [] }]) => {
         for (const migration of [...agent, ...session]) {
           if (typeof migration !== "function") throw notAFunction(id);
         }

@@ -75,7 +75,7 @@ export class SessionReader {
   /** The session's own record. */
   async session(): Promise<LoadedRecord<SessionRecord> | undefined> {
     const [session] = await this.context.store.get([sessionKey(this.sessionId)]);
-    return this.#known(session, decodeSession);
+    return this.#decode(session, decodeSession);
   }
 
   headKeys(branch: string): [string, string] {
@@ -84,7 +84,7 @@ export class SessionReader {
 
   /** @param name the name of the branch */
   toHeads(session: RecordResult | undefined, branch: RecordResult | undefined, name: string): Heads {
-    const heads = { session: this.#known(session, decodeSession), branch: this.#known(branch, decodeBranch) };
+    const heads = { session: this.#decode(session, decodeSession), branch: this.#decode(branch, decodeBranch) };
     // Both are created and deleted together. Treating a lost one as new would overwrite the session.
     const lost = heads.branch && !heads.session;
     const lostMain = name === MAIN && heads.session && heads.session.record.checkpoints > 0 && !heads.branch;
@@ -95,8 +95,8 @@ export class SessionReader {
 
   async *branches(): AsyncGenerator<LoadedRecord<BranchRecord>> {
     for await (const record of scan(this.context.store, branchesOf(this.sessionId))) {
-      const known = this.#known(record, decodeBranch);
-      if (known) yield known;
+      const branch = this.#decode(record, decodeBranch);
+      if (branch) yield branch;
     }
   }
 
@@ -320,7 +320,7 @@ export class SessionReader {
     );
   }
 
-  #known<T>(
+  #decode<T>(
     record: StoredRecord | UnreadableRecord | undefined,
     decode: (value: string) => T,
   ): LoadedRecord<T> | undefined {

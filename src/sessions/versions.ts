@@ -28,12 +28,12 @@ export function declaredVersion(
 
 /** The version of a state that is saved on these heads. Throws `AGENT_TOO_OLD` if the head has a newer version. */
 export function versionForSave({ session, branch }: Heads, versions: VersionScope): { readonly version?: number } {
-  const said = declaredVersion(versions, session?.record.agent);
-  const found = branch?.record.head?.version ?? 0;
-  if (said.version !== undefined && found > said.version) {
-    throw agentTooOld(describeSession(versions.sessionId), found, said.version);
+  const declared = declaredVersion(versions, session?.record.agent);
+  const headVersion = branch?.record.head?.version ?? 0;
+  if (declared.version !== undefined && headVersion > declared.version) {
+    throw agentTooOld(describeSession(versions.sessionId), headVersion, declared.version);
   }
-  return said;
+  return declared;
 }
 
 /** Migrates a loaded state to the current version. */
