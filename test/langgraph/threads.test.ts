@@ -256,7 +256,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       ];
       for (const [index, [work, expected]] of bad.entries())
         expect([index, await code(work())]).toEqual([index, expected]);
-      expect(() => new SavepointSaver({} as Savepoint)).toThrow("open store");
+      expect(() => new SavepointSaver({} as Savepoint)).toThrow("open Savepoint");
       expect(() => new SavepointSaver(sp, { onConcurrentWrite: "x" as "branch" })).toThrow("onConcurrentWrite");
       expect((await put(saver, { configurable: { thread_id: 5 } })).configurable?.["thread_id"]).toBe("5");
     });
