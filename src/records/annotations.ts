@@ -3,7 +3,7 @@
  * and annotations (values that callers attach).
  */
 import { type KeyRange, prefixRange } from "../store/index.js";
-import { encodeNumber } from "./keys.js";
+import { decodeNumbers, encodeNumber } from "./keys.js";
 
 /** A note of a checkpoint: `label` or `pin`. */
 export const noteKey = (number: number, seq: number, name: string): string =>
@@ -17,7 +17,13 @@ export const notesOf = (number: number, from?: number, to?: number): KeyRange =>
   };
 };
 
-/** Finds a checkpoint by its label. */
+/** The seq and the name in the key of a note or an annotation. */
+export function parseNoteKey(key: string): { seq: number; name: string } {
+  const { numbers, rest } = decodeNumbers(key.slice(1), 2);
+  return { seq: numbers[1] as number, name: rest };
+}
+
+/** Finds a checkpoint by its label; the key ends with the seq. */
 export const labelKey = (number: number, label: string, seq: number): string =>
   `l${encodeNumber(number)}${label}\t${encodeNumber(seq)}`;
 export const labelRange = (number: number, label: string): KeyRange =>

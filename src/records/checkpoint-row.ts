@@ -244,7 +244,7 @@ export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
   const all = prefixRange(`z${encodeNumber(number)}`);
   return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
 };
-/** The seq in the key of a row, a note or an annotation. */
+/** The seq in the key of a row. */
 export const seqOfRowKey = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
 
 /** Finds a checkpoint by an id that does not encode its place. Several sessions can use the same id. */

@@ -13,6 +13,7 @@ export {
   labelsOf,
   noteKey,
   notesOf,
+  parseNoteKey,
 } from "./annotations.js";
 export { branchesOf, branchKey, type BranchRecord, decodeBranch, encodeBranch, newBranchRecord } from "./branch.js";
 export {

@@ -23,7 +23,7 @@ import {
   ANNOTATIONS_TAPE,
   annotationsOf,
   checkId,
-  decodeNumbers,
+  parseNoteKey,
   type CheckpointRow,
   tapeName,
 } from "../records/index.js";
@@ -105,10 +105,9 @@ function toEntry(
   reader: SessionReader,
   record: StoredRecord | { readonly key: string; readonly unreadable: string },
 ): AnnotationEntry {
-  const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
-  const seq = numbers[1] as number;
-  if ("value" in record) return { seq, name: rest, record };
-  throw damagedAnnotation(reader, seq, rest, record.unreadable);
+  const { seq, name } = parseNoteKey(record.key);
+  if ("value" in record) return { seq, name, record };
+  throw damagedAnnotation(reader, seq, name, record.unreadable);
 }
 
 /** Reads the values of annotations, in their order, with one read of items. */

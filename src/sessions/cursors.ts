@@ -1,4 +1,4 @@
-/** The branch cursors of a process, within a memory budget: the least recently used ones lose their shadows first. */
+/** The cache of branch cursors, within a memory budget: the least recently used ones lose their shadows first. */
 import { BranchCursor, type SharedSession } from "./branch-cursor.js";
 import type { NumberSource } from "./numbers.js";
 import type { SessionReader } from "./reader.js";
@@ -6,6 +6,7 @@ import type { SessionReader } from "./reader.js";
 /** A cursor without a shadow is small, but takes memory too. */
 const MAX_CURSORS = 20_000;
 
+/** The branch cursors of a process. Cursors with work in progress are never evicted. */
 export class Cursors {
   readonly numbers: NumberSource;
   readonly #budget: number;
@@ -31,13 +32,13 @@ export class Cursors {
 
   /** Updates the memory use of a cursor after it has worked, and evicts other shadows if the budget is exceeded. */
   enforceBudget(cursor: BranchCursor): void {
-    this.#note(cursor);
+    this.#recordSize(cursor);
     for (const oldest of this.#sizes.keys()) {
       if (this.#bytes <= this.#budget) break;
       // The cursor that just worked will most likely work again: it keeps its shadow even if that alone exceeds the budget.
       if (!oldest.isIdle || oldest === cursor) continue;
       oldest.evict();
-      this.#note(oldest);
+      this.#recordSize(oldest);
     }
     for (const [key, oldest] of this.#cursors) {
       if (this.#cursors.size <= MAX_CURSORS) break;
@@ -72,7 +73,7 @@ export class Cursors {
     return new BranchCursor(reader, branch, entry.shared, this.numbers);
   }
 
-  #note(cursor: BranchCursor): void {
+  #recordSize(cursor: BranchCursor): void {
     const { bytes } = cursor;
     this.#bytes += bytes - (this.#sizes.get(cursor) ?? 0);
     this.#sizes.delete(cursor);
@@ -81,7 +82,7 @@ export class Cursors {
 
   #forget(key: string, cursor: BranchCursor): void {
     cursor.evict();
-    this.#note(cursor);
+    this.#recordSize(cursor);
     this.#cursors.delete(key);
     const sessionId = key.slice(0, key.indexOf("\t"));
     const entry = this.#shared.get(sessionId);

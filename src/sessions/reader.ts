@@ -30,6 +30,7 @@ import {
   noteKey,
   notesOf,
   placeOfId,
+  parseNoteKey,
   type CheckpointRow,
   rowKey,
   rowsOf,
@@ -37,6 +38,7 @@ import {
   sessionKey,
   type SessionRecord,
   tapeName,
+  trailingNumberOf,
 } from "../records/index.js";
 import type { Context } from "../context.js";
 import { describeSession } from "./errors.js";
@@ -162,7 +164,7 @@ export class SessionReader {
     if ("label" in ref) {
       const [entry] = await this.context.store.list(labelRange(number, ref.label), { limit: 1, reverse: true });
       // The key contains the seq, so a damaged record does not matter.
-      return entry && this.find(number, { seq: seqOfLabel(entry.key) }, head);
+      return entry && this.find(number, { seq: trailingNumberOf(entry.key) }, head);
     }
     if (!head) return undefined;
     for await (const row of this.lineage(number, head)) {
@@ -195,14 +197,13 @@ export class SessionReader {
   ): Promise<Map<number, Map<string, string>>> {
     const notes = new Map<number, Map<string, string>>();
     for await (const record of scan(this.context.store, notesOf(number, from, to + 1))) {
-      const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
-      const seq = numbers[1] as number;
+      const { seq, name } = parseNoteKey(record.key);
       if (!("value" in record)) {
         unreadable(seq);
         continue;
       }
       const ofRow = notes.get(seq) ?? new Map<string, string>();
-      notes.set(seq, ofRow.set(rest, record.value));
+      notes.set(seq, ofRow.set(name, record.value));
     }
     return notes;
   }
@@ -377,8 +378,4 @@ export async function readHeadNotes(
 function isRefTo(ref: CheckpointRef, row: CheckpointRow, sessionId: string): boolean {
   if (typeof ref === "string") return ref === row.id || ref === `${sessionId}#${row.seq}`;
   return "seq" in ref && ref.seq === row.seq;
-}
-
-function seqOfLabel(key: string): number {
-  return decodeNumbers(key.slice(key.lastIndexOf("\t") + 1), 1).numbers[0] as number;
 }
