@@ -20,6 +20,7 @@ import { decodePolicy, type StoredPolicy } from "./stored-policy.js";
 
 const REFRESH_AFTER_MS = 1000;
 
+/** The cached policies of one store. Damaged policies are reported and remove nothing. */
 export class PolicyCache {
   readonly #store: Store;
   readonly #events: Events;

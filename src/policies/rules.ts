@@ -78,6 +78,7 @@ const WEEK = 7 * DAY;
 /** 1970-01-01 was a Thursday. */
 const FIRST_MONDAY = 4 * DAY;
 
+/** Validates retention options. Throws `INVALID_ARGUMENT` if they are invalid, contradictory or keep nothing. */
 export function parseRetentionOptions(options: RetentionOptions): RetentionRules {
   validateFields(options, "A retention policy", FIELDS);
   const { keepLast, keepHourly, keepDaily, keepWeekly, keepWithin, keepLabelled = true, kinds } = options;

@@ -158,6 +158,7 @@ function stringifyRow(row: CheckpointRow): string {
   return `${JSON.stringify(stored)}\n${row.skeleton.json}`;
 }
 
+/** @param refs the refs of the stored record, which belong to the skeleton */
 export function decodeRow(seq: number, value: string, refs: string): CheckpointRow {
   const end = value.indexOf("\n");
   const stored = JSON.parse(value.slice(0, end)) as StoredRow;

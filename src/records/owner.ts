@@ -2,6 +2,7 @@
 import { type KeyRange, prefixRange } from "../store/index.js";
 import type { ProcessIdentity } from "../util/index.js";
 
+/** A process, and when its leases expire. */
 export interface OwnerRecord {
   /** When its leases expire, by the store's clock. */
   readonly until: number;

@@ -27,7 +27,7 @@ import {
   type CheckpointRow,
   tapeName,
 } from "../records/index.js";
-import { checkRowExists } from "./conflicts.js";
+import { checkRowExists, isConflictOn } from "./conflicts.js";
 import { commitNote } from "./notes.js";
 import type { SessionReader } from "./reader.js";
 
@@ -49,7 +49,7 @@ export async function annotateCheckpoint(
   const { store } = reader.context;
   const key = annotationKey(number, row.seq, checkId(name, "annotation name"));
   const counterKey = annotationCounterKey(number);
-  await retryOnConflict(async () => {
+  const replaceOnce = async (): Promise<void> => {
     const [record, counter] = await store.get([key, counterKey]);
     if (counter && !("value" in counter)) throw damagedAnnotation(reader, row.seq, name, counter.unreadable);
     const [before] = record ? await readValues(reader, number, [toEntry(reader, record)]) : [];
@@ -64,6 +64,10 @@ export async function annotateCheckpoint(
       ],
       ...(encoded ? putsOf(number, key, encoded, first) : { deletes: [key] }),
     });
+  };
+  // `change` may throw a conflict of its own: only those of the commit are retried.
+  await retryOnConflict(replaceOnce, {
+    isRetryable: (conflict) => isConflictOn(conflict, key) || isConflictOn(conflict, counterKey),
   });
 }
 

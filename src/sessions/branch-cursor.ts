@@ -75,6 +75,7 @@ export interface SharedSession {
 /** If a commit conflicts this often although its records are unchanged, they disagree with the store. */
 const MAX_TRIES = 10;
 
+/** The cache and the save queue of one branch. Call its methods inside {@link BranchCursor.exclusive}. */
 export class BranchCursor {
   readonly #reader: SessionReader;
   readonly #shared: SharedSession;

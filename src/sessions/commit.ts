@@ -59,6 +59,7 @@ export interface SessionCommit {
   readonly branch: LoadedRecord<BranchRecord>;
 }
 
+/** Builds the one commit of a change: it checks the session, the branch, new ids and required rows, and writes the new records. */
 export function buildCommit(change: SessionChange): SessionCommit {
   const { sessionId, sessionBefore, branchBefore, rows, extension = {} } = change;
   const { number, agent } = change.session;

@@ -22,6 +22,7 @@ export class Cursors {
     this.#budget = budget;
   }
 
+  /** The cursor of a branch. It is created if it is not cached. */
   get(reader: SessionReader, branch: string): BranchCursor {
     const key = `${reader.sessionId}\t${branch}`;
     const cursor = this.#cursors.get(key) ?? this.#create(reader, branch);

@@ -4,6 +4,7 @@ import { agentOfHistoryId, type CheckpointRef, MAIN, type OwnerRecord } from "..
 import { pendingToolCalls } from "../messages/index.js";
 import { describeProcess } from "../util/index.js";
 
+/** The session has no such checkpoint. */
 export function checkpointNotFound(sessionId: string, ref: CheckpointRef): SavepointError {
   const name = typeof ref === "string" ? JSON.stringify(ref) : `with ${JSON.stringify(ref)}`;
   return new SavepointError(
@@ -46,6 +47,7 @@ export function alreadyRunning(
   );
 }
 
+/** The subject of error messages about a branch: `Session "x", branch "y",`; without the branch if that is `main`. */
 export function describeBranch(sessionId: string, branch: string): string {
   const session = describeSession(sessionId);
   return branch === MAIN ? session : `${session}, branch ${JSON.stringify(branch)},`;
@@ -98,6 +100,7 @@ export function sessionNotFound(sessionId: string): SavepointError<"SESSION_NOT_
   return new SavepointError("SESSION_NOT_FOUND", `${describeSession(sessionId)} does not exist.`);
 }
 
+/** No session or agent of the store has this checkpoint. */
 export function checkpointNotInStore(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
   return new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${JSON.stringify(id)} does not exist in this store.`);
 }

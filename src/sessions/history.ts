@@ -25,6 +25,7 @@ export interface HistoryOptions {
   readonly from?: CheckpointRef;
 }
 
+/** Lists checkpoints without their states. Rows are read in pages while the list is consumed; damaged ones are skipped and reported. */
 export async function* walkHistory(
   reader: SessionReader,
   options: HistoryOptions,
@@ -47,7 +48,7 @@ export async function* walkHistory(
   }
 }
 
-type FoundRow = CheckpointRow | { readonly seq: number; readonly unreadable: string };
+type RowResult = CheckpointRow | { readonly seq: number; readonly unreadable: string };
 
 async function* rowsInOrder(
   reader: SessionReader,
@@ -55,19 +56,19 @@ async function* rowsInOrder(
   head: CheckpointRow | undefined,
   order: "newest" | "oldest",
   allBranches: boolean,
-): AsyncGenerator<FoundRow> {
+): AsyncGenerator<RowResult> {
   if (allBranches) yield* reader.allRows(number, order === "newest");
   else if (!head) return;
   else if (order === "newest") yield* reader.lineage(number, head);
   else {
-    const line: FoundRow[] = [];
+    const line: RowResult[] = [];
     for await (const row of reader.lineage(number, head)) line.push(row);
     yield* line.reverse();
   }
 }
 
 /** Skips and reports unreadable rows. */
-async function* readable(reader: SessionReader, rows: AsyncIterable<FoundRow>): AsyncGenerator<CheckpointRow> {
+async function* readable(reader: SessionReader, rows: AsyncIterable<RowResult>): AsyncGenerator<CheckpointRow> {
   for await (const row of rows) {
     if ("unreadable" in row) reader.reportDamage(undefined, row.seq, row.unreadable);
     else yield row;

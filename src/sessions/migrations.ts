@@ -40,6 +40,7 @@ export class Migrations {
     return this.#byAgent.size === 0;
   }
 
+  /** The migrations of an agent; empty lists if it declared none. */
   of(agent: string | undefined): MigrationPlan {
     return (agent === undefined ? undefined : this.#byAgent.get(agent)) ?? NONE;
   }

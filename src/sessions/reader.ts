@@ -80,11 +80,12 @@ export class SessionReader {
     return this.#decode(session, decodeSession);
   }
 
+  /** The keys of the records that {@link toHeads} decodes. */
   headKeys(branch: string): [string, string] {
     return [sessionKey(this.sessionId), branchKey(this.sessionId, branch)];
   }
 
-  /** @param name the name of the branch */
+  /** Decodes the records of a session and one of its branches. @param name the name of the branch */
   toHeads(session: RecordResult | undefined, branch: RecordResult | undefined, name: string): Heads {
     const heads = { session: this.#decode(session, decodeSession), branch: this.#decode(branch, decodeBranch) };
     // Both are created and deleted together. Treating a lost one as new would overwrite the session.
@@ -95,6 +96,7 @@ export class SessionReader {
     return heads;
   }
 
+  /** All branches of the session. */
   async *branches(): AsyncGenerator<LoadedRecord<BranchRecord>> {
     for await (const record of scan(this.context.store, branchesOf(this.sessionId))) {
       const branch = this.#decode(record, decodeBranch);
@@ -108,6 +110,7 @@ export class SessionReader {
     return records.map((record) => record && this.#row(record));
   }
 
+  /** The row with this seq; `undefined` if there is none. */
   async row(number: number, seq: number): Promise<CheckpointRow | Unreadable | undefined> {
     return (await this.rows(number, [seq]))[0];
   }
@@ -208,6 +211,7 @@ export class SessionReader {
     return notes;
   }
 
+  /** The public info of a row. Notes override the label and the pin of the row. */
   toInfo(row: CheckpointRow, agent: string | undefined, parentId: string | undefined, notes?: Notes): CheckpointInfo {
     const label = notes?.get("label");
     const pin = notes?.get("pin");
@@ -275,6 +279,7 @@ export class SessionReader {
     return undefined;
   }
 
+  /** Emits a `damage` event for the session, or for the agent that it stores. */
   reportDamage(checkpointId: string | undefined, seq: number | undefined, reason: string): void {
     const agent = agentOfHistoryId(this.sessionId);
     const of = agent === undefined ? { sessionId: this.sessionId } : { sessionId: undefined, agent };

@@ -28,6 +28,7 @@ const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "preOperation",
 const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "completed", "failed", "halted"];
 const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 
+/** Validates and copies the options of a save. Throws `INVALID_ARGUMENT` or `INVALID_ID`. */
 export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry): SaveFields {
   const { ttl, resetBranch, ...others } = options;
   const { id, label, kind, status, usage, pinned, parent } = others;

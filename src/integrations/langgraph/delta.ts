@@ -14,6 +14,7 @@ import { writesIn } from "./writes.js";
 const FIRST_PAGE = 16;
 const LARGEST_PAGE = 1024;
 
+/** Reads the histories of these channels, up to the parent of the checkpoint at `address`. */
 export async function readDeltaHistory(
   thread: Thread,
   address: CheckpointAddress,

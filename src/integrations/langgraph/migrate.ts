@@ -53,6 +53,7 @@ type AnySaver = BaseCheckpointSaver<string | number>;
 /** The number of checkpoints read at once. Each comes with its complete state. */
 const PAGE = 50;
 
+/** Copies threads checkpoint by checkpoint, and compares each copy with its original. Existing checkpoints are only compared. */
 export async function migrate(
   saver: AnySaver | BaseCheckpointSaver,
   source: AnySaver,

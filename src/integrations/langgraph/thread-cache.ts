@@ -15,6 +15,7 @@ interface CachedCheckpoint {
   readonly bytes: number;
 }
 
+/** The cache of one saver. */
 export class ThreadCache {
   readonly #sp: Savepoint;
   readonly #agent: string;

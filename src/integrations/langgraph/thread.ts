@@ -37,6 +37,7 @@ const MAX_BRANCHES = 100;
 /** After a put, a graph puts its next checkpoint within this many turns of the event loop, if it does. */
 const QUIET_TURNS = 3;
 
+/** One thread, as this process uses it. Puts and annotations each run one after another. */
 export class Thread {
   readonly id: string;
   readonly #sp: Savepoint;

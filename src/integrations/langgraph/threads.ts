@@ -40,6 +40,7 @@ export interface FoundThread {
 /** How often expired threads are deleted within one `ttl`. */
 const SWEEPS_PER_TTL = 10;
 
+/** The threads of one saver: the sessions of its agent that have not expired. */
 export class Threads {
   readonly #sp: Savepoint;
   readonly #agent: string;
