@@ -1,8 +1,8 @@
 /** Opening a store: from a URL and options to the services behind a `Savepoint`. */
 import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
-import { Events, type LastShutdown, type Listeners, ProcessRegistration, withCommit } from "../events/index.js";
-import { PolicyCache } from "../policies/index.js";
+import { Events, type LastShutdown, type Listeners, ProcessRegistration } from "../events/index.js";
+import { PolicyCache, SweepSchedules } from "../policies/index.js";
 import { createIdSource } from "../records/index.js";
 import { readLastShutdown, type StoreAddress } from "../runs/index.js";
 import { type AgentMigrations, Migrations } from "../sessions/index.js";
@@ -93,10 +93,11 @@ export async function openServices(target: OpenTarget, options: OpenOptions): Pr
     ...storeOptions,
   });
   const registration = opened.capabilities.durable ? new ProcessRegistration(opened) : undefined;
-  const store = registration ? withCommit(opened, (commit) => registration.commit(commit)) : opened;
+  const store = registration?.store ?? opened;
   const now = options.now ?? Date.now;
   const policies = new PolicyCache(store, events, now);
-  const context: Context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
+  const sweeps = new SweepSchedules();
+  const context: Context = { store, registry, events, policies, sweeps, now, newId: newId ?? createIdSource(now) };
   const ownsStore = opened !== target;
   const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.create === false).catch(
     async (error: unknown) => {

@@ -329,14 +329,14 @@ export class Session<State = unknown> {
   async label(ref: CheckpointRef, label: string | undefined): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await setLabel(this.#reader, number, row, label);
-    this.#reader.context.policies.recordSweep(this.id, undefined);
+    this.#reader.context.sweeps.delete(this.id);
   }
 
   /** Pins a checkpoint, or unpins it. Pinned checkpoints are never pruned. */
   async pin(ref: CheckpointRef, pinned = true): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await setPin(this.#reader, number, row, pinned);
-    this.#reader.context.policies.recordSweep(this.id, undefined);
+    this.#reader.context.sweeps.delete(this.id);
   }
 
   /**

@@ -1,7 +1,7 @@
 /** A server that is confined to one agent: every way to reach what belongs to others, or to nobody, leads nowhere. */
 import { describe, expect, it } from "vitest";
 import { message, type Savepoint } from "../../src/index.js";
-import { tapeName } from "../../src/records/keys.js";
+import { tapeName } from "../../src/records/index.js";
 import { GENERATIONS, type TestClient } from "./clients.js";
 import { useLab } from "./lab.js";
 

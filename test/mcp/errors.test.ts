@@ -1,7 +1,7 @@
 /** Every way in which a tool can fail says what failed, and what to do next; and the server goes on. */
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
-import { messageTape, tapeName } from "../../src/records/keys.js";
+import { messageTape, tapeName } from "../../src/records/index.js";
 import { GENERATIONS } from "./clients.js";
 import { useLab } from "./lab.js";
 

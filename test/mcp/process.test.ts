@@ -149,7 +149,7 @@ describe("the process of a server", () => {
     const sp = await lab.open();
     await sp.session("s").save({ messages: ["1".repeat(3000)] });
     await sp.close();
-    const { tapeName } = await import("../../src/records/keys.js");
+    const { tapeName } = await import("../../src/records/index.js");
     await lab.damage({ kind: "item", tape: tapeName(0, 0), item: 0 });
     const server = new Bare(lab);
     await server.initialize();

@@ -1,26 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { type BranchRecord, decodeBranch, encodeBranch } from "./branch.js";
+import { type CheckpointRow, decodeRow, encodeRow } from "./checkpoint-row.js";
 import { unnamedBranch } from "./ids.js";
-import {
-  type BranchRecord,
-  decodeBranch,
-  decodeRow,
-  decodeSession,
-  encodeBranch,
-  encodeRow,
-  encodeSession,
-  type CheckpointRow,
-  type SessionRecord,
-} from "./session-records.js";
+import { decodeSession, encodeSession, type SessionRecord } from "./session.js";
 
-/** A plain object with these fields, as records are. */
+/** Generates plain objects with these fields. */
 const record = <T extends object>(fields: { [Key in keyof T]: fc.Arbitrary<T[Key]> }): fc.Arbitrary<T> =>
   fc.record(fields, { noNullPrototype: true }) as fc.Arbitrary<T>;
 const text = fc.string({ unit: "binary" });
 const maybe = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined });
 const count = fc.nat({ max: 2 ** 31 });
 
-/** A row at some place of a tree: on `main` (tape 0), on a named branch or on an unnamed one. */
+/** A row on `main` (tape 0), on a named branch or on an unnamed one. */
 const row: fc.Arbitrary<CheckpointRow> = record({
   seq: fc.oneof(fc.nat({ max: 5 }), count),
   id: fc.oneof(fc.uuid({ version: 7 }), fc.string({ minLength: 1 })),
@@ -77,8 +69,8 @@ const row: fc.Arbitrary<CheckpointRow> = record({
   } as CheckpointRow;
 });
 
-describe("the texts of records", () => {
-  it("give back every row", () => {
+describe("encoded records", () => {
+  it("decode to the same row", () => {
     fc.assert(
       fc.property(row, (each) => {
         expect(decodeRow(each.seq, encodeRow(each), each.skeleton.refs)).toStrictEqual(each);
@@ -87,7 +79,7 @@ describe("the texts of records", () => {
     );
   });
 
-  it("give back every branch, with its head or without one", () => {
+  it("decode to the same branch, with or without a head", () => {
     const branch: fc.Arbitrary<BranchRecord> = record({
       name: fc.string({ minLength: 1 }),
       tape: count,
@@ -108,7 +100,7 @@ describe("the texts of records", () => {
     );
   });
 
-  it("give back every session", () => {
+  it("decode to the same session", () => {
     const session: fc.Arbitrary<SessionRecord> = record({
       number: count,
       agent: maybe(text),
@@ -126,7 +118,7 @@ describe("the texts of records", () => {
     );
   });
 
-  it("cost about a hundred bytes for a row that says nothing unusual", () => {
+  it("take about a hundred bytes for a row with default fields", () => {
     const plain: CheckpointRow = {
       seq: 5000,
       id: "0199e0a5-1234-7000-8000-00000000abcd",
