@@ -8,7 +8,7 @@ import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError, type SavepointError } from "../../src/errors.js";
 import { encodeLine } from "../../src/store/file/lines.js";
-import { tapeFileName } from "../../src/store/file/names.js";
+import { tapeFileName } from "../../src/store/file/folder.js";
 import { openFileStore, openStore, type Store } from "../../src/store.js";
 import type { DiskOptions, SyncFile } from "../../src/store/contract/options.js";
 import { blobOf, type StoreContent, contentOf, frame, sha256, listAll } from "../../src/testing/samples.js";

@@ -3,7 +3,8 @@ import { appendFileSync, readdirSync, renameSync, rmSync, statSync, utimesSync, 
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { StoreAccess } from "../../src/store/file/access.js";
-import { StoreContents, type HeldLock } from "../../src/store/file/contents.js";
+import { StoreContents } from "../../src/store/file/contents.js";
+import type { HeldLock } from "../../src/store/file/lock.js";
 import { Folder } from "../../src/store/file/folder.js";
 import { encodeLine, encodeValueLine } from "../../src/store/file/lines.js";
 import { fencedName, newLockName } from "../../src/store/file/lock-files.js";
@@ -61,7 +62,7 @@ describe("a process that takes over the lock", () => {
     third.contents.raiseFence = (held) => {
       if (!isSecondDone) {
         appendFileSync(join(path, "commits.jsonl"), encodeLine({ fence: 1, after: 1 }));
-        reader.contents.load({ isBusy: true, adopts: true });
+        reader.contents.load({ isBusy: true, acceptsReplaced: true });
       }
       isSecondDone = true;
       return raiseFence(held);
