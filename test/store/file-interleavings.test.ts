@@ -166,7 +166,7 @@ describe("a handle that is idle while others delete and compact", () => {
     expect(await contentOf(idle)).toEqual(await contentOf(busy));
   });
 
-  it("knows that a record is gone, when the list of commits was written anew meanwhile", async () => {
+  it("knows that a record is gone, when the commit log was written anew meanwhile", async () => {
     await begin();
     await busy.commit({ deletes: ["k"] });
     await busy.retain("t", [], { below: 2 });

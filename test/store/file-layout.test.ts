@@ -48,7 +48,7 @@ describe("a folder that is no store is refused and not touched:", () => {
     await expectRefused("NOT_A_STORE");
   });
 
-  it("one with a list of commits of somebody else", async () => {
+  it("one with a commit log of somebody else", async () => {
     await writeFile(join(path, "commits.jsonl"), '{"sha":"1234","message":"fix"}\n{"sha":"5678","message":"more"}\n');
     await writeFile(join(path, "package.json"), "{}");
     await expectRefused("NOT_A_STORE");
@@ -127,7 +127,7 @@ describe("a store of a newer version is refused and not touched,", () => {
     }),
   );
 
-  it("if its list of commits says so", async () => {
+  it("if its commit log says so", async () => {
     await setFormat("commits.jsonl", "commits");
     expect((await expectRefused("STORE_TOO_NEW")).details).toMatchObject({ found: 999 });
   });

@@ -250,7 +250,7 @@ describe("one who was taken for dead, and was not", () => {
       isDone = await done;
     });
 
-    it("does not write over the list of commits", expectWholeList);
+    it("does not write over the commit log", expectWholeList);
 
     it("hides nothing from others", async () => {
       expect(await watcher.get(["other"])).toMatchObject([{ value: "1" }]);

@@ -43,7 +43,7 @@ function openParts(): StoreAccess {
   );
 }
 
-/** A commit that puts one record, complete in its file and not in the list of commits. */
+/** A commit that puts one record, complete in its file and not in the commit log. */
 function appendCommit(key: string, at: number): void {
   const head = { put: key, at };
   appendFileSync(join(path, "records.jsonl"), encodeValueLine(head, "1") + encodeLine({ commit: at, holds: [head] }));
@@ -112,7 +112,7 @@ describe("a process that takes over the lock", () => {
 describe("a process that reads everything while another one saves", () => {
   for (const isReleased of [false, true]) {
     const when = isReleased ? "has come and gone" : "is still there";
-    it(`counts only what is in the list of commits, where times are coarse and the lock ${when}`, async () => {
+    it(`counts only what is in the commit log, where times are coarse and the lock ${when}`, async () => {
       const store = await open();
       await store.commit({ puts: [{ key: "k", value: "1" }] });
       const second = new Date(Math.floor(Date.now() / 1_000) * 1_000);

@@ -79,7 +79,7 @@ describe("the unfinished end of a file", () => {
     }
   });
 
-  it("counts once all of it is there, though the list of commits does not know it", async () => {
+  it("counts once all of it is there, though the commit log does not know it", async () => {
     await write(first);
     const log = await readFile(join(path, "commits.jsonl"));
     await write(second);
@@ -191,7 +191,7 @@ describe("a bad line", () => {
     }
   });
 
-  it("of a list of commits that is gone is not cut off: nobody knows what it was", async () => {
+  it("of a commit log that is gone is not cut off: nobody knows what it was", async () => {
     await write({ puts: [{ key: "a", value: "1" }] });
     const file = join(path, "records.jsonl");
     await appendFile(file, '{"put":"a","at":2,"value":"2"');
@@ -263,7 +263,7 @@ describe("a bad line", () => {
     });
   });
 
-  it("of a long list of commits that was shortened does not bring back what was before", async () => {
+  it("of a long commit log that was shortened does not bring back what was before", async () => {
     const many = Array.from({ length: 9_000 }, (_, n) => ({
       puts: [{ key: `key/${n % 10}/${"x".repeat(40)}`, value: "1" }],
     }));

@@ -110,10 +110,10 @@ export class Connection {
 
   /** Reserves one connection for a transaction of several statements. */
   withClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
-    return this.#track(this.#exclusive(work));
+    return this.#track(this.#withClient(work));
   }
 
-  async #exclusive<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+  async #withClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     if (this.#isEnded) throw storeClosed(this.url);
     const client = await this.connect();
     let broken = false;
