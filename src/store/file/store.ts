@@ -105,7 +105,7 @@ class FileStore implements Store {
     this.#commits = new GroupCommit(async (commits) => {
       this.#hasWritten = true;
       const outcomes = await writer.apply(commits);
-      this.#compacting ??= this.#compactInBackground();
+      this.#compacting ??= this.#compactInBackground().finally(() => (this.#compacting = undefined));
       return outcomes;
     });
   }
@@ -345,8 +345,6 @@ class FileStore implements Store {
       }
     } catch (error) {
       this.#report("a file could not be compacted, and was not changed", error);
-    } finally {
-      this.#compacting = undefined;
     }
   }
 
