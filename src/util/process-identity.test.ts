@@ -7,8 +7,8 @@ const self = thisProcess();
 /** Only where the system says all of it can anybody be certainly dead. */
 const tells = self.boot !== undefined && self.namespace !== undefined && self.start !== undefined;
 
-describe("a process", () => {
-  it("is not dead while it lives", async () => {
+describe("a process identity", () => {
+  it("does not report a running process as dead", async () => {
     expect(isCertainlyDead(self)).toBe(false);
     const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
     await once(child, "spawn");
@@ -20,12 +20,12 @@ describe("a process", () => {
     expect(isCertainlyDead({ ...self, pid })).toBe(tells);
   });
 
-  it("is dead when there is no such process", () => {
+  it("reports a process as dead if its pid does not exist", () => {
     const { pid } = spawnSync(process.execPath, ["-e", ""]);
     expect(isCertainlyDead({ ...self, pid })).toBe(tells);
   });
 
-  it("is dead when its pid was given to another one", () => {
+  it("reports a process as dead if another process has its pid", () => {
     expect(isCertainlyDead({ ...self, start: "1" })).toBe(tells);
   });
 

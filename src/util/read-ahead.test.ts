@@ -16,7 +16,7 @@ function manualWork(): { work: (thing: number) => Promise<number>; begun: number
 }
 
 describe("reading ahead", () => {
-  it("returns the results in order, and works on no more than the limit at once", async () => {
+  it("yields the results in order, with at most `limit` items in progress", async () => {
     const { work, begun, finish } = manualWork();
     const results = readAhead([1, 2, 3, 4, 5], 2, work);
     const first = results.next();
@@ -42,7 +42,7 @@ describe("reading ahead", () => {
     expect((await results.next()).done).toBe(true);
   });
 
-  it("begins nothing more when one has failed, and waits for what is under way", async () => {
+  it("starts no further item after a failure, and waits for those in progress", async () => {
     const ended: number[] = [];
     const begun: number[] = [];
     const work = async (thing: number): Promise<number> => {
@@ -59,7 +59,7 @@ describe("reading ahead", () => {
     expect({ begun, ended }).toEqual({ begun: [1, 2], ended: [2] });
   });
 
-  it("waits for what is under way when the caller stops", async () => {
+  it("waits for the items in progress when the caller stops", async () => {
     const ended: number[] = [];
     const work = async (thing: number): Promise<number> => {
       await new Promise((resolve) => setImmediate(resolve));
