@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { anyValue, editAnywhere, type Random } from "../../test/support/states/any-state.js";
-import { appendElements } from "./tree/revision.js";
+import { appendElements } from "./tree/append.js";
 import { ListNode, type ShadowObject } from "./tree/shadow.js";
 import { freezeState } from "./tree/shadow-to-value.js";
 import { edit, newEditedState } from "../../test/support/states/edited-state.js";
