@@ -13,7 +13,7 @@ function said(value: unknown): [string, string] | undefined {
 }
 
 describe("messages of Savepoint", () => {
-  it("say their content", () => {
+  it("have their content as text", () => {
     expect(describeMessage(message.user("Hello"))).toEqual({
       role: "user",
       text: "Hello",
@@ -24,7 +24,7 @@ describe("messages of Savepoint", () => {
     expect(said(message.toolResult("c1", { hits: 2 }))).toEqual(["tool", '{"hits":2}']);
   });
 
-  it("say what they call and have attached", () => {
+  it("have their tool calls and attachments in their text", () => {
     const calls = [
       { id: "c1", name: "search", arguments: { q: "x" } },
       { id: "c2", name: "now" },
@@ -35,7 +35,7 @@ describe("messages of Savepoint", () => {
     expect(said({ role: "user", content: "See", attachments })?.[1]).toBe("See\ncat.png\nnotes.pdf\nhttps://x.test/a");
   });
 
-  it("may call roles by other names", () => {
+  it("may use other names of roles", () => {
     const roles = ["human", "User", "ai", "model", "ASSISTANT", "developer", "function", "tool", "toolResult"];
     expect(roles.map((role) => describeMessage({ role, content: "x" })?.role)).toEqual([
       "user",
@@ -50,7 +50,7 @@ describe("messages of Savepoint", () => {
     ]);
   });
 
-  it("have an id and a time, in any of the usual ways", () => {
+  it("have an id and a timestamp, in any common field", () => {
     const at = Date.UTC(2026, 0, 2, 3, 4, 5);
     const times = [
       { timestamp: at },
@@ -75,8 +75,8 @@ describe("messages of Savepoint", () => {
   });
 });
 
-describe("what is no message", () => {
-  it("has no role, or nothing in it", () => {
+describe("a value that is not a message", () => {
+  it("has no known role or no content", () => {
     const values = [
       undefined,
       null,
@@ -103,7 +103,7 @@ describe("what is no message", () => {
     expect(values.filter((value) => describeMessage(value) !== undefined)).toEqual([]);
   });
 
-  it("is not an empty one", () => {
+  it("is distinguished from an empty message", () => {
     for (const value of [{ content: "" }, { content: [] }, { parts: [] }]) {
       expect(said({ role: "assistant", ...value })).toEqual(["assistant", ""]);
     }
@@ -111,7 +111,7 @@ describe("what is no message", () => {
 });
 
 describe("messages of OpenAI", () => {
-  it("of chat completions", () => {
+  it("are described in the form of chat completions", () => {
     const tool_calls = [
       { id: "c1", type: "function", function: { name: "search", arguments: '{"q": "a  \\"b"}' } },
       { id: "c2", type: "custom", custom: { name: "run", input: "ls  -l" } },
@@ -136,7 +136,7 @@ describe("messages of OpenAI", () => {
     expect(said({ role: "user", content })).toEqual(["user", "What is this?\nhttps://x.test/cat.png\na.pdf"]);
   });
 
-  it("of the Responses API", () => {
+  it("are described in the form of the Responses API", () => {
     const items = [
       { type: "message", role: "user", content: [{ type: "input_text", text: "hi" }] },
       { id: "rs_1", type: "reasoning", summary: [{ type: "summary_text", text: "think" }], encrypted_content: "AAAA" },
@@ -174,7 +174,7 @@ describe("messages of OpenAI", () => {
     ]);
   });
 
-  it("of the agents SDK", () => {
+  it("are described in the form of the agents SDK", () => {
     const history = [
       { type: "message", role: "system", content: "be kind" },
       {
@@ -202,7 +202,7 @@ describe("messages of OpenAI", () => {
 });
 
 describe("messages of Anthropic", () => {
-  it("say their blocks", () => {
+  it("have the text of all their blocks", () => {
     const content = [
       { type: "thinking", thinking: "Hm.", signature: "AAAA" },
       { type: "redacted_thinking", data: "AAAA" },
@@ -229,7 +229,7 @@ describe("messages of Anthropic", () => {
     );
   });
 
-  it("are those of a tool if they have results only", () => {
+  it("have the role tool if they contain only tool results", () => {
     const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } };
     const results = [
       { type: "tool_result", tool_use_id: "toolu_1", content: "found" },
@@ -245,7 +245,7 @@ describe("messages of Anthropic", () => {
     ]);
   });
 
-  it("name documents and show the addresses of images", () => {
+  it("show the names of documents and the URLs of images", () => {
     const content = [
       { type: "document", title: "Report", source: { type: "base64", media_type: "application/pdf", data: "AAAA" } },
       { type: "image", source: { type: "url", url: "https://x.test/cat.png" } },
@@ -255,7 +255,7 @@ describe("messages of Anthropic", () => {
 });
 
 describe("messages of the AI SDK", () => {
-  it("for models", () => {
+  it("are described in the form for models", () => {
     const messages = [
       {
         role: "user",
@@ -302,7 +302,7 @@ describe("messages of the AI SDK", () => {
     ]);
   });
 
-  it("for user interfaces", () => {
+  it("are described in the form for user interfaces", () => {
     const uiMessage = {
       id: "m1",
       role: "assistant",
@@ -338,7 +338,7 @@ describe("messages of the AI SDK", () => {
     });
   });
 
-  it("of version 4, which say their texts twice", () => {
+  it("of version 4 do not repeat their text", () => {
     const toolInvocation = { state: "result", toolCallId: "c1", toolName: "search", args: { q: "x" }, result: ["a"] };
     const parts = [
       { type: "text", text: "Found it." },
@@ -347,7 +347,7 @@ describe("messages of the AI SDK", () => {
     expect(said({ role: "assistant", content: "Found it.", parts })?.[1]).toBe('Found it.\nsearch({"q":"x"})\n["a"]');
   });
 
-  it("show what an MCP server answered as its texts", () => {
+  it("show the text parts of the result of an MCP server", () => {
     const output = {
       content: [
         { type: "text", text: "sunny" },
@@ -400,7 +400,7 @@ describe("messages of LangChain", () => {
     ["ChatMessage", "generic", { content: "hello", role: "critic", ...kwargs }, "user", "hello"],
   ];
 
-  it.each(bodies)("%s (%s), in every form", (name, type, body, role, text) => {
+  it.each(bodies)("are described in every form: %s (%s)", (name, type, body, role, text) => {
     const serialised = { lc: 1, type: "constructor", id: ["langchain_core", "messages", name], kwargs: body };
     const forms = [
       serialised,
@@ -413,14 +413,14 @@ describe("messages of LangChain", () => {
     }
   });
 
-  it("as LangGraph's server sends them", () => {
+  it("are described in the form of the LangGraph server", () => {
     expect(describeMessage({ type: "human", id: "h1", content: "Hi", ...kwargs })).toMatchObject({
       role: "user",
       id: "h1",
     });
   });
 
-  it("are not what has a getType that fails", () => {
+  it("do not include objects whose getType throws", () => {
     const getType = (): never => {
       throw new Error("no");
     };
@@ -429,7 +429,7 @@ describe("messages of LangChain", () => {
 });
 
 describe("messages of Google", () => {
-  it("say their parts", () => {
+  it("have the text of all their parts", () => {
     const contents = [
       {
         role: "user",
@@ -466,7 +466,7 @@ describe("the JSON of a tool call", () => {
     );
   }
 
-  it("is that of JSON.stringify for what JSON knows", () => {
+  it("equals the result of JSON.stringify for JSON values", () => {
     const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
     fc.assert(
       fc.property(fc.jsonValue().filter(isObject), (value) => {
@@ -475,7 +475,7 @@ describe("the JSON of a tool call", () => {
     );
   });
 
-  it("shows something for what JSON does not know", () => {
+  it("has a readable form for values that JSON does not support", () => {
     const cycle: Record<string, unknown> = { a: 1 };
     cycle["self"] = cycle;
     expect(json(cycle)).toBe('{"a":1,"self":"[circular]"}');
@@ -495,7 +495,7 @@ describe("the JSON of a tool call", () => {
     );
   });
 
-  it("has nothing binary in it", () => {
+  it("contains no binary data", () => {
     const bytes = Buffer.from([1, 2, 3]);
     expect(json([bytes, bytes.buffer.slice(0, 2), JSON.parse(JSON.stringify(bytes)), new Blob(["a"])])).toBe(
       '["[3 bytes]","[2 bytes]","[3 bytes]","[1 bytes]"]',
@@ -518,7 +518,7 @@ describe("the JSON of a tool call", () => {
 describe("findMessages", () => {
   const hello = message.user("Hello");
 
-  it("finds them under their usual names, or in the state itself", () => {
+  it("finds messages under common keys or in a state that is an array", () => {
     for (const key of ["messages", "history", "chat_history", "chatHistory", "conversation"]) {
       expect(findMessages({ [key]: [hello] })).toEqual([{ index: 0, path: `/${key}/0`, message: hello }]);
       expect(findMessages({ [key]: { messages: [hello] } })[0]?.path).toBe(`/${key}/messages/0`);
@@ -526,21 +526,21 @@ describe("findMessages", () => {
     expect(findMessages([hello])).toEqual([{ index: 0, path: "/0", message: hello }]);
   });
 
-  it("leaves out what is no message, and keeps the places of the others", () => {
+  it("omits elements that are not messages and keeps the indexes of the others", () => {
     expect(findMessages({ messages: [null, hello, "x", hello] }).map(({ path }) => path)).toEqual([
       "/messages/1",
       "/messages/3",
     ]);
   });
 
-  it("takes the first name that has any", () => {
+  it("uses the first key that has messages", () => {
     const state = { messages: [], history: [1, 2], chatHistory: [hello], conversation: [hello, hello] };
     expect(findMessages(state)).toEqual([{ index: 0, path: "/chatHistory/0", message: hello }]);
     expect(findMessages({ other: [hello] })).toEqual([]);
   });
 });
 
-describe("whatever they are given", () => {
+describe("describeMessage and findMessages", () => {
   /** Objects that look like messages, with anything in them. */
   const nearly = fc.letrec((tie) => ({
     value: fc.oneof(
@@ -588,7 +588,7 @@ describe("whatever they are given", () => {
     ),
   }));
 
-  it("never throw", () => {
+  it("never throw for any value", () => {
     const anything = fc.anything({
       withBigInt: true,
       withDate: true,
@@ -607,7 +607,7 @@ describe("whatever they are given", () => {
     );
   });
 
-  it("come to an end with cycles", () => {
+  it("terminate for cyclic values", () => {
     const content: unknown[] = [];
     const result = { type: "tool_result", content };
     const mcp = { content };

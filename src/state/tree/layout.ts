@@ -76,9 +76,7 @@ export function isFrameObject(shadow: Shadow): shadow is ShadowObject {
 export function isStillDense(shadow: Shadow): boolean {
   if (!Array.isArray(shadow) && !isFrameObject(shadow)) return false;
   const size = estimateSize(shadow);
-  return (
-    !hasNodes(shadow) && size > SEGMENT_LENGTH && size / Object.keys(shadow).length < 2 * MIN_ELEMENT_SIZE
-  );
+  return !hasNodes(shadow) && size > SEGMENT_LENGTH && size / Object.keys(shadow).length < 2 * MIN_ELEMENT_SIZE;
 }
 
 function layoutTagged(shadow: Shadow, tag: readonly [string, ...Shadow[]], size: number): Shadow {

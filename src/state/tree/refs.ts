@@ -40,7 +40,11 @@ function formatPiece(piece: Piece, ownTape: number): string {
 
 function parsePiece(text: string, ownTape: number): Piece {
   const match = /^(?:(\d+):)?(\d+)\+(\d+)$/.exec(text);
-  if (!match) throw new SavepointError("DAMAGED", `A reference to items is damaged: ${JSON.stringify(text)}. Run \`savepoint repair\`.`);
+  if (!match)
+    throw new SavepointError(
+      "DAMAGED",
+      `A reference to items is damaged: ${JSON.stringify(text)}. Run \`savepoint repair\`.`,
+    );
   return {
     tape: match[1] === undefined ? ownTape : Number(match[1]),
     start: Number(match[2]),

@@ -131,12 +131,7 @@ class Revision {
     }
   }
 
-  #elements(
-    list: ListNode,
-    values: readonly unknown[],
-    path: Path | undefined,
-    frozen: unknown,
-  ): ListNode | undefined {
+  #elements(list: ListNode, values: readonly unknown[], path: Path | undefined, frozen: unknown): ListNode | undefined {
     if (values.length === 0) return undefined;
     const old = list.elements;
     const isSame = (at: number, index: number): boolean =>

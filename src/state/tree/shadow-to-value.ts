@@ -31,7 +31,13 @@ export function freezeState(value: unknown, registry: ClassRegistry, before?: un
   return freeze(value, registry, before, new Set(), 0);
 }
 
-function freeze(value: unknown, registry: ClassRegistry, before: unknown, visited: Set<object>, depth: number): boolean {
+function freeze(
+  value: unknown,
+  registry: ClassRegistry,
+  before: unknown,
+  visited: Set<object>,
+  depth: number,
+): boolean {
   if (typeof value !== "object" || value === null || value === before) return true;
   // Cycles and too deep nesting are rejected, with their path, when the state is saved.
   if (visited.has(value)) return true;
@@ -44,7 +50,8 @@ function freeze(value: unknown, registry: ClassRegistry, before: unknown, visite
   if (Array.isArray(value)) {
     const old: unknown[] = Array.isArray(before) ? before : [];
     for (let index = 0; index < value.length; index++) {
-      if (value[index] !== old[index]) isFrozen = freeze(value[index], registry, old[index], visited, depth + 1) && isFrozen;
+      if (value[index] !== old[index])
+        isFrozen = freeze(value[index], registry, old[index], visited, depth + 1) && isFrozen;
     }
     return isFrozen;
   }
