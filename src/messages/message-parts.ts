@@ -162,8 +162,8 @@ function named(add: AddPart, typeNames: string): [string, AddPart][] {
 function addPart(lines: Lines, part: Fields, depth: number): void {
   const { type } = part;
   if (typeof type !== "string") return addUntyped(lines, part, depth);
-  const known = PARTS.get(type);
-  if (known) return known(lines, part, depth);
+  const add = PARTS.get(type);
+  if (add) return add(lines, part, depth);
   // In the AI SDK, the type of a tool call is `tool-` and the name of the tool, and custom parts have the type `data-…`.
   if (type.startsWith("tool-")) return typeof part["state"] === "string" ? addCall(lines, part, depth) : undefined;
   if (!type.startsWith("data-")) addTextOrFile(lines, part, depth);

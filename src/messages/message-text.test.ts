@@ -6,8 +6,8 @@ import { runs } from "../../test/support/runs.js";
 
 const DATA_URL = "data:image/png;base64,AAAA";
 
-/** Role and text, on which most tests agree. */
-function said(value: unknown): [string, string] | undefined {
+/** The role and the text of a message. */
+function roleAndText(value: unknown): [string, string] | undefined {
   const description = describeMessage(value);
   return description && [description.role, description.text];
 }
@@ -20,8 +20,8 @@ describe("messages of Savepoint", () => {
       id: undefined,
       timestamp: undefined,
     });
-    expect(said(message.system("Be kind"))).toEqual(["system", "Be kind"]);
-    expect(said(message.toolResult("c1", { hits: 2 }))).toEqual(["tool", '{"hits":2}']);
+    expect(roleAndText(message.system("Be kind"))).toEqual(["system", "Be kind"]);
+    expect(roleAndText(message.toolResult("c1", { hits: 2 }))).toEqual(["tool", '{"hits":2}']);
   });
 
   it("have their tool calls and attachments in their text", () => {
@@ -29,10 +29,15 @@ describe("messages of Savepoint", () => {
       { id: "c1", name: "search", arguments: { q: "x" } },
       { id: "c2", name: "now" },
     ];
-    expect(said(message.assistant("Let me see", calls))).toEqual(["assistant", 'Let me see\nsearch({"q":"x"})\nnow()']);
-    expect(said(message.assistant("", calls))?.[1]).toBe('search({"q":"x"})\nnow()');
+    expect(roleAndText(message.assistant("Let me see", calls))).toEqual([
+      "assistant",
+      'Let me see\nsearch({"q":"x"})\nnow()',
+    ]);
+    expect(roleAndText(message.assistant("", calls))?.[1]).toBe('search({"q":"x"})\nnow()');
     const attachments = [{ name: "cat.png", data: "AAAA" }, "notes.pdf", "iVBORw0KGgo", DATA_URL, "https://x.test/a"];
-    expect(said({ role: "user", content: "See", attachments })?.[1]).toBe("See\ncat.png\nnotes.pdf\nhttps://x.test/a");
+    expect(roleAndText({ role: "user", content: "See", attachments })?.[1]).toBe(
+      "See\ncat.png\nnotes.pdf\nhttps://x.test/a",
+    );
   });
 
   it("may use other names of roles", () => {
@@ -105,7 +110,7 @@ describe("a value that is not a message", () => {
 
   it("is distinguished from an empty message", () => {
     for (const value of [{ content: "" }, { content: [] }, { parts: [] }]) {
-      expect(said({ role: "assistant", ...value })).toEqual(["assistant", ""]);
+      expect(roleAndText({ role: "assistant", ...value })).toEqual(["assistant", ""]);
     }
   });
 });
@@ -116,14 +121,17 @@ describe("messages of OpenAI", () => {
       { id: "c1", type: "function", function: { name: "search", arguments: '{"q": "a  \\"b"}' } },
       { id: "c2", type: "custom", custom: { name: "run", input: "ls  -l" } },
     ];
-    expect(said({ role: "assistant", content: null, refusal: null, tool_calls })).toEqual([
+    expect(roleAndText({ role: "assistant", content: null, refusal: null, tool_calls })).toEqual([
       "assistant",
       'search({"q":"a  \\"b"})\nrun(ls  -l)',
     ]);
-    expect(said({ role: "tool", tool_call_id: "c1", content: "found" })).toEqual(["tool", "found"]);
-    expect(said({ role: "assistant", content: null, refusal: "No." })).toEqual(["assistant", "No."]);
-    expect(said({ role: "assistant", content: [{ type: "refusal", refusal: "No." }] })).toEqual(["assistant", "No."]);
-    expect(said({ role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } })?.[1]).toBe(
+    expect(roleAndText({ role: "tool", tool_call_id: "c1", content: "found" })).toEqual(["tool", "found"]);
+    expect(roleAndText({ role: "assistant", content: null, refusal: "No." })).toEqual(["assistant", "No."]);
+    expect(roleAndText({ role: "assistant", content: [{ type: "refusal", refusal: "No." }] })).toEqual([
+      "assistant",
+      "No.",
+    ]);
+    expect(roleAndText({ role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } })?.[1]).toBe(
       "f({})",
     );
     const content = [
@@ -133,7 +141,7 @@ describe("messages of OpenAI", () => {
       { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } },
       { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,AAAA" } },
     ];
-    expect(said({ role: "user", content })).toEqual(["user", "What is this?\nhttps://x.test/cat.png\na.pdf"]);
+    expect(roleAndText({ role: "user", content })).toEqual(["user", "What is this?\nhttps://x.test/cat.png\na.pdf"]);
   });
 
   it("are described in the form of the Responses API", () => {
@@ -152,7 +160,7 @@ describe("messages of OpenAI", () => {
         content: [{ type: "output_text", text: "Found", annotations: [] }],
       },
     ];
-    expect(items.map(said)).toEqual([
+    expect(items.map(roleAndText)).toEqual([
       ["user", "hi"],
       ["assistant", "think"],
       ["assistant", 'search({"q":"x"})'],
@@ -192,7 +200,7 @@ describe("messages of OpenAI", () => {
         output: { type: "text", text: '{"hits":["a"]}' },
       },
     ];
-    expect(history.map(said)).toEqual([
+    expect(history.map(roleAndText)).toEqual([
       ["system", "be kind"],
       ["assistant", "think\nraw"],
       ["assistant", 'search({"q":"x"})'],
@@ -224,7 +232,7 @@ describe("messages of Anthropic", () => {
       stop_reason: "tool_use",
     };
     expect(describeMessage(answer)).toMatchObject({ id: "msg_1", role: "assistant" });
-    expect(said(answer)?.[1]).toBe(
+    expect(roleAndText(answer)?.[1]).toBe(
       'Hm.\nLet me see.\nsearch({"q":"x"})\nweb_search({"query":"y"})\nA page\nhttps://x.test/a',
     );
   });
@@ -238,8 +246,8 @@ describe("messages of Anthropic", () => {
       { type: "tool_result", tool_use_id: "toolu_4" },
     ];
     const text = 'found\na cat\n{"type":"code_execution_result","stdout":"1"}';
-    expect(said({ role: "user", content: results })).toEqual(["tool", text]);
-    expect(said({ role: "user", content: [results[0], { type: "text", text: "Go on" }] })).toEqual([
+    expect(roleAndText({ role: "user", content: results })).toEqual(["tool", text]);
+    expect(roleAndText({ role: "user", content: [results[0], { type: "text", text: "Go on" }] })).toEqual([
       "user",
       "found\nGo on",
     ]);
@@ -250,7 +258,7 @@ describe("messages of Anthropic", () => {
       { type: "document", title: "Report", source: { type: "base64", media_type: "application/pdf", data: "AAAA" } },
       { type: "image", source: { type: "url", url: "https://x.test/cat.png" } },
     ];
-    expect(said({ role: "user", content })?.[1]).toBe("Report\nhttps://x.test/cat.png");
+    expect(roleAndText({ role: "user", content })?.[1]).toBe("Report\nhttps://x.test/cat.png");
   });
 });
 
@@ -295,7 +303,7 @@ describe("messages of the AI SDK", () => {
         ],
       },
     ];
-    expect(messages.map(said)).toEqual([
+    expect(messages.map(roleAndText)).toEqual([
       ["user", "See\ncat.png\nhttps://x.test/dog.png"],
       ["assistant", 'I should search.\nLet me look.\nsearch({"q":"x"})'],
       ["tool", '{"hits":["a"]}\nboom\nNo\na cat\nb.png'],
@@ -344,7 +352,9 @@ describe("messages of the AI SDK", () => {
       { type: "text", text: "Found it." },
       { type: "tool-invocation", toolInvocation },
     ];
-    expect(said({ role: "assistant", content: "Found it.", parts })?.[1]).toBe('Found it.\nsearch({"q":"x"})\n["a"]');
+    expect(roleAndText({ role: "assistant", content: "Found it.", parts })?.[1]).toBe(
+      'Found it.\nsearch({"q":"x"})\n["a"]',
+    );
   });
 
   it("show the text parts of the result of an MCP server", () => {
@@ -356,7 +366,7 @@ describe("messages of the AI SDK", () => {
       isError: false,
     };
     const part = { type: "tool-weather", toolCallId: "c1", state: "output-available", input: {}, output };
-    expect(said({ id: "m", role: "assistant", parts: [part] })?.[1]).toBe("weather({})\nsunny");
+    expect(roleAndText({ id: "m", role: "assistant", parts: [part] })?.[1]).toBe("weather({})\nsunny");
   });
 });
 
@@ -450,7 +460,7 @@ describe("messages of Google", () => {
       },
       { role: "user", parts: [{ functionResponse: { id: "c1", name: "search", response: { hits: ["a"] } } }] },
     ];
-    expect(contents.map(said)).toEqual([
+    expect(contents.map(roleAndText)).toEqual([
       ["user", "Look\nhttps://x.test/a.pdf"],
       ["assistant", 'ok\nsearch({"q":"x"})\nprint(1)\n1'],
       ["tool", '{"hits":["a"]}'],
@@ -460,10 +470,11 @@ describe("messages of Google", () => {
 
 describe("the JSON of a tool call", () => {
   function json(value: unknown): string | undefined {
-    return said({ role: "assistant", content: "", toolCalls: [{ id: "c", name: "f", arguments: value }] })?.[1]?.slice(
-      2,
-      -1,
-    );
+    return roleAndText({
+      role: "assistant",
+      content: "",
+      toolCalls: [{ id: "c", name: "f", arguments: value }],
+    })?.[1]?.slice(2, -1);
   }
 
   it("equals the result of JSON.stringify for JSON values", () => {

@@ -636,7 +636,7 @@ describe("a mutation in place", () => {
   });
 });
 
-/** Changes everything in a value that can be changed in place. */
+/** Changes every mutable part of a value in place. */
 function scramble(value: unknown): void {
   if (typeof value !== "object" || value === null) return;
   if (value instanceof Date) value.setTime(42);
@@ -661,7 +661,7 @@ async function roundTrip(state: unknown, registry?: ClassRegistry): Promise<unkn
   return history.load(0);
 }
 
-/** The error with which a state is refused, on the first save or after another state. */
+/** The error with which a state is rejected, on the first save or after another state. */
 function refusal(state: unknown, before?: unknown, registry?: ClassRegistry): SavepointError {
   const history = new History(registry);
   if (before !== undefined) history.save(before);

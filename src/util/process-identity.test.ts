@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import { isCertainlyDead, thisProcess } from "./process-identity.js";
 
 const self = thisProcess();
-/** Only where the system says all of it can anybody be certainly dead. */
-const tells = self.boot !== undefined && self.namespace !== undefined && self.start !== undefined;
+/** Dead processes can be detected only on systems that provide the full identity. */
+const isSupported = self.boot !== undefined && self.namespace !== undefined && self.start !== undefined;
 
 describe("a process identity", () => {
   it("does not report a running process as dead", async () => {
@@ -13,20 +13,20 @@ describe("a process identity", () => {
     const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
     await once(child, "spawn");
     const pid = child.pid as number;
-    // Its start time is not ours, and nobody has told us which it is: whoever has this pid now is another one.
-    expect(isCertainlyDead({ ...self, pid })).toBe(tells);
+    // The start time is not that of the child, so this is the identity of an earlier process with the same pid.
+    expect(isCertainlyDead({ ...self, pid })).toBe(isSupported);
     child.kill("SIGKILL");
     await once(child, "exit");
-    expect(isCertainlyDead({ ...self, pid })).toBe(tells);
+    expect(isCertainlyDead({ ...self, pid })).toBe(isSupported);
   });
 
   it("reports a process as dead if its pid does not exist", () => {
     const { pid } = spawnSync(process.execPath, ["-e", ""]);
-    expect(isCertainlyDead({ ...self, pid })).toBe(tells);
+    expect(isCertainlyDead({ ...self, pid })).toBe(isSupported);
   });
 
   it("reports a process as dead if another process has its pid", () => {
-    expect(isCertainlyDead({ ...self, start: "1" })).toBe(tells);
+    expect(isCertainlyDead({ ...self, start: "1" })).toBe(isSupported);
   });
 
   it.each([

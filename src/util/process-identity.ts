@@ -16,7 +16,7 @@ export interface ProcessIdentity {
   readonly boot: string | undefined;
   /** The pid namespace that `pid` belongs to. */
   readonly namespace: string | undefined;
-  /** The start time of the process in clock ticks since boot. It tells apart two processes with the same pid. */
+  /** The start time of the process in clock ticks since boot. It distinguishes two processes with the same pid. */
   readonly start: string | undefined;
 }
 
@@ -53,7 +53,7 @@ export function describeProcess({ host, pid }: ProcessIdentity): string {
   return `process ${pid} on ${host}`;
 }
 
-/** The start time of a process; `null` if there is no such process, `undefined` if the system does not tell. */
+/** The start time of a process; `null` if there is no such process, `undefined` if that is unknown. */
 function startOf(pid: "self"): string | undefined;
 function startOf(pid: number | "self"): string | null | undefined;
 function startOf(pid: number | "self"): string | null | undefined {

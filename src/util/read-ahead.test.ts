@@ -1,14 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { readAhead } from "./read-ahead.js";
 
-/** Work that ends when the test says so. */
-function manualWork(): { work: (thing: number) => Promise<number>; begun: number[]; finish: (thing: number) => void } {
-  const begun: number[] = [];
+/** Work that ends when the test calls `finish`. */
+function manualWork(): {
+  work: (thing: number) => Promise<number>;
+  started: number[];
+  finish: (thing: number) => void;
+} {
+  const started: number[] = [];
   const ends = new Map<number, () => void>();
   return {
-    begun,
+    started,
     work: (thing) => {
-      begun.push(thing);
+      started.push(thing);
       return new Promise((resolve) => ends.set(thing, () => resolve(thing)));
     },
     finish: (thing) => ends.get(thing)?.(),
@@ -17,20 +21,20 @@ function manualWork(): { work: (thing: number) => Promise<number>; begun: number
 
 describe("reading ahead", () => {
   it("yields the results in order, with at most `limit` items in progress", async () => {
-    const { work, begun, finish } = manualWork();
+    const { work, started, finish } = manualWork();
     const results = readAhead([1, 2, 3, 4, 5], 2, work);
     const first = results.next();
     await Promise.resolve();
-    while (begun.length < 2) await new Promise((resolve) => setImmediate(resolve));
-    expect(begun).toEqual([1, 2]);
+    while (started.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    expect(started).toEqual([1, 2]);
     finish(2);
     finish(1);
     expect(await first).toEqual({ done: false, value: 1 });
     const second = results.next();
     expect(await second).toEqual({ done: false, value: 2 });
-    expect(begun).toEqual([1, 2, 3]);
+    expect(started).toEqual([1, 2, 3]);
     const third = results.next();
-    while (begun.length < 4) await new Promise((resolve) => setImmediate(resolve));
+    while (started.length < 4) await new Promise((resolve) => setImmediate(resolve));
     finish(3);
     finish(4);
     expect((await third).value).toBe(3);
@@ -44,9 +48,9 @@ describe("reading ahead", () => {
 
   it("starts no further item after a failure, and waits for those in progress", async () => {
     const ended: number[] = [];
-    const begun: number[] = [];
+    const started: number[] = [];
     const work = async (thing: number): Promise<number> => {
-      begun.push(thing);
+      started.push(thing);
       if (thing === 1) throw new Error("the first has failed");
       await new Promise((resolve) => setImmediate(resolve));
       ended.push(thing);
@@ -56,7 +60,7 @@ describe("reading ahead", () => {
       for await (const _ of readAhead([1, 2, 3, 4], 2, work));
     };
     await expect(all()).rejects.toThrow("the first has failed");
-    expect({ begun, ended }).toEqual({ begun: [1, 2], ended: [2] });
+    expect({ started, ended }).toEqual({ started: [1, 2], ended: [2] });
   });
 
   it("waits for the items in progress when the caller stops", async () => {

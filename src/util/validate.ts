@@ -2,12 +2,12 @@
 import { SavepointError } from "../errors.js";
 
 /** Validates that an options object is an object and has only known fields. The values are not checked. */
-export function validateFields(value: unknown, what: string, known: ReadonlySet<string>): void {
+export function validateFields(value: unknown, what: string, fields: ReadonlySet<string>): void {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalidArgument(`${what} must be an object, got ${describe(value)}.`);
   }
   for (const key of Object.keys(value)) {
-    if (!known.has(key)) throw invalidArgument(`${what} has no field ${JSON.stringify(key)}.`);
+    if (!fields.has(key)) throw invalidArgument(`${what} has no field ${JSON.stringify(key)}.`);
   }
 }
 

@@ -70,8 +70,8 @@ export class CachingReader implements StateReader {
   }
 
   async items(pieces: readonly Piece[]): Promise<(Frame | Unreadable)[]> {
-    const wanted = splitPieces(pieces);
-    const missing = new Map(wanted.filter((at) => !this.#items.has(keyOf(at))).map((at) => [keyOf(at), at]));
+    const addresses = splitPieces(pieces);
+    const missing = new Map(addresses.filter((at) => !this.#items.has(keyOf(at))).map((at) => [keyOf(at), at]));
     if (missing.size > 0) {
       const places = [...missing.values()].sort((a, b) => a.tape - b.tape || a.start - b.start);
       const found = await this.#reader.items(coalesce(places));
@@ -79,7 +79,7 @@ export class CachingReader implements StateReader {
         this.#items.set(keyOf(place), found[index] ?? { unreadable: "it is missing" });
       }
     }
-    return wanted.map((at) => this.#items.get(keyOf(at)) as Frame | Unreadable);
+    return addresses.map((at) => this.#items.get(keyOf(at)) as Frame | Unreadable);
   }
 
   blob(hash: string): Promise<Uint8Array | Unreadable> {

@@ -216,7 +216,7 @@ function withoutEqual(a: readonly FrameTree[], b: readonly FrameTree[]): [FrameT
 function* entriesOf(pairs: readonly FrameTree[], path: Path | undefined): ReadTask<Entries | undefined> {
   const opened = yield* runTogether(
     pairs.map(function* (pair): ReadTask<[FrameTree, FrameTree]> {
-      // A large pair of a Map is itself a list, and a large key is a text.
+      // A large pair of a Map is itself a list, and a large key is stored in segments.
       const [key, value] = (yield* pairsOf(viewOf({ tree: pair, path }))) as [FrameTree, FrameTree];
       if (!(key instanceof PartRef && key.kind === "text")) return [key, value];
       return [joinSegments(yield* readSpans(spansOfForm(key.location as TreeForm), path)), value];

@@ -26,7 +26,7 @@ describe("a diff between two states", () => {
           await history.fork(from);
           state = await history.load(from);
         }
-        // The same content again, under other addresses.
+        // The same content at other addresses.
         if (random(10) === 0) history.shadow = undefined;
       }
       await check(history, steps - 1, random(steps));
@@ -179,7 +179,7 @@ describe("a diff between two states", () => {
       "remove /before/6/calls/30",
       "add /before/6/calls/59",
     ]);
-    // The removed element is read whole, its value is in the diff. Of the edited one only what was edited is.
+    // The removed element is read entirely, because the diff contains its value. Of the edited one only the edit is read.
     expect(history.asked.items).toBeLessThan(70);
     expect(history.asked.calls).toBeLessThan(6);
   });
@@ -379,7 +379,7 @@ describe("a diff between two states", () => {
       const random = seeded(7);
       let state = { files: Object.fromEntries(messages.map(({ id, content }) => [`f${id}`, content])), list: messages };
       history.save(state);
-      // Fragments build up step by step, as they do in life.
+      // Fragments accumulate step by step, as in real sessions.
       for (let step = 0; step < 600; step++) {
         state = { files: { ...state.files, [`f${random(1000)}`]: `edit ${step}` }, list: [...state.list] };
         state.list[random(1000)] = { id: step, role: "tool", content: `edit ${step}` };
@@ -473,7 +473,7 @@ describe("applying changes", () => {
   });
 });
 
-/** `act` with seeds and step counts of all kinds; fast-check prints those that fail. */
+/** Calls `act` with random seeds and step counts. fast-check prints those that fail. */
 async function property(
   numRuns: number,
   maxSteps: number,
@@ -490,7 +490,7 @@ async function diffOf(history: History, from: number, to: number): Promise<Chang
   return diffStates(history.checkpoint(from), history.checkpoint(to), history.reader, history.registry);
 }
 
-/** Makes the diff, and sees that it leads from the one state to the other. */
+/** Computes the diff and asserts that it turns one state into the other. */
 async function check(history: History, from: number, to: number): Promise<Change[]> {
   const changes = await diffOf(history, from, to);
   const [before, after] = [await history.load(from), await history.load(to)];
@@ -503,7 +503,7 @@ async function check(history: History, from: number, to: number): Promise<Change
   return changes;
 }
 
-/** The diff of two states that are saved one after the other, which must be the same when nothing is shared. */
+/** The diff of two consecutive states, which must be the same if they share no items. */
 async function diff(before: unknown, after: unknown, registry?: ClassRegistry): Promise<Change[]> {
   const history = new History(registry);
   history.save(before);
@@ -526,7 +526,7 @@ async function failure(promise: Promise<unknown>): Promise<unknown> {
   );
 }
 
-/** The same content with the keys of every object, Map and Set the other way round. */
+/** The same content with the keys of every object, Map and Set in reverse order. */
 function reordered(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(reordered);
   if (value instanceof Map)

@@ -7,7 +7,7 @@ import { equalsShadow } from "./equality.js";
 
 const registry = new ClassRegistry();
 const json = fc.jsonValue({ maxDepth: 4 }).map((value) => JSON.parse(JSON.stringify(value)) as unknown);
-/** Small parts, so that two that are made by chance are often almost the same. */
+/** Small parts, so that two random values are often almost equal. */
 const small = fc.letrec((tie) => ({
   value: fc.oneof(
     { depthSize: "small", withCrossShrink: true },

@@ -1,7 +1,7 @@
 /**
  * Decides which parts of an inline shadow move out of their frame into items.
  *
- * Small parts stay inline. A long string becomes a text in segments, an array or an object with many keys becomes a list
+ * Small parts stay inline. A long string is cut into segments, an array or an object with many keys becomes a list
  * with one item per element, and an object with few keys stays in the frame while its large children move out. A large
  * value whose parts are all tiny is dense: it is stored as segments of its JSON, because an item per part would cost more.
  */

@@ -118,22 +118,19 @@ function spliceNode(node: TreeNode, start: number, remove: number, insert: reado
     const pieces = coalesce([...before, ...insert, ...after]);
     return pieces.length === 0 ? [] : split(pieces).map((part) => leafNode(part));
   }
-  const children: TreeNode[] = [];
-  let at = 0;
-  let pending: readonly Piece[] | undefined = insert;
-  for (const [index, child] of node.children.entries()) {
-    const end = at + child.count;
-    const last = index === node.children.length - 1;
-    const from = Math.max(start, at);
+  let total = 0;
+  const ends = node.children.map((child) => (total += child.count));
+  // The first child that reaches beyond `start` receives the insertion, else the last one. The others only lose elements.
+  const first = ends.findIndex((end) => start < end);
+  const receiver = first < 0 ? ends.length - 1 : first;
+  const children = node.children.flatMap((child, index) => {
+    const end = ends[index] as number;
+    const offset = end - child.count;
+    const from = Math.max(start, offset);
     const to = Math.min(start + remove, end);
-    // The first child that reaches `start` receives the insertion. Further children only lose elements.
-    const takesInsert = pending !== undefined && (start < end || last);
-    if (takesInsert || to > from) {
-      children.push(...spliceNode(child, from - at, Math.max(0, to - from), takesInsert ? (pending ?? []) : []));
-      if (takesInsert) pending = undefined;
-    } else children.push(child);
-    at = end;
-  }
+    if (index !== receiver && to <= from) return [child];
+    return spliceNode(child, from - offset, Math.max(0, to - from), index === receiver ? insert : []);
+  });
   return group(joinSmall(children));
 }
 

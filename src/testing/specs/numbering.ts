@@ -57,12 +57,12 @@ export function numberingSpec(suite: Suite): void {
 
     suite.test("a counter that is not a number makes only its own commit fail", async ({ store }) => {
       await store.commit({ puts: [{ key: "next", value: '{"not":"a number"}' }] });
-      const refused = store.commit({
+      const rejected = store.commit({
         items: [{ tape: "t", counter: "next", items: frames(1) }],
         puts: [{ key: "a", value: "1" }],
       });
       const fine = store.commit({ puts: [{ key: "b", value: "1" }] });
-      await rejectsWith("DAMAGED", refused);
+      await rejectsWith("DAMAGED", rejected);
       await fine;
       assert.deepEqual([await valueOf(store, "a"), await valueOf(store, "b")], [undefined, "1"]);
     });

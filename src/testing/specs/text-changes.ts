@@ -84,15 +84,15 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       assert.deepEqual(keysOf(await texts.changes([c], 10)), ["c/1", "c/é", "c/\u{10000}"]);
       assert.deepEqual(await texts.changes([], 10), []);
       assert.deepEqual(await texts.changes([a, c], 0), []);
-      const seen: string[] = [];
+      const reported: string[] = [];
       for (;;) {
         const found = await texts.changes([a, c], 2);
         assert.ok(found.length <= 2);
         if (found.length === 0) break;
-        seen.push(...keysOf(found));
+        reported.push(...keysOf(found));
         await recordMarks(texts, found);
       }
-      assert.deepEqual(seen.sort(), keys.filter((key) => key !== "b/1").sort());
+      assert.deepEqual(reported.sort(), keys.filter((key) => key !== "b/1").sort());
       assert.deepEqual(
         keysOf(await texts.changes([EVERYTHING], 10)),
         ["b/1"],
