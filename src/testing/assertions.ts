@@ -16,7 +16,10 @@ export async function rejectsWith<Code extends SavepointErrorCode>(
     error = caught;
   }
   if (isSavepointError(error, code)) return error;
-  const actual = error instanceof Error ? `, got ${error.name}: ${error.message}` : ", but it succeeded";
+  const actual =
+    error === undefined
+      ? ", but it succeeded"
+      : `, got ${error instanceof Error ? `${error.name}: ${error.message}` : preview(error)}`;
   throw new assert.AssertionError({
     message: `Expected a rejection with ${code}${actual}`,
     actual: error,
