@@ -1,6 +1,7 @@
-/** Values outside a state (inputs, questions, answers) as one text, bytes and all. */
-import { BlobNode, type ClassRegistry, valueToShadow, type Shadow, shadowToValue } from "../tree/index.js";
+/** Values outside of states, such as inputs, questions and answers, as one string that includes their bytes. */
+import { BlobNode, type ClassRegistry, type Shadow, shadowToValue, valueToShadow } from "../tree/index.js";
 
+/** Encodes a value as a string. Throws `INVALID_STATE` if it cannot be stored. */
 export function stringifyValue(value: unknown, registry: ClassRegistry): string {
   return JSON.stringify(valueToShadow(value, registry), (_, part: unknown) =>
     part instanceof BlobNode
@@ -9,7 +10,7 @@ export function stringifyValue(value: unknown, registry: ClassRegistry): string 
   );
 }
 
-/** Reads what {@link stringifyValue} wrote. */
+/** The inverse of {@link stringifyValue}. */
 export function parseValue(text: string, registry: ClassRegistry): unknown {
   return shadowToValue(JSON.parse(text) as Shadow, registry);
 }

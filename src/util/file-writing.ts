@@ -1,28 +1,28 @@
 /**
- * Replaces a file, so that after a power cut either the old or the new one exists, intact.
+ * Durable writes to files.
  *
- * The new file is written under a name that is never used again. A process that removes the temporary files of another one
+ * A file is replaced atomically: after a power cut, either the old or the new content exists, intact. The new content is
+ * written to a temporary file whose name is never reused. A process that removes the temporary files of another one
  * therefore also prevents its rename: exactly one of the two succeeds.
  */
 import { randomBytes } from "node:crypto";
-import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats } from "node:fs";
+import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { writeBytes } from "./write-bytes.js";
 
-/** The end of the name of a temporary file, which is to replace another. */
+/** The suffix of the name of a temporary file. */
 const TEMPORARY = /(\.[0-9a-f]{12})?\.tmp$/;
 
-/** The name of the file that a temporary one is to replace; `undefined` if it is no temporary file. */
+/** The name of the file that a temporary file replaces; `undefined` if `name` is not that of a temporary file. */
 export function targetOfTemporary(name: string): string | undefined {
   return TEMPORARY.test(name) ? name.replace(TEMPORARY, "") : undefined;
 }
 
 /**
- * Replaces a file.
+ * Replaces a file atomically and durably. The temporary file is removed if it fails.
  *
- * @param probe called with `replace:written` directly before the file is renamed, with nothing in between, and with
- *   `replace:renamed` after that; what it throws at the first point prevents the rename
+ * @param probe called with `replace:written` synchronously before the rename, and with `replace:renamed` after it; an
+ *   error thrown at `replace:written` prevents the rename
  */
 export async function replaceFile(
   path: string,
@@ -50,10 +50,10 @@ export async function replaceFile(
 }
 
 /**
- * Replaces a small file synchronously.
+ * Replaces a small file atomically and durably, synchronously.
  *
- * @param check called directly before the file is renamed; what it throws prevents that
- * @returns the new file; another process may have replaced it by now
+ * @param check called directly before the rename; an error that it throws prevents the rename
+ * @returns the status of the new file; another process may have replaced it since
  */
 export function replaceFileSync(path: string, bytes: Buffer, check: () => void): Stats {
   const temporary = temporaryOf(path);
@@ -77,9 +77,9 @@ export function replaceFileSync(path: string, bytes: Buffer, check: () => void):
   }
 }
 
-/** Makes names durable: that files are there, or are gone. */
+/** Makes the creation, renaming and removal of files in a folder durable. */
 export async function syncFolder(path: string): Promise<void> {
-  // Windows has no such thing, and does not need it.
+  // Windows can neither sync folders nor needs to.
   if (process.platform === "win32") return;
   const folder = await open(path, "r");
   try {
@@ -89,7 +89,7 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Makes names durable, synchronously. */
+/** {@link syncFolder}, synchronously. */
 export function syncFolderSync(path: string): void {
   if (process.platform === "win32") return;
   const folder = openSync(path, "r");
@@ -97,6 +97,13 @@ export function syncFolderSync(path: string): void {
     fsyncSync(folder);
   } finally {
     closeSync(folder);
+  }
+}
+
+/** Writes all bytes at the current position of a file. If it fails, on a full disk for example, a part may be written. */
+export function writeBytes(file: number, bytes: Buffer): void {
+  for (let written = 0; written < bytes.length;) {
+    written += writeSync(file, bytes, written, bytes.length - written);
   }
 }
 
