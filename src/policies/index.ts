@@ -15,4 +15,4 @@ export {
   type RetentionOptions,
   parseRetentionOptions,
 } from "./rules.js";
-export { type SweepSchedule, needsSweep, SMALL_SESSION_ROWS } from "./sweep-schedule.js";
+export type { SweepSchedule } from "./sweep-schedule.js";
