@@ -57,7 +57,8 @@ export function firstTitlePut(id: string, number: number, title: string): Put {
 
 /** A conversation, intact or damaged, with what its removal needs. */
 export interface RemovableConversation extends Pick<ConversationRecord, "agent" | "number" | "order"> {
-  /** Fails the removal if the conversation has changed. */ readonly check: Check;
+  /** Fails the removal if the conversation has changed. */
+  readonly check: Check;
 }
 
 /** Finds a conversation to remove; `undefined` if there is none. The fields of a damaged one come from the lists that it is in. */
