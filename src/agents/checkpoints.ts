@@ -81,7 +81,11 @@ export class AgentCheckpoints {
     return new AgentRepository(this.#context, this.#cursors, agent, this.#migrations.of(agent));
   }
 
-  /** Creates a checkpoint of an agent and its conversations at one moment. @throws DAMAGED if a conversation cannot be read */
+  /**
+   * Creates a checkpoint of an agent and its conversations at one moment.
+   *
+   * @throws DAMAGED if a conversation cannot be read
+   */
   async create(options: CreateCheckpointOptions): Promise<AgentCheckpointInfo> {
     const { agent, metadata, ...saveOptions } = options;
     const { registry } = this.#context;
@@ -97,7 +101,8 @@ export class AgentCheckpoints {
         metadata: { agent: { ...found.metadata.agent, version: found.version }, own },
         options: saveOptions,
         asCheckpoint: true,
-        // Replacing messages changes the record. The check ensures that no message is freed before the checkpoint refers to it.
+        // Replacing messages changes the record. The check ensures that no message is freed before the checkpoint refers
+        // to it.
         more: { checks: intact.map(({ id, value }) => ({ key: conversationKey(id), value })) },
       };
     });

@@ -82,7 +82,10 @@ export interface RestoreResult {
 
 /** Attempts while other processes change the agent or its conversations. */
 const MAX_ATTEMPTS = 100;
-/** Attempts that fail if a message is appended meanwhile. Later ones accept it; then the title and time derived from it are lost. */
+/**
+ * Attempts that fail if a message is appended meanwhile. Later ones accept it; then the title and time derived from it
+ * are lost.
+ */
 const MAX_STRICT_ATTEMPTS = 10;
 
 /** The checkpoint to restore. */
@@ -110,7 +113,11 @@ export class AgentRestorer {
     return this.#planChanges(target, await this.#require(), await this.#conversations());
   }
 
-  /** Restores a checkpoint. @throws BUSY if the agent or its conversations change all the time */
+  /**
+   * Restores a checkpoint.
+   *
+   * @throws BUSY if the agent or its conversations change all the time
+   */
   async restore(number: number, row: CheckpointRow): Promise<RestoreResult> {
     const { reader } = this.#repository;
     const target = { number, row, state: await readAgentState(reader, number, row) };
@@ -216,7 +223,11 @@ export class AgentRestorer {
     };
   }
 
-  /** The parts of the commit that restore the conversations. @param strict fail if a message is appended meanwhile */
+  /**
+   * The parts of the commit that restore the conversations.
+   *
+   * @param strict fail if a message is appended meanwhile
+   */
   async #conversationParts(
     target: AgentState,
     { intact, damaged }: AgentConversations,

@@ -61,7 +61,10 @@ export interface RemovableConversation extends Pick<ConversationRecord, "agent" 
   readonly check: Check;
 }
 
-/** Finds a conversation to remove; `undefined` if there is none. The fields of a damaged one come from the lists that it is in. */
+/**
+ * Finds a conversation to remove; `undefined` if there is none. The fields of a damaged one come from the lists that it
+ * is in.
+ */
 export async function findRemovable(context: Context, id: string): Promise<RemovableConversation | undefined> {
   const [stored] = await readConversations(context, [id]);
   const key = conversationKey(id);
@@ -71,7 +74,8 @@ export async function findRemovable(context: Context, id: string): Promise<Remov
     return { agent, number, order, check: { key, value: stored.value } };
   }
   for await (const record of scan(context.store, ALL_AGENT_CONVERSATIONS)) {
-    // The number in the key is that of the conversation, unless a restore recreated it: then its messages stay until its agent is deleted.
+    // The number in the key is that of the conversation, unless a restore recreated it: then its messages stay until its
+    // agent is deleted.
     const number = trailingNumberOf(record.key);
     const value = await readWithFallback(context.store, record, conversationNumberKey(number));
     if (value === undefined || decodeConversationListing(value).id !== id) continue;

@@ -80,10 +80,16 @@ export function draftEntry<M>(message: M, time: number): EntryDraft<M> {
   return { id, timestamp, role, text, message };
 }
 
-/** An entry without a place. Its id is `undefined` if the message has none of its own: then it is derived from the place. */
+/**
+ * An entry without a place. Its id is `undefined` if the message has none of its own: then it is derived from the place.
+ */
 export type EntryDraft<M> = Omit<ConversationEntry<M>, "id"> & { readonly id: string | undefined };
 
-/** Completes an entry when its place is known. @param time when the message was appended */
+/**
+ * Completes an entry when its place is known.
+ *
+ * @param time when the message was appended
+ */
 export function assignEntryId<M>(entry: EntryDraft<M>, time: number, place: CheckpointPlace): ConversationEntry<M> {
   return { ...entry, id: entry.id ?? messageIdAt(time, place) };
 }

@@ -23,7 +23,10 @@ export async function readNumberMoves({ store }: Context, agent: string): Promis
   );
 }
 
-/** A number for a new conversation. This process may have reserved low numbers before the agent was imported: those are skipped. */
+/**
+ * A number for a new conversation. This process may have reserved low numbers before the agent was imported: those are
+ * skipped.
+ */
 export async function allocateConversationNumber(
   context: Context,
   numbers: NumberSource,

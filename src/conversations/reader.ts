@@ -39,7 +39,9 @@ export interface DamagedConversation extends Unreadable {
   readonly id: string;
 }
 
-/** Reads conversations at one moment, in the order of the ids; `undefined` for those that do not exist. Emits `damage`. */
+/**
+ * Reads conversations at one moment, in the order of the ids; `undefined` for those that do not exist. Emits `damage`.
+ */
 export async function readConversations(
   context: Context,
   ids: readonly string[],
@@ -62,7 +64,11 @@ export async function readConversations(
   });
 }
 
-/** Reads one conversation; `undefined` if it does not exist. @throws DAMAGED if it cannot be read */
+/**
+ * Reads one conversation; `undefined` if it does not exist.
+ *
+ * @throws DAMAGED if it cannot be read
+ */
 export async function readConversation(context: Context, id: string): Promise<StoredConversation | undefined> {
   const [stored] = await readConversations(context, [id]);
   if (stored && "unreadable" in stored) throw damagedConversation(stored);
@@ -89,7 +95,8 @@ function toStored(
   }
   const { value } = main as StoredRecord;
   const record = decodeConversation(value);
-  // It was deleted and created again between the two reads, so its other records were not read. It counts as not created yet.
+  // It was deleted and created again between the two reads, so its other records were not read. It counts as not created
+  // yet.
   if (record.number !== number || !counter) return undefined;
   const at = last && optional(context, id, last);
   const firstTitle = title && optional(context, id, title);
@@ -129,7 +136,8 @@ export async function loadConversation(
     const stored = await readConversation(context, id);
     if (!stored) return undefined;
     const pieces = piecesOf(stored.record, stored.items);
-    // A missing message may have been replaced and freed since the record was read. If the record is unchanged, it is damage.
+    // A missing message may have been replaced and freed since the record was read. If the record is unchanged, it is
+    // damage.
     const isUnchanged = before?.value === stored.value;
     const loaded = await loadMessages(context, id, pieces, options, isUnchanged);
     if (loaded) return { ...toConversationInfo(stored, context), ...loaded };
@@ -140,7 +148,11 @@ export async function loadConversation(
 /** The messages of a conversation, or a page of them. */
 export type MessagePage = Pick<Conversation<unknown>, "messages" | "entries" | "first" | "holes">;
 
-/** Loads the messages in these ranges. @param isUnchanged is a missing message damage? Otherwise the result is `undefined`: read the conversation again. */
+/**
+ * Loads the messages in these ranges.
+ *
+ * @param isUnchanged is a missing message damage? Otherwise the result is `undefined`: read the conversation again.
+ */
 export async function loadMessages(
   context: Context,
   id: string,

@@ -73,7 +73,11 @@ export interface AgentConversations {
 /** Attempts to read the conversations while none is created or deleted. */
 const MAX_ATTEMPTS = 50;
 
-/** Reads all conversations of an agent at one moment. @throws BUSY if conversations are created or deleted all the time */
+/**
+ * Reads all conversations of an agent at one moment.
+ *
+ * @throws BUSY if conversations are created or deleted all the time
+ */
 export async function readAgentConversations(context: Context, agent: string): Promise<AgentConversations> {
   let list = await readList(context, agent);
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {

@@ -46,7 +46,11 @@ export class ConversationWriter {
     this.#numbers = numbers;
   }
 
-  /** Creates a conversation. @throws CONFLICT if the id is in use */
+  /**
+   * Creates a conversation.
+   *
+   * @throws CONFLICT if the id is in use
+   */
   async create(fields: ConversationFields, messages: readonly unknown[]): Promise<string> {
     const { registry, store } = this.#context;
     const now = this.#context.now();
@@ -115,7 +119,9 @@ export class ConversationWriter {
     }
   }
 
-  /** Reads the number of a conversation, once for all concurrent appends, which then continue in the order of their calls. */
+  /**
+   * Reads the number of a conversation, once for all concurrent appends, which then continue in the order of their calls.
+   */
   #readNumber(id: string): Promise<number> {
     const pending = this.#reading.get(id);
     if (pending) return pending;
@@ -159,7 +165,8 @@ export class ConversationWriter {
     const written = rewrite ? encoded.frames : added;
     const end = items + written.length;
     const all = rewrite ? [{ tape: number, start: items, count: written.length }] : joined;
-    // A loaded conversation shows the title of its first message as its own; saved back, that is not a title that was set.
+    // A loaded conversation shows the title of its first message as its own; saved back, that is not a title that was
+    // set.
     const ownTitle = fields.record.title === stored.firstTitle ? undefined : fields.record.title;
     const next = { ...record, ...fields.record, title: ownTitle, ...splitPieces(all, number, end) };
     const entries = draftEntries(messages, (index) => (rewrite ? now : (times[index] as number)));
@@ -180,7 +187,11 @@ export class ConversationWriter {
     return done;
   }
 
-  /** Changes the record of a conversation: title, tags, metadata, archived. @param change may be called more than once */
+  /**
+   * Changes the record of a conversation: title, tags, metadata, archived.
+   *
+   * @param change may be called more than once
+   */
   async change(id: string, change: (record: ConversationRecord) => ConversationRecord): Promise<void> {
     await retryOnConflict(async () => {
       const stored = await this.#require(id);
@@ -226,9 +237,9 @@ export class ConversationWriter {
       // An unreadable message is not reused: if it is in the new messages, it is written again.
       if ("unreadable" in frame) continue;
       const content = contentOf(frame);
-      const known = places.get(content) ?? [];
-      places.set(content, known);
-      known.push({ piece: { tape: place.number, start: place.seq, count: 1 }, time: timeOf(frame) });
+      const list = places.get(content) ?? [];
+      places.set(content, list);
+      list.push({ piece: { tape: place.number, start: place.seq, count: 1 }, time: timeOf(frame) });
     }
     return places;
   }

@@ -37,7 +37,10 @@ import { loadShadow, SessionReader } from "../sessions/index.js";
 /** Attempts to mark everything without a new checkpoint in between. */
 const MAX_PASSES = 20;
 
-/** The agents that have conversations, or removed ones whose messages are still stored; `""` stands for conversations without an agent. */
+/**
+ * The agents that have conversations, or removed ones whose messages are still stored; `""` stands for conversations
+ * without an agent.
+ */
 export async function listAgentsWithConversations(context: Context): Promise<string[]> {
   const agents = new Set<string>();
   for (const range of [ALL_AGENT_CONVERSATIONS, ALL_REMOVED_CONVERSATIONS]) {
@@ -102,7 +105,10 @@ export async function collectConversations(
   return freed;
 }
 
-/** The messages that an agent's conversations and checkpoints contain, by the number of the conversation. Damaged records are left out. */
+/**
+ * The messages that an agent's conversations and checkpoints contain, by the number of the conversation. Damaged records
+ * are left out.
+ */
 export async function findLiveMessages(context: Context, agent: string): Promise<Map<number, IntervalSet>> {
   const live = new Map<number, IntervalSet>();
   const mark = (pieces: readonly Piece[]): void => markPieces(live, pieces);

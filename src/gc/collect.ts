@@ -53,7 +53,11 @@ export interface CollectOptions {
   readonly onProgress?: (progress: { readonly sessions: number }) => void;
 }
 
-/** Collects the garbage of a store. @param options.repack also rewrite chunks that contain live items and garbage */
+/**
+ * Collects the garbage of a store.
+ *
+ * @param options.repack also rewrite chunks that contain live items and garbage
+ */
 export async function collectGarbage(
   context: Context,
   options: CollectOptions & { readonly repack: boolean },
@@ -122,7 +126,9 @@ async function* allSessions(context: Context): AsyncGenerator<ListedSession> {
   }
 }
 
-/** Frees the items of a session that no checkpoint reaches; `undefined` if something is damaged, then nothing was freed. */
+/**
+ * Frees the items of a session that no checkpoint reaches; `undefined` if something is damaged, then nothing was freed.
+ */
 export async function collectSession(
   reader: SessionReader,
   number: number,
@@ -134,7 +140,8 @@ export async function collectSession(
   const counters = new Map<string, number>();
   const marks = new Marks(reader, number, blobs);
   try {
-    // Journals before heads: entries that a journal no longer has by then are reached from the head that was saved after them.
+    // Journals before heads: entries that a journal no longer has by then are reached from the head that was saved after
+    // them.
     for (const journal of await readJournals(reader)) {
       if (journal.number !== number) continue;
       counters.set(tapeName(number, journal.tape), journal.first + journal.count);

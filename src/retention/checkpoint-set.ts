@@ -1,4 +1,6 @@
-/** All checkpoints of a session, or of an agent, at one moment, with everything that decides which of them can be removed. */
+/**
+ * All checkpoints of a session, or of an agent, at one moment, with everything that decides which of them can be removed.
+ */
 import {
   type BranchRecord,
   type CheckpointRow,

@@ -216,7 +216,9 @@ function hashTexts(texts: readonly string[], count: number): string {
   return `${count} ${hash.digest("base64")}`;
 }
 
-/** A conversation with its title, or a session with its branches, has one owner: the first two parts of the source's name. */
+/**
+ * A conversation with its title, or a session with its branches, has one owner: the first two parts of the source's name.
+ */
 function ownerOf(name: string): string {
   return name.split("\t", 2).join("\t");
 }

@@ -21,7 +21,9 @@ import { type IndexedDocument, SearchIndex, type SearchScope } from "./search-in
 /** Candidates in the first page, and in later ones at most. Most searches need only the first. */
 const FIRST_PAGE = 32;
 const MAX_PAGE = 512;
-/** Slices of a conversation's candidates that are read one after another, until there is a hit: mostly the first one is. */
+/**
+ * Slices of a conversation's candidates that are read one after another, until there is a hit: mostly the first one is.
+ */
 const SLICES = [
   [0, 1],
   [1, 5],

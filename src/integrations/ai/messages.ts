@@ -1,4 +1,7 @@
-/** The SDK's messages: made from replies, cleaned so that the SDK accepts them again, and checked for unanswered tool calls. */
+/**
+ * The SDK's messages: made from replies, cleaned so that the SDK accepts them again, and checked for unanswered tool
+ * calls.
+ */
 import { Buffer } from "node:buffer";
 import { invalidArgument, isObject, type ModelMessage, type SdkPart } from "./sdk.js";
 
@@ -17,7 +20,9 @@ export function parseMessages(input: string | ModelMessage | readonly ModelMessa
   });
 }
 
-/** A model's reply as the assistant message that the SDK makes of it; `undefined` if it has no part that is sent again. */
+/**
+ * A model's reply as the assistant message that the SDK makes of it; `undefined` if it has no part that is sent again.
+ */
 export function replyToMessage(content: readonly SdkPart[]): ModelMessage | undefined {
   const parts = content.flatMap((part) => toMessagePart(part) ?? []);
   return parts.length > 0 ? ({ role: "assistant", content: parts } as unknown as ModelMessage) : undefined;
@@ -110,7 +115,9 @@ export function partsOf({ content }: { readonly content: unknown }): readonly Sd
   return Array.isArray(content) ? (content as unknown[]).filter((part): part is SdkPart => isObject(part)) : [];
 }
 
-/** The ids of tool calls without a result, in the order of the calls. Calls that the provider executes are not among them. */
+/**
+ * The ids of tool calls without a result, in the order of the calls. Calls that the provider executes are not among them.
+ */
 export function findUnansweredCalls(messages: readonly ModelMessage[]): Set<string> {
   const open = new Set<string>();
   for (const message of messages) {

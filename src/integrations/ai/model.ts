@@ -179,7 +179,9 @@ class LiveStream {
   }
 }
 
-/** The parts of a stream, until it ends or the signal is aborted. Then it is cancelled: not every model obeys the signal. */
+/**
+ * The parts of a stream, until it ends or the signal is aborted. Then it is cancelled: not every model obeys the signal.
+ */
 async function* readParts(source: ReadableStream<SdkPart>, signal: AbortSignal): AsyncGenerator<SdkPart> {
   const reader = source.getReader();
   // The reason of the abort is reported, not that cancelling failed.

@@ -1,4 +1,7 @@
-/** Tools whose results are recorded before the SDK gets them. A tool call with an unknown outcome is never silently repeated. */
+/**
+ * Tools whose results are recorded before the SDK gets them. A tool call with an unknown outcome is never silently
+ * repeated.
+ */
 import type { EffectContext, EffectOptions, Verdict } from "../../index.js";
 import { toToolOutput } from "./messages.js";
 import { anySignal, type ExecuteOptions, invalidArgument, isObject, type SdkTool } from "./sdk.js";
@@ -42,7 +45,10 @@ export function idempotencyKeyOf(options: object): string | undefined {
   return typeof key === "string" ? key : undefined;
 }
 
-/** Wraps tools so that their results are recorded. Tools that run elsewhere, at the provider or in a browser, stay as they are. */
+/**
+ * Wraps tools so that their results are recorded. Tools that run elsewhere, at the provider or in a browser, stay as they
+ * are.
+ */
 export function wrapTools<Tools extends Record<string, object>>(
   tools: Tools,
   policies: ToolPolicies<Tools>,
@@ -51,22 +57,24 @@ export function wrapTools<Tools extends Record<string, object>>(
   if (!isObject(tools) || !isObject(policies))
     throw invalidArgument("run.tools() needs an object of tools by name: run.tools({ name: tool({ … }) }).");
   for (const name of Object.keys(policies)) {
-    if (Object.hasOwn(tools, name) && isRunHere(tools[name])) continue;
-    const known = Object.keys(tools).filter((each) => isRunHere(tools[each]));
+    if (Object.hasOwn(tools, name) && isLocalTool(tools[name])) continue;
+    const available = Object.keys(tools).filter((each) => isLocalTool(tools[each]));
     throw invalidArgument(
-      `There is a policy for ${JSON.stringify(name)}, but no tool of that name with an execute function. Tools that have one: ${known.join(", ") || "none"}.`,
+      `There is a policy for ${JSON.stringify(name)}, but no tool of that name with an execute function. Tools that have one: ${available.join(", ") || "none"}.`,
     );
   }
   const wrapped = Object.entries(tools).map(([name, tool]) => {
     const policy = checkPolicy(name, (policies as Readonly<Record<string, ToolPolicy | undefined>>)[name] ?? {});
-    return [name, isRunHere(tool) ? wrapTool(name, tool, policy, turn) : tool];
+    return [name, isLocalTool(tool) ? wrapTool(name, tool, policy, turn) : tool];
   });
   return Object.fromEntries(wrapped) as Tools;
 }
 
 const UNKNOWN: readonly unknown[] = ["ask", "retry", "verify", "fail"];
 
-/** Rejects an invalid policy before anything runs: in the middle of the loop the SDK would report the error to the model. */
+/**
+ * Rejects an invalid policy before anything runs: in the middle of the loop the SDK would report the error to the model.
+ */
 function checkPolicy(name: string, policy: ToolPolicy): ToolPolicy {
   const { onUnknown = "ask", verify } = policy;
   if (!UNKNOWN.includes(onUnknown)) {
@@ -82,7 +90,7 @@ function checkPolicy(name: string, policy: ToolPolicy): ToolPolicy {
   return policy;
 }
 
-function isRunHere(tool: unknown): tool is SdkTool {
+function isLocalTool(tool: unknown): tool is SdkTool {
   return isObject(tool) && typeof tool["execute"] === "function";
 }
 
