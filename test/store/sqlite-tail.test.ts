@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Commit } from "../../src/store.js";
 import { openSqliteStore, type SqliteDatabase, type SqliteOptions, type Store } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { withTestHooks } from "../../src/store/shared/index.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
 let folder: string;
@@ -235,10 +236,9 @@ describe("what cannot be folded just now", () => {
   it("is read all the same, after a sync has failed", async () => {
     let fails = false;
     const broken = new Error("the disk is broken");
-    const store = await open({
-      durability: "power",
-      syncFile: (_, done) => done(fails ? broken : null),
-    });
+    const store = await open(
+      withTestHooks({ syncFile: (_, done) => done(fails ? broken : null) }, { durability: "power" }),
+    );
     await walk(store, 0, 9);
     fails = true;
     await expect(store.commit(step(9))).rejects.toMatchObject({ code: "IO_FAILED" });

@@ -10,7 +10,8 @@
 import { closeSync, fdatasync, fdatasyncSync, fstatSync, openSync, rmSync, statSync, truncateSync } from "node:fs";
 import { promisify } from "node:util";
 import { SavepointError } from "../../errors.js";
-import { createFailureReporter, type DiskOptions, type SyncFile } from "../contract/index.js";
+import { createFailureReporter, type DiskOptions } from "../contract/index.js";
+import { type SyncFile, testHooksOf } from "../shared/index.js";
 import { type StoreAccess, MAX_ATTEMPTS } from "./access.js";
 import type { LocatedLine } from "./catalog.js";
 import { type DataFile, FileReplacedError, headerLine, newDataFile } from "./data-file.js";
@@ -67,10 +68,11 @@ export class Appender {
   constructor(access: StoreAccess, options: DiskOptions, tears: boolean) {
     this.#access = access;
     this.#soft = options.durability === "process";
-    this.#sync = promisify<number, void>((options.syncFile ?? fdatasync) as SyncFile);
-    this.#maySyncHere = options.syncFile === undefined;
-    this.#probe = options.probe ?? (() => {});
-    this.#tears = tears && options.probe !== undefined;
+    const hooks = testHooksOf(options);
+    this.#sync = promisify<number, void>((hooks.syncFile ?? fdatasync) as SyncFile);
+    this.#maySyncHere = hooks.syncFile === undefined;
+    this.#probe = hooks.probe ?? (() => {});
+    this.#tears = tears && hooks.probe !== undefined;
     this.#report = createFailureReporter(options);
   }
 

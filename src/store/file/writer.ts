@@ -3,7 +3,7 @@
  * one last line by which all of them count. A commit with items goes to the file of their tape, any other to `records`.
  */
 import { SavepointError } from "../../errors.js";
-import { commitConflict, counterDamaged, type CommitOutcome, readCounter } from "../shared/index.js";
+import { commitConflict, counterDamaged, type CommitOutcome, type FailedCheck, readCounter } from "../shared/index.js";
 import {
   type Check,
   type Commit,
@@ -141,12 +141,12 @@ export class Writer {
     return { firsts };
   }
 
-  #failedChecks(commit: Commit): string[] {
+  #failedChecks(commit: Commit): FailedCheck[] {
     const { catalog } = this.#access.contents;
-    const failed = (commit.checks ?? []).filter((check) => !this.#holds(check)).map(({ key }) => key);
-    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
+    const failed: FailedCheck[] = (commit.checks ?? []).filter((check) => !this.#holds(check));
+    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push({ key: "notBefore" });
     for (const { hash, bytes } of commit.blobs ?? []) {
-      if (!bytes && !(catalog.blob(hash) && this.#blobs.has(hash))) failed.push(hash);
+      if (!bytes && !(catalog.blob(hash) && this.#blobs.has(hash))) failed.push({ key: hash });
     }
     return failed;
   }
@@ -170,7 +170,7 @@ export class Writer {
       for (let item = first; item < first + run.items.length; item++) {
         const name = `${item}\t${run.tape}`;
         // The caller worked from a state of the tape that is no longer true.
-        if (catalog.item(run.tape, item) || taken.has(name)) throw commitConflict([run.tape]);
+        if (catalog.item(run.tape, item) || taken.has(name)) throw commitConflict([{ key: run.tape }]);
         taken.add(name);
       }
       return first;

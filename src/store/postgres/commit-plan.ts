@@ -172,7 +172,7 @@ function nextOf(
   const known = checks.findIndex((check) => check.key === counter && "exists" in check);
   if (known >= 0 && value !== undefined) checks.splice(known, 1);
   // To look again would be to find the same.
-  if (known >= 0 && value === undefined && fresh.has(counter)) throw commitConflict([counter]);
+  if (known >= 0 && value === undefined && fresh.has(counter)) throw commitConflict([{ key: counter }]);
   if (!checks.some((check) => check.key === counter && "value" in check)) checks.push({ key: counter, value });
   return value ?? put?.value;
 }
@@ -229,7 +229,7 @@ function refuseOverlaps(runs: readonly ItemBatch[], firsts: readonly number[]): 
   ends.sort((a, b) => compareKeys(a.tape, b.tape) || a.first - b.first);
   for (const [index, run] of ends.entries()) {
     const before = ends[index - 1];
-    if (before && before.tape === run.tape && before.end > run.first) throw commitConflict([run.tape]);
+    if (before && before.tape === run.tape && before.end > run.first) throw commitConflict([{ key: run.tape }]);
   }
 }
 

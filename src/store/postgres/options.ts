@@ -53,8 +53,6 @@ export interface PostgresOptions {
    * @default console.warn
    */
   readonly onBackgroundFailure?: (failure: BackgroundFailure) => void;
-  /** Called at every named point of a write, with its name. For crash tests: the process may be killed there. */
-  readonly probe?: (point: string) => void;
 }
 
 /** Where a write can be interrupted, seen from the process that makes it. */

@@ -7,7 +7,7 @@
  * and to number them once more would be to add them twice.
  */
 import { SavepointError } from "../../errors.js";
-import { commitConflict, type CommitOutcome } from "../shared/index.js";
+import { commitConflict, type CommitOutcome, type FailedCheck, testHooksOf } from "../shared/index.js";
 import { compress, type CompressedBody, RAW, type ChunkRow, unpackChunk } from "../chunks/index.js";
 import type { Commit, Frame } from "../contract/index.js";
 import { textArray } from "./arrays.js";
@@ -62,7 +62,7 @@ export class Writer {
     this.#onApplied = onApplied;
     // Only the function can ask for another durability than what the server has for everybody.
     this.#fast = options.syncs && options.durability !== "process";
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
   }
 
   async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
@@ -307,12 +307,13 @@ function countersOf(commits: readonly Commit[]): string[] {
 }
 
 /** In the order in which the commit names them. */
-function inOrder(keys: readonly string[], { checks = [] }: Commit): string[] {
+function inOrder(keys: readonly string[], { checks = [] }: Commit): FailedCheck[] {
   const place = (key: string): number => {
     const index = checks.findIndex((check) => check.key === key);
     return index < 0 ? checks.length : index;
   };
-  return [...new Set(keys)].sort((a, b) => place(a) - place(b));
+  const sorted = [...new Set(keys)].sort((a, b) => place(a) - place(b));
+  return sorted.map((key) => checks[place(key)] ?? { key });
 }
 
 function keysOf(failed: string | null | undefined): readonly string[] | typeof RESEND | undefined {

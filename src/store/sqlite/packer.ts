@@ -22,6 +22,7 @@ import {
   type ChunkSize,
   unpackChunk,
 } from "../chunks/index.js";
+import { testHooksOf } from "../shared/index.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { insertChunk } from "./rows.js";
@@ -45,7 +46,7 @@ export class Packer {
 
   constructor(connection: Connection, options: SqliteOptions) {
     this.#connection = connection;
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
     this.#compress = options.compress ?? true;
     this.#compressesAtOnce = this.#compress && HAS_FAST_COMPRESSION;
     this.#report = createFailureReporter(options);

@@ -9,7 +9,7 @@ import { mkdirSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
-import { GroupCommit, isChecksum, storeClosed, storeNotFound } from "../shared/index.js";
+import { GroupCommit, isChecksum, storeClosed, storeNotFound, testHooksOf } from "../shared/index.js";
 import { isMissingFileError } from "../../util/index.js";
 import {
   createFailureReporter,
@@ -126,7 +126,7 @@ function openFile(
   // SQLite follows symbolic links: its WAL is beside the file itself.
   const path = fileOf(database);
   const guard = new FileGuard([given, `${path}-wal`, `${path}-shm`], options.onDamage);
-  const sync = syncs ? new WalSync(path, options.syncFile) : undefined;
+  const sync = syncs ? new WalSync(path, testHooksOf(options).syncFile) : undefined;
   const connection = new Connection(database, url, true, options, { sync, guard, path, release });
   return new SqliteStore(connection, options, {
     path,

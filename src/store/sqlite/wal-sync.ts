@@ -9,7 +9,7 @@
  */
 import { closeSync, fdatasync, fdatasyncSync, fstatSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import type { SyncFile } from "../contract/index.js";
+import type { SyncFile } from "../shared/index.js";
 import { SyncPace } from "../../util/index.js";
 
 /** Bytes of a page in the WAL, and before the first one. */

@@ -11,7 +11,7 @@
  * All of it happens inside the transactions of the writer: what is in the tail is as durable as anything else, and
  * whoever opens the file next folds what is there.
  */
-import { commitConflict } from "../shared/index.js";
+import { commitConflict, testHooksOf } from "../shared/index.js";
 import { createFailureReporter, type Commit, type CommitResult, type Put } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
@@ -64,7 +64,7 @@ export class WriteBuffer {
     this.#connection = connection;
     this.#sealer = sealer;
     this.#enabled = enabled;
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
     const report = createFailureReporter(options);
     // Told when the transaction is over, whatever becomes of it.
     this.#report = (message, error) => queueMicrotask(() => report(message, error));
@@ -116,7 +116,7 @@ export class WriteBuffer {
     if (!this.#enabled || !this.#waiting || !this.#mayWait(commit)) return undefined;
     const { checks = [], items = [] } = commit;
     const failed = checks.filter(({ key, ...check }) => "value" in check && this.#values.get(key) !== check.value);
-    if (failed.length > 0) throw commitConflict(failed.map(({ key }) => key));
+    if (failed.length > 0) throw commitConflict(failed);
     this.#probe("checked");
     const row = encodeCommit(commit);
     this.#connection.run(INSERT, row.names, row.names_sum, row.sum, row.body);

@@ -4,10 +4,12 @@ import { SavepointError } from "../../errors.js";
 import {
   checksum,
   commitConflict,
-  counterDamaged,
-  isChecksum,
   type CommitOutcome,
+  counterDamaged,
+  type FailedCheck,
+  isChecksum,
   readCounter,
+  testHooksOf,
 } from "../shared/index.js";
 import type { Check, Commit, CommitResult, ItemBatch } from "../contract/index.js";
 import type { Connection } from "./connection.js";
@@ -44,7 +46,7 @@ export class Writer {
     this.#tail = tail;
     this.#clock = options.now ?? Date.now;
     this.#compress = options.compress ?? true;
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
   }
 
   /** Writes a group in as many transactions as it takes to give the event loop its turns, and waits for the disk once. */
@@ -165,17 +167,17 @@ export class Writer {
     return replaced;
   }
 
-  #failedChecks(commit: Commit, replaced: ReadonlySet<string>): string[] {
+  #failedChecks(commit: Commit, replaced: ReadonlySet<string>): FailedCheck[] {
     const checks = (commit.checks ?? []).filter((check) => !replaced.has(check.key));
     const found = findRecords(
       this.#connection,
       checks.map((check) => check.key),
     );
-    const failed = checks.filter((check) => !holds(check, found.get(check.key))).map((check) => check.key);
-    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
+    const failed: FailedCheck[] = checks.filter((check) => !holds(check, found.get(check.key)));
+    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push({ key: "notBefore" });
     for (const use of commit.blobs ?? []) {
       if (!use.bytes && !this.#connection.row("SELECT 1 FROM savepoint_blob WHERE hash = ?", use.hash))
-        failed.push(use.hash);
+        failed.push({ key: use.hash });
     }
     return failed;
   }
@@ -202,7 +204,7 @@ export class Writer {
     const { tape, items } = run;
     const first = "first" in run ? run.first : this.#takeNumbers(run.counter, items.length);
     // The caller worked from a state of the tape that is no longer true.
-    if (!appendItems(this.#connection, tape, first, items)) throw commitConflict([tape]);
+    if (!appendItems(this.#connection, tape, first, items)) throw commitConflict([{ key: tape }]);
     return first;
   }
 
