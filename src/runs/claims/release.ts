@@ -86,7 +86,7 @@ export async function releaseBranch(
     const agent = run?.agent ?? session.record.agent;
     const due =
       goesOn && !cancelled && agent !== undefined
-        ? { ...(view.queueEntry ?? newQueueEntry(agent, 0)), due: view.now, owner: undefined }
+        ? { ...(view.queueEntry ?? newQueueEntry(agent, 0)), readyAt: view.now, owner: undefined }
         : undefined;
     const dueChange = changeQueueEntry(sessionId, branch, view.queueEntry, due);
     const built = buildCommit({

@@ -49,7 +49,7 @@ export async function recordAnswer(
     const { items, blobs } = encodeEntries([entry], journal.tape, journal.first + journal.count);
     const questions = open.filter((other) => other !== question);
     const answered: RunRecord = { ...run, status: "queued", reason: undefined, questions };
-    const due = { ...(view.queueEntry ?? newQueueEntry(run.agent, 0)), due: view.now };
+    const due = { ...(view.queueEntry ?? newQueueEntry(run.agent, 0)), readyAt: view.now };
     const change = changeQueueEntry(sessionId, branch, view.queueEntry, due);
     const commit = toCommit({
       checks: view.checks,
