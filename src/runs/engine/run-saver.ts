@@ -194,7 +194,7 @@ export class RunSaver {
   /** In the middle of a step the journal goes on; at its end it begins anew behind what was written. */
   #writeJournal({ midStep, worked, loop, failures }: RunCheckpoint, entries: JournalBatch, seq: number): JournalWrite {
     const { record } = this.#journal;
-    const change = { worked, failures: failures ?? (midStep ? record.failures : 0), cancel: undefined };
+    const change = { worked, failures: failures ?? (midStep ? record.failures : 0), cancelReason: undefined };
     return midStep
       ? this.#journal.planWrite(entries, { ...change, head: seq })
       : this.#journal.planWrite(entries, { ...change, loop }, seq);

@@ -39,3 +39,12 @@ export function storeTooOld(url: string, found: number, known: number): Savepoin
     { details: { found, known } },
   );
 }
+
+/** The error for a store of a format that was never released, which this version cannot upgrade. */
+export function storeUnsupported(url: string, found: number, known: number): SavepointError<"STORE_TOO_OLD"> {
+  return new SavepointError(
+    "STORE_TOO_OLD",
+    `The store ${url} has format ${found} of a pre-release version, and this version of Savepoint reads format ${known}. It was not changed. Export its data with the version that wrote it ("savepoint export"), and import the bundle into a new store.`,
+    { details: { found, known } },
+  );
+}

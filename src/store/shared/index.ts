@@ -4,7 +4,14 @@
  */
 export { checksum, CHECKSUM_BYTES, isChecksum } from "./checksum.js";
 export { counterDamaged, readCounter } from "./counter.js";
-export { commitConflict, type FailedCheck, storeClosed, storeNotFound, storeTooOld } from "./errors.js";
+export {
+  commitConflict,
+  type FailedCheck,
+  storeClosed,
+  storeNotFound,
+  storeTooOld,
+  storeUnsupported,
+} from "./errors.js";
 export { type CommitOutcome, GroupCommit } from "./group-commit.js";
 export { openScanTextIndex } from "./scan-text-index.js";
 export { FIRST_PAGE_SIZE, nextPageSize, type RecordResult, scan, scanPages } from "./scan.js";
