@@ -79,7 +79,7 @@ function print(command) {
     .replace(/\d{4}-\d\d-\d\dT\d\d([:-])\d\d[:-]\d\d([.-])\d{3}Z/g, "2026-01-31T09$130$100$2000Z")
     .replace(/"(createdAt|updatedAt|startedAt)":( ?)\d+/g, '"$1":$21769851800000')
     .replace(/\b\d+[smh] ago/g, "5m ago")
-    .replace(/[\d.]+ kB(?=, read back|$)/gm, "9.4 kB")
+    .replace(/[\d.]+ kB(?=, verified|$)/gm, "9.4 kB")
     .replace(/"bytes":\d+/, '"bytes":81920')
     .replace(/[\d.]+ [kMGT]?B free/, "81 GB free")
     .replace(/Node [\d.]+, \w+ \w+/, "Node 20.20.2, linux x64")

@@ -1,11 +1,11 @@
 /**
- * The one error class of Savepoint and its codes.
+ * The error class of Savepoint and its codes.
  *
- * Every failure that Savepoint itself reports is a `SavepointError`: its `code` is stable and meant for programs, its
- * message says what failed, which id, and what to do next. `docs/errors.md` lists all codes.
+ * Every failure that Savepoint detects is a `SavepointError`. The `code` is stable and intended for programs. The message names what failed, the
+ * id concerned, and what to do next. `docs/errors.md` lists all codes.
  */
 
-/** What went wrong, for programs. `docs/errors.md` says for each code what to do. */
+/** The reason of a failure, for programs. `docs/errors.md` describes what to do for each code. */
 export type SavepointErrorCode =
   | "ACCESS_DENIED"
   | "AGENT_FAILED"
@@ -45,15 +45,15 @@ export type SavepointErrorCode =
   | "UNAVAILABLE"
   | "UNFINISHED_TURN";
 
-/** Facts beside the message, for programs that act on an error. */
+/** Additional data of an error, for programs. */
 export type SavepointErrorDetails = Readonly<Record<string, unknown>>;
 
-/** Options of {@link SavepointError}: the `cause`, and facts for programs. */
+/** Options of {@link SavepointError}. */
 export interface SavepointErrorOptions extends ErrorOptions {
   readonly details?: SavepointErrorDetails;
 }
 
-// Two copies of the package in one process (npm dedupe failing, ESM loaded twice) have two classes. The brand is shared
+// Two copies of the package in one process (a failed npm dedupe, a module loaded twice) have two classes. They share the brand
 // through the global symbol registry, so that `instanceof` works across them.
 const BRAND = Symbol.for("savepoint.error");
 
@@ -71,14 +71,14 @@ export class SavepointError<Code extends SavepointErrorCode = SavepointErrorCode
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
-    // A subclass asks about itself; only the base class recognises its twin from another copy.
+    // Only the base class recognises errors of another copy; a subclass recognises its own instances.
     if (this !== SavepointError) return Function.prototype[Symbol.hasInstance].call(this, value) as boolean;
     return typeof value === "object" && value !== null && (value as Record<symbol, unknown>)[BRAND] === true;
   }
 }
 
 /**
- * Is this an error of Savepoint, and, where a code is given, that one?
+ * Is this an error of Savepoint, optionally with a given code?
  *
  * @example
  * try { await session.rewind(id) } catch (error) {

@@ -1,4 +1,6 @@
-/** `savepoint`: what application developers use. The store contract is in `savepoint/store`. */
+/**
+ * The package `savepoint`: what applications use. Stores of your own need `savepoint/store`, which has the store contract.
+ */
 export {
   isSavepointError,
   SavepointError,
@@ -27,6 +29,7 @@ export {
   Checkpoints,
   type ConversationChange,
   Conversations,
+  type OpenOptions,
   type PolicyTarget,
   type RestoreReport,
   RetentionPolicies,
@@ -137,7 +140,7 @@ export type {
 } from "./retention/index.js";
 export type { KeepReason, RetentionOptions } from "./policies/index.js";
 export type { ConversationHit, SearchHit, SearchOptions } from "./search/index.js";
-export { type OpenOptions, Savepoint } from "./savepoint.js";
+export { Savepoint } from "./savepoint.js";
 export {
   type Durability,
   findStore,

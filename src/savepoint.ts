@@ -1,17 +1,20 @@
-/** The way in: a store, opened. */
-import { isSavepointError, SavepointError } from "./errors.js";
-import { AgentCheckpoints, AgentRestorer } from "./agents/index.js";
+/** `Savepoint`: an open store, as applications see it. */
 import {
   Agents,
   AutoCheckpoints,
   Checkpoints,
   Conversations,
+  type OpenedStore,
+  type OpenOptions,
+  openServices,
   readStats,
   RetentionPolicies,
-  Session,
-  type SessionHost,
+  type Services,
+  openSession,
+  type Session,
   Sessions,
   type Stats,
+  Workers,
 } from "./api/index.js";
 import {
   AutoBackups,
@@ -28,56 +31,32 @@ import {
   type ImportResult,
 } from "./bundle/index.js";
 import { collectGarbage, type CollectOptions, type CollectReport } from "./gc/index.js";
-import type { Context } from "./context.js";
-import { ConversationWriter } from "./conversations/index.js";
-import {
-  type AgentMigrations,
-  Cursors,
-  Migrations,
-  NumberSource,
-  type SessionOptions,
-  SessionReader,
-} from "./sessions/index.js";
-import {
-  type EventName,
-  Events,
-  type LastShutdown,
-  type Listener,
-  type Listeners,
-  ProcessRegistration,
-  withCommit,
-} from "./events/index.js";
-import { createListing, type Duration, type Listing, thisProcess, toMilliseconds } from "./util/index.js";
-import { type BackgroundFailure, findStore, openTarget, type OpenTarget, type StoreOptions } from "./store/index.js";
-import { checkId, createIdSource } from "./records/index.js";
+import type { EventName, LastShutdown, Listener } from "./events/index.js";
 import {
   type Agent,
   checkAgent,
   type EnqueueOptions,
-  forkWithResults,
   type JournalEntry,
   type OpenRun,
   type OpenRunOptions,
+  parseBranchName,
   readJournal,
-  readLastShutdown,
   type RecoverOptions,
-  type StoreAddress,
   type RunHandle,
   type RunOptions,
   type RunResult,
-  Runs,
-  parseAgents,
-  parseBranchName,
-  parseWorkerOptions,
   type WatchEvent,
   type WatchOptions,
   watchSession,
-  Worker,
+  type Worker,
   type WorkerOptions,
 } from "./runs/index.js";
-import { PolicyCache } from "./policies/index.js";
+import { checkId } from "./records/index.js";
 import { prune, type PruneOptions, type PruneResult, type PruneTarget } from "./retention/index.js";
-import { Search, type SearchHit, type SearchOptions } from "./search/index.js";
+import type { SearchHit, SearchOptions } from "./search/index.js";
+import { type SessionOptions, SessionReader } from "./sessions/index.js";
+import { findStore, type OpenTarget } from "./store/index.js";
+import { createListing, type Listing } from "./util/index.js";
 import {
   repair,
   type RepairOptions,
@@ -86,35 +65,6 @@ import {
   type VerifyOptions,
   type VerifyReport,
 } from "./verify/index.js";
-import { type AnyStoredClass, ClassRegistry } from "./state/index.js";
-
-/** How a store is opened. */
-export interface OpenOptions extends StoreOptions {
-  /** Classes whose instances may be in states, beside those that Savepoint knows. */
-  readonly classes?: readonly AnyStoredClass[];
-  /** Listeners that are there from the start, so that nothing is missed. */
-  readonly on?: Listeners;
-  /**
-   * Memory for copies of the states of open sessions, in bytes. A session beyond it is read again when it is next saved.
-   * @default 134217728 (128 MB)
-   */
-  readonly cacheBytes?: number;
-  /**
-   * Makes ids.
-   * @default UUIDv7
-   */
-  readonly newId?: () => string;
-  /**
-   * How long a run of this process is left alone after its last sign of life. Shorter means that others take over sooner
-   * what a dead machine left; on the same machine a dead process is noticed at once.
-   * @default "30s"
-   */
-  readonly lease?: Duration;
-  /**
-   * Migrations of agents, by their ids: functions that bring states of earlier versions up to date when they are loaded.
-   */
-  readonly migrations?: Readonly<Record<string, AgentMigrations>>;
-}
 
 /**
  * An open store.
@@ -127,192 +77,93 @@ export interface OpenOptions extends StoreOptions {
  * await sp.close();
  */
 export class Savepoint implements AsyncDisposable {
-  /** The sessions of the store. */
+  /** Lists, loads and deletes sessions. {@link session} opens one. */
   readonly sessions: Sessions;
-  /** The agents of the store: who acts, and their own durable states. */
+  /** Agents and their own durable states. */
   readonly agents: Agents;
-  /** The conversations of the store, and searching them. */
+  /** Conversations of agents. */
   readonly conversations: Conversations;
-  /** All checkpoints: those of whole agents, and those of sessions. */
+  /** Checkpoints of whole agents and of sessions, by id. */
   readonly checkpoints: Checkpoints;
-  /** Checkpoints that are taken by themselves. */
+  /** Checkpoints that are saved automatically, at intervals and before destructive operations. */
   readonly autoCheckpoints: AutoCheckpoints;
-  /** Backups that are taken by themselves. */
+  /** Retention policies: which checkpoints are kept. They are stored, and every process enforces them. */
+  readonly retention: RetentionPolicies;
+  /** Backups that are written automatically, at intervals. {@link backup} writes one now. */
   readonly backups: AutoBackups;
   /**
-   * How the store was left before it was opened: whether a process died with it, and what that interrupted. Each crash is
-   * told once; opening with `create: false` reports it and leaves it for the next process to report.
+   * How the store was last closed: whether a process crashed while it had the store open, and which runs that interrupted.
+   * Each crash is reported once; opening with `create: false` reports it without marking it as reported.
    */
   readonly lastShutdown: LastShutdown;
-  /** What is kept of all that is saved, in the store and for every process. */
-  readonly retention: RetentionPolicies;
-  readonly #context: Context;
-  readonly #note: ProcessRegistration | undefined;
-  readonly #host: SessionHost;
-  readonly #cursors: Cursors;
-  readonly #lease: number;
-  readonly #reopening: StoreAddress | undefined;
-  readonly #runs: Runs;
-  readonly #workers = new Set<Worker>();
-  readonly #search: Search;
-  readonly #ownsStore: boolean;
-  readonly #generations = new Map<string, number>();
+  readonly #services: Services;
+  readonly #workers: Workers;
   #closing: Promise<void> | undefined;
 
-  private constructor(context: Context, options: TakenOpenOptions) {
-    const numbers = new NumberSource(context.store);
-    const cursors = new Cursors(numbers, options.cacheBytes);
-    const { migrations } = options;
-    this.#context = context;
-    this.#ownsStore = options.ownsStore;
-    this.#note = options.note;
-    this.lastShutdown = options.lastShutdown;
-    this.#cursors = cursors;
-    this.#lease = options.lease;
-    this.#reopening = options.reopening;
-    this.#runs = new Runs(context, cursors, options.lease, options.reopening);
-    this.#host = {
-      cursors,
-      migrations,
-      generation: (sessionId) => this.#generations.get(sessionId) ?? 0,
-      checkOpen: () => void this.#open(),
-      release: (reader, branch) => this.#runs.release(reader, branch),
-      forkWithResults,
-    };
-    const open = (): Context => this.#open();
-    const forget = (sessionId: string): void => {
-      context.policies.invalidate();
-      this.#generations.set(sessionId, this.#host.generation(sessionId) + 1);
-      cursors.invalidateSession(sessionId);
-    };
-    const reset = (sessionId: string): void => cursors.invalidateSession(sessionId);
-    const writer = new ConversationWriter(context, numbers);
-    const agents = new AgentCheckpoints(context, cursors, migrations);
-    this.#search = new Search(context);
-    this.backups = new AutoBackups(context, (options) => this.backup(options));
-    this.sessions = new Sessions(open, forget);
-    this.checkpoints = new Checkpoints({
-      open,
-      agents,
-      restore: (agent) => new AgentRestorer(agents.repository(agent), cursors, numbers),
-      session: (id, branch) => this.session(id, { branch }),
-      resetCursors: reset,
-    });
-    this.autoCheckpoints = new AutoCheckpoints({
-      open,
-      events: context.events,
-      numbers,
-      agents,
-      checkpoints: this.checkpoints,
-      session: (id, branch) => this.session(id, { branch }),
-      resetCursors: reset,
-    });
-    this.retention = new RetentionPolicies({ open, resetCursors: reset });
-    this.agents = new Agents({
-      open,
-      cursors,
-      migrations,
-      beforeMigration: (agent) => this.autoCheckpoints.beforeOperation(agent, "migrate"),
-      forget: (sessions) => {
-        for (const sessionId of sessions) forget(sessionId);
-        writer.forget();
-      },
-    });
-    this.conversations = new Conversations({
-      open,
-      writer,
-      search: this.#search,
-      checkpoints: agents,
-      beforeDelete: (agent) => this.autoCheckpoints.beforeOperation(agent, "delete"),
-    });
+  private constructor({ services, lastShutdown }: OpenedStore) {
+    this.#services = services;
+    this.#workers = new Workers(services, () => this.close());
+    this.lastShutdown = lastShutdown;
+    this.sessions = new Sessions(services);
+    this.checkpoints = new Checkpoints(services);
+    this.autoCheckpoints = new AutoCheckpoints(services, this.checkpoints);
+    this.retention = new RetentionPolicies(services);
+    this.agents = new Agents(services, this.autoCheckpoints);
+    this.conversations = new Conversations(services, this.autoCheckpoints);
+    this.backups = new AutoBackups(services.context, (options) => this.backup(options));
   }
 
   /**
-   * Opens a store: `"sqlite:./agents.db"`, `"sqlite::memory:"` or `"memory:"`; without a URL the one in `SAVEPOINT_URL`,
-   * or the nearest `.savepoint` folder upwards, which is made in the working folder if there is none.
+   * Opens a store, and creates it if it does not exist.
+   *
+   * @param target `"sqlite:./agents.db"`, `"file:./folder"`, `"postgres://…"` or `"memory:"`; or a store, a SQLite database
+   *   handle or a `pg` pool that the caller opened and closes. Default: the URL in `SAVEPOINT_URL`, else the nearest
+   *   `.savepoint` folder upwards, else a new one in the working directory.
    */
   static async open(target: OpenTarget = findStore(), options: OpenOptions = {}): Promise<Savepoint> {
-    const { classes, on, cacheBytes = 128 * 2 ** 20, newId, lease = 30_000, migrations, ...storeOptions } = options;
-    const leaseTime = toMilliseconds(lease, "lease");
-    if (leaseTime < 100)
-      throw new SavepointError("INVALID_ARGUMENT", `A lease of ${leaseTime} ms is too short to be renewed.`);
-    const registry = new ClassRegistry(classes);
-    const declared = new Migrations(migrations);
-    const events = new Events(on);
-    const report = (failure: BackgroundFailure): void => events.emit("backgroundFailure", failure);
-    const onDamage = (reason: string): void =>
-      events.emit("damage", { sessionId: undefined, checkpointId: undefined, seq: undefined, reason });
-    const opened = await openTarget(target, { onBackgroundFailure: report, onDamage, ...storeOptions });
-    const note = opened.capabilities.durable ? new ProcessRegistration(opened) : undefined;
-    const store = note ? withCommit(opened, (commit) => note.commit(commit)) : opened;
-    const now = options.now ?? Date.now;
-    const policies = new PolicyCache(store, events, now);
-    const context = { store, registry, events, policies, now, newId: newId ?? createIdSource(now) };
-    const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.create === false).catch(
-      async (error: unknown) => {
-        // An error of closing follows from the first error, and must not replace it.
-        if (opened !== target) await opened.close().catch(() => {});
-        throw error;
-      },
-    );
-    if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
-    // Another thread can open the same store, and knows the same time.
-    const shared = typeof target === "string" && store.capabilities.shared && options.now === undefined;
-    const { schema } = storeOptions;
-    const threadOptions = { connections: 1, ...(schema !== undefined && { schema }) };
-    const reopening = shared ? { url: target, options: threadOptions } : undefined;
-    return new Savepoint(context, {
-      cacheBytes,
-      lease: leaseTime,
-      reopening,
-      ownsStore: opened !== target,
-      migrations: declared,
-      note,
-      lastShutdown,
-    });
+    return new Savepoint(await openServices(target, options));
   }
 
-  /** Where the store is. */
+  /** The URL of the store, without a password. */
   get url(): string {
-    return this.#context.store.url;
+    return this.#services.context.store.url;
   }
 
-  /** A handle on a session. Nothing is read or written yet. */
+  /** A handle on a session, which need not exist yet. Reads and writes nothing. */
   session<State = unknown>(id: string, options: SessionOptions = {}): Session<State> {
-    const context = this.#open();
-    checkId(id, "session id");
-    if (options.agent !== undefined) checkId(options.agent, "agent id");
-    if (options.branch !== undefined) checkId(options.branch, "branch name");
-    return new Session<State>(this.#host, new SessionReader(context, id), options);
+    return openSession<State>(this.#services, id, options);
   }
 
   /**
-   * Runs an agent on a session, and resolves when the work is over or waits.
+   * Runs an agent on a session and resolves when the run completes, fails, halts or waits.
    *
-   * A new session is begun with the input. One that was interrupted goes on where it was. One that this process runs
-   * already is joined. A completed one returns what it returned; if the agent has `receive`, the input is its next turn.
+   * A new session starts with the input. An interrupted run resumes where it stopped, without repeating recorded effects. A
+   * run that this process already executes is joined. A completed session returns its result again; if the agent has
+   * `receive`, the input starts its next turn.
+   *
+   * @throws `ALREADY_RUNNING` while another process runs the session
+   * @example
+   * const { status, output } = await sp.run(support, { session: "ticket-7", input: "Where is my order?" });
    */
   async run<Input, State, Output>(
     agent: Agent<Input, State, Output>,
     options: RunOptions<NoInfer<Input>>,
   ): Promise<RunResult<State, Output>> {
-    this.#open();
-    return (await this.#runs.run(agent as Agent, options)) as RunResult<State, Output>;
+    return (await this.#services.openRuns().run(agent as Agent, options)) as RunResult<State, Output>;
   }
 
-  /** The same, and resolves as soon as the work has begun. */
+  /** Like {@link run}, but resolves as soon as the run has started; the handle has its result and its events. */
   async start<Input, State, Output>(
     agent: Agent<Input, State, Output>,
     options: RunOptions<NoInfer<Input>>,
   ): Promise<RunHandle<State, Output>> {
-    this.#open();
-    return (await this.#runs.start(agent as Agent, options)) as RunHandle<State, Output>;
+    return (await this.#services.openRuns().start(agent as Agent, options)) as RunHandle<State, Output>;
   }
 
   /**
-   * Opens a turn of a session for a loop that is not Savepoint's to call, such as that of an SDK: what it asks models and
-   * tools through the run is recorded, and given again when the turn is gone on with. Everything up to `complete()` or
-   * `fail()` is one turn.
+   * Opens a turn of a session for a loop that the caller controls, such as that of an SDK. Results of models and tools that
+   * the loop calls through the run are recorded, and replayed when an interrupted turn is opened again. One turn lasts until
+   * `complete()` or `fail()`.
    *
    * @example
    * const run = await sp.openRun({ session: "chat-1", turn: "message-7", initial: () => ({ messages: [] }) });
@@ -320,263 +171,229 @@ export class Savepoint implements AsyncDisposable {
    * await run.complete(reply);
    */
   async openRun<State>(options: OpenRunOptions<State>): Promise<OpenRun<State>> {
-    this.#open();
-    return (await this.#runs.open(options)) as OpenRun<State>;
+    return (await this.#services.openRuns().open(options)) as OpenRun<State>;
   }
 
   /**
-   * Goes on with whatever of these agents was interrupted, has been told what it asked, is to be woken, or has an input
-   * left for it. Any number of processes may do so at once: each run is gone on with by one of them.
+   * Resumes the runs of these agents that were interrupted, have received an answer or an input, or are scheduled by now.
+   * Several processes may call it at the same time: each run is resumed by one of them.
+   *
+   * @returns a handle for each run that this process has resumed
    */
   async recover<State, Output>(
     agents: readonly Agent<never, State, Output>[],
     options: RecoverOptions = {},
   ): Promise<RunHandle<State, Output>[]> {
-    this.#open();
-    return (await this.#runs.recover(agents, options)) as RunHandle<State, Output>[];
+    return (await this.#services.openRuns().recover(agents, options)) as RunHandle<State, Output>[];
   }
 
   /**
-   * Leaves a session for whoever has time for it: a {@link worker} of this process or another. The same session is left
-   * once, however often it is asked for.
+   * Queues a session for a {@link worker} of this process or another. One commit; a session is queued at most once.
    *
-   * @param agent the agent, or its name where its code lives elsewhere
-   * @returns whether it was left now: `false` where the session is there already
+   * @param agent the agent, or its name if its code is in another process
+   * @returns `false` if the session exists already
    */
   async enqueue<Input, State, Output>(
     agent: Agent<Input, State, Output> | string,
     options: EnqueueOptions<NoInfer<Input>>,
   ): Promise<boolean> {
-    this.#open();
     const name = typeof agent === "string" ? agent : checkAgent(agent as Agent).name;
-    return this.#runs.enqueue(name, options);
+    return this.#services.openRuns().enqueue(name, options);
   }
 
   /**
-   * A worker: goes on with whatever sessions of these agents are queued, have come due, have been told what they asked, or
-   * were left by a process that is gone. Nothing happens before it is started.
+   * A worker that runs the queued sessions of these agents, and resumes those that are scheduled, have received an answer, or
+   * belong to a process that died. It does nothing before `start()`.
    *
    * @example
    * const worker = sp.worker([shop], { concurrency: 20 });
    * await worker.start();
    */
   worker<State, Output>(agents: readonly Agent<never, State, Output>[], options: WorkerOptions = {}): Worker {
-    const context = this.#open();
-    const byName = new Map(parseAgents(agents, "sp.worker").map((agent) => [agent.name, agent]));
-    const { host, pid } = thisProcess();
-    const poll = context.store.listen ? 1000 : 200;
-    const taken = parseWorkerOptions(options, { lease: this.#lease, name: `${host}:${pid}`, poll });
-    const runs = new Runs(context, this.#cursors, taken.lease, this.#reopening, (event) => worker.emit(event));
-    const worker = new Worker(
-      { context, runs, close: () => this.close(), stopped: (one) => this.#workers.delete(one) },
-      byName,
-      taken,
-    );
-    this.#workers.add(worker);
-    return worker;
+    return this.#workers.create(agents, options);
   }
 
   /**
-   * Queues an input for a session. The process that runs or recovers the session takes it after those that were queued before
-   * it; if the session was enqueued and has not started, after the enqueued input.
+   * Queues an input for a session. The run that has the session receives it after all inputs that were queued before.
    *
-   * @param options.key the same input under the same key is left once
-   * @returns whether it was left, and not before
+   * @param options.key the same input under the same key is queued once, however often it is sent
+   * @returns `false` if an input with this key was queued before
    */
   async send(
     session: string,
     input: unknown,
     options: { readonly key?: string; readonly branch?: string } = {},
   ): Promise<boolean> {
-    this.#open();
-    return this.#runs.send(session, input, options);
+    return this.#services.openRuns().send(session, input, options);
   }
 
   /**
-   * Answers what a session waits to be told. Nothing is run: whoever runs or recovers it next goes on with the answer.
+   * Answers a question of a waiting session. Runs nothing: the session resumes with the answer when a process next runs or
+   * recovers it, or at once if a worker is running.
    *
-   * @param options.question which one, by its id, where it asks several things; the first, if it is not said
+   * @param options.question the id of the question; by default the first one
    */
   async answer(
     session: string,
     value: unknown,
     options: { readonly question?: string; readonly branch?: string } = {},
   ): Promise<void> {
-    this.#open();
-    await this.#runs.answer(session, value, options);
+    await this.#services.openRuns().answer(session, value, options);
   }
 
   /**
-   * Stops the work on a session, whoever does it: it is halted with this reason.
+   * Cancels the run of a session, in whichever process it runs. The session is `halted` with this reason.
    *
-   * @returns whether there was anything to stop
+   * @returns `false` if there was nothing to cancel
    */
   async cancel(session: string, reason?: string, options: { readonly branch?: string } = {}): Promise<boolean> {
-    this.#open();
-    return this.#runs.cancel(session, reason, options);
-  }
-
-  /** How a session stands, then whatever changes, whoever runs it. Ends when the work is over. */
-  watch(session: string, options: WatchOptions = {}): AsyncGenerator<WatchEvent> {
-    const reader = new SessionReader(this.#open(), checkId(session, "session id"));
-    return watchSession(reader, options, () => void this.#open());
+    return this.#services.openRuns().cancel(session, reason, options);
   }
 
   /**
-   * What a session has recorded in the step that it is in: its effects in the order in which they began, with what they
-   * returned, and those of which nobody knows whether they happened. Empty between steps: then the state has it all.
+   * The current status of a session, then every stored change, in whichever process it runs. Ends when the run ends, or when the
+   * session is deleted.
+   *
+   * @example
+   * for await (const event of sp.watch("ticket-7")) console.log(event.type);
+   */
+  watch(session: string, options: WatchOptions = {}): AsyncGenerator<WatchEvent> {
+    const reader = new SessionReader(this.#services.open(), checkId(session, "session id"));
+    return watchSession(reader, options, () => void this.#services.open());
+  }
+
+  /**
+   * The effects recorded in the current step of a session, in the order they started, with their results; effects with an
+   * unknown outcome included. Empty between steps, when the state has everything.
    */
   journal(session: string, options: { readonly branch?: string } = {}): Listing<JournalEntry> {
-    const reader = new SessionReader(this.#open(), checkId(session, "session id"));
+    const reader = new SessionReader(this.#services.open(), checkId(session, "session id"));
     return createListing(() => readJournal(reader, parseBranchName(options.branch)));
   }
 
   /**
-   * Finds what was said in conversations, and in the newest states of sessions whose messages are recognised: any part of
-   * a text, in any case, taken literally. One hit per conversation or session, the best first.
+   * Searches the messages and titles of conversations, and the messages in the newest states of sessions. Finds any part of a
+   * text, ignoring case, without wildcards. One hit per conversation or session, the best first.
+   *
+   * Use this to search everything, and `sp.conversations.search()` to search only conversations.
    */
   async search(text: string, options: SearchOptions = {}): Promise<SearchHit[]> {
-    this.#open();
-    return this.#search.all(text, options);
+    this.#services.open();
+    return this.#services.search.all(text, options);
   }
 
-  /** How much there is in the store, or of one agent. Reads no states. */
+  /** Counts of agents, conversations, messages, sessions, checkpoints and bytes: of the store, or of one agent. Reads no states. */
   async stats(options: { readonly agent?: string } = {}): Promise<Stats> {
-    const context = this.#open();
-    return readStats(context, options.agent === undefined ? undefined : checkId(options.agent, "agent id"));
+    return readStats(this.#services.open(), options.agent);
   }
 
   /**
-   * Removes checkpoints that nobody wants to keep: of a session, of an agent with its sessions, or of the whole store.
-   * Heads, pinned ones, and those that a branch or a step starts from always stay. Reads no states.
+   * Removes the checkpoints that no option keeps: of a session, of an agent with its sessions, or of the whole store. Never
+   * removes heads, pinned checkpoints, and those that a branch or a step starts from. Reads no states.
    *
    * @example
    * await sp.prune({ session: "s", keepLast: 20, keepDaily: 7 });
    * await sp.prune({ expired: true });
    */
   async prune(options: PruneTarget & PruneOptions): Promise<PruneResult> {
-    const context = this.#open();
-    const { session, agent, ...kept } = options;
-    if (agent !== undefined && !kept.dryRun) await this.autoCheckpoints.beforeOperation(agent, "prune");
+    const context = this.#services.open();
+    const { session, agent, ...rules } = options;
+    if (agent !== undefined && !rules.dryRun) await this.autoCheckpoints.beforeOperation(agent, "prune");
     const target = { ...(session !== undefined && { session }), ...(agent !== undefined && { agent }) };
-    return prune(context, target, kept, (sessionId) => this.#host.cursors.invalidateSession(sessionId));
+    return prune(context, target, rules, (sessionId) => this.#services.cursors.invalidateSession(sessionId));
   }
 
   /**
-   * Exports a checkpoint, a session, an agent with its conversations and sessions, or everything, as one stream with
-   * checksums that any other store can import. It may be saved meanwhile.
+   * Exports a checkpoint, a session, an agent with its conversations and sessions, or everything: as one stream with checksums
+   * that any store can import. Sessions may be saved meanwhile; each is exported as of one moment. Nothing is read before the
+   * bundle is.
    *
    * @example
    * await sp.export({ session: "order-88" }).save("order-88.savepoint");
    * const bytes = await sp.export({}).bytes();
    */
   export(target: ExportTarget = {}, options: ExportOptions = {}): Bundle {
-    return exportBundle(this.#open(), target, options);
+    return exportBundle(this.#services.open(), target, options);
   }
 
   /**
-   * Takes in what was exported, from any store: ids, parents and branches stay what they are. A bundle that was changed is
-   * `DAMAGED`, and nothing of the section that was changed is taken. An import that was interrupted goes on when the same
-   * bundle is given again.
+   * Imports a bundle from any store. Ids, parents and branches are preserved. Each section is imported completely or not at
+   * all. An interrupted import resumes when the same bundle is imported again.
+   *
+   * @throws `DAMAGED` at the first section that was changed; earlier sections stay imported
    */
   async import(source: BundleSource, options: ImportOptions = {}): Promise<ImportResult> {
-    return importBundle(this.#open(), source, options);
+    return importBundle(this.#services.open(), source, options);
   }
 
   /**
-   * Looks whether everything that was saved is there, and whole; of the whole store, or of a part of it, or a bundle.
-   * Nothing is changed. It may be saved meanwhile.
+   * Checks that everything that was saved exists and is intact: in the store, in a part of it, or in a bundle. Changes nothing,
+   * and may run while sessions are saved. With `deep` it reads the whole store.
    *
    * @example
    * const { ok, problems } = await sp.verify({ deep: true });
    */
   async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
-    return verify(this.#open(), options);
+    return verify(this.#services.open(), options);
   }
 
   /**
-   * Brings back what is damaged: from backups and bundles, and from what follows from the rest. What can be read is never
-   * touched; what cannot be brought back is named in the report.
+   * Repairs damaged data from backups and bundles, and rebuilds records that can be derived from others. Readable data is never
+   * changed; what cannot be repaired is listed in the report. Reads the whole store.
    *
    * @example
    * const { ok, healed, holes } = await sp.repair({ from: "./backups" });
    */
   async repair(options: RepairOptions = {}): Promise<RepairReport> {
-    const report = await repair(this.#open(), options);
-    if (!report.dryRun && report.healed.length > 0) this.#host.cursors.invalidateAll();
+    const report = await repair(this.#services.open(), options);
+    if (!report.dryRun && report.healed.length > 0) this.#services.cursors.invalidateAll();
     return report;
   }
 
   /**
-   * Writes everything to a file in a folder, reads it back, and removes the oldest such files beyond `keep`. It may be
-   * saved meanwhile. `sp.repair({ from: folder })` heals from it; `sp.import(path)` brings all of it to another store.
+   * Writes the whole store to a file in a folder, verifies it, then removes the oldest backups beyond `keep`. Sessions may be
+   * saved meanwhile. `sp.repair({ from: folder })` repairs from it, `sp.import(path)` copies it into another store.
    */
   async backup(options: BackupOptions): Promise<BackupResult> {
-    return backup(this.#open(), options);
+    return backup(this.#services.open(), options);
   }
 
-  /** Frees what no checkpoint reaches any more, packs the rest and gives the space back. Safe while others save. */
+  /** Frees data that no checkpoint references, packs the rest, and returns space to the file system. Safe while others save. */
   async compact(options: CollectOptions = {}): Promise<CollectReport> {
-    const context = this.#open();
+    const context = this.#services.open();
     const report = await collectGarbage(context, { ...options, repack: true });
     await context.store.compact();
     return report;
   }
 
-  /** Bytes that the store takes where it lives. */
+  /** The size of the store in bytes, as it is stored. */
   async bytes(): Promise<number> {
-    return this.#open().store.bytes();
+    return this.#services.open().store.bytes();
   }
 
-  /** Listens to an event. Returns the function that takes the listener off again. */
+  /** Listens to an event. Returns a function that removes the listener. */
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
-    return this.#context.events.on(name, listener);
+    return this.#services.context.events.on(name, listener);
   }
 
   /**
-   * Waits for what is being saved and closes the store. Anything after it is `CLOSED`. What runs here starts nothing any
-   * more and gets a moment to record what is under way; others can go on with it at once.
+   * Waits for saves in progress and closes the store. Later calls fail with `CLOSED`. Runs of this process start no new effects
+   * and have a moment to record those in progress; other processes can resume them at once.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return (this.#closing ??= this.#close());
   }
 
   async #close(): Promise<void> {
+    this.#services.refuseCalls();
     await this.autoCheckpoints.stop();
     await this.backups.stop();
-    await Promise.all([...this.#workers].map((worker) => worker.stop({ grace: 0 })));
-    await this.#runs.close();
-    await this.#host.cursors.idle();
-    // Should that fail, the next one to open the store is told that this one did not close it, which is true.
-    await this.#note?.remove().catch((error: unknown) => {
-      if (!isSavepointError(error, "CLOSED"))
-        this.#context.events.emit("backgroundFailure", {
-          message: "it could not be noted that the store was closed",
-          error,
-        });
-    });
-    if (this.#ownsStore) await this.#context.store.close();
+    await this.#workers.stop();
+    await this.#services.close();
   }
 
+  /** Closes the store at the end of an `await using` block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
-
-  #open(): Context {
-    if (!this.#closing) return this.#context;
-    throw new SavepointError("CLOSED", `This Savepoint on ${this.url} is closed. Open it again with Savepoint.open().`);
-  }
-}
-
-interface TakenOpenOptions {
-  readonly cacheBytes: number;
-  readonly lease: number;
-  /** How another thread can open the store, if it can. */
-  readonly reopening: StoreAddress | undefined;
-  readonly ownsStore: boolean;
-  readonly migrations: Migrations;
-  /** That this process has the store open, where that is worth knowing. */
-  readonly note: ProcessRegistration | undefined;
-  readonly lastShutdown: LastShutdown;
 }

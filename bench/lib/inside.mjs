@@ -11,12 +11,12 @@ const revise = await from("state/revise.js");
 const encode = await from("state/encode.js");
 /** @type {typeof import("../../src/state/tree/class-registry.js")} */
 const registry = await from("state/registry.js");
-/** @type {typeof import("../../src/records/keys.js")} */
-const keys = await from("model/keys.js");
+/** @type {typeof import("../../src/records/checkpoint-row.js")} */
+const rows = await from("records/checkpoint-row.js");
 
 export const { openDatabase, driverModule } = driver;
 export const { openPostgresStore } = postgres;
 export const { newShadow, reviseShadow } = revise;
 export const { encodeShadow } = encode;
 export const { ClassRegistry } = registry;
-export const { rowsOf } = keys;
+export const { rowsOf } = rows;

@@ -1,27 +1,23 @@
-/** The agents of a store. */
+/** `sp.agents`: agents and their own durable states. */
 import { SavepointError } from "../errors.js";
-import { scan, scanPages } from "../store/index.js";
 import {
-  type AgentFields,
-  AgentRepository,
-  agentNotFound,
-  type AgentToSave,
-  deleteAgent,
-  type StoredAgent,
   type AgentChange,
+  type AgentContent,
+  type AgentFields,
+  agentNotFound,
+  type AgentRepository,
+  type AgentToSave,
   buildAgentState,
+  decodeAgentMetadata,
+  deleteAgent,
+  parseAgent,
   type SavedAgent,
   type SavedAgentInfo,
-  parseAgent,
-  type AgentContent,
+  type StoredAgent,
   toSavedAgent,
   toSavedAgentInfo,
-  decodeAgentMetadata,
 } from "../agents/index.js";
-import { validateCount, createListing, type Listing, limitEntries } from "../util/index.js";
-import type { Context } from "../context.js";
 import { decodeConversationListing } from "../conversations/index.js";
-import { type Cursors, type Migrations, SessionReader } from "../sessions/index.js";
 import {
   agentHistoryId,
   agentOfHistoryId,
@@ -32,86 +28,89 @@ import {
   decodeBranch,
   MAIN,
 } from "../records/index.js";
+import { SessionReader } from "../sessions/index.js";
+import { scan, scanPages } from "../store/index.js";
+import { validateCount, createListing, type Listing, limitEntries } from "../util/index.js";
+import type { AutoCheckpoints } from "./auto-checkpoints.js";
+import type { Services } from "./services.js";
 
-/** What the agents need of the Savepoint they belong to. */
-export interface AgentHost {
-  /** @throws CLOSED */
-  open(): Context;
-  readonly cursors: Cursors;
-  readonly migrations: Migrations;
-  /** Takes a checkpoint of the agent before its state is saved in a newer form, where its policy says so. */
-  beforeMigration(agent: string): Promise<void>;
-  /** Told that sessions and conversations were deleted. */
-  forget(sessions: readonly string[]): void;
-}
-
+/** Options of `sp.agents.save()` and `sp.agents.update()`. */
 export interface SaveAgentOptions {
   /**
-   * The version that it must have: 0 if it must not be there yet. With any other it is `CONFLICT`.
-   * @default whatever it has
+   * The version that the stored agent must have, 0 if it must not exist yet; any other version is a `CONFLICT`.
+   * @default any version
    */
   readonly expectedVersion?: number;
 }
 
 /**
- * The agents of a store.
+ * The agents of a store. An agent is saved as a whole and versioned: every save raises `version` by one.
  *
  * @example
  * await sp.agents.save({ id: "support", name: "Support", state: { solved: 0 } });
  * await sp.agents.update<{ solved: number }>("support", ({ state }) => ({ state: { solved: state.solved + 1 } }));
  */
 export class Agents {
-  readonly #host: AgentHost;
+  readonly #services: Services;
+  readonly #autoCheckpoints: AutoCheckpoints;
 
   /** Use `sp.agents`. */
-  constructor(host: AgentHost) {
-    this.#host = host;
-  }
-
-  /** Saves a whole agent: what is not said is empty afterwards. Only what changed is written. */
-  async save(agent: AgentToSave, options: SaveAgentOptions = {}): Promise<SavedAgentInfo> {
-    const { registry } = this.#host.open();
-    const given: AgentToSave | undefined = agent;
-    const taken = parseAgent(given?.id, given, registry);
-    return this.#write(given.id, () => taken, options, true);
+  constructor(services: Services, autoCheckpoints: AutoCheckpoints) {
+    this.#services = services;
+    this.#autoCheckpoints = autoCheckpoints;
   }
 
   /**
-   * Changes some fields of an agent; the others stay. `AGENT_NOT_FOUND` if there is none.
+   * Creates or replaces an agent: fields that are not given become empty. Use {@link update} to change some fields. Writes only
+   * what changed.
    *
-   * @param change the fields, or a function that makes them of the agent as it is. It may be called more than once, if
-   * others save the agent at the same time
+   * @throws `CONFLICT` if the agent does not have `expectedVersion`
+   */
+  async save(agent: AgentToSave, options: SaveAgentOptions = {}): Promise<SavedAgentInfo> {
+    const { registry } = this.#services.open();
+    const unchecked: AgentToSave | undefined = agent;
+    const content = parseAgent(unchecked?.id, unchecked, registry);
+    return this.#write(agent.id, () => content, options, true);
+  }
+
+  /**
+   * Changes some fields of an agent; the others keep their values. Several writers may update an agent at the same time:
+   * none of their changes is lost if `change` is a function.
+   *
+   * @param change the new fields, or a function that returns them for the current agent. It is called again if another writer
+   *   was faster, so it must be synchronous and free of side effects
+   * @throws `AGENT_NOT_FOUND` if there is no such agent, `CONFLICT` if it does not have `expectedVersion`
    */
   async update<State = Record<string, unknown>>(
     id: string,
     change: Partial<AgentFields<State>> | ((agent: SavedAgent<State>) => Partial<AgentFields<State>>),
     options: SaveAgentOptions = {},
   ): Promise<SavedAgentInfo> {
-    const { registry } = this.#host.open();
+    const { registry } = this.#services.open();
     checkId(id, "agent id");
-    // The caller's own objects may change before they are saved.
-    if (change === null || (typeof change !== "object" && typeof change !== "function")) throw notFields(id);
-    const fixed = typeof change === "function" ? undefined : parseAgent(id, { name: "", ...change }, registry);
-    const make = async (found: StoredAgent | undefined): Promise<AgentContent> => {
-      if (!found) throw agentNotFound(id);
-      const current = toSavedAgent(await this.#line(id).migrate(found), []);
+    if (change === null || (typeof change !== "object" && typeof change !== "function")) throw invalidFields(id);
+    // A copy: the caller may change its object before it is saved.
+    const copy = typeof change === "function" ? undefined : parseAgent(id, { name: "", ...change }, registry);
+    const build = async (stored: StoredAgent | undefined): Promise<AgentContent> => {
+      if (!stored) throw agentNotFound(id);
+      const current = toSavedAgent(await this.#repository(id).migrate(stored), []);
       const fields =
-        typeof change === "function" ? change(current as SavedAgent<State>) : pick(fixed as AgentContent, change);
-      if (typeof fields !== "object" || fields === null || fields instanceof Promise) throw notFields(id);
+        typeof change === "function" ? change(current as SavedAgent<State>) : pick(copy as AgentContent, change);
+      if (typeof fields !== "object" || fields === null || fields instanceof Promise) throw invalidFields(id);
       return parseAgent(id, { ...current, ...fields }, registry);
     };
-    return this.#write(id, make, options, false);
+    return this.#write(id, build, options, false);
   }
 
-  /** An agent with its state; `undefined` if there is none. */
+  /** An agent with its state, migrated to the current version, and its active conversations; `undefined` if there is none. */
   async load<State = Record<string, unknown>>(id: string): Promise<SavedAgent<State> | undefined> {
-    const line = this.#line(checkId(id, "agent id"));
-    const found = await line.load();
-    if (!found) return undefined;
-    return toSavedAgent(await line.migrate(found), await this.#activeConversations(id)) as SavedAgent<State>;
+    const repository = this.#repository(checkId(id, "agent id"));
+    const stored = await repository.load();
+    if (!stored) return undefined;
+    return toSavedAgent(await repository.migrate(stored), await this.#activeConversations(id)) as SavedAgent<State>;
   }
 
-  /** The agents without their states, in the order of their ids. */
+  /** The agents without their states, ordered by id. Reads page by page. */
   list(options: { readonly limit?: number } = {}): Listing<SavedAgentInfo> {
     return createListing(() => limitEntries(this.#walk(), options.limit ?? Number.POSITIVE_INFINITY));
   }
@@ -119,36 +118,39 @@ export class Agents {
   /**
    * Deletes an agent with all its conversations, sessions and checkpoints, in one transaction.
    *
-   * @returns whether there was anything of it
+   * @returns `false` if nothing belonged to this agent
    */
   async delete(id: string): Promise<boolean> {
-    const context = this.#host.open();
-    return deleteAgent(context, checkId(id, "agent id"), (sessions) => this.#host.forget(sessions));
+    const context = this.#services.open();
+    return deleteAgent(context, checkId(id, "agent id"), (sessions) => {
+      for (const sessionId of sessions) this.#services.forgetSession(sessionId);
+      this.#services.conversationWriter.forget();
+    });
   }
 
   async #write(
     id: string,
-    make: (found: StoredAgent | undefined) => Promise<AgentContent> | AgentContent,
+    build: (stored: StoredAgent | undefined) => Promise<AgentContent> | AgentContent,
     { expectedVersion }: SaveAgentOptions,
     overwrite: boolean,
   ): Promise<SavedAgentInfo> {
-    const { now } = this.#host.open();
+    const { now } = this.#services.open();
     validateCount(expectedVersion, "`expectedVersion`");
-    const line = this.#line(id);
-    await this.#beforeMigration(line);
+    const repository = this.#repository(id);
+    await this.#checkpointBeforeMigration(repository);
     let saved: SavedAgentInfo | undefined;
-    const info = await line.save(async (found, last): Promise<AgentChange> => {
+    const info = await repository.save(async (stored, last): Promise<AgentChange> => {
       const version = last?.version ?? 0;
       if (expectedVersion !== undefined && expectedVersion !== version)
-        throw otherVersion(id, version, expectedVersion);
-      const taken = await make(found);
-      const { name, type, capabilities, metadata } = taken;
+        throw versionConflict(id, version, expectedVersion);
+      const content = await build(stored);
+      const { name, type, capabilities, metadata } = content;
       const createdAt = last?.createdAt ?? now();
       const agent = { name, type, capabilities, metadata, createdAt, version: version + 1 };
       saved = { id, ...agent, modifiedAt: 0 };
-      const schema = line.schemaAfter(found?.metadata.agent.schema ?? 0);
+      const schema = repository.schemaAfter(stored?.metadata.agent.schema ?? 0);
       return {
-        state: buildAgentState(taken, found?.state.conversations ?? new Map()),
+        state: buildAgentState(content, stored?.state.conversations ?? new Map()),
         metadata: { agent: { ...agent, schema }, own: {} },
         options: { kind: "automatic" },
         asCheckpoint: false,
@@ -157,20 +159,24 @@ export class Agents {
     return { ...(saved as SavedAgentInfo), modifiedAt: info.createdAt };
   }
 
-  async #beforeMigration(line: AgentRepository): Promise<void> {
-    if (this.#host.migrations.of(line.id).agent.length === 0) return;
-    const [branch] = await line.reader.context.store.get([branchKey(line.reader.sessionId, MAIN)]);
+  /** Saves a checkpoint before the first save in a newer version, if the policy of the agent asks for it. */
+  async #checkpointBeforeMigration(repository: AgentRepository): Promise<void> {
+    if (this.#services.migrations.of(repository.id).agent.length === 0) return;
+    const [branch] = await repository.reader.context.store.get([branchKey(repository.reader.sessionId, MAIN)]);
     const head = branch && "value" in branch ? decodeBranch(branch.value).head : undefined;
-    const schema = head && decodeAgentMetadata(head, line.reader).agent.schema;
-    if (schema !== undefined && line.schemaAfter(schema) > schema) await this.#host.beforeMigration(line.id);
+    const schema = head && decodeAgentMetadata(head, repository.reader).agent.schema;
+    if (schema !== undefined && repository.schemaAfter(schema) > schema) {
+      await this.#autoCheckpoints.beforeOperation(repository.id, "migrate");
+    }
   }
 
-  #line(id: string): AgentRepository {
-    return new AgentRepository(this.#host.open(), this.#host.cursors, id, this.#host.migrations.of(id));
+  #repository(id: string): AgentRepository {
+    this.#services.open();
+    return this.#services.agentCheckpoints.repository(id);
   }
 
   async #activeConversations(id: string): Promise<string[]> {
-    const context = this.#host.open();
+    const context = this.#services.open();
     const active: string[] = [];
     for await (const record of scan(context.store, conversationsOf(id))) {
       const listed = "value" in record ? decodeConversationListing(record.value) : undefined;
@@ -184,13 +190,13 @@ export class Agents {
   }
 
   async *#walk(): AsyncGenerator<SavedAgentInfo> {
-    const context = this.#host.open();
+    const context = this.#services.open();
     for await (const page of scanPages(context.store, ALL_AGENTS)) {
       for (const record of page) {
-        const [, session = "", branch] = record.key.split("\t");
-        const id = agentOfHistoryId(session);
+        const [, historyId = "", branch] = record.key.split("\t");
+        const id = agentOfHistoryId(historyId);
         if (id === undefined || branch !== MAIN) continue;
-        const reader = new SessionReader(context, session);
+        const reader = new SessionReader(context, historyId);
         if (!("value" in record)) {
           reader.reportDamage(undefined, undefined, `an agent is not listed: ${record.unreadable}`);
           continue;
@@ -202,23 +208,23 @@ export class Agents {
   }
 }
 
-/** Those of the fields that were given. */
-function pick(taken: AgentContent, given: Partial<AgentFields>): Partial<AgentContent> {
-  return Object.fromEntries(Object.entries(taken).filter(([key]) => key in given));
+/** The copied values of the fields that the caller has given. */
+function pick(copy: AgentContent, given: Partial<AgentFields>): Partial<AgentContent> {
+  return Object.fromEntries(Object.entries(copy).filter(([key]) => key in given));
 }
 
-function otherVersion(id: string, version: number, expected: number): SavepointError<"CONFLICT"> {
-  const found = version === 0 ? "there is none" : `it has version ${version}`;
+function versionConflict(id: string, version: number, expected: number): SavepointError<"CONFLICT"> {
+  const found = version === 0 ? "does not exist" : `has version ${version}`;
   return new SavepointError(
     "CONFLICT",
-    `Agent ${JSON.stringify(id)} was expected to have version ${expected}, and ${found}. Load it and try again.`,
+    `Agent ${JSON.stringify(id)} ${found}, expected version ${expected}. Load it and try again.`,
     { details: { agent: id, version, expectedVersion: expected } },
   );
 }
 
-function notFields(id: string): SavepointError<"INVALID_ARGUMENT"> {
+function invalidFields(id: string): SavepointError<"INVALID_ARGUMENT"> {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    `update(${JSON.stringify(id)}) was given no fields. Give an object, or a function that returns one at once; wait for what it needs before you call update().`,
+    `update(${JSON.stringify(id)}) expects an object with fields, or a synchronous function that returns one. Await asynchronous work before you call update().`,
   );
 }

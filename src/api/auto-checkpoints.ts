@@ -1,42 +1,44 @@
-/**
- * Checkpoints that are taken by themselves: at intervals, when something has changed, and before what cannot be undone
- * otherwise. What is wanted is kept in the store with the agent or session; the timers are those of this process.
- */
+/** `sp.autoCheckpoints`: checkpoints at intervals and before destructive operations. */
 import { isDeepStrictEqual } from "node:util";
-import { isSavepointError, SavepointError } from "../errors.js";
-import { validateFields, type Duration, MAX_TIMER, toMilliseconds } from "../util/index.js";
-import { type AgentCheckpoints, agentNotFound } from "../agents/index.js";
-import type { Checkpoints } from "./checkpoints.js";
-import type { Context } from "../context.js";
-import type { Events } from "../events/index.js";
+import { agentNotFound } from "../agents/index.js";
 import {
   agentHistoryId,
   type AutoPolicy,
   checkId,
   encodeSession,
   newSessionRecord,
-  sessionNumberKey,
   sessionKey,
+  sessionNumberKey,
 } from "../records/index.js";
-import { type NumberSource, SessionReader } from "../sessions/index.js";
-import type { Session } from "./session.js";
+import { SessionReader } from "../sessions/index.js";
+import {
+  validateFields,
+  type Duration,
+  invalidArgument,
+  MAX_TIMER,
+  retryOnConflict,
+  toMilliseconds,
+} from "../util/index.js";
+import type { Checkpoints } from "./checkpoints/checkpoints.js";
+import type { Services } from "./services.js";
+import { openSession, type Session } from "./session.js";
 
-/** What is wanted. What is not said is as it was, or else as the defaults say. */
+/** A policy for automatic checkpoints. Fields that are not given keep their stored values, or else get their defaults. */
 export interface AutoCheckpointOptions {
   /**
-   * Between two checkpoints; none is taken where nothing has changed.
+   * Time between two checkpoints. If nothing has changed, none is saved.
    * @default "5m"
    */
   readonly interval?: Duration;
   /**
-   * How many checkpoints of the kinds `automatic` and `preOperation` are kept: the oldest go first, whoever takes one.
-   * Those that something needs, and pinned ones, stay.
+   * How many checkpoints of the kinds `automatic` and `preOperation` are kept. Every save enforces it, in any process: the
+   * oldest are removed first, except pinned ones and those that a branch or a step starts from.
    * @default 10
    */
   readonly max?: number;
   /**
-   * Take one before a conversation is deleted, or the agent's state is saved in a newer form. (Before going back one is
-   * always taken.)
+   * Save a checkpoint before a conversation of the agent is deleted, before its checkpoints are pruned, and before its state is
+   * saved in a newer version. (A rewind or restore always saves one.)
    * @default true
    */
   readonly beforeOperations?: boolean;
@@ -44,58 +46,56 @@ export interface AutoCheckpointOptions {
   readonly enabled?: boolean;
 }
 
-/** The agent or the session whose policy it is, by id. */
+/** The agent or session that a policy is for, by id. */
 export type PolicyTarget = { readonly agent: string } | { readonly session: string };
 
-/** What is saved at intervals: an agent, or what a program is working on through a handle of its own. */
+/** What is saved at intervals: an agent, or the current state of a program through its own session handle. */
 export type AutoTarget =
   | { readonly agent: string }
   | { readonly session: Session<never> | Session; readonly state: () => unknown };
 
+type TimerTarget = PolicyTarget | { readonly session: Session<never> | Session };
+
 const FIELDS = new Set(["interval", "max", "beforeOperations", "enabled"]);
 const DEFAULTS: AutoPolicy = { interval: 300_000, max: 10, beforeOperations: true, enabled: true };
 
-/** What the automatic checkpoints need of the Savepoint they belong to. */
-export interface AutoCheckpointHost {
-  /** @throws CLOSED */
-  open(): Context;
-  readonly events: Events;
-  readonly numbers: NumberSource;
-  readonly agents: AgentCheckpoints;
-  readonly checkpoints: Checkpoints;
-  session(id: string, branch: string): Session;
-  resetCursors(sessionId: string): void;
-}
-
 /**
- * Checkpoints that are taken by themselves. There are none unless they are asked for.
+ * Automatic checkpoints. Policies are stored with their agent or session and apply to every process; the timers belong to the
+ * process that called {@link start}. Without a policy there are no automatic checkpoints.
  *
  * @example
  * await sp.autoCheckpoints.set({ agent: "support" }, { interval: "10m", max: 20 });
  * await sp.autoCheckpoints.start({ agent: "support" });
  */
 export class AutoCheckpoints {
-  readonly #host: AutoCheckpointHost;
+  readonly #services: Services;
+  readonly #checkpoints: Checkpoints;
   readonly #timers = new Map<string, Timer>();
 
   /** Use `sp.autoCheckpoints`. */
-  constructor(host: AutoCheckpointHost) {
-    this.#host = host;
+  constructor(services: Services, checkpoints: Checkpoints) {
+    this.#services = services;
+    this.#checkpoints = checkpoints;
   }
 
-  /** Says what is wanted for an agent or a session, for every process. A session need not have been saved yet. */
+  /**
+   * Stores the policy of an agent or a session, for every process. A session need not exist yet.
+   *
+   * @returns the complete policy
+   * @throws `AGENT_NOT_FOUND` if the agent was never saved
+   */
   async set(target: PolicyTarget, options: AutoCheckpointOptions = {}): Promise<AutoPolicy> {
-    const given = takePolicy(options);
-    const policy = await this.#write(target, (before) => ({ ...DEFAULTS, ...before, ...given }));
+    const fields = parsePolicy(options);
+    const policy = await this.#write(target, (before) => ({ ...DEFAULTS, ...before, ...fields }));
     return policy as AutoPolicy;
   }
 
-  /** What is wanted for an agent or a session; `undefined` where nothing is. */
+  /** The policy of an agent or a session; `undefined` if it has none. */
   async load(target: PolicyTarget): Promise<AutoPolicy | undefined> {
     return (await this.#reader(target).session())?.record.policy;
   }
 
-  /** Wants nothing any more. Returns whether something was wanted. */
+  /** Removes the policy of an agent or a session. Returns whether it had one. */
   async remove(target: PolicyTarget): Promise<boolean> {
     let removed = false;
     await this.#write(target, (before) => {
@@ -106,77 +106,80 @@ export class AutoCheckpoints {
   }
 
   /**
-   * Begins to take checkpoints in this process, the first one after an interval. Where nothing is wanted yet, the defaults
-   * are. What has begun already goes on as it is. It does not keep the process from ending.
+   * Starts saving checkpoints in this process, the first one after one interval. Without a stored policy, the default one is
+   * stored. Has no effect if it was started before. The timer does not keep the process alive; a failed save is reported by the
+   * event `backgroundFailure` and tried again after the next interval.
    */
   async start(target: AutoTarget): Promise<void> {
     const policyTarget: PolicyTarget = "agent" in target ? target : { session: target.session.id };
-    const name = this.#nameOf(target);
-    // Taken before anything is waited for: two that start at once must not both begin.
+    const name = this.#timerName(target);
     if (this.#timers.has(name)) return;
     const timer = new Timer(
-      () => this.#take(target, policyTarget, timer),
-      // A store that is being closed is no failure.
-      (error) => timer.stopped || this.#failed(policyTarget, error),
+      () => this.#saveIfChanged(target, policyTarget, timer),
+      // Errors while the store is being closed are expected.
+      (error) => timer.stopped || this.#reportFailure(policyTarget, error),
     );
+    // Registered before anything is awaited: of two concurrent calls only one starts a timer.
     this.#timers.set(name, timer);
     try {
       const policy = await this.#write(policyTarget, (before) => before ?? DEFAULTS);
       timer.schedule((policy ?? DEFAULTS).interval);
     } catch (error) {
-      // By now it may have been stopped, and another one started.
+      // It may have been stopped meanwhile, and another one started.
       if (this.#timers.get(name) === timer) this.#timers.delete(name);
       throw error;
     }
   }
 
-  /** Stops taking checkpoints in this process: of one agent or session, or of all. None is taken after it has resolved. */
-  async stop(target?: PolicyTarget | { readonly session: Session<never> | Session }): Promise<void> {
-    const wanted = target && this.#nameOf(target);
-    // A session by its id means all its branches.
-    const isWanted = (name: string): boolean =>
-      wanted === undefined || name === wanted || name.startsWith(`${wanted}\t`);
-    const names = [...this.#timers.keys()].filter(isWanted);
+  /**
+   * Stops saving checkpoints in this process: of one agent or session, or of all. A session id stops all branches of the session.
+   * After it has resolved, none is saved.
+   */
+  async stop(target?: TimerTarget): Promise<void> {
+    const wanted = target && this.#timerName(target);
+    const names = [...this.#timers.keys()].filter(
+      (name) => wanted === undefined || name === wanted || name.startsWith(`${wanted}\t`),
+    );
     const timers = names.flatMap((name) => this.#timers.get(name) ?? []);
     for (const name of names) this.#timers.delete(name);
     await Promise.all(timers.map((timer) => timer.stop()));
   }
 
-  /** Takes a checkpoint of an agent before something is done to it, if that is wanted. */
+  /** Saves a checkpoint of an agent before an operation on it, if its policy asks for it. Savepoint calls this itself. */
   async beforeOperation(agent: string, operation: string): Promise<void> {
     const policy = await this.load({ agent });
     if (!policy?.enabled || !policy.beforeOperations) return;
-    await this.#host.checkpoints.create({ agent, kind: "preOperation", trigger: operation });
+    await this.#checkpoints.create({ agent, kind: "preOperation", trigger: operation });
   }
 
-  /** Takes a checkpoint if something has changed. Returns when to look again. */
-  async #take(target: AutoTarget, policyTarget: PolicyTarget, timer: Timer): Promise<number> {
+  /** Saves a checkpoint if something has changed. Returns the milliseconds until the next check. */
+  async #saveIfChanged(target: AutoTarget, policyTarget: PolicyTarget, timer: Timer): Promise<number> {
     const policy = (await this.load(policyTarget)) ?? { ...DEFAULTS, enabled: false };
     if (!policy.enabled) return policy.interval;
-    const at = new Date(this.#host.open().now()).toISOString();
-    const said = { kind: "automatic", label: `Auto checkpoint ${at}`, description: "Automatic checkpoint" } as const;
+    const context = this.#services.open();
+    const label = `Auto checkpoint ${new Date(context.now()).toISOString()}`;
+    const fields = { trigger: "interval", kind: "automatic", label, description: "Automatic checkpoint" } as const;
     if ("agent" in target) {
       const { agent } = target;
-      if ((await this.#host.agents.hasChanged(agent)) && !timer.stopped) {
-        await this.#host.checkpoints.create({ agent, trigger: "interval", ...said });
-      }
+      const hasChanged = await this.#services.agentCheckpoints.hasChanged(agent);
+      if (hasChanged && !timer.stopped) await this.#checkpoints.create({ agent, ...fields });
     } else {
       const session = target.session as Session;
-      // Looked at through another handle: this one must go on refusing to save over what it has not seen.
-      const latest = await this.#host.session(session.id, session.branch).latest();
+      // Read through another handle: the caller's own must still reject saves over heads that its user has not seen.
+      const reader = openSession(this.#services, session.id, { branch: session.branch });
+      const latest = await reader.latest();
       const state = target.state();
-      if ((!latest || !isDeepStrictEqual(latest.state, state)) && !timer.stopped) {
-        await session.save(state, { trigger: "interval", ...said });
-      }
+      const hasChanged = !latest || !isDeepStrictEqual(latest.state, state);
+      if (hasChanged && !timer.stopped) await session.save(state, fields);
     }
     return policy.interval;
   }
 
-  #failed(target: PolicyTarget, error: unknown): void {
-    const whose =
+  #reportFailure(target: PolicyTarget, error: unknown): void {
+    const owner =
       "agent" in target ? `agent ${JSON.stringify(target.agent)}` : `session ${JSON.stringify(target.session)}`;
-    const message = `an automatic checkpoint of ${whose} could not be taken; it is tried again`;
-    this.#host.events.emit("backgroundFailure", { message, error });
+    const message = `an automatic checkpoint of ${owner} could not be saved; the next interval tries again`;
+    this.#services.context.events.emit("backgroundFailure", { message, error });
   }
 
   async #write(
@@ -184,56 +187,51 @@ export class AutoCheckpoints {
     change: (before: AutoPolicy | undefined) => AutoPolicy | undefined,
   ): Promise<AutoPolicy | undefined> {
     const reader = this.#reader(target);
-    const { store } = reader.context;
-    for (;;) {
+    const { store, now } = reader.context;
+    return retryOnConflict(async () => {
       const before = await reader.session();
       const policy = change(before?.record.policy);
       if (policy === before?.record.policy) return policy;
       if (!before && "agent" in target) throw agentNotFound(target.agent);
-      const base = before?.record ?? newSessionRecord(await this.#host.numbers.next(), this.#host.open().now());
+      const base = before?.record ?? newSessionRecord(await this.#services.numbers.next(), now());
       const key = sessionKey(reader.sessionId);
-      try {
-        await store.commit({
-          checks: [{ key, value: before?.value }],
-          puts: [
-            { key, value: encodeSession({ ...base, policy }) },
-            ...(before ? [] : [{ key: sessionNumberKey(base.number), value: reader.sessionId }]),
-          ],
-        });
-        this.#host.resetCursors(reader.sessionId);
-        return policy;
-      } catch (error) {
-        if (!isSavepointError(error, "CONFLICT")) throw error;
-      }
-    }
+      await store.commit({
+        checks: [{ key, value: before?.value }],
+        puts: [
+          { key, value: encodeSession({ ...base, policy }) },
+          ...(before ? [] : [{ key: sessionNumberKey(base.number), value: reader.sessionId }]),
+        ],
+      });
+      this.#services.cursors.invalidateSession(reader.sessionId);
+      return policy;
+    });
   }
 
-  /** What a timer is known by. */
-  #nameOf(target: PolicyTarget | { readonly session: Session<never> | Session }): string {
+  #timerName(target: TimerTarget): string {
     const session = "session" in target && typeof target.session !== "string" ? target.session : undefined;
     const { sessionId } = this.#reader(session ? { session: session.id } : (target as PolicyTarget));
     return session ? `${sessionId}\t${session.branch}` : sessionId;
   }
 
   #reader(target: PolicyTarget): SessionReader {
-    const context = this.#host.open();
+    const context = this.#services.open();
     if ("agent" in target) return new SessionReader(context, agentHistoryId(checkId(target.agent, "agent id")));
     return new SessionReader(context, checkId(target.session, "session id"));
   }
 }
 
-/** One thing that is done again and again, until it is stopped. */
+/** Repeats work, each time after the interval that the work returned, until it is stopped. */
 class Timer {
   stopped = false;
   readonly #work: () => Promise<number>;
-  readonly #failed: (error: unknown) => void;
+  readonly #onError: (error: unknown) => void;
   #handle: NodeJS.Timeout | undefined;
   #interval = 0;
   #running: Promise<void> | undefined;
 
-  constructor(work: () => Promise<number>, failed: (error: unknown) => void) {
+  constructor(work: () => Promise<number>, onError: (error: unknown) => void) {
     this.#work = work;
-    this.#failed = failed;
+    this.#onError = onError;
   }
 
   schedule(interval: number): void {
@@ -248,7 +246,7 @@ class Timer {
     try {
       next = await this.#work();
     } catch (error) {
-      this.#failed(error);
+      this.#onError(error);
     }
     this.schedule(next);
   }
@@ -260,15 +258,15 @@ class Timer {
   }
 }
 
-function takePolicy(options: AutoCheckpointOptions): Partial<AutoPolicy> {
+function parsePolicy(options: AutoCheckpointOptions): Partial<AutoPolicy> {
   validateFields(options, "A policy for automatic checkpoints", FIELDS);
   const { interval, max, beforeOperations, enabled } = options;
   const time = interval === undefined ? undefined : toMilliseconds(interval, "interval");
   if (time !== undefined && !(time >= 1 && time <= MAX_TIMER)) {
-    throw invalidPolicy(`an interval of ${time} ms cannot be kept`);
+    throw invalidArgument(`\`interval\` must be between 1 and ${MAX_TIMER} ms, got ${time} ms.`);
   }
   if (max !== undefined && !(Number.isSafeInteger(max) && max >= 1)) {
-    throw invalidPolicy(`max is ${String(max)}, not a whole number from 1 on`);
+    throw invalidArgument(`\`max\` must be a positive integer, got ${String(max)}.`);
   }
   return {
     ...(time !== undefined && { interval: time }),
@@ -276,8 +274,4 @@ function takePolicy(options: AutoCheckpointOptions): Partial<AutoPolicy> {
     ...(beforeOperations !== undefined && { beforeOperations: Boolean(beforeOperations) }),
     ...(enabled !== undefined && { enabled: Boolean(enabled) }),
   };
-}
-
-function invalidPolicy(why: string): SavepointError<"INVALID_ARGUMENT"> {
-  return new SavepointError("INVALID_ARGUMENT", `Automatic checkpoints cannot be set up like this: ${why}.`);
 }

@@ -1,5 +1,38 @@
-/** The conversations of a store. */
+/** `sp.conversations`: the conversations of agents and their messages. */
 import { isSavepointError, SavepointError } from "../errors.js";
+import {
+  type Conversation,
+  type ConversationEntry,
+  type ConversationFields,
+  type ConversationInfo,
+  type ConversationListOptions,
+  conversationNotFound,
+  type ConversationOptions,
+  decodeConversationListing,
+  loadConversation,
+  type LoadConversationOptions,
+  loadMessages,
+  parseConversation,
+  parseTags,
+  parseTitle,
+  piecesOfSnapshot,
+  readConversation,
+  readConversations,
+  readIntactConversations,
+  toConversationInfo,
+  toSnapshotInfo,
+} from "../conversations/index.js";
+import type { Message } from "../messages/index.js";
+import {
+  ALL_CONVERSATION_NUMBERS,
+  checkId,
+  conversationsOf,
+  countPieces,
+  encodeMetadata,
+  piecesOf,
+} from "../records/index.js";
+import type { ConversationHit, SearchOptions } from "../search/index.js";
+import { findCheckpoint } from "../sessions/index.js";
 import { valueToShadow, shadowToValue } from "../state/index.js";
 import { type RecordResult, type KeyRange, scanPages } from "../store/index.js";
 import {
@@ -11,67 +44,22 @@ import {
   limitEntries,
   parseTimestamp,
 } from "../util/index.js";
-import type { AgentCheckpoints } from "../agents/index.js";
-import type { Context } from "../context.js";
-import {
-  type Conversation,
-  type ConversationEntry,
-  type ConversationInfo,
-  type ConversationListOptions,
-  conversationNotFound,
-  type ConversationOptions,
-  type ConversationWriter,
-  decodeConversationListing,
-  loadConversation,
-  type LoadConversationOptions,
-  loadMessages,
-  piecesOfSnapshot,
-  readIntactConversations,
-  readConversation,
-  readConversations,
-  parseConversation,
-  type ConversationFields,
-  parseTags,
-  parseTitle,
-  toConversationInfo,
-  toSnapshotInfo,
-} from "../conversations/index.js";
-import {
-  ALL_CONVERSATION_NUMBERS,
-  checkId,
-  conversationsOf,
-  countPieces,
-  encodeMetadata,
-  piecesOf,
-} from "../records/index.js";
-import { findCheckpoint } from "../sessions/index.js";
-import type { Message } from "../messages/index.js";
-import type { ConversationHit, Search, SearchOptions } from "../search/index.js";
+import type { AutoCheckpoints } from "./auto-checkpoints.js";
+import type { Services } from "./services.js";
 
-const CHANGES: ReadonlySet<string> = new Set(["title", "tags", "archived", "metadata"]);
+const UPDATE_FIELDS: ReadonlySet<string> = new Set(["title", "tags", "archived", "metadata"]);
 
-/** What the conversations need of the Savepoint they belong to. */
-export interface ConversationHost {
-  /** @throws CLOSED */
-  open(): Context;
-  readonly writer: ConversationWriter;
-  readonly search: Search;
-  readonly checkpoints: AgentCheckpoints;
-  /** Takes a checkpoint of the agent first, where its policy says so. */
-  beforeDelete(agent: string): Promise<void>;
-}
-
-/** A conversation to save as a whole. */
+/** A conversation with all its messages, to save as a whole. */
 export interface WholeConversation extends ConversationOptions<unknown> {
   readonly id: string;
   readonly messages: readonly unknown[];
 }
 
-/** What can be changed about a conversation. What is not said stays as it is. */
+/** The fields of a conversation that can be changed. Fields that are not given keep their values. */
 export type ConversationChange = Pick<ConversationOptions, "title" | "tags" | "archived" | "metadata">;
 
 /**
- * The conversations of a store.
+ * The conversations of a store: ordered messages with a title, tags and an archive flag.
  *
  * @example
  * const { id } = await sp.conversations.create({ agent: "support" });
@@ -79,41 +67,44 @@ export type ConversationChange = Pick<ConversationOptions, "title" | "tags" | "a
  * const [hit] = await sp.conversations.search("order");
  */
 export class Conversations {
-  readonly #host: ConversationHost;
+  readonly #services: Services;
+  readonly #autoCheckpoints: AutoCheckpoints;
 
   /** Use `sp.conversations`. */
-  constructor(host: ConversationHost) {
-    this.#host = host;
+  constructor(services: Services, autoCheckpoints: AutoCheckpoints) {
+    this.#services = services;
+    this.#autoCheckpoints = autoCheckpoints;
   }
 
-  /** Makes a conversation. `CONFLICT` if there is one with that id. */
+  /** Creates a conversation, in one commit. @throws `CONFLICT` if there is one with this id */
   async create(options: ConversationOptions<unknown> = {}): Promise<ConversationInfo> {
-    const context = this.#host.open();
-    const taken = parseConversation(options, context);
+    const context = this.#services.open();
+    const fields = parseConversation(options, context);
     if (options.messages !== undefined && !Array.isArray(options.messages))
       throw notAnArray("create({ messages: [...] })");
-    const id = await this.#host.writer.create(taken, options.messages ?? []);
+    const id = await this.#services.conversationWriter.create(fields, options.messages ?? []);
     return this.#info(id);
   }
 
   /**
-   * Saves a whole conversation: makes it if there is none with that id, and otherwise puts these messages in the place of
-   * those that are there, also of those that others have appended since you loaded it; `expectedMessages` refuses that.
-   * Only messages that are new are written. What `load` gave can be given back.
+   * Saves a complete conversation: creates it, or replaces its messages and fields. Accepts what {@link load} returned. Writes
+   * only new messages, but replaces also those that other writers have appended since you loaded it; pass `expectedMessages` to
+   * prevent that, or use {@link append}.
    *
-   * @param options.expectedMessages how many messages it must have, as it was loaded; with any other number it is `CONFLICT`
+   * @param options.expectedMessages how many messages the stored conversation must have; any other number is a `CONFLICT`
+   * @throws `INVALID_ARGUMENT` for a page of a conversation, because the rest would be lost
    */
   async save(
     conversation: WholeConversation,
     options: { readonly expectedMessages?: number } = {},
   ): Promise<ConversationInfo> {
-    const context = this.#host.open();
-    const taken = parseConversation(conversation, context);
-    // To leave them out by mistake would throw them all away.
+    const context = this.#services.open();
+    const fields = parseConversation(conversation, context);
+    // Without this check, forgetting the messages would delete them all.
     if (!Array.isArray(conversation.messages)) throw notAnArray("save({ id, messages: [...] })");
     const { first = 0, holes = [] } = conversation as Partial<Conversation<unknown>>;
-    if (first > 0 || holes.length > 0) throw onlyAPart(conversation.id);
-    // The objects are the caller's own, and may change before they are saved.
+    if (first > 0 || holes.length > 0) throw incompleteConversation(conversation.id);
+    // Copies: the caller may change its objects before they are saved.
     const messages = conversation.messages.map((message: unknown) =>
       shadowToValue(valueToShadow(message, context.registry), context.registry),
     );
@@ -122,103 +113,112 @@ export class Conversations {
     for (;;) {
       const stored = await readConversation(context, checkId(id, "conversation id"));
       const count = stored ? countPieces(piecesOf(stored.record, stored.items)) : 0;
-      if (expectedMessages !== undefined && count !== expectedMessages) throw otherCount(id, count, expectedMessages);
+      if (expectedMessages !== undefined && count !== expectedMessages)
+        throw messageCountConflict(id, count, expectedMessages);
       if (!stored) {
-        if (await this.#tryToCreate(taken, messages)) return this.#info(id);
+        if (await this.#tryCreate(fields, messages)) return this.#info(id);
         continue;
       }
       const { agent } = stored.record;
-      if (taken.agent !== undefined && taken.agent !== agent) throw wrongAgent(id, agent, taken.agent);
-      if (await this.#host.writer.replace(stored, taken, messages)) return this.#info(id);
+      if (fields.agent !== undefined && fields.agent !== agent) throw wrongAgent(id, agent, fields.agent);
+      if (await this.#services.conversationWriter.replace(stored, fields, messages)) return this.#info(id);
     }
   }
 
   /**
-   * Adds messages at the end, all or none, side by side. Any number of writers may do so at once: nothing is lost. Costs
-   * what is added, whatever the length of the conversation. `CONVERSATION_NOT_FOUND` if there is none.
+   * Appends messages, all or none, next to each other. Any number of writers may append at the same time; no message is lost.
+   * Costs O(messages), whatever the length of the conversation.
    *
-   * @param messages those of `message`, or of any SDK: they are stored as they are
+   * @param messages built by `message`, or of any SDK: they are stored as they are
+   * @throws `CONVERSATION_NOT_FOUND`
    */
   async append<M = Message>(id: string, messages: readonly M[]): Promise<ConversationEntry<M>[]> {
-    this.#host.open();
+    this.#services.open();
     if (!Array.isArray(messages)) throw notAnArray("append(id, [message])");
-    const entries = await this.#host.writer.append(checkId(id, "conversation id"), messages);
+    const entries = await this.#services.conversationWriter.append(checkId(id, "conversation id"), messages);
     return entries as ConversationEntry<M>[];
   }
 
-  /** A conversation with its messages, or a page of them from the end; `undefined` if there is none. */
+  /** A conversation with its messages, or with a page of them from the end; `undefined` if there is none. */
   async load<M = Message>(id: string, options: LoadConversationOptions = {}): Promise<Conversation<M> | undefined> {
-    const context = this.#host.open();
+    const context = this.#services.open();
     checkId(id, "conversation id");
     const loaded =
       options.at === undefined ? loadConversation(context, id, options) : this.#loadAt(id, options.at, options);
     return (await loaded) as Conversation<M> | undefined;
   }
 
-  /** The conversations without their messages, newest first. */
+  /** The conversations without their messages, newest first. Reads page by page. */
   list(options: ConversationListOptions = {}): Listing<ConversationInfo> {
     const { agent, tag, archived, since, limit = Number.POSITIVE_INFINITY } = options;
     const from = since === undefined ? Number.NEGATIVE_INFINITY : parseTimestamp(since, "`since`");
     const range = agent === undefined ? ALL_CONVERSATION_NUMBERS : conversationsOf(checkId(agent, "agent id"));
-    const wanted = (info: ConversationInfo): boolean =>
+    const matches = (info: ConversationInfo): boolean =>
       (tag === undefined || info.tags.includes(tag)) &&
       (archived === undefined || info.archived === archived) &&
       info.lastMessageAt >= from;
-    return createListing(() => limitEntries(this.#walk(range, wanted), limit));
+    return createListing(() => limitEntries(this.#walk(range, matches), limit));
   }
 
-  /** Gives a conversation another title, or with `undefined` the one that its first message gives it. */
+  /** Sets the title of a conversation; `undefined` derives it from the first message of a user. */
   async rename(id: string, title: string | undefined): Promise<ConversationInfo> {
     return this.update(id, { title });
   }
 
-  /** Gives a conversation these tags, and no others. */
+  /** Replaces the tags of a conversation. */
   async tag(id: string, tags: readonly string[]): Promise<ConversationInfo> {
     return this.update(id, { tags });
   }
 
-  /** Archives a conversation, or takes it out of the archive again. */
+  /** Archives a conversation, or with `false` unarchives it. */
   async archive(id: string, archived = true): Promise<ConversationInfo> {
     return this.update(id, { archived });
   }
 
-  /** Changes what is said about a conversation; its messages stay. `CONVERSATION_NOT_FOUND` if there is none. */
+  /** Changes fields of a conversation, not its messages. @throws `CONVERSATION_NOT_FOUND` */
   async update(id: string, change: ConversationChange): Promise<ConversationInfo> {
-    const { registry } = this.#host.open();
-    validateFields(change, "What is changed about a conversation", CHANGES);
+    const { registry } = this.#services.open();
+    validateFields(change, "A change of a conversation", UPDATE_FIELDS);
     validatePlainObject(change.metadata, "The metadata of a conversation");
-    const taken = {
+    const fields = {
       ...("title" in change && { title: parseTitle(change.title) }),
       ...(change.tags && { tags: parseTags(change.tags) }),
       ...(change.archived !== undefined && { archived: Boolean(change.archived) }),
       ...("metadata" in change && { metadata: encodeMetadata(change.metadata, registry) }),
     };
-    await this.#host.writer.change(checkId(id, "conversation id"), (record) => ({ ...record, ...taken }));
+    const { conversationWriter } = this.#services;
+    await conversationWriter.change(checkId(id, "conversation id"), (record) => ({ ...record, ...fields }));
     return this.#info(id);
   }
 
-  /** Deletes a conversation. Checkpoints of its agent still have it. Returns whether there was one. */
+  /**
+   * Deletes a conversation. Existing checkpoints of its agent still contain it and can restore it.
+   *
+   * @returns `false` if there was none with this id
+   */
   async delete(id: string): Promise<boolean> {
-    const context = this.#host.open();
+    const context = this.#services.open();
     const [stored] = await readConversations(context, [checkId(id, "conversation id")]);
     const agent = stored && !("unreadable" in stored) ? stored.record.agent : undefined;
-    if (agent !== undefined) await this.#host.beforeDelete(agent);
-    return this.#host.writer.delete(id);
+    if (agent !== undefined) await this.#autoCheckpoints.beforeOperation(agent, "delete");
+    return this.#services.conversationWriter.delete(id);
   }
 
   /**
-   * Finds conversations by what is said in them or what they are called: any part of a text, in any case, taken
-   * literally. One hit per conversation, the best first.
+   * Searches the messages and titles of conversations. Finds any part of a text, ignoring case, without wildcards. One hit per
+   * conversation, the best first.
+   *
+   * Use this to search only conversations, and `sp.search()` to search the newest states of sessions too.
    */
   async search(text: string, options: SearchOptions = {}): Promise<ConversationHit[]> {
-    this.#host.open();
-    return this.#host.search.conversations(text, options);
+    this.#services.open();
+    return this.#services.search.conversations(text, options);
   }
 
-  /** `false` where somebody else has made it first. */
-  async #tryToCreate(taken: ConversationFields, messages: readonly unknown[]): Promise<boolean> {
+  /** `false` if another writer has created it first. */
+  async #tryCreate(fields: ConversationFields, messages: readonly unknown[]): Promise<boolean> {
     try {
-      await this.#host.writer.create(taken, messages);
+      await this.#services.conversationWriter.create(fields, messages);
       return true;
     } catch (error) {
       if (isSavepointError(error, "CONFLICT")) return false;
@@ -226,57 +226,58 @@ export class Conversations {
     }
   }
 
-  /** A conversation as a checkpoint of its agent has it. */
+  /** A conversation as it was in a checkpoint of its agent. */
   async #loadAt(id: string, at: string, options: LoadConversationOptions): Promise<Conversation<unknown> | undefined> {
-    const context = this.#host.open();
+    const context = this.#services.open();
     const found = await findCheckpoint(context, at);
-    if (!found || found.agent === undefined) throw notOfAnAgent(at);
-    const entered = await this.#host.checkpoints.findConversation(found.agent, found.number, found.row, id);
-    if (!entered) return undefined;
-    const messages = await loadMessages(context, id, piecesOfSnapshot(entered), options, true);
-    return messages && { ...toSnapshotInfo(id, entered, context), ...messages };
+    if (!found || found.agent === undefined) throw agentCheckpointNotFound(at);
+    const { agentCheckpoints } = this.#services;
+    const snapshot = await agentCheckpoints.findConversation(found.agent, found.number, found.row, id);
+    if (!snapshot) return undefined;
+    const messages = await loadMessages(context, id, piecesOfSnapshot(snapshot), options, true);
+    return messages && { ...toSnapshotInfo(id, snapshot, context), ...messages };
   }
 
-  async *#walk(range: KeyRange, wanted: (info: ConversationInfo) => boolean): AsyncGenerator<ConversationInfo> {
-    const context = this.#host.open();
+  async *#walk(range: KeyRange, matches: (info: ConversationInfo) => boolean): AsyncGenerator<ConversationInfo> {
+    const context = this.#services.open();
     for await (const page of scanPages(context.store, range, true)) {
       for (const stored of await readIntactConversations(context, conversationIdsOf(page))) {
         const info = toConversationInfo(stored, context);
-        if (wanted(info)) yield info;
+        if (matches(info)) yield info;
       }
     }
   }
 
   async #info(id: string): Promise<ConversationInfo> {
-    const context = this.#host.open();
+    const context = this.#services.open();
     const stored = await readConversation(context, id);
     if (!stored) throw conversationNotFound(id);
     return toConversationInfo(stored, context);
   }
 }
 
-/** The ids in the records of a list. */
+/** The conversation ids in a page of a conversation list. Damaged entries are left out. */
 export function conversationIdsOf(page: readonly RecordResult[]): string[] {
   return page.flatMap((record) => ("value" in record ? [decodeConversationListing(record.value).id] : []));
 }
 
-function notOfAnAgent(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
+function agentCheckpointNotFound(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
   return new SavepointError(
     "CHECKPOINT_NOT_FOUND",
-    `There is no checkpoint ${JSON.stringify(id)} of an agent. sp.checkpoints.list({ of: "agent" }) names those there are.`,
+    `There is no agent checkpoint ${JSON.stringify(id)}. sp.checkpoints.list({ of: "agent" }) lists all of them.`,
   );
 }
 
-function onlyAPart(id: string): SavepointError<"INVALID_ARGUMENT"> {
+function incompleteConversation(id: string): SavepointError<"INVALID_ARGUMENT"> {
   return invalidArgument(
-    `What is to be saved of conversation ${JSON.stringify(id)} is a part of it: a page, or what is left of a damaged one. The rest would be gone. Give the messages alone if that is meant: save({ id, messages }).`,
+    `Conversation ${JSON.stringify(id)} cannot be saved from a page, or from what is left of a damaged one: the other messages would be lost. If you want that, pass the messages alone: save({ id, messages }).`,
   );
 }
 
-function otherCount(id: string, count: number, expected: number): SavepointError<"CONFLICT"> {
+function messageCountConflict(id: string, count: number, expected: number): SavepointError<"CONFLICT"> {
   return new SavepointError(
     "CONFLICT",
-    `Conversation ${JSON.stringify(id)} was expected to have ${expected} messages, and has ${count}. Load it and try again.`,
+    `Conversation ${JSON.stringify(id)} has ${count} messages, expected ${expected}. Load it and try again.`,
     { details: { conversationId: id, messages: count, expectedMessages: expected } },
   );
 }
@@ -290,5 +291,5 @@ function wrongAgent(id: string, agent: string | undefined, given: string): Savep
 }
 
 function notAnArray(call: string): SavepointError {
-  return invalidArgument(`Messages are given as an array: ${call}.`);
+  return invalidArgument(`Messages must be an array: ${call}.`);
 }

@@ -1,64 +1,56 @@
-/** What is kept, said once: policies in the store, which every process obeys after its saves. */
+/** `sp.retention`: stored policies that say which checkpoints are kept. */
 import { SavepointError } from "../errors.js";
-import { type Commit, scan } from "../store/index.js";
-import { validateFields, createListing, invalidArgument, type Listing } from "../util/index.js";
-import type { Context } from "../context.js";
-import {
-  agentRetentionKey,
-  ALL_SESSION_NUMBERS,
-  ALL_RETENTION_POLICIES,
-  checkId,
-  sessionRetentionKey,
-  STORE_RETENTION_KEY,
-} from "../records/index.js";
 import {
   decodePolicy,
   encodePolicy,
   newPolicyStamp,
-  type RetentionOptions,
   parseRetentionOptions,
+  type RetentionOptions,
 } from "../policies/index.js";
-import { sumPruneResults, type PruneResult, pruneSession, type PruneTarget } from "../retention/index.js";
+import {
+  agentRetentionKey,
+  ALL_RETENTION_POLICIES,
+  ALL_SESSION_NUMBERS,
+  checkId,
+  sessionRetentionKey,
+  STORE_RETENTION_KEY,
+} from "../records/index.js";
+import { type PruneResult, pruneSession, type PruneTarget, sumPruneResults } from "../retention/index.js";
 import { SessionReader } from "../sessions/index.js";
+import { type Commit, scan } from "../store/index.js";
+import { validateFields, createListing, invalidArgument, type Listing } from "../util/index.js";
+import type { Services } from "./services.js";
 
-/** A policy, and whose it is: that of a session, of an agent and its sessions, or of the store, if it names neither. */
+/** A stored policy and its target: a session, an agent with its sessions, or with an empty target the whole store. */
 export interface RetentionPolicy {
   readonly target: PruneTarget;
-  /** Lengths of time are in milliseconds. */
+  /** Durations are in milliseconds. */
   readonly options: RetentionOptions;
 }
 
-/** What the policies need of the Savepoint they belong to. */
-export interface RetentionHost {
-  /** @throws CLOSED */
-  open(): Context;
-  /** Told that the records of a session were changed by other means than a save. */
-  resetCursors(sessionId: string): void;
-}
-
-const TARGET = new Set(["session", "agent"]);
-const EXPIRED = parseRetentionOptions({ expired: true });
+const TARGET_FIELDS = new Set(["session", "agent"]);
+const EXPIRED_ONLY = parseRetentionOptions({ expired: true });
 
 /**
- * What is kept, for every process: whoever saves removes what the policy in force does not want, right after the save. For
- * a session that is its own policy, else its agent's, else the store's; for checkpoints of a whole agent the agent's, else
- * the store's. Other processes know a policy a second after it was set.
+ * Retention policies. They are stored, and every process enforces them right after each of its saves. One policy applies: to
+ * a session its own, else that of its agent, else that of the store; to checkpoints of a whole agent that of the agent, else that
+ * of the store. Other processes see a change within a second.
  *
  * @example
  * await sp.retention.set({}, { keepLast: 100, keepDaily: 30 });
  * await sp.retention.set({ agent: "support" }, { keepLast: 20, ttl: "90d" });
  */
 export class RetentionPolicies {
-  readonly #host: RetentionHost;
+  readonly #services: Services;
 
   /** Use `sp.retention`. */
-  constructor(host: RetentionHost) {
-    this.#host = host;
+  constructor(services: Services) {
+    this.#services = services;
   }
 
   /**
-   * Says what is kept of a session, of an agent and its sessions, or of the whole store; instead of what was said of it
-   * before. A session or an agent need not be there yet. Nothing is removed before the next save, or {@link apply}.
+   * Sets the policy of a session, of an agent with its sessions, or with `{}` of the whole store, and replaces an earlier one. The
+   * session or agent need not exist yet. Removes nothing before the next save or {@link apply}.
    */
   async set(target: PruneTarget, options: RetentionOptions): Promise<void> {
     const key = keyOf(target);
@@ -66,39 +58,40 @@ export class RetentionPolicies {
     await this.#commit({ puts: [{ key, value }] });
   }
 
-  /** What was said of exactly this session, agent or store; `undefined` where nothing was. */
+  /** The policy that was set for exactly this target; `undefined` if there is none. */
   async load(target: PruneTarget): Promise<RetentionOptions | undefined> {
-    const [record] = await this.#host.open().store.get([keyOf(target)]);
+    const [record] = await this.#services.open().store.get([keyOf(target)]);
     if (!record) return undefined;
     if ("value" in record) return decodePolicy(record.value);
-    const advice = "Set it again, or delete it; until then everything stays.";
+    const advice = "Set it again or delete it; until then no checkpoints are removed.";
     throw new SavepointError("DAMAGED", `A retention policy is damaged: ${record.unreadable}. ${advice}`);
   }
 
-  /** All policies: that of the store first, then those of agents, then those of sessions. */
+  /** All policies: that of the store, then those of agents, then those of sessions. Damaged ones are left out. */
   list(): Listing<RetentionPolicy> {
-    const open = (): Context => this.#host.open();
+    const services = this.#services;
     return createListing(async function* () {
-      for await (const record of scan(open().store, ALL_RETENTION_POLICIES)) {
+      for await (const record of scan(services.open().store, ALL_RETENTION_POLICIES)) {
         if ("value" in record) yield { target: targetOf(record.key), options: decodePolicy(record.value) };
       }
     });
   }
 
-  /** Takes back what was said. Returns whether anything was. */
+  /** Deletes the policy of exactly this target. Returns whether there was one. */
   async delete(target: PruneTarget): Promise<boolean> {
     const key = keyOf(target);
-    const [record] = await this.#host.open().store.get([key]);
+    const [record] = await this.#services.open().store.get([key]);
     if (record) await this.#commit({ deletes: [key] });
     return record !== undefined;
   }
 
   /**
-   * Applies all policies to all sessions and agents now, for what is not saved any more; and frees what only the removed
-   * checkpoints needed. Sessions that no policy is for, and in which nothing has expired, are not named in the result.
+   * Enforces all policies on all sessions and agents now, including those that are no longer saved, and frees data that only the
+   * removed checkpoints needed. Reads the checkpoint rows of every session that has a policy or expired checkpoints; the result
+   * lists only those.
    */
   async apply(): Promise<PruneResult> {
-    const context = this.#host.open();
+    const context = this.#services.open();
     const { policies, store } = context;
     const results: PruneResult[] = [];
     await policies.refresh();
@@ -108,35 +101,35 @@ export class RetentionPolicies {
       const session = (await reader.session())?.record;
       if (!session) continue;
       const policy = policies.policyFor(reader.sessionId, session.agent);
-      const retention = policy ? policy.rules : EXPIRED;
-      const none = !policy && (session.earliestExpiry === undefined || context.now() <= session.earliestExpiry);
-      if (!retention || none) continue;
-      const result = await pruneSession(reader, retention, true, false);
-      if (result.removed > 0) this.#host.resetCursors(reader.sessionId);
+      const rules = policy ? policy.rules : EXPIRED_ONLY;
+      const hasExpired = session.earliestExpiry !== undefined && context.now() > session.earliestExpiry;
+      if (!rules || (!policy && !hasExpired)) continue;
+      const result = await pruneSession(reader, rules, true, false);
+      if (result.removed > 0) this.#services.cursors.invalidateSession(reader.sessionId);
       results.push(result);
     }
     return sumPruneResults(results, false);
   }
 
   async #commit({ puts = [], ...changes }: Commit): Promise<void> {
-    const { store, policies } = this.#host.open();
+    const { store, policies } = this.#services.open();
     await store.commit({ ...changes, puts: [...puts, newPolicyStamp()] });
     policies.invalidate();
   }
 }
 
 function keyOf(target: PruneTarget): string {
-  validateFields(target, "Whose checkpoints are kept", TARGET);
+  validateFields(target, "The target of a retention policy", TARGET_FIELDS);
   const { session, agent } = target;
   if (session !== undefined && agent !== undefined) {
-    throw invalidArgument("A policy is that of a session or of an agent, not of both. Set two.");
+    throw invalidArgument("A retention policy is for a session or for an agent, not for both. Set two policies.");
   }
   if (session !== undefined) return sessionRetentionKey(checkId(session, "session id"));
   return agent === undefined ? STORE_RETENTION_KEY : agentRetentionKey(checkId(agent, "agent id"));
 }
 
 function targetOf(key: string): PruneTarget {
-  const [, whose, id] = key.split("\t");
+  const [, kind, id] = key.split("\t");
   if (id === undefined) return {};
-  return whose === "a" ? { agent: id } : { session: id };
+  return kind === "a" ? { agent: id } : { session: id };
 }

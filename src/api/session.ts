@@ -1,5 +1,61 @@
-/** One line of work of an agent: its checkpoints, and what can be done with them. */
+/** `Session`: a handle on one line of work of an agent, and on its tree of checkpoints. */
 import { isSavepointError, SavepointError } from "../errors.js";
+import { pendingToolCalls } from "../messages/index.js";
+import {
+  checkBranchName,
+  checkId,
+  type Checkpoint,
+  type CheckpointInfo,
+  type CheckpointRef,
+  type CheckpointRow,
+  MAIN,
+  type SaveOptions,
+  type SkippedCheckpoint,
+} from "../records/index.js";
+import { enforceRetention, prune, type PruneOptions, type PruneResult } from "../retention/index.js";
+import { forkWithResults } from "../runs/index.js";
+import {
+  annotateCheckpoint,
+  type Annotations,
+  type Author,
+  type BranchCursor,
+  BranchHeldError,
+  type BranchInfo,
+  branchNotEmpty,
+  checkpointNotFound,
+  clearSession,
+  declaredVersion,
+  findRow,
+  forkAt,
+  type ForkOptions,
+  forkWithState,
+  type Heads,
+  type HistoryOptions,
+  loadLatestIntact,
+  type LoadOptions,
+  loadShadow,
+  materializeHead,
+  migrateLoadedState,
+  parentNotHead,
+  parseSaveOptions,
+  readAnnotations,
+  readHeadNotes,
+  requireAnsweredToolCalls,
+  rewindBranch,
+  type RowMatch,
+  type SaveFields,
+  saveMigrated,
+  type SaveRequest,
+  type SessionOptions,
+  SessionReader,
+  setLabel,
+  setPin,
+  stateWithResults,
+  validateUpdateResult,
+  versionForSave,
+  type VersionScope,
+  walkHistory,
+} from "../sessions/index.js";
 import {
   appendToShadow,
   appendToValue,
@@ -12,153 +68,84 @@ import {
   type Shadow,
   shadowToValue,
 } from "../state/index.js";
-import {
-  agentMismatch,
-  setLabel,
-  type Annotations,
-  setPin,
-  annotateCheckpoint,
-  type Author,
-  saveAsRoot,
-  branchNotEmpty,
-  type BranchCursor,
-  BranchHeldError,
-  type BranchInfo,
-  branchMoved,
-  branchNotFound,
-  requireAnsweredToolCalls,
-  checkpointNotFound,
-  validateUpdateResult,
-  clearSession,
-  type Cursors,
-  declaredVersion,
-  findRow,
-  loadLatestIntact,
-  forkAt,
-  type ForkOptions,
-  forkWithState,
-  type RowMatch,
-  type Heads,
-  type HistoryOptions,
-  type LoadOptions,
-  loadShadow,
-  migrateLoadedState,
-  type Migrations,
-  saveWithReset,
-  parentNotHead,
-  readAnnotations,
-  readHeadNotes,
-  rewindBranch,
-  saveMigrated,
-  saveOnHead,
-  sessionDeleted,
-  type SessionOptions,
-  type SessionReader,
-  materializeHead,
-  stateWithResults,
-  type SaveFields,
-  parseSaveOptions,
-  versionForSave,
-  type VersionScope,
-  walkHistory,
-} from "../sessions/index.js";
-import {
-  checkBranchName,
-  type Checkpoint,
-  type CheckpointInfo,
-  type CheckpointRef,
-  MAIN,
-  type CheckpointRow,
-  type SaveOptions,
-  type SkippedCheckpoint,
-} from "../records/index.js";
 import { createListing, type Listing } from "../util/index.js";
-import { pendingToolCalls } from "../messages/index.js";
-import { enforceRetention, prune, type PruneOptions, type PruneResult } from "../retention/index.js";
-
-/** What a handle needs of the Savepoint it came from. */
-export interface SessionHost {
-  readonly cursors: Cursors;
-  readonly migrations: Migrations;
-  /** Rises when the session is deleted by this process. */
-  generation(sessionId: string): number;
-  checkOpen(): void;
-  /** Takes a branch from a run whose lease is over; `ALREADY_RUNNING` if it is not. */
-  release(reader: SessionReader, branch: string): Promise<void>;
-  /** Opens a branch on which tools have answered something else. Returns its name. */
-  forkWithResults(
-    reader: SessionReader,
-    number: number,
-    row: CheckpointRow,
-    name: string | undefined,
-    results: Readonly<Record<string, unknown>>,
-  ): Promise<string>;
-}
-
-/** What a handle has seen of its session: its number, if there was one, and the head of its branch. */
-interface Seen {
-  readonly number: number | undefined;
-  readonly head: string | undefined;
-  readonly seq: number;
-}
+import { planSaveTargets, saveAt } from "./save-target.js";
+import type { Services } from "./services.js";
+import { WriteGuard } from "./write-guard.js";
 
 /**
- * A handle on a session. Making one reads and writes nothing.
+ * A handle on one branch of a session. Creating it reads and writes nothing; the session exists from its first save on.
  *
- * A handle remembers the head it last saw: if another writer has moved the branch since, saving is `CONFLICT` until
- * `latest()` or `head()` has looked again. A handle that has not looked yet builds on whatever is there.
+ * A handle remembers the head that it last read or saved. If another writer has moved the branch since, its saves fail with
+ * `CONFLICT` until `latest()` or `head()` has read the new head. A handle that has read nothing yet saves on any head. All
+ * handles of a process on the same branch save one after another.
+ *
+ * @example
+ * const session = sp.session("ticket-7", { agent: "support" });
+ * const { state } = (await session.latest()) ?? { state: { messages: [] } };
+ * state.messages.push({ role: "user", content: "Hello" });
+ * await session.save(state);
  */
 export class Session<State = unknown> {
   readonly id: string;
+  /** The branch that the handle reads and writes. */
   readonly branch: string;
+  /** The agent that the handle was opened for; the session may have an owner even if this is `undefined`. */
   readonly agent: string | undefined;
-  readonly #host: SessionHost;
+  readonly #services: Services;
   readonly #reader: SessionReader;
-  readonly #named: boolean;
-  readonly #generation: number;
+  readonly #isNamed: boolean;
+  readonly #guard: WriteGuard;
   readonly #author: Author;
-  /** `undefined` while it has not looked. */
-  #seen: Seen | undefined;
 
   /** Use `sp.session(id)`. */
-  constructor(host: SessionHost, reader: SessionReader, options: SessionOptions) {
-    this.#host = host;
+  constructor(services: Services, reader: SessionReader, options: SessionOptions) {
+    this.#services = services;
     this.#reader = reader;
     this.id = reader.sessionId;
     this.branch = options.branch ?? MAIN;
     this.agent = options.agent;
-    this.#named = options.branch !== undefined;
-    this.#generation = host.generation(this.id);
-    this.#author = { agent: options.agent, admit: (heads) => this.#admit(heads) };
+    this.#isNamed = options.branch !== undefined;
+    this.#guard = new WriteGuard(services, this.id, this.branch, this.agent);
+    this.#author = { agent: this.agent, admit: (heads) => this.#guard.admit(heads) };
   }
 
   /**
-   * Saves a state as the new head of the branch. The whole state is handed over, only what changed is written.
+   * Saves a state as the new head of the branch. Durable when it resolves, in one commit.
    *
-   * The state is read before this returns; changing it afterwards does not change what is saved.
+   * Pass the complete state; only what changed since the last save is written, and comparing costs O(state) in memory. Use
+   * {@link append} for the hot path of growing lists. The state is read before this call returns: changing it afterwards does
+   * not change what is saved.
+   *
+   * @throws `CONFLICT` if another writer has moved the branch, `ALREADY_RUNNING` while a run has it, `INVALID_STATE` for
+   *   values that cannot be stored
+   * @example
+   * await session.save(state, { label: "before refactoring", metadata: { cost: 0.12 } });
    */
   async save(state: State, options: SaveOptions = {}): Promise<CheckpointInfo> {
     const cursor = this.#cursor();
     const { registry } = this.#reader.context;
-    const { parent } = options;
-    const taken = parseSaveOptions(options, registry);
-    const versioned = !this.#host.migrations.isEmpty;
-    if (parent === undefined && !versioned && cursor.isReady && !cursor.isHeld) {
-      return this.#make(cursor, async () => this.#noted(await cursor.save({ live: state }, taken, this.#author)));
+    const { parent, resetBranch = false } = options;
+    const fields = parseSaveOptions(options, registry);
+    if (parent === undefined && this.#services.migrations.isEmpty && cursor.isReady && !cursor.isHeld) {
+      // The fast path compares the caller's own object, before the caller can change it.
+      return this.#commit(cursor, () => cursor.save({ live: state }, fields, this.#author));
     }
     const copy = valueToShadow(state, registry);
-    return this.#make(cursor, async () => {
-      const said = { ...taken, ...(await this.#version(cursor)) };
-      if (parent === null) return this.#saveFirst(cursor, copy, said, options.resetBranch ?? false);
-      if (parent !== undefined) return this.#saveAfter(cursor, parent, copy, said, options.resetBranch ?? false);
-      return this.#noted(await cursor.save({ copy }, said, this.#author));
+    return this.#commit(cursor, async () => {
+      const versioned = { ...fields, ...(await this.#version(cursor)) };
+      if (parent === undefined) return cursor.save({ copy }, versioned, this.#author);
+      const request = { copy, options: versioned, agent: this.agent };
+      return this.#saveAfter(cursor, parent, resetBranch, request);
     });
   }
 
   /**
-   * Adds elements to an array in the state and saves that. Costs what is added, whatever the size of the state.
+   * Appends elements to an array in the state and saves the result. Costs O(elements), whatever the size of the state.
    *
    * @param path JSON pointer to the array, such as `"/messages"`
+   * @example
+   * await session.append("/messages", [{ role: "assistant", content: "Done." }]);
    */
   async append(
     path: string,
@@ -167,67 +154,68 @@ export class Session<State = unknown> {
   ): Promise<CheckpointInfo> {
     const keys = parsePointer(path);
     if (!Array.isArray(elements)) {
-      const message = `append(${JSON.stringify(path)}, …) needs an array of what is added: append(path, [element]).`;
+      const message = `append(${JSON.stringify(path)}, …) expects an array of elements: append(path, [element]).`;
       throw new SavepointError("INVALID_ARGUMENT", message);
     }
     const { registry } = this.#reader.context;
     const copies = elements.map((element) => shadowToValue(valueToShadow(element, registry), registry));
     const cursor = this.#cursor();
-    const change = (shadow: Shadow): Shadow => appendToShadow(shadow, keys, copies, registry);
-    const taken = parseSaveOptions(options, registry);
-    return this.#make(cursor, async () => {
-      const said = { ...taken, ...(await this.#version(cursor)) };
-      const addTo = (state: unknown): unknown => appendToValue(state, keys, copies);
-      const migrated = await saveMigrated(this.#reader, cursor, this.#versions(), addTo, said, this.#author);
-      return this.#noted(migrated ?? (await cursor.saveChange(change, said, this.#author)));
-    });
+    const fields = parseSaveOptions(options, registry);
+    return this.#commitChange(
+      cursor,
+      fields,
+      (state) => appendToValue(state, keys, copies),
+      (versioned) =>
+        cursor.saveChange((shadow) => appendToShadow(shadow, keys, copies, registry), versioned, this.#author),
+    );
   }
 
   /**
-   * Saves what `change` makes of the head's state. It gets the state deep-frozen and returns the next one, sharing with
-   * it what stays; what it returns is frozen too. Only what is new is looked at. If another writer moves the branch
-   * meanwhile, nothing is saved and it is `CONFLICT`.
+   * Saves what `change` returns for the state of the head. Both are deep-frozen, so the new state can share unchanged parts with
+   * the old one; only parts that are not shared are compared.
    *
-   * @param change gets `undefined` where nothing was saved yet
+   * @param change gets `undefined` if nothing was saved yet; must be synchronous
+   * @throws `CONFLICT` if another writer moves the branch meanwhile; nothing is saved then
+   * @example
+   * await session.update((state) => ({ ...state, step: state.step + 1 }));
    */
   async update(
     change: (state: Readonly<State> | undefined) => State,
     options: Omit<SaveOptions, "parent" | "resetBranch"> = {},
   ): Promise<CheckpointInfo> {
     const cursor = this.#cursor();
+    const { registry } = this.#reader.context;
     const apply = change as (state: unknown) => unknown;
-    const taken = parseSaveOptions(options, this.#reader.context.registry);
-    return this.#make(cursor, async () => {
-      const said = { ...taken, ...(await this.#version(cursor)) };
-      const update = (before: unknown): unknown => {
-        freezeState(before, this.#reader.context.registry);
-        return validateUpdateResult(apply(before));
-      };
-      const migrated = await saveMigrated(this.#reader, cursor, this.#versions(), update, said, this.#author);
-      return this.#noted(migrated ?? (await cursor.update(apply, said, this.#author)));
-    });
+    const fields = parseSaveOptions(options, registry);
+    const applyFrozen = (state: unknown): unknown => {
+      freezeState(state, registry);
+      return validateUpdateResult(apply(state));
+    };
+    return this.#commitChange(cursor, fields, applyFrozen, (versioned) =>
+      cursor.update(apply, versioned, this.#author),
+    );
   }
 
   /**
-   * The newest checkpoint of the branch with its state; `undefined` if nothing was ever saved.
+   * The newest intact checkpoint of the branch with its state; `undefined` if nothing was ever saved. Damaged checkpoints are
+   * skipped, back along the parents, and listed in `skipped`.
    *
-   * A damaged one is stepped over, back along its parents, to the newest that is whole; `skipped` says which. If there
-   * is none, it is `DAMAGED`: that is not the same as nothing saved.
+   * @throws `DAMAGED` if there are checkpoints and none of them is intact
    */
   async latest(): Promise<Checkpoint<State> | undefined> {
     const cursor = this.#cursor();
-    return this.#write(cursor, async () => {
-      const found = await loadLatestIntact(this.#reader, cursor, (heads) => this.#see(heads));
+    return this.#exclusive(cursor, async () => {
+      const found = await loadLatestIntact(this.#reader, cursor, (heads) => this.#guard.observe(heads));
       return found && this.#checkpoint(found.info, found.shadow, [], found.skipped);
     });
   }
 
-  /** The newest checkpoint of the branch without its state; `undefined` if nothing was ever saved. */
+  /** The newest checkpoint of the branch without its state; `undefined` if nothing was ever saved. Reads no state. */
   async head(): Promise<CheckpointInfo | undefined> {
     const cursor = this.#cursor();
-    return this.#write(cursor, async () => {
+    return this.#exclusive(cursor, async () => {
       const heads = await cursor.refresh();
-      this.#see(heads);
+      this.#guard.observe(heads);
       const { session, branch } = heads;
       if (!session || !branch?.record.head) return undefined;
       const { head, headParentId } = branch.record;
@@ -236,7 +224,12 @@ export class Session<State = unknown> {
     });
   }
 
-  /** A checkpoint with its state, by id, `session#seq`, step, label or seq; `undefined` if there is none. */
+  /**
+   * A checkpoint of the session with its state, by id, `session#seq`, step, label or seq; `undefined` if there is none. A step
+   * is looked up among the ancestors of the branch's head.
+   *
+   * @throws `DAMAGED` if it is damaged, unless `partial` asks for what is left of it
+   */
   async load(ref: CheckpointRef, options: LoadOptions = {}): Promise<Checkpoint<State> | undefined> {
     const found = await this.#find(ref);
     if (!found) return undefined;
@@ -253,12 +246,12 @@ export class Session<State = unknown> {
     }
   }
 
-  /** The checkpoints of the branch back along their parents, newest first, without their states. */
+  /** The checkpoints of the branch along their parents, newest first, without their states. Reads page by page. */
   history(options: HistoryOptions = {}): Listing<CheckpointInfo> {
     return createListing(() => walkHistory(this.#reader, options, () => this.#readHeads()));
   }
 
-  /** The branches of the session. */
+  /** The branches of the session with their heads, in the order of their names. */
   branches(): Listing<BranchInfo> {
     const { reader, heads } = { reader: this.#reader, heads: () => this.#readHeads() };
     return createListing(async function* () {
@@ -272,7 +265,12 @@ export class Session<State = unknown> {
   }
 
   /**
-   * Opens a branch at a checkpoint and returns a handle on it. Costs one record; with `state`, a save more.
+   * Creates a branch at a checkpoint and returns a handle on it. Writes one record; with `state`, also its first checkpoint. The
+   * states of the original branch are shared, not copied.
+   *
+   * @throws `BRANCH_EXISTS` if the session has a branch of that name
+   * @example
+   * const attempt = await session.fork({ step: 4 }, { branch: "other-model" });
    */
   async fork(ref: CheckpointRef, options: ForkOptions<State> = {}): Promise<Session<State>> {
     const { branch: name, state, results, ...saveOptions } = options;
@@ -280,46 +278,42 @@ export class Session<State = unknown> {
     if (name !== undefined) checkBranchName(name);
     if (state !== undefined && results !== undefined) throw stateWithResults();
     const copy = state === undefined ? undefined : valueToShadow(state, registry);
-    const taken = parseSaveOptions(saveOptions, registry);
-    const { number, row, agent: owner } = await this.#requireRow(ref);
-    this.#checkAgent(owner);
-    let branch: string;
-    if (copy !== undefined) {
-      if (row.run?.midStep) requireAnsweredToolCalls(this.id, row.seq, state);
-      // What was used and done so far counts for the new branch too.
-      const inherited = {
-        ...(row.run?.midStep && { step: row.step }),
-        ...(row.usage && { usage: row.usage }),
-        ...declaredVersion(this.#versions(), owner),
-      };
-      const made = await this.#forkWithState(number, row, name, copy, { ...inherited, ...taken });
-      await enforceRetention(this.#reader, this.#host.cursors.get(this.#reader, made.branch), made);
-      ({ branch } = made);
-    } else if (results === undefined) branch = await forkAt(this.#reader, number, row, name);
-    else branch = await this.#host.forkWithResults(this.#reader, number, row, name, results);
+    const fields = parseSaveOptions(saveOptions, registry);
+    const match = await this.#requireRow(ref);
+    this.#guard.requireAgent(match.agent);
+    const { number, row } = match;
+    if (copy !== undefined && row.run?.midStep) requireAnsweredToolCalls(this.id, row.seq, state);
+    const branch =
+      copy !== undefined
+        ? await this.#forkWithState(match, name, copy, fields)
+        : results !== undefined
+          ? await forkWithResults(this.#reader, number, row, name, results)
+          : await forkAt(this.#reader, number, row, name);
     const agent = this.agent === undefined ? {} : { agent: this.agent };
-    return new Session<State>(this.#host, this.#reader, { ...agent, branch });
+    return new Session<State>(this.#services, this.#reader, { ...agent, branch });
   }
 
   /**
-   * Goes back: the state of an earlier checkpoint becomes the newest again. The head is kept first, as a checkpoint of
-   * kind `preOperation`; nothing is lost. One transaction.
+   * Makes the state of an earlier checkpoint the head of this branch again, in one commit. The replaced head is kept as a
+   * checkpoint of kind `preOperation`, so rewinding to that one undoes it.
+   *
+   * Use this with a handle of the session. `sp.checkpoints.restore(id)` does the same given only the id of a checkpoint, on the
+   * branch that the checkpoint was saved on; it also restores whole agents and can preview the changes.
    */
   async rewind(ref: CheckpointRef): Promise<CheckpointInfo> {
     const { number, row } = await this.#requireRow(ref);
     const cursor = this.#cursor();
-    return this.#make(cursor, async () =>
-      this.#noted(await rewindBranch(this.#reader, cursor, number, row, this.#author)),
-    );
+    return this.#commit(cursor, () => rewindBranch(this.#reader, cursor, number, row, this.#author));
   }
 
-  /** What changed from one checkpoint to another. Reads only what differs. */
+  /** The changes that lead from one checkpoint to another. Reads only the parts that differ. See `applyChanges`. */
   async diff(from: CheckpointRef, to: CheckpointRef): Promise<Change[]> {
     const [a, b] = [await this.#require(from), await this.#require(to)];
     try {
       return await diffStates(a.row, b.row, this.#reader.stateReader(a.number), this.#reader.context.registry);
     } catch (error) {
       if (!isSavepointError(error, "DAMAGED")) throw error;
+      // A checkpoint that was removed meanwhile is not damaged.
       for (const [ref, { number, row }] of [
         [from, a],
         [to, b],
@@ -331,188 +325,163 @@ export class Session<State = unknown> {
     }
   }
 
-  /** Gives a checkpoint a label, or takes it away with `undefined`. */
+  /** Sets the label of a checkpoint; `undefined` removes it. */
   async label(ref: CheckpointRef, label: string | undefined): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await setLabel(this.#reader, number, row, label);
-    this.#reader.context.policies.recordSweep(this.id, undefined);
+    this.#reader.context.sweeps.delete(this.id);
+  }
+
+  /** Pins a checkpoint, or unpins it. Pinned checkpoints are never pruned. */
+  async pin(ref: CheckpointRef, pinned = true): Promise<void> {
+    const { number, row } = await this.#requireRow(ref);
+    await setPin(this.#reader, number, row, pinned);
+    this.#reader.context.sweeps.delete(this.id);
   }
 
   /**
-   * Attaches a value to a checkpoint under a name, beside its state: it goes when the checkpoint goes. What is attached
-   * later may take its place.
+   * Sets a named value beside the state of a checkpoint. Unlike the state it can be replaced; it is removed with its checkpoint.
    *
-   * @param change gets what is attached under the name, `undefined` if nothing is; what it returns takes its place, and
-   *   `undefined` takes it away. Called again where another writer was faster, so it must not wait for anything
+   * @param change gets the current value, or `undefined`, and returns the new one; `undefined` removes it. It is called again
+   *   if another writer was faster, so it must be synchronous and free of side effects
+   * @example
+   * await session.annotate(checkpoint.id, "review", () => ({ approved: true }));
    */
   async annotate(ref: CheckpointRef, name: string, change: (before: unknown) => unknown): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await annotateCheckpoint(this.#reader, number, row, name, change);
   }
 
-  /** What is attached to the checkpoints from one seq to another, both included: by seq, then by name. One read. */
+  /** The annotations of the checkpoints from one seq to another, both included: by seq, then by name. One read. */
   async annotations(from: number, to = from): Promise<Annotations> {
     const { session } = await this.#readHeads();
     return session ? readAnnotations(this.#reader, session.record.number, from, to) : new Map();
   }
 
-  /** Pins a checkpoint, so that pruning never removes it; or unpins it. */
-  async pin(ref: CheckpointRef, pinned = true): Promise<void> {
-    const { number, row } = await this.#requireRow(ref);
-    await setPin(this.#reader, number, row, pinned);
-    this.#reader.context.policies.recordSweep(this.id, undefined);
-  }
-
   /**
-   * Removes the checkpoints of this session that none of the options wants to keep. Heads, pinned ones, and those that a
-   * branch or a step starts from always stay. Reads no states.
+   * Removes the checkpoints of this session that no option keeps. Never removes heads, pinned checkpoints, and those that a
+   * branch or a step starts from. Reads no states.
    */
   async prune(options: PruneOptions): Promise<PruneResult> {
     this.#cursor();
-    const reset = (sessionId: string): void => this.#host.cursors.invalidateSession(sessionId);
-    return prune(this.#reader.context, { session: this.id }, options, reset);
+    const { cursors } = this.#services;
+    return prune(this.#reader.context, { session: this.id }, options, (id) => cursors.invalidateSession(id));
   }
 
-  /** Removes all checkpoints and branches. The session lives on, and numbers its checkpoints onwards. Returns how many. */
+  /** Removes all checkpoints and branches. The session itself and its numbering remain. Returns the number of checkpoints. */
   async clear(): Promise<number> {
     const cursor = this.#cursor();
+    const { cursors, runs } = this.#services;
     for await (const { record } of this.#reader.branches()) {
-      if (record.held) await this.#host.release(this.#reader, record.name);
+      if (record.held) await runs.release(this.#reader, record.name);
     }
-    return this.#write(cursor, async () => {
-      const removed = await clearSession(this.#reader, (heads) => this.#bind(heads));
-      this.#host.cursors.invalidateSession(this.id);
-      if (this.#seen) this.#seen = { number: this.#seen.number, head: undefined, seq: -1 };
+    return this.#exclusive(cursor, async () => {
+      const removed = await clearSession(this.#reader, (heads) => this.#guard.requireSameSession(heads));
+      cursors.invalidateSession(this.id);
+      this.#guard.observeClear();
       return removed;
     });
   }
 
-  #cursor(): BranchCursor {
-    this.#host.checkOpen();
-    if (this.#generation !== this.#host.generation(this.id)) throw sessionDeleted(this.id);
-    return this.#host.cursors.get(this.#reader, this.branch);
+  /** Finds the place for a checkpoint after `parent`, and saves it there. */
+  async #saveAfter(
+    cursor: BranchCursor,
+    parent: string | null,
+    resetBranch: boolean,
+    request: SaveRequest,
+  ): Promise<CheckpointInfo> {
+    const heads = await cursor.refresh();
+    this.#guard.observe(heads);
+    this.#guard.requireAgent(heads.session?.record.agent);
+    const row = parent === null ? undefined : await this.#findParent(heads, parent);
+    const scene = { cursors: this.#services.cursors, reader: this.#reader, cursor, heads, author: this.#author };
+    for (const target of planSaveTargets(heads, row, { branch: this.branch, isNamed: this.#isNamed, resetBranch })) {
+      const info = await saveAt(target, scene, request);
+      if (info) return info;
+    }
+    throw parent === null ? branchNotEmpty(this.id, this.branch) : parentNotHead(this.id, this.branch, parent);
   }
 
-  /** Runs work that makes a checkpoint on the cursor, and removes others where it is one too many. */
-  async #make(cursor: BranchCursor, work: () => Promise<CheckpointInfo>): Promise<CheckpointInfo> {
-    const made = await this.#write(cursor, work);
-    await enforceRetention(this.#reader, cursor, made);
-    return made;
+  async #findParent({ session }: Heads, parent: string): Promise<CheckpointRow> {
+    const row = session && (await this.#reader.find(session.record.number, parent, undefined));
+    if (!row) throw checkpointNotFound(this.id, parent);
+    return row;
   }
 
-  /** Runs work on the cursor, alone; a second time if a run that is over had the branch. */
-  async #write<T>(cursor: BranchCursor, work: () => Promise<T>): Promise<T> {
+  /** Creates a branch with a state of its own. Usage, and the step of a run's checkpoint, carry over unless given. */
+  async #forkWithState(
+    { number, row, agent: owner }: RowMatch,
+    name: string | undefined,
+    copy: Shadow,
+    fields: SaveFields,
+  ): Promise<string> {
+    const { cursors } = this.#services;
+    const inherited = {
+      ...(row.run?.midStep && { step: row.step }),
+      ...(row.usage && { usage: row.usage }),
+      ...declaredVersion(this.#versionScope(), owner),
+    };
+    const options = { ...inherited, ...fields };
+    const info = await forkWithState(this.#reader, cursors, number, row, name, copy, options, this.agent);
+    await enforceRetention(this.#reader, cursors.get(this.#reader, info.branch), info);
+    return info.branch;
+  }
+
+  /** Saves a change of the head's state. A head of an earlier version is migrated first, as a whole. */
+  #commitChange(
+    cursor: BranchCursor,
+    fields: SaveFields,
+    change: (state: unknown) => unknown,
+    save: (fields: SaveFields) => Promise<CheckpointInfo>,
+  ): Promise<CheckpointInfo> {
+    return this.#commit(cursor, async () => {
+      const versioned = { ...fields, ...(await this.#version(cursor)) };
+      const scope = this.#versionScope();
+      const migrated = await saveMigrated(this.#reader, cursor, scope, change, versioned, this.#author);
+      return migrated ?? (await save(versioned));
+    });
+  }
+
+  /** Runs `save` alone on the branch, records its checkpoint as seen, and enforces the retention rules. */
+  async #commit(cursor: BranchCursor, save: () => Promise<CheckpointInfo>): Promise<CheckpointInfo> {
+    const saved = await this.#exclusive(cursor, async () => {
+      const info = await save();
+      this.#guard.observeSave(info, cursor.sessionNumber);
+      return info;
+    });
+    await enforceRetention(this.#reader, cursor, saved);
+    return saved;
+  }
+
+  /** Runs work alone on the branch; once more if the branch was held by a run that has ended without releasing it. */
+  async #exclusive<T>(cursor: BranchCursor, work: () => Promise<T>): Promise<T> {
+    const { cursors, runs } = this.#services;
     try {
       return await cursor.exclusive(work);
     } catch (error) {
       if (!(error instanceof BranchHeldError)) throw error;
-      await this.#host.release(this.#reader, this.branch);
+      await runs.release(this.#reader, this.branch);
       return await cursor.exclusive(async () => {
         await cursor.refresh();
         return work();
       });
     } finally {
-      this.#host.cursors.enforceBudget(cursor);
+      cursors.enforceBudget(cursor);
     }
   }
 
-  /** Saves what follows nothing: on this branch if it is empty or may move, or on a new one. */
-  async #saveFirst(cursor: BranchCursor, copy: Shadow, options: SaveFields, move: boolean): Promise<CheckpointInfo> {
-    const heads = await cursor.refresh();
-    this.#see(heads);
-    const { session, branch } = heads;
-    this.#checkAgent(session?.record.agent);
-    const first = { copy, options, agent: this.agent };
-    if (branch?.record.head) {
-      if (move && session) {
-        return this.#noted(await saveWithReset(this.#reader, cursor, session.record.number, undefined, first));
-      }
-      if (!this.#named) return saveAsRoot(this.#reader, this.#host.cursors, undefined, first);
-      throw branchNotEmpty(this.id, this.branch);
-    }
-    if (branch || this.branch === MAIN) return this.#noted(await cursor.save({ copy }, options, this.#author));
-    return this.#noted(await saveAsRoot(this.#reader, this.#host.cursors, cursor, first));
-  }
-
-  /** Saves on this branch, on another whose head the parent is, or on a new one. */
-  async #saveAfter(
-    cursor: BranchCursor,
-    parent: string,
-    copy: Shadow,
-    options: SaveFields,
-    move: boolean,
-  ): Promise<CheckpointInfo> {
-    const heads = await cursor.refresh();
-    this.#see(heads);
-    const { session, branch } = heads;
-    this.#checkAgent(session?.record.agent);
-    const row = session && (await this.#reader.find(session.record.number, parent, undefined));
-    if (!session || !row) throw checkpointNotFound(this.id, parent);
-    const own = row.branch === this.branch || branch?.record.head?.seq === row.seq;
-    const target = own ? cursor : this.#host.cursors.get(this.#reader, row.branch);
-    const { number } = session.record;
-    const extend = (): Promise<CheckpointInfo | undefined> =>
-      saveOnHead(target, number, row, copy, options, this.agent);
-    const extended = own ? await extend() : this.#named || move ? undefined : await target.exclusive(extend);
-    if (extended) return own ? this.#noted(extended) : extended;
-    if (move) {
-      if (!branch) throw branchNotFound(this.id, this.branch);
-      return this.#noted(await saveWithReset(this.#reader, cursor, number, row, { copy, options, agent: this.agent }));
-    }
-    if (!this.#named) return this.#forkWithState(number, row, undefined, copy, options);
-    throw parentNotHead(this.id, this.branch, parent);
-  }
-
-  #forkWithState(
-    number: number,
-    row: CheckpointRow,
-    name: string | undefined,
-    copy: Shadow,
-    options: SaveFields,
-  ): Promise<CheckpointInfo> {
-    return forkWithState(this.#reader, this.#host.cursors, number, row, name, copy, options, this.agent);
-  }
-
-  /** May this handle build on these records? */
-  #admit(heads: Heads): void {
-    this.#bind(heads);
-    const { session, branch } = heads;
-    this.#checkAgent(session?.record.agent);
-    if (!branch && this.branch !== MAIN) throw branchNotFound(this.id, this.branch);
-    if (branch?.record.held) throw new BranchHeldError(this.id, this.branch);
-    if (this.#seen && this.#seen.head !== branch?.record.head?.id) throw branchMoved(this.id, this.branch, heads);
-  }
-
-  #checkAgent(owner: string | undefined): void {
-    if (owner === undefined || this.agent === undefined || owner === this.agent) return;
-    throw agentMismatch(this.id, owner, this.agent);
-  }
-
-  /** A handle stays with the session it first met: one that was deleted since is refused. */
-  #bind({ session }: Heads): void {
-    const other = this.#seen?.number !== undefined && session?.record.number !== this.#seen.number;
-    if (other || this.#generation !== this.#host.generation(this.id)) throw sessionDeleted(this.id);
-  }
-
-  #see(heads: Heads): void {
-    this.#bind(heads);
-    const head = heads.branch?.record.head;
-    this.#seen = { number: heads.session?.record.number, head: head?.id, seq: head?.seq ?? -1 };
-  }
-
-  /** Notes a checkpoint that this handle has made; not one that was there before and only asked for again. */
-  #noted(info: CheckpointInfo): CheckpointInfo {
-    const number = this.#host.cursors.get(this.#reader, this.branch).sessionNumber;
-    const made = info.branch === this.branch && info.seq > (this.#seen?.seq ?? -1);
-    if (made) this.#seen = { number, head: info.id, seq: info.seq };
-    return info;
+  /** The cursor of the branch. @throws `CLOSED`, `SESSION_DELETED` */
+  #cursor(): BranchCursor {
+    this.#services.open();
+    this.#guard.requireUndeleted();
+    return this.#services.cursors.get(this.#reader, this.branch);
   }
 
   async #readHeads(): Promise<Heads> {
     const cursor = this.#cursor();
     await cursor.idle();
     const heads = await this.#reader.heads(this.branch);
-    this.#bind(heads);
+    this.#guard.requireSameSession(heads);
     return heads;
   }
 
@@ -526,7 +495,7 @@ export class Session<State = unknown> {
     return found;
   }
 
-  /** The same, and it has a row of its own to build on. */
+  /** Like `#require`, and the checkpoint has a row of its own that others can point at. */
   async #requireRow(ref: CheckpointRef): Promise<RowMatch> {
     const found = await this.#require(ref);
     if (!found.hidden) return found;
@@ -542,16 +511,25 @@ export class Session<State = unknown> {
     skipped: readonly SkippedCheckpoint[],
   ): Promise<Checkpoint<State>> {
     const stored = shadowToValue(shadow, this.#reader.context.registry);
-    const state = (await migrateLoadedState(this.#versions(), info.agent, info.version, stored)) as State;
+    const state = (await migrateLoadedState(this.#versionScope(), info.agent, info.version, stored)) as State;
     return { ...info, state, pendingToolCalls: pendingToolCalls(state), holes, skipped };
   }
 
-  /** The version of what is saved next, where migrations are declared. */
+  /** The version of the next save, if migrations are declared. */
   async #version(cursor: BranchCursor): Promise<{ readonly version?: number }> {
-    return this.#host.migrations.isEmpty ? {} : versionForSave(await cursor.refresh(), this.#versions());
+    return this.#services.migrations.isEmpty ? {} : versionForSave(await cursor.refresh(), this.#versionScope());
   }
 
-  #versions(): VersionScope {
-    return { sessionId: this.id, agent: this.agent, migrations: this.#host.migrations };
+  #versionScope(): VersionScope {
+    return { sessionId: this.id, agent: this.agent, migrations: this.#services.migrations };
   }
+}
+
+/** A handle on a session with these ids, which are validated. Reads and writes nothing. */
+export function openSession<State>(services: Services, id: string, options: SessionOptions): Session<State> {
+  const context = services.open();
+  checkId(id, "session id");
+  if (options.agent !== undefined) checkId(options.agent, "agent id");
+  if (options.branch !== undefined) checkId(options.branch, "branch name");
+  return new Session<State>(services, new SessionReader(context, id), options);
 }

@@ -1,5 +1,4 @@
-/** The sessions of a store. */
-import { type KeyRange, scanPages } from "../store/index.js";
+/** `sp.sessions`: lists, loads and deletes sessions. */
 import {
   agentOfHistoryId,
   ALL_SESSION_NUMBERS,
@@ -10,6 +9,7 @@ import {
   sessionsOfAgent,
   type Status,
 } from "../records/index.js";
+import { type BranchStatus, readBranchStatuses } from "../runs/index.js";
 import {
   deleteSession,
   type Heads,
@@ -18,128 +18,138 @@ import {
   readMainHeads,
   SessionReader,
 } from "../sessions/index.js";
+import { type RecordResult, type KeyRange, scanPages } from "../store/index.js";
 import type { Context } from "../context.js";
 import { createListing, type Listing, limitEntries } from "../util/index.js";
-import { readBranchStatuses, type BranchStatus } from "../runs/index.js";
+import type { Services } from "./services.js";
 
-/** A session, without its states. */
+/** A session without its states. Status and head are those of the branch `main`. */
 export interface SessionInfo {
   readonly id: string;
+  /** The owner: the first agent that has saved in the session. */
   readonly agent: string | undefined;
+  /** In milliseconds since 1970. */
   readonly createdAt: number;
-  /** When the newest checkpoint of `main` was saved. */
+  /** When the newest checkpoint of `main` was saved, in milliseconds since 1970. */
   readonly updatedAt: number;
-  /** How the work on `main` stands. */
   readonly status: Status;
   /** Why it failed, halted or waits. */
   readonly reason: string | undefined;
-  /** What it waits to be told; see `sp.answer`. */
+  /** The open questions of a waiting session. Answer them with `sp.answer()`. */
   readonly questions: readonly Question[];
-  /** When it wants to be woken, in milliseconds since 1970. */
+  /** When a waiting session is scheduled to resume, in milliseconds since 1970. */
   readonly wakeAt: number | undefined;
   /** The newest checkpoint of `main`. */
   readonly head: CheckpointInfo | undefined;
 }
 
+/** Options of `sp.sessions.list()`. */
 export interface SessionListOptions {
-  /** Only those of this agent. */
+  /** Only sessions of this agent. */
   readonly agent?: string;
-  /** Only those with this status. */
+  /** Only sessions with this status. */
   readonly status?: Status;
-  /** At most this many. */
+  /**
+   * At most this many.
+   * @default all
+   */
   readonly limit?: number;
 }
 
-/** What deletion must tell the handles of this process. */
-export type Forget = (sessionId: string) => void;
-
+/**
+ * The sessions of a store. `sp.session(id)` opens one for reading and saving states.
+ *
+ * @example
+ * for await (const { id, questions } of sp.sessions.list({ status: "waiting" })) console.log(id, questions);
+ */
 export class Sessions {
-  readonly #context: () => Context;
-  readonly #forget: Forget;
+  readonly #services: Services;
 
   /** Use `sp.sessions`. */
-  constructor(context: () => Context, forget: Forget) {
-    this.#context = context;
-    this.#forget = forget;
+  constructor(services: Services) {
+    this.#services = services;
   }
 
-  /** The sessions, newest first. */
+  /** The sessions without their states, newest first. Reads page by page; a damaged session is reported and left out. */
   list(options: SessionListOptions = {}): Listing<SessionInfo> {
     const { agent, status, limit = Number.POSITIVE_INFINITY } = options;
-    const wanted = (info: SessionInfo): boolean =>
+    const matches = (info: SessionInfo): boolean =>
       (agent === undefined || info.agent === agent) && (status === undefined || info.status === status);
     const range = agent === undefined ? ALL_SESSION_NUMBERS : sessionsOfAgent(checkId(agent, "agent id"));
-    return createListing(() => limitEntries(this.#walk(range, wanted), limit));
+    return createListing(() => limitEntries(this.#walk(range, matches), limit));
   }
 
-  /** A session, or `undefined` if there is none with that id. */
+  /** A session without its states; `undefined` if there is none with this id. */
   async load(id: string): Promise<SessionInfo | undefined> {
-    const context = this.#context();
+    const context = this.#services.open();
     const reader = new SessionReader(context, checkId(id, "session id"));
     const heads = await reader.heads(MAIN);
     const [notes] = await readHeadNotes(context.store, [heads]);
-    const [standing] = await readBranchStatuses(context, [{ sessionId: id, branch: MAIN, heads }]);
-    return toSessionInfo(reader, heads, notes, standing);
+    const [status] = await readBranchStatuses(context, [{ sessionId: id, branch: MAIN, heads }]);
+    return toSessionInfo(reader, heads, notes, status);
   }
 
   /**
-   * Deletes a session with all its branches and checkpoints. Handles from before are refused; a new one starts afresh.
+   * Deletes a session with all its branches and checkpoints, in one transaction. Existing handles fail with `SESSION_DELETED`; a
+   * new handle starts a new session.
    *
-   * @returns whether there was one
+   * @returns `false` if there was none with this id
    */
   async delete(id: string): Promise<boolean> {
-    const reader = new SessionReader(this.#context(), checkId(id, "session id"));
-    return deleteSession(reader, () => this.#forget(id));
+    const reader = new SessionReader(this.#services.open(), checkId(id, "session id"));
+    return deleteSession(reader, () => this.#services.forgetSession(id));
   }
 
-  async *#walk(range: KeyRange, wanted: (info: SessionInfo) => boolean): AsyncGenerator<SessionInfo> {
-    const context = this.#context();
+  async *#walk(range: KeyRange, matches: (info: SessionInfo) => boolean): AsyncGenerator<SessionInfo> {
+    const context = this.#services.open();
     for await (const page of scanPages(context.store, range, true)) {
-      const readers = page.flatMap((record) => {
-        if ("value" in record) {
-          return agentOfHistoryId(record.value) === undefined ? [new SessionReader(context, record.value)] : [];
-        }
-        new SessionReader(context, "").reportDamage(
-          undefined,
-          undefined,
-          `a session is not listed: ${record.unreadable}`,
-        );
-        return [];
-      });
-      const found = await readMainHeads(context.store, readers);
-      const notes = await readHeadNotes(context.store, found);
-      const branches = found.map((heads, index) => ({
-        sessionId: (readers[index] as SessionReader).sessionId,
+      const readers = page.flatMap((record) => readerOf(context, record) ?? []);
+      const heads = await readMainHeads(context.store, readers);
+      const notes = await readHeadNotes(context.store, heads);
+      const queries = readers.map(({ sessionId }, index) => ({
+        sessionId,
         branch: MAIN,
-        heads: heads ?? { session: undefined, branch: undefined },
+        heads: heads[index] ?? { session: undefined, branch: undefined },
       }));
-      const standings = await readBranchStatuses(context, branches);
-      for (const [index, heads] of found.entries()) {
-        const info = heads && toSessionInfo(readers[index] as SessionReader, heads, notes[index], standings[index]);
-        if (info && wanted(info)) yield info;
+      const statuses = await readBranchStatuses(context, queries);
+      for (const [index, reader] of readers.entries()) {
+        const found = heads[index];
+        const info = found && toSessionInfo(reader, found, notes[index], statuses[index]);
+        if (info && matches(info)) yield info;
       }
     }
   }
+}
+
+/** The reader of a listed session; `undefined` for the history of an agent, and for a damaged record, which is reported. */
+function readerOf(context: Context, record: RecordResult): SessionReader | undefined {
+  if ("value" in record) {
+    return agentOfHistoryId(record.value) === undefined ? new SessionReader(context, record.value) : undefined;
+  }
+  const reason = `a session is not listed: ${record.unreadable}`;
+  new SessionReader(context, "").reportDamage(undefined, undefined, reason);
+  return undefined;
 }
 
 function toSessionInfo(
   reader: SessionReader,
   { session, branch }: Heads,
   notes: Notes | undefined,
-  standing: BranchStatus | undefined,
+  status: BranchStatus | undefined,
 ): SessionInfo | undefined {
   if (!session) return undefined;
   const { agent, createdAt } = session.record;
   const { head, headParentId } = branch?.record ?? {};
+  const waiting = status?.status === "waiting" ? status.run : undefined;
   return {
     id: reader.sessionId,
     agent,
     createdAt,
     updatedAt: head?.createdAt ?? createdAt,
-    status: standing?.status ?? "running",
-    reason: standing?.reason,
-    questions: standing?.status === "waiting" ? (standing.run?.questions ?? []) : [],
-    wakeAt: standing?.status === "waiting" ? standing.run?.wakeAt : undefined,
+    status: status?.status ?? "running",
+    reason: status?.reason,
+    questions: waiting?.questions ?? [],
+    wakeAt: waiting?.wakeAt,
     head: head && reader.toInfo(head, agent, headParentId, notes),
   };
 }

@@ -1,4 +1,4 @@
-/** How much there is in a store, from counters and indexes: no state and no message is read. */
+/** `sp.stats()`: counts from counters and indexes. Reads no states and no messages. */
 import { type RecordResult, type KeyRange, scanPages } from "../store/index.js";
 import type { Context } from "../context.js";
 import { readIntactConversations } from "../conversations/index.js";
@@ -9,6 +9,7 @@ import {
   ALL_SESSION_NUMBERS,
   annotationsOf,
   branchesOf,
+  checkId,
   conversationKey,
   conversationsOf,
   countPieces,
@@ -23,21 +24,22 @@ import {
 } from "../records/index.js";
 import { conversationIdsOf } from "./conversations.js";
 
+/** The size of a store, or of one agent in it. */
 export interface Stats {
   readonly agents: number;
   readonly conversations: number;
   readonly messages: number;
   readonly sessions: number;
-  /** Of sessions and of agents. */
+  /** Checkpoints of sessions and of agents. */
   readonly checkpoints: number;
   /**
-   * Bytes that the store takes where it lives; of one agent, those of its records and items. Large bytes in states and
-   * messages are shared by all, and are counted for the store alone.
+   * The stored size in bytes; for one agent, that of its records and items. Blobs are shared by all agents and counted only for
+   * the whole store.
    */
   readonly bytes: number;
 }
 
-/** What was counted, and where it is stored. */
+/** Counts so far, and the key ranges of what was counted. */
 interface Count {
   agents: number;
   sessions: number;
@@ -48,7 +50,9 @@ interface Count {
   readonly tapes: KeyRange[];
 }
 
+/** Counts everything in the store, or everything of one agent. Reads one record per session and conversation. */
 export async function readStats(context: Context, agent: string | undefined): Promise<Stats> {
+  if (agent !== undefined) checkId(agent, "agent id");
   const { store } = context;
   const count: Count = {
     agents: 0,
@@ -84,7 +88,7 @@ async function countSessions({ store }: Context, ids: readonly string[], count: 
     if (agentOfHistoryId(id) === undefined) count.sessions++;
     else count.agents++;
     count.records.push({ from: sessionKey(id), to: `${sessionKey(id)}\u0001` }, branchesOf(id));
-    // How many checkpoints a session with a damaged record has, nobody can tell.
+    // The number of checkpoints is in the record: for a damaged one it is unknown.
     if (!("value" in record)) continue;
     const { number, checkpoints } = decodeSession(record.value);
     count.checkpoints += checkpoints;

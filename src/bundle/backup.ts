@@ -1,7 +1,8 @@
-/** Backups: bundles of the whole store in a folder, each verified, of which the newest are kept. */
+/** Backups: bundles of the whole store in a folder, each verified after writing, of which the newest are kept. */
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SavepointError } from "../errors.js";
+import type { Context } from "../context.js";
 import {
   validateFields,
   type Duration,
@@ -12,39 +13,43 @@ import {
   targetOfTemporary,
   toMilliseconds,
 } from "../util/index.js";
-import type { Context } from "../context.js";
-import { backupName, isBackup, timeIn } from "./backup-name.js";
-import { type BundleHole, type BundleProgress, exportBundle } from "./export.js";
+import type { BundleHole, BundleProgress } from "./bundle.js";
+import { exportBundle } from "./export.js";
 import { readBundle } from "./format.js";
 import { toStream } from "./import.js";
 
+/** Options of `sp.backup()`. */
 export interface BackupOptions {
-  /** The folder that backups are written to. It is made if it is not there. */
+  /** The folder that the backup is written to. It is created if it does not exist. */
   readonly to: string;
   /**
-   * How many backups are kept: the oldest beyond that are removed, once the new one is there, verified and complete.
+   * How many backups the folder keeps. Older ones are removed after the new one was written and verified; a backup with holes
+   * removes none.
    * @default 3
    */
   readonly keep?: number;
-  /** Told as it goes on. */
+  /** Called after every section and chunk. */
   readonly onProgress?: (progress: BundleProgress) => void;
 }
 
+/** Options of `sp.backups.start()`. */
 export interface BackupPolicy extends BackupOptions {
-  /** How often. */
+  /** The interval between two backups: from one second to 24 days. */
   readonly every: Duration;
 }
 
+/** The result of `sp.backup()`. */
 export interface BackupResult extends BundleProgress {
   readonly path: string;
+  /** In milliseconds since 1970. */
   readonly createdAt: number;
-  /** What could not be read, and is not in it; `sp.verify()` says more. */
+  /** What could not be read and is missing in the backup. `sp.verify()` has the details. */
   readonly holes: readonly BundleHole[];
-  /** Older backups that were removed. */
+  /** Paths of the older backups that were removed. */
   readonly removed: readonly string[];
 }
 
-/** A backup that is there. */
+/** A backup in a folder. */
 export interface BackupInfo {
   readonly path: string;
   readonly bytes: number;
@@ -52,133 +57,157 @@ export interface BackupInfo {
   readonly createdAt: number;
 }
 
-const UNFINISHED = 3_600_000;
+const PREFIX = "backup-";
+const EXTENSION = ".savepoint";
+/** A temporary file older than this was left by a process that died, in milliseconds. */
+const ABANDONED_AFTER = 3_600_000;
 const FIELDS = new Set(["to", "keep", "onProgress"]);
 
+/** Writes a backup, reads it back, and removes old ones; see `sp.backup()`. */
 export async function backup(context: Context, options: BackupOptions): Promise<BackupResult> {
-  const { to, keep, onProgress } = checkOptions(options);
+  const { to, keep, onProgress } = parseOptions(options);
   try {
     await mkdir(to, { recursive: true });
     const path = join(to, backupName(context.now(), context.newId({ number: 0, seq: 0 }).slice(-8)));
     const bundle = exportBundle(context, {}, onProgress && { onProgress });
     const { holes, createdAt, sections, checkpoints, items, bytes } = await bundle.save(path);
-    await checkWritten(path);
-    // One that lacks something takes no other one's place.
+    await verifyWritten(path);
+    // An incomplete backup must not replace a complete one.
     const removed = holes.length > 0 ? [] : await removeOld(to, keep, path);
-    await removeUnfinished(to);
+    await removeAbandoned(to);
     return { path, createdAt, holes, removed, sections, checkpoints, items, bytes };
   } catch (error) {
     throw toFileError(error, to, "Backing up to");
   }
 }
 
-/** The backups in a folder, newest first. */
-export async function listBackups(folder: string): Promise<BackupInfo[]> {
-  try {
-    const names = (await readdir(folder)).filter(isBackup).sort().reverse();
-    const found: BackupInfo[] = [];
-    for (const name of names) {
-      const path = join(folder, name);
-      const there = await stat(path).catch((error: unknown) => {
-        if (!isMissingFileError(error)) throw error;
-        return undefined;
-      });
-      // Another process may have removed it meanwhile.
-      if (there) found.push({ path, bytes: there.size, createdAt: Math.round(there.mtimeMs) });
-    }
-    return found;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw toFileError(error, folder, "Reading");
-  }
+/** Is this the file name of a backup? Names of backups sort by the time at which they were written. */
+export function isBackup(name: string): boolean {
+  return name.startsWith(PREFIX) && name.endsWith(EXTENSION);
 }
 
-/** Backups that are taken by themselves, one after another, until they are stopped. */
+/** `sp.backups`: backups at intervals. The timer belongs to this process, and does not keep it alive. */
 export class AutoBackups {
   readonly #backup: (options: BackupOptions) => Promise<unknown>;
   readonly #context: Context;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
 
-  constructor(context: Context, take: (options: BackupOptions) => Promise<unknown>) {
+  /** Use `sp.backups`. */
+  constructor(context: Context, backup: (options: BackupOptions) => Promise<unknown>) {
     this.#context = context;
-    this.#backup = take;
+    this.#backup = backup;
   }
 
-  /** Takes a backup every so often, instead of as it was said before. The first one is taken after that time. */
+  /**
+   * Writes a backup at every interval, the first one after one interval. Replaces an earlier policy. A failed backup is reported
+   * by the event `backgroundFailure`.
+   *
+   * @example
+   * sp.backups.start({ to: "./backups", every: "1h", keep: 24 });
+   */
   start(policy: BackupPolicy): void {
     const { every, ...options } = policy;
     const interval = toMilliseconds(every, "every");
-    if (interval < 1_000 || interval > MAX_TIMER) throw invalidArgument("`every` is between a second and 24 days.");
-    checkOptions(options);
+    if (interval < 1_000 || interval > MAX_TIMER) {
+      throw invalidArgument(`\`every\` must be between one second and 24 days, got ${interval} ms.`);
+    }
+    parseOptions(options);
     clearInterval(this.#timer);
-    this.#timer = setInterval(() => void (this.#running ??= this.#take(options)), interval).unref();
+    this.#timer = setInterval(() => void (this.#running ??= this.#run(options)), interval).unref();
   }
 
-  /** Takes no more backups. One that is being taken is finished. */
+  /** Stops writing backups, and waits for one in progress. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
     await this.#running;
   }
 
-  /** The backups in a folder, newest first. */
+  /** The backups in a folder, newest first. A folder that does not exist has none. */
   list(folder: string): Promise<BackupInfo[]> {
     return listBackups(folder);
   }
 
-  async #take(options: BackupOptions): Promise<void> {
+  async #run(options: BackupOptions): Promise<void> {
     try {
       await this.#backup(options);
     } catch (error) {
-      this.#context.events.emit("backgroundFailure", { message: "a backup could not be taken", error });
+      this.#context.events.emit("backgroundFailure", { message: "an automatic backup failed", error });
     } finally {
       this.#running = undefined;
     }
   }
 }
 
-function checkOptions(options: BackupOptions): Required<Pick<BackupOptions, "to" | "keep">> & BackupOptions {
+function parseOptions(options: BackupOptions): Required<Pick<BackupOptions, "to" | "keep">> & BackupOptions {
   validateFields(options, "A backup", FIELDS);
   const { to, keep = 3 } = options;
-  if (typeof to !== "string" || to === "") throw invalidArgument("A backup needs a folder: give `to`.");
-  if (!Number.isSafeInteger(keep) || keep < 1) throw invalidArgument("`keep` is a whole number from 1 on.");
+  if (typeof to !== "string" || to === "") throw invalidArgument("A backup needs a folder: pass `to`.");
+  if (!Number.isSafeInteger(keep) || keep < 1) {
+    throw invalidArgument(`\`keep\` must be a positive integer, got ${String(keep)}.`);
+  }
   return { ...options, to, keep };
 }
 
-/** Reads it back from the disk: what cannot be read is no backup, and takes no other one's place. */
-async function checkWritten(path: string): Promise<void> {
+async function listBackups(folder: string): Promise<BackupInfo[]> {
+  try {
+    const names = (await readdir(folder)).filter(isBackup).sort().reverse();
+    const backups: BackupInfo[] = [];
+    for (const name of names) {
+      const path = join(folder, name);
+      const file = await stat(path).catch((error: unknown) => {
+        if (!isMissingFileError(error)) throw error;
+        return undefined;
+      });
+      // Another process may have removed it meanwhile.
+      if (file) backups.push({ path, bytes: file.size, createdAt: Math.round(file.mtimeMs) });
+    }
+    return backups;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw toFileError(error, folder, "Reading");
+  }
+}
+
+/** Reads a backup back from the disk. One that cannot be read is removed. */
+async function verifyWritten(path: string): Promise<void> {
   try {
     for await (const event of readBundle(toStream(path))) void event;
   } catch (cause) {
     await rm(path, { force: true });
-    throw new SavepointError(
-      "IO_FAILED",
-      `The backup ${path} could not be read back, and was removed. Check the disk.`,
-      {
-        cause,
-      },
-    );
+    const message = `The backup ${path} could not be read back, and was removed. Check the disk.`;
+    throw new SavepointError("IO_FAILED", message, { cause });
   }
 }
 
-/** What killed processes have left. One that is being written is not as old. */
-async function removeUnfinished(folder: string): Promise<void> {
+/** Removes temporary files of processes that died while they wrote a backup. */
+async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     const target = targetOfTemporary(name);
     if (target === undefined || !isBackup(target)) continue;
     const path = join(folder, name);
     const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
-    if (Date.now() - mtimeMs > UNFINISHED) await rm(path, { force: true });
+    if (Date.now() - mtimeMs > ABANDONED_AFTER) await rm(path, { force: true });
   }
 }
 
+/** Removes all but the newest `keep` backups. One that another process has written since does not count. */
 async function removeOld(folder: string, keep: number, newest: string): Promise<string[]> {
-  // By their names: one that another process has taken since is newer.
   const old = (await listBackups(folder))
     .map(({ path }) => path)
-    .filter((path) => path !== newest && timeIn(path) <= timeIn(newest))
+    .filter((path) => path !== newest && timeInName(path) <= timeInName(newest))
     .slice(keep - 1);
   for (const path of old) await rm(path, { force: true });
   return old;
+}
+
+function backupName(createdAt: number, id: string): string {
+  const time = new Date(createdAt).toISOString().replace(/[:.]/g, "-");
+  return `${PREFIX}${time}-${id.slice(0, 8)}${EXTENSION}`;
+}
+
+/** The time part of a backup's name, in a form that sorts. */
+function timeInName(path: string): string {
+  return path.slice(path.lastIndexOf(PREFIX), path.lastIndexOf("-"));
 }

@@ -1,41 +1,39 @@
-/**
- * The conversations of an agent as a section of a bundle: their messages, those that only checkpoints of the agent still
- * have, and their records.
- */
-import { parseRefs } from "../state/index.js";
-import { scan } from "../store/index.js";
-import { findLiveMessages, markPieces } from "../gc/index.js";
+/** Exporting the conversations of an agent as a section of a bundle, with messages that only checkpoints still reference. */
+import type { AgentState } from "../agents/index.js";
 import type { Context } from "../context.js";
 import {
-  decodeSnapshot,
   decodeConversationListing,
+  decodeSnapshot,
   piecesOfSnapshot,
   readConversations,
   readNumberMoves,
   type StoredConversation,
 } from "../conversations/index.js";
+import { findLiveMessages, markPieces } from "../gc/index.js";
 import {
   agentHistoryId,
   conversationsOf,
   decodeSession,
-  removedConversationsOf,
-  trailingNumberOf,
   messageTape,
   piecesOf,
+  removedConversationsOf,
   sessionKey,
+  trailingNumberOf,
 } from "../records/index.js";
+import { parseRefs } from "../state/index.js";
+import { scan } from "../store/index.js";
 import type { IntervalSet } from "../util/index.js";
-import type { AgentState } from "../agents/index.js";
 import type { BundleFrame, BundleLine, SectionStart } from "./format.js";
 import { blobLines, itemLines } from "./frames.js";
 
-/** Somebody always changes them. */
-const MAX_TRIES = 20;
+/** If the conversations change during every attempt, the last one is exported with its holes. */
+const MAX_ATTEMPTS = 20;
 
 /**
- * All conversations of an agent; of none, where the agent is `undefined`.
+ * All conversations of an agent; with `undefined`, those that belong to no agent. They may be written meanwhile: if something
+ * is missing and they have changed, the section is started again.
  *
- * @param highest what has a higher number was begun after the export, and is not part of it
+ * @param highest conversations with a higher number are newer than the export and left out
  */
 export async function* exportConversations(
   context: Context,
@@ -43,85 +41,90 @@ export async function* exportConversations(
   highest: number,
   blobsWritten: Set<string>,
 ): AsyncGenerator<SectionStart | BundleLine> {
-  let seen = await readAll(context, agent, highest);
-  yield await startOf(context, agent, seen.whole);
-  const listed = new Set(seen.whole.map(({ id }) => id));
-  for (let tries = 1; ; tries++) {
+  let snapshot = await readSnapshot(context, agent, highest);
+  yield await buildStart(context, agent, snapshot.intact);
+  const announced = new Set(snapshot.intact.map(({ id }) => id));
+  for (let attempt = 1; ; attempt++) {
     let holes = 0;
-    for await (const line of wholeSection(context, agent, seen, listed, blobsWritten)) {
+    for await (const line of sectionLines(context, agent, snapshot, announced, blobsWritten)) {
       if ("hole" in line) holes++;
       yield line;
     }
-    // What is missing may have gone since; if nothing has changed, it is damage.
-    const now = await readAll(context, agent, highest);
-    if (holes === 0 || now.text === seen.text || tries === MAX_TRIES) return;
+    // What is missing may have been removed meanwhile. If nothing has changed, it is damage.
+    const now = await readSnapshot(context, agent, highest);
+    if (holes === 0 || now.fingerprint === snapshot.fingerprint || attempt === MAX_ATTEMPTS) return;
     yield { again: true };
-    seen = now;
+    snapshot = now;
   }
 }
 
-async function* wholeSection(
+/** @param announced the ids that the start of the section has named; others cannot be added later */
+async function* sectionLines(
   context: Context,
   agent: string | undefined,
-  { whole, holes }: Seen,
-  listed: ReadonlySet<string>,
+  { intact, holes }: AgentConversationsSnapshot,
+  announced: ReadonlySet<string>,
   blobsWritten: Set<string>,
 ): AsyncGenerator<BundleLine> {
-  const gone: number[] = [];
+  const removed: number[] = [];
   if (agent !== undefined) {
-    for await (const { key } of scan(context.store, removedConversationsOf(agent))) gone.push(trailingNumberOf(key));
+    for await (const { key } of scan(context.store, removedConversationsOf(agent))) removed.push(trailingNumberOf(key));
   }
   const live = await findLiveMessages(context, agent ?? "");
-  for (const { record, items } of whole) markPieces(live, piecesOf(record, items));
+  for (const { record, items } of intact) markPieces(live, piecesOf(record, items));
   yield* messageLines(context, live, blobsWritten);
   yield* holes;
-  for (const { id, value, items, lastMessageAt, firstTitle } of whole) {
-    if (!listed.has(id)) continue;
+  for (const { id, value, items, lastMessageAt, firstTitle } of intact) {
+    if (!announced.has(id)) continue;
     yield { conversation: id, value, count: items, lastMessageAt, ...(firstTitle !== undefined && { firstTitle }) };
   }
-  for (const number of gone) yield { gone: number };
+  for (const number of removed) yield { gone: number };
 }
 
-/** The messages that a checkpoint of a whole agent has, by the numbers of conversations. */
+/** The messages that a checkpoint of an agent references, by the number of their conversation. */
 export function messagesOfState(agent: string, { conversations }: AgentState): Map<number, IntervalSet> {
   const live = new Map<number, IntervalSet>();
-  for (const entry of conversations.values()) markPieces(live, piecesOfSnapshot(decodeSnapshot(entry, agent)));
+  for (const snapshot of conversations.values()) markPieces(live, piecesOfSnapshot(decodeSnapshot(snapshot, agent)));
   return live;
 }
 
-/** Messages that only a checkpoint of the agent has. Restoring it makes the conversations anew. */
+/** The messages of one checkpoint of an agent, as removed conversations: restoring the checkpoint creates them again. */
 export async function* exportMessages(
   context: Context,
   agent: string,
   live: ReadonlyMap<number, IntervalSet>,
   blobsWritten: Set<string>,
 ): AsyncGenerator<SectionStart | BundleLine> {
-  yield await startOf(context, agent, []);
+  yield await buildStart(context, agent, []);
   yield* messageLines(context, live, blobsWritten);
   for (const number of live.keys()) yield { gone: number };
 }
 
-async function startOf(
+async function buildStart(
   context: Context,
   agent: string | undefined,
-  whole: readonly StoredConversation[],
+  intact: readonly StoredConversation[],
 ): Promise<SectionStart> {
-  const conversations = whole.map(({ id, record }) => [id, record.createdAt, record.number] as const);
+  const conversations = intact.map(({ id, record }) => [id, record.createdAt, record.number] as const);
   if (agent === undefined) return { begin: "conversations", moves: [], conversations };
-  const [line] = await context.store.get([sessionKey(agentHistoryId(agent))]);
-  const created = line && "value" in line ? { agentCreatedAt: decodeSession(line.value).createdAt } : {};
+  const [session] = await context.store.get([sessionKey(agentHistoryId(agent))]);
+  const created = session && "value" in session ? { agentCreatedAt: decodeSession(session.value).createdAt } : {};
   return { begin: "conversations", agent, ...created, moves: await readNumberMoves(context, agent), conversations };
 }
 
 /** The conversations of an agent at one moment. */
-interface Seen {
-  readonly whole: readonly StoredConversation[];
+interface AgentConversationsSnapshot {
+  readonly intact: readonly StoredConversation[];
   readonly holes: readonly BundleLine[];
-  /** All of it as one text, to tell whether it has changed. */
-  readonly text: string;
+  /** Differs if any conversation has changed. */
+  readonly fingerprint: string;
 }
 
-async function readAll(context: Context, agent: string | undefined, highest: number): Promise<Seen> {
+async function readSnapshot(
+  context: Context,
+  agent: string | undefined,
+  highest: number,
+): Promise<AgentConversationsSnapshot> {
   const ids: string[] = [];
   const holes: BundleLine[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
@@ -129,13 +132,13 @@ async function readAll(context: Context, agent: string | undefined, highest: num
     if ("value" in record) ids.push(decodeConversationListing(record.value).id);
     else holes.push({ hole: record.key, reason: record.unreadable });
   }
-  const whole: StoredConversation[] = [];
+  const intact: StoredConversation[] = [];
   for (const found of await readConversations(context, ids)) {
     if (!found) continue;
     if ("unreadable" in found) holes.push({ hole: `conversation ${found.id}`, reason: found.unreadable });
-    else if (found.record.number <= highest) whole.push(found);
+    else if (found.record.number <= highest) intact.push(found);
   }
-  return { whole, holes, text: JSON.stringify(whole.map(({ value, items }) => [value, items])) };
+  return { intact, holes, fingerprint: JSON.stringify(intact.map(({ value, items }) => [value, items])) };
 }
 
 async function* messageLines(

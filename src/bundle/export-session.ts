@@ -1,9 +1,10 @@
 /**
- * A session as a section of a bundle; or one of its checkpoints, as a session that has only that.
+ * Exporting a session as a section of a bundle; or one of its checkpoints, as a session that has only that one.
  *
- * It may be changed meanwhile. What its saves and runs hang on is read at one moment; what is newer than that is left out.
- * Where something is missing that went since, the section is begun again.
+ * The session may be saved meanwhile. Its branches, runs and queue entries are read at one moment, and anything newer is left
+ * out. If something is missing because it was removed meanwhile, the section is started again.
  */
+import { journalRefs, Marks, rowRefs } from "../gc/index.js";
 import {
   annotationCounterKey,
   ANNOTATIONS_TAPE,
@@ -11,13 +12,13 @@ import {
   branchesOf,
   branchKey,
   type BranchRecord,
+  type CheckpointRow,
   decodeBranch,
-  decodeQueueEntry,
   decodeJournal,
   decodeNumbers,
+  decodeQueueEntry,
   decodeRow,
   decodeSession,
-  queueEntryKey,
   encodeBranch,
   encodeQueueEntry,
   encodeRow,
@@ -25,7 +26,7 @@ import {
   journalKey,
   MAIN,
   notesOf,
-  type CheckpointRow,
+  queueEntryKey,
   rowsOf,
   runsOf,
   seqOfRowKey,
@@ -33,32 +34,32 @@ import {
   type SessionRecord,
   tapeName,
 } from "../records/index.js";
-import { scan, scanPages, type Store, type StoredRecord } from "../store/index.js";
-import { journalRefs, rowRefs, Marks } from "../gc/index.js";
 import { sessionDeleted, type SessionReader } from "../sessions/index.js";
+import { scan, scanPages, type Store, type StoredRecord } from "../store/index.js";
 import type { BundleLine, SectionStart } from "./format.js";
 import { blobLines, itemLines } from "./frames.js";
 
-/** What a session was at one moment. */
-interface Seen {
+/** The records of a session at one moment. */
+interface SessionSnapshot {
   readonly session: SessionRecord;
   readonly branches: readonly BranchRecord[];
-  /** The records of its runs, by their keys without what all of them begin with. */
+  /** The records of its runs, by their keys without the common prefix. */
   readonly runs: ReadonlyMap<string, string>;
-  readonly due: ReadonlyMap<string, string>;
-  /** What of these could not be read. */
+  /** By branch. */
+  readonly queueEntries: ReadonlyMap<string, string>;
+  /** Records of these kinds that are damaged. */
   readonly holes: readonly BundleLine[];
-  /** All of it as one text, to tell whether it has changed. */
-  readonly text: string;
+  /** Differs if any of the records has changed. */
+  readonly fingerprint: string;
 }
 
-/** Somebody always changes it. */
-const MAX_TRIES = 20;
+/** If the session changes during every attempt, the last one is exported with its holes. */
+const MAX_ATTEMPTS = 20;
 
 /**
- * @param highest what has a higher number was begun after the export, and is not part of it
- * @param options.only one checkpoint, if not all of them are wanted
- * @param options.required does it fail if the session is deleted meanwhile? Otherwise it is left out
+ * @param highest a session with a higher number is newer than the export and left out
+ * @param options.only export only this checkpoint
+ * @param options.required fail if the session is deleted meanwhile, instead of leaving it out
  */
 export async function* exportSession(
   reader: SessionReader,
@@ -66,31 +67,34 @@ export async function* exportSession(
   blobsWritten: Set<string>,
   { only, required = false }: { readonly only?: CheckpointRow; readonly required?: boolean } = {},
 ): AsyncGenerator<SectionStart | BundleLine> {
-  let seen = await see(reader);
-  if (!seen || seen.session.number > highest) return;
-  const { number, createdAt } = seen.session;
+  let snapshot = await readSnapshot(reader);
+  if (!snapshot || snapshot.session.number > highest) return;
+  const { number, createdAt } = snapshot.session;
   yield { begin: "session", id: reader.sessionId, number, createdAt };
-  for (let tries = 1; ; tries++) {
+  for (let attempt = 1; ; attempt++) {
     let holes = 0;
-    for await (const line of only
-      ? oneCheckpoint(reader, seen, only, blobsWritten)
-      : wholeSession(reader, seen, blobsWritten)) {
+    const lines = only
+      ? checkpointLines(reader, snapshot, only, blobsWritten)
+      : sessionLines(reader, snapshot, blobsWritten);
+    for await (const line of lines) {
       if ("hole" in line) holes++;
       yield line;
     }
-    // What is missing may have gone since; if nothing has changed, it is damage.
-    const now: Seen | undefined = await see(reader);
-    if (now && now.session.number === number && (holes === 0 || now.text === seen.text || tries === MAX_TRIES)) return;
+    const now: SessionSnapshot | undefined = await readSnapshot(reader);
+    const exists = now?.session.number === number;
+    // What is missing may have been removed meanwhile. If nothing has changed, it is damage.
+    const isFinal = holes === 0 || now?.fingerprint === snapshot.fingerprint || attempt === MAX_ATTEMPTS;
+    if (exists && isFinal) return;
     yield { again: true };
-    if (!now || now.session.number !== number) {
+    if (!now || !exists) {
       if (required) throw sessionDeleted(reader.sessionId);
       return;
     }
-    seen = now;
+    snapshot = now;
   }
 }
 
-async function see(reader: SessionReader): Promise<Seen | undefined> {
+async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | undefined> {
   const { store } = reader.context;
   const { sessionId } = reader;
   const names: string[] = [];
@@ -99,11 +103,11 @@ async function see(reader: SessionReader): Promise<Seen | undefined> {
   const runKeys: string[] = [];
   for await (const { key } of scan(store, runsOf(sessionId))) runKeys.push(key);
   const branchKeys = names.map((name) => branchKey(sessionId, name));
-  // A session that was enqueued is in the queue, and has no branch until it starts.
+  // An enqueued session has a queue entry, but no branch before it starts.
   const queued = [...new Set([MAIN, ...names])];
-  const dueKeys = queued.map((name) => queueEntryKey(sessionId, name));
-  // All at one moment: a journal belongs to the head that it was recorded after.
-  const found = await store.get([sessionKey(sessionId), ...branchKeys, ...dueKeys, ...runKeys]);
+  const entryKeys = queued.map((name) => queueEntryKey(sessionId, name));
+  // One read for all: a journal belongs to the head that it was recorded after.
+  const found = await store.get([sessionKey(sessionId), ...branchKeys, ...entryKeys, ...runKeys]);
   const holes: BundleLine[] = [];
   const readable = found.map((record): StoredRecord | undefined => {
     if (record && "unreadable" in record) holes.push({ hole: record.key, reason: record.unreadable });
@@ -111,45 +115,45 @@ async function see(reader: SessionReader): Promise<Seen | undefined> {
   });
   const [own, ...others] = readable;
   if (!own) {
-    // Reports that it is damaged, if it is.
+    // Throws if the record is damaged, and not just missing.
     await reader.session();
     return undefined;
   }
   const branches = others.slice(0, names.length).flatMap((record) => (record ? [decodeBranch(record.value)] : []));
-  const due = new Map<string, string>();
+  const queueEntries = new Map<string, string>();
   for (const [index, name] of queued.entries()) {
     const record = others[names.length + index];
-    // Whoever runs it here does not run it where it goes.
-    if (record) due.set(name, encodeQueueEntry({ ...decodeQueueEntry(record.value), owner: undefined }));
+    // The process that runs it here does not run it where it is imported.
+    if (record) queueEntries.set(name, encodeQueueEntry({ ...decodeQueueEntry(record.value), owner: undefined }));
   }
   const runs = new Map<string, string>();
   for (const record of others.slice(names.length + queued.length)) {
     if (record) runs.set(record.key.slice(runsOf(sessionId).from.length), record.value);
   }
-  const text = JSON.stringify(readable);
-  return { session: decodeSession(own.value), branches, runs, due, holes, text };
+  const fingerprint = JSON.stringify(readable);
+  return { session: decodeSession(own.value), branches, runs, queueEntries, holes, fingerprint };
 }
 
-async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<string>): AsyncGenerator<BundleLine> {
+async function* sessionLines(
+  reader: SessionReader,
+  snapshot: SessionSnapshot,
+  blobsWritten: Set<string>,
+): AsyncGenerator<BundleLine> {
   const { store } = reader.context;
-  const { session, branches, runs, due } = seen;
+  const { session, branches, runs, queueEntries } = snapshot;
   const { number, nextSeq } = session;
-  yield* seen.holes;
+  yield* snapshot.holes;
   const rows = new Map<number, { readonly value: string; readonly refs: string }>();
   for await (const record of scan(store, rowsOf(number, 0, nextSeq))) {
     if ("value" in record) rows.set(seqOfRowKey(record.key), { value: record.value, refs: record.refs });
     else yield { hole: `checkpoint #${seqOfRowKey(record.key)}`, reason: record.unreadable };
   }
-  // The head of a branch that has moved on since may have been pruned; it is still what is exported.
+  // If a branch has moved on, its head in the snapshot may have been pruned since. It is exported all the same.
   for (const { head, hidden } of branches) {
     if (head && !hidden && !rows.has(head.seq))
       rows.set(head.seq, { value: encodeRow(head), refs: head.skeleton.refs });
   }
-  const holes: BundleLine[] = [];
-  const blobs = new Set<string>();
-  const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
-    holes.push({ hole: "what an item points at", reason: unreadable });
-  });
+  const { marks, blobs, holes } = createMarks(reader, number);
   for (const { name } of branches) {
     const value = runs.get(journalKey(reader.sessionId, name).slice(runsOf(reader.sessionId).from.length));
     const journal = value === undefined ? undefined : decodeJournal(value);
@@ -158,8 +162,8 @@ async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<str
   }
   await marks.markFrames(branches.flatMap(({ head }) => (head ? [rowRefs(head)] : [])));
   await marks.markFrames([...rows].map(([seq, { value, refs }]) => rowRefs(decodeRow(seq, value, refs))));
-  const attached = await attachedLines(store, number, 0, nextSeq, marks);
-  yield* stored(reader, number, marks, blobs, written);
+  const annotations = await annotationLines(store, number, 0, nextSeq, marks);
+  yield* markedLines(reader, number, marks, blobs, blobsWritten);
   yield* holes;
 
   for (const [row, { value, refs }] of rows) yield { row, value, ...(refs !== "" && { refs }) };
@@ -168,43 +172,39 @@ async function* wholeSession(reader: SessionReader, seen: Seen, written: Set<str
     if ("value" in record) yield { note: [numbers[1] as number, rest, record.value] };
     else yield { hole: record.key, reason: record.unreadable };
   }
-  yield* attached;
+  yield* annotations;
   for (const run of runs) yield { run };
-  for (const each of due) yield { due: each };
+  for (const due of queueEntries) yield { due };
   for (const branch of branches) {
     const row = branch.head && !branch.hidden ? rows.get(branch.head.seq) : undefined;
     const head = row && branch.head ? decodeRow(branch.head.seq, row.value, row.refs) : branch.head;
-    // Nobody runs it where it goes.
+    // No run has the branch where it is imported.
     yield { branch: branch.name, value: encodeBranch({ ...branch, held: false, head }) };
   }
   yield { session: encodeSession({ ...session, checkpoints: rows.size }) };
 }
 
-/** A session that has one checkpoint, on `main`. Where it stood in a run is left out: what came before is not there. */
-async function* oneCheckpoint(
+/** A session with one checkpoint, on `main`. Its position in a run is left out, because the steps before it are not exported. */
+async function* checkpointLines(
   reader: SessionReader,
-  { session }: Seen,
+  { session }: SessionSnapshot,
   row: CheckpointRow,
-  written: Set<string>,
+  blobsWritten: Set<string>,
 ): AsyncGenerator<BundleLine> {
   const { number } = session;
-  const blobs = new Set<string>();
-  const holes: BundleLine[] = [];
-  const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
-    holes.push({ hole: "what an item points at", reason: unreadable });
-  });
+  const { marks, blobs, holes } = createMarks(reader, number);
   await marks.markFrames([rowRefs(row)]);
-  const attached = await attachedLines(reader.context.store, number, row.seq, row.seq + 1, marks);
-  yield* stored(reader, number, marks, blobs, written);
+  const annotations = await annotationLines(reader.context.store, number, row.seq, row.seq + 1, marks);
+  yield* markedLines(reader, number, marks, blobs, blobsWritten);
   yield* holes;
   const tapes = [...marks.tapes()].filter(([tape]) => tape !== ANNOTATIONS_TAPE);
   const last = tapes.find(([tape]) => tape === row.tape)?.[1].at(-1);
-  const alone: CheckpointRow = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
-  yield { row: row.seq, value: encodeRow(alone), ...(row.skeleton.refs !== "" && { refs: row.skeleton.refs }) };
+  const root: CheckpointRow = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
+  yield { row: row.seq, value: encodeRow(root), ...(row.skeleton.refs !== "" && { refs: row.skeleton.refs }) };
   for (const [name, value] of (await reader.notes(number, row.seq, row.seq)).get(row.seq) ?? []) {
     yield { note: [row.seq, name, value] };
   }
-  yield* attached;
+  yield* annotations;
   const branch: BranchRecord = {
     name: MAIN,
     tape: row.tape,
@@ -214,7 +214,7 @@ async function* oneCheckpoint(
     hidden: false,
     createdAt: row.createdAt,
     forkedFrom: undefined,
-    head: alone,
+    head: root,
     headParentId: undefined,
   };
   yield { branch: MAIN, value: encodeBranch(branch) };
@@ -222,15 +222,28 @@ async function* oneCheckpoint(
   yield { session: encodeSession({ ...session, nextSeq: row.seq + 1, nextTape, checkpoints: 1, policy: undefined }) };
 }
 
-/** What is attached to the checkpoints from one seq (included) to another (excluded); marks what that points at. */
-async function attachedLines(
+/** Marks that collect the blobs they reach, and the references that cannot be followed. */
+function createMarks(
+  reader: SessionReader,
+  number: number,
+): { readonly marks: Marks; readonly blobs: Set<string>; readonly holes: BundleLine[] } {
+  const blobs = new Set<string>();
+  const holes: BundleLine[] = [];
+  const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
+    holes.push({ hole: "a referenced item", reason: unreadable });
+  });
+  return { marks, blobs, holes };
+}
+
+/** The annotations of the checkpoints from one seq (included) to another (excluded); marks the items that they reference. */
+async function annotationLines(
   store: Store,
   number: number,
   from: number,
   to: number,
   marks: Marks,
 ): Promise<BundleLine[]> {
-  // The counter first: what is attached later is numbered above it, and so are its items.
+  // The counter first: items of later annotations are numbered above it.
   const [counter] = await store.get([annotationCounterKey(number)]);
   const lines: BundleLine[] = [];
   for await (const page of scanPages(store, annotationsOf(number, from, to))) {
@@ -249,14 +262,14 @@ async function attachedLines(
   return lines.length === 0 && attachments === "0" ? [] : [...lines, { attachments }];
 }
 
-/** The bytes and items that anything points at. */
-async function* stored(
+/** The marked blobs and items. */
+async function* markedLines(
   { context }: SessionReader,
   number: number,
   marks: Marks,
   blobs: ReadonlySet<string>,
-  written: Set<string>,
+  blobsWritten: Set<string>,
 ): AsyncGenerator<BundleLine> {
-  yield* blobLines(context, blobs, written);
+  yield* blobLines(context, blobs, blobsWritten);
   for (const [tape, spans] of marks.tapes()) yield* itemLines(context, tapeName(number, tape), tape, spans);
 }

@@ -1,67 +1,77 @@
 /**
- * A bundle: part of a store, or all of it, as one stream of lines that any store can take in.
+ * The format of a bundle: a part of a store, or all of it, as a stream of lines that any store can import.
  *
- * Every line is a JSON object. The first says what it is; then come sections, each of which begins, holds what belongs
- * together, and ends with the hash of everything before; the last line says that it is complete. So whoever reads it knows
- * at the end of every section that nothing before was changed, left out or put elsewhere.
+ * Every line is a JSON object. The first line is the header. Then come sections: a start line, the lines of one session or of
+ * the conversations of one agent, and an end line with the hash of everything before it. The last line marks the bundle as
+ * complete. So at the end of every section a reader knows that nothing before it was changed, removed or moved.
  */
 import { createHash, type Hash } from "node:crypto";
 import { SavepointError } from "../errors.js";
 import { invalidArgument } from "../util/index.js";
 import type { NumberMoves } from "../conversations/index.js";
 
+/** The format that this version writes. It reads no newer ones. */
 export const BUNDLE_FORMAT = 1;
 
-/** What was exported. */
+/** What was exported: one checkpoint, one session, one agent, or the whole store. */
 export type BundleKind = "checkpoint" | "session" | "agent" | "all";
 
+/** The first line of a bundle. */
 export interface BundleHeader {
   readonly savepoint: "bundle";
   readonly format: number;
   readonly id: string;
   readonly kind: BundleKind;
-  /** When it was made, in milliseconds since 1970. */
+  /** In milliseconds since 1970. */
   readonly createdAt: number;
-  /** The lowest and the highest number that anything in it may have; see keys.ts. */
+  /** The lowest and the highest number that a session or conversation in it may have; see records/keys.ts. */
   readonly numbers: readonly [lowest: number, highest: number];
-  /** The hash of the rest of this line: nothing is stored before it is known to be right. */
+  /** The hash of the rest of this line: it is checked before anything is stored. */
   readonly sha256?: string;
 }
 
-/** A text with what it points at, where that is anything. */
+/** Encoded JSON, and the references in it if there are any. */
 export type BundleFrame = readonly [json: string, refs?: string];
 
-/** What a section holds, line by line. Items come before the records that point at them. */
+/** A line of a section. Items come before the records that reference them. */
 export type BundleLine =
-  /** Of a session: the tape's number within it. Of conversations: the number of the conversation. */
+  /** Consecutive items of a tape. `tape` is the number of a tape of the session, or the number of a conversation. */
   | { readonly items: readonly [tape: number, first: number, frames: readonly BundleFrame[]] }
   | { readonly blob: string; readonly bytes: string }
-  /** What could not be read. */
+  /** Something that could not be read. */
   | { readonly hole: readonly [tape: number, item: number] | string; readonly reason: string }
+  /** A checkpoint, by seq. */
   | { readonly row: number; readonly value: string; readonly refs?: string }
+  /** A label or pin that was set after the checkpoint was saved. */
   | { readonly note: readonly [seq: number, name: string, value: string] }
+  /** An annotation of a checkpoint. */
   | { readonly attached: readonly [seq: number, name: string, value: string, refs: string] }
-  /** How many items the tape of such values has. */
+  /** The number of items on the tape of annotations. */
   | { readonly attachments: string }
   | { readonly branch: string; readonly value: string }
+  /** A record of a run, by its key without the prefix that all runs of the session share. */
   | { readonly run: readonly [key: string, value: string] }
+  /** A queue entry. */
   | { readonly due: readonly [branch: string, value: string] }
+  /** The session record, always last. */
   | { readonly session: string }
   | {
       readonly conversation: string;
       readonly value: string;
-      /** How many items its tape has. */
+      /** The number of items on its tape. */
       readonly count: number;
       readonly lastMessageAt: number;
       readonly firstTitle?: string;
     }
+  /** The number of a removed conversation, whose messages checkpoints of the agent still reference. */
   | { readonly gone: number }
-  /** What was changed while it was read: all lines of the section so far do not count, and it comes again or not at all. */
+  /** The section changed while it was exported: readers discard its lines so far. It follows again, or was deleted. */
   | { readonly again: true };
 
-/** How a section begins. */
+/** The first line of a section. */
 export type SectionStart = SessionStart | ConversationsStart | { readonly begin: "holes" };
 
+/** Starts the section of a session, or of the history of an agent. */
 export interface SessionStart {
   readonly begin: "session";
   readonly id: string;
@@ -69,17 +79,18 @@ export interface SessionStart {
   readonly createdAt: number;
 }
 
+/** Starts the section of the conversations of an agent. */
 export interface ConversationsStart {
   readonly begin: "conversations";
   /** Missing for conversations that belong to no agent. */
   readonly agent?: string;
-  /** When the agent was first saved; missing where it never was. */
+  /** When the agent was first saved; missing if it never was. */
   readonly agentCreatedAt?: number;
   readonly moves: NumberMoves;
   readonly conversations: readonly (readonly [id: string, createdAt: number, number: number])[];
 }
 
-/** Makes the lines of a bundle, and keeps the hash. */
+/** Encodes the lines of a bundle, in order, and keeps the running hash. */
 export class BundleWriter {
   readonly #hash: Hash = createHash("sha256");
   #sections = 0;
@@ -108,7 +119,7 @@ export class BundleWriter {
   }
 }
 
-/** What a reader gets, in this order. What comes before an `end` is only good once that has come. */
+/** An event of reading a bundle. Lines of a section may be used only after its `end`, which proves that they are unchanged. */
 export type BundleEvent =
   | { readonly header: BundleHeader }
   | { readonly start: SectionStart }
@@ -117,7 +128,12 @@ export type BundleEvent =
 
 const NEWLINE = 10;
 
-/** Reads a bundle. `DAMAGED` for one that was changed or is not whole; nothing behind the damage is given. */
+/**
+ * Reads a bundle line by line.
+ *
+ * @param onBytes called with the length of every line
+ * @throws `DAMAGED` if it was changed or is incomplete; nothing after the damage is yielded
+ */
 export async function* readBundle(
   source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   onBytes: (count: number) => void = () => {},
@@ -128,8 +144,8 @@ export async function* readBundle(
   let header: BundleHeader | undefined;
   let inSection = false;
   for await (const bytes of linesOf(source)) {
-    if (isComplete) throw damagedBundle("there is something behind its end");
-    const value = parse(bytes);
+    if (isComplete) throw damagedBundle("it has data after its end");
+    const value = parseLine(bytes);
     const sum = (): string => hash.copy().digest("hex");
     onBytes(bytes.length + 1);
     if (!header) {
@@ -153,57 +169,62 @@ export async function* readBundle(
     }
     hash.update(bytes).update("\n");
   }
-  if (!isComplete)
-    throw damagedBundle("its end is missing. What it holds up to there was taken; give the whole one to go on");
+  if (!isComplete) {
+    throw damagedBundle("its end is missing. Complete sections were processed; use the complete bundle to continue");
+  }
 }
 
-/** The lines of a stream, without their ends. */
+/** Splits a stream into lines, without their newlines. */
 async function* linesOf(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<Buffer> {
-  let begun: Buffer[] = [];
+  let partial: Buffer[] = [];
   for await (const chunk of source) {
-    if (!((chunk as unknown) instanceof Uint8Array)) throw invalidArgument("A bundle is a stream of bytes.");
+    if (!((chunk as unknown) instanceof Uint8Array))
+      throw invalidArgument("A bundle must be a stream of Uint8Array chunks.");
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     let from = 0;
     for (let end = bytes.indexOf(NEWLINE, from); end >= 0; end = bytes.indexOf(NEWLINE, from)) {
       const line = bytes.subarray(from, end);
-      yield begun.length > 0 ? Buffer.concat([...begun, line]) : line;
-      begun = [];
+      yield partial.length > 0 ? Buffer.concat([...partial, line]) : line;
+      partial = [];
       from = end + 1;
     }
-    if (from < bytes.length) begun.push(Buffer.from(bytes.subarray(from)));
+    if (from < bytes.length) partial.push(Buffer.from(bytes.subarray(from)));
   }
-  if (begun.length > 0) throw damagedBundle("it ends in the middle of a line");
+  if (partial.length > 0) throw damagedBundle("it ends in the middle of a line");
 }
 
-function parse(bytes: Buffer): Record<string, unknown> {
+function parseLine(bytes: Buffer): Record<string, unknown> {
   let value: unknown;
   try {
     value = JSON.parse(bytes.toString("utf8"));
   } catch (error) {
-    throw damagedBundle("a line is unreadable", error);
+    throw damagedBundle("a line is not valid JSON", error);
   }
-  if (typeof value !== "object" || value === null) throw damagedBundle("a line is unreadable");
+  if (typeof value !== "object" || value === null) throw damagedBundle("a line is not a JSON object");
   return value as Record<string, unknown>;
 }
 
 function checkHeader({ sha256, ...header }: Record<string, unknown>): BundleHeader {
   if (header["savepoint"] !== "bundle") {
-    throw new SavepointError("NOT_A_STORE", "This is no bundle. Give what sp.export() or sp.backup() has written.");
+    throw new SavepointError(
+      "NOT_A_STORE",
+      "This is not a bundle. Use a file that sp.export() or sp.backup() has written.",
+    );
   }
   const format = Number(header["format"]);
   if (format > BUNDLE_FORMAT) {
     throw new SavepointError(
       "STORE_TOO_NEW",
-      `The bundle was written by a newer version of Savepoint (its format is ${format}, this version knows ${BUNDLE_FORMAT}). Update the package.`,
+      `The bundle was written by a newer version of Savepoint (format ${format}; this version reads formats up to ${BUNDLE_FORMAT}). Update the package.`,
       { details: { found: format, supported: BUNDLE_FORMAT } },
     );
   }
-  const known = header as unknown as BundleHeader;
-  const numbers: unknown = known.numbers;
+  const parsed = header as unknown as BundleHeader;
+  const numbers: unknown = parsed.numbers;
   const isRange =
     Array.isArray(numbers) && numbers.length === 2 && numbers.every((n) => Number.isSafeInteger(n) && n >= 0);
-  if (sha256 !== hashOf(known) || !isRange || known.numbers[0] > known.numbers[1]) throw changed();
-  return known;
+  if (sha256 !== hashOf(parsed) || !isRange || parsed.numbers[0] > parsed.numbers[1]) throw changed();
+  return parsed;
 }
 
 function hashOf(header: BundleHeader): string {
@@ -211,9 +232,10 @@ function hashOf(header: BundleHeader): string {
 }
 
 function changed(): SavepointError<"DAMAGED"> {
-  return damagedBundle("it was changed since it was written");
+  return damagedBundle("it was changed after it was written");
 }
 
+/** The error of a bundle that cannot be read any further. @param why completes the sentence */
 export function damagedBundle(why: string, cause?: unknown): SavepointError<"DAMAGED"> {
-  return new SavepointError("DAMAGED", `The bundle cannot be used: ${why}.`, { cause });
+  return new SavepointError("DAMAGED", `The bundle is damaged: ${why}.`, { cause });
 }

@@ -1,13 +1,14 @@
-/** The items and blobs of a bundle. */
+/** Reading the items and blobs of a bundle from the store. */
 import type { Context } from "../context.js";
 import type { Span } from "../util/index.js";
 import type { BundleFrame, BundleLine } from "./format.js";
 
-/** Items that are read at once, and characters that stand in one line unless a single item has more. */
+/** Items per read. */
 const READ_ITEMS = 256;
+/** Characters per line; a single longer item gets a line of its own. */
 const LINE_LENGTH = 1 << 18;
 
-/** Lines with the items in these spans of a tape. */
+/** Lines with the items in these spans of a tape. Items that cannot be read become holes. @param tape its number in the bundle */
 export async function* itemLines(
   { store }: Context,
   tapeName: string,
@@ -16,8 +17,8 @@ export async function* itemLines(
 ): AsyncGenerator<BundleLine> {
   for (const { start, count } of spans) {
     for (let from = start; from < start + count; from += READ_ITEMS) {
-      const wanted = Math.min(READ_ITEMS, start + count - from);
-      const found = await store.items([{ tape: tapeName, start: from, count: wanted }]);
+      const size = Math.min(READ_ITEMS, start + count - from);
+      const found = await store.items([{ tape: tapeName, start: from, count: size }]);
       let [first, frames, length] = [from, [] as BundleFrame[], 0];
       const flush = function* (next: number): Generator<BundleLine> {
         if (frames.length > 0) yield { items: [tape, first, frames] };
@@ -39,7 +40,7 @@ export async function* itemLines(
   }
 }
 
-/** Lines with these blobs. Each is written once in a bundle. */
+/** Lines with these blobs. @param written the blobs that the bundle already has; each is written once */
 export async function* blobLines(
   { store }: Context,
   hashes: Iterable<string>,

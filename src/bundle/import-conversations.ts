@@ -1,8 +1,7 @@
-/** Taking in the conversations of an agent. */
+/** Importing the conversations of an agent. */
 import { isSavepointError } from "../errors.js";
-import type { Check, Put } from "../store/index.js";
 import type { Context } from "../context.js";
-import { moveMessage, readConversations, conversationPuts, firstTitlePut } from "../conversations/index.js";
+import { conversationPuts, firstTitlePut, moveMessage, readConversations } from "../conversations/index.js";
 import {
   agentHistoryId,
   checkId,
@@ -14,31 +13,33 @@ import {
   messageTape,
   sessionKey,
 } from "../records/index.js";
-import { type BundleHole, describeHole } from "./export.js";
+import type { Check, Put } from "../store/index.js";
+import { type BundleHole, describeHole } from "./bundle.js";
 import type { BundleLine, ConversationsStart } from "./format.js";
 import {
   checkNumber,
+  importConflict,
   type ImportState,
   type SectionImport,
   stageBlob,
   stageItems,
-  importConflict,
   toFrame,
 } from "./section.js";
 
 type ConversationLine = Extract<BundleLine, { conversation: string }>;
 
-/** Conversations that become visible in one commit. */
-const MANY = 200;
+/** Conversations per commit. */
+const BATCH_SIZE = 200;
 
+/** Imports a section of conversations. Those of an agent whose own section follows are left to that section. */
 export class ConversationsImport implements SectionImport {
   readonly #context: Context;
   readonly #start: ConversationsStart;
   readonly #state: ImportState;
-  readonly #skip = new Set<string>();
+  readonly #skipped = new Set<string>();
   #skipAll = false;
   #lines: ConversationLine[] = [];
-  #gone: number[] = [];
+  #removedConversations: number[] = [];
   #holes: BundleHole[] = [];
   #items = 0;
 
@@ -51,7 +52,7 @@ export class ConversationsImport implements SectionImport {
 
   async begin(): Promise<void> {
     const { conversations, agent } = this.#start;
-    if (agent !== undefined && (await this.#isAgentThere(agent))) return;
+    if (agent !== undefined && (await this.#skipExistingAgent(agent))) return;
     const found = await readConversations(
       this.#context,
       conversations.map(([id]) => checkId(id, "conversation id")),
@@ -61,17 +62,51 @@ export class ConversationsImport implements SectionImport {
       if (!stored) continue;
       const same = !("unreadable" in stored) && stored.record.createdAt === createdAt && stored.record.agent === agent;
       if (!same && this.#state.existing === "fail") throw importConflict(`Conversation ${JSON.stringify(id)}`);
-      this.#skip.add(id);
+      this.#skipped.add(id);
       this.#state.tally.skipped.push(id);
     }
   }
 
-  /** An agent is taken with all that is its, or not at all. */
-  async #isAgentThere(agent: string): Promise<boolean> {
+  discardLines(): void {
+    [this.#lines, this.#removedConversations, this.#holes, this.#items] = [[], [], [], 0];
+  }
+
+  async addLine(line: BundleLine): Promise<void> {
+    if ("hole" in line) {
+      const owner = this.#start.agent === undefined ? "conversations" : `conversations of agent ${this.#start.agent}`;
+      this.#holes.push({ place: describeHole(owner, line.hole), reason: line.reason });
+      if (typeof line.hole === "string") this.#state.missingBlobs.add(line.hole);
+    } else if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
+    if (this.#skipAll) return;
+    if ("items" in line) await this.#stageMessages(line.items);
+    else if ("conversation" in line) this.#lines.push(line);
+    else if ("gone" in line) this.#removedConversations.push(this.#renumber(line.gone));
+  }
+
+  async finish(): Promise<void> {
+    const { agent, agentCreatedAt, moves, conversations } = this.#start;
+    const { tally, pendingAgents, numberOffset } = this.#state;
+    tally.holes.push(...this.#holes);
+    if (this.#skipAll) return;
+    const lines = this.#lines.filter(({ conversation }) => !this.#skipped.has(conversation));
+    if (agent !== undefined && agentCreatedAt !== undefined) {
+      // Checkpoints of the agent may reference messages of the skipped conversations too.
+      const skipped = conversations
+        .filter(([id]) => this.#skipped.has(id))
+        .map(([, , number]) => number + numberOffset);
+      const removedConversations = [...this.#removedConversations, ...skipped];
+      pendingAgents.set(agent, { moves, removedConversations, ...this.#buildCommit(lines) });
+    } else await this.#commit(lines);
+    tally.conversations += lines.length;
+    tally.items += this.#items;
+  }
+
+  /** An agent is imported with everything of its own, or not at all. Returns whether the store has it already. */
+  async #skipExistingAgent(agent: string): Promise<boolean> {
     const { skippedAgents, existing, tally } = this.#state;
-    const [line] = await this.#context.store.get([sessionKey(agentHistoryId(agent))]);
-    if (!line) return false;
-    const same = "value" in line && decodeSession(line.value).createdAt === this.#start.agentCreatedAt;
+    const [session] = await this.#context.store.get([sessionKey(agentHistoryId(agent))]);
+    if (!session) return false;
+    const same = "value" in session && decodeSession(session.value).createdAt === this.#start.agentCreatedAt;
     if (!same && existing === "fail") throw importConflict(`Agent ${JSON.stringify(agent)}`);
     this.#skipAll = true;
     skippedAgents.add(agent);
@@ -79,80 +114,50 @@ export class ConversationsImport implements SectionImport {
     return true;
   }
 
-  discardLines(): void {
-    [this.#lines, this.#gone, this.#holes, this.#items] = [[], [], [], 0];
+  async #stageMessages([number, first, frames]: Extract<BundleLine, { items: unknown }>["items"]): Promise<void> {
+    const target = this.#renumber(number);
+    const messages = frames.map((frame, index) =>
+      // Ids of messages without an id of their own are derived from their first place, which must be kept.
+      target === number ? toFrame(frame) : moveMessage(toFrame(frame), { number, seq: first + index }),
+    );
+    await this.#state.reserveNumber(target);
+    await stageItems(this.#context, messageTape(target), first, messages);
+    this.#items += frames.length;
   }
 
-  async addLine(line: BundleLine): Promise<void> {
-    if ("hole" in line) {
-      const whose = this.#start.agent === undefined ? "conversations" : `conversations of agent ${this.#start.agent}`;
-      this.#holes.push({ place: describeHole(whose, line.hole), reason: line.reason });
-      if (typeof line.hole === "string") this.#state.missingBlobs.add(line.hole);
-    } else if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
-    if (this.#skipAll) return;
-    if ("items" in line) await this.#takeItems(line.items);
-    else if ("conversation" in line) this.#lines.push(line);
-    else if ("gone" in line) this.#gone.push(checkNumber(line.gone, this.#state) + this.#state.numberOffset);
-  }
-
-  async finish(): Promise<void> {
-    const { agent, moves } = this.#start;
-    const { tally, pendingAgents, numberOffset } = this.#state;
-    tally.holes.push(...this.#holes);
-    if (this.#skipAll) return;
-    const wanted = this.#lines.filter(({ conversation }) => !this.#skip.has(conversation));
-    // Checkpoints of the agent may have messages of those that are left out.
-    const leftOut = this.#start.conversations
-      .filter(([id]) => this.#skip.has(id))
-      .map(([, , number]) => number + numberOffset);
-    const checksOf = (lines: readonly ConversationLine[]): Check[] =>
-      lines.map(({ conversation }) => ({ key: conversationKey(conversation), value: undefined }));
-    const comes = agent !== undefined && this.#start.agentCreatedAt !== undefined;
-    if (comes) {
-      const puts = wanted.flatMap((line) => this.#puts(line));
-      pendingAgents.set(agent, {
-        moves,
-        removedConversations: [...this.#gone, ...leftOut],
-        checks: checksOf(wanted),
-        puts,
-      });
-    }
-    for (let from = 0; from < wanted.length && !comes; from += MANY) {
-      const some = wanted.slice(from, from + MANY);
+  async #commit(lines: readonly ConversationLine[]): Promise<void> {
+    for (let from = 0; from < lines.length; from += BATCH_SIZE) {
       try {
-        await this.#context.store.commit({ checks: checksOf(some), puts: some.flatMap((line) => this.#puts(line)) });
+        await this.#context.store.commit(this.#buildCommit(lines.slice(from, from + BATCH_SIZE)));
       } catch (error) {
         if (isSavepointError(error, "CONFLICT")) throw importConflict("A conversation", error);
         throw error;
       }
     }
-    tally.conversations += wanted.length;
-    tally.items += this.#items;
   }
 
-  async #takeItems([number, first, frames]: Extract<BundleLine, { items: unknown }>["items"]): Promise<void> {
-    const { numberOffset } = this.#state;
-    const here = checkNumber(number, this.#state) + numberOffset;
-    const moved = frames.map((frame, index) =>
-      // Ids that messages did not bring along follow from where they were first.
-      numberOffset === 0 ? toFrame(frame) : moveMessage(toFrame(frame), { number, seq: first + index }),
-    );
-    await this.#state.reserveNumber(here);
-    await stageItems(this.#context, messageTape(here), first, moved);
-    this.#items += frames.length;
+  #buildCommit(lines: readonly ConversationLine[]): { readonly checks: Check[]; readonly puts: Put[] } {
+    return {
+      checks: lines.map(({ conversation }) => ({ key: conversationKey(conversation), value: undefined })),
+      puts: lines.flatMap((line) => this.#putsOf(line)),
+    };
   }
 
-  #puts({ conversation: id, value, count, lastMessageAt, firstTitle }: ConversationLine): Put[] {
-    const { numberOffset } = this.#state;
+  #putsOf({ conversation: id, value, count, lastMessageAt, firstTitle }: ConversationLine): Put[] {
     const stored = decodeConversation(value);
-    const move = (number: number): number => checkNumber(number, this.#state) + numberOffset;
-    const number = move(stored.number);
-    const base = stored.base.map((piece) => ({ ...piece, tape: move(piece.tape) }));
+    const number = this.#renumber(stored.number);
+    const order = this.#renumber(stored.order);
+    const base = stored.base.map((piece) => ({ ...piece, tape: this.#renumber(piece.tape) }));
     return [
-      ...conversationPuts(checkId(id, "conversation id"), { ...stored, number, order: move(stored.order), base }),
+      ...conversationPuts(checkId(id, "conversation id"), { ...stored, number, order, base }),
       { key: messageCounterKey(id, number), value: String(count) },
       { key: lastMessageTimeKey(id, number), value: String(lastMessageAt) },
       ...(firstTitle === undefined ? [] : [firstTitlePut(id, number, firstTitle)]),
     ];
+  }
+
+  /** The number in this store for a number of the bundle. */
+  #renumber(number: number): number {
+    return checkNumber(number, this.#state) + this.#state.numberOffset;
   }
 }

@@ -1,4 +1,7 @@
-/** Taking in a session. Its record comes last: before that, nothing leads to what is stored of it. */
+/** Importing a session. Its own record is written last: before that, nothing refers to what is staged. */
+import { isSavepointError } from "../errors.js";
+import type { Context } from "../context.js";
+import type { NumberMoves } from "../conversations/index.js";
 import {
   agentOfHistoryId,
   agentSessionKey,
@@ -7,49 +10,47 @@ import {
   branchKey,
   changeQueueEntry,
   checkId,
-  decodeQueueEntry,
   decodeJournal,
+  decodeQueueEntry,
   decodeRow,
   decodeRun,
   decodeSession,
   encodeJournal,
   encodeRun,
   encodeSession,
-  removedConversationKey,
+  encodesPlace,
   idKey,
   labelKey,
   movedNumbersKey,
   noteKey,
-  sessionNumberKey,
+  removedConversationKey,
   rowKey,
   runsOf,
-  encodesPlace,
   sessionKey,
+  sessionNumberKey,
   type SessionRecord,
   tapeName,
 } from "../records/index.js";
-import { isSavepointError } from "../errors.js";
+import { describeSession } from "../sessions/index.js";
 import { parseRefs } from "../state/index.js";
 import type { Put } from "../store/index.js";
 import { invalidArgument } from "../util/index.js";
-import type { Context } from "../context.js";
-import type { NumberMoves } from "../conversations/index.js";
-import { describeSession } from "../sessions/index.js";
-import { type BundleHole, describeHole } from "./export.js";
-import { damagedBundle, type BundleLine, type SessionStart } from "./format.js";
+import { type BundleHole, describeHole } from "./bundle.js";
+import { type BundleLine, damagedBundle, type SessionStart } from "./format.js";
 import {
   checkNumber,
+  importConflict,
   type ImportState,
   type SectionImport,
   stageBlob,
   stageItems,
-  importConflict,
   toFrame,
 } from "./section.js";
 
-/** Rows that are written at once. */
-const MANY = 500;
+/** Rows per commit. */
+const BATCH_SIZE = 500;
 
+/** Imports the section of a session, or of the history of an agent. */
 export class SessionImport implements SectionImport {
   readonly #context: Context;
   readonly #start: SessionStart;
@@ -57,9 +58,9 @@ export class SessionImport implements SectionImport {
   readonly #agent: string | undefined;
   readonly #id: string;
   readonly #number: number;
-  #taken = newTaken();
+  #content = emptyContent();
   #skip = false;
-  /** Does the last line withdraw all lines before it? This is how a session ends that was deleted during the export. */
+  /** Has the last line discarded all lines before it? So ends the section of a session that was deleted during the export. */
   #isWithdrawn = false;
 
   constructor(context: Context, start: SessionStart, state: ImportState) {
@@ -68,7 +69,7 @@ export class SessionImport implements SectionImport {
     this.#state = state;
     this.#agent = agentOfHistoryId(start.id);
     if (this.#agent !== undefined && state.as !== undefined) {
-      throw invalidArgument("`as` names a session, and the bundle has an agent.");
+      throw invalidArgument("`as` is the id of a session, but the bundle contains an agent.");
     }
     this.#id = this.#agent === undefined ? checkId(state.as ?? start.id, "session id") : start.id;
     if (this.#agent !== undefined) checkId(this.#agent, "agent id");
@@ -79,9 +80,9 @@ export class SessionImport implements SectionImport {
     const { skippedAgents, existing, tally } = this.#state;
     this.#skip = this.#agent !== undefined && skippedAgents.has(this.#agent);
     if (this.#skip) return;
-    const [there] = await this.#context.store.get([sessionKey(this.#id)]);
-    if (there) {
-      const same = "value" in there && decodeSession(there.value).createdAt === this.#start.createdAt;
+    const [stored] = await this.#context.store.get([sessionKey(this.#id)]);
+    if (stored) {
+      const same = "value" in stored && decodeSession(stored.value).createdAt === this.#start.createdAt;
       if (!same && existing === "fail") throw importConflict(describeSession(this.#id));
       this.#skip = true;
       tally.skipped.push(this.#agent ?? this.#id);
@@ -89,59 +90,44 @@ export class SessionImport implements SectionImport {
   }
 
   discardLines(): void {
-    this.#taken = newTaken();
+    this.#content = emptyContent();
     this.#isWithdrawn = true;
   }
 
   async addLine(line: BundleLine): Promise<void> {
     this.#isWithdrawn = false;
-    const { missingBlobs } = this.#state;
     if ("hole" in line) {
-      this.#taken.holes.push({ place: describeHole(describeSession(this.#id), line.hole), reason: line.reason });
-      if (typeof line.hole === "string") missingBlobs.add(line.hole);
+      const place = describeHole(describeSession(this.#id), line.hole);
+      this.#content.holes.push({ place, reason: line.reason });
+      if (typeof line.hole === "string") this.#state.missingBlobs.add(line.hole);
     } else if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
     if (this.#skip) return;
-    if ("items" in line) {
-      const [tape, first, frames] = line.items;
-      for (const [, refs = ""] of frames) this.#noteBlobs(refs);
-      await stageItems(
-        this.#context,
-        tapeName(this.#number, checkCounter(tape)),
-        checkCounter(first),
-        frames.map(toFrame),
-      );
-      this.#taken.items += frames.length;
-    } else if ("row" in line) this.#takeRow(line);
-    else this.#takeRecord(line);
+    if ("items" in line) await this.#stageItems(line.items);
+    else if ("row" in line) this.#addRow(line);
+    else this.#addRecord(line);
   }
 
   async finish(): Promise<void> {
-    const { tally, pendingAgents, numberOffset, numbers, missingBlobs } = this.#state;
-    const { rows, records, labels, blobs, session, items, holes, checkpoints } = this.#taken;
+    const { tally, pendingAgents, missingBlobs } = this.#state;
+    const { rows, records, labels, blobs, session, items, holes, checkpoints } = this.#content;
     tally.holes.push(...holes);
     if (this.#skip || this.#isWithdrawn) return;
     if (!session) throw damagedBundle(`${describeSession(this.#id)} has no record in it`);
-    // Rows lead nowhere before the session is there.
-    for (let from = 0; from < rows.length; from += MANY) {
-      await this.#context.store.commit({ puts: rows.slice(from, from + MANY) });
+    // Rows cannot be reached before the record of the session exists.
+    for (let from = 0; from < rows.length; from += BATCH_SIZE) {
+      await this.#context.store.commit({ puts: rows.slice(from, from + BATCH_SIZE) });
     }
     for (const [seq, label] of labels) {
       if (label !== "") records.push({ key: labelKey(this.#number, label, seq), value: String(seq) });
     }
-    const coming = this.#agent === undefined ? undefined : pendingAgents.get(this.#agent);
-    if (coming && this.#agent !== undefined) {
-      const moves = movesOf(coming.moves, numberOffset, numbers[1]);
-      if (moves.length > 0) records.push({ key: movedNumbersKey(this.#agent), value: JSON.stringify(moves) });
-      for (const number of coming.removedConversations)
-        records.push({ key: removedConversationKey(this.#agent, number), value: "" });
-      records.push(...coming.puts);
-    }
+    const pending = this.#agent === undefined ? undefined : pendingAgents.get(this.#agent);
     const { agent } = session;
     try {
       await this.#context.store.commit({
-        checks: [{ key: sessionKey(this.#id), value: undefined }, ...(coming?.checks ?? [])],
+        checks: [{ key: sessionKey(this.#id), value: undefined }, ...(pending?.checks ?? [])],
         puts: [
           ...records,
+          ...this.#agentPuts(),
           { key: sessionNumberKey(this.#number), value: this.#id },
           ...(agent === undefined ? [] : [{ key: agentSessionKey(agent, this.#number), value: this.#id }]),
           { key: sessionKey(this.#id), value: encodeSession({ ...session, number: this.#number }) },
@@ -157,39 +143,62 @@ export class SessionImport implements SectionImport {
     tally.items += items;
   }
 
-  #takeRow({ row: seq, value, refs = "" }: Extract<BundleLine, { row: number }>): void {
-    const { rows, labels } = this.#taken;
+  /** The conversations of the agent whose history this is: they become visible together with its checkpoints. */
+  #agentPuts(): readonly Put[] {
+    const agent = this.#agent;
+    const pending = agent === undefined ? undefined : this.#state.pendingAgents.get(agent);
+    if (agent === undefined || !pending) return [];
+    const { numberOffset, numbers } = this.#state;
+    const moves = addMove(pending.moves, numberOffset, numbers[1]);
+    return [
+      ...(moves.length > 0 ? [{ key: movedNumbersKey(agent), value: JSON.stringify(moves) }] : []),
+      ...pending.removedConversations.map((number) => ({ key: removedConversationKey(agent, number), value: "" })),
+      ...pending.puts,
+    ];
+  }
+
+  async #stageItems([tape, first, frames]: Extract<BundleLine, { items: unknown }>["items"]): Promise<void> {
+    for (const [, refs = ""] of frames) this.#addBlobs(refs);
+    const name = tapeName(this.#number, checkCounter(tape));
+    await stageItems(this.#context, name, checkCounter(first), frames.map(toFrame));
+    this.#content.items += frames.length;
+  }
+
+  #addRow({ row: seq, value, refs = "" }: Extract<BundleLine, { row: number }>): void {
+    const { rows, labels } = this.#content;
     const { id, label } = decodeRow(checkCounter(seq), value, refs);
-    this.#noteBlobs(refs);
+    this.#addBlobs(refs);
     rows.push({ key: rowKey(this.#number, seq), value, refs });
     if (!encodesPlace(id, this.#number, seq)) rows.push({ key: idKey(id, this.#number), value: String(seq) });
     if (label !== undefined) labels.set(seq, label);
-    this.#taken.checkpoints++;
+    this.#content.checkpoints++;
   }
 
-  #takeRecord(line: BundleLine): void {
-    const { records, labels } = this.#taken;
-    const put = (key: string, value: string): unknown => records.push({ key, value });
+  #addRecord(line: BundleLine): void {
+    const { records, labels } = this.#content;
     if ("note" in line) {
       const [seq, name, value] = line.note;
-      put(noteKey(this.#number, checkCounter(seq), checkId(name, "name")), value);
+      records.push({ key: noteKey(this.#number, checkCounter(seq), checkId(name, "name")), value });
       if (name === "label") labels.set(seq, value);
     } else if ("attached" in line) {
       const [seq, name, value, refs] = line.attached;
-      this.#noteBlobs(refs);
+      this.#addBlobs(refs);
       records.push({ key: annotationKey(this.#number, checkCounter(seq), checkId(name, "name")), value, refs });
     } else if ("attachments" in line) {
-      put(annotationCounterKey(this.#number), String(checkCounter(Number(line.attachments))));
-    } else if ("branch" in line) put(branchKey(this.#id, checkId(line.branch, "branch name")), line.value);
-    else if ("run" in line) put(runsOf(this.#id).from + checkRunPart(line.run[0]), this.#moveRun(line.run));
-    else if ("due" in line) {
+      const value = String(checkCounter(Number(line.attachments)));
+      records.push({ key: annotationCounterKey(this.#number), value });
+    } else if ("branch" in line) {
+      records.push({ key: branchKey(this.#id, checkId(line.branch, "branch name")), value: line.value });
+    } else if ("run" in line) {
+      records.push({ key: runsOf(this.#id).from + checkRunKey(line.run[0]), value: this.#renumberRun(line.run) });
+    } else if ("due" in line) {
       const branch = checkId(line.due[0], "branch name");
       records.push(...changeQueueEntry(this.#id, branch, undefined, decodeQueueEntry(line.due[1])).puts);
-    } else if ("session" in line) this.#taken.session = decodeSession(line.session);
+    } else if ("session" in line) this.#content.session = decodeSession(line.session);
   }
 
-  /** A run's records name the session's number. */
-  #moveRun([key, value]: readonly [key: string, value: string]): string {
+  /** The records of a run contain the number of their session. */
+  #renumberRun([key, value]: readonly [key: string, value: string]): string {
     const { registry } = this.#context;
     const part = key.slice(key.indexOf("\t") + 1);
     if (part === "j") return encodeJournal({ ...decodeJournal(value), number: this.#number });
@@ -199,14 +208,14 @@ export class SessionImport implements SectionImport {
     return JSON.stringify([this.#number, turn]);
   }
 
-  #noteBlobs(refs: string): void {
+  #addBlobs(refs: string): void {
     if (!refs.includes("#")) return;
-    for (const ref of parseRefs(refs, 0)) if ("blob" in ref) this.#taken.blobs.add(ref.blob);
+    for (const ref of parseRefs(refs, 0)) if ("blob" in ref) this.#content.blobs.add(ref.blob);
   }
 }
 
-/** What was taken of a session so far. */
-interface Taken {
+/** The lines of a section so far. */
+interface SessionContent {
   readonly rows: Put[];
   readonly records: Put[];
   /** By seq. */
@@ -218,7 +227,7 @@ interface Taken {
   items: number;
 }
 
-function newTaken(): Taken {
+function emptyContent(): SessionContent {
   return {
     rows: [],
     records: [],
@@ -231,22 +240,22 @@ function newTaken(): Taken {
   };
 }
 
-/** How checkpoints of the agent are to be read here: as they were to be read there, and then moved. */
-function movesOf(before: NumberMoves, by: number, highest: number): NumberMoves {
-  const moved = before.map((move) => ({ upTo: move.upTo, by: move.by + by }));
-  return by === 0 ? moved : [...moved, { upTo: highest, by }];
+/** How numbers in checkpoints of the agent are read from now on: moved as they were before, then by this import. */
+function addMove(before: NumberMoves, offset: number, highest: number): NumberMoves {
+  const moved = before.map((move) => ({ upTo: move.upTo, by: move.by + offset }));
+  return offset === 0 ? moved : [...moved, { upTo: highest, by: offset }];
 }
 
-/** Numbers within a session are counted from 0 on. */
+/** Checks a number that counts from 0 within a session. */
 function checkCounter(number: number): number {
   if (Number.isSafeInteger(number) && number >= 0) return number;
-  throw damagedBundle(`${String(number)} is no number of anything`);
+  throw damagedBundle(`${String(number)} is not a valid seq, tape or item number`);
 }
 
-/** A branch, and a part of what is known about its run. */
-function checkRunPart(key: string): string {
+/** Checks the key of a run's record: a branch, and the letter of a kind of record. */
+function checkRunKey(key: string): string {
   const [branch = "", part = "", ...more] = key.split("\t");
   checkId(branch, "branch name");
-  if (more.length > 0 || !/^[jrmt]/.test(part)) throw damagedBundle("a record of a run makes no sense");
+  if (more.length > 0 || !/^[jrmt]/.test(part)) throw damagedBundle("a record of a run has an invalid key");
   return key;
 }

@@ -1,21 +1,21 @@
 /**
- * Taking a bundle into a store. Ids, parents and branches stay what they are; the numbers that things are stored under move
- * out of the way of those that the store has given already.
+ * Importing a bundle. Ids, parents and branches are preserved; the internal numbers of sessions and conversations are shifted so
+ * that they do not collide with those of the store.
  *
- * Nothing of a section can be seen before all of it is there and its hash is right. An import that was interrupted goes on
- * when the same bundle is given again: what is there already is left out.
+ * Nothing of a section is visible before all of it is stored and its hash is verified. An interrupted import resumes when the
+ * same bundle is imported again, and skips what is already there.
  */
 import { createReadStream } from "node:fs";
 import { isSavepointError } from "../errors.js";
-import { validateFields, toFileError, invalidArgument } from "../util/index.js";
 import type { Context } from "../context.js";
 import { checkId } from "../records/index.js";
-import { type BundleHole, type BundleProgress, describeHole } from "./export.js";
+import { validateFields, toFileError, invalidArgument } from "../util/index.js";
+import { type BundleHole, type BundleProgress, describeHole } from "./bundle.js";
 import {
-  damagedBundle,
   type BundleHeader,
   type BundleKind,
   type BundleLine,
+  damagedBundle,
   readBundle,
   type SectionStart,
 } from "./format.js";
@@ -27,51 +27,49 @@ import { Staging } from "./staging.js";
 /** A bundle: its bytes, a stream of them, or the path of a file. */
 export type BundleSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array> | string;
 
+/** Options of `sp.import()`. */
 export interface ImportOptions {
   /**
-   * The id that a session gets, where the bundle has only one.
-   * @default the one that it had
+   * The id under which the session of the bundle is imported. Only for bundles of one session or checkpoint.
+   * @default its id in the bundle
    */
   readonly as?: string;
   /**
-   * What becomes of sessions and conversations whose ids are taken by others: `"fail"` refuses with `CONFLICT`, `"skip"`
-   * leaves those out. What was imported before is left out in any case.
+   * What happens to a session, agent or conversation whose id the store uses for another one: `"fail"` throws `CONFLICT`,
+   * `"skip"` leaves it out. What was imported from this bundle before is always skipped.
    * @default "fail"
    */
   readonly existing?: "fail" | "skip";
-  /** Told as it goes on. */
+  /** Called after every section. */
   readonly onProgress?: (progress: BundleProgress) => void;
 }
 
+/** The result of `sp.import()`. Counts exclude what was skipped. */
 export interface ImportResult extends BundleProgress {
   readonly kind: BundleKind;
   readonly sessions: number;
   readonly conversations: number;
-  /** The ids of sessions, agents and conversations that were there already. */
+  /** The ids of sessions, agents and conversations that the store already had. */
   readonly skipped: readonly string[];
-  /** What the bundle does not have, because it could not be read when it was made. */
+  /** What is missing in the bundle, because it could not be read when the bundle was written. */
   readonly holes: readonly BundleHole[];
 }
 
+const FIELDS = new Set(["as", "existing", "onProgress"]);
+
+/** Imports a bundle, one section after another; see `sp.import()`. */
 export async function importBundle(
   context: Context,
   source: BundleSource,
   options: ImportOptions = {},
 ): Promise<ImportResult> {
-  validateFields(options, "An import", FIELDS);
+  validateFields(options, "The options of an import", FIELDS);
   const { as, existing = "fail", onProgress } = options;
   if (as !== undefined) checkId(as, "session id");
-  if (existing !== "fail" && existing !== "skip") throw invalidArgument('`existing` is "fail" or "skip".');
-  const tally: ImportTally = {
-    sections: 0,
-    checkpoints: 0,
-    items: 0,
-    bytes: 0,
-    sessions: 0,
-    conversations: 0,
-    skipped: [],
-    holes: [],
-  };
+  if (existing !== "fail" && existing !== "skip") {
+    throw invalidArgument(`\`existing\` must be "fail" or "skip", got ${JSON.stringify(existing)}.`);
+  }
+  const tally = emptyTally();
   let header: BundleHeader | undefined;
   let staging: Staging | undefined;
   let state: ImportState | undefined;
@@ -81,33 +79,33 @@ export async function importBundle(
       if ("header" in event) {
         ({ header } = event);
         if (as !== undefined && header.kind !== "session" && header.kind !== "checkpoint") {
-          throw invalidArgument("`as` names one session, and the bundle has more than one.");
+          throw invalidArgument("`as` is the id of one session, but the bundle contains an agent or a whole store.");
         }
         staging = await Staging.open(context, header);
-        state = newState(header, staging, as, existing, tally);
+        state = createState(header, staging, as, existing, tally);
       } else if (!state) throw damagedBundle("it has no header");
       else if ("start" in event) {
-        const begun = state;
-        section = await meaningful(async () => {
-          const next = newSection(context, event.start, begun);
+        const current = state;
+        section = await rejectMalformed(async () => {
+          const next = createSection(context, event.start, current);
           await next.begin();
           return next;
         });
       } else if ("line" in event) {
         if ("again" in event.line) section?.discardLines();
-        else await meaningful(async () => section?.addLine(event.line));
+        else await rejectMalformed(async () => section?.addLine(event.line));
       } else {
-        await meaningful(async () => section?.finish());
+        await rejectMalformed(async () => section?.finish());
         section = undefined;
         tally.sections++;
         onProgress?.(progressOf(tally));
       }
     }
   } catch (error) {
-    // What was changed, or left by something else, must not be gone on with.
-    const isHopeless = isSavepointError(error, "DAMAGED") || isSavepointError(error, "CONFLICT");
+    // The staged data of a damaged or conflicting bundle must not be resumed.
+    const isFinal = isSavepointError(error, "DAMAGED") || isSavepointError(error, "CONFLICT");
     // If that fails, garbage collection frees it later; the error to report is the one that made the import fail.
-    if (isHopeless) await staging?.release().catch(() => {});
+    if (isFinal) await staging?.release().catch(() => {});
     if (typeof source === "string") throw toFileError(error, source, "Importing");
     throw error;
   }
@@ -117,9 +115,11 @@ export async function importBundle(
   return { ...progressOf(tally), kind: header.kind, sessions, conversations, skipped, holes };
 }
 
-const FIELDS = new Set(["as", "existing", "onProgress"]);
+function emptyTally(): ImportTally {
+  return { sections: 0, checkpoints: 0, items: 0, bytes: 0, sessions: 0, conversations: 0, skipped: [], holes: [] };
+}
 
-function newState(
+function createState(
   { numbers }: BundleHeader,
   staging: Staging,
   as: string | undefined,
@@ -139,7 +139,7 @@ function newState(
   };
 }
 
-function newSection(context: Context, start: SectionStart, state: ImportState): SectionImport {
+function createSection(context: Context, start: SectionStart, state: ImportState): SectionImport {
   switch (start.begin) {
     case "session":
       return new SessionImport(context, start, state);
@@ -148,21 +148,21 @@ function newSection(context: Context, start: SectionStart, state: ImportState): 
     case "holes":
       return new HolesImport(state.tally);
     default:
-      throw damagedBundle("it has a section that makes no sense");
+      throw damagedBundle("it has a section of an unknown kind");
   }
 }
 
-/** Lines are looked at before it is known that nothing was changed: what makes no sense was. */
-async function meaningful<T>(work: () => Promise<T>): Promise<T> {
+/** Lines are decoded before their hash is verified: an unexpected error while decoding means that they were changed. */
+async function rejectMalformed<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (isSavepointError(error) || (error as NodeJS.ErrnoException).syscall !== undefined) throw error;
-    throw damagedBundle("a line makes no sense", error);
+    throw damagedBundle("a line is invalid", error);
   }
 }
 
-/** What could not be exported at all. */
+/** Reports sessions that could not be exported at all. */
 class HolesImport implements SectionImport {
   readonly #tally: ImportTally;
 
@@ -185,12 +185,12 @@ function progressOf({ sections, checkpoints, items, bytes }: ImportTally): Bundl
   return { sections, checkpoints, items, bytes };
 }
 
+/** The bytes of a bundle as a stream. */
 export function toStream(source: BundleSource): AsyncIterable<Uint8Array> | Iterable<Uint8Array> {
   if (typeof source === "string") return createReadStream(source) as AsyncIterable<Uint8Array>;
   if (source instanceof Uint8Array) return [source];
-  const given: unknown = source;
-  if (typeof given === "object" && given !== null && (Symbol.asyncIterator in given || Symbol.iterator in given)) {
-    return source;
-  }
-  throw invalidArgument("A bundle is given as bytes, as a stream of bytes, or as the path of a file.");
+  const unchecked: unknown = source;
+  const isObject = typeof unchecked === "object" && unchecked !== null;
+  if (isObject && (Symbol.asyncIterator in unchecked || Symbol.iterator in unchecked)) return source;
+  throw invalidArgument("A bundle must be a Uint8Array, a stream of them, or the path of a file.");
 }

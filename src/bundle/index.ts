@@ -1,4 +1,7 @@
-export { isBackup } from "./backup-name.js";
+/**
+ * Bundles: portable copies of a part of a store, or of all of it, and backups made of them. Invariant: a bundle is used section by
+ * section, and no section has any effect before its hash proves that nothing up to its end was changed.
+ */
 export {
   AutoBackups,
   backup,
@@ -6,17 +9,10 @@ export {
   type BackupOptions,
   type BackupPolicy,
   type BackupResult,
+  isBackup,
 } from "./backup.js";
-export {
-  Bundle,
-  type BundleHole,
-  type BundleProgress,
-  type BundleSummary,
-  exportBundle,
-  type ExportOptions,
-  type ExportTarget,
-  describeHole,
-} from "./export.js";
+export { Bundle, type BundleHole, type BundleProgress, type BundleSummary, describeHole } from "./bundle.js";
+export { exportBundle, type ExportOptions, type ExportTarget } from "./export.js";
 export { type BundleKind, type BundleLine, type ConversationsStart, readBundle, type SessionStart } from "./format.js";
 export { type BundleSource, importBundle, type ImportOptions, type ImportResult, toStream } from "./import.js";
 export { toFrame } from "./section.js";

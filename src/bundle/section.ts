@@ -1,35 +1,38 @@
-/** What a section of a bundle becomes. */
+/** What the imports of all sections share. */
 import { SavepointError } from "../errors.js";
-import { hashBytes } from "../state/index.js";
 import type { Context } from "../context.js";
-import type { Check, Frame, Put } from "../store/index.js";
 import type { NumberMoves } from "../conversations/index.js";
-import type { BundleHole } from "./export.js";
-import { damagedBundle, type BundleFrame, type BundleHeader, type BundleLine } from "./format.js";
+import { hashBytes } from "../state/index.js";
+import type { Check, Frame, Put } from "../store/index.js";
+import type { BundleHole } from "./bundle.js";
+import { type BundleFrame, type BundleHeader, type BundleLine, damagedBundle } from "./format.js";
 
-/** What comes with an agent, until the agent itself does: how its checkpoints are to be read, and what only they have. */
+/**
+ * The conversations of an agent whose own section is still to come. They become visible together with its checkpoints: otherwise
+ * garbage collection would free messages that only the checkpoints reference.
+ */
 export interface PendingAgent {
   readonly moves: NumberMoves;
+  /** Numbers of removed conversations that checkpoints of the agent still reference. */
   readonly removedConversations: readonly number[];
-  /** Its conversations: seen before its checkpoints are, they would be freed of what only those have. */
   readonly checks: readonly Check[];
   readonly puts: readonly Put[];
 }
 
-/** What all sections of an import share. */
+/** The state of an import, shared by its sections. */
 export interface ImportState {
-  /** By how much numbers move. */
+  /** Added to all numbers of the bundle. */
   readonly numberOffset: number;
   readonly numbers: BundleHeader["numbers"];
   readonly as: string | undefined;
   readonly existing: "fail" | "skip";
   readonly tally: ImportTally;
   readonly pendingAgents: Map<string, PendingAgent>;
-  /** Agents that were there already: nothing of them is taken. */
+  /** Agents that the store already has: everything of theirs is skipped. */
   readonly skippedAgents: Set<string>;
-  /** Bytes that the bundle does not have. */
+  /** Hashes of blobs that are missing in the bundle. */
   readonly missingBlobs: Set<string>;
-  /** Notes that something is stored under a number, so that it can be freed if the import is never finished. */
+  /** Records a number before anything is stored under it, so that it is freed if the import never completes. */
   reserveNumber(number: number): Promise<void>;
 }
 
@@ -45,21 +48,23 @@ export interface ImportTally {
   readonly holes: BundleHole[];
 }
 
+/** The import of one section. Calls come in the order `begin`, `addLine` and `discardLines` any number of times, `finish`. */
 export interface SectionImport {
   begin(): Promise<void>;
-  /** Takes a line. What it says must not be seen yet. */
+  /** Stages a line. Nothing of it is visible yet. */
   addLine(line: BundleLine): Promise<void>;
-  /** What was taken so far does not count: it comes again. */
+  /** Discards all lines so far: the section starts again. */
   discardLines(): void;
-  /** All of it is there, and nothing was changed: now it counts. */
+  /** Makes the section visible. Its hash was verified before. */
   finish(): Promise<void>;
 }
 
+/** An item as the store has it. */
 export function toFrame([json, refs = ""]: BundleFrame): Frame {
   return { json, refs };
 }
 
-/** Stores items, unless they are there from an earlier try. */
+/** Stores items, except those that an earlier attempt has stored. */
 export async function stageItems(
   { store }: Context,
   tape: string,
@@ -68,41 +73,41 @@ export async function stageItems(
 ): Promise<void> {
   const found = await store.items([{ tape, start: first, count: items.length }]);
   const missing = new Map<number, Frame>();
-  for (const [index, there] of found.entries()) {
+  for (const [index, stored] of found.entries()) {
     const item = items[index] as Frame;
-    if ("unreadable" in there) missing.set(first + index, item);
-    else if (there.json !== item.json || there.refs !== item.refs) throw otherStage();
+    if ("unreadable" in stored) missing.set(first + index, item);
+    else if (stored.json !== item.json || stored.refs !== item.refs) throw stagedConflict();
   }
   if (missing.size === items.length) await store.commit({ items: [{ tape, first, items }] });
   else if (missing.size > 0) await store.heal(tape, missing);
 }
 
-/** An earlier try has stored something else under the same numbers: it had another bundle that said it was this one. */
-function otherStage(): SavepointError<"CONFLICT"> {
-  return new SavepointError(
-    "CONFLICT",
-    "An earlier import of this bundle was interrupted, and has left something else. That is freed now; import again.",
-  );
-}
-
-/** Checks a number in a bundle: what is not in its range would be stored in the place of something else. */
-export function checkNumber(number: number, { numbers: [lowest, highest] }: Pick<ImportState, "numbers">): number {
-  if (Number.isSafeInteger(number) && number >= lowest && number <= highest) return number;
-  throw damagedBundle(`the number ${String(number)} is not one of its own`);
-}
-
-/** Stores bytes. */
-export async function stageBlob({ store }: Context, hash: string, text: string): Promise<void> {
-  const bytes = Buffer.from(text, "base64");
+/** Stores a blob. @param base64 its bytes */
+export async function stageBlob({ store }: Context, hash: string, base64: string): Promise<void> {
+  const bytes = Buffer.from(base64, "base64");
   if (hashBytes(bytes) !== hash) throw damagedBundle(`blob ${hash} was changed`);
   await store.commit({ blobs: [{ hash, bytes }] });
 }
 
-/** The error of something that is there, and is not what the bundle has. */
+/** Checks that a number is in the range of the bundle. Any other would overwrite data of the store. */
+export function checkNumber(number: number, { numbers: [lowest, highest] }: Pick<ImportState, "numbers">): number {
+  if (Number.isSafeInteger(number) && number >= lowest && number <= highest) return number;
+  throw damagedBundle(`the number ${String(number)} is outside its range`);
+}
+
+/** The error of an id that the store uses for something else than the bundle. @param what begins the sentence */
 export function importConflict(what: string, cause?: unknown): SavepointError<"CONFLICT"> {
   return new SavepointError(
     "CONFLICT",
-    `${what} is in the store already, and is another one than the bundle's. Delete it, import with { existing: "skip" }, or give a session another id with { as }. What came before it was imported.`,
+    `${what} already exists in the store, with other content than in the bundle. Delete it, import with { existing: "skip" }, or import a session under another id with { as }. Sections before it were imported.`,
     { cause },
+  );
+}
+
+/** An earlier attempt has stored something else under the same numbers: it read another bundle with the same id. */
+function stagedConflict(): SavepointError<"CONFLICT"> {
+  return new SavepointError(
+    "CONFLICT",
+    "An interrupted import of a bundle with the same id has left other data. It is removed now; import again.",
   );
 }

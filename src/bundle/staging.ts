@@ -1,15 +1,17 @@
 /**
- * What an import has stored and nobody sees yet. A record says which numbers that has, so that it can be gone on with, or
- * freed if nobody does.
+ * The numbers under which an import stores data that is not visible yet. They are recorded in the store, so that an interrupted
+ * import can be resumed, or freed by garbage collection.
  */
-import { isSavepointError, SavepointError } from "../errors.js";
+import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
 import { type ImportRecord, releaseImport } from "../gc/index.js";
 import { importKey, NEXT_NUMBER_KEY } from "../records/index.js";
+import { retryOnConflict } from "../util/index.js";
 import type { BundleHeader } from "./format.js";
 
+/** The staged data of one import. */
 export class Staging {
-  /** By how much numbers move. */
+  /** Added to the numbers of the bundle, so that they do not collide with those of the store. */
   readonly numberOffset: number;
   readonly #context: Context;
   readonly #id: string;
@@ -22,57 +24,53 @@ export class Staging {
     this.#numbers = new Set(numbers);
   }
 
-  /** Goes on with an import that was interrupted, or takes numbers for a new one. They are given to nobody else. */
+  /** Resumes the interrupted import of a bundle, or allocates numbers for a new one. */
   static async open(context: Context, { id, numbers }: BundleHeader): Promise<Staging> {
     const { store } = context;
     const [lowest, highest] = numbers;
-    for (;;) {
-      const [begun, counter] = await store.get([importKey(id), NEXT_NUMBER_KEY]);
-      if (begun && "value" in begun) {
-        const staging = new Staging(context, id, JSON.parse(begun.value) as ImportRecord);
+    return retryOnConflict(async () => {
+      const [known, counter] = await store.get([importKey(id), NEXT_NUMBER_KEY]);
+      if (known && "value" in known) {
+        const staging = new Staging(context, id, JSON.parse(known.value) as ImportRecord);
         await staging.#write();
         return staging;
       }
       if (counter && !("value" in counter)) {
-        throw new SavepointError("DAMAGED", `Nothing can be imported: ${counter.unreadable}. Repair the store first.`);
+        const message = `Nothing can be imported: ${counter.unreadable}. Run sp.repair() first.`;
+        throw new SavepointError("DAMAGED", message);
       }
       const next = Number(counter?.value ?? 0);
-      // Higher than all that came, too: checkpoints of agents may name either.
+      // Also above all numbers of the bundle: checkpoints of agents may name numbers from before and after the import.
       const by = next <= lowest ? 0 : Math.max(next, highest + 1) - lowest;
       const record: ImportRecord = { by, at: Date.now(), numbers: [] };
-      try {
-        await store.commit({
-          checks: [
-            begun ? { key: importKey(id), exists: true } : { key: importKey(id), value: undefined },
-            { key: NEXT_NUMBER_KEY, value: counter?.value },
-          ],
-          puts: [
-            { key: importKey(id), value: JSON.stringify(record) },
-            { key: NEXT_NUMBER_KEY, value: String(highest + by + 1) },
-          ],
-        });
-        return new Staging(context, id, record);
-      } catch (error) {
-        // Somebody else took numbers: look again.
-        if (!isSavepointError(error, "CONFLICT")) throw error;
-      }
-    }
+      await store.commit({
+        checks: [
+          known ? { key: importKey(id), exists: true } : { key: importKey(id), value: undefined },
+          { key: NEXT_NUMBER_KEY, value: counter?.value },
+        ],
+        puts: [
+          { key: importKey(id), value: JSON.stringify(record) },
+          { key: NEXT_NUMBER_KEY, value: String(highest + by + 1) },
+        ],
+      });
+      return new Staging(context, id, record);
+    });
   }
 
-  /** Something is about to be stored under this number. */
+  /** Records a number before anything is stored under it. */
   async reserveNumber(number: number): Promise<void> {
     if (this.#numbers.has(number)) return;
     this.#numbers.add(number);
     await this.#write();
   }
 
+  /** Ends the import: frees staged data that never became visible. Importing the bundle again allocates other numbers. */
+  async release(): Promise<void> {
+    await releaseImport(this.#context, importKey(this.#id), this.#numbers);
+  }
+
   async #write(): Promise<void> {
     const record: ImportRecord = { by: this.numberOffset, at: Date.now(), numbers: [...this.#numbers] };
     await this.#context.store.commit({ puts: [{ key: importKey(this.#id), value: JSON.stringify(record) }] });
-  }
-
-  /** It is over, well or not: what is stored and nobody uses is freed, and a further try has other numbers. */
-  async release(): Promise<void> {
-    await releaseImport(this.#context, importKey(this.#id), this.#numbers);
   }
 }

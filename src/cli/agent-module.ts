@@ -1,15 +1,15 @@
-/** Agents that a module of the user's exports: each of its own, in lists, or as its default. */
+/** Agents that a module of the user exports: as single exports, in arrays, or as the default export. */
 import { pathToFileURL } from "node:url";
 import type { Agent } from "../index.js";
 import type { Cli } from "./cli.js";
 import { usageError } from "./errors.js";
+import { quote } from "./format.js";
 import { sanitize } from "./terminal-text.js";
 
+/** Loads all agents of the module that `--agents` names. */
 export async function loadAgents(cli: Cli, path: string | undefined): Promise<Agent[]> {
   if (path === undefined) {
-    throw usageError(
-      "Say where your agents are: --agents ./agents.mjs, a module that exports what defineAgent() returned.",
-    );
+    throw usageError("--agents is missing. Pass a module that exports agents of defineAgent(): --agents ./agents.mjs.");
   }
   let module: Record<string, unknown>;
   try {
@@ -17,23 +17,26 @@ export async function loadAgents(cli: Cli, path: string | undefined): Promise<Ag
   } catch (error) {
     throw usageError(`${sanitize(path)} cannot be loaded: ${(error as Error).message}`, error);
   }
-  const found = new Set(Object.values(module).flat().filter(isAgent));
-  if (found.size === 0) throw usageError(`${sanitize(path)} exports no agent. Export what defineAgent() returned.`);
-  return [...found];
+  const agents = new Set(Object.values(module).flat().filter(isAgent));
+  if (agents.size === 0) throw usageError(`${sanitize(path)} exports no agent. Export the result of defineAgent().`);
+  return [...agents];
 }
 
+/** The agent with this name, or the only one if no name is given. */
 export function selectAgent(agents: readonly Agent[], name: string | undefined): Agent {
   const [only] = agents;
   if (name === undefined && agents.length === 1) return only as Agent;
-  const found = agents.find((agent) => agent.name === name);
-  if (found) return found;
-  const names = agents.map((agent) => sanitize(agent.name)).join(", ");
+  const agent = agents.find((each) => each.name === name);
+  if (agent) return agent;
+  const names = agents.map((each) => sanitize(each.name)).join(", ");
   throw usageError(
-    name === undefined ? `Say which agent: ${names}.` : `There is no agent "${sanitize(name)}" among ${names}.`,
+    name === undefined
+      ? `The module exports several agents. Name one of them: ${names}.`
+      : `The module exports no agent ${quote(name)}. It exports: ${names}.`,
   );
 }
 
-// A module may use another copy of the package: what an agent is, is told by what it has.
+// The module may import another copy of the package, so agents are recognised by their fields and not by their class.
 function isAgent(value: unknown): value is Agent {
   const { name, definition } = (value ?? {}) as Partial<Agent>;
   return typeof name === "string" && typeof definition?.step === "function";

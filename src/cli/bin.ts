@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The executable: one command that owns the process. */
+/** The `savepoint` executable: runs one command on the streams and signals of this process. */
 import { processIo } from "./io.js";
 import { main } from "./main.js";
 

@@ -1,46 +1,47 @@
-/** From what people write to what they mean: checkpoints and sessions, with a guess at what was meant where there is none. */
+/** Finds checkpoints, sessions, branches and agents by their names on the command line, or suggests similar names. */
 import { type AnyCheckpointInfo, type CheckpointInfo, isSavepointError, type Savepoint } from "../index.js";
 import { findClosestName } from "./did-you-mean.js";
 import { ambiguousError, notFoundError, usageError } from "./errors.js";
-import { sanitize, shortId } from "./terminal-text.js";
+import { quote, shortId } from "./format.js";
+import { sanitize } from "./terminal-text.js";
 
-/** A checkpoint, and the part of its state that is meant. */
+/** A checkpoint, and optionally a part of its state. */
 export interface CheckpointMatch {
   readonly info: AnyCheckpointInfo;
-  /** A JSON pointer; empty for all of it. */
+  /** A JSON pointer into the state; empty for all of it. */
   readonly pointer: string;
-  /** The branch whose newest checkpoint was asked for, where no certain one was. */
+  /** The branch, if the name means the head of a branch and not a certain checkpoint. */
   readonly headOfBranch: string | undefined;
 }
 
-/** Sessions that are looked at for one that is called nearly like it. */
-const NEAR = 2000;
+/** How many sessions are compared with a name that matches none. */
+const MAX_SUGGESTION_CANDIDATES = 2000;
 
-/** The checkpoint that a name means. A pointer may follow it after a colon; ids may have colons as well. */
+/** Finds the checkpoint for a name, which may end with a colon and a JSON pointer. Ids may contain colons too. */
 export async function findCheckpointPart(sp: Savepoint, name: string): Promise<CheckpointMatch> {
   for (let at = name.length; at > 0; at = name.lastIndexOf(":/", at - 1)) {
     const found = await sp.checkpoints.find(name.slice(0, at)).catch((error: unknown) => {
-      // What cannot be an id is none; what follows it may be a pointer.
+      // The text up to a later colon may be no valid id, and the text up to an earlier one may be one.
       if (isSavepointError(error, "INVALID_ID") && name.includes(":/")) return [];
       throw error;
     });
     const [info] = found;
-    if (found.length > 1) throw severalMeant(name, found);
-    if (info) return { info, pointer: name.slice(at + 1), headOfBranch: newestOf(info, name.slice(0, at)) };
+    if (found.length > 1) throw severalMatches(name, found);
+    if (info) return { info, pointer: name.slice(at + 1), headOfBranch: branchOf(info, name.slice(0, at)) };
   }
   throw notFoundError(`There is no checkpoint ${quote(name)}.${await suggestSession(sp, name)}`);
 }
 
-/** The same, for verbs that are about whole checkpoints. */
+/** Finds the checkpoint for a name without a pointer. */
 export async function findCheckpoint(sp: Savepoint, name: string): Promise<CheckpointMatch> {
-  const named = await findCheckpointPart(sp, name);
-  if (named.pointer === "") return named;
+  const match = await findCheckpointPart(sp, name);
+  if (match.pointer === "") return match;
   throw usageError(
-    `${quote(name)} names a part of a state. This is about whole checkpoints: ${describeCheckpoint(named.info)}.`,
+    `${quote(name)} names a part of a state. Name the checkpoint without a pointer: ${describeCheckpoint(match.info)}.`,
   );
 }
 
-/** The same, for those that are about checkpoints of sessions only. */
+/** Finds the checkpoint for a name, which must be one of a session and not of an agent. */
 export async function findSessionCheckpoint(
   sp: Savepoint,
   name: string,
@@ -49,35 +50,36 @@ export async function findSessionCheckpoint(
   const { info, ...rest } = await find(sp, name);
   if (info.sessionId !== undefined) return { info, ...rest };
   throw usageError(
-    `${quote(name)} is a checkpoint of the whole agent ${quote(info.agent)}. Use "savepoint restore" for those.`,
+    `${quote(name)} is a checkpoint of agent ${quote(info.agent)}, not of a session. Use "savepoint restore" for it.`,
   );
 }
 
-function newestOf({ id, sessionId }: AnyCheckpointInfo, name: string): string | undefined {
+/** The branch whose head a name means. */
+function branchOf({ id, sessionId }: AnyCheckpointInfo, name: string): string | undefined {
   if (sessionId === undefined || name === id) return undefined;
   if (name === sessionId) return "main";
   return name.startsWith(`${sessionId}@`) ? name.slice(sessionId.length + 1) : undefined;
 }
 
-/** Makes sure that a session is there. */
+/** @throws if the session does not exist */
 export async function requireSession(sp: Savepoint, id: string): Promise<string> {
   if (await sp.sessions.load(id)) return id;
   throw notFoundError(`There is no session ${quote(id)}.${await suggestSession(sp, id)}`);
 }
 
-/** Makes sure that a branch is there, where one is named. */
+/** @throws if a branch is named and does not exist */
 export async function requireBranch(sp: Savepoint, id: string, branch: string | undefined): Promise<void> {
   if (branch === undefined) return;
   const names: string[] = [];
   for await (const { name } of sp.session(id).branches()) names.push(name);
   if (!names.includes(branch)) {
     throw notFoundError(
-      `Session ${quote(id)} has no branch ${quote(branch)}. There are: ${names.map(sanitize).join(", ")}.`,
+      `Session ${quote(id)} has no branch ${quote(branch)}. Its branches: ${names.map(sanitize).join(", ")}.`,
     );
   }
 }
 
-/** Makes sure that there is an agent, or anything that is its own. */
+/** @throws if there is neither an agent with this id nor a session or conversation of it */
 export async function requireAgent(sp: Savepoint, id: string): Promise<void> {
   if (await sp.agents.load(id)) return;
   for (const listing of [sp.sessions.list({ agent: id, limit: 1 }), sp.conversations.list({ agent: id, limit: 1 })]) {
@@ -86,60 +88,30 @@ export async function requireAgent(sp: Savepoint, id: string): Promise<void> {
   throw notFoundError(`There is no agent ${quote(id)}. "savepoint agents" lists them.`);
 }
 
-/** How a checkpoint is written so that it is found again. */
+/** The name under which a checkpoint is found again: `session#seq`, or the id for a checkpoint of an agent. */
 export function checkpointName(info: AnyCheckpointInfo): string {
   return info.sessionId === undefined ? info.id : `${info.sessionId}#${info.seq}`;
 }
 
-/** The part of a value that a JSON pointer leads to. */
-export function resolvePointer(value: unknown, pointer: string): unknown {
-  let at = value;
-  for (const step of pointer.split("/").slice(1)) {
-    const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
-    if (!has(at, key)) throw notFoundError(`There is nothing at ${sanitize(pointer)} in that state.${keysOf(at)}`);
-    at = at instanceof Map ? at.get(key) : (at as Record<string, unknown>)[key];
-  }
-  return at;
+/** A checkpoint in a sentence: its name and its short id. */
+export function describeCheckpoint(info: AnyCheckpointInfo): string {
+  return `${sanitize(checkpointName(info))} (${shortId(info.id)})`;
 }
 
-function has(value: unknown, key: string): boolean {
-  if (value instanceof Map) return value.has(key);
-  // A list has a length as well, and that is no part of it.
-  if (Array.isArray(value) && !/^\d+$/.test(key)) return false;
-  return typeof value === "object" && value !== null && Object.hasOwn(value, key);
-}
-
-function keysOf(value: unknown): string {
-  if (Array.isArray(value)) return ` The list there has ${value.length} entries.`;
-  const keys = value instanceof Map ? [...value.keys()].map(String) : Object.keys((value as object | null) ?? {});
-  if (typeof value !== "object" || keys.length === 0) return "";
-  const more = keys.length > 8 ? `, and ${keys.length - 8} more` : "";
-  return ` There are ${keys.slice(0, 8).map(sanitize).join(", ")}${more}.`;
-}
-
-function severalMeant(name: string, found: readonly AnyCheckpointInfo[]): Error {
+function severalMatches(name: string, found: readonly AnyCheckpointInfo[]): Error {
   const names = found.slice(0, 5).map((info) => `${checkpointName(info)} (${info.id})`);
   const more = found.length > names.length ? ` and ${found.length - names.length} more` : "";
-  return ambiguousError(`${quote(name)} could be ${names.map(sanitize).join(" or ")}${more}. Use one of those names.`);
+  return ambiguousError(
+    `${quote(name)} is ambiguous. It matches ${names.map(sanitize).join(", ")}${more}. Use one of these names.`,
+  );
 }
 
 async function suggestSession(sp: Savepoint, name: string): Promise<string> {
-  const wanted = name.replace(/[#@].*$|:\/.*$/s, "");
+  const session = name.replace(/[#@].*$|:\/.*$/s, "");
   const ids: string[] = [];
-  for await (const { id } of sp.sessions.list({ limit: NEAR })) ids.push(id);
-  if (ids.includes(wanted)) {
-    return ` Session ${quote(wanted)} is there: "savepoint log ${sanitize(wanted)} --all" lists its checkpoints.`;
-  }
-  const meant = findClosestName(wanted, ids);
-  if (meant !== undefined) return ` Did you mean ${quote(meant)}?`;
-  return ids.length > 0 ? ' "savepoint sessions" lists what is there.' : " Nothing was saved in this store yet.";
-}
-
-export function quote(name: string): string {
-  return `"${sanitize(name)}"`;
-}
-
-/** How a checkpoint is shown in a sentence. */
-export function describeCheckpoint(info: AnyCheckpointInfo): string {
-  return `${sanitize(checkpointName(info))} (${shortId(info.id)})`;
+  for await (const { id } of sp.sessions.list({ limit: MAX_SUGGESTION_CANDIDATES })) ids.push(id);
+  if (ids.includes(session)) return ` "savepoint log ${sanitize(session)} --all" lists the checkpoints of the session.`;
+  const closest = findClosestName(session, ids);
+  if (closest !== undefined) return ` Did you mean ${quote(closest)}?`;
+  return ids.length > 0 ? ' "savepoint sessions" lists the sessions.' : " The store is empty.";
 }

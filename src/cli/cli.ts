@@ -1,4 +1,4 @@
-/** What a verb works with: the store, what it prints, whom it asks, and whether it should end. */
+/** The context of a verb: the store, the output, prompts, progress and interruption. */
 import { resolve } from "node:path";
 import type { OpenOptions, Savepoint } from "../index.js";
 import { usageError } from "./errors.js";
@@ -9,7 +9,7 @@ import { type Progress, type ProgressOptions, showProgress, silentProgress } fro
 import { resolveStoreUrl } from "./store-path.js";
 import { sanitize } from "./terminal-text.js";
 
-/** Options that every verb takes. */
+/** Options that every verb accepts. */
 export interface CommonOptions {
   readonly store?: string;
   readonly json?: boolean;
@@ -24,7 +24,7 @@ export class Cli {
   readonly output: Output;
   readonly #common: CommonOptions;
   readonly #interruption: Interruption;
-  #open: Savepoint | undefined;
+  #store: Savepoint | undefined;
 
   constructor(common: CommonOptions, io: CliIo, output: Output, interruption: Interruption) {
     this.io = io;
@@ -33,67 +33,66 @@ export class Cli {
     this.#interruption = interruption;
   }
 
-  /** Aborted by Ctrl-C. */
+  /** Aborted by Ctrl-C and other signals that end the process. */
   get signal(): AbortSignal {
     return this.#interruption.signal;
   }
 
-  /** The store that was named, if one was. */
+  /** The value of `--store`. */
   get storeUrl(): string | undefined {
     return this.#common.store;
   }
 
-  /** Opens the store as it is; it is closed when the verb is done. The library is loaded only now. */
+  /**
+   * Opens the store. By default it must exist and have the current format. {@link close} closes it. The library is
+   * loaded here and not earlier, so that help and usage errors are fast.
+   */
   async open(options: OpenOptions = { create: false }, url = this.#common.store): Promise<Savepoint> {
     const { findStore, Savepoint } = await import("../index.js");
     const { cwd, env } = this.io;
     const on = {
-      // What is damaged is said with the data, as far as that could be read.
       damage: ({ reason }: { reason: string }) => this.output.warn(`damage: ${sanitize(reason)}`),
       backgroundFailure: ({ message, error }: { message: string; error: unknown }) =>
         this.output.warn(`${sanitize(message)}: ${sanitize((error as Error).message)}`),
     };
-    const opened = await Savepoint.open(resolveStoreUrl(url ?? findStore(cwd, env), cwd), { on, ...options });
-    this.#open = opened;
-    return opened;
+    this.#store = await Savepoint.open(resolveStoreUrl(url ?? findStore(cwd, env), cwd), { on, ...options });
+    return this.#store;
   }
 
   /** Makes a path from the command line absolute. */
-  resolvePath(typed: string): string {
-    return resolve(this.io.cwd, typed);
+  resolvePath(path: string): string {
+    return resolve(this.io.cwd, path);
   }
 
   async close(): Promise<void> {
-    await this.#open?.close();
+    await this.#store?.close();
   }
 
-  /** Resolves when the verb is told to end, which it then has to do by itself: to be told is no failure. */
+  /** Lets the verb handle an interruption itself, as a normal end. Resolves when the interruption comes. */
   interceptInterruption(): Promise<void> {
     return this.#interruption.intercept();
   }
 
-  /** Ends the verb if it was interrupted. */
-  throwIfInterrupted(): void {
-    this.#interruption.throwIfInterrupted();
-  }
-
-  /** Ends the verb as Ctrl-C does: somebody has pressed it where they were asked. */
+  /** Ends the verb as Ctrl-C does. For prompts, which receive Ctrl-C as a key and not as a signal. */
   interrupt(): never {
     return this.#interruption.interrupt();
   }
 
-  /** A bar for long work, where somebody watches. */
+  /** A progress bar on stderr if that is a terminal. Updating it throws if the verb was interrupted. */
   progress(options: Omit<ProgressOptions, "check">): Progress {
-    const check = (): void => this.throwIfInterrupted();
+    const check = (): void => this.#interruption.throwIfInterrupted();
     const { stderr } = this.io;
     return stderr.isTTY && !this.#common.quiet ? showProgress(stderr, { ...options, check }) : silentProgress(check);
   }
 
-  /** Asks before something that cannot be undone. Where nobody can be asked, `--yes` must have been given. */
+  /**
+   * Asks for confirmation. Returns `true` with `--yes`.
+   * @throws a usage error without `--yes` and without a terminal
+   */
   async confirm(question: string): Promise<boolean> {
     if (this.#common.yes) return true;
     if (!this.output.interactive) {
-      throw usageError(`${question} Nobody can be asked here: say --yes if that is what you want.`);
+      throw usageError(`${question} There is no terminal to ask on: pass --yes to confirm.`);
     }
     const { confirm, isCancel } = await import("@clack/prompts");
     const { stdin: input, stderr: output } = this.io;

@@ -1,9 +1,8 @@
-/** What went wrong, and what the process ends with because of it. */
+/** Errors of the command line itself, each with the exit code that it leads to. */
 import { EXIT, type ExitCode } from "./exit-codes.js";
 
-/** A failure of the command line itself: what was asked for makes no sense, or is not there. */
 export class CliError extends Error {
-  override readonly name = "Failure";
+  override readonly name = "CliError";
   readonly code: string;
   readonly exitCode: ExitCode;
 
@@ -14,20 +13,18 @@ export class CliError extends Error {
   }
 }
 
+/** Invalid arguments. */
 export const usageError = (message: string, cause?: unknown): CliError =>
   new CliError("USAGE", EXIT.usage, message, { cause });
 
 export const notFoundError = (message: string): CliError => new CliError("NOT_FOUND", EXIT.notFound, message);
 
+/** A name that matches several things. */
 export const ambiguousError = (message: string): CliError => new CliError("AMBIGUOUS", EXIT.notFound, message);
 
-/** Somebody pressed Ctrl-C, or asked the process to end. */
+/** The command was ended by Ctrl-C or another signal. */
 export class InterruptedError extends CliError {
   constructor() {
-    super(
-      "INTERRUPTED",
-      EXIT.interrupted,
-      "Interrupted. What was done until then is saved, and the store is consistent.",
-    );
+    super("INTERRUPTED", EXIT.interrupted, "Interrupted. Completed work is saved, and the store is consistent.");
   }
 }

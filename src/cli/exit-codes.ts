@@ -1,13 +1,13 @@
-/** What the process ends with. docs/cli.md lists them; programs rely on them. */
+/** Exit codes of the process. They are documented in docs/cli.md, and programs rely on them. */
 import type { SavepointErrorCode } from "../index.js";
 
 export const EXIT = {
   ok: 0,
   failed: 1,
   usage: 2,
-  /** Some of it was done, and some was not. */
-  partly: 3,
-  /** What was named is not there, or could be several things. */
+  /** Some of the work was done and some was not. */
+  partial: 3,
+  /** A name matches nothing, or several things. */
   notFound: 4,
   noStore: 10,
   locked: 11,
@@ -18,7 +18,7 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-const BY_CODE: Partial<Record<SavepointErrorCode, ExitCode>> = {
+const BY_ERROR_CODE: Partial<Record<SavepointErrorCode, ExitCode>> = {
   ACCESS_DENIED: EXIT.noStore,
   AGENT_NOT_FOUND: EXIT.notFound,
   ALREADY_RUNNING: EXIT.locked,
@@ -40,5 +40,5 @@ const BY_CODE: Partial<Record<SavepointErrorCode, ExitCode>> = {
 };
 
 export function exitCodeForError(code: SavepointErrorCode): ExitCode {
-  return BY_CODE[code] ?? EXIT.failed;
+  return BY_ERROR_CODE[code] ?? EXIT.failed;
 }

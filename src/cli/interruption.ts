@@ -1,6 +1,6 @@
-/** Ctrl-C, or another request to end: the verb stops where it can, and the store is closed. */
-import { EXIT } from "./exit-codes.js";
+/** Ctrl-C and other signals that end the process: the verb stops where it can, and the store is closed. */
 import { InterruptedError } from "./errors.js";
+import { EXIT } from "./exit-codes.js";
 import type { CliIo } from "./io.js";
 
 export class Interruption {
@@ -8,36 +8,35 @@ export class Interruption {
   readonly #interrupted: Promise<never>;
   readonly #io: CliIo;
   readonly #stopListening: () => void;
-  #reject: ((reason: InterruptedError) => void) | undefined;
+  #onInterrupt: (error: InterruptedError) => void = () => {};
 
   constructor(io: CliIo) {
     this.#io = io;
-    this.#interrupted = new Promise((_, reject) => (this.#reject = reject));
-    // Whoever waits is told; nobody needs to.
+    this.#interrupted = new Promise((_, reject) => (this.#onInterrupt = reject));
+    // An interruption is no unhandled rejection while nothing races against it.
     this.#interrupted.catch(() => {});
-    this.#stopListening = io.onSignal(() => this.#signalled());
+    this.#stopListening = io.onSignal(() => this.#handleSignal());
   }
 
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** The work's result; or the interruption, where that comes first. */
+  /** Settles like `work`. Rejects with {@link InterruptedError} if the interruption comes first. */
   async race<T>(work: Promise<T>): Promise<T> {
     return Promise.race([work, this.#interrupted]);
   }
 
-  /** @throws Interrupted if it was */
   throwIfInterrupted(): void {
     if (this.signal.aborted) throw new InterruptedError();
   }
 
-  /** From now on the verb ends by itself when it is told to. Resolves when that is. */
+  /** From now on an interruption resolves this promise and no longer rejects {@link race}: the verb ends itself. */
   intercept(): Promise<void> {
-    return new Promise((resolve) => (this.#reject = () => resolve()));
+    return new Promise((resolve) => (this.#onInterrupt = () => resolve()));
   }
 
-  /** Interrupts it from within. */
+  /** Interrupts the verb from within. */
   interrupt(): never {
     this.#controller.abort();
     throw new InterruptedError();
@@ -48,10 +47,10 @@ export class Interruption {
     this.#stopListening();
   }
 
-  #signalled(): void {
-    // Whoever asks twice does not want to wait. Every write is whole or not there, so nothing is lost.
+  #handleSignal(): void {
+    // A second signal does not wait. Every write is atomic, so nothing is lost.
     if (this.signal.aborted) this.#io.exit(EXIT.interrupted);
     this.#controller.abort();
-    this.#reject?.(new InterruptedError());
+    this.#onInterrupt(new InterruptedError());
   }
 }

@@ -1,14 +1,14 @@
-/** The command line's access to its process. Nothing else in this folder uses the process directly. */
+/** The process as a command sees it. Nothing else in this folder uses `process` directly. */
 import type { Readable, Writable } from "node:stream";
 import type { ExitCode } from "./exit-codes.js";
 
-/** A stream to read from, which may be a terminal. */
+/** An input stream that may be a terminal. */
 export type InputStream = Readable & { readonly isTTY?: boolean };
 
-/** A stream to print to, which may be a terminal. */
+/** An output stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 
-/** The environment of one command. Each command needs its own; any number may run at once in one process. */
+/** The environment of one command. Any number of commands may run in one process, each with its own. */
 export interface CliIo {
   readonly stdin: InputStream;
   readonly stdout: OutputStream;
@@ -16,14 +16,14 @@ export interface CliIo {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The folder that relative paths start from. Absolute. */
   readonly cwd: string;
-  /** The Node that runs it. */
+  /** The Node.js that runs the command. */
   readonly node: { readonly path: string; readonly version: string };
   /**
-   * Calls the listener for Ctrl-C and for every other request to end.
+   * Calls the listener for Ctrl-C and every other signal that asks the process to end.
    * @returns a function that removes the listener
    */
   onSignal(listener: () => void): () => void;
-  /** Ends the process at once, whatever is in progress. */
+  /** Ends the process at once, without waiting for work in progress. */
   exit(code: ExitCode): void;
 }
 
@@ -32,7 +32,7 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** The environment of a command that owns the process. */
 export function processIo(): CliIo {
   return {
-    // Opened when they are first used: help does not need stdin.
+    // Node opens the standard streams on first access: help does not need stdin.
     get stdin() {
       return process.stdin;
     },

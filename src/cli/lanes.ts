@@ -1,51 +1,52 @@
-/**
- * Branches drawn as lanes, newest first, like git draws them. It works on a stream: all that it remembers is which
- * checkpoint each lane waits for.
- */
+/** A checkpoint as the branch graph sees it. */
 export interface LaneEntry {
   readonly id: string;
   readonly parentId: string | undefined;
 }
 
+/**
+ * Draws branches as lanes, newest checkpoint first, like `git log --graph`. It works on a stream: its memory is one id
+ * per lane, however long the history is.
+ */
 export class Lanes {
-  /** The id that each lane comes to next, from left to right. */
-  #waiting: string[] = [];
-  /** The lane that has just ended, where others right of it move up. */
+  /** The next checkpoint of each lane, from left to right. */
+  #next: string[] = [];
+  /** The index of a lane that has just ended, if lanes to its right have to move left. */
   #ended: number | undefined;
 
-  /** The lines before the entry, where lanes meet; and what stands before the entry itself. */
+  /** Returns the lines before an entry, in which lanes meet or move, and the prefix of the entry itself. */
   draw(entry: LaneEntry): { readonly before: readonly string[]; readonly prefix: string } {
     const before: string[] = [];
-    if (this.#ended !== undefined) before.push(this.#moveUp(this.#ended));
+    if (this.#ended !== undefined) before.push(this.#moveLeft(this.#ended));
     this.#ended = undefined;
-    let lane = this.#waiting.indexOf(entry.id);
-    // Something that nothing follows: the head of a branch.
-    if (lane < 0) lane = this.#waiting.push(entry.id) - 1;
-    // Lanes that come to the same checkpoint meet in the leftmost of them.
-    for (let other = this.#waiting.lastIndexOf(entry.id); other > lane; other = this.#waiting.lastIndexOf(entry.id)) {
+    let lane = this.#next.indexOf(entry.id);
+    // No lane waits for the head of a branch: it starts a new one.
+    if (lane < 0) lane = this.#next.push(entry.id) - 1;
+    // Lanes that wait for the same checkpoint join the leftmost of them.
+    for (let other = this.#next.lastIndexOf(entry.id); other > lane; other = this.#next.lastIndexOf(entry.id)) {
       before.push(this.#join(lane, other));
-      this.#waiting.splice(other, 1);
+      this.#next.splice(other, 1);
     }
-    const prefix = this.#waiting.map((_, index) => (index === lane ? "*" : "|")).join(" ");
+    const prefix = this.#next.map((_, index) => (index === lane ? "*" : "|")).join(" ");
     if (entry.parentId === undefined) {
-      this.#waiting.splice(lane, 1);
-      if (lane < this.#waiting.length) this.#ended = lane;
-    } else this.#waiting[lane] = entry.parentId;
+      this.#next.splice(lane, 1);
+      if (lane < this.#next.length) this.#ended = lane;
+    } else this.#next[lane] = entry.parentId;
     return { before, prefix };
   }
 
-  /** Lanes right of one that has ended take its place. */
-  #moveUp(ended: number): string {
-    return this.#waiting
+  /** The line in which lanes to the right of an ended one move left. */
+  #moveLeft(ended: number): string {
+    return this.#next
       .map((_, lane) => (lane < ended ? "| " : " /"))
       .join("")
       .trimEnd();
   }
 
-  /** A lane that goes over to one left of it; those right of it move up. */
+  /** The line in which lane `from` joins lane `to`, and lanes to the right of `from` move left. */
   #join(to: number, from: number): string {
-    const line = Array.from({ length: 2 * this.#waiting.length }, () => " ");
-    for (let lane = 0; lane < this.#waiting.length; lane++) {
+    const line = Array.from({ length: 2 * this.#next.length }, () => " ");
+    for (let lane = 0; lane < this.#next.length; lane++) {
       if (lane < from) line[2 * lane] = "|";
       if (lane > to && lane < from) line[2 * lane - 1] = "_";
       if (lane >= from) line[2 * lane - 1] = "/";

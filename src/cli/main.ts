@@ -1,29 +1,29 @@
-/** The command line: `savepoint <verb>`. */
+/** Runs one command: parses the arguments, runs the verb, closes the store, reports errors. */
 import { isSavepointError } from "../index.js";
 import { Cli, type CommonOptions } from "./cli.js";
-import { EXIT, exitCodeForError, type ExitCode } from "./exit-codes.js";
 import { CliError } from "./errors.js";
+import { EXIT, exitCodeForError, type ExitCode } from "./exit-codes.js";
 import { Interruption } from "./interruption.js";
 import type { CliIo } from "./io.js";
-import { Output } from "./output.js";
-import { parseCommand, type ParsedCommand } from "./program.js";
-import { Printer } from "./printer.js";
 import { toPrintableJson } from "./json.js";
+import { Output } from "./output.js";
+import { Printer } from "./printer.js";
+import { parseCommand, type ParsedCommand } from "./program.js";
 import { sanitize, sanitizeLines } from "./terminal-text.js";
 import { VERBS } from "./verbs/index.js";
 
-/** How long a store may take to close after Ctrl-C. Every write is whole or not there, so it need not be waited for. */
-const PATIENCE = 2000;
+/** How long closing the store may take after Ctrl-C, in milliseconds. Every write is atomic, so nothing is lost. */
+const CLOSE_TIMEOUT = 2000;
 
-/** Runs one command, and resolves with the exit code for the process. Everything it opened is closed by then. */
+/** Runs one command and resolves with its exit code. Everything that it opened is closed by then. */
 export async function main(argv: readonly string[], io: CliIo): Promise<ExitCode> {
   const printer = new Printer(io);
   let common: CommonOptions = {};
   try {
-    const found = await parseCommand(VERBS, argv, io, (options) => (common = options));
-    return found ? await run(found, common, io, printer) : EXIT.ok;
+    const command = await parseCommand(VERBS, argv, io, (options) => (common = options));
+    return command ? await run(command, common, io, printer) : EXIT.ok;
   } catch (error) {
-    return report(error, createOutput(common, io, printer));
+    return reportError(error, createOutput(common, io, printer));
   }
 }
 
@@ -36,20 +36,20 @@ async function run(
   const interruption = new Interruption(io);
   const output = createOutput(common, io, printer);
   const cli = new Cli(common, io, output, interruption);
-  const end = async (): Promise<void> => {
-    // This also ends work that is still in progress after closing, such as a step of an agent that ignores the signal.
-    if (interruption.signal.aborted) setTimeout(() => io.exit(EXIT.interrupted), PATIENCE).unref();
+  const close = async (): Promise<void> => {
+    // The timer also ends work that continues after closing, such as a step of an agent that ignores the signal.
+    if (interruption.signal.aborted) setTimeout(() => io.exit(EXIT.interrupted), CLOSE_TIMEOUT).unref();
     await cli.close();
   };
   try {
     const code = await interruption.race(verb.run(cli, positionals, options));
-    await end();
+    await close();
     for (const warning of output.drainWarnings()) output.error(JSON.stringify({ warning }));
     return code ?? EXIT.ok;
   } catch (error) {
-    const code = report(error, output);
-    await end();
-    // What closing has to say after that is not worth a second line.
+    const code = reportError(error, output);
+    await close();
+    // The error is the only line on stderr: warnings that closing adds are dropped.
     output.drainWarnings();
     return code;
   } finally {
@@ -61,40 +61,40 @@ function createOutput({ json, jsonl, color, quiet = false }: CommonOptions, io: 
   return new Output(io, printer, { format: jsonl ? "jsonl" : json ? "json" : "text", color, quiet });
 }
 
-/** Says what went wrong: for programs as JSON, if that is what they read. */
-function report(error: unknown, output: Output): ExitCode {
-  const { code, exitCode, details } = meaningOf(error);
+/** Prints an error on stderr, as JSON if that is the output format. */
+function reportError(error: unknown, output: Output): ExitCode {
+  const { code, exitCode, details } = classifyError(error);
   const message = `${(error as Error).message ?? String(error)}${adviceFor(code)}`;
   if (output.format === "text") {
     output.error(`${output.noteColors.red("error")} ${sanitize(message)}`);
-    // What nobody expected should be reported, and then this helps.
     if (code === "UNEXPECTED") output.error(sanitizeLines((error as Error).stack ?? ""));
   } else {
     const warnings = output.drainWarnings();
-    const told = { code, message, details, ...(warnings.length > 0 && { warnings }) };
-    output.error(JSON.stringify({ error: toPrintableJson(told) }));
+    const report = { code, message, details, ...(warnings.length > 0 && { warnings }) };
+    output.error(JSON.stringify({ error: toPrintableJson(report) }));
   }
   return exitCode;
 }
 
-interface Meaning {
+interface ErrorClass {
   readonly code: string;
   readonly exitCode: ExitCode;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-function meaningOf(error: unknown): Meaning {
+function classifyError(error: unknown): ErrorClass {
   if (error instanceof CliError) return { code: error.code, exitCode: error.exitCode, details: {} };
-  if (isSavepointError(error))
+  if (isSavepointError(error)) {
     return { code: error.code, exitCode: exitCodeForError(error.code), details: error.details };
-  // A file that is not there, or must not be written, is no surprise.
+  }
+  // Errors of system calls, such as a missing file, are not bugs.
   const { syscall, path } = (error ?? {}) as NodeJS.ErrnoException;
   if (syscall !== undefined) return { code: "IO_FAILED", exitCode: EXIT.failed, details: { path } };
   return { code: "UNEXPECTED", exitCode: EXIT.failed, details: {} };
 }
 
-/** What helps here, and not in a program. */
+/** Advice that applies to the command line and not to programs. */
 function adviceFor(code: string): string {
-  if (code === "STORE_NOT_FOUND") return ' Name another one with --store, or make one here with "savepoint init".';
-  return code === "UNEXPECTED" ? " That should not happen: please report it." : "";
+  if (code === "STORE_NOT_FOUND") return ' Name another store with --store, or create one with "savepoint init".';
+  return code === "UNEXPECTED" ? " This is a bug in savepoint: please report it." : "";
 }

@@ -1,35 +1,36 @@
-/** Data goes to stdout, in the form that was asked for; everything else goes to stderr. */
+/** Prints results: data on stdout in the chosen format, everything else on stderr. */
 import pc from "picocolors";
 import type { CliIo, OutputStream } from "./io.js";
-import type { Printer } from "./printer.js";
 import { toPrintableJson } from "./json.js";
-import { type TableColumn, Table } from "./table.js";
+import type { Printer } from "./printer.js";
+import { Table, type TableColumn } from "./table.js";
 
 export type Format = "text" | "json" | "jsonl";
 export type Colors = ReturnType<typeof pc.createColors>;
 
-/** How a list is shown to people. */
+/** How a list is printed as text. */
 export interface ListView<T> {
   readonly columns: readonly TableColumn[];
   row(entry: T): readonly string[];
-  /** Said on stderr where there is nothing. */
+  /** A note on stderr for an empty list. */
   readonly empty: string;
 }
 
-/** Rows that are looked at before the first is printed, so that the columns fit them. */
-const FIRST_ROWS = 50;
+/** How many rows are collected before the first one is printed. They determine the widths of the columns. */
+const MEASURED_ROWS = 50;
 
 export class Output {
   readonly format: Format;
+  /** Colours for stdout. */
   readonly colors: Colors;
-  /** For what is said beside the data. */
+  /** Colours for stderr. */
   readonly noteColors: Colors;
-  /** Is somebody there who can be asked, and who watches? */
+  /** Whether prompts are possible: both stdin and stderr are terminals. */
   readonly interactive: boolean;
   readonly #io: CliIo;
   readonly #printer: Printer;
   readonly #quiet: boolean;
-  /** What was warned of where programs read: it is told in the end, as they expect it. */
+  /** Warnings of a command that prints JSON. They are printed as JSON when it ends. */
   readonly #warnings: string[] = [];
 
   constructor(io: CliIo, printer: Printer, options: { format: Format; color: boolean | undefined; quiet: boolean }) {
@@ -37,16 +38,17 @@ export class Output {
     this.#printer = printer;
     this.format = options.format;
     this.#quiet = options.quiet;
-    this.colors = pc.createColors(isColorful(io.stdout, io.env, options.color));
-    this.noteColors = pc.createColors(isColorful(io.stderr, io.env, options.color));
+    this.colors = pc.createColors(usesColor(io.stdout, io.env, options.color));
+    this.noteColors = pc.createColors(usesColor(io.stderr, io.env, options.color));
     this.interactive = Boolean(io.stdin.isTTY && io.stderr.isTTY);
   }
 
-  /** Has whoever reads stopped reading? */
+  /** Whether the reader of stdout has closed the pipe. */
   get closed(): boolean {
     return this.#printer.closed;
   }
 
+  /** The width of the terminal. Infinite if stdout is not a terminal. */
   get columns(): number {
     const { stdout } = this.#io;
     return (stdout.isTTY && stdout.columns) || Number.POSITIVE_INFINITY;
@@ -60,40 +62,43 @@ export class Output {
     await this.#printer.print(data);
   }
 
-  /** Says something to people beside the data. */
+  /** Prints a hint on stderr. Omitted with `--quiet` and in JSON formats. */
   note(text: string): void {
     if (!this.#quiet && this.format === "text") this.error(text);
   }
 
-  /** Says something that must not be missed. */
+  /** Prints a warning on stderr. JSON formats collect warnings for {@link drainWarnings}. */
   warn(text: string): void {
     if (this.format === "text") this.error(text);
     else this.#warnings.push(text);
   }
 
-  /** Prints a line on stderr, in every form. */
+  /** Prints a line on stderr in every format. */
   error(text: string): void {
     this.#io.stderr.write(`${text}\n`);
   }
 
-  /** What programs were not told yet. */
+  /** Removes and returns the collected warnings. */
   drainWarnings(): string[] {
     return this.#warnings.splice(0);
   }
 
-  /** One result: as JSON, or in words. */
-  async result(record: unknown, words: () => string): Promise<void> {
+  /** Prints one result: the record as JSON, or the text. An empty text prints nothing. */
+  async result(record: unknown, toText: () => string): Promise<void> {
     if (this.format === "text") {
-      const text = words();
+      const text = toText();
       if (text !== "") await this.line(text);
-    } else await this.line(this.#json(record));
+    } else {
+      const indent = this.format === "json" ? 2 : undefined;
+      await this.line(JSON.stringify(toPrintableJson(record), undefined, indent));
+    }
   }
 
-  /** Many of a kind, printed as they come. */
+  /** Prints a list as it is read: a table, or the entries as JSON. */
   async list<T>(entries: AsyncIterable<T> | Iterable<T>, view: ListView<T>): Promise<void> {
     if (this.format !== "text") return this.stream(entries);
     const table = new Table(view.columns, this.columns);
-    let first: (readonly string[])[] | undefined = [];
+    let measured: (readonly string[])[] | undefined = [];
     const begin = async (rows: readonly (readonly string[])[]): Promise<void> => {
       if (rows.length === 0) return this.note(view.empty);
       await this.line(this.colors.dim(table.begin(rows)));
@@ -102,16 +107,16 @@ export class Output {
     for await (const entry of entries) {
       if (this.closed) return;
       const row = view.row(entry);
-      if (!first) await this.line(table.row(row));
-      else if (first.push(row) === FIRST_ROWS) {
-        await begin(first);
-        first = undefined;
+      if (!measured) await this.line(table.row(row));
+      else if (measured.push(row) === MEASURED_ROWS) {
+        await begin(measured);
+        measured = undefined;
       }
     }
-    if (first) await begin(first);
+    if (measured) await begin(measured);
   }
 
-  /** Many records: one JSON array, or one line each. */
+  /** Prints records as they are read: one JSON array, or one object per line. */
   async stream(records: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
     if (this.format === "jsonl") {
       for await (const record of records) {
@@ -127,14 +132,10 @@ export class Output {
     }
     await this.line(count === 0 ? "[]" : "\n]");
   }
-
-  #json(record: unknown): string {
-    return JSON.stringify(toPrintableJson(record), undefined, this.format === "json" ? 2 : undefined);
-  }
 }
 
-/** Colour only on a terminal, unless somebody wants it, and never if somebody does not. */
-function isColorful(stream: OutputStream, env: CliIo["env"], wanted: boolean | undefined): boolean {
-  if (wanted !== undefined) return wanted;
+/** `--color` and `--no-color` decide. Without them, only a terminal gets colours, and NO_COLOR disables them. */
+function usesColor(stream: OutputStream, env: CliIo["env"], option: boolean | undefined): boolean {
+  if (option !== undefined) return option;
   return Boolean(stream.isTTY) && !env["NO_COLOR"] && env["TERM"] !== "dumb";
 }

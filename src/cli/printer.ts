@@ -1,12 +1,11 @@
-/** Printing to a stream whose reader, such as `head`, may stop reading early: that is no failure. */
+/** Writes to stdout. A reader that closes the pipe early, such as `head`, is no failure. */
 import type { CliIo, OutputStream } from "./io.js";
 
-/** The standard output of one command. */
 export class Printer {
   readonly #stdout: OutputStream;
   #closed = false;
 
-  /** Before anything is printed. The listeners stay: a write may fail after the command has ended. */
+  /** Must be created before anything is printed. Its listeners stay: a write may fail after the command has ended. */
   constructor({ stdout, stderr }: CliIo) {
     this.#stdout = stdout;
     for (const stream of [stdout, stderr]) {
@@ -17,12 +16,12 @@ export class Printer {
     }
   }
 
-  /** Has the reader stopped reading? */
+  /** Whether the reader has closed the pipe. */
   get closed(): boolean {
     return this.#closed;
   }
 
-  /** Prints, and waits until there is room for more. */
+  /** Writes data and waits until the stream accepts more. */
   async print(data: string | Uint8Array): Promise<void> {
     const stdout = this.#stdout;
     if (this.#closed || stdout.write(data)) return;

@@ -1,54 +1,49 @@
-/** From the arguments to a verb: what can be typed, what it means, and the help that says so. */
+/** Parses the command line into a verb with its arguments, and prints help. */
 import { Command, CommanderError, Help, type OutputConfiguration } from "commander";
 import type { CommonOptions } from "./cli.js";
 import { findClosestName } from "./did-you-mean.js";
 import { usageError } from "./errors.js";
+import { quote } from "./format.js";
 import type { CliIo } from "./io.js";
-import { sanitize } from "./terminal-text.js";
 import { GROUPS, type Verb } from "./verb.js";
 import { version } from "./version.js";
 
-/** What was typed. */
 export interface ParsedCommand {
   readonly verb: Verb;
   readonly positionals: readonly (string | undefined)[];
   readonly options: unknown;
 }
 
-/** Says which of these commands was typed; `undefined` where help was asked for, and printed. */
+/**
+ * Parses a command line. Returns `undefined` if help was requested and printed.
+ * @param onCommonOptions receives the common options, also if parsing fails: they decide how the error is printed
+ */
 export async function parseCommand(
   verbs: readonly Verb[],
-  typed: readonly string[],
+  argv: readonly string[],
   { stdout }: CliIo,
-  noteOptions: (options: CommonOptions) => void,
+  onCommonOptions: (options: CommonOptions) => void,
 ): Promise<ParsedCommand | undefined> {
-  let found: ParsedCommand | undefined;
-  const program = createProgram(
-    verbs,
-    stdout,
-    (verb, positionals, options) => (found = { verb, positionals, options }),
-  );
+  let command: ParsedCommand | undefined;
+  const program = createProgram(verbs, stdout, (parsed) => (command = parsed));
   try {
-    await program.parseAsync(typed, { from: "user" });
+    await program.parseAsync(argv, { from: "user" });
   } catch (error) {
-    if (!(error instanceof CommanderError)) {
-      noteOptions(program.opts());
-      throw error;
-    }
-    if (error.exitCode === 0) return undefined;
-    noteOptions(program.opts());
-    // "savepoint help" with something that is no verb ends so.
-    if (error.code === "commander.help") throw unknownVerb(verbs, typed.at(-1) ?? "");
+    if (error instanceof CommanderError && error.exitCode === 0) return undefined;
+    onCommonOptions(program.opts());
+    if (!(error instanceof CommanderError)) throw error;
+    // "savepoint help" with an unknown verb.
+    if (error.code === "commander.help") throw unknownVerb(verbs, argv.at(-1) ?? "");
     throw usageError(error.message.replace(/^error: /, "").replaceAll("\n", " "), error);
   }
-  noteOptions(program.opts());
-  return found;
+  onCommonOptions(program.opts());
+  return command;
 }
 
 function createProgram(
   verbs: readonly Verb[],
   stdout: CliIo["stdout"],
-  found: (verb: Verb, positionals: readonly (string | undefined)[], options: unknown) => void,
+  onCommand: (command: ParsedCommand) => void,
 ): Command {
   const program = new Command("savepoint");
   const output: OutputConfiguration = {
@@ -58,28 +53,28 @@ function createProgram(
     getOutHasColors: () => false,
   };
   program
-    .description("Crash-proof AI agents: look at what they have saved, go back, branch off, and go on.")
+    .description("Crash-proof AI agents: inspect, rewind, fork and resume their saved work.")
     .version(version(), "-V, --version", "print the version")
-    .option("-s, --store <url>", "the store; else SAVEPOINT_URL, else the nearest .savepoint folder upwards")
+    .option("-s, --store <url>", "the store (default: SAVEPOINT_URL, or the nearest .savepoint folder upwards)")
     .option("--json", "print one JSON document")
     .option("--jsonl", "print one JSON object per line")
-    .option("--color", "colour, even if this is no terminal")
-    .option("--no-color", "no colour; so does NO_COLOR")
-    .option("-q, --quiet", "print data and failures only")
-    .option("-y, --yes", "do not ask before what cannot be undone")
+    .option("--color", "use colours even if the output is not a terminal")
+    .option("--no-color", "use no colours; NO_COLOR has the same effect")
+    .option("-q, --quiet", "print only data, warnings and errors")
+    .option("-y, --yes", "do not ask for confirmation")
     .helpOption("-h, --help", "print help")
     .helpCommand("help [verb]", "print help for a verb")
     .showSuggestionAfterError()
     .exitOverride()
     .configureOutput(output)
-    .configureHelp({ formatHelp: helpOfAll(verbs) })
+    .configureHelp({ formatHelp: formatProgramHelp(verbs) })
     .allowExcessArguments()
     .action(() => {
-      const [wrong] = program.args;
-      if (wrong !== undefined) throw unknownVerb(verbs, wrong);
+      const [unknown] = program.args;
+      if (unknown !== undefined) throw unknownVerb(verbs, unknown);
       program.outputHelp();
     });
-  // Only a wish is a wish: without either, colour is up to the terminal.
+  // Commander sets `color` to true because of --no-color. Without either option, the terminal decides.
   program.setOptionValue("color", undefined);
   for (const verb of verbs) {
     const command = program
@@ -92,27 +87,25 @@ function createProgram(
       .exitOverride()
       .showSuggestionAfterError()
       .configureOutput(output)
-      .configureHelp({ formatHelp: helpOfOne(verb) })
-      .action((...given: unknown[]) => {
-        const positionals = given.slice(0, -2).flat() as (string | undefined)[];
-        found(verb, positionals, given.at(-2));
+      .configureHelp({ formatHelp: formatVerbHelp(verb) })
+      .action((...parsed: unknown[]) => {
+        const positionals = parsed.slice(0, -2).flat() as (string | undefined)[];
+        onCommand({ verb, positionals, options: parsed.at(-2) });
       });
   }
   return program;
 }
 
 function unknownVerb(verbs: readonly Verb[], typed: string): Error {
-  const meant = findClosestName(
-    typed,
-    verbs.map(({ name }) => name),
-  );
-  const guess = meant === undefined ? '"savepoint --help" lists them.' : `Did you mean "${meant}"?`;
-  return usageError(`There is no verb "${sanitize(typed)}". ${guess}`);
+  const names = verbs.map(({ name }) => name);
+  const closest = findClosestName(typed, names);
+  const advice = closest === undefined ? '"savepoint --help" lists the verbs.' : `Did you mean ${quote(closest)}?`;
+  return usageError(`There is no verb ${quote(typed)}. ${advice}`);
 }
 
 type FormatHelp = (command: Command, helper: Help) => string;
 
-function helpOfAll(verbs: readonly Verb[]): FormatHelp {
+function formatProgramHelp(verbs: readonly Verb[]): FormatHelp {
   return (command, helper) => {
     if (command.parent) return Help.prototype.formatHelp.call(helper, command, helper);
     const width = Math.max(...verbs.map(({ name }) => name.length));
@@ -131,25 +124,25 @@ function helpOfAll(verbs: readonly Verb[]): FormatHelp {
       `${sections.join("\n\n")}\n`,
       `Options of all verbs:\n${options.join("\n")}\n`,
       CHECKPOINT_NAMES,
-      `savepoint <verb> --help says more. Exit codes and JSON shapes: docs/cli.md.\n`,
+      `Help for a verb: savepoint <verb> --help. Exit codes and JSON shapes: docs/cli.md.\n`,
     ].join("\n");
   };
 }
 
-function helpOfOne(verb: Verb): FormatHelp {
+function formatVerbHelp(verb: Verb): FormatHelp {
   return (command, helper) => {
-    const usual = Help.prototype.formatHelp.call(helper, command, helper).trimEnd();
-    const width = Math.max(...verb.examples.map(([typed]) => typed.length));
-    const examples = verb.examples.map(([typed, meaning]) => `  ${typed.padEnd(width)}  # ${meaning}`);
-    return `${usual}\n\nExamples:\n${examples.join("\n")}\n\nOptions of all verbs: savepoint --help\n`;
+    const help = Help.prototype.formatHelp.call(helper, command, helper).trimEnd();
+    const width = Math.max(...verb.examples.map(([line]) => line.length));
+    const examples = verb.examples.map(([line, meaning]) => `  ${line.padEnd(width)}  # ${meaning}`);
+    return `${help}\n\nExamples:\n${examples.join("\n")}\n\nOptions of all verbs: savepoint --help\n`;
   };
 }
 
-const CHECKPOINT_NAMES = `A checkpoint is named by:
-  0190f3c2-…-5e6f7a8b   its id
-  5e6f7a8b              the last eight characters of its id
-  order-88#14           its number in a session
+const CHECKPOINT_NAMES = `Names of checkpoints:
+  0190f3c2-…-5e6f7a8b   the id
+  5e6f7a8b              the last eight characters of the id
+  order-88#14           the number in a session
   order-88@what-if      the newest of a branch
   order-88              the newest of a session
-  …:/messages/3         and a JSON pointer, for a part of its state
+  …:/messages/3         with a JSON pointer: a part of the state
 `;

@@ -1,68 +1,70 @@
-/** How far long work has come, for somebody who watches: a bar, the rate, and the time that is left. */
+/** Progress of long work on a terminal: a bar, the rate and the remaining time. */
+import { formatBytes } from "./format.js";
 import type { OutputStream } from "./io.js";
-import { formatBytes, truncate } from "./terminal-text.js";
+import { truncate } from "./terminal-text.js";
 
-/** Told as the work goes on. Never slows it down by much: it paints a few times a second. */
 export interface Progress {
-  /** @throws Interrupted where somebody has pressed Ctrl-C: whatever is under way ends as it does after any error */
+  /**
+   * Reports how much is done. Cheap: the bar is painted a few times a second.
+   * @throws InterruptedError after Ctrl-C, so that work in progress ends as after any error
+   */
   update(done: number): void;
-  /** Takes the bar away. */
+  /** Removes the bar. May be called several times. */
   stop(): void;
 }
 
 export interface ProgressOptions {
-  /** What is done, such as "Verifying". */
+  /** The work, such as "Verifying". */
   readonly label: string;
   /** What is counted. */
   readonly unit: "checkpoints" | "sessions" | "bytes";
-  /** How much there is, if that is known. */
+  /** How much there is to do, if known. */
   readonly total: number | undefined;
-  /** Throws where it should end. */
+  /** Throws if the work should end. */
   readonly check: () => void;
 }
 
-/** How often it is painted, in milliseconds. */
-const PAINT = 100;
-/** How wide the bar is, in columns. */
-const WIDTH = 24;
+/** The least time between two paints, in milliseconds. */
+const PAINT_INTERVAL = 100;
+const BAR_WIDTH = 24;
 const CLEAR_LINE = "\r\u001b[K";
 
-/** For nobody: it only ends when it should. */
+/** Paints nothing, and only checks for interruption. */
 export function silentProgress(check: () => void): Progress {
   return { update: check, stop: () => {} };
 }
 
-/** A line of the terminal that is painted again and again. */
+/** Paints on one line of the terminal. */
 export function showProgress(terminal: OutputStream, options: ProgressOptions): Progress {
   const { label, unit, total, check } = options;
-  const started = performance.now();
-  let painted = 0;
-  let shown = false;
-  const paint = (share: number, text: string): void => {
-    const full = Math.round(WIDTH * Math.min(1, share));
-    const bar = `${"━".repeat(full)}${"─".repeat(WIDTH - full)}`;
+  const startedAt = performance.now();
+  let paintedAt = 0;
+  let visible = false;
+  const paint = (fraction: number, text: string): void => {
+    const full = Math.round(BAR_WIDTH * Math.min(1, fraction));
+    const bar = `${"━".repeat(full)}${"─".repeat(BAR_WIDTH - full)}`;
     terminal.write(`${CLEAR_LINE}${truncate(`${bar}  ${text}`, (terminal.columns || 80) - 1)}`);
-    shown = true;
+    visible = true;
   };
   paint(0, label);
   return {
     update(done) {
       check();
       const now = performance.now();
-      if (now - painted < PAINT) return;
-      painted = now;
-      const rate = done / Math.max(0.001, (now - started) / 1000);
-      paint(total ? done / total : 0, describe(label, unit, done, total, rate));
+      if (now - paintedAt < PAINT_INTERVAL) return;
+      paintedAt = now;
+      const rate = done / Math.max(0.001, (now - startedAt) / 1000);
+      paint(total ? done / total : 0, describeProgress(label, unit, done, total, rate));
     },
     stop() {
-      if (shown) terminal.write(CLEAR_LINE);
-      shown = false;
+      if (visible) terminal.write(CLEAR_LINE);
+      visible = false;
     },
   };
 }
 
-function describe(
-  doing: string,
+function describeProgress(
+  label: string,
   unit: ProgressOptions["unit"],
   done: number,
   total: number | undefined,
@@ -71,9 +73,9 @@ function describe(
   const amount = (number: number): string =>
     unit === "bytes" ? formatBytes(number) : Math.round(number).toLocaleString("en-US");
   const of = total === undefined ? "" : ` of ${amount(total)}`;
-  const named = unit === "bytes" ? "" : ` ${unit}`;
+  const unitName = unit === "bytes" ? "" : ` ${unit}`;
   const left = total === undefined || rate === 0 || done >= total ? "" : `, ${duration((total - done) / rate)} left`;
-  return `${doing} ${amount(done)}${of}${named}, ${amount(rate)}/s${left}`;
+  return `${label} ${amount(done)}${of}${unitName}, ${amount(rate)}/s${left}`;
 }
 
 function duration(seconds: number): string {

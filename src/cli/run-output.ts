@@ -1,37 +1,39 @@
-/** A run, told as it goes on and when it is over. */
+/** Prints the events and the result of a run. */
 import type { RunEvent, RunResult } from "../index.js";
+import { colorStatus } from "./checkpoint-line.js";
 import type { Cli } from "./cli.js";
 import { EXIT, type ExitCode } from "./exit-codes.js";
-import { colorStatus } from "./checkpoint-line.js";
+import { formatAge } from "./format.js";
 import { toPrintableJson } from "./json.js";
-import { formatAge, sanitize } from "./terminal-text.js";
+import { sanitize } from "./terminal-text.js";
 
-/** Tells on stderr what happens. */
+/** A listener that prints run events on stderr. */
 export function printRunEvents({ output }: Cli): (event: RunEvent) => void {
   const { noteColors } = output;
   return (event) => {
-    const line = toLine(event);
-    if (line !== undefined) output.note(noteColors.dim(`${sanitize(event.sessionId)}  ${line}`));
+    const text = describeEvent(event);
+    if (text !== undefined) output.note(noteColors.dim(`${sanitize(event.sessionId)}  ${text}`));
   };
 }
 
-function toLine(event: RunEvent): string | undefined {
+/** The text for an event; `undefined` for events that are not printed. */
+function describeEvent(event: RunEvent): string | undefined {
   switch (event.type) {
     case "started":
-      return event.resumed ? "goes on" : "begins";
+      return event.resumed ? "resumed" : "started";
     case "step":
-      return `step ${event.step} done`;
+      return `step ${event.step} completed`;
     case "effect": {
-      const what = `${event.kind} ${sanitize(event.callId === undefined ? event.name : `${event.name} ${event.callId}`)}`;
-      if (event.phase === "start") return `${what} begins`;
-      return event.error === undefined ? `${what} recorded` : `${what} failed: ${sanitize(event.error)}`;
+      const effect = describeEffect(event);
+      if (event.phase === "start") return `${effect} started`;
+      return event.error === undefined ? `${effect} recorded` : `${effect} failed: ${sanitize(event.error)}`;
     }
     case "retry":
-      return `${sanitize(event.name)} is tried again in ${Math.round(event.delay)} ms: ${sanitize(event.reason)}`;
+      return `${sanitize(event.name)} is retried in ${Math.round(event.delay)} ms: ${sanitize(event.reason)}`;
     case "loop":
-      return event.verdict === "none" ? undefined : `the model goes round in circles: ${event.verdict}`;
+      return event.verdict === "none" ? undefined : `the model repeats itself: ${event.verdict}`;
     case "leaseLost":
-      return "somebody else runs it by now";
+      return "lease lost: another process runs the session";
     case "checkpoint":
     case "delta":
     case "status":
@@ -39,7 +41,17 @@ function toLine(event: RunEvent): string | undefined {
   }
 }
 
-/** A result, without the state: "savepoint show" has that. */
+/** An effect by its kind, its name and the id of its tool call. */
+export function describeEffect(effect: {
+  readonly kind: string;
+  readonly name: string;
+  readonly callId?: string | undefined;
+}): string {
+  const { kind, name, callId } = effect;
+  return `${kind} ${sanitize(callId === undefined ? name : `${name} ${callId}`)}`;
+}
+
+/** A result as JSON prints it: without the state, which `savepoint show` prints. */
 export function toResultRecord(result: RunResult): Record<string, unknown> {
   return { ...result, state: undefined };
 }
@@ -49,10 +61,11 @@ export function describeResult(cli: Cli, result: RunResult): string {
   const line = `${sanitize(result.session)}  ${colorStatus(result.status, colors)}`;
   switch (result.status) {
     case "completed":
-      return result.output === undefined ? line : `${line}\n${outputText(result.output)}`;
+      return result.output === undefined ? line : `${line}\n${formatOutput(result.output)}`;
     case "waiting":
       if (result.question) {
-        return `${line}  ${sanitize(result.question.text)}\nAnswer it with: savepoint answer ${sanitize(result.session)}`;
+        const { session, question } = result;
+        return `${line}  ${sanitize(question.text)}\nTo answer: savepoint answer ${sanitize(session)}`;
       }
       return result.wakeAt === undefined ? line : `${line}  wakes ${formatAge(result.wakeAt, Date.now())}`;
     case "failed":
@@ -61,11 +74,11 @@ export function describeResult(cli: Cli, result: RunResult): string {
   }
 }
 
-function outputText(value: unknown): string {
+function formatOutput(value: unknown): string {
   return typeof value === "string" ? sanitize(value) : JSON.stringify(toPrintableJson(value), undefined, 2);
 }
 
-/** 1 where any has failed or was halted. */
+/** 1 if any run failed or was halted, else 0. */
 export function exitCodeForResults(results: readonly RunResult[]): ExitCode {
   return results.some(({ status }) => status === "failed" || status === "halted") ? EXIT.failed : EXIT.ok;
 }

@@ -1,35 +1,36 @@
-/** Rows under a heading, aligned. The first rows decide how wide the columns are; the others can then be printed at once. */
-import { padEnd, padStart, truncate, displayWidth } from "./terminal-text.js";
+/** Rows in aligned columns under a heading. */
+import { displayWidth, padEnd, padStart, truncate } from "./terminal-text.js";
 
 export interface TableColumn {
   readonly title: string;
   readonly align?: "right";
-  /** The column that gives way when the terminal is too narrow. */
+  /** The column that is truncated if the terminal is too narrow. */
   readonly flexible?: boolean;
 }
 
 const GAP = "  ";
 
+/** Formats a table as a stream: the first rows determine the widths of the columns, later rows are printed at once. */
 export class Table {
   readonly #columns: readonly TableColumn[];
-  readonly #screen: number;
+  readonly #screenWidth: number;
   #widths: readonly number[] = [];
 
-  /** @param screen how many columns of characters there are; infinite where nobody looks */
-  constructor(columns: readonly TableColumn[], screen: number) {
+  /** @param screenWidth infinite if the output is not a terminal */
+  constructor(columns: readonly TableColumn[], screenWidth: number) {
     this.#columns = columns;
-    this.#screen = screen;
+    this.#screenWidth = screenWidth;
   }
 
-  /** Decides how wide the columns are, and gives the heading. */
+  /** Determines the widths of the columns and returns the heading. */
   begin(rows: readonly (readonly string[])[]): string {
     const widths = this.#columns.map(({ title }, index) =>
       Math.max(title.length, ...rows.map((row) => displayWidth(row[index] ?? ""))),
     );
-    const taken = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1);
+    const total = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1);
     const flexible = this.#columns.findIndex((column) => column.flexible);
-    if (flexible >= 0 && taken > this.#screen) {
-      widths[flexible] = Math.max(8, (widths[flexible] as number) - (taken - this.#screen));
+    if (flexible >= 0 && total > this.#screenWidth) {
+      widths[flexible] = Math.max(8, (widths[flexible] as number) - (total - this.#screenWidth));
     }
     this.#widths = widths;
     return this.row(this.#columns.map(({ title }) => title));
@@ -37,14 +38,14 @@ export class Table {
 
   row(cells: readonly string[]): string {
     const last = this.#columns.length - 1;
-    const shown = this.#columns.map(({ align, flexible }, index) => {
+    const formatted = this.#columns.map(({ align, flexible }, index) => {
       const width = this.#widths[index] as number;
       const cell = cells[index] ?? "";
-      const tooWide = flexible && this.#screen !== Number.POSITIVE_INFINITY && displayWidth(cell) > width;
+      const tooWide = flexible && this.#screenWidth !== Number.POSITIVE_INFINITY && displayWidth(cell) > width;
       const fitting = tooWide ? truncate(cell, width) : cell;
       if (align === "right") return padStart(fitting, width);
       return index === last ? fitting : padEnd(fitting, width);
     });
-    return shown.join(GAP).trimEnd();
+    return formatted.join(GAP).trimEnd();
   }
 }

@@ -1,30 +1,30 @@
-/** What a verb of the command line is: one file each, which says all there is to know about it. */
+/** The definition of a verb. Each verb is one file in `verbs/`, with its arguments, its examples and its action. */
 import type { Command } from "commander";
 import type { Cli } from "./cli.js";
 import type { ExitCode } from "./exit-codes.js";
 
-/** The headings under which `savepoint --help` lists them, in this order. */
-export const GROUPS = ["Look", "Travel in time", "Run", "Keep safe", "Set up"] as const;
+/** The headings of `savepoint --help`, in order. */
+export const GROUPS = ["Inspect", "Time travel", "Run", "Maintain", "Set up"] as const;
 
 export interface Verb {
   readonly name: string;
   readonly group: (typeof GROUPS)[number];
-  /** One line, for the list of verbs. */
+  /** One line for the list of verbs: an imperative phrase without a capital letter and a final dot. */
   readonly summary: string;
-  /** What it is good for, each with a line that can be typed. */
+  /** Command lines that can be typed, each with its meaning. */
   readonly examples: readonly (readonly [command: string, meaning: string])[];
-  /** Adds what it takes to its command. */
+  /** Adds the arguments and options of the verb to its command. */
   declare(command: Command): void;
-  /** @returns the exit code, where that is not 0 */
+  /** @returns the exit code, if it is not 0 */
   run(cli: Cli, positionals: readonly (string | undefined)[], options: unknown): Promise<ExitCode | void>;
 }
 
-/** What a verb is declared with: its options have a type of their own. */
+/** A verb whose options have a type. */
 export interface VerbDefinition<Options> extends Omit<Verb, "run"> {
   run(cli: Cli, positionals: readonly (string | undefined)[], options: Options): Promise<ExitCode | void>;
 }
 
-/** Commander has parsed the options as `declare` says; here they get the type that goes with it. */
+/** Defines a verb. Commander parses the options as `declare` describes them; `Options` must match that. */
 export function defineVerb<Options = object>(definition: VerbDefinition<Options>): Verb {
   return definition as Verb;
 }

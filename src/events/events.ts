@@ -1,52 +1,53 @@
-/** What Savepoint tells while it works. */
+/** The events of a Savepoint, and their emitter. */
 import type { BackgroundFailure } from "../store/index.js";
 import type { LastShutdown } from "./open-process.js";
 import type { RunEvent } from "./run-events.js";
 
-/** Something stored cannot be read. */
+/** Stored data cannot be read. */
 export interface DamageEvent {
-  /** The session that it belongs to; `undefined` where it is an agent or a conversation. */
+  /** The session that the data belongs to; `undefined` for an agent or a conversation. */
   readonly sessionId: string | undefined;
   readonly agent?: string;
   readonly conversationId?: string;
-  /** The checkpoint that was being read; `undefined` where the damage is in the session's own records. */
+  /** The damaged checkpoint; `undefined` if the damage is in the session's own records. */
   readonly checkpointId: string | undefined;
   readonly seq: number | undefined;
   readonly reason: string;
 }
 
-/** Something failed while nobody waited for it. */
+/** Background work has failed. */
 export type BackgroundFailureEvent = BackgroundFailure;
 
-/** What was saved is made searchable. */
+/** The progress of search indexing. */
 export interface IndexingEvent {
-  /** Messages that were indexed so far. */
+  /** The number of messages indexed so far. */
   readonly messages: number;
   readonly done: boolean;
 }
 
-/** The events, by name. */
+/** The payloads of all events, by name. */
 export interface SavepointEvents {
-  /** Something stored cannot be read. Whole data is still returned where there is some. */
+  /** Stored data cannot be read. Intact data is still returned where it exists. */
   readonly damage: DamageEvent;
-  /** Packing items, or keeping the store's files small, has failed; or a commit is damaged beyond knowing what it was. */
+  /** Packing items or compacting the store's files has failed, or a commit is too damaged to identify. */
   readonly backgroundFailure: BackgroundFailureEvent;
-  /** A search waits until what was saved since the last one is indexed: told as it goes on, and when it is done. */
+  /** A search waits for the indexing of recent saves. Emitted repeatedly, and once when it is done. */
   readonly indexing: IndexingEvent;
-  /** The store was not closed by a process that is dead: told when it is opened. */
+  /** A process ended without closing the store. Emitted when the store is opened. */
   readonly uncleanShutdown: LastShutdown;
-  /** Something has happened in a run of this process. */
+  /** A run of this process has made progress. */
   readonly run: RunEvent;
 }
 
-/** Events that somebody must hear of: on the console, if nobody listens. */
-const LOUD: ReadonlySet<EventName> = new Set<EventName>(["damage", "backgroundFailure"]);
+/** Events that are written to the console if they have no listener. */
+const WARN_IF_UNHEARD: ReadonlySet<EventName> = new Set<EventName>(["damage", "backgroundFailure"]);
 
 export type EventName = keyof SavepointEvents;
 export type Listener<Name extends EventName> = (event: SavepointEvents[Name]) => void;
-/** Listeners given when a store is opened. */
+/** Listeners that are passed to `Savepoint.open`. */
 export type Listeners = { readonly [Name in EventName]?: Listener<Name> };
 
+/** The event emitter of one Savepoint. */
 export class Events {
   readonly #listeners = new Map<EventName, Set<Listener<EventName>>>();
 
@@ -55,22 +56,22 @@ export class Events {
       if (listener) this.on(name as EventName, listener as Listener<EventName>);
   }
 
-  /** Returns the function that takes the listener off again. */
+  /** Adds a listener. Returns the function that removes it. */
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
     const listeners = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, listeners.add(listener as Listener<EventName>));
     return () => void listeners.delete(listener as Listener<EventName>);
   }
 
-  /** Does anybody listen? Then it is worth saying what happens often. */
+  /** Does the event have listeners? Callers skip building the payload of frequent events otherwise. */
   has(name: EventName): boolean {
     return (this.#listeners.get(name)?.size ?? 0) > 0;
   }
 
-  /** A listener that throws does not disturb the others, nor the work it was told about. */
+  /** Calls all listeners. An error in a listener is logged and affects neither the other listeners nor the caller. */
   emit<Name extends EventName>(name: Name, event: SavepointEvents[Name]): void {
     const listeners = this.#listeners.get(name);
-    if (!listeners?.size && LOUD.has(name)) console.warn(`savepoint: ${name}:`, event);
+    if (!listeners?.size && WARN_IF_UNHEARD.has(name)) console.warn(`savepoint: ${name}:`, event);
     for (const listener of listeners ?? []) {
       try {
         listener(event);

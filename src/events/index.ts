@@ -1,3 +1,7 @@
+/**
+ * Events that a Savepoint emits, and the registration of open processes that detects crashes. Emitting never throws: an error
+ * in a listener is logged and does not reach the work that emitted the event.
+ */
 export {
   type BackgroundFailureEvent,
   type DamageEvent,
@@ -14,6 +18,5 @@ export {
   type InterruptedRun,
   type LastShutdown,
   ProcessRegistration,
-  withCommit,
 } from "./open-process.js";
 export type { EffectKind, LoopVerdict, RunEvent, RunEventBody, RunEventOf, RunEventType } from "./run-events.js";

@@ -1,8 +1,8 @@
 /**
- * Which processes have written to a store and not closed it: one that is dead did not get to.
+ * The registration of processes that have a store open, which detects crashes.
  *
- * A process notes itself in the first thing that it writes, and takes the note away when it closes the store. So whoever
- * opens a store learns whether anything was interrupted, whatever it was, at the price of one small record.
+ * A process registers itself with its first commit and removes the registration when it closes the store. A registration of
+ * a dead process therefore means that it crashed, at the price of one small record per process.
  */
 import { randomBytes } from "node:crypto";
 import { isSavepointError } from "../errors.js";
@@ -14,22 +14,23 @@ import { ALL_OPEN_PROCESSES, openProcessKey } from "../records/index.js";
 export interface CrashedProcess {
   readonly host: string;
   readonly pid: number;
-  /** When it first wrote something, in milliseconds since 1970. */
+  /** When it first wrote to the store, in milliseconds since 1970. */
   readonly since: number;
 }
 
-/** A run whose process is gone. `sp.recover()` goes on with it. */
+/** A run whose process crashed. `sp.recover()` resumes it. */
 export interface InterruptedRun {
   readonly sessionId: string;
   readonly branch: string;
 }
 
+/** How the store was closed by the processes that had it open before. */
 export interface LastShutdown {
-  /** Have all who had the store open closed it? */
+  /** Did every process that ended close the store? */
   readonly clean: boolean;
-  /** Those who have not, and are dead. Each is told once. */
+  /** The processes that crashed. Each is reported once. */
   readonly processes: readonly CrashedProcess[];
-  /** All runs that nobody goes on with; only looked for after a crash. */
+  /** All interrupted runs; empty after a clean shutdown. */
   readonly interrupted: readonly InterruptedRun[];
 }
 
@@ -38,89 +39,83 @@ interface OpenProcess {
   readonly process: ProcessIdentity;
 }
 
+/** The registration of this process in one store. */
 export class ProcessRegistration {
-  readonly #store: Store;
+  /** The store to use: its first commit registers the process. */
+  readonly store: Store;
+  readonly #target: Store;
   readonly #key = openProcessKey(randomBytes(9).toString("base64url"));
-  #written = false;
-  #tried = false;
+  #isRegistered = false;
+  /** May the record exist? A commit that failed may have been written. */
+  #mayExist = false;
 
-  constructor(store: Store) {
-    this.#store = store;
+  constructor(target: Store) {
+    this.#target = target;
+    this.store = overrideCommit(target, (commit) => this.#commit(commit));
   }
 
-  /** Commits, and notes the process along with the first commit. */
-  async commit(commit: Commit): Promise<CommitResult> {
-    if (this.#written) return this.#store.commit(commit);
-    const note: OpenProcess = { since: Date.now(), process: thisProcess() };
-    const puts = [...(commit.puts ?? []), { key: this.#key, value: JSON.stringify(note) }];
-    // Before it is there: a second commit need not bring it as well. If this one fails, the next does.
-    this.#written = true;
-    const tried = this.#tried;
-    this.#tried = true;
+  /** Removes the registration. Call it before the store is closed. */
+  async remove(): Promise<void> {
+    if (this.#mayExist) await this.#target.commit({ deletes: [this.#key] });
+  }
+
+  async #commit(commit: Commit): Promise<CommitResult> {
+    if (this.#isRegistered) return this.#target.commit(commit);
+    const registration: OpenProcess = { since: Date.now(), process: thisProcess() };
+    const puts = [...(commit.puts ?? []), { key: this.#key, value: JSON.stringify(registration) }];
+    // Set before the commit resolves, so that concurrent commits do not register again.
+    this.#isRegistered = true;
+    const mayHaveExisted = this.#mayExist;
+    this.#mayExist = true;
     try {
-      return await this.#store.commit({ ...commit, puts });
+      return await this.#target.commit({ ...commit, puts });
     } catch (error) {
-      this.#written = false;
-      // Then nothing was written.
-      if (isSavepointError(error, "BUSY") || isSavepointError(error, "CONFLICT")) this.#tried = tried;
+      this.#isRegistered = false;
+      // After these errors nothing was written.
+      if (isSavepointError(error, "BUSY") || isSavepointError(error, "CONFLICT")) this.#mayExist = mayHaveExisted;
       throw error;
     }
   }
-
-  /** The store is closed in an orderly way. */
-  async remove(): Promise<void> {
-    // A write that failed may have been made all the same.
-    if (this.#tried) await this.#store.commit({ deletes: [this.#key] });
-  }
 }
 
-/** The processes that died with the store open, and the keys of their notes: once they are told, those are taken away. */
-export async function findCrashedProcesses(store: Store): Promise<{ processes: CrashedProcess[]; notes: string[] }> {
-  const crashed: CrashedProcess[] = [];
-  const deletes: string[] = [];
+/**
+ * A view of a store with another `commit`. Every other member is forwarded, including optional and future ones; methods are
+ * called on the store itself, because stores have private fields.
+ */
+function overrideCommit(store: Store, commit: Store["commit"]): Store {
+  const view = { commit } as Store;
+  for (let owner: object | null = store; owner && owner !== Object.prototype; owner = prototypeOf(owner)) {
+    for (const name of Reflect.ownKeys(owner)) {
+      if (Object.hasOwn(view, name) || name === "constructor") continue;
+      const read = (): unknown => Reflect.get(store, name);
+      const call = (...args: unknown[]): unknown => Reflect.apply(read() as () => unknown, store, args);
+      Object.defineProperty(view, name, typeof read() === "function" ? { value: call } : { get: read });
+    }
+  }
+  return view;
+}
+
+const prototypeOf = (object: object): object | null => Object.getPrototypeOf(object) as object | null;
+
+/** The processes that crashed with the store open, and the keys of their registrations. */
+export async function findCrashedProcesses(
+  store: Store,
+): Promise<{ processes: CrashedProcess[]; registrations: string[] }> {
+  const processes: CrashedProcess[] = [];
+  const registrations: string[] = [];
   for await (const record of scan(store, ALL_OPEN_PROCESSES)) {
     if (!("value" in record)) continue;
     const { since, process } = JSON.parse(record.value) as OpenProcess;
     if (!isDead(process)) continue;
-    crashed.push({ host: process.host, pid: process.pid, since });
-    deletes.push(record.key);
+    processes.push({ host: process.host, pid: process.pid, since });
+    registrations.push(record.key);
   }
-  return { processes: crashed, notes: deletes };
+  return { processes, registrations };
 }
 
-/** No process outlives its machine's restart. */
+/** A restart of the machine ends all its processes. */
 function isDead(process: ProcessIdentity): boolean {
   const own = thisProcess();
-  const restarted = process.host === own.host && process.boot !== undefined && process.boot !== own.boot;
-  return restarted || isCertainlyDead(process);
-}
-
-/** The same store, whose commits go through a function. */
-export function withCommit(store: Store, commit: (commit: Commit) => Promise<CommitResult>): Store {
-  const [check, reserve, listen] = [store.check?.bind(store), store.reserve?.bind(store), store.listen?.bind(store)];
-  return {
-    url: store.url,
-    capabilities: store.capabilities,
-    get: (keys) => store.get(keys),
-    list: (range, options) => store.list(range, options),
-    items: (spans) => store.items(spans),
-    blob: (hash) => store.blob(hash),
-    commit,
-    now: () => store.now(),
-    itemRefs: (span) => store.itemRefs(span),
-    tapes: (range) => store.tapes(range),
-    retain: (tape, live, options) => store.retain(tape, live, options),
-    heal: (tape, items) => store.heal(tape, items),
-    blobs: (options) => store.blobs(options),
-    dropBlobs: (hashes, options) => store.dropBlobs(hashes, options),
-    compact: () => store.compact(),
-    bytes: () => store.bytes(),
-    bytesOf: (ranges) => store.bytesOf(ranges),
-    close: () => store.close(),
-    [Symbol.asyncDispose]: () => store.close(),
-    ...(check && { check }),
-    ...(reserve && { reserve }),
-    ...(listen && { listen }),
-    ...(store.texts && { texts: store.texts }),
-  };
+  const isRestarted = process.host === own.host && process.boot !== undefined && process.boot !== own.boot;
+  return isRestarted || isCertainlyDead(process);
 }

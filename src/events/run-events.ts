@@ -1,21 +1,21 @@
-/** What a run tells while it works. */
+/** The events of runs. */
 import type { CheckpointInfo, Question, Status } from "../records/index.js";
 
-/** What an effect does. */
+/** The kinds of effects. */
 export type EffectKind = "llm" | "tool" | "effect" | "now" | "random" | "uuid" | "sleep" | "ask";
 
-/** What to make of a model's reply: nothing; tell somebody; try something else; stop. */
+/** The loop detector's verdict on a model reply: continue, emit a warning, request an alternative, or halt the run. */
 export type LoopVerdict = "none" | "warn" | "alternative" | "halt";
 
-/** What has happened, without where. */
+/** The payload of a run event, without the run. */
 export type RunEventBody =
-  /** A process has begun to work on it, or goes on with it. */
+  /** This process has started or resumed the run. */
   | { readonly type: "started"; readonly resumed: boolean; readonly turn: number }
-  /** A step is done. */
+  /** A step has completed. */
   | { readonly type: "step"; readonly step: number }
-  /** A checkpoint was saved that stays in the history. */
+  /** A checkpoint was added to the history. */
   | { readonly type: "checkpoint"; readonly checkpoint: CheckpointInfo }
-  /** An effect begins, or has ended and is recorded with what comes next. Those that were recorded before are not told. */
+  /** An effect has started or ended. Replayed effects are not reported. */
   | {
       readonly type: "effect";
       readonly kind: EffectKind;
@@ -24,9 +24,9 @@ export type RunEventBody =
       readonly phase: "start" | "end";
       readonly error?: string;
     }
-  /** A part of a model's reply, as it comes. */
+  /** A streamed part of a model's reply. */
   | { readonly type: "delta"; readonly name: string; readonly delta: unknown }
-  /** Something is tried again after a pause. */
+  /** An attempt has failed and is retried after a delay. */
   | {
       readonly type: "retry";
       readonly name: string;
@@ -34,9 +34,9 @@ export type RunEventBody =
       readonly delay: number;
       readonly reason: string;
     }
-  /** The model goes round in circles. */
+  /** The model repeats itself. */
   | { readonly type: "loop"; readonly verdict: LoopVerdict }
-  /** How it stands has changed. */
+  /** The status has changed. */
   | {
       readonly type: "status";
       readonly status: Status;
@@ -44,12 +44,13 @@ export type RunEventBody =
       readonly question: Question | undefined;
       readonly wakeAt: number | undefined;
     }
-  /** Somebody else runs it by now: nothing more is written here. */
+  /** Another process has taken over the lease: this process writes nothing more. */
   | { readonly type: "leaseLost" };
 
 export type RunEventType = RunEventBody["type"];
 
-/** What has happened in a run. */
+/** An event of a run. */
 export type RunEvent = RunEventBody & { readonly sessionId: string; readonly branch: string };
 
+/** The event of one type. */
 export type RunEventOf<Type extends RunEventType> = Extract<RunEvent, { readonly type: Type }>;

@@ -1,57 +1,62 @@
-/** What a tool says when it fails: what failed, and what to do next. The server goes on. */
+/**
+ * Errors as tools and resources report them. Models read them, so each one says what failed and which tool to call next.
+ *
+ * Missing things and things of other agents give the same error: a confined server reveals nothing about other agents.
+ */
 import type { CallToolResult } from "@modelcontextprotocol/server";
 import type { z } from "zod";
-import { isSavepointError, type SavepointErrorCode } from "../index.js";
+import { isSavepointError, SavepointError, type SavepointErrorCode } from "../index.js";
 
-/** Where the code of an error stands in a result: clients check `structuredContent` of errors too, against another schema. */
+/** The key of the error code in `_meta`. `structuredContent` must match the output schema, also in an error. */
 export const CODE_KEY = "savepoint/code";
 
-/** What a model can do about it, where the message does not say so in words that it knows. */
-const NEXT: Partial<Record<SavepointErrorCode, string>> = {
-  AGENT_MISMATCH: "Use another id, or name the agent whose it is.",
-  AGENT_NOT_FOUND: "agent_list shows the agents there are; agent_save makes one.",
-  ALREADY_RUNNING: "A process works on this branch. Wait, or work on a branch of your own with checkpoint_fork.",
+/** What to do next, for errors of the library, whose messages name no tools. */
+const ADVICE: Partial<Record<SavepointErrorCode, string>> = {
+  AGENT_MISMATCH: "Use another id, or name the agent that owns it.",
+  AGENT_NOT_FOUND: "Call agent_list to list the agents, or agent_save to create one.",
+  ALREADY_RUNNING: "Another process runs this branch. Wait, or work on your own branch with checkpoint_fork.",
   BRANCH_EXISTS: "Call checkpoint_fork with another `branch`, or without one.",
-  BRANCH_NOT_FOUND: "session_resume names the branches there are; checkpoint_fork makes one.",
+  BRANCH_NOT_FOUND: "Call session_resume to list the branches, or checkpoint_fork to create one.",
   BUSY: "Another process is writing. Call again in a moment.",
-  CHECKPOINT_NOT_FOUND: "checkpoint_list shows those there are.",
-  CLOSED: "The server is ending. Nothing was changed.",
-  CONFLICT: "Nothing was changed. Load what is there now, and decide again.",
-  DAMAGED: "What is stored cannot be read whole. checkpoint_list shows older checkpoints.",
-  SESSION_DELETED: "It was deleted meanwhile. Call again to begin anew.",
+  CHECKPOINT_NOT_FOUND: "Call checkpoint_list to list the checkpoints.",
+  CLOSED: "The server is shutting down. Nothing was changed.",
+  CONFLICT: "Nothing was changed. Load the current version and decide again.",
+  DAMAGED: "The stored data is not intact. Call checkpoint_list to find older checkpoints.",
+  SESSION_DELETED: "The session was deleted in the meantime. Call again to start a new one.",
   STORE_FAILED: "Nothing was changed. Call again in a moment.",
 };
 
-/** Then it was written for a model, and says what to do next. */
+/** Matches messages that name a tool: they say what to do next themselves. */
 const NAMES_A_TOOL = /\b(agent|checkpoint|conversation|session)_[a-z]+\b/;
 
-/** Who mends these finds the others, if there are any. */
+/** How many invalid arguments are listed at most. */
 const MAX_ISSUES = 10;
 
+/** An error as a tool returns it. */
 export interface ToolError {
   readonly code: string;
   readonly message: string;
 }
 
-/** @param confined are there things that may not be named? Messages of Savepoint may say to whom something belongs */
+/** @param confined whether the server is confined to one agent: then messages that name an owner are replaced */
 export function describeError(error: unknown, confined: boolean): ToolError {
   if (!isSavepointError(error)) {
     const message = error instanceof Error ? error.message : String(error);
-    return { code: "INTERNAL", message: `The tool has failed, and that is not your mistake: ${message}` };
+    return { code: "INTERNAL", message: `The tool failed because of a bug, not because of its arguments: ${message}` };
   }
   const { code } = error;
-  if (confined && namesOthers(error.message, code)) {
-    return { code, message: "An id that this needs is not free. Nothing was changed. Use a different one." };
+  if (confined && namesOwner(error.message, code)) {
+    return { code, message: "An id that this call needs is already in use. Nothing was changed. Use a different id." };
   }
-  const next = NAMES_A_TOOL.test(error.message) ? undefined : NEXT[code];
-  return { code, message: next === undefined ? error.message : `${error.message} ${next}` };
+  const advice = NAMES_A_TOOL.test(error.message) ? undefined : ADVICE[code];
+  return { code, message: advice === undefined ? error.message : `${error.message} ${advice}` };
 }
 
 export function toErrorResult({ code, message }: ToolError): CallToolResult {
   return { isError: true, content: [{ type: "text", text: `${code}: ${message}` }], _meta: { [CODE_KEY]: code } };
 }
 
-/** Arguments that do not fit, each by its name. */
+/** Lists invalid arguments by their names. */
 export function describeInvalidArguments(tool: string, issues: readonly z.core.$ZodIssue[]): ToolError {
   const problems = issues.slice(0, MAX_ISSUES).map(({ path, message }) => {
     const name = path.map(String).join(".");
@@ -59,11 +64,43 @@ export function describeInvalidArguments(tool: string, issues: readonly z.core.$
   });
   return {
     code: "INVALID_ARGUMENT",
-    message: `The arguments of ${tool} do not fit. ${problems.join("; ")}. Nothing was changed. Call it again with arguments that fit its schema.`,
+    message: `The arguments of ${tool} are invalid. ${problems.join("; ")}. Nothing was changed. Call it again with arguments that match its schema.`,
   };
 }
 
-/** Only what belongs to somebody is said to belong. */
-function namesOthers(message: string, code: SavepointErrorCode): boolean {
+/** Whether a message may name the agent that owns something. A CONFLICT of a restore says that an id "belongs to" it. */
+function namesOwner(message: string, code: SavepointErrorCode): boolean {
   return code === "AGENT_MISMATCH" || (code === "CONFLICT" && message.includes("belongs to"));
+}
+
+export function agentNotFound(id: string): SavepointError {
+  return new SavepointError("AGENT_NOT_FOUND", `There is no agent ${quote(id)}. Call agent_list to list the agents.`);
+}
+
+export function conversationNotFound(id: string): SavepointError {
+  return new SavepointError(
+    "CONVERSATION_NOT_FOUND",
+    `There is no conversation ${quote(id)}. Call conversation_list to list the conversations, or use another id to create one.`,
+  );
+}
+
+export function sessionNotFound(id: string): SavepointError {
+  return new SavepointError(
+    "SESSION_NOT_FOUND",
+    `There is no session ${quote(id)}. Call checkpoint_list with { "of": "session" } to list what is saved, or use another id to start a session.`,
+  );
+}
+
+/** @param ref a checkpoint as a caller names it */
+export function checkpointNotFound(ref: unknown): SavepointError {
+  const name = typeof ref === "string" ? quote(ref) : `with ${JSON.stringify(ref)}`;
+  return new SavepointError(
+    "CHECKPOINT_NOT_FOUND",
+    `There is no checkpoint ${name}. Call checkpoint_list to list the checkpoints.`,
+  );
+}
+
+/** Callers choose these strings, so their length is limited. */
+function quote(text: string): string {
+  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
 }

@@ -1,23 +1,38 @@
-/** Changes that a model gives, applied to a state: those of RFC 6902 that a caller needs to say what is new. */
+/** Changes to a state that a model sends: the operations of RFC 6902 (JSON Patch) that are needed to describe one. */
+import { z } from "zod";
 import { applyChanges, type Change } from "../index.js";
+import { JSON_VALUE } from "./tools/arguments.js";
 
-/** A change without what was there before, which whoever writes one need not know. */
+export const PATCH = z
+  .array(
+    z.discriminatedUnion("op", [
+      z.strictObject({ op: z.literal("add"), path: z.string(), value: JSON_VALUE }),
+      z.strictObject({ op: z.literal("replace"), path: z.string(), value: JSON_VALUE }),
+      z.strictObject({ op: z.literal("remove"), path: z.string() }),
+    ]),
+  )
+  .min(1);
+
+/** A {@link Change} without the previous value, which the sender need not know. */
 export type PatchOperation =
   | { readonly op: "add" | "replace"; readonly path: string; readonly value: unknown }
   | { readonly op: "remove"; readonly path: string };
 
-/** The state after the changes, in order. One that does not fit is `INVALID_ARGUMENT`, and none is applied. */
-export function applyPatch(state: unknown, changes: readonly PatchOperation[]): unknown {
-  return changes.reduce<unknown>((current, change) => applyChanges(current, [toChange(current, change)]), state);
+/**
+ * Applies the operations in order and returns the new state.
+ * @throws `INVALID_ARGUMENT` if one of them does not match the state; the given state is never modified
+ */
+export function applyPatch(state: unknown, patch: readonly PatchOperation[]): unknown {
+  return patch.reduce<unknown>((current, operation) => applyChanges(current, [toChange(current, operation)]), state);
 }
 
-/** `/-` is the place behind the last element of a list, as it is at that moment. */
-function toChange(state: unknown, change: PatchOperation): Change {
-  const parent = change.path.slice(0, -2);
-  const list = change.op === "add" && change.path.endsWith("/-") ? valueAt(state, parent) : undefined;
-  const path = Array.isArray(list) ? `${parent}/${list.length}` : change.path;
-  // What was there before is for readers of changes; applying them does not look at it.
-  return { ...change, path, before: undefined } as Change;
+/** Replaces `/-`, the position after the last element of an array, with an index. */
+function toChange(state: unknown, operation: PatchOperation): Change {
+  const parent = operation.path.slice(0, -2);
+  const array = operation.op === "add" && operation.path.endsWith("/-") ? valueAt(state, parent) : undefined;
+  const path = Array.isArray(array) ? `${parent}/${array.length}` : operation.path;
+  // `before` is for readers of changes. It is not needed to apply them.
+  return { ...operation, path, before: undefined } as Change;
 }
 
 function valueAt(state: unknown, pointer: string): unknown {

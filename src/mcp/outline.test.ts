@@ -6,7 +6,7 @@ import { runs } from "../../test/support/runs.js";
 
 const BUDGET = 3000;
 
-/** Values that are too large in every way: long texts, long lists, wide and deep objects, keys that pointers must escape. */
+/** Values that are too large in every way: long strings, long arrays, wide and deep objects, keys that pointers must escape. */
 const large = fc.letrec<{ value: Json }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 5, withCrossShrink: true },
@@ -20,7 +20,7 @@ const large = fc.letrec<{ value: Json }>((tie) => ({
   ),
 })).value;
 
-/** Asks for a part, and for whatever was left out of it, until it is whole. */
+/** Reads a part and everything that was omitted from it until it is complete. */
 function readAll(value: Json, pointer: string): { whole: Json; asked: number } {
   let asked = 0;
   const read = (at: string): Json => {
@@ -30,7 +30,7 @@ function readAll(value: Json, pointer: string): { whole: Json; asked: number } {
       const part = outline(value, { pointer: at, from, maxCharacters: BUDGET });
       const inner = (part.omitted ?? []).filter((each) => each.pointer !== at);
       const rest = (part.omitted ?? []).find((each) => each.pointer === at);
-      // What was left out further down is asked for by itself: only the outermost of it, the rest comes along.
+      // Omitted parts further down are read separately: only the outermost ones, which include the rest.
       const outermost = inner.filter(
         (each) => !inner.some((other) => each !== other && each.pointer.startsWith(`${other.pointer}/`)),
       );
@@ -65,7 +65,7 @@ function join(
   return Object.fromEntries([...Object.entries(before as object), ...Object.entries(filled as object)]) as Json;
 }
 
-/** Puts whole children in the place of those of which something was left out. */
+/** Replaces children with omitted parts by the complete ones. */
 function fill(
   part: Json,
   omitted: readonly Omitted[],
@@ -83,7 +83,7 @@ function fill(
   return Array.isArray(part) ? entries.map(([, child]) => child) : (Object.fromEntries(entries) as Json);
 }
 
-it("shows any value in parts that fit, and all parts together are the value", () => {
+it("an outline shows a value in parts that fit, and all parts together are the value", () => {
   fc.assert(
     fc.property(large, (value) => {
       const first = outline(value, { maxCharacters: BUDGET });
@@ -94,7 +94,7 @@ it("shows any value in parts that fit, and all parts together are the value", ()
   );
 });
 
-it("leaves a value alone that fits", () => {
+it("an outline does not change a value that fits", () => {
   const value = { a: [1, "two", null], b: {} };
   expect(outline(value)).toEqual({ value, omitted: undefined });
 });

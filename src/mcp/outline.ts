@@ -1,15 +1,15 @@
 /**
- * Large values in parts: what fits is shown, and of the rest where it is and how large. A caller goes on with a pointer to
- * such a part, and from which place in it.
+ * Large values in parts. An outline contains what fits, and lists for the rest where it is and how large it is. A caller
+ * reads on with the pointer to such a part and the position in it.
  */
 import { z } from "zod";
 import { type Json, SavepointError, toJson } from "../index.js";
 
-/** Characters of JSON that one value may take in a result. */
+/** The most characters of JSON that one value takes in a result. */
 export const MAX_CHARACTERS = 100_000;
-/** Bytes that are shown; of more only the number is said, because no model reads them. */
+/** Binary data up to this size is included. Of larger data only the size is, because no model reads it. */
 const MAX_BYTES = 1024;
-/** The least that is shown of a part, however many parts there are. */
+/** The least number of characters for a part, however many parts there are. */
 const MIN_SHARE = 2000;
 
 export const OMITTED = z
@@ -17,14 +17,14 @@ export const OMITTED = z
     z.object({
       pointer: z.string().describe("JSON pointer to the part: pass it as `pointer`."),
       kind: z.enum(["array", "object", "text"]),
-      length: z.number().describe("Entries, keys or characters of the whole part."),
-      from: z.number().describe("Where the rest begins: pass it as `from`."),
+      length: z.number().describe("Number of elements, keys or characters of the complete part."),
+      from: z.number().describe("Where the omitted rest begins: pass it as `from`."),
     }),
   )
   .optional()
-  .describe("What was left out because it is too large. In the value, `$more` stands in its place.");
+  .describe("Parts that were omitted because they are too large. `$more` stands in their place in the value.");
 
-/** What was left out. */
+/** A part that was omitted. */
 export interface Omitted {
   readonly pointer: string;
   readonly kind: "array" | "object" | "text";
@@ -38,14 +38,14 @@ export interface Outline {
 }
 
 export interface OutlineOptions {
-  /** JSON pointer to the part that is wanted. */
+  /** JSON pointer to the part of the value to show. */
   readonly pointer?: string | undefined;
-  /** The first entry, key or character of it that is wanted. */
+  /** The first element, key or character of that part to show. */
   readonly from?: number | undefined;
   readonly maxCharacters?: number;
 }
 
-/** A value, or a part of it, as far as it fits. */
+/** Shows a value, or a part of it, as far as it fits. */
 export function outline(value: unknown, options: OutlineOptions = {}): Outline {
   const { pointer = "", from = 0, maxCharacters = MAX_CHARACTERS } = options;
   const part = partAt(toJson(value, { maxBytes: MAX_BYTES }), pointer);
@@ -54,7 +54,7 @@ export function outline(value: unknown, options: OutlineOptions = {}): Outline {
   return { value: fitted, omitted: omitted.length > 0 ? omitted : undefined };
 }
 
-/** The same for what is never paged into: metadata, values of changes. */
+/** Shortens a value that callers cannot read on in, such as metadata or the value of a change. */
 export function abbreviate(value: unknown, maxCharacters = 4000): Json {
   return outline(value, { maxCharacters }).value;
 }
@@ -85,13 +85,13 @@ class Fitting {
   #fitText(text: string, pointer: string, budget: number, from: number): Json {
     let end = from + budget;
     if (end >= text.length) return text.slice(from);
-    // Half a character is not JSON that everybody can read.
+    // A lone surrogate is invalid in UTF-8.
     if (/[\uD800-\uDBFF]/.test(text[end - 1] as string)) end--;
     this.#more(pointer, "text", text.length, end);
     return `${text.slice(from, end)}… ($more: ${text.length - end} characters from ${end})`;
   }
 
-  /** As many entries as fit; each gets its share of what is left, and at least a little. */
+  /** As many entries as fit. Each one gets its share of the remaining budget, and at least {@link MIN_SHARE}. */
   #fitEntries(entries: [string, Json][], pointer: string, budget: number, from: number): FittedEntries {
     const shown: [string, Json][] = [];
     let left = budget;
@@ -99,8 +99,8 @@ class Fitting {
     for (; next < entries.length && (left > 0 || shown.length === 0); next++) {
       const [key, entry] = entries[next] as [string, Json];
       const share = Math.max(MIN_SHARE, Math.floor(left / (entries.length - next)));
-      const whole = this.#size(entry) <= Math.min(left, MIN_SHARE);
-      const fitted = whole ? entry : this.fit(entry, `${pointer}/${escapeKey(key)}`, share);
+      const fits = this.#size(entry) <= Math.min(left, MIN_SHARE);
+      const fitted = fits ? entry : this.fit(entry, `${pointer}/${escapeKey(key)}`, share);
       shown.push([key, fitted]);
       left -= key.length + 4 + (fitted === entry ? this.#size(entry) : JSON.stringify(fitted).length);
     }
@@ -112,12 +112,12 @@ class Fitting {
     return { $more: { pointer, length, from } };
   }
 
-  /** Characters of its JSON, about; asked for again and again, and so remembered. */
+  /** The approximate length of the JSON of a value. Cached, because it is needed at every level. */
   #size(value: Json): number {
     if (typeof value === "string") return value.length + 2;
     if (typeof value !== "object" || value === null) return String(value).length;
-    const known = this.#sizes.get(value);
-    if (known !== undefined) return known;
+    const cached = this.#sizes.get(value);
+    if (cached !== undefined) return cached;
     let size = 2;
     if (Array.isArray(value)) for (const entry of value) size += this.#size(entry) + 1;
     else for (const [key, entry] of Object.entries(value)) size += key.length + 4 + this.#size(entry);
@@ -128,38 +128,38 @@ class Fitting {
 
 interface FittedEntries {
   readonly shown: [string, Json][];
-  /** The place of the first entry that is not shown. */
+  /** The index of the first entry that is not shown. */
   readonly next: number;
 }
 
 function partAt(root: Json, pointer: string): Json {
   if (pointer !== "" && !pointer.startsWith("/")) {
-    throw new SavepointError("INVALID_ARGUMENT", '`pointer` is not a JSON pointer. Write it like "/messages/3".');
+    throw new SavepointError("INVALID_ARGUMENT", '`pointer` must be a JSON pointer such as "/messages/3".');
   }
   let value = root;
   let walked = "";
   for (const token of pointer.split("/").slice(1)) {
     const key = token.replaceAll("~1", "/").replaceAll("~0", "~");
-    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) throw leadsNowhere(walked, value);
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) throw nothingAt(walked, value);
     value = (value as Record<string, Json>)[key] as Json;
     walked += `/${token}`;
   }
   return value;
 }
 
-function leadsNowhere(walked: string, value: Json): SavepointError {
+function nothingAt(walked: string, value: Json): SavepointError {
   const keys = typeof value === "object" && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
   const there = Array.isArray(value)
-    ? `an array of ${value.length}`
+    ? `an array of ${value.length} elements`
     : keys.length > 0
       ? `an object with ${keys
           .slice(0, 20)
           .map((key) => JSON.stringify(key))
           .join(", ")}${keys.length > 20 ? " and more" : ""}`
-      : "nothing to go into";
+      : "no object or array";
   return new SavepointError(
     "INVALID_ARGUMENT",
-    `\`pointer\` leads to nothing: at ${JSON.stringify(walked)} there is ${there}. Leave \`pointer\` out to see the whole.`,
+    `\`pointer\` does not exist: at ${JSON.stringify(walked)} there is ${there}. Omit \`pointer\` to see everything.`,
   );
 }
 

@@ -1,19 +1,20 @@
 /**
- * Lists, a page at a time. A page goes on after the entry that the page before ended with, wherever that stands by now:
- * what is added meanwhile moves nothing. If that entry is gone, it goes on where it would stand; entries that cannot be
- * told from it in order may then come twice, but none is left out.
+ * Lists in pages. A page continues after the last entry of the previous page, wherever that entry is by then, so entries
+ * that are added in the meantime move nothing. If that entry was deleted, the page continues at its former position;
+ * entries with the same rank may then be repeated, but none is omitted. Each page reads the list from its beginning.
  */
+import { createHash } from "node:crypto";
 import { z } from "zod";
-import { decodeCursor, encodeCursor } from "./cursor.js";
+import { SavepointError } from "../index.js";
 import { MAX_CHARACTERS } from "./outline.js";
 
-/** The arguments that every list takes. */
+/** The arguments of every list. */
 export const PAGE_ARGUMENTS = {
-  limit: z.int().min(1).max(200).default(20).describe("At most this many entries; fewer where they are large."),
-  cursor: z.string().optional().describe("`nextCursor` of the page before; the other arguments must be the same."),
+  limit: z.int().min(1).max(200).default(20).describe("Maximum number of entries; fewer if they are large."),
+  cursor: z.string().optional().describe("`nextCursor` of the previous page; the other arguments must be the same."),
 };
 
-/** What every list says beside its entries. */
+/** The result of every list, beside its entries. */
 export const NEXT_CURSOR = z
   .string()
   .optional()
@@ -24,19 +25,18 @@ export interface PageArguments {
   readonly cursor?: string | undefined;
 }
 
-/** A list that is read in pages. */
 export interface PagedList<T, Shown> {
-  /** What it is and what limits it, so that cursors of other lists are refused. */
+  /** The list and its filters. A cursor of another list is rejected. */
   readonly name: unknown;
-  /** Walks it from its beginning. */
+  /** Reads the list from its beginning. */
   walk(): AsyncIterable<T>;
-  /** What is said about an entry. */
+  /** An entry as the page contains it. */
   show(entry: T): Shown;
-  /** What no other entry has. */
+  /** A unique id. */
   idOf(entry: T): string;
-  /** Where it stands in the order of the list. */
+  /** The position in the order of the list. Several entries may have the same rank. */
   rankOf(entry: T): string | number;
-  /** Does an entry with this rank stand at or behind one with that? */
+  /** Whether an entry with rank `rank` comes at or after one with rank `other`. */
   isBehind(rank: string | number, other: string | number): boolean;
 }
 
@@ -49,44 +49,94 @@ export async function readPage<T, Shown>(
   list: PagedList<T, Shown>,
   { limit, cursor }: PageArguments,
 ): Promise<Page<Shown>> {
-  const found = cursor === undefined ? await takeFrom(list, limit, () => "here") : await goOn(list, limit, cursor);
+  const found = cursor === undefined ? await readFrom(list, limit, () => "here") : await readAfter(list, limit, cursor);
   const entries = fitEntries(found.slice(0, limit), (entry) => list.show(entry));
   const last = found[entries.length - 1];
   if (last === undefined || entries.length === found.length) return { entries, nextCursor: undefined };
   return { entries, nextCursor: encodeCursor(list.name, [list.idOf(last), list.rankOf(last)]) };
 }
 
-/** As many as one result has room for, and at least one. */
-export function fitEntries<T, Shown>(found: readonly T[], show: (entry: T) => Shown): Shown[] {
-  const entries: Shown[] = [];
+/** As many entries as one result has room for, and at least one. */
+export function fitEntries<T, Shown>(entries: readonly T[], show: (entry: T) => Shown): Shown[] {
+  const fitting: Shown[] = [];
   let left = MAX_CHARACTERS;
-  for (const entry of found) {
+  for (const entry of entries) {
     if (left <= 0) break;
     const shown = show(entry);
-    entries.push(shown);
+    fitting.push(shown);
     left -= JSON.stringify(shown).length;
   }
-  return entries;
+  return fitting;
 }
 
-/** Lists whose newest entries come first. */
+/** {@link PagedList.isBehind} for lists whose newest entries come first. */
 export function isNewestFirst(rank: string | number, other: string | number): boolean {
   return rank <= other;
 }
 
-async function goOn<T>(list: PagedList<T, unknown>, limit: number, cursor: string): Promise<T[]> {
-  const [last, lastRank] = decodePlace(list.name, cursor);
-  const after = await takeFrom(list, limit, (entry) => (list.idOf(entry) === last ? "after" : "later"));
+async function readAfter<T>(list: PagedList<T, unknown>, limit: number, cursor: string): Promise<T[]> {
+  const [last, lastRank] = decodeEntryCursor(list.name, cursor);
+  const after = await readFrom(list, limit, (entry) => (list.idOf(entry) === last ? "after" : "later"));
   if (after.length > 0) return after;
-  // Either the end, or that entry is gone: then what is left of its neighbours tells where it stood.
-  const whereItWas = await takeFrom(list, limit, (entry) => {
+  // Either the list ends there, or the entry was deleted: then the ranks of the others tell its former position.
+  const atFormerPosition = await readFrom(list, limit, (entry) => {
     if (list.idOf(entry) === last) return "after";
     return list.isBehind(list.rankOf(entry), lastRank) ? "here" : "later";
   });
-  return (await has(list, last)) ? [] : whereItWas;
+  return (await contains(list, last)) ? [] : atFormerPosition;
 }
 
-function decodePlace(name: unknown, cursor: string): readonly [string, string | number] {
+/**
+ * Reads one entry more than a page has, to know whether there is another page.
+ * @param startOf whether the page starts at this entry, after it, or later
+ */
+async function readFrom<T>(
+  list: PagedList<T, unknown>,
+  limit: number,
+  startOf: (entry: T) => "here" | "after" | "later",
+): Promise<T[]> {
+  const entries: T[] = [];
+  let started = false;
+  for await (const entry of list.walk()) {
+    const start = started ? "here" : startOf(entry);
+    if (start === "later") continue;
+    started = true;
+    if (start === "here") entries.push(entry);
+    if (entries.length > limit) break;
+  }
+  return entries;
+}
+
+async function contains<T>(list: PagedList<T, unknown>, id: string): Promise<boolean> {
+  for await (const entry of list.walk()) if (list.idOf(entry) === id) return true;
+  return false;
+}
+
+/** The position at which a page starts. */
+export type CursorPosition = readonly (string | number)[];
+
+/**
+ * Encodes where the next page starts. A cursor is opaque to callers and contains a hash of its list, so that one of
+ * another list, or of other filters, is rejected.
+ * @param list the list and its filters, such as `["conversation_list", { agent: "support" }]`
+ */
+export function encodeCursor(list: unknown, position: CursorPosition): string {
+  return Buffer.from(JSON.stringify([hashOf(list), ...position])).toString("base64url");
+}
+
+/**
+ * @param types the type of each part of the position
+ * @throws `INVALID_ARGUMENT` for a cursor of another list
+ */
+export function decodeCursor(list: unknown, cursor: string, types: readonly ("string" | "number")[]): CursorPosition {
+  const [hash, ...position] = parseCursor(cursor);
+  const fits = position.length === types.length && position.every((part, index) => typeof part === types[index]);
+  if (hash !== hashOf(list) || !fits) throw invalidCursor();
+  return position as CursorPosition;
+}
+
+/** Ranks are strings in some lists and numbers in others. */
+function decodeEntryCursor(name: unknown, cursor: string): readonly [string, string | number] {
   try {
     return decodeCursor(name, cursor, ["string", "number"]) as readonly [string, number];
   } catch {
@@ -94,25 +144,22 @@ function decodePlace(name: unknown, cursor: string): readonly [string, string | 
   }
 }
 
-/** One entry more than a page has, to know whether there is another page. */
-async function takeFrom<T>(
-  list: PagedList<T, unknown>,
-  limit: number,
-  startOf: (entry: T) => "here" | "after" | "later",
-): Promise<T[]> {
-  const taken: T[] = [];
-  let started = false;
-  for await (const entry of list.walk()) {
-    const start = started ? "here" : startOf(entry);
-    if (start === "later") continue;
-    started = true;
-    if (start === "here") taken.push(entry);
-    if (taken.length > limit) break;
+function parseCursor(cursor: string): unknown[] {
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(cursor, "base64url").toString());
+    return Array.isArray(parsed) ? (parsed as unknown[]) : [];
+  } catch {
+    return [];
   }
-  return taken;
 }
 
-async function has<T>(list: PagedList<T, unknown>, id: string): Promise<boolean> {
-  for await (const entry of list.walk()) if (list.idOf(entry) === id) return true;
-  return false;
+function hashOf(list: unknown): string {
+  return createHash("sha256").update(JSON.stringify(list)).digest("base64url").slice(0, 8);
+}
+
+function invalidCursor(): SavepointError {
+  return new SavepointError(
+    "INVALID_ARGUMENT",
+    "`cursor` was not returned by this tool for these arguments. Repeat the arguments of the call that returned it, or omit `cursor` to start with the first page.",
+  );
 }

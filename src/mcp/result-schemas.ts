@@ -1,4 +1,4 @@
-/** What comes back: agents, conversations and checkpoints as JSON. Times are ISO texts, which models read better. */
+/** Schemas of results: agents, conversations, checkpoints and changes as JSON. Times are ISO 8601, which models read best. */
 import { z } from "zod";
 import type { AnyCheckpointInfo, Change, ConversationInfo, SavedAgentInfo, SkippedCheckpoint } from "../index.js";
 import { abbreviate } from "./outline.js";
@@ -13,7 +13,7 @@ export const AGENT_INFO = z.object({
   metadata: z.unknown(),
   createdAt: TIME,
   modifiedAt: TIME,
-  version: z.number().describe("1 for the first save; one more with every other."),
+  version: z.number().describe("1 after the first save, and one more after each later save."),
 });
 
 export function toAgentInfo(agent: SavedAgentInfo): z.output<typeof AGENT_INFO> {
@@ -59,10 +59,10 @@ export function toConversationInfo(info: ConversationInfo): z.output<typeof CONV
 
 export const CHECKPOINT_INFO = z.object({
   id: z.string(),
-  session: z.string().optional().describe("Missing where it is a checkpoint of a whole agent."),
+  session: z.string().optional().describe("Missing for a checkpoint of an agent."),
   agent: z.string().optional(),
   branch: z.string(),
-  seq: z.number().describe("Its place among all checkpoints of the session, on whatever branch."),
+  seq: z.number().describe("Number among the checkpoints of all branches of the session."),
   step: z.number(),
   parentId: z.string().optional(),
   createdAt: TIME,
@@ -84,11 +84,11 @@ export const CHECKPOINT_INFO = z.object({
 export function toCheckpointInfo(info: AnyCheckpointInfo): z.output<typeof CHECKPOINT_INFO> {
   const { id, sessionId, agent, branch, seq, step, parentId, createdAt, kind, status, reason, label } = info;
   const { description, trigger, resumeHint, tasksCompleted, usage, metadata, pinned, expiresAt, stateBytes } = info;
-  const said = { agent, parentId, reason, label, description, trigger, resumeHint };
+  const optional = { agent, parentId, reason, label, description, trigger, resumeHint };
   return {
     id,
     ...(sessionId !== undefined && { session: sessionId }),
-    ...Object.fromEntries(Object.entries(said).filter(([, text]) => text !== undefined)),
+    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
     branch,
     seq,
     step,
@@ -123,7 +123,7 @@ export function toChange(change: Change): z.output<typeof CHANGE> {
 
 export const SKIPPED = z
   .array(z.object({ id: z.string().optional(), seq: z.number(), reason: z.string() }))
-  .describe("Newer ones that are damaged and were stepped over, newest first.");
+  .describe("Newer checkpoints that are damaged and were skipped, newest first.");
 
 export function toSkipped(skipped: readonly SkippedCheckpoint[]): z.output<typeof SKIPPED> {
   return skipped.map(({ id, seq, reason }) => ({ ...(id !== undefined && { id }), seq, reason }));

@@ -1,8 +1,8 @@
 /**
- * What a server may see and change: the whole store, or what belongs to one agent.
+ * What a server may read and change: the whole store, or what belongs to one agent.
  *
- * Everything that tools and resources read goes through here. Whose something is, is asked of what was loaded and never
- * of what the caller says; what belongs to another agent, or to none, is not there.
+ * Tools and resources read through a scope only. Ownership is decided by what was loaded and never by what the caller
+ * claims. What belongs to another agent, or to none, is reported as missing.
  */
 import {
   type AgentCheckpoint,
@@ -12,16 +12,17 @@ import {
   isSavepointError,
   type LoadConversationOptions,
   type SavedAgent,
+  type SavedAgentInfo,
   type Savepoint,
   type Session,
   type SessionInfo,
   type SessionOptions,
 } from "../index.js";
-import { agentNotFound, checkpointNotFound, conversationNotFound, sessionNotFound } from "./not-found.js";
+import { agentNotFound, checkpointNotFound, conversationNotFound, sessionNotFound } from "./errors.js";
 
 export class AgentScope {
   readonly sp: Savepoint;
-  /** The agent that all is confined to. */
+  /** The agent that the server is confined to. */
   readonly agent: string | undefined;
 
   constructor(sp: Savepoint, agent: string | undefined) {
@@ -29,86 +30,98 @@ export class AgentScope {
     this.agent = agent;
   }
 
-  /** May what belongs to this agent, or to none, be seen? */
+  /** Whether what belongs to this agent, or to none, may be read and changed. */
   owns(owner: string | undefined): boolean {
     return this.agent === undefined || owner === this.agent;
   }
 
-  /** The agent that is meant where this one was named, or none. */
-  resolveAgent(named: string | undefined): string | undefined {
-    if (named !== undefined && !this.owns(named)) throw agentNotFound(named);
-    return named ?? this.agent;
+  /**
+   * The agent to use if a caller names this one, or none.
+   * @throws `AGENT_NOT_FOUND` for an agent outside of the scope
+   */
+  resolveAgent(name: string | undefined): string | undefined {
+    if (name !== undefined && !this.owns(name)) throw agentNotFound(name);
+    return name ?? this.agent;
   }
 
-  /** The same, as a filter of a listing. */
-  agentFilter(named: string | undefined): { readonly agent?: string } {
-    const agent = this.resolveAgent(named);
+  /** {@link resolveAgent} as a filter of a list. */
+  agentFilter(name?: string): { readonly agent?: string } {
+    const agent = this.resolveAgent(name);
     return agent === undefined ? {} : { agent };
   }
 
-  async loadAgent(id: string): Promise<SavedAgent<unknown>> {
-    const found = this.owns(id) ? await this.sp.agents.load<unknown>(id) : undefined;
-    if (!found) throw agentNotFound(id);
-    return found;
-  }
-
-  async loadConversation(id: string, options: LoadConversationOptions): Promise<Conversation<unknown>> {
-    // Without messages first: that a message is damaged must not tell others that there is one.
-    if (this.agent !== undefined && options.at === undefined) await this.#loadOwn(id, { limit: 0 });
-    if (this.agent !== undefined && options.at !== undefined) await this.resolveCheckpointId(options.at);
-    return this.#loadOwn(id, options);
-  }
-
-  async #loadOwn(id: string, options: LoadConversationOptions): Promise<Conversation<unknown>> {
-    const found = await this.sp.conversations.load<unknown>(id, options);
-    if (!found || !this.owns(found.agent)) throw conversationNotFound(id);
-    return found;
-  }
-
-  async loadSession(id: string): Promise<SessionInfo> {
-    const found = await this.#unlessForeign(
-      () => this.sp.sessions.load(id),
-      () => this.#listsSession(id),
-    );
-    if (!found || !this.owns(found.agent)) throw sessionNotFound(id);
-    return found;
-  }
-
-  /**
-   * A handle on a session. Where all is confined it has looked already: should the session be deleted and made again by
-   * another agent meanwhile, the handle is refused instead of reaching that. One on a session that is only to begin has
-   * seen nothing: whoever loads with it asks again whose that is.
-   */
-  async openSession(
-    id: string,
-    { begin = false, ...options }: SessionOptions & { begin?: boolean } = {},
-  ): Promise<Session> {
-    const session = this.sp.session(id, { ...options, ...this.agentFilter(options.agent) });
-    if (this.agent === undefined) return session;
-    const isOwn = (): Promise<boolean> => this.#listsSession(id);
-    for (let looks = 1; ; looks++) {
-      const head = await this.#unlessForeign(() => session.head(), isOwn);
-      if (head && !this.owns(head.agent)) throw sessionNotFound(id);
-      if (head) return session;
-      const found = await this.#unlessForeign(() => this.sp.sessions.load(id), isOwn);
-      if (found ? !this.owns(found.agent) : !begin) throw sessionNotFound(id);
-      // One that has come only now has not been seen by the handle, which would take any other for it. Looking once more
-      // is enough: what has no head then is a branch that is not there.
-      if (!found?.head || looks > 1) return session;
+  /** The agents in the scope. */
+  async *listAgents(): AsyncGenerator<SavedAgentInfo> {
+    if (this.agent === undefined) yield* this.sp.agents.list();
+    else {
+      const own = await this.sp.agents.load(this.agent);
+      if (own) yield own;
     }
   }
 
-  /** A checkpoint with its state, by its id or `session#seq`. */
-  async loadCheckpoint(id: string): Promise<Checkpoint | AgentCheckpoint> {
-    const found = await this.#unlessForeign(
-      () => this.sp.checkpoints.load(id),
-      () => this.#listsCheckpoint(id),
-    );
-    if (!found || !this.owns(found.agent)) throw checkpointNotFound(id);
-    return found;
+  async loadAgent(id: string): Promise<SavedAgent<unknown>> {
+    const agent = this.owns(id) ? await this.sp.agents.load<unknown>(id) : undefined;
+    if (!agent) throw agentNotFound(id);
+    return agent;
   }
 
-  /** The id of a checkpoint that may be changed. One that is damaged can still be named, and deleted. */
+  async loadConversation(id: string, options: LoadConversationOptions): Promise<Conversation<unknown>> {
+    // First without messages: an error about a damaged message would reveal a conversation of another agent.
+    if (this.agent !== undefined && options.at === undefined) await this.#loadOwnConversation(id, { limit: 0 });
+    if (this.agent !== undefined && options.at !== undefined) await this.resolveCheckpointId(options.at);
+    return this.#loadOwnConversation(id, options);
+  }
+
+  async #loadOwnConversation(id: string, options: LoadConversationOptions): Promise<Conversation<unknown>> {
+    const conversation = await this.sp.conversations.load<unknown>(id, options);
+    if (!conversation || !this.owns(conversation.agent)) throw conversationNotFound(id);
+    return conversation;
+  }
+
+  async loadSession(id: string): Promise<SessionInfo> {
+    const session = await this.#hideForeignDamage(
+      () => this.sp.sessions.load(id),
+      () => this.#ownsSession(id),
+    );
+    if (!session || !this.owns(session.agent)) throw sessionNotFound(id);
+    return session;
+  }
+
+  /**
+   * A handle on a session. In a confined scope the handle has already read the head: if the session is deleted and
+   * created again by another agent in the meantime, the store rejects the handle. With `create`, the handle of a session
+   * that does not exist yet has read nothing, so callers must check the owner of what they load with it.
+   */
+  async openSession(
+    id: string,
+    { create = false, ...options }: SessionOptions & { create?: boolean } = {},
+  ): Promise<Session> {
+    const session = this.sp.session(id, { ...options, ...this.agentFilter(options.agent) });
+    if (this.agent === undefined) return session;
+    const isOwn = (): Promise<boolean> => this.#ownsSession(id);
+    for (let attempt = 1; ; attempt++) {
+      const head = await this.#hideForeignDamage(() => session.head(), isOwn);
+      if (head && !this.owns(head.agent)) throw sessionNotFound(id);
+      if (head) return session;
+      const info = await this.#hideForeignDamage(() => this.sp.sessions.load(id), isOwn);
+      if (info ? !this.owns(info.agent) : !create) throw sessionNotFound(id);
+      // A session that was created after the handle read its head is read a second time, so that the handle is bound to
+      // it. If there is no head then, the branch does not exist.
+      if (!info?.head || attempt > 1) return session;
+    }
+  }
+
+  /** Loads a checkpoint with its state by its id or `session#seq`. */
+  async loadCheckpoint(id: string): Promise<Checkpoint | AgentCheckpoint> {
+    const checkpoint = await this.#hideForeignDamage(
+      () => this.sp.checkpoints.load(id),
+      () => this.#ownsCheckpoint(id),
+    );
+    if (!checkpoint || !this.owns(checkpoint.agent)) throw checkpointNotFound(id);
+    return checkpoint;
+  }
+
+  /** The id of a checkpoint that may be changed. A damaged checkpoint can still be named and deleted. */
   async resolveCheckpointId(id: string): Promise<string> {
     if (this.agent === undefined) return id;
     try {
@@ -119,8 +132,8 @@ export class AgentScope {
     }
   }
 
-  /** That something is damaged is told to its owner alone; for others there is nothing. */
-  async #unlessForeign<T>(load: () => Promise<T>, isOwn: () => Promise<boolean>): Promise<T | undefined> {
+  /** Reports damage to the owner only. To others, damaged things do not exist. */
+  async #hideForeignDamage<T>(load: () => Promise<T>, isOwn: () => Promise<boolean>): Promise<T | undefined> {
     try {
       return await load();
     } catch (error) {
@@ -129,17 +142,17 @@ export class AgentScope {
     }
   }
 
-  async #listsSession(id: string): Promise<boolean> {
-    return this.#lists(this.sp.checkpoints.list(this.agentFilter(undefined)), (info) => info.sessionId === id);
+  #ownsSession(id: string): Promise<boolean> {
+    return this.#ownsAny((info) => info.sessionId === id);
   }
 
-  async #listsCheckpoint(id: string): Promise<boolean> {
-    const isMeant = (info: AnyCheckpointInfo): boolean => info.id === id || `${info.sessionId}#${info.seq}` === id;
-    return this.#lists(this.sp.checkpoints.list(this.agentFilter(undefined)), isMeant);
+  #ownsCheckpoint(id: string): Promise<boolean> {
+    return this.#ownsAny((info) => info.id === id || `${info.sessionId}#${info.seq}` === id);
   }
 
-  async #lists<T>(list: AsyncIterable<T>, isMeant: (entry: T) => boolean): Promise<boolean> {
-    for await (const entry of list) if (isMeant(entry)) return true;
+  /** Searches the checkpoints of the agent, whose list is readable even if a checkpoint itself is damaged. */
+  async #ownsAny(matches: (info: AnyCheckpointInfo) => boolean): Promise<boolean> {
+    for await (const info of this.sp.checkpoints.list(this.agentFilter())) if (matches(info)) return true;
     return false;
   }
 }

@@ -1,32 +1,35 @@
-/** Serving over standard input and output, which is how most clients start a server. */
+/** Serves over standard input and output, the transport with which most clients start a server. */
 import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 import type { Savepoint } from "../index.js";
-import type { McpOptions } from "./options.js";
-import { createTrackedServer } from "./server.js";
+import { createTrackedServer, type McpOptions } from "./server.js";
 
-/** A message may be as large as a large state. The SDK's own bound, 10 MB, would end the connection. */
-const MAX_MESSAGE = 256 * 2 ** 20;
+/** The largest message, in bytes. The SDK's default of 10 MB would end the connection for a large state. */
+const MAX_MESSAGE_BYTES = 256 * 2 ** 20;
 
 /**
- * Serves one client over standard input and output, one that speaks the protocol of 2026 or an earlier one. Resolves
- * when the client has gone, or `options.signal` is aborted, and nothing that it asked for is under way any more. Then
- * close the store: this does not.
+ * Serves one client over standard input and output. Supports the 2026 protocol and earlier versions. Resolves when the
+ * client has disconnected or `options.signal` is aborted, and all requests in progress have ended. It does not close the
+ * store: do that afterwards.
+ * @example
+ * const sp = await Savepoint.open("sqlite:./agents.db");
+ * await serveMcp(sp, { write: true, agent: "support" });
+ * await sp.close();
  */
 export async function serveMcp(sp: Savepoint, options: McpOptions = {}): Promise<void> {
   const { signal, streams: { stdin, stdout, stderr } = process } = options;
   if (signal?.aborted) return;
-  const underWay = new Set<Promise<unknown>>();
+  const inProgress = new Set<Promise<unknown>>();
   const track = <T>(work: Promise<T>): Promise<T> => {
     const settled: Promise<unknown> = work
-      .catch(() => {}) // Whoever asked is told.
-      .finally(() => underWay.delete(settled));
-    underWay.add(settled);
+      .catch(() => {}) // The request reports the error.
+      .finally(() => inProgress.delete(settled));
+    inProgress.add(settled);
     return work;
   };
-  const transport = new WatchedTransport(stdin, stdout, { maxBufferSize: MAX_MESSAGE });
+  const transport = new ClosableTransport(stdin, stdout, { maxBufferSize: MAX_MESSAGE_BYTES });
   const server = serveStdio(() => createTrackedServer(sp, options, track), {
     transport,
-    // Standard output is for the protocol alone.
+    // Standard output is reserved for the protocol.
     onerror: (error) => stderr.write(`savepoint mcp: ${error.message}\n`),
   });
   const stop = (): void => void server.close();
@@ -36,11 +39,11 @@ export async function serveMcp(sp: Savepoint, options: McpOptions = {}): Promise
   } finally {
     signal?.removeEventListener("abort", stop);
   }
-  while (underWay.size > 0) await Promise.all(underWay);
+  while (inProgress.size > 0) await Promise.all(inProgress);
 }
 
-/** Says when it was closed, by whichever side. */
-class WatchedTransport extends StdioServerTransport {
+/** A transport with a promise for its end, whichever side closes it. */
+class ClosableTransport extends StdioServerTransport {
   readonly closed: Promise<void>;
   #resolve: () => void = () => {};
 

@@ -1,32 +1,26 @@
 /**
- * The texts in the parts of a message: what was said, thought, called, answered and attached, in the words of any SDK.
+ * The text of the parts of a message: text, reasoning, tool calls, tool results and files, in the forms of all known SDKs.
  *
- * Parts are told apart by their `type`, those of Google by the one field that they have. Nothing here throws, and nothing
- * binary gets into a text: of a file only its name and its web address do. Values of tools are shown as JSON of bounded
- * length, and both the depth and the number of parts are bounded, so that cycles end.
+ * Parts are distinguished by their `type`, those of Google by their only field. Nothing here throws, and the text contains no
+ * binary data: of a file only its name and its URL. Arguments and results of tools are shown as JSON of bounded length. The
+ * depth and the number of parts are bounded, so that cycles terminate.
  */
-import { types } from "node:util";
+import { briefJson, MAX_JSON, truncate, withoutData } from "./brief-json.js";
+import { type Fields, isFields, isWebAddress } from "./fields.js";
 
-/** Any object, of which nothing is known. */
-export type Fields = Readonly<Record<string, unknown>>;
-
-export function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null;
-}
-
-/** Collects the lines of one message. */
+/** Collects the lines of the text of one message. */
 export class Lines {
   readonly #lines: string[] = [];
-  // Both end what refers to itself many times over, which no message of an SDK does.
+  // Bounds for objects that contain themselves many times. No message of an SDK reaches them.
   #partsLeft = 10_000;
   #jsonLeft = 1_000_000;
 
-  /** Adds a text; anything else, and an empty text, is left out. */
+  /** Adds a string. Anything else, and an empty string, is ignored. */
   add(text: unknown): void {
     if (typeof text === "string" && text !== "") this.#lines.push(text);
   }
 
-  /** Adds whatever the parts of a message say: a text, a part, or many of either. */
+  /** Adds the text of a string, a part, or an array of both. */
   addParts(content: unknown, depth = 0): void {
     if (typeof content === "string") return this.add(content);
     if (!isFields(content) || depth > MAX_DEPTH || this.#partsLeft-- <= 0) return;
@@ -37,7 +31,7 @@ export class Lines {
     }
   }
 
-  /** JSON of at most 10,000 characters, of any value at all. */
+  /** {@link briefJson}, with a bound for all values of the message together. */
   json(value: unknown): string {
     if (this.#jsonLeft <= 0) return "…";
     const json = briefJson(value);
@@ -50,7 +44,7 @@ export class Lines {
   }
 }
 
-/** Adds a tool call, whose name and arguments may be one level down, and what it says of its outcome. */
+/** Adds a tool call and its outcome, if it has one. The name and the arguments may be one level down. */
 export function addCall(lines: Lines, call: unknown, depth = 0): void {
   if (!isFields(call)) return;
   const inner = [call["function"], call["custom"], call["functionCall"]].find(isFields) ?? call;
@@ -59,7 +53,7 @@ export function addCall(lines: Lines, call: unknown, depth = 0): void {
   lines.add(call["errorText"]);
 }
 
-/** Adds the name and the web address of a file, never what is in it. A text is a name if it looks like one. */
+/** Adds the name and the URL of a file, never its content. A string is a name if it looks like one. */
 export function addFile(lines: Lines, file: unknown): void {
   if (typeof file === "string") return lines.add(isWebAddress(file) || FILE_NAME.test(file) ? file : undefined);
   if (!isFields(file)) return;
@@ -70,12 +64,12 @@ export function addFile(lines: Lines, file: unknown): void {
   }
 }
 
-/** Is it a part that says something in words? */
+/** Is it a part with text, other than reasoning? */
 export function isTextPart(part: unknown): boolean {
   return isFields(part) && typeof part["text"] === "string" && part["type"] !== "reasoning";
 }
 
-/** Is it the answer of a tool? Some SDKs send those in the name of the user. */
+/** Is it the result of a tool? In some SDKs, the user sends those. */
 export function isResultPart(part: unknown): boolean {
   if (!isFields(part)) return false;
   const { type } = part;
@@ -93,7 +87,7 @@ const addReasoning: AddPart = (lines, part, depth) => {
   for (const key of ["summary", "content", "rawContent"]) lines.addParts(part[key], depth + 1);
 };
 
-/** What a tool answered, where an SDK says in which parts: unlike a value of the tool's own, texts in it are texts. */
+/** Adds the result of a tool in parts that the SDK defines. */
 const addResult: AddPart = (lines, part, depth) => {
   const content = part["content"] ?? part["output"] ?? part["result"];
   for (const entry of Array.isArray(content) ? (content as unknown[]) : [content]) {
@@ -110,14 +104,14 @@ const addWrapped: AddPart = (lines, part, depth) => {
   else addValue(lines, unwrapped(output ?? part["result"]), depth);
 };
 
-/** Up to version 4 of the AI SDK. */
+/** The form of the AI SDK up to version 4. */
 const addInvocation: AddPart = (lines, part, depth) => {
   const invocation = part["toolInvocation"];
   addCall(lines, invocation, depth);
   if (isFields(invocation)) addValue(lines, invocation["result"], depth);
 };
 
-/** Texts, and what an SDK that is not known here calls its texts and its files. */
+/** Adds a text or a file, also of SDKs that are not known here. */
 const addTextOrFile: AddPart = (lines, part, depth) => {
   const { text } = part;
   if (text === undefined) addFile(lines, part);
@@ -125,7 +119,7 @@ const addTextOrFile: AddPart = (lines, part, depth) => {
   if (part["type"] === "search_result") lines.addParts(part["content"], depth + 1);
 };
 
-/** A part without a type: it is what it has. */
+/** Adds a part without a type, which is identified by its field. */
 const addUntyped: AddPart = (lines, part, depth) => {
   const { functionCall, functionResponse, executableCode, codeExecutionResult } = part;
   if (isFields(functionCall)) return addCall(lines, functionCall, depth);
@@ -168,9 +162,9 @@ function named(add: AddPart, typeNames: string): [string, AddPart][] {
 function addPart(lines: Lines, part: Fields, depth: number): void {
   const { type } = part;
   if (typeof type !== "string") return addUntyped(lines, part, depth);
-  const known = PARTS.get(type);
-  if (known) return known(lines, part, depth);
-  // The AI SDK calls the part of a tool `tool-` and its name, and the parts that an application invents `data-…`.
+  const add = PARTS.get(type);
+  if (add) return add(lines, part, depth);
+  // In the AI SDK, the type of a tool call is `tool-` and the name of the tool, and custom parts have the type `data-…`.
   if (type.startsWith("tool-")) return typeof part["state"] === "string" ? addCall(lines, part, depth) : undefined;
   if (!type.startsWith("data-")) addTextOrFile(lines, part, depth);
 }
@@ -179,7 +173,7 @@ function isKnownPart(value: unknown): boolean {
   return isFields(value) && typeof value["type"] === "string" && PARTS.has(value["type"]);
 }
 
-/** Adds what a tool gave: a text as it is, the parts of an MCP server as parts, anything else as JSON. */
+/** Adds the result of a tool: a string as it is, the parts of an MCP server as parts, anything else as JSON. */
 function addValue(lines: Lines, value: unknown, depth: number): void {
   if (value === undefined || value === null) return;
   if (typeof value === "string") return lines.add(withoutData(value));
@@ -211,19 +205,19 @@ function argumentsOfCall(lines: Lines, call: Fields): string {
   const key = ARGUMENT_KEYS.find((name) => call[name] !== undefined && call[name] !== null);
   const value = key === undefined ? undefined : call[key];
   if (value === undefined) return "";
-  return typeof value === "string" ? cut(compact(withoutData(value))) : lines.json(value);
+  return typeof value === "string" ? truncate(compact(withoutData(value))) : lines.json(value);
 }
 
-const SPACE_OUTSIDE_TEXTS = /("[^"\\]*(?:\\.[^"\\]*)*")|\s+/g;
+const SPACE_OUTSIDE_STRINGS = /("[^"\\]*(?:\\.[^"\\]*)*")|\s+/g;
 
-/** JSON as a model wrote it, without spaces: it is found by the same words as that of other models. */
+/** Removes the whitespace from JSON that a model has written, so that a search finds it like that of other models. */
 function compact(json: string): string {
   const isJson = json.length <= MAX_JSON && /^\s*[[{]/.test(json);
-  return isJson ? json.replace(SPACE_OUTSIDE_TEXTS, (_, text: string | undefined) => text ?? "") : json;
+  return isJson ? json.replace(SPACE_OUTSIDE_STRINGS, (_, text: string | undefined) => text ?? "") : json;
 }
 
 const FILE_NAME = /^(?!data:)[^\n]{0,250}\.[^\n]{1,10}$/;
-/** Where SDKs put what they say of a file. */
+/** The fields in which SDKs describe a file. */
 const FILE_KEYS = ["file", "source", "image_url", "image", "inlineData", "fileData", "resource", "data"];
 const NAME_KEYS = ["filename", "fileName", "file_name", "name", "title", "displayName", "display_name"];
 const ADDRESS_KEYS = ["url", "uri", "fileUri", "file_url", "image_url", "source", "image", "file", "data"];
@@ -234,104 +228,4 @@ function addNameAndAddress(lines: Lines, file: Fields): void {
     const address = file[key] instanceof URL ? file[key].href : file[key];
     if (isWebAddress(address)) lines.add(address);
   }
-}
-
-function isWebAddress(value: unknown): value is string {
-  return typeof value === "string" && /^https?:\/\//i.test(value);
-}
-
-const MAX_JSON = 10_000;
-const MAX_JSON_DEPTH = 32;
-
-function briefJson(value: unknown): string {
-  const writer = { text: "", inside: [] };
-  writeJson(writer, value);
-  return cut(writer.text);
-}
-
-interface Writer {
-  text: string;
-  /** The objects around what is being written. */
-  readonly inside: object[];
-}
-
-function writeJson(writer: Writer, value: unknown): void {
-  if (typeof value === "string") writer.text += JSON.stringify(withoutData(value.slice(0, MAX_JSON)));
-  else if (typeof value === "number") writer.text += Number.isFinite(value) ? value : "null";
-  else if (typeof value === "bigint" || typeof value === "boolean") writer.text += value;
-  else if (isFields(value)) writeObject(writer, value);
-  else writer.text += "null";
-}
-
-function writeObject(writer: Writer, value: Fields): void {
-  const replaced = replacement(value);
-  if (replaced !== undefined) return writeJson(writer, replaced);
-  if (writer.inside.includes(value)) return writeJson(writer, "[circular]");
-  if (writer.inside.length >= MAX_JSON_DEPTH) return writeJson(writer, "…");
-  writer.inside.push(value);
-  if (Array.isArray(value) || types.isSet(value)) writeList(writer, value as Iterable<unknown>);
-  else writeEntries(writer, types.isMap(value) ? value : Object.keys(value).map((key) => [key, fieldOf(value, key)]));
-  writer.inside.pop();
-}
-
-function writeList(writer: Writer, list: Iterable<unknown>): void {
-  let before = "[";
-  for (const value of list) {
-    if (writer.text.length > MAX_JSON) return;
-    writer.text += before;
-    writeJson(writer, value);
-    before = ",";
-  }
-  writer.text += before === "[" ? "[]" : "]";
-}
-
-function writeEntries(writer: Writer, entries: Iterable<readonly unknown[]>): void {
-  let before = "{";
-  for (const [key, value] of entries) {
-    if (writer.text.length > MAX_JSON) return;
-    if (value === undefined || typeof value === "function" || typeof value === "symbol") continue;
-    writer.text += `${before}${JSON.stringify(keyText(key))}:`;
-    writeJson(writer, value);
-    before = ",";
-  }
-  writer.text += before === "{" ? "{}" : "}";
-}
-
-/** Of a Map, whose keys may be anything. */
-function keyText(key: unknown): string {
-  if (typeof key === "string") return key;
-  return typeof key === "number" || typeof key === "bigint" || typeof key === "boolean" ? `${key}` : `[${typeof key}]`;
-}
-
-/** What to write for an object that does not say by its fields what it is; `undefined` for one that does. */
-function replacement(value: Fields): unknown {
-  if (types.isDate(value)) return Number.isNaN(value.getTime()) ? null : value.toISOString();
-  if (value instanceof URL) return value.href;
-  if (value instanceof Error) return typeof value.message === "string" ? value.message : "[error]";
-  if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return `[${value.byteLength} bytes]`;
-  if (value instanceof Blob) return `[${value.size} bytes]`;
-  // How JSON shows a Buffer.
-  if (value["type"] === "Buffer" && Array.isArray(value["data"])) return `[${value["data"].length} bytes]`;
-  return undefined;
-}
-
-/** The field of an object, without the content of a file: that is a text beside a media type. */
-function fieldOf(owner: Fields, key: string): unknown {
-  const value = owner[key];
-  if ((key !== "data" && key !== "blob") || typeof value !== "string" || isWebAddress(value)) return value;
-  const mediaType = owner["mimeType"] ?? owner["mediaType"] ?? owner["media_type"] ?? owner["mime_type"];
-  return typeof mediaType === "string" && !mediaType.startsWith("text/") ? `[${mediaType}]` : value;
-}
-
-const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)[;,]/;
-
-/** The text, or, of a data URL, only what it is. */
-function withoutData(text: string): string {
-  const mediaType = text.startsWith("data:") ? DATA_URL.exec(text)?.[1] : undefined;
-  return mediaType === undefined ? text : `[${mediaType}]`;
-}
-
-/** Not in the middle of a character. */
-function cut(json: string): string {
-  return json.length <= MAX_JSON ? json : `${json.slice(0, MAX_JSON - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }

@@ -6,36 +6,41 @@ import { runs } from "../../test/support/runs.js";
 
 const DATA_URL = "data:image/png;base64,AAAA";
 
-/** Role and text, on which most tests agree. */
-function said(value: unknown): [string, string] | undefined {
+/** The role and the text of a message. */
+function roleAndText(value: unknown): [string, string] | undefined {
   const description = describeMessage(value);
   return description && [description.role, description.text];
 }
 
 describe("messages of Savepoint", () => {
-  it("say their content", () => {
+  it("have their content as text", () => {
     expect(describeMessage(message.user("Hello"))).toEqual({
       role: "user",
       text: "Hello",
       id: undefined,
       timestamp: undefined,
     });
-    expect(said(message.system("Be kind"))).toEqual(["system", "Be kind"]);
-    expect(said(message.toolResult("c1", { hits: 2 }))).toEqual(["tool", '{"hits":2}']);
+    expect(roleAndText(message.system("Be kind"))).toEqual(["system", "Be kind"]);
+    expect(roleAndText(message.toolResult("c1", { hits: 2 }))).toEqual(["tool", '{"hits":2}']);
   });
 
-  it("say what they call and have attached", () => {
+  it("have their tool calls and attachments in their text", () => {
     const calls = [
       { id: "c1", name: "search", arguments: { q: "x" } },
       { id: "c2", name: "now" },
     ];
-    expect(said(message.assistant("Let me see", calls))).toEqual(["assistant", 'Let me see\nsearch({"q":"x"})\nnow()']);
-    expect(said(message.assistant("", calls))?.[1]).toBe('search({"q":"x"})\nnow()');
+    expect(roleAndText(message.assistant("Let me see", calls))).toEqual([
+      "assistant",
+      'Let me see\nsearch({"q":"x"})\nnow()',
+    ]);
+    expect(roleAndText(message.assistant("", calls))?.[1]).toBe('search({"q":"x"})\nnow()');
     const attachments = [{ name: "cat.png", data: "AAAA" }, "notes.pdf", "iVBORw0KGgo", DATA_URL, "https://x.test/a"];
-    expect(said({ role: "user", content: "See", attachments })?.[1]).toBe("See\ncat.png\nnotes.pdf\nhttps://x.test/a");
+    expect(roleAndText({ role: "user", content: "See", attachments })?.[1]).toBe(
+      "See\ncat.png\nnotes.pdf\nhttps://x.test/a",
+    );
   });
 
-  it("may call roles by other names", () => {
+  it("may use other names of roles", () => {
     const roles = ["human", "User", "ai", "model", "ASSISTANT", "developer", "function", "tool", "toolResult"];
     expect(roles.map((role) => describeMessage({ role, content: "x" })?.role)).toEqual([
       "user",
@@ -50,7 +55,7 @@ describe("messages of Savepoint", () => {
     ]);
   });
 
-  it("have an id and a time, in any of the usual ways", () => {
+  it("have an id and a timestamp, in any common field", () => {
     const at = Date.UTC(2026, 0, 2, 3, 4, 5);
     const times = [
       { timestamp: at },
@@ -75,8 +80,8 @@ describe("messages of Savepoint", () => {
   });
 });
 
-describe("what is no message", () => {
-  it("has no role, or nothing in it", () => {
+describe("a value that is not a message", () => {
+  it("has no known role or no content", () => {
     const values = [
       undefined,
       null,
@@ -103,27 +108,30 @@ describe("what is no message", () => {
     expect(values.filter((value) => describeMessage(value) !== undefined)).toEqual([]);
   });
 
-  it("is not an empty one", () => {
+  it("is distinguished from an empty message", () => {
     for (const value of [{ content: "" }, { content: [] }, { parts: [] }]) {
-      expect(said({ role: "assistant", ...value })).toEqual(["assistant", ""]);
+      expect(roleAndText({ role: "assistant", ...value })).toEqual(["assistant", ""]);
     }
   });
 });
 
 describe("messages of OpenAI", () => {
-  it("of chat completions", () => {
+  it("are described in the form of chat completions", () => {
     const tool_calls = [
       { id: "c1", type: "function", function: { name: "search", arguments: '{"q": "a  \\"b"}' } },
       { id: "c2", type: "custom", custom: { name: "run", input: "ls  -l" } },
     ];
-    expect(said({ role: "assistant", content: null, refusal: null, tool_calls })).toEqual([
+    expect(roleAndText({ role: "assistant", content: null, refusal: null, tool_calls })).toEqual([
       "assistant",
       'search({"q":"a  \\"b"})\nrun(ls  -l)',
     ]);
-    expect(said({ role: "tool", tool_call_id: "c1", content: "found" })).toEqual(["tool", "found"]);
-    expect(said({ role: "assistant", content: null, refusal: "No." })).toEqual(["assistant", "No."]);
-    expect(said({ role: "assistant", content: [{ type: "refusal", refusal: "No." }] })).toEqual(["assistant", "No."]);
-    expect(said({ role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } })?.[1]).toBe(
+    expect(roleAndText({ role: "tool", tool_call_id: "c1", content: "found" })).toEqual(["tool", "found"]);
+    expect(roleAndText({ role: "assistant", content: null, refusal: "No." })).toEqual(["assistant", "No."]);
+    expect(roleAndText({ role: "assistant", content: [{ type: "refusal", refusal: "No." }] })).toEqual([
+      "assistant",
+      "No.",
+    ]);
+    expect(roleAndText({ role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } })?.[1]).toBe(
       "f({})",
     );
     const content = [
@@ -133,10 +141,10 @@ describe("messages of OpenAI", () => {
       { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } },
       { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,AAAA" } },
     ];
-    expect(said({ role: "user", content })).toEqual(["user", "What is this?\nhttps://x.test/cat.png\na.pdf"]);
+    expect(roleAndText({ role: "user", content })).toEqual(["user", "What is this?\nhttps://x.test/cat.png\na.pdf"]);
   });
 
-  it("of the Responses API", () => {
+  it("are described in the form of the Responses API", () => {
     const items = [
       { type: "message", role: "user", content: [{ type: "input_text", text: "hi" }] },
       { id: "rs_1", type: "reasoning", summary: [{ type: "summary_text", text: "think" }], encrypted_content: "AAAA" },
@@ -152,7 +160,7 @@ describe("messages of OpenAI", () => {
         content: [{ type: "output_text", text: "Found", annotations: [] }],
       },
     ];
-    expect(items.map(said)).toEqual([
+    expect(items.map(roleAndText)).toEqual([
       ["user", "hi"],
       ["assistant", "think"],
       ["assistant", 'search({"q":"x"})'],
@@ -174,7 +182,7 @@ describe("messages of OpenAI", () => {
     ]);
   });
 
-  it("of the agents SDK", () => {
+  it("are described in the form of the agents SDK", () => {
     const history = [
       { type: "message", role: "system", content: "be kind" },
       {
@@ -192,7 +200,7 @@ describe("messages of OpenAI", () => {
         output: { type: "text", text: '{"hits":["a"]}' },
       },
     ];
-    expect(history.map(said)).toEqual([
+    expect(history.map(roleAndText)).toEqual([
       ["system", "be kind"],
       ["assistant", "think\nraw"],
       ["assistant", 'search({"q":"x"})'],
@@ -202,7 +210,7 @@ describe("messages of OpenAI", () => {
 });
 
 describe("messages of Anthropic", () => {
-  it("say their blocks", () => {
+  it("have the text of all their blocks", () => {
     const content = [
       { type: "thinking", thinking: "Hm.", signature: "AAAA" },
       { type: "redacted_thinking", data: "AAAA" },
@@ -224,12 +232,12 @@ describe("messages of Anthropic", () => {
       stop_reason: "tool_use",
     };
     expect(describeMessage(answer)).toMatchObject({ id: "msg_1", role: "assistant" });
-    expect(said(answer)?.[1]).toBe(
+    expect(roleAndText(answer)?.[1]).toBe(
       'Hm.\nLet me see.\nsearch({"q":"x"})\nweb_search({"query":"y"})\nA page\nhttps://x.test/a',
     );
   });
 
-  it("are those of a tool if they have results only", () => {
+  it("have the role tool if they contain only tool results", () => {
     const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } };
     const results = [
       { type: "tool_result", tool_use_id: "toolu_1", content: "found" },
@@ -238,24 +246,24 @@ describe("messages of Anthropic", () => {
       { type: "tool_result", tool_use_id: "toolu_4" },
     ];
     const text = 'found\na cat\n{"type":"code_execution_result","stdout":"1"}';
-    expect(said({ role: "user", content: results })).toEqual(["tool", text]);
-    expect(said({ role: "user", content: [results[0], { type: "text", text: "Go on" }] })).toEqual([
+    expect(roleAndText({ role: "user", content: results })).toEqual(["tool", text]);
+    expect(roleAndText({ role: "user", content: [results[0], { type: "text", text: "Go on" }] })).toEqual([
       "user",
       "found\nGo on",
     ]);
   });
 
-  it("name documents and show the addresses of images", () => {
+  it("show the names of documents and the URLs of images", () => {
     const content = [
       { type: "document", title: "Report", source: { type: "base64", media_type: "application/pdf", data: "AAAA" } },
       { type: "image", source: { type: "url", url: "https://x.test/cat.png" } },
     ];
-    expect(said({ role: "user", content })?.[1]).toBe("Report\nhttps://x.test/cat.png");
+    expect(roleAndText({ role: "user", content })?.[1]).toBe("Report\nhttps://x.test/cat.png");
   });
 });
 
 describe("messages of the AI SDK", () => {
-  it("for models", () => {
+  it("are described in the form for models", () => {
     const messages = [
       {
         role: "user",
@@ -295,14 +303,14 @@ describe("messages of the AI SDK", () => {
         ],
       },
     ];
-    expect(messages.map(said)).toEqual([
+    expect(messages.map(roleAndText)).toEqual([
       ["user", "See\ncat.png\nhttps://x.test/dog.png"],
       ["assistant", 'I should search.\nLet me look.\nsearch({"q":"x"})'],
       ["tool", '{"hits":["a"]}\nboom\nNo\na cat\nb.png'],
     ]);
   });
 
-  it("for user interfaces", () => {
+  it("are described in the form for user interfaces", () => {
     const uiMessage = {
       id: "m1",
       role: "assistant",
@@ -338,16 +346,18 @@ describe("messages of the AI SDK", () => {
     });
   });
 
-  it("of version 4, which say their texts twice", () => {
+  it("of version 4 do not repeat their text", () => {
     const toolInvocation = { state: "result", toolCallId: "c1", toolName: "search", args: { q: "x" }, result: ["a"] };
     const parts = [
       { type: "text", text: "Found it." },
       { type: "tool-invocation", toolInvocation },
     ];
-    expect(said({ role: "assistant", content: "Found it.", parts })?.[1]).toBe('Found it.\nsearch({"q":"x"})\n["a"]');
+    expect(roleAndText({ role: "assistant", content: "Found it.", parts })?.[1]).toBe(
+      'Found it.\nsearch({"q":"x"})\n["a"]',
+    );
   });
 
-  it("show what an MCP server answered as its texts", () => {
+  it("show the text parts of the result of an MCP server", () => {
     const output = {
       content: [
         { type: "text", text: "sunny" },
@@ -356,7 +366,7 @@ describe("messages of the AI SDK", () => {
       isError: false,
     };
     const part = { type: "tool-weather", toolCallId: "c1", state: "output-available", input: {}, output };
-    expect(said({ id: "m", role: "assistant", parts: [part] })?.[1]).toBe("weather({})\nsunny");
+    expect(roleAndText({ id: "m", role: "assistant", parts: [part] })?.[1]).toBe("weather({})\nsunny");
   });
 });
 
@@ -400,7 +410,7 @@ describe("messages of LangChain", () => {
     ["ChatMessage", "generic", { content: "hello", role: "critic", ...kwargs }, "user", "hello"],
   ];
 
-  it.each(bodies)("%s (%s), in every form", (name, type, body, role, text) => {
+  it.each(bodies)("are described in every form: %s (%s)", (name, type, body, role, text) => {
     const serialised = { lc: 1, type: "constructor", id: ["langchain_core", "messages", name], kwargs: body };
     const forms = [
       serialised,
@@ -413,14 +423,14 @@ describe("messages of LangChain", () => {
     }
   });
 
-  it("as LangGraph's server sends them", () => {
+  it("are described in the form of the LangGraph server", () => {
     expect(describeMessage({ type: "human", id: "h1", content: "Hi", ...kwargs })).toMatchObject({
       role: "user",
       id: "h1",
     });
   });
 
-  it("are not what has a getType that fails", () => {
+  it("do not include objects whose getType throws", () => {
     const getType = (): never => {
       throw new Error("no");
     };
@@ -429,7 +439,7 @@ describe("messages of LangChain", () => {
 });
 
 describe("messages of Google", () => {
-  it("say their parts", () => {
+  it("have the text of all their parts", () => {
     const contents = [
       {
         role: "user",
@@ -450,7 +460,7 @@ describe("messages of Google", () => {
       },
       { role: "user", parts: [{ functionResponse: { id: "c1", name: "search", response: { hits: ["a"] } } }] },
     ];
-    expect(contents.map(said)).toEqual([
+    expect(contents.map(roleAndText)).toEqual([
       ["user", "Look\nhttps://x.test/a.pdf"],
       ["assistant", 'ok\nsearch({"q":"x"})\nprint(1)\n1'],
       ["tool", '{"hits":["a"]}'],
@@ -460,13 +470,14 @@ describe("messages of Google", () => {
 
 describe("the JSON of a tool call", () => {
   function json(value: unknown): string | undefined {
-    return said({ role: "assistant", content: "", toolCalls: [{ id: "c", name: "f", arguments: value }] })?.[1]?.slice(
-      2,
-      -1,
-    );
+    return roleAndText({
+      role: "assistant",
+      content: "",
+      toolCalls: [{ id: "c", name: "f", arguments: value }],
+    })?.[1]?.slice(2, -1);
   }
 
-  it("is that of JSON.stringify for what JSON knows", () => {
+  it("equals the result of JSON.stringify for JSON values", () => {
     const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
     fc.assert(
       fc.property(fc.jsonValue().filter(isObject), (value) => {
@@ -475,7 +486,7 @@ describe("the JSON of a tool call", () => {
     );
   });
 
-  it("shows something for what JSON does not know", () => {
+  it("has a readable form for values that JSON does not support", () => {
     const cycle: Record<string, unknown> = { a: 1 };
     cycle["self"] = cycle;
     expect(json(cycle)).toBe('{"a":1,"self":"[circular]"}');
@@ -495,7 +506,7 @@ describe("the JSON of a tool call", () => {
     );
   });
 
-  it("has nothing binary in it", () => {
+  it("contains no binary data", () => {
     const bytes = Buffer.from([1, 2, 3]);
     expect(json([bytes, bytes.buffer.slice(0, 2), JSON.parse(JSON.stringify(bytes)), new Blob(["a"])])).toBe(
       '["[3 bytes]","[2 bytes]","[3 bytes]","[1 bytes]"]',
@@ -518,7 +529,7 @@ describe("the JSON of a tool call", () => {
 describe("findMessages", () => {
   const hello = message.user("Hello");
 
-  it("finds them under their usual names, or in the state itself", () => {
+  it("finds messages under common keys or in a state that is an array", () => {
     for (const key of ["messages", "history", "chat_history", "chatHistory", "conversation"]) {
       expect(findMessages({ [key]: [hello] })).toEqual([{ index: 0, path: `/${key}/0`, message: hello }]);
       expect(findMessages({ [key]: { messages: [hello] } })[0]?.path).toBe(`/${key}/messages/0`);
@@ -526,21 +537,21 @@ describe("findMessages", () => {
     expect(findMessages([hello])).toEqual([{ index: 0, path: "/0", message: hello }]);
   });
 
-  it("leaves out what is no message, and keeps the places of the others", () => {
+  it("omits elements that are not messages and keeps the indexes of the others", () => {
     expect(findMessages({ messages: [null, hello, "x", hello] }).map(({ path }) => path)).toEqual([
       "/messages/1",
       "/messages/3",
     ]);
   });
 
-  it("takes the first name that has any", () => {
+  it("uses the first key that has messages", () => {
     const state = { messages: [], history: [1, 2], chatHistory: [hello], conversation: [hello, hello] };
     expect(findMessages(state)).toEqual([{ index: 0, path: "/chatHistory/0", message: hello }]);
     expect(findMessages({ other: [hello] })).toEqual([]);
   });
 });
 
-describe("whatever they are given", () => {
+describe("describeMessage and findMessages", () => {
   /** Objects that look like messages, with anything in them. */
   const nearly = fc.letrec((tie) => ({
     value: fc.oneof(
@@ -588,7 +599,7 @@ describe("whatever they are given", () => {
     ),
   }));
 
-  it("never throw", () => {
+  it("never throw for any value", () => {
     const anything = fc.anything({
       withBigInt: true,
       withDate: true,
@@ -607,7 +618,7 @@ describe("whatever they are given", () => {
     );
   });
 
-  it("come to an end with cycles", () => {
+  it("terminate for cyclic values", () => {
     const content: unknown[] = [];
     const result = { type: "tool_result", content };
     const mcp = { content };

@@ -1,33 +1,33 @@
 /**
- * What a message says, whatever SDK it is from.
+ * Role, text, id and timestamp of a message in the form of any known SDK.
  *
- * Conversations and states keep messages in the form that their SDK gave them. For search and display this derives the
- * little that all forms have in common: who says it, what, and when. It only reads, never throws, and costs next to
- * nothing for the common `{ role, content: "…" }`.
+ * Conversations and states keep messages in the form of their SDK. Search and display need what all forms have in common. It
+ * is derived on demand, which costs next to nothing for the common form `{ role, content: "…" }`.
  */
 import { types } from "node:util";
+import { type Fields, isFields } from "./fields.js";
 import type { Role } from "./message.js";
-import { addCall, addFile, type Fields, isFields, isResultPart, isTextPart, Lines } from "./message-parts.js";
+import { addCall, addFile, isResultPart, isTextPart, Lines } from "./message-parts.js";
 
-/** What a message says, whatever SDK's form it has. */
+/** What the messages of all SDKs have in common. */
 export interface MessageDescription {
   readonly role: Role;
   /**
-   * What people read and search: the texts of all its parts, one per line. A tool call is `name(arguments as JSON)`, the
-   * result of one is its text or JSON, and a file is its name or its web address.
+   * The text of all parts, one per line, for display and search. A tool call is `name(arguments as JSON)`, the result of a
+   * tool is its text or JSON, and a file is its name or its URL.
    */
   readonly text: string;
-  /** Its own id, where it has one. */
+  /** The id of the message, if it has one. */
   readonly id: string | undefined;
-  /** When it was written (milliseconds since 1970), where it says so. */
+  /** The creation time in milliseconds since 1970, if the message has one. */
   readonly timestamp: number | undefined;
 }
 
-/** A message in its place. */
+/** A message in a state. */
 export interface StateMessage {
-  /** Where it is in its array. */
+  /** The index in its array. */
   readonly index: number;
-  /** The JSON pointer to it in the state. */
+  /** The JSON pointer to the message. */
   readonly path: string;
   readonly message: unknown;
 }
@@ -36,7 +36,9 @@ export interface StateMessage {
  * Describes a message in the form of Savepoint, OpenAI (chat completions, responses, agents), Anthropic, the AI SDK,
  * LangChain or Google.
  *
- * @returns `undefined` for what is no message. It never throws, whatever it is given, unless a getter or proxy in it does.
+ * @returns `undefined` for a value that is not a message. Never throws, unless a getter or proxy in the value throws
+ * @example
+ * describeMessage({ role: "user", content: "Hello" })?.text; // "Hello"
  */
 export function describeMessage(value: unknown): MessageDescription | undefined {
   const form = formOf(value);
@@ -51,9 +53,8 @@ export function describeMessage(value: unknown): MessageDescription | undefined 
 }
 
 /**
- * The messages in a state: in the first of its `messages`, `history`, `chat_history`, `chatHistory` and `conversation`
- * that holds any (as an array, or as `{ messages: [...] }`), or in the state itself if it is an array. Elements that are
- * no messages are left out.
+ * Finds the messages of a state: in the first of {@link MESSAGE_KEYS} that has any, as an array or as `{ messages: [...] }`, or
+ * in the state itself if it is an array. Other elements are omitted.
  */
 export function findMessages(state: unknown): StateMessage[] {
   if (!isFields(state)) return [];
@@ -78,12 +79,12 @@ function messagesIn(list: unknown, path: string): StateMessage[] {
   return found;
 }
 
-/** What is known of a message before its text is. */
+/** A recognised message. */
 interface Form {
   readonly role: Role;
-  /** The object that has its content. */
+  /** The object that has the content. */
   readonly body: Fields;
-  /** It has no content, but is itself what elsewhere is a part: items of the Responses API. */
+  /** Is it an item of the Responses API, which has no content and is itself a part? */
   readonly isItem: boolean;
 }
 
@@ -93,7 +94,7 @@ function formOf(value: unknown): Form | undefined {
   return role === undefined ? (langChainForm(value) ?? itemForm(value)) : bodyForm(role, value);
 }
 
-/** Names of roles in small letters, and those that LangChain calls types. */
+/** Roles by their lower-case names in all SDKs, including the types of LangChain. */
 const ROLES: ReadonlyMap<unknown, Role> = new Map<unknown, Role>([
   ["user", "user"],
   ["assistant", "assistant"],
@@ -130,24 +131,24 @@ function contentOf(body: Fields): unknown {
   return body["content"] ?? body["content_blocks"];
 }
 
-/** Anthropic and Google have the results of tools sent by the user. */
+/** With Anthropic and Google, the user sends the results of tools. */
 function hasOnlyResults(body: Fields): boolean {
   const parts = body["content"] ?? body["parts"];
   return Array.isArray(parts) && parts.length > 0 && parts.every(isResultPart);
 }
 
-/** The type of a LangChain message whose role is a field of its own. */
+/** The types of LangChain messages that have their role in a field. */
 const OWN_ROLE: ReadonlySet<unknown> = new Set(["generic", "chat"]);
 
 function langChainForm(value: Fields): Form | undefined {
   const { type, body } = langChainParts(value);
   if (typeof type !== "string" || !isFields(body)) return undefined;
-  // A role that is not known, as that of another agent, is one that the model is spoken to in.
+  // An unknown role, such as that of another agent, addresses the model like a user.
   const role = OWN_ROLE.has(type) ? (roleOf(body["role"]) ?? "user") : roleOf(type);
   return role === undefined ? undefined : bodyForm(role, body);
 }
 
-/** The serialised form, the stored one, an instance, or the flat one that LangGraph's server speaks. */
+/** Recognises the serialised form, the stored form, an instance, and the flat form of the LangGraph server. */
 function langChainParts(value: Fields): { readonly type: unknown; readonly body: unknown } {
   const { type, data, kwargs, id } = value;
   if (type === "constructor" && Array.isArray(id)) return { type: typeOfClass(id.at(-1)), body: kwargs };
@@ -165,7 +166,7 @@ function typeOfInstance(value: Fields): unknown {
   try {
     return getType.call(value) as unknown;
   } catch {
-    // Something else has a method of this name: then it is no message.
+    // Another kind of object with a method of this name.
     return undefined;
   }
 }
@@ -212,17 +213,17 @@ function textOfBody(body: Fields): string {
   if (typeof content === "string" && isBare(body)) return content;
   const lines = new Lines();
   const more = isFields(body["additional_kwargs"]) ? body["additional_kwargs"] : body;
-  const said = partsOf(body);
+  const parts = partsOf(body);
   lines.add(body["reasoning_content"] ?? body["reasoning"] ?? more["reasoning_content"]);
-  for (const parts of said) lines.addParts(parts);
+  for (const part of parts) lines.addParts(part);
   lines.add(body["refusal"] ?? more["refusal"]);
   if (isFields(body["audio"])) lines.add(body["audio"]["transcript"]);
-  if (!said.some(hasCalls)) for (const call of callsOf(body)) addCall(lines, call);
+  if (!parts.some(hasCalls)) for (const call of callsOf(body)) addCall(lines, call);
   for (const file of filesOf(body)) addFile(lines, file);
   return lines.toString();
 }
 
-/** Does it have nothing to say but its content? */
+/** Does it have no text outside its content? */
 function isBare(body: Fields): boolean {
   return (
     body["toolCalls"] === undefined &&
@@ -239,7 +240,7 @@ function isBare(body: Fields): boolean {
   );
 }
 
-/** `content` and `parts`. Where parts have texts, a content that is a text repeats them. */
+/** `content` and `parts`. If the parts have text, a content that is a string repeats it. */
 function partsOf(body: Fields): unknown[] {
   const content = contentOf(body);
   const { parts } = body;
@@ -247,7 +248,7 @@ function partsOf(body: Fields): unknown[] {
   return typeof content === "string" && parts.some(isTextPart) ? [parts] : [content, parts];
 }
 
-/** LangChain repeats the calls of its content in a field of their own. */
+/** LangChain repeats the tool calls of the content in a separate field. */
 function hasCalls(parts: unknown): boolean {
   return Array.isArray(parts) && parts.some(isCallPart);
 }
@@ -258,7 +259,7 @@ function isCallPart(part: unknown): boolean {
   return isFields(part) && (CALL_TYPES.has(part["type"]) || isFields(part["functionCall"]));
 }
 
-/** Its tool calls, from the first field that has any. */
+/** The tool calls, from the first field that has any. */
 function callsOf(body: Fields): readonly unknown[] {
   const more = isFields(body["additional_kwargs"]) ? body["additional_kwargs"] : body;
   for (const calls of [body["toolCalls"], body["tool_calls"], more["tool_calls"]]) {
@@ -273,28 +274,29 @@ function filesOf(body: Fields): readonly unknown[] {
   return Array.isArray(files) ? files : [];
 }
 
-const LAST_MOMENT = 8.64e15;
-/** Smaller numbers are seconds: as milliseconds they would be before March 1973. */
+/** The latest time that a Date can represent. */
+const MAX_TIME = 8.64e15;
+/** Smaller numbers are seconds. As milliseconds they would be before March 1973. */
 const SECONDS_BELOW = 1e11;
 
 function timestampOf(fields: Fields): number | undefined {
   const { metadata } = fields;
-  // The AI SDK has no field for it, and advises to use the metadata.
-  return momentOf(writtenOf(fields) ?? (isFields(metadata) ? writtenOf(metadata) : undefined));
+  // The AI SDK has no field for the time and recommends the metadata.
+  return parseTime(timeFieldOf(fields) ?? (isFields(metadata) ? timeFieldOf(metadata) : undefined));
 }
 
-function writtenOf(fields: Fields): unknown {
+function timeFieldOf(fields: Fields): unknown {
   return fields["timestamp"] ?? fields["createdAt"] ?? fields["created_at"] ?? fields["date"];
 }
 
-function momentOf(written: unknown): number | undefined {
-  if (written === undefined) return undefined;
-  if (typeof written === "number") return inRange(Math.abs(written) < SECONDS_BELOW ? written * 1000 : written);
-  if (typeof written === "string") return /^\d{4}-\d\d-\d\d/.test(written) ? inRange(Date.parse(written)) : undefined;
-  return types.isDate(written) ? inRange(written.getTime()) : undefined;
+function parseTime(time: unknown): number | undefined {
+  if (time === undefined) return undefined;
+  if (typeof time === "number") return inRange(Math.abs(time) < SECONDS_BELOW ? time * 1000 : time);
+  if (typeof time === "string") return /^\d{4}-\d\d-\d\d/.test(time) ? inRange(Date.parse(time)) : undefined;
+  return types.isDate(time) ? inRange(time.getTime()) : undefined;
 }
 
-/** `undefined` for what is no moment, such as `NaN`. */
-function inRange(moment: number): number | undefined {
-  return Math.abs(moment) <= LAST_MOMENT ? Math.round(moment) : undefined;
+/** `undefined` for a number that is not a time, such as `NaN`. */
+function inRange(time: number): number | undefined {
+  return Math.abs(time) <= MAX_TIME ? Math.round(time) : undefined;
 }

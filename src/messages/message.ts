@@ -1,57 +1,63 @@
-/** Messages between people, models and tools, in the plain form that Savepoint itself uses. SDKs keep their own. */
+/** The message format of Savepoint. Messages of SDKs are stored in their own format. */
 
-/** How a tool call stands, where that is kept with it. */
+/** The status of a tool call, if it is stored with the call. */
 export type ToolCallStatus = "pending" | "running" | "completed" | "failed";
 
-/** A tool that a model wants called. */
+/** A request of a model to call a tool. */
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
   readonly arguments?: unknown;
-  /** What it answered, where that is kept with the call and not in a message of its own. */
+  /** The result of the tool, if it is stored with the call and not in a message with the role `tool`. */
   readonly result?: unknown;
   readonly status?: ToolCallStatus;
 }
 
 export type AttachmentType = "image" | "audio" | "video" | "file" | "code";
 
-/** Something that came with a message: its bytes, or where they are. */
+/** A file that belongs to a message: its bytes, or its URL. */
 export interface Attachment {
   readonly id?: string;
   readonly type: AttachmentType;
   readonly name: string;
   readonly mimeType?: string;
-  /** Stored once per store, however often it is attached. */
+  /** Equal bytes are stored once per store. */
   readonly content?: Uint8Array;
   readonly url?: string;
-  /** In bytes. */
+  /** The size in bytes. */
   readonly size?: number;
 }
 
 export type Role = "system" | "user" | "assistant" | "tool";
 
-/** What a message may say beside its text. */
+/** The optional fields of a {@link Message}. */
 export interface MessageFields {
   id?: string;
   /** Milliseconds since 1970. */
   timestamp?: number;
   tokens?: number;
   attachments?: Attachment[];
-  /** The message that it answers or replaces, by its id. */
+  /** The id of the message that this one answers or replaces. */
   parentId?: string;
   metadata?: Record<string, unknown>;
 }
 
+/** A message of a conversation. */
 export interface Message extends MessageFields {
   role: Role;
   content: string;
-  /** What an assistant wants called. */
+  /** The tool calls of an assistant. */
   toolCalls?: ToolCall[];
-  /** The call that a tool's message answers. */
+  /** The id of the tool call whose result this is. */
   toolCallId?: string;
 }
 
-/** Makes messages. They have no id and no time unless they are given some: the same call makes the same message. */
+/**
+ * Creates messages. They have no id and no timestamp unless `fields` has them: equal arguments give equal messages.
+ *
+ * @example
+ * await session.save({ messages: [message.system("Be brief."), message.user("Hello")] });
+ */
 export const message = {
   system: (content: string, fields: MessageFields = {}): Message => ({ role: "system", content, ...fields }),
   user: (content: string, fields: MessageFields = {}): Message => ({ role: "user", content, ...fields }),
@@ -61,7 +67,7 @@ export const message = {
     ...(toolCalls.length > 0 && { toolCalls: [...toolCalls] }),
     ...fields,
   }),
-  /** The answer to a tool call. What is not a text is written as JSON. */
+  /** The result of a tool call. A result that is not a string is converted to JSON. */
   toolResult: (toolCallId: string, result: unknown, fields: MessageFields = {}): Message => ({
     role: "tool",
     toolCallId,
@@ -71,10 +77,10 @@ export const message = {
 };
 
 /**
- * The tool calls in a state's `messages` that no tool message answers and that do not say themselves that they are over.
- * A model refuses a history that has any.
+ * Finds the tool calls in the `messages` of a state that have no result: neither a tool message nor the status `completed` or
+ * `failed`. Models reject a history with unanswered tool calls.
  *
- * @param state anything; without an array `messages` there are none
+ * @param state any value; a value without an array `messages` has no tool calls
  */
 export function pendingToolCalls(state: unknown): ToolCall[] {
   const messages = isRecord(state) ? state["messages"] : undefined;
@@ -87,8 +93,8 @@ export function pendingToolCalls(state: unknown): ToolCall[] {
     if (!Array.isArray(toolCalls)) continue;
     for (const call of toolCalls as unknown[]) {
       if (!isRecord(call) || typeof call["id"] !== "string") continue;
-      const over = call["status"] === "completed" || call["status"] === "failed";
-      if (!over) pending.set(call["id"], call as unknown as ToolCall);
+      const hasEnded = call["status"] === "completed" || call["status"] === "failed";
+      if (!hasEnded) pending.set(call["id"], call as unknown as ToolCall);
     }
   }
   return [...pending.values()];

@@ -1,18 +1,16 @@
+/**
+ * Retention policies: the rules that decide which checkpoints are kept, the policies stored for a store, an agent or a session,
+ * and when a session is swept. Nothing here removes a checkpoint; the room `retention` does.
+ */
+export { PolicyCache } from "./policy-cache.js";
 export {
-  decodePolicy,
-  encodePolicy,
-  newPolicyStamp,
-  PolicyCache,
-  type StoredPolicy,
-  buildPolicyRemoval,
-} from "./policy-cache.js";
-export {
-  groupByBranch,
   effectiveExpiry,
+  groupByBranch,
   type KeepReason,
   keepReasons,
-  type RetentionRules,
-  type RetentionOptions,
   parseRetentionOptions,
+  type RetentionOptions,
+  type RetentionRules,
 } from "./rules.js";
-export { type SweepSchedule, needsSweep, SMALL_SESSION_ROWS } from "./sweep-schedule.js";
+export { buildPolicyRemoval, decodePolicy, encodePolicy, newPolicyStamp, type StoredPolicy } from "./stored-policy.js";
+export { needsSweep, SMALL_SESSION_ROWS, type SweepSchedule, SweepSchedules } from "./sweep-schedule.js";

@@ -1,10 +1,11 @@
 /**
- * The retention policies of a store, as this process knows them. They are looked at after every save, so they are kept in
- * memory, and one small record that changes with them is read again after a second: what another process has set is obeyed
- * that much later. Before anything is removed the policy is read once more.
+ * The retention policies of a store, cached.
+ *
+ * Every save consults them, so they are kept in memory. A stamp, one small record that changes with every policy, is read
+ * again after a second: a change by another process takes effect that much later. Before anything is removed, the policy is
+ * read once more.
  */
-import { randomUUID } from "node:crypto";
-import { type RecordResult, type Put, scan, type Store } from "../store/index.js";
+import { type RecordResult, scan, type Store } from "../store/index.js";
 import type { Events } from "../events/index.js";
 import {
   agentOfHistoryId,
@@ -14,32 +15,23 @@ import {
   sessionRetentionKey,
   STORE_RETENTION_KEY,
 } from "../records/index.js";
-import type { SweepSchedule } from "./sweep-schedule.js";
-import { type RetentionRules, type RetentionOptions, parseRetentionOptions } from "./rules.js";
+import { parseRetentionOptions } from "./rules.js";
+import { decodePolicy, type StoredPolicy } from "./stored-policy.js";
 
-/** A policy as it is stored. */
-export interface StoredPolicy {
-  readonly value: string;
-  /** Missing where it cannot be read: then everything stays. */
-  readonly rules: RetentionRules | undefined;
-}
+const REFRESH_AFTER_MS = 1000;
 
-const REFRESH_AFTER = 1000;
-/** Sessions of which it is remembered when to look at them again. */
-const MAX_LOOKS = 10_000;
-
+/** The cached policies of one store. Damaged policies are reported and remove nothing. */
 export class PolicyCache {
   readonly #store: Store;
   readonly #events: Events;
   readonly #now: () => number;
-  #known: ReadonlyMap<string, StoredPolicy> = new Map();
-  /** `undefined`: they are to be read. `""`: there is none. */
+  #policies: ReadonlyMap<string, StoredPolicy> = new Map();
+  /** The stamp that `#policies` was read with; `undefined` before the first read, `""` if the store has no stamp. */
   #stamp: string | undefined;
   #readAt = 0;
-  /** How often they were changed here. */
-  #changes = 0;
+  /** How often {@link invalidate} was called; a read that overlaps with a call is repeated. */
+  #invalidations = 0;
   #reading: Promise<void> | undefined;
-  readonly #looks = new Map<string, SweepSchedule>();
 
   constructor(store: Store, events: Events, now: () => number) {
     this.#store = store;
@@ -47,138 +39,82 @@ export class PolicyCache {
     this.#now = now;
   }
 
-  /** Is what is known recent enough? */
+  /** Were the policies read recently enough to be used? If not, call {@link refresh}. */
   get isFresh(): boolean {
     const age = this.#now() - this.#readAt;
-    return this.#stamp !== undefined && age >= 0 && age < REFRESH_AFTER;
+    return this.#stamp !== undefined && age >= 0 && age < REFRESH_AFTER_MS;
   }
 
-  /** Reads what has changed, if anything has. */
+  /** Reads the stamp, and the policies if it has changed. Concurrent calls share one read. */
   refresh(): Promise<void> {
     this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
     return this.#reading;
   }
 
-  /** Reads all of them again the next time: one was changed here. */
+  /** Makes the next use read all policies again: this process has changed one. */
   invalidate(): void {
-    this.#changes++;
+    this.#invalidations++;
     this.#stamp = undefined;
   }
 
-  /** The policy that is in force for a session, or for the checkpoints of a whole agent. */
+  /** The policy in force for a session, or for the checkpoints of a whole agent, from the cache. */
   policyFor(sessionId: string, agent: string | undefined): StoredPolicy | undefined {
-    if (this.#known.size === 0) return undefined;
+    if (this.#policies.size === 0) return undefined;
     for (const key of keysFor(sessionId, agent)) {
-      const policy = this.#known.get(key);
+      const policy = this.#policies.get(key);
       if (policy) return policy;
     }
     return undefined;
   }
 
-  /** The same, as the store has it now. */
+  /** The policy in force, read from the store. */
   async readPolicyFor(sessionId: string, agent: string | undefined): Promise<StoredPolicy | undefined> {
     const records = await this.#store.get(keysFor(sessionId, agent));
     const record = records.find((each) => each !== undefined);
     return record && this.#decode(record);
   }
 
-  /** When a session is to be looked at again, if it was looked at before. */
-  sweepSchedule(sessionId: string): SweepSchedule | undefined {
-    return this.#looks.get(sessionId);
-  }
-
-  /** @param look `undefined` where something may have to go that had not when it was looked at */
-  recordSweep(sessionId: string, look: SweepSchedule | undefined): void {
-    this.#looks.delete(sessionId);
-    if (look) this.#looks.set(sessionId, look);
-    const [oldest] = this.#looks.size > MAX_LOOKS ? this.#looks.keys() : [];
-    if (oldest !== undefined) this.#looks.delete(oldest);
-  }
-
-  /** A checkpoint was saved that expires: that may be before the session would be looked at again. */
-  recordExpiry(sessionId: string, expiresAt: number | undefined): void {
-    const look = expiresAt === undefined ? undefined : this.#looks.get(sessionId);
-    if (look && expiresAt !== undefined && expiresAt < look.safeUntilTime) {
-      this.#looks.set(sessionId, { ...look, safeUntilTime: expiresAt });
-    }
-  }
-
   async #read(): Promise<void> {
-    let changes: number;
+    let invalidations: number;
     do {
-      changes = this.#changes;
+      invalidations = this.#invalidations;
       const readAt = this.#now();
       const [record] = await this.#store.get([RETENTION_STAMP_KEY]);
       const stamp = record ? ("value" in record ? record.value : undefined) : "";
-      // A damaged one says nothing: then all of them are read each time.
+      // A damaged stamp proves nothing: then all policies are read each time.
       if (stamp === undefined || stamp !== this.#stamp) {
-        const known = new Map<string, StoredPolicy>();
-        for await (const each of scan(this.#store, ALL_RETENTION_POLICIES)) known.set(each.key, this.#decode(each));
-        this.#known = known;
+        const policies = new Map<string, StoredPolicy>();
+        for await (const each of scan(this.#store, ALL_RETENTION_POLICIES)) policies.set(each.key, this.#decode(each));
+        this.#policies = policies;
       }
       this.#readAt = readAt;
       this.#stamp = stamp ?? "damaged";
-    } while (changes !== this.#changes);
+    } while (invalidations !== this.#invalidations);
   }
 
   #decode(record: RecordResult): StoredPolicy {
     const unreadable = (reason: string): StoredPolicy => {
       const damage = { sessionId: undefined, checkpointId: undefined, seq: undefined };
-      this.#events.emit("damage", { ...damage, reason: `a retention policy cannot be obeyed: ${reason}` });
+      this.#events.emit("damage", { ...damage, reason: `a retention policy cannot be applied: ${reason}` });
       return { value: "", rules: undefined };
     };
     if (!("value" in record)) return unreadable(record.unreadable);
     try {
       return { value: record.value, rules: parseRetentionOptions(decodePolicy(record.value)) };
     } catch (error) {
-      // A newer version may have said what this one does not know.
+      // A newer version may have stored options that this version does not support.
       return unreadable((error as Error).message);
     }
   }
 }
 
-/** What else a commit has that deletes those whose policies these are: other processes must not go on obeying them. */
-export async function buildPolicyRemoval(
-  store: Store,
-  keys: readonly string[],
-): Promise<{ deletes: string[]; puts: Put[] }> {
-  const found = (await store.get(keys)).some((record) => record !== undefined);
-  return { deletes: [...keys], puts: found ? [newPolicyStamp()] : [] };
-}
-
-/** Says that a policy has changed. */
-export const newPolicyStamp = (): Put => ({ key: RETENTION_STAMP_KEY, value: randomUUID() });
-
-/** Whose policy is in force: the first that there is. */
+/** The policies that can apply, the most specific first: the first that exists is in force. */
 function keysFor(sessionId: string, agent: string | undefined): string[] {
-  const owner = agentOfHistoryId(sessionId) ?? agent;
+  const storedAgent = agentOfHistoryId(sessionId);
+  const owner = storedAgent ?? agent;
   return [
-    ...(agentOfHistoryId(sessionId) === undefined ? [sessionRetentionKey(sessionId)] : []),
+    ...(storedAgent === undefined ? [sessionRetentionKey(sessionId)] : []),
     ...(owner === undefined ? [] : [agentRetentionKey(owner)]),
     STORE_RETENTION_KEY,
   ];
-}
-
-/** The options, with lengths of time in milliseconds. JSON has no number for "no end": that is `null`. */
-export function encodePolicy(options: RetentionOptions): string {
-  const { last, hourly, daily, weekly, within, ttl } = parseRetentionOptions(options);
-  const { keepLast, keepHourly, keepDaily, keepWeekly, keepLabelled, kinds, expired } = options;
-  return JSON.stringify({
-    ...(keepLast !== undefined && { keepLast: last }),
-    ...(keepHourly !== undefined && { keepHourly: hourly }),
-    ...(keepDaily !== undefined && { keepDaily: daily }),
-    ...(keepWeekly !== undefined && { keepWeekly: weekly }),
-    ...(within !== undefined && { keepWithin: within }),
-    ...(keepLabelled !== undefined && { keepLabelled: Boolean(keepLabelled) }),
-    ...(kinds !== undefined && { kinds }),
-    ...(ttl !== undefined && { ttl }),
-    ...(expired && { expired: true }),
-  });
-}
-
-export function decodePolicy(value: string): RetentionOptions {
-  const stored = JSON.parse(value) as Record<string, unknown>;
-  return Object.fromEntries(
-    Object.entries(stored).map(([name, each]) => [name, each === null ? Number.POSITIVE_INFINITY : each]),
-  );
 }

@@ -1,44 +1,47 @@
-/** Which checkpoints stay when a session is pruned, and why. Pure: it looks at rows, and never at states. */
+/** The retention rules: which checkpoints of a session are kept, and why. Pure functions over rows. */
 import { validateCount, validateFields, type Duration, invalidArgument, toMilliseconds } from "../util/index.js";
 import { type CheckpointKind, expiryOf, type CheckpointRow } from "../records/index.js";
 
 /**
- * What is kept. A checkpoint stays if any of these wants it; what none wants goes. What has expired goes in any case. Where
- * only `ttl` or `expired` is given, all else stays.
+ * Which checkpoints are kept. A checkpoint is kept if at least one of these options keeps it, and removed otherwise. Expired
+ * checkpoints are always removed. With only `ttl` or `expired`, all unexpired checkpoints are kept.
  */
 export interface RetentionOptions {
-  /** The newest so many of each branch, counting those that were saved on it. */
+  /** Keeps this many of the newest checkpoints that were saved on each branch. */
   readonly keepLast?: number;
-  /** The newest of each of the last so many hours, days or weeks in which there are any; by UTC, weeks from Monday. */
+  /** Keeps the newest checkpoint of each of the last so many hours that have any. Hours, days and weeks are in UTC. */
   readonly keepHourly?: number;
+  /** Keeps the newest checkpoint of each of the last so many days that have any. */
   readonly keepDaily?: number;
+  /** Keeps the newest checkpoint of each of the last so many weeks that have any. Weeks start on Monday. */
   readonly keepWeekly?: number;
-  /** All that are younger. */
+  /** Keeps all checkpoints that are younger than this. */
   readonly keepWithin?: Duration;
   /**
-   * All that have a label.
+   * Keeps all checkpoints with a label.
    * @default true
    */
   readonly keepLabelled?: boolean;
   /**
-   * Only checkpoints of these kinds may go.
+   * Removes only checkpoints of these kinds.
    * @default all kinds
    */
   readonly kinds?: readonly CheckpointKind[];
   /**
-   * A lifetime for those that were saved without one: after it they have expired, and go whatever else wants them; but for
-   * labelled ones, while `keepLabelled` is true.
+   * The lifetime of checkpoints that were saved without one. After it they have expired and are removed, even if another
+   * option would keep them; except labelled ones while `keepLabelled` is true.
    * @default none
    */
   readonly ttl?: Duration;
   /**
-   * Remove only what has expired. Needs no other option, and takes no `keepLast`, `keepHourly` and the like.
+   * Removes only expired checkpoints. Cannot be combined with `keepLast`, `keepHourly`, `keepDaily`, `keepWeekly` or
+   * `keepWithin`.
    * @default false
    */
   readonly expired?: boolean;
 }
 
-/** Why a checkpoint stays. */
+/** Why a checkpoint is kept. */
 export type KeepReason =
   | "head"
   | "pinned"
@@ -52,7 +55,7 @@ export type KeepReason =
   | "within"
   | "unexpired";
 
-/** Options, checked. */
+/** Parsed {@link RetentionOptions}, with durations in milliseconds. */
 export interface RetentionRules {
   readonly last: number;
   readonly hourly: number;
@@ -61,9 +64,9 @@ export interface RetentionRules {
   readonly within: number | undefined;
   readonly labelled: boolean;
   readonly kinds: readonly CheckpointKind[] | undefined;
-  /** The lifetime of those that have none of their own. */
+  /** The lifetime of checkpoints that have none of their own. */
   readonly ttl: number | undefined;
-  /** Does all stay that has not expired? */
+  /** Are all unexpired checkpoints kept? */
   readonly unexpired: boolean;
 }
 
@@ -72,11 +75,12 @@ const FIELDS = new Set<string>([...KEEPS, "keepLabelled", "kinds", "ttl", "expir
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const WEEK = 7 * DAY;
-/** 1970 began on a Thursday. */
+/** 1970-01-01 was a Thursday. */
 const FIRST_MONDAY = 4 * DAY;
 
+/** Validates retention options. Throws `INVALID_ARGUMENT` if they are invalid, contradictory or keep nothing. */
 export function parseRetentionOptions(options: RetentionOptions): RetentionRules {
-  validateFields(options, "What is kept", FIELDS);
+  validateFields(options, "A retention policy", FIELDS);
   const { keepLast, keepHourly, keepDaily, keepWeekly, keepWithin, keepLabelled = true, kinds } = options;
   const counts = { keepLast, keepHourly, keepDaily, keepWeekly };
   for (const [name, count] of Object.entries(counts)) validateCount(count, `\`${name}\``);
@@ -84,11 +88,13 @@ export function parseRetentionOptions(options: RetentionOptions): RetentionRules
   const ttl = options.ttl === undefined ? undefined : toMilliseconds(options.ttl, "ttl");
   const kept = KEEPS.filter((name) => options[name] !== undefined);
   if (kept.length === 0 && ttl === undefined && !options.expired) {
-    throw invalidArgument(`Nothing says what is kept. Give ${KEEPS.join(", ")}, ttl or expired.`);
+    throw invalidArgument(
+      `The retention options keep nothing. Set at least one of ${KEEPS.join(", ")}, ttl or expired.`,
+    );
   }
   if (kept.length > 0 && options.expired) {
     throw invalidArgument(
-      `\`expired\` removes only what has expired: leave out ${kept.join(" and ")}, or \`expired\`.`,
+      `\`expired\` removes only expired checkpoints and cannot be combined with ${kept.join(" and ")}. Remove one of them.`,
     );
   }
   return {
@@ -104,7 +110,7 @@ export function parseRetentionOptions(options: RetentionOptions): RetentionRules
   };
 }
 
-/** When a checkpoint expires: by what was said of itself, or else of all; `undefined` if it never does. */
+/** When a checkpoint expires, by its own `ttl` or else by that of the rules; `undefined` if it never does. */
 export function effectiveExpiry(
   row: CheckpointRow,
   { ttl, labelled }: RetentionRules,
@@ -113,7 +119,7 @@ export function effectiveExpiry(
   return expiryOf(row) ?? (ttl === undefined || (labelled && isLabelled) ? undefined : row.createdAt + ttl);
 }
 
-/** The reasons for which checkpoints stay, by seq; those that go have none. */
+/** Why checkpoints are kept, by seq. Checkpoints without an entry can be removed. */
 export function keepReasons(
   rows: readonly CheckpointRow[],
   retention: RetentionRules,
@@ -145,17 +151,18 @@ export function keepReasons(
   return reasons;
 }
 
+/** The rows of each branch, in their order. */
 export function groupByBranch(rows: readonly CheckpointRow[]): Iterable<CheckpointRow[]> {
   const branches = new Map<string, CheckpointRow[]>();
   for (const row of rows) {
-    const known = branches.get(row.branch);
-    if (known) known.push(row);
+    const ofBranch = branches.get(row.branch);
+    if (ofBranch) ofBranch.push(row);
     else branches.set(row.branch, [row]);
   }
   return branches.values();
 }
 
-/** The newest of each of the last `count` stretches of time in which there are any. */
+/** The newest row of each of the last `count` periods that have any. */
 function newestOfEach(
   newestFirst: readonly CheckpointRow[],
   length: number,
@@ -164,10 +171,10 @@ function newestOfEach(
 ): CheckpointRow[] {
   const kept = new Map<number, CheckpointRow>();
   for (const row of newestFirst) {
-    const stretch = Math.floor((row.createdAt - offset) / length);
-    if (kept.has(stretch)) continue;
+    const period = Math.floor((row.createdAt - offset) / length);
+    if (kept.has(period)) continue;
     if (kept.size >= count) break;
-    kept.set(stretch, row);
+    kept.set(period, row);
   }
   return [...kept.values()];
 }

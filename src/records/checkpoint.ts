@@ -1,40 +1,40 @@
-/** What a checkpoint is, to callers. */
+/** The public types of checkpoints. */
 import type { Hole } from "../state/index.js";
 import type { Duration } from "../util/index.js";
 import type { ToolCall } from "../messages/index.js";
 
-/** Why a checkpoint was taken. */
+/** Why a checkpoint was saved. */
 export type CheckpointKind = "automatic" | "manual" | "preOperation" | "recovery";
 
-/** How the work stood when it was taken. */
+/** The status of the work when a checkpoint was saved. */
 export type CheckpointStatus = "queued" | "running" | "waiting" | "completed" | "failed" | "halted";
 
 /**
- * The status of the work. `interrupted` is never stored: it is the status of a running session whose process is gone, and
- * which `recover` resumes. After a rewind or a fork into the middle of a run, a session is `halted` until it is run again.
+ * The status of the work. `interrupted` is never stored: it is the status of a running session whose process has ended;
+ * `recover` resumes it. After a rewind or a fork into the middle of a run, a session is `halted` until it is run again.
  */
 export type Status = CheckpointStatus | "interrupted";
 
-/** What the work had used up to then. */
+/** What the work has used so far. */
 export interface Usage {
   readonly tokens?: number;
   readonly cost?: number;
 }
 
-/** A checkpoint without its state: what listings give. */
+/** A checkpoint without its state, as listings return it. */
 export interface CheckpointInfo {
   readonly id: string;
   readonly sessionId: string;
-  /** The agent of the session, where one was named. */
+  /** The agent of the session, if it has one. */
   readonly agent: string | undefined;
   /** The branch it was saved on. */
   readonly branch: string;
-  /** Its place in the session: rises with every save on any branch, and is never given twice. */
+  /** Its position in the session: rises with every save on any branch, and is never reused. */
   readonly seq: number;
-  /** The step of the work: 0 for the first, one more than the parent's unless it was given. */
+  /** The step of the work: 0 for the first checkpoint, one more than the parent's by default. */
   readonly step: number;
   readonly parentId: string | undefined;
-  /** Milliseconds since 1970. For people; the order is that of `seq`. */
+  /** Milliseconds since 1970, for display. Checkpoints are ordered by `seq`. */
   readonly createdAt: number;
   readonly kind: CheckpointKind;
   readonly status: CheckpointStatus;
@@ -42,59 +42,60 @@ export interface CheckpointInfo {
   readonly reason: string | undefined;
   readonly label: string | undefined;
   readonly description: string | undefined;
-  /** What made the program save. */
+  /** What caused the save. */
   readonly trigger: string | undefined;
   readonly resumeHint: string | undefined;
   readonly tasksCompleted: number;
   readonly usage: Usage | undefined;
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** Pinned ones are never pruned. */
+  /** Pinned checkpoints are never pruned. */
   readonly pinned: boolean;
-  /** Up to when it is wanted, in milliseconds since 1970; `undefined` where it was saved without a `ttl`. */
+  /** When it expires, in milliseconds since 1970; `undefined` if it was saved without a `ttl`. */
   readonly expiresAt: number | undefined;
-  /** How many migrations of its agent's the state has been through, where whoever saved it has declared any. */
+  /** The number of its agent's migrations applied to the state; `undefined` if its writer declared none. */
   readonly version: number | undefined;
-  /** Bytes of the whole state, as one JSON text. */
+  /** The size of the complete state in bytes, as JSON. */
   readonly stateBytes: number;
-  /** Bytes that saving it added to the store. */
+  /** The bytes that this save added to the store. */
   readonly storedBytes: number;
 }
 
 /** A damaged checkpoint that `latest` skipped. */
 export interface SkippedCheckpoint {
-  /** `undefined` where the id is damaged too. */
+  /** `undefined` if the id is damaged too. */
   readonly id: string | undefined;
   readonly seq: number;
   readonly reason: string;
 }
 
-/** A checkpoint with its state, which is plain, mutable and the caller's own. */
+/** A checkpoint with its state. The state is a private, mutable copy. */
 export interface Checkpoint<State = unknown> extends CheckpointInfo {
   readonly state: State;
-  /** The tool calls in its `messages` that are not answered yet. */
+  /** The tool calls in the state's `messages` that have no result yet. */
   readonly pendingToolCalls: readonly ToolCall[];
-  /** What is lost of the state; only ever non-empty when it was loaded with `partial`. */
+  /** The missing parts of a damaged state; empty unless it was loaded with `partial`. */
   readonly holes: readonly Hole[];
-  /** Newer checkpoints that `latest` had to step over because they are damaged, newest first. */
+  /** Newer checkpoints that `latest` skipped because they are damaged, newest first. */
   readonly skipped: readonly SkippedCheckpoint[];
 }
 
-/** What can be said about a checkpoint when it is saved. */
+/** Options of a save. */
 export interface SaveOptions {
   /**
-   * The id. `save` with the same id and the same content again changes nothing; with other content it is `CONFLICT`.
+   * The id of the checkpoint. Saving the same content under the same id again changes nothing; other content fails with
+   * `CONFLICT`.
    * @default a new UUIDv7
    */
   readonly id?: string;
   /**
-   * The checkpoint that this one follows, by id. One that is not the head of its branch opens an unnamed branch. `null`:
-   * it follows none and begins a line of its own; on a handle that names a branch that is not there, it makes that branch.
+   * The id of the parent. If the parent is not the head of its branch, the save opens an unnamed branch. `null` saves a
+   * checkpoint without a parent; on a handle for a branch that does not exist, this creates the branch.
    * @default the head of the branch
    */
   readonly parent?: string | null;
   /**
-   * Where the `parent` is not the head, let the branch go on from there: what came behind it stays in the history of all
-   * branches, as after `rewind`, and no branch is opened.
+   * If the `parent` is not the head, continue the branch from the parent instead of opening a branch. The checkpoints after
+   * the parent stay in the history of all branches, as after `rewind`.
    * @default false
    */
   readonly resetBranch?: boolean;
@@ -112,17 +113,17 @@ export interface SaveOptions {
   /** @default 0 */
   readonly tasksCompleted?: number;
   readonly usage?: Usage;
-  /** Any plain data; stored with the row, so keep it small. */
+  /** Any plain data. Every listing reads it, so keep it small. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** @default false */
   readonly pinned?: boolean;
   /**
-   * How long it is wanted. After that it has expired, and goes with one of the next saves or the next `prune`; unless it
-   * is a head, pinned, or something starts from it.
-   * @default for ever, or as long as a retention policy says
+   * The lifetime. After it the checkpoint has expired, and one of the next saves or the next `prune` removes it, unless it
+   * is a head, is pinned, or a branch or a step starts from it.
+   * @default no expiry, or that of the retention policy
    */
   readonly ttl?: Duration;
 }
 
-/** How a checkpoint is named: by id, `session#seq`, or what is known about it. */
+/** A reference to a checkpoint: its id or `session#seq`, its step, its label, or its seq. */
 export type CheckpointRef = string | { readonly step: number } | { readonly label: string } | { readonly seq: number };

@@ -1,28 +1,32 @@
 /**
- * The texts of a conversation's records.
+ * The records of a conversation.
  *
- * Messages are items of its tape, in the order they were appended. What the conversation consists of is a list of ranges,
- * most often one: all of its tape. Appending makes the tape longer and touches nothing else, so it needs to know nothing
- * of the conversation; whatever cuts or replaces messages says which ranges are left, and where the tape goes on from.
+ * The messages are items of the conversation's tape, in the order of appending. The record lists the ranges that make up the
+ * conversation, usually one: its whole tape. An append makes the tape longer and changes nothing else, so it needs nothing
+ * from the record. Cutting or replacing messages writes the remaining ranges, and the item from which the tape continues.
  */
-import { formatRefs, parseRefs, type Piece, type Shadow } from "../state/index.js";
+import type { Piece, Shadow } from "../state/index.js";
+import { type KeyRange, prefixRange } from "../store/index.js";
+import { encodeNumber, tapeName } from "./keys.js";
+import { formatPieces, joinPieces, parsePieces } from "./pieces.js";
 
+/** A conversation without its messages. */
 export interface ConversationRecord {
-  /** Names its tape. A conversation that is made again under the same id has another. */
+  /** Names its tape. A conversation that is created again under the same id gets another number. */
   readonly number: number;
-  /** Its place in lists: its number, or the one it had before it was deleted and came back. */
+  /** Its position in lists: its number, or the number it had before it was deleted and restored. */
   readonly order: number;
   readonly agent: string | undefined;
   readonly createdAt: number;
-  /** The title that somebody gave it. */
+  /** The title that the caller set. */
   readonly title: string | undefined;
   readonly tags: readonly string[];
   readonly archived: boolean;
   /** In its encoded form. */
   readonly metadata: Shadow | undefined;
-  /** Ranges of items that come first, by the numbers of the conversations whose tapes they are on. */
+  /** The first messages, as ranges on the tapes of conversations, by their numbers. */
   readonly base: readonly Piece[];
-  /** Behind them come all items of its own tape from this one on. */
+  /** The items of its own tape from this number on follow the base. */
   readonly tapeStart: number;
 }
 
@@ -72,56 +76,49 @@ export function decodeConversation(value: string): ConversationRecord {
   };
 }
 
-/** Ranges as one text, in which those of the conversation's own tape do not name it. */
-export function formatPieces(pieces: readonly Piece[], number: number): string {
-  return formatRefs([{ pieces }], number);
-}
-
-export function parsePieces(text: string, number: number): Piece[] {
-  return parseRefs(text, number).flatMap((ref) => ("pieces" in ref ? [...ref.pieces] : []));
-}
-
-/** The ranges of all its messages, when its tape has so many items. */
+/** The pieces of all its messages, for a tape of `items` items. */
 export function piecesOf({ number, base, tapeStart }: ConversationRecord, items: number): Piece[] {
   return joinPieces([...base, { tape: number, start: tapeStart, count: items - tapeStart }]);
 }
 
-/** The same messages as a base and where the tape goes on from, when it has so many items. */
+/** The inverse of {@link piecesOf}: the base, and the item from which a tape of `items` items continues. */
 export function splitPieces(
   pieces: readonly Piece[],
   number: number,
   items: number,
-): { base: Piece[]; tapeStart: number } {
+): Pick<ConversationRecord, "base" | "tapeStart"> {
   const last = pieces.at(-1);
-  const open = last?.tape === number && last.start + last.count === items;
-  return open ? { base: pieces.slice(0, -1), tapeStart: last.start } : { base: [...pieces], tapeStart: items };
+  const isOpen = last?.tape === number && last.start + last.count === items;
+  return isOpen ? { base: pieces.slice(0, -1), tapeStart: last.start } : { base: [...pieces], tapeStart: items };
 }
 
-/** The same items in as few ranges as possible. */
-export function joinPieces(pieces: readonly Piece[]): Piece[] {
-  const joined: Piece[] = [];
-  for (const piece of pieces) {
-    const last = joined.at(-1);
-    if (piece.count <= 0) continue;
-    if (last && last.tape === piece.tape && last.start + last.count === piece.start) {
-      joined[joined.length - 1] = { ...last, count: last.count + piece.count };
-    } else joined.push(piece);
-  }
-  return joined;
-}
+export const conversationKey = (id: string): string => `c\t${id}`;
+/** All records of conversations, their counters and derived titles included. */
+export const ALL_CONVERSATIONS: KeyRange = prefixRange("c\t");
+/** The id of the conversation that a key of {@link ALL_CONVERSATIONS} belongs to. */
+export const conversationOfKey = (key: string): string => key.split("\t")[1] as string;
+/** A record beside the conversation's own. It names the number: a conversation that is created again does not see it. */
+const conversationPart = (id: string, part: string, number: number): string =>
+  `c\t${id}\t${part}${encodeNumber(number)}`;
+export const messageCounterKey = (id: string, number: number): string => conversationPart(id, "n", number);
+export const lastMessageTimeKey = (id: string, number: number): string => conversationPart(id, "l", number);
+export const derivedTitleKey = (id: string, number: number): string => conversationPart(id, "t", number);
+export const partsOfConversation = (id: string): KeyRange => prefixRange(`c\t${id}\t`);
+/** The tape of a conversation's messages. */
+export const messageTape = (number: number): string => tapeName(number, 0);
 
-export function countPieces(pieces: readonly Piece[]): number {
-  return pieces.reduce((sum, piece) => sum + piece.count, 0);
-}
+/** The id of a conversation, by its number. */
+export const conversationNumberKey = (number: number): string => `k${encodeNumber(number)}`;
+/** All digits and letters that an encoded number can start with, and not the tab of {@link agentConversationKey}. */
+export const ALL_CONVERSATION_NUMBERS: KeyRange = { from: "k0", to: "l" };
+/** The id of a conversation, by its agent; `undefined` for conversations without an agent. */
+export const agentConversationKey = (agent: string | undefined, number: number): string =>
+  `k\t${agent ?? ""}\t${encodeNumber(number)}`;
+export const conversationsOf = (agent: string | undefined): KeyRange => prefixRange(`k\t${agent ?? ""}\t`);
+export const ALL_AGENT_CONVERSATIONS: KeyRange = prefixRange("k\t");
+export const agentOfAgentConversationKey = (key: string): string | undefined => key.split("\t")[1] || undefined;
 
-/** Those of the items that stand from place `from` to place `to`. */
-export function slicePieces(pieces: readonly Piece[], from: number, to: number): Piece[] {
-  const sliced: Piece[] = [];
-  let at = 0;
-  for (const { tape, start, count } of pieces) {
-    const [first, end] = [Math.max(from - at, 0), Math.min(to - at, count)];
-    if (first < end) sliced.push({ tape, start: start + first, count: end - first });
-    at += count;
-  }
-  return sliced;
-}
+/** A removed conversation that checkpoints of its agent may still refer to. */
+export const removedConversationKey = (agent: string, number: number): string => `y\t${agent}\t${encodeNumber(number)}`;
+export const removedConversationsOf = (agent: string): KeyRange => prefixRange(`y\t${agent}\t`);
+export const ALL_REMOVED_CONVERSATIONS: KeyRange = prefixRange("y\t");

@@ -1,55 +1,60 @@
-/** Ids and names that callers choose, and those that Savepoint makes. */
+/** Validation of ids and names that callers choose, and the ids that Savepoint generates. */
 import { createHash, randomFillSync } from "node:crypto";
 import { SavepointError } from "../errors.js";
 
 const MAX_BYTES = 1024;
-/** Control characters, and halves of surrogate pairs. */
+/** Control characters, and unpaired surrogates. */
 const FORBIDDEN = /[\p{Cc}\p{Cs}]/u;
 
 /**
- * Checks an id that a caller chose: any text of 1 to 1,024 bytes without control characters. Ids are never used as file
- * names or patterns, so `../x`, `*` or `CON` are just ids.
+ * Validates an id that a caller chose: any string of 1 to 1,024 bytes without control characters. Ids are never used as file
+ * names or patterns, so `../x`, `*` and `CON` are valid.
+ *
+ * @param what names the id in the error message, such as `session id`
  */
 export function checkId(id: string, what: string): string {
   const problem = problemOf(id);
   if (problem === undefined) return id;
   const shown = typeof id === "string" && id.length <= 80 ? ` ${JSON.stringify(id)}` : "";
-  throw new SavepointError("INVALID_ID", `The ${what}${shown} cannot be used: ${problem}. Choose another.`);
+  throw new SavepointError("INVALID_ID", `The ${what}${shown} is invalid: ${problem}. Choose another ${what}.`);
 }
 
-/** Checks the name of a branch: an id that does not look like that of an unnamed branch. */
+/** Validates the name of a new branch: an id that does not start with `~`, as generated names do. */
 export function checkBranchName(name: string): string {
   checkId(name, "branch name");
   if (name.startsWith("~")) {
     throw new SavepointError(
       "INVALID_ID",
-      `The branch name ${JSON.stringify(name)} begins with "~", as unnamed branches do.`,
+      `The branch name ${JSON.stringify(name)} is invalid: names that start with "~" are generated. Choose another branch name.`,
     );
   }
   return name;
 }
 
-/** How an unnamed branch is called. */
+/** The first branch of every session. */
+export const MAIN = "main";
+
+/** The generated name of a branch that the caller did not name. */
 export function unnamedBranch(tape: number): string {
   return `~${tape}`;
 }
 
-/** Where a checkpoint is: the number of its session, and its seq. */
+/** The place of a checkpoint: the number of its session, and its seq. */
 export interface CheckpointPlace {
   readonly number: number;
   readonly seq: number;
 }
 
-// A UUIDv7 has 48 bits of time and 74 to fill: here 42 for the place, and 32 by chance, which are its last eight digits.
+// A UUIDv7 has 48 bits of time and 74 free bits: here 42 for the place and 32 random ones, which are its last eight digits.
 const MAX_NUMBER = 2 ** 22;
 const MAX_SEQ = 2 ** 20;
 const PLACES = MAX_NUMBER * MAX_SEQ;
-/** A clock that was set back by less is not followed: ids go on from where they were. */
+/** If the clock is set back by less than this, ids keep the latest time, so that they still rise. */
 const MAX_SET_BACK = 10_000;
 
 /**
- * Makes UUIDv7 ids for checkpoints. An id says where its checkpoint is, so that finding it takes no index; where the
- * numbers are too large for that it does not, and {@link placeOfId} gives a place that has nothing to do with it.
+ * Creates the generator of checkpoint ids. They are UUIDv7 and encode the place of their checkpoint, so finding it takes no
+ * index. A place with too large numbers does not fit; then {@link placeOfId} returns an unrelated place.
  */
 export function createIdSource(now: () => number): (place: CheckpointPlace) => string {
   const random = createRandom();
@@ -64,9 +69,9 @@ export function createIdSource(now: () => number): (place: CheckpointPlace) => s
 }
 
 /**
- * The id of the message at a place: always the same, so that it need not be stored.
+ * The id of the message at a place. It is derived, so it need not be stored.
  *
- * @param place the number of its conversation, and that of its item
+ * @param place the number of its conversation, and the number of its item
  */
 export function messageIdAt(time: number, { number, seq }: CheckpointPlace): string {
   const hash = createHash("sha256").update(`${number}.${seq}.${time}`).digest();
@@ -88,7 +93,7 @@ export function timeOfId(id: string): number | undefined {
   return UUID_V7.test(id) ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : undefined;
 }
 
-/** The place that an id says it is the id of. Whether it is has to be looked at: a caller may have chosen it. */
+/** The place that an id encodes. The caller must check that the row there has this id: callers can choose any id. */
 export function placeOfId(id: string): CheckpointPlace | undefined {
   if (!UUID_V7.test(id)) return undefined;
   const middle = Number.parseInt(id.slice(19, 23), 16) & 0x3fff;
@@ -97,7 +102,7 @@ export function placeOfId(id: string): CheckpointPlace | undefined {
   return { number: Math.floor(place / MAX_SEQ), seq: place % MAX_SEQ };
 }
 
-/** Is it found by what it says itself? */
+/** Does the id encode this place? Then finding it needs no index record. */
 export function encodesPlace(id: string, number: number, seq: number): boolean {
   const place = placeOfId(id);
   return place !== undefined && place.number === number && place.seq === seq;
@@ -107,7 +112,7 @@ function hex(value: number, digits: number): string {
   return value.toString(16).padStart(digits, "0");
 }
 
-/** Numbers of 32 bits that cannot be guessed; asked for many at a time, because asking costs. */
+/** Unpredictable 32-bit numbers, generated in batches because each call of the system generator is slow. */
 function createRandom(): () => number {
   const pool = new Uint32Array(256);
   let at = pool.length;
@@ -124,5 +129,5 @@ function problemOf(id: unknown): string | undefined {
   if (typeof id !== "string") return `it is of type ${typeof id}, not a string`;
   if (id === "") return "it is empty";
   if (Buffer.byteLength(id) > MAX_BYTES) return `it is longer than ${MAX_BYTES} bytes`;
-  return FORBIDDEN.test(id) ? "it contains a control character or half a character" : undefined;
+  return FORBIDDEN.test(id) ? "it contains a control character or an unpaired surrogate" : undefined;
 }

@@ -2,27 +2,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compareKeys } from "../store/contract/index.js";
 import type { KeyRange } from "../store/contract/contract.js";
-import {
-  ALL_SESSION_NUMBERS,
-  branchesOf,
-  branchKey,
-  decodeNumbers,
-  encodeNumber,
-  idKey,
-  labelKey,
-  labelRange,
-  labelsOf,
-  noteKey,
-  notesOf,
-  sessionNumberKey,
-  packId,
-  rowKey,
-  rowsOf,
-  sessionKey,
-  tapeName,
-  tapesOf,
-  unpackId,
-} from "./keys.js";
+import { labelKey, labelRange, labelsOf, noteKey, notesOf } from "./annotations.js";
+import { branchesOf, branchKey } from "./branch.js";
+import { idKey, rowKey, rowsOf } from "./checkpoint-row.js";
+import { decodeNumbers, encodeNumber, packId, tapeName, tapesOf, unpackId } from "./keys.js";
+import { ALL_SESSION_NUMBERS, sessionKey, sessionNumberKey } from "./session.js";
 
 const number = fc.oneof(fc.nat({ max: 40 }), fc.nat(), fc.maxSafeNat());
 const id = fc.oneof(
@@ -32,8 +16,8 @@ const id = fc.oneof(
 const covers = ({ from, to }: KeyRange, key: string): boolean =>
   compareKeys(key, from) >= 0 && compareKeys(key, to) < 0;
 
-describe("numbers in keys", () => {
-  it("sort as they count, and say themselves where they end", () => {
+describe("encoded numbers", () => {
+  it("sort like the numbers and are decoded without separators", () => {
     fc.assert(
       fc.property(number, number, fc.string(), (a, b, rest) => {
         expect(Math.sign(compareKeys(encodeNumber(a), encodeNumber(b)))).toBe(Math.sign(a - b));
@@ -44,7 +28,7 @@ describe("numbers in keys", () => {
 });
 
 describe("packed ids", () => {
-  it("come back as they were, and UUIDs in their order", () => {
+  it("unpack to the same ids, and packed UUIDs sort like UUIDs", () => {
     fc.assert(
       fc.property(fc.oneof(id, fc.uuid()), fc.uuid(), fc.uuid(), (any, a, b) => {
         expect(unpackId(packId(any))).toBe(any);
@@ -54,7 +38,7 @@ describe("packed ids", () => {
     );
   });
 
-  it("are told apart, also where one looks like another packed", () => {
+  it("differ for different ids, even if an id looks like a packed one", () => {
     const uuid = "0199e0a5-1234-7000-8000-00000000abcd";
     for (const other of [uuid.toUpperCase(), packId(uuid), `=${uuid}`, ` ${uuid}`]) {
       expect(packId(other)).not.toBe(packId(uuid));
@@ -63,8 +47,8 @@ describe("packed ids", () => {
   });
 });
 
-describe("ranges of keys", () => {
-  it("cover what is theirs and nothing of any neighbour", () => {
+describe("key ranges", () => {
+  it("cover all their own keys and no key of another session or branch", () => {
     fc.assert(
       fc.property(number, number, number, id, id, id, (mine, other, seq, name, neighbour, third) => {
         fc.pre(mine !== other && name !== neighbour);

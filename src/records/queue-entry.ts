@@ -1,48 +1,38 @@
 /**
- * Which runs are not over, when somebody should go on with them, and how they are found.
+ * Queue entries: one for each unfinished run, with the time from which it can be resumed.
  *
- * A run that is not over has one record that says so. Beside it stands one that is found without looking at all the
- * others: under its agent, by priority and time, while it waits for somebody to go on with it; under the process that
- * runs it, while somebody does. Where the two do not agree, the first one counts.
+ * Each entry also has an index key, so that a worker finds it without reading all entries: under its agent, by priority and
+ * time, while no process runs it; under its owner while one does. Where index and entry disagree, the entry is right.
  */
-import type { Put } from "../store/index.js";
-import { queueEntryKey, ownedKey, workKey } from "./keys.js";
+import { type KeyRange, prefixRange, type Put } from "../store/index.js";
+import { encodeTime } from "./keys.js";
 
+/** An unfinished run of a branch. */
 export interface QueueEntry {
   readonly agent: string;
-  /** From when on it can be gone on with; `null` where it waits to be told something. */
+  /** The time from which it can be resumed; `null` while it waits for an answer. */
   readonly readyAt: number | null;
-  /** From 0 to 9; the highest first. */
+  /** From 0 to 9; the highest is resumed first. */
   readonly priority: number;
-  /** The leases of the process that runs it. */
+  /** The owner of the lease, while a process runs it. */
   readonly owner: string | undefined;
-  /**
-   * The leases of the processes that it was taken over from, one after another, without a step having been done in between.
-   * They have died, or were only cut off.
-   */
+  /** Previous owners whose leases expired, in order, since the last completed step. They crashed or lost their connection. */
   readonly lostOwners: readonly string[];
-  /** The checkpoint that they began with. */
+  /** The seq of the checkpoint that the lost owners started from. */
   readonly lostAtSeq: number | undefined;
-  /** Is it a loop outside that works on it? Then nobody else can go on with it, and nobody is to find it. */
+  /** The loop is the caller's own (`sp.openRun`): no worker can resume it, so it has no index key. */
   readonly external: boolean;
 }
 
 export const LOWEST_PRIORITY = 0;
 export const HIGHEST_PRIORITY = 9;
 
-export function newQueueEntry(agent: string, due: number | null, priority = LOWEST_PRIORITY): QueueEntry {
-  return { agent, readyAt: due, priority, owner: undefined, lostOwners: [], lostAtSeq: undefined, external: false };
+export function newQueueEntry(agent: string, readyAt: number | null, priority = LOWEST_PRIORITY): QueueEntry {
+  return { agent, readyAt, priority, owner: undefined, lostOwners: [], lostAtSeq: undefined, external: false };
 }
 
-export function encodeQueueEntry({
-  agent,
-  readyAt,
-  priority,
-  owner,
-  lostOwners,
-  lostAtSeq,
-  external,
-}: QueueEntry): string {
+export function encodeQueueEntry(entry: QueueEntry): string {
+  const { agent, readyAt, priority, owner, lostOwners, lostAtSeq, external } = entry;
   return JSON.stringify([
     agent,
     readyAt,
@@ -55,36 +45,31 @@ export function encodeQueueEntry({
 }
 
 export function decodeQueueEntry(value: string): QueueEntry {
-  const [agent, due, priority = LOWEST_PRIORITY, owner, lost = [], lostAt, open] = JSON.parse(value) as [
-    string,
-    number | null,
-    number?,
-    (string | null)?,
-    string[]?,
-    (number | null)?,
-    number?,
-  ];
+  const [agent, readyAt, priority = LOWEST_PRIORITY, owner, lostOwners = [], lostAtSeq, external] = JSON.parse(
+    value,
+  ) as [string, number | null, number?, (string | null)?, string[]?, (number | null)?, number?];
   return {
     agent,
-    readyAt: due,
+    readyAt,
     priority,
     owner: owner ?? undefined,
-    lostOwners: lost,
-    lostAtSeq: lostAt ?? undefined,
-    external: open === 1,
+    lostOwners,
+    lostAtSeq: lostAtSeq ?? undefined,
+    external: external === 1,
   };
 }
 
-/** Parts of a commit. */
+/** The parts of a commit that change a queue entry. */
 export interface QueueEntryChange {
   readonly puts: readonly Put[];
   readonly deletes: readonly string[];
 }
 
 /**
- * Puts one thing in the place of another; `undefined`: it is over, or was not known.
+ * Replaces a queue entry and its index key.
  *
- * @param before what the commit checks to be there
+ * @param before the stored entry, which the commit must check; `undefined` if there is none
+ * @param after the new entry; `undefined` to remove it
  */
 export function changeQueueEntry(
   session: string,
@@ -103,10 +88,50 @@ export function changeQueueEntry(
   };
 }
 
-/** Where it is found; `undefined` where nobody is to find it. */
-export function queueIndexKey(session: string, branch: string, work: QueueEntry): string | undefined {
-  const { agent, readyAt, priority, owner, external } = work;
+/** The index key of an entry; `undefined` where no worker must find it. */
+export function queueIndexKey(session: string, branch: string, entry: QueueEntry): string | undefined {
+  const { agent, readyAt, priority, owner, external } = entry;
   if (external) return undefined;
   if (owner !== undefined) return ownedKey(owner, session, branch);
   return readyAt === null ? undefined : workKey(agent, priority, readyAt, session, branch);
 }
+
+/** A branch as a key names it. */
+export interface BranchName {
+  readonly session: string;
+  readonly branch: string;
+}
+
+export const queueEntryKey = (session: string, branch: string): string => `q\t${session}\t${branch}`;
+export const queueEntriesOf = (session: string): KeyRange => prefixRange(`q\t${session}\t`);
+export const ALL_QUEUE_ENTRIES: KeyRange = prefixRange("q");
+export function parseQueueEntryKey(key: string): BranchName {
+  const [, session = "", branch = ""] = key.split("\t");
+  return { session, branch };
+}
+
+/** The index of entries without an owner: highest priority first, then earliest `readyAt`. */
+export const workKey = (agent: string, priority: number, readyAt: number, session: string, branch: string): string =>
+  `${workPrefix(agent, priority)}${encodeTime(readyAt)}\t${session}\t${branch}`;
+const workPrefix = (agent: string, priority: number): string => `w\t${agent}\t${HIGHEST_PRIORITY - priority}`;
+export const ALL_WORK: KeyRange = prefixRange("w");
+/** The entries of an agent with this priority that are ready at `now`. */
+export const readyWork = (agent: string, priority: number, now: number): KeyRange => ({
+  from: workPrefix(agent, priority),
+  to: workPrefix(agent, priority) + encodeTime(now + 1),
+});
+/** The entries of an agent with this priority or a lower one, ready or not. */
+export const workUpToPriority = (agent: string, priority: number): KeyRange => ({
+  from: workPrefix(agent, priority),
+  to: prefixRange(`w\t${agent}\t`).to,
+});
+export const priorityOfWorkKey = (key: string): number => HIGHEST_PRIORITY - Number(key.split("\t")[2]?.[0]);
+export function parseWorkKey(key: string): BranchName {
+  const [, , , session = "", branch = ""] = key.split("\t");
+  return { session, branch };
+}
+
+/** The index of entries with an owner. */
+const ownedKey = (owner: string, session: string, branch: string): string => `u${owner}\t${session}\t${branch}`;
+export const ownedBy = (owner: string): KeyRange => prefixRange(`u${owner}\t`);
+export const parseOwnedKey = parseQueueEntryKey;

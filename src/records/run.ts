@@ -1,80 +1,80 @@
 /**
- * The records of a run. They say who may write a branch, how its work stands, and what it has recorded since its last
- * boundary. The model reads them to tell how a session stands; the layer above it writes them.
+ * The records of a run: who may write the branch, the status of the work, the effects recorded since the last step, and the
+ * queued inputs.
  *
- * The journal's record is small, because every write of a run checks and replaces it: that is what refuses a process
- * whose lease was taken over. It names the session's number too, so that a session that was deleted and begun again
- * cannot be mistaken for what it was.
+ * Every write of a run checks and replaces the journal record, so it is small. That check rejects a process whose lease was
+ * taken over. The record also holds the session's number, so a session that was deleted and created again never matches.
  */
 import { type ClassRegistry, parseValue, stringifyValue } from "../state/index.js";
-import type { ProcessIdentity } from "../util/index.js";
-import type { CheckpointStatus } from "./checkpoint.js";
+import { type KeyRange, prefixRange } from "../store/index.js";
 import type { ToolCall } from "../messages/index.js";
+import type { CheckpointStatus } from "./checkpoint.js";
+import { encodeNumber } from "./keys.js";
 
-/** Something that a run waits to be told. */
+/** A question that a run waits to have answered. */
 export interface Question {
-  /** Names it in `sp.answer(session, value, { question })`. */
+  /** Identifies it in `sp.answer(session, value, { question })`. */
   readonly id: string;
-  /** `ask`: the agent asked. `unknown`: a tool was interrupted, and nobody knows whether it happened. */
+  /** `ask`: the agent asked. `unknown`: a tool call was interrupted and its outcome is unknown. */
   readonly kind: "ask" | "unknown";
   readonly text: string;
   /** The tool call that was interrupted. */
   readonly call?: ToolCall;
-  /** When it was started, in milliseconds since 1970. */
+  /** When the tool call started, in milliseconds since 1970. */
   readonly startedAt?: number;
-  /** What the agent gave along. */
+  /** Data that the agent passed with the question. */
   readonly data?: unknown;
 }
 
-/** How the work on a branch stands. */
+/** The status of the work on a branch. */
 export interface RunRecord {
   readonly number: number;
   readonly agent: string;
   readonly status: CheckpointStatus;
   readonly reason: string | undefined;
-  /** The head of the branch when it was last let go; where it has another one since, somebody else has moved it. */
+  /** The seq of the branch's head at the last release. If the head differs, another writer has moved the branch. */
   readonly head: number | undefined;
-  /** Who runs it, or ran it last. */
+  /** The current or last owner of the lease. */
   readonly owner: string;
-  /** Inputs taken so far. */
+  /** The number of inputs accepted so far. */
   readonly turn: number;
-  /** The hash of the input that is being worked on. */
+  /** The hash of the current input. */
   readonly input: string;
-  /** The key that came with it. */
+  /** The key that the caller passed with the current input. */
   readonly key: string | undefined;
   readonly questions: readonly Question[];
-  /** When it wants to be woken. */
+  /** When a sleeping run resumes. */
   readonly wakeAt: number | undefined;
   readonly startedAt: number;
-  /** The error that ended it, where that is one of Savepoint's. */
+  /** The code of the error that ended it, if that was a `SavepointError`. */
   readonly code: string | undefined;
 }
 
-/** What a run has recorded since its boundary, and its right to do so. */
+/** The effects that a run recorded since its last boundary, and its right to record them. */
 export interface JournalRecord {
   readonly number: number;
   readonly epoch: number;
-  /** The tape its items are on. */
+  /** The tape of its items. */
   readonly tape: number;
   readonly first: number;
   readonly count: number;
-  /** The checkpoint that the step began with. */
+  /** The seq of the checkpoint at which the step starts. */
   readonly boundary: number;
-  /** The head of the branch that it belongs to: where there is another one, somebody else has moved the branch. */
+  /** The seq of the branch's head that it belongs to. If the head differs, another writer has moved the branch. */
   readonly head: number;
-  /** The checkpoint that work on this step began from: another one than its boundary after going back into its middle. */
+  /** The seq of the checkpoint from which this step was resumed; not the boundary after a rewind into the step. */
   readonly origin: number;
-  /** Steps that failed since the last one that did not. */
+  /** Failed attempts since the last completed step. */
   readonly failures: number;
-  /** Milliseconds of work so far, as of the last boundary. */
+  /** Milliseconds of work up to the last boundary. */
   readonly worked: number;
-  /** What the loop detector remembers. */
+  /** The state of the loop detector. */
   readonly loop: string;
-  /** Somebody wants it to stop, and why. */
+  /** The reason of a requested cancellation. */
   readonly cancelReason: string | undefined;
 }
 
-/** The journal of a branch that has recorded nothing, and whose work begins from a checkpoint. */
+/** The journal of a branch without recorded effects whose work starts from the checkpoint with seq `from`. */
 export function emptyJournal(number: number, tape: number, from: number): JournalRecord {
   return {
     number,
@@ -92,30 +92,20 @@ export function emptyJournal(number: number, tape: number, from: number): Journa
   };
 }
 
-/** A process that runs something. */
-export interface OwnerRecord {
-  /** When its leases end, by the store's clock. */
-  readonly until: number;
-  readonly process: ProcessIdentity;
-}
-
-/** When the leases end of one that was stopped, and could not let go of everything. */
-export const CLEAN_SHUTDOWN = 0;
-
-/** Inputs that were left for a branch: the number of the oldest, and the number the next one gets. */
+/** The counters of a branch's queued inputs: the number of the oldest one, and the number of the next one. */
 export interface InboxRecord {
   readonly first: number;
   readonly next: number;
 }
 
-/** An input that was left. */
+/** An input that waits for a run to accept it. */
 export interface QueuedInput {
   readonly key: string | undefined;
   /** In its encoded form. */
   readonly input: string;
 }
 
-/** Questions may have anything in them that a state may: they are a text of their own. */
+/** Questions can contain any value that a state can, so they are encoded as such. */
 export function encodeRun(record: RunRecord, registry: ClassRegistry): string {
   const { questions, ...fields } = record;
   return JSON.stringify({ ...fields, ...(questions.length > 0 && { questions: stringifyValue(questions, registry) }) });
@@ -124,8 +114,8 @@ export function encodeRun(record: RunRecord, registry: ClassRegistry): string {
 export function decodeRun(value: string, registry: ClassRegistry): RunRecord {
   const { questions, ...fields } = JSON.parse(value) as Omit<RunRecord, "questions"> & { questions?: string };
   const { reason, head, key, wakeAt, code, ...rest } = fields;
-  const asked = questions === undefined ? [] : (parseValue(questions, registry) as Question[]);
-  return { ...rest, reason, head, key, wakeAt, code, questions: asked };
+  const decoded = questions === undefined ? [] : (parseValue(questions, registry) as Question[]);
+  return { ...rest, reason, head, key, wakeAt, code, questions: decoded };
 }
 
 export function encodeJournal(record: JournalRecord): string {
@@ -138,7 +128,7 @@ export function encodeJournal(record: JournalRecord): string {
 }
 
 export function decodeJournal(value: string): JournalRecord {
-  const [number, epoch, tape, first, count, boundary, head, origin, failures = 0, worked = 0, loop = "", cancel] =
+  const [number, epoch, tape, first, count, boundary, head, origin, failures = 0, worked = 0, loop = "", cancelReason] =
     JSON.parse(value) as [
       number,
       number,
@@ -153,18 +143,27 @@ export function decodeJournal(value: string): JournalRecord {
       string?,
       string?,
     ];
-  return { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancelReason: cancel };
+  return { number, epoch, tape, first, count, boundary, head, origin, failures, worked, loop, cancelReason };
 }
 
-export const encodeOwner = (record: OwnerRecord): string => JSON.stringify(record);
-export const decodeOwner = (value: string): OwnerRecord => JSON.parse(value) as OwnerRecord;
 export const encodeInbox = (record: InboxRecord): string => JSON.stringify([record.first, record.next]);
 export const decodeInbox = (value: string): InboxRecord => {
   const [first, next] = JSON.parse(value) as [number, number];
   return { first, next };
 };
-export const encodeQueuedInput = (left: QueuedInput): string => JSON.stringify(left);
+export const encodeQueuedInput = (queued: QueuedInput): string => JSON.stringify(queued);
 export const decodeQueuedInput = (value: string): QueuedInput => {
   const { key, input } = JSON.parse(value) as { key?: string; input: string };
   return { key, input };
 };
+
+/** All records of a session's runs. */
+export const runsOf = (session: string): KeyRange => prefixRange(`r\t${session}\t`);
+const runPart = (session: string, branch: string, part: string): string => `r\t${session}\t${branch}\t${part}`;
+export const runKey = (session: string, branch: string): string => runPart(session, branch, "r");
+export const journalKey = (session: string, branch: string): string => runPart(session, branch, "j");
+export const inboxKey = (session: string, branch: string): string => runPart(session, branch, "m");
+export const inputKey = (session: string, branch: string, number: number): string =>
+  runPart(session, branch, `m${encodeNumber(number)}`);
+/** The start of the turn with an idempotency key. */
+export const turnKey = (session: string, branch: string, key: string): string => runPart(session, branch, `t${key}`);

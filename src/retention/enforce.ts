@@ -62,8 +62,8 @@ async function obeyPolicy(reader: SessionReader, session: SessionRecord, made: S
   if (!known && session.earliestExpiry === undefined) return false;
   const { rules, value } = known ?? NO_POLICY;
   const now = context.now();
-  policies.recordExpiry(sessionId, made.expiresAt);
-  const look = policies.sweepSchedule(sessionId);
+  context.sweeps.recordExpiry(sessionId, made.expiresAt);
+  const look = context.sweeps.get(sessionId);
   if (!rules || !needsSweep(session, made.branch, rules, value, look, now)) return false;
   // Another process may have changed it since, or deleted the session that it was for.
   const policy = (known && (await policies.readPolicyFor(sessionId, session.agent))) ?? NO_POLICY;
@@ -91,10 +91,7 @@ async function removeUnwanted(
     const { known, reasons } = last;
     const left = known.rows.filter(({ seq }) => reasons.has(seq));
     const session = { ...known.session.record, ...(removed.length > 0 && { earliestExpiry: earliestExpiryOf(left) }) };
-    reader.context.policies.recordSweep(
-      reader.sessionId,
-      planNextSweep(known, reasons, session, retention, value, now),
-    );
+    reader.context.sweeps.set(reader.sessionId, planNextSweep(known, reasons, session, retention, value, now));
   }
   return removed.length > 0;
 }

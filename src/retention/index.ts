@@ -10,4 +10,4 @@ export {
   pruneSession,
   type PruneTarget,
 } from "./prune.js";
-export { describeNeed, type NeededBy, removeCheckpoints, stillNeeded } from "./removal.js";
+export { type CheckpointSet, describeNeed, type NeededBy, removeCheckpoints, stillNeeded } from "./removal.js";

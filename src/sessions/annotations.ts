@@ -1,10 +1,9 @@
 /**
- * Values that are attached to a checkpoint after it was saved: what belongs to it and is no part of its state. They go
- * with their checkpoint, and can be replaced for as long as it is there.
+ * Annotations: named values that callers attach to a checkpoint after it was saved, outside its state. They can be replaced,
+ * and are removed with their checkpoint.
  *
- * A value is stored like a state: a record with its skeleton, and items on a tape that all attachments of the session
- * share. Whoever attaches something checks and raises that tape's counter, so a change is never built on a value that
- * another writer has replaced meanwhile.
+ * A value is stored like a state: a record with its skeleton, and items on a tape that all annotations of the session share.
+ * Every write checks the value that it replaces and the counter of that tape, so concurrent changes are never lost.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import {
@@ -16,6 +15,7 @@ import {
   layoutState,
   shadowToValue,
 } from "../state/index.js";
+import { retryOnConflict } from "../util/index.js";
 import { scan, type StoredRecord } from "../store/index.js";
 import {
   annotationCounterKey,
@@ -23,18 +23,22 @@ import {
   ANNOTATIONS_TAPE,
   annotationsOf,
   checkId,
-  decodeNumbers,
+  parseNoteKey,
   type CheckpointRow,
-  rowKey,
   tapeName,
 } from "../records/index.js";
+import { checkRowExists, isConflictOn } from "./conflicts.js";
 import { commitNote } from "./notes.js";
 import type { SessionReader } from "./reader.js";
 
-/** What is attached to checkpoints: by seq, then by name. */
+/** Annotations of checkpoints: by seq, then by name. */
 export type Annotations = ReadonlyMap<number, ReadonlyMap<string, unknown>>;
 
-/** Puts what `change` makes of the value that is attached under a name in its place. */
+/**
+ * Replaces an annotation by the result of `change`; `undefined` removes it.
+ *
+ * @param change gets the current value; called again if another writer was faster
+ */
 export async function annotateCheckpoint(
   reader: SessionReader,
   number: number,
@@ -43,74 +47,80 @@ export async function annotateCheckpoint(
   change: (before: unknown) => unknown,
 ): Promise<void> {
   const { store } = reader.context;
-  const key = annotationKey(number, row.seq, checkId(name, "name of an attachment"));
+  const key = annotationKey(number, row.seq, checkId(name, "annotation name"));
   const counterKey = annotationCounterKey(number);
-  for (;;) {
-    const [known, counter] = await store.get([key, counterKey]);
-    if (counter && !("value" in counter)) throw unreadable(reader, row.seq, name, counter.unreadable);
-    const [before] = known ? await readValues(reader, number, [toFound(reader, known)]) : [];
+  const replaceOnce = async (): Promise<void> => {
+    const [record, counter] = await store.get([key, counterKey]);
+    if (counter && !("value" in counter)) throw damagedAnnotation(reader, row.seq, name, counter.unreadable);
+    const [before] = record ? await readValues(reader, number, [toEntry(reader, record)]) : [];
     const next = change(before);
     const first = Number(counter?.value ?? 0);
     const encoded = next === undefined ? undefined : encode(reader, name, next, first);
-    const applied = await commitNote(reader, row, {
+    await commitNote(reader, row, {
       checks: [
-        { key: rowKey(number, row.seq), exists: true },
-        { key, value: known && "value" in known ? known.value : undefined },
+        checkRowExists(number, row.seq),
+        { key, value: record && "value" in record ? record.value : undefined },
         { key: counterKey, value: counter?.value },
       ],
       ...(encoded ? putsOf(number, key, encoded, first) : { deletes: [key] }),
     });
-    if (applied) return;
-  }
+  };
+  // `change` may throw a conflict of its own: only those of the commit are retried.
+  await retryOnConflict(replaceOnce, {
+    isRetryable: (conflict) => isConflictOn(conflict, key) || isConflictOn(conflict, counterKey),
+  });
 }
 
-/** What is attached to the checkpoints from one seq to another, both included. */
+/** The annotations of the checkpoints from seq `from` to seq `to`, both inclusive. */
 export async function readAnnotations(
   reader: SessionReader,
   number: number,
   from: number,
   to: number,
 ): Promise<Annotations> {
-  for (let again = true; ; again = false) {
-    const found: FoundValue[] = [];
+  for (let mayRetry = true; ; mayRetry = false) {
+    const entries: AnnotationEntry[] = [];
     for await (const record of scan(reader.context.store, annotationsOf(number, from, to + 1))) {
-      found.push(toFound(reader, record));
+      entries.push(toEntry(reader, record));
     }
     try {
-      const values = await readValues(reader, number, found);
-      const attachments = new Map<number, Map<string, unknown>>();
-      for (const [index, { seq, name }] of found.entries()) {
-        const ofRow = attachments.get(seq) ?? new Map<string, unknown>();
-        attachments.set(seq, ofRow.set(name, values[index]));
+      const values = await readValues(reader, number, entries);
+      const annotations = new Map<number, Map<string, unknown>>();
+      for (const [index, { seq, name }] of entries.entries()) {
+        const ofRow = annotations.get(seq) ?? new Map<string, unknown>();
+        annotations.set(seq, ofRow.set(name, values[index]));
       }
-      return attachments;
+      return annotations;
     } catch (error) {
-      // What was replaced while it was read may be freed already: that is not damage.
-      if (!again || !isSavepointError(error, "DAMAGED")) throw error;
+      // The items of a value that was replaced during the read may be freed already: that is not damage.
+      if (!mayRetry || !isSavepointError(error, "DAMAGED")) throw error;
     }
   }
 }
 
-/** A value that is attached, with its large parts still unread. */
-interface FoundValue {
+/** An annotation whose items are not read yet. */
+interface AnnotationEntry {
   readonly seq: number;
   readonly name: string;
   readonly record: StoredRecord;
 }
 
-function toFound(
+function toEntry(
   reader: SessionReader,
   record: StoredRecord | { readonly key: string; readonly unreadable: string },
-): FoundValue {
-  const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
-  const seq = numbers[1] as number;
-  if ("value" in record) return { seq, name: rest, record };
-  throw unreadable(reader, seq, rest, record.unreadable);
+): AnnotationEntry {
+  const { seq, name } = parseNoteKey(record.key);
+  if ("value" in record) return { seq, name, record };
+  throw damagedAnnotation(reader, seq, name, record.unreadable);
 }
 
-/** The values, one for one, read together. */
-async function readValues(reader: SessionReader, number: number, found: readonly FoundValue[]): Promise<unknown[]> {
-  const parts = found.map(({ seq, name, record: { value, refs } }) => ({
+/** Reads the values of annotations, in their order, with one read of items. */
+async function readValues(
+  reader: SessionReader,
+  number: number,
+  entries: readonly AnnotationEntry[],
+): Promise<unknown[]> {
+  const parts = entries.map(({ seq, name, record: { value, refs } }) => ({
     tree: parseFrame({ json: value, refs }, ANNOTATIONS_TAPE),
     path: `#${seq} ${name}`,
   }));
@@ -119,18 +129,18 @@ async function readValues(reader: SessionReader, number: number, found: readonly
     return shadows.map((shadow) => shadowToValue(shadow, reader.context.registry));
   } catch (error) {
     if (!isSavepointError(error, "DAMAGED")) throw error;
-    const [first] = found;
-    throw unreadable(reader, first?.seq ?? 0, first?.name ?? "", error.message, error);
+    const [first] = entries;
+    throw damagedAnnotation(reader, first?.seq ?? 0, first?.name ?? "", error.message, error);
   }
 }
 
-/** What is attached is no state: if it cannot be stored, the error says so. */
+/** Encodes a value. An error names the annotation instead of the state. */
 function encode(reader: SessionReader, name: string, value: unknown, first: number): EncodedState {
   try {
     return encodeShadow(layoutState(valueToShadow(value, reader.context.registry)), ANNOTATIONS_TAPE, first);
   } catch (error) {
     if (!isSavepointError(error, "INVALID_STATE")) throw error;
-    const what = `What is attached as ${JSON.stringify(name)} cannot be stored`;
+    const what = `The annotation ${JSON.stringify(name)} cannot be stored`;
     const message = error.message.replace("The state cannot be stored", what);
     throw new SavepointError("INVALID_STATE", message, { cause: error, details: error.details });
   }
@@ -150,17 +160,17 @@ function putsOf(
   };
 }
 
-function unreadable(
+function damagedAnnotation(
   reader: SessionReader,
   seq: number,
   name: string,
   reason: string,
   cause?: unknown,
 ): SavepointError<"DAMAGED"> {
-  reader.reportDamage(undefined, seq, `what is attached to it as ${JSON.stringify(name)} cannot be read: ${reason}`);
+  reader.reportDamage(undefined, seq, `its annotation ${JSON.stringify(name)} cannot be read: ${reason}`);
   return new SavepointError(
     "DAMAGED",
-    `What is attached to ${reader.sessionId}#${seq} as ${JSON.stringify(name)} is damaged: ${reason} sp.repair({ from }) may bring it back from a backup.`,
+    `The annotation ${JSON.stringify(name)} of ${reader.sessionId}#${seq} is damaged: ${reason} Restore it from a backup with sp.repair({ from }).`,
     { cause },
   );
 }

@@ -1,9 +1,9 @@
 /**
- * A branch as this process last knew it: its records, and the shadow of its head's state. All saves of a branch go
- * through its cursor, one after another.
+ * The save path of a branch. A cursor caches the records of one branch and the shadow of its head's state, and runs all
+ * saves of the branch in this process, one after another.
  *
- * The cursor is only a memory: each commit checks that what it was built on is still true, and on any failure the cursor
- * forgets everything and reads anew.
+ * The cursor is only a cache: each commit checks the records that it was built on, and after any failure the cursor drops
+ * everything and reads again.
  */
 import { types } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
@@ -19,14 +19,22 @@ import {
 import {
   type BranchRecord,
   type CheckpointInfo,
+  newBranchRecord,
   newSessionRecord,
   type CheckpointPlace,
   type CheckpointRow,
-  rowKey,
   type RunPosition,
   type SessionRecord,
 } from "../records/index.js";
-import { branchMoved, idTaken, isExtensionConflict, isIdTaken, isCheckpointRemoved, tapeTaken } from "./conflicts.js";
+import {
+  branchMoved,
+  checkRowExists,
+  idTaken,
+  isExtensionConflict,
+  isIdTaken,
+  isCheckpointRemoved,
+  tapeTaken,
+} from "./conflicts.js";
 import { loadShadow } from "./load-state.js";
 import { buildRow } from "./new-row.js";
 import type { NumberSource } from "./numbers.js";
@@ -36,49 +44,50 @@ import { buildCommit, type SessionCommit, type CommitParts } from "./commit.js";
 import { describeBranch } from "./errors.js";
 import type { Heads, LoadedRecord, SessionReader } from "./reader.js";
 
-/** Who saves. */
+/** The writer of a save. */
 export interface Author {
-  /** The agent to note where the session has none yet. */
+  /** The agent that becomes the session's agent if it has none. */
   readonly agent: string | undefined;
-  /** Says whether it may build on these records; throws what to tell its user if not. */
+  /** Throws if the writer must not build on these records. */
   admit(heads: Heads): void;
 }
 
 /** What a run, or a checkpoint of a whole agent, adds to a save. */
 export interface SaveExtension {
-  /** Keep it out of the history: it is the head until the next checkpoint takes its place. */
+  /** Save a head without a row: the next checkpoint replaces it in the history. */
   readonly hidden: boolean;
-  /** Who may write the branch from now on. */
+  /** The epoch of the branch after this save. */
   readonly epoch: number;
   readonly held: boolean;
-  /** Tapes that it takes for itself, the first numbered `tape`. */
+  /** How many tapes the extension needs; `build` gets the number of the first one. */
   readonly tapes: number;
-  /** Results that the state may refer to instead of being a second copy of them. */
+  /** Recorded results that the state refers to instead of storing a second copy. */
   readonly recorded?: RecordedValues;
-  /** The rest of the commit, told where the checkpoint will be. */
+  /** Builds the further parts of the commit, for the place of the new checkpoint. */
   build(place: CheckpointPlace & { readonly tape: number }): CommitParts & { readonly run?: RunPosition };
 }
 
-/** What the cursors of one session share: its record, as the last commit of this process left it. */
+/** The state that all cursors of a session share: its record after the last commit of this process. */
 export interface SharedSession {
   loaded: LoadedRecord<SessionRecord> | undefined;
 }
 
-/** Records that look right and are refused again and again will always be. */
+/** If a commit conflicts this often although its records are unchanged, they disagree with the store. */
 const MAX_TRIES = 10;
 
+/** The cache and the save queue of one branch. Call its methods inside {@link BranchCursor.exclusive}. */
 export class BranchCursor {
   readonly #reader: SessionReader;
   readonly #shared: SharedSession;
   readonly #numbers: NumberSource;
   readonly branchName: string;
   #branch: LoadedRecord<BranchRecord> | undefined;
-  /** A branch that the next save creates. */
+  /** The branch that the next save creates. */
   #planned: BranchRecord | undefined;
-  /** What the next save follows instead of the head: a checkpoint, or none. */
+  /** The parent of the next save, if that is not the head; `row` is `undefined` for no parent. */
   #moved: { readonly row: CheckpointRow | undefined } | undefined;
   #shadow: Shadow | undefined;
-  /** The head's state as `update` gave it, deep-frozen; only where nothing in it can be changed after all. */
+  /** The deep-frozen state of the head, as `update` passes it on. Not set if it contains values that cannot be frozen. */
   #frozen: unknown;
   #turn: Promise<unknown> | undefined;
   /** The number of the session that this cursor last read or wrote. */
@@ -91,35 +100,35 @@ export class BranchCursor {
     this.#numbers = numbers;
   }
 
-  /** Can a save compare the caller's state at once, before the caller can change it? */
+  /** Can a save compare the caller's state synchronously, before the caller can change it? */
   get isReady(): boolean {
-    const known = this.#shared.loaded !== undefined && this.#branch !== undefined;
-    return !this.#turn && known && (this.#shadow !== undefined || !this.#branch?.record.head);
+    const isCached = this.#shared.loaded !== undefined && this.#branch !== undefined;
+    return !this.#turn && isCached && (this.#shadow !== undefined || !this.#branch?.record.head);
   }
 
   get isIdle(): boolean {
     return !this.#turn;
   }
 
-  /** Has a run the right to write the branch, as far as is known? */
+  /** Does a run hold the branch, according to the cached record? */
   get isHeld(): boolean {
     return this.#branch?.record.held ?? false;
   }
 
-  /** Roughly the memory that the shadow takes. */
+  /** The approximate memory use of the shadow. */
   get bytes(): number {
     return this.#shadow === undefined ? 0 : 1000 + 2 * (this.#branch?.record.head?.stateBytes ?? 0);
   }
 
-  /** Forgets the shadow; it is read again when it is needed. */
+  /** Drops the shadow. It is loaded again when it is needed. */
   evict(): void {
     this.#shadow = undefined;
     this.#frozen = undefined;
   }
 
   /**
-   * Forgets everything, when what is under way is done: that has read what fits together, and would go on with half of
-   * it. Its commit fails by itself if it is no longer true.
+   * Drops all cached records, after the work in progress: that has read a consistent set of records and must not continue
+   * with half of it. Its commit fails if they are outdated.
    */
   invalidate(): void {
     if (!this.#turn) this.#reset();
@@ -134,12 +143,12 @@ export class BranchCursor {
     this.#shared.loaded = undefined;
   }
 
-  /** Runs work when all that was asked for before is done; at once, and without a turn of the event loop, if it is. */
+  /** Runs work after all earlier work; synchronously if the cursor is idle. */
   exclusive<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#turn;
     let end = (): void => {};
     const turn = new Promise<void>((resolve) => (end = resolve));
-    // Taken before the work begins: it may call what calls us again.
+    // Set before the work starts, because the work may call this method again.
     this.#turn = turn;
     const mine = before ? before.then(work) : work();
     const finish = (): void => {
@@ -150,16 +159,16 @@ export class BranchCursor {
     return mine;
   }
 
-  /** Resolves when all that was asked for before is done. */
+  /** Resolves when all earlier work is done. */
   async idle(): Promise<void> {
     await this.#turn;
   }
 
-  /** Reads the records, and forgets the shadow if the head has another state. */
+  /** Reads the records, and drops the shadow if the state of the head has changed. */
   async refresh(): Promise<Heads> {
     const heads = await this.#reader.heads(this.branchName);
     const number = heads.session?.record.number;
-    // A session that was deleted and begun again may look the same in every other respect.
+    // A session that was deleted and created again can be equal in every other respect.
     const isSame = heads.branch?.value === this.#branch?.value || hasSameHead(heads.branch, this.#branch);
     if (!isSame || number !== this.sessionNumber) this.evict();
     this.#branch = heads.branch;
@@ -168,7 +177,7 @@ export class BranchCursor {
     return heads;
   }
 
-  /** Takes over what was committed to the branch by other means than a save. */
+  /** Caches the records of a commit to the branch that was not a save. */
   adoptCommit(built: SessionCommit): void {
     this.#reset();
     this.#branch = built.branch;
@@ -176,34 +185,34 @@ export class BranchCursor {
     this.sessionNumber = built.session.record.number;
   }
 
-  /** The record of its session, as far as is known. */
+  /** The cached record of the session. */
   get session(): SessionRecord | undefined {
     return this.#shared.loaded?.record;
   }
 
-  /** The newest checkpoint, as far as is known. */
+  /** The cached head. */
   get head(): CheckpointRow | undefined {
     return this.#branch?.record.head;
   }
 
-  /** The shadow of the head's state, where this process has it. */
+  /** The cached shadow of the head's state. */
   get shadow(): Shadow | undefined {
     return this.#shadow;
   }
 
-  /** Keeps what was loaded as the shadow of the head, if the head is still that. */
+  /** Caches a loaded shadow, if `row` is still the head. */
   keepShadow(row: CheckpointRow, shadow: Shadow): void {
     if (this.#branch?.record.head?.id === row.id && this.#shadow === undefined) this.#shadow = shadow;
   }
 
-  /** Prepares a branch that does not exist yet: the next save creates it. */
+  /** Makes the next save create the branch `record`. */
   prepareNewBranch(session: LoadedRecord<SessionRecord>, record: BranchRecord, shadow: Shadow | undefined): void {
     this.#shared.loaded = session;
     this.#planned = record;
     this.#shadow = shadow;
   }
 
-  /** Prepares a branch that was just read for going on from another checkpoint, or from none: the next save does. */
+  /** Makes the next save continue from `row`, or from no checkpoint, instead of the head. */
   prepareReset(row: CheckpointRow | undefined, shadow: Shadow | undefined): void {
     this.evict();
     this.#moved = { row };
@@ -216,12 +225,12 @@ export class BranchCursor {
     return this.#save(change, options, author, extension);
   }
 
-  /** Saves what `change` makes of the shadow itself. */
+  /** Saves the head's shadow after `change` has modified it. */
   saveChange(change: (before: Shadow) => Shadow, options: SaveFields, author: Author): Promise<CheckpointInfo> {
     return this.#save(changeShadow(change), options, author);
   }
 
-  /** Saves what `change` gives for the head's state, which it gets deep-frozen. */
+  /** Saves the state that `change` returns for the deep-frozen state of the head. */
   async update(
     change: (state: unknown) => unknown,
     options: SaveFields,
@@ -242,7 +251,7 @@ export class BranchCursor {
     const number = this.sessionNumber;
     const admit = (heads: Heads): void => {
       author.admit(heads);
-      // Made of one head, it must not be saved on another: what that one brought would be lost.
+      // The state was computed from this head. Saving it on another one would lose the changes of that one.
       const same = heads.branch?.record.head?.id === head && heads.session?.record.number === number;
       if (!same) throw branchMoved(this.#reader.sessionId, this.branchName, heads);
     };
@@ -255,13 +264,13 @@ export class BranchCursor {
     return describeBranch(this.#reader.sessionId, this.branchName);
   }
 
-  /** Knows the records and the shadow of the head. Does not wait for anything where it knows them already. */
+  /** Loads the records and the shadow of the head. Returns `undefined`, synchronously, if they are cached. */
   #prepare(author: Author, needsState: boolean): Promise<void> | undefined {
     if (!this.#planned && !(this.#shared.loaded && this.#branch)) return this.#read(author, needsState);
     author.admit({ session: this.#shared.loaded, branch: this.#branch });
     if (this.#moved || !this.#branch?.record.head || this.#shadow !== undefined) return undefined;
-    return this.#loadHead(this.#branch, needsState).then((found) =>
-      found ? undefined : this.#read(author, needsState),
+    return this.#loadHead(this.#branch, needsState).then((isLoaded) =>
+      isLoaded ? undefined : this.#read(author, needsState),
     );
   }
 
@@ -274,8 +283,8 @@ export class BranchCursor {
   }
 
   /**
-   * Loads the shadow of the head; `false` where the head is another one by now. A damaged one is done without where only
-   * a whole state is to be saved on top of it: all of that is written anew.
+   * Loads the shadow of the head; returns `false` if the head has changed. A damaged head is ignored if the save does not
+   * need its state: then the complete new state is written.
    */
   async #loadHead({ record, value }: LoadedRecord<BranchRecord>, needsState: boolean): Promise<boolean> {
     const { head } = record;
@@ -303,7 +312,7 @@ export class BranchCursor {
         const prepared = this.#prepare(author, change.state === undefined);
         if (prepared) await prepared;
       } catch (error) {
-        // What is only asked for again, because nobody heard the answer, is there already and no conflict.
+        // A retry of a save that succeeded, but whose answer was lost, is not a conflict.
         const retry = options.id !== undefined && isSavepointError(error, "CONFLICT");
         const state = retry ? change.state?.() : undefined;
         const saved = state === undefined ? undefined : await this.#findSaved(state, options);
@@ -312,7 +321,7 @@ export class BranchCursor {
       }
       const before = this.#shadow;
       const frozen = this.#frozen;
-      // From here on the shadow is being changed: it is kept only when the commit has succeeded.
+      // From here on the shadow is modified: it is cached again only after the commit has succeeded.
       this.evict();
       const shadow = change.apply(before, frozen);
       const branch = this.#branch?.record ?? this.#planned;
@@ -328,13 +337,13 @@ export class BranchCursor {
         const saved = await this.#findSaved(shadow, options);
         if (saved) return saved;
         if (elsewhere || isIdTaken(error) || isExtensionConflict(error)) throw error;
-        // The branch moved under us: if the author may build on its new head, that is what comes next.
+        // Another writer moved the branch. Apply the change to the new head, if the author may build on it.
         change = change.rebase(shadow);
       }
     }
   }
 
-  /** Commits an encoded state, numbering it anew for as long as only other branches of the session are in the way. */
+  /** Commits an encoded state. Conflicts with other branches of the session only change its number. */
   async #commit(
     encoded: EncodedState,
     options: SaveFields,
@@ -343,44 +352,32 @@ export class BranchCursor {
   ): Promise<CheckpointInfo> {
     const { context, sessionId } = this.#reader;
     const [branchBefore, planned, moved] = [this.#branch, this.#planned, this.#moved];
-    // What branches share, another one may have forgotten, and may forget again at every turn.
+    // Another branch may have dropped the shared record, and may drop it again after every await.
     const exists = branchBefore !== undefined || planned !== undefined;
-    let known = this.#shared.loaded;
-    if (!known && exists) known = (await this.#reader.heads(this.branchName)).session;
-    const number = known?.record.number ?? (await this.#numbers.next());
+    let session = this.#shared.loaded;
+    if (!session && exists) session = (await this.#reader.heads(this.branchName)).session;
+    const number = session?.record.number ?? (await this.#numbers.next());
     if (options.id !== undefined) {
       if (await this.#reader.isPlacedIdTaken(number, options.id)) throw idTaken(options.id, number);
-      if (!this.#shared.loaded && exists) known = (await this.#reader.heads(this.branchName)).session;
+      if (!this.#shared.loaded && exists) session = (await this.#reader.heads(this.branchName)).session;
     }
-    this.#shared.loaded ??= known;
+    this.#shared.loaded ??= session;
     for (let tries = 1; ; tries++) {
       const sessionBefore = this.#shared.loaded;
-      // Another fork of this process may have taken the tape since it was planned, and told us its session; or the session
-      // that it was planned in is deleted, and its rows are only there because they are not freed yet.
+      // Another fork of this process may have claimed the tape since, and updated the shared record; or the session was
+      // deleted, and its rows only exist because they are not freed yet.
       const isPlanned = sessionBefore?.record.number === number && sessionBefore.record.nextTape === planned?.tape;
       if (planned && !isPlanned) throw tapeTaken(this.branchName);
       const now = context.now();
       const base = sessionBefore?.record ?? newSessionRecord(number, now);
-      const found: BranchRecord = branchBefore?.record ??
-        planned ?? {
-          name: this.branchName,
-          tape: 0,
-          nextItem: 0,
-          epoch: 0,
-          held: false,
-          hidden: false,
-          createdAt: now,
-          forkedFrom: undefined,
-          head: undefined,
-          headParentId: undefined,
-        };
-      const branch: BranchRecord = moved ? { ...found, head: moved.row, hidden: false } : found;
+      const current = branchBefore?.record ?? planned ?? newBranchRecord(this.branchName, 0, now);
+      const branch: BranchRecord = moved ? { ...current, head: moved.row, hidden: false } : current;
       const nextTape = planned ? planned.tape + 1 : base.nextTape;
       const more = extension?.build({ number, seq: base.nextSeq, tape: nextTape });
       const row = buildRow({ number, seq: base.nextSeq, branch }, encoded, options, context.newId, now, more?.run);
-      // A hidden head becomes part of the history when a checkpoint in the middle of its step does.
-      const stays = moved ? found.hidden : branch.hidden && row.parent === branch.head?.seq;
-      const shown = stays && found.head ? [found.head] : [];
+      // A hidden head becomes part of the history when a checkpoint inside its step does.
+      const stays = moved ? current.hidden : branch.hidden && row.parent === branch.head?.seq;
+      const shown = stays && current.head ? [current.head] : [];
       const parentId = branch.hidden && shown.length === 0 ? branch.headParentId : branch.head?.id;
       const built = buildCommit({
         sessionId,
@@ -408,7 +405,7 @@ export class BranchCursor {
         hasChosenId: options.id !== undefined,
         ...(more && { extension: more }),
       });
-      // Other branches of this process go on from here at once; the store applies commits in order.
+      // Other branches of this process build on this record before the commit resolves: the store applies commits in order.
       this.#shared.loaded = built.session;
       try {
         await context.store.commit(built.commit);
@@ -428,7 +425,7 @@ export class BranchCursor {
     }
   }
 
-  /** The session to number a save by after a conflict, if only other branches were in the way; else throws. */
+  /** The session record for the next attempt, if only other branches caused the conflict; throws the conflict otherwise. */
   async #afterConflict(
     conflict: SavepointError,
     base: SessionRecord,
@@ -441,12 +438,16 @@ export class BranchCursor {
     const tapeTaken = planned !== undefined && session?.record.nextTape !== planned.tape;
     if (moved || gone || isIdTaken(conflict) || isExtensionConflict(conflict) || tapeTaken) throw conflict;
     if (session?.value !== sessionBefore?.value || tries < MAX_TRIES) return session;
-    throw new SavepointError("DAMAGED", `${this.#name} cannot go on: its records disagree with what is stored.`, {
-      cause: conflict,
-    });
+    throw new SavepointError(
+      "DAMAGED",
+      `${this.#name} cannot be saved: its records disagree with the store. Run sp.repair().`,
+      {
+        cause: conflict,
+      },
+    );
   }
 
-  /** The checkpoint with the id of these options, if it is there and says the same; `undefined` if there is none. */
+  /** The checkpoint with the id of these options, if it exists and has the same content; `undefined` if it does not exist. */
   async #findSaved(shadow: Shadow, options: SaveFields): Promise<CheckpointInfo | undefined> {
     const { registry, store } = this.#reader.context;
     if (options.id === undefined) return undefined;
@@ -459,18 +460,18 @@ export class BranchCursor {
       equalsShadow(saved, shadowToValue(shadow, registry), registry) &&
       matchesSaveFields(row, info.parentId, options)
     ) {
-      // Whoever wrote it may not have made it durable yet, or may have failed to: this commit does, or says so.
-      await store.commit({ checks: [{ key: rowKey(session.record.number, row.seq), exists: true }] });
+      // Its writer may not have made it durable yet, or may have failed to. This commit makes it durable, or fails.
+      await store.commit({ checks: [checkRowExists(session.record.number, row.seq)] });
       return info;
     }
     throw new SavepointError(
       "CONFLICT",
-      `Checkpoint ${JSON.stringify(options.id)} exists already, with other content. Save it under another id.`,
+      `Checkpoint ${JSON.stringify(options.id)} already exists with other content. Save under another id.`,
     );
   }
 }
 
-/** Pruning changes what a head follows, and nothing else about it. */
+/** Pruning changes the parent of a head and nothing else. */
 function hasSameHead(a: LoadedRecord<BranchRecord> | undefined, b: LoadedRecord<BranchRecord> | undefined): boolean {
   const [mine, other] = [a?.record.head, b?.record.head];
   if (!mine || !other || a?.record.tape !== b?.record.tape) return false;
@@ -478,17 +479,17 @@ function hasSameHead(a: LoadedRecord<BranchRecord> | undefined, b: LoadedRecord<
   return mine.seq === other.seq && mine.id === other.id && json === other.skeleton.json && refs === other.skeleton.refs;
 }
 
-/** What the function given to `update` has returned, if that is a state. */
+/** Checks that the function passed to `update` returned a state. */
 export function validateUpdateResult(next: unknown): unknown {
   if (next !== undefined && !types.isPromise(next)) return next;
   const wrong = next === undefined ? "nothing" : "a promise";
   throw new SavepointError(
     "INVALID_ARGUMENT",
-    `The function given to update() returned ${wrong}. Return the next state at once; wait for what it needs before you call update().`,
+    `The function passed to update() returned ${wrong}. Return the next state synchronously, and await before calling update().`,
   );
 }
 
-/** What a commit was built on. */
+/** The records that a commit was built on. */
 interface BuiltOn {
   readonly sessionBefore: LoadedRecord<SessionRecord> | undefined;
   readonly branchBefore: LoadedRecord<BranchRecord> | undefined;
@@ -497,6 +498,6 @@ interface BuiltOn {
 }
 
 function damagedHead(name: string, cause: SavepointError): SavepointError<"DAMAGED"> {
-  const advice = "latest() gives the newest whole state; save() that one, and the branch goes on from it.";
+  const advice = "Load the newest intact state with latest() and save() it to continue the branch.";
   return new SavepointError("DAMAGED", `${name} cannot be changed: ${cause.message} ${advice}`, { cause });
 }

@@ -1,6 +1,7 @@
-/** Making branches, and going back on one. */
+/** Forking and rewinding branches. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import { formatRefs, type Frame, parseRefs, type Shadow } from "../state/index.js";
+import { retryOnConflict } from "../util/index.js";
 import type { Author, BranchCursor } from "./branch-cursor.js";
 import {
   type BranchRecord,
@@ -11,12 +12,13 @@ import {
   decodeInbox,
   queueEntryKey,
   inboxKey,
+  newBranchRecord,
   newQueueEntry,
   type CheckpointRow,
   type SessionRecord,
   unnamedBranch,
 } from "../records/index.js";
-import { isIdTaken } from "./conflicts.js";
+import { checkpointRemoved, isIdTaken } from "./conflicts.js";
 import type { Cursors } from "./cursors.js";
 import { loadShadow } from "./load-state.js";
 import type { SaveFields } from "./save-options.js";
@@ -24,18 +26,18 @@ import { buildCommit, type CommitParts } from "./commit.js";
 import { sessionDeleted } from "./errors.js";
 import type { LoadedRecord, SessionReader } from "./reader.js";
 
-/** A branch: a named head in a session's tree. */
+/** A branch: a named head in the checkpoint tree of a session. */
 export interface BranchInfo {
-  /** `main`, the name it was given, or one that begins with `~` where it has none. */
+  /** `main`, the name that the caller chose, or a generated name that starts with `~`. */
   readonly name: string;
   readonly createdAt: number;
   readonly head: CheckpointInfo | undefined;
 }
 
 /**
- * Opens a branch whose head is `row` itself. Returns its name.
+ * Creates a branch whose head is `row` itself. Returns its name.
  *
- * @param more what else belongs to the branch, on a tape of its own
+ * @param more builds further records of the branch; they get a tape of their own
  */
 export async function forkAt(
   reader: SessionReader,
@@ -61,7 +63,7 @@ export async function forkAt(
   });
 }
 
-/** Opens a branch behind `row` with a state of its own as its first checkpoint. */
+/** Creates a branch after `row` whose first checkpoint has another state. */
 export async function forkWithState(
   reader: SessionReader,
   cursors: Cursors,
@@ -82,7 +84,7 @@ export async function forkWithState(
   });
 }
 
-/** Tries to open a branch until no other fork is in the way. */
+/** Creates a branch, and tries again while concurrent saves and forks of the session change its record. */
 async function fork<T>(
   reader: SessionReader,
   number: number,
@@ -94,19 +96,12 @@ async function fork<T>(
     const session = await readSession(reader, number);
     const tape = session.record.nextTape;
     const record: BranchRecord = {
-      name: name ?? unnamedBranch(tape),
-      tape,
-      nextItem: 0,
-      epoch: 0,
-      held: false,
-      hidden: false,
-      createdAt: reader.context.now(),
+      ...newBranchRecord(name ?? unnamedBranch(tape), tape, reader.context.now()),
       forkedFrom: row.seq,
       head: row,
-      headParentId: undefined,
     };
     if ((await reader.heads(record.name)).branch) {
-      // A generated name is taken only by another fork that was first.
+      // A generated name exists only if another fork was faster.
       if (name === undefined) continue;
       throw branchExists(reader, record.name);
     }
@@ -114,19 +109,19 @@ async function fork<T>(
       return await attempt(session, record);
     } catch (error) {
       if (!isSavepointError(error, "CONFLICT")) throw error;
-      if (!(await reader.row(number, row.seq))) throw removedMeanwhile(row, error);
-      // Another save or fork was first. Anything else would come again.
+      if (!(await reader.row(number, row.seq))) throw checkpointRemoved(row, error);
+      // Retry only if another save or fork was faster: any other conflict would repeat.
       if ((await readSession(reader, number)).value === session.value) throw error;
     }
   }
 }
 
-/** Gives the head of a branch a row of its own, if it has none: something is about to be built on it, or said of it. */
+/** Writes the row of a hidden head, so that checkpoints and notes can refer to it. */
 export async function materializeHead(reader: SessionReader, number: number, row: CheckpointRow): Promise<void> {
-  for (;;) {
+  await retryOnConflict(async () => {
     const { session, branch } = await reader.heads(row.branch);
     if (session?.record.number !== number || !branch?.record.hidden || branch.record.head?.id !== row.id) return;
-    const built = buildCommit({
+    const { commit } = buildCommit({
       sessionId: reader.sessionId,
       sessionBefore: session,
       session: session.record,
@@ -134,17 +129,11 @@ export async function materializeHead(reader: SessionReader, number: number, row
       branch: { ...branch.record, hidden: false },
       rows: [row],
     });
-    try {
-      await reader.context.store.commit(built.commit);
-      return;
-    } catch (error) {
-      // Somebody saved meanwhile: then the head is another one.
-      if (!isSavepointError(error, "CONFLICT")) throw error;
-    }
-  }
+    await reader.context.store.commit(commit);
+  });
 }
 
-/** Makes the state of `target` the head again, after keeping the head it replaces. */
+/** Makes the state of `target` the head again, after saving a copy of the current head. One commit. */
 export async function rewindBranch(
   reader: SessionReader,
   cursor: BranchCursor,
@@ -153,7 +142,7 @@ export async function rewindBranch(
   author: Author,
 ): Promise<CheckpointInfo> {
   const { context, sessionId } = reader;
-  // What cannot be read must not become the newest: that would hide those that can.
+  // A damaged checkpoint must not become the head.
   await loadShadow(reader, number, target);
   for (;;) {
     const heads = await cursor.refresh();
@@ -161,7 +150,8 @@ export async function rewindBranch(
     const { session, branch } = heads;
     const head = branch?.record.head;
     if (session?.record.number !== number) throw sessionDeleted(reader.sessionId);
-    if (!branch || !head) throw new SavepointError("CHECKPOINT_NOT_FOUND", "There is nothing to rewind.");
+    if (!branch || !head)
+      throw new SavepointError("CHECKPOINT_NOT_FOUND", "The branch has no checkpoint to rewind. Save a state first.");
     const { nextSeq } = session.record;
     const now = context.now();
     const at = (row: CheckpointRow, seq: number, kind: CheckpointKind): CheckpointRow =>
@@ -186,7 +176,7 @@ export async function rewindBranch(
     } catch (error) {
       if (!isSavepointError(error, "CONFLICT")) throw error;
       if (isIdTaken(error)) throw error;
-      if (!(await reader.row(number, target.seq))) throw removedMeanwhile(target, error);
+      if (!(await reader.row(number, target.seq))) throw checkpointRemoved(target, error);
     }
   }
 }
@@ -199,10 +189,10 @@ async function leaveQueue(reader: SessionReader, branch: string, agent: string |
   const { sessionId } = reader;
   const { store } = reader.context;
   const keys = [queueEntryKey(sessionId, branch), inboxKey(sessionId, branch)];
-  const [known, inbox] = await store.get(keys);
+  const [entry, inbox] = await store.get(keys);
   // A damaged entry is replaced by the next process that resumes the branch.
-  if (known && !("value" in known)) return {};
-  const before = known && decodeQueueEntry(known.value);
+  if (entry && !("value" in entry)) return {};
+  const before = entry && decodeQueueEntry(entry.value);
   const { first, next } = inbox && "value" in inbox ? decodeInbox(inbox.value) : { first: 0, next: 0 };
   const of = before?.agent ?? agent;
   const after =
@@ -211,13 +201,13 @@ async function leaveQueue(reader: SessionReader, branch: string, agent: string |
       : undefined;
   if (!before && !after) return {};
   const { puts, deletes } = changeQueueEntry(sessionId, branch, before, after);
-  const checks = [{ key: keys[0] as string, value: known?.value }];
-  // An input that is sent meanwhile relies on the queue entry that was there. A damaged inbox cannot be checked.
+  const checks = [{ key: keys[0] as string, value: entry?.value }];
+  // An input that is sent concurrently relies on the current queue entry. A damaged inbox cannot be checked.
   if (!inbox || "value" in inbox) checks.push({ key: keys[1] as string, value: inbox?.value });
   return { checks, puts, deletes, ...(after && { wakes: [after.agent] }) };
 }
 
-/** A new row with the state of another: its items are shared, its refs written as the new row's tape sees them. */
+/** A new row with the state of another. It shares the items; refs are rewritten for the tape of the new row. */
 function copyRow(
   row: CheckpointRow,
   as: { seq: number; kind: CheckpointKind; id: string; createdAt: number; branch: BranchRecord },
@@ -243,7 +233,7 @@ function copyRow(
   };
 }
 
-/** A frame on another tape: its refs written as that one sees them. */
+/** Rewrites the refs of a frame that moves to another tape. */
 export function rebaseFrame(frame: Frame, from: number, to: number): Frame {
   return from === to ? frame : { json: frame.json, refs: formatRefs(parseRefs(frame.refs, from), to) };
 }
@@ -254,13 +244,9 @@ async function readSession(reader: SessionReader, number: number): Promise<Loade
   throw sessionDeleted(reader.sessionId);
 }
 
-function removedMeanwhile(row: CheckpointRow, cause: unknown): SavepointError {
-  return new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed meanwhile.`, { cause });
-}
-
 function branchExists(reader: SessionReader, name: string): SavepointError {
   return new SavepointError(
     "BRANCH_EXISTS",
-    `Session ${JSON.stringify(reader.sessionId)} already has a branch ${JSON.stringify(name)}. Choose another name.`,
+    `Session ${JSON.stringify(reader.sessionId)} already has a branch ${JSON.stringify(name)}. Choose another branch name.`,
   );
 }

@@ -1,4 +1,4 @@
-/** Puts together the one commit by which a session changes. */
+/** Builds the commit of a change to a session. */
 import type { Frame } from "../state/index.js";
 import type { Check, Commit, ItemBatch, KeyRange, Put } from "../store/index.js";
 import {
@@ -19,9 +19,10 @@ import {
   type SessionRecord,
   tapeName,
 } from "../records/index.js";
+import { checkIdUnused, checkRowExists } from "./conflicts.js";
 import type { LoadedRecord } from "./reader.js";
 
-/** What becomes of a session and one of its branches. */
+/** The change of a session and one of its branches. */
 export interface SessionChange {
   readonly sessionId: string;
   readonly sessionBefore: LoadedRecord<SessionRecord> | undefined;
@@ -29,18 +30,18 @@ export interface SessionChange {
   readonly branchBefore: LoadedRecord<BranchRecord> | undefined;
   readonly branch: BranchRecord;
   readonly rows: readonly CheckpointRow[];
-  /** New items of the branch's tape. */
+  /** New items on the tape of the branch. */
   readonly items?: readonly Frame[];
   readonly blobs?: ReadonlyMap<string, Uint8Array>;
-  /** Did the caller choose the ids of the rows? */
+  /** Did the caller choose the ids of the rows? Then they are indexed, and checked to be new. */
   readonly hasChosenId?: boolean;
-  /** Checkpoints that are built upon without being the head: they must still be there. */
+  /** Seqs of checkpoints other than the head that the change refers to. The commit checks that they exist. */
   readonly requiredRows?: readonly number[];
-  /** What else belongs to the commit. */
+  /** Further parts of the commit. */
   readonly extension?: CommitParts;
 }
 
-/** Parts of a commit that the layer above adds. */
+/** Parts of a commit that runs, agents and other callers add. */
 export interface CommitParts {
   readonly checks?: readonly Check[];
   readonly puts?: readonly Put[];
@@ -51,12 +52,14 @@ export interface CommitParts {
   readonly wakes?: readonly string[];
 }
 
+/** A commit, and the records as they are after it. */
 export interface SessionCommit {
   readonly commit: Commit;
   readonly session: LoadedRecord<SessionRecord>;
   readonly branch: LoadedRecord<BranchRecord>;
 }
 
+/** Builds the one commit of a change: it checks the session, the branch, new ids and required rows, and writes the new records. */
 export function buildCommit(change: SessionChange): SessionCommit {
   const { sessionId, sessionBefore, branchBefore, rows, extension = {} } = change;
   const { number, agent } = change.session;
@@ -70,13 +73,13 @@ export function buildCommit(change: SessionChange): SessionCommit {
   const ofSession = sessionKey(sessionId);
   const ofBranch = branchKey(sessionId, change.branch.name);
 
-  // The others are found by what their ids say. One that a caller chose may say anything, and be chosen twice.
+  // Generated ids encode their place. An id that a caller chose can encode any place, and can be chosen twice.
   const indexed = change.hasChosenId ? rows : rows.filter((row) => !encodesPlace(row.id, number, row.seq));
   const checks: Check[] = [
     { key: ofSession, value: sessionBefore?.value },
     { key: ofBranch, value: branchBefore?.value },
-    ...indexed.map((row) => ({ key: idKey(row.id, number), value: undefined })),
-    ...(change.requiredRows ?? []).map((seq) => ({ key: rowKey(number, seq), exists: true as const })),
+    ...indexed.map((row) => checkIdUnused(row.id, number)),
+    ...(change.requiredRows ?? []).map((seq) => checkRowExists(number, seq)),
     ...(extension.checks ?? []),
   ];
   const puts: Put[] = [
@@ -106,7 +109,7 @@ export function buildCommit(change: SessionChange): SessionCommit {
   return { commit, session, branch };
 }
 
-/** Parts of a commit as one of their own. */
+/** Turns parts of a commit into a complete one. */
 export function toCommit({ blobs = new Map<string, Uint8Array>(), ...parts }: CommitParts): Commit {
   return { ...parts, blobs: [...blobs].map(([hash, bytes]) => ({ hash, bytes })) };
 }

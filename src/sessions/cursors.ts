@@ -1,17 +1,18 @@
-/** The cursors of a process, within a budget of memory: those used longest ago lose their shadows first. */
+/** The cache of branch cursors, within a memory budget: the least recently used ones lose their shadows first. */
 import { BranchCursor, type SharedSession } from "./branch-cursor.js";
 import type { NumberSource } from "./numbers.js";
 import type { SessionReader } from "./reader.js";
 
-/** Cursors without a shadow are small, but not nothing. */
+/** A cursor without a shadow is small, but takes memory too. */
 const MAX_CURSORS = 20_000;
 
+/** The branch cursors of a process. Cursors with work in progress are never evicted. */
 export class Cursors {
   readonly numbers: NumberSource;
   readonly #budget: number;
-  /** In the order in which they were last used. */
+  /** By session and branch, least recently used first. */
   readonly #cursors = new Map<string, BranchCursor>();
-  /** The bytes of those that have a shadow, in the order in which they last worked. */
+  /** The bytes of the cursors with a shadow, least recently used first. */
   readonly #sizes = new Map<BranchCursor, number>();
   #bytes = 0;
   readonly #shared = new Map<string, { shared: SharedSession; uses: number }>();
@@ -21,6 +22,7 @@ export class Cursors {
     this.#budget = budget;
   }
 
+  /** The cursor of a branch. It is created if it is not cached. */
   get(reader: SessionReader, branch: string): BranchCursor {
     const key = `${reader.sessionId}\t${branch}`;
     const cursor = this.#cursors.get(key) ?? this.#create(reader, branch);
@@ -29,15 +31,15 @@ export class Cursors {
     return cursor;
   }
 
-  /** Notes what a cursor takes now that it has worked, and makes room if that is too much. */
+  /** Updates the memory use of a cursor after it has worked, and evicts other shadows if the budget is exceeded. */
   enforceBudget(cursor: BranchCursor): void {
-    this.#note(cursor);
+    this.#recordSize(cursor);
     for (const oldest of this.#sizes.keys()) {
       if (this.#bytes <= this.#budget) break;
-      // The one that has just worked will most likely work again: a state larger than the budget is kept while it is alone.
+      // The cursor that just worked will most likely work again: it keeps its shadow even if that alone exceeds the budget.
       if (!oldest.isIdle || oldest === cursor) continue;
       oldest.evict();
-      this.#note(oldest);
+      this.#recordSize(oldest);
     }
     for (const [key, oldest] of this.#cursors) {
       if (this.#cursors.size <= MAX_CURSORS) break;
@@ -45,22 +47,22 @@ export class Cursors {
     }
   }
 
-  /** A number for a new session. */
+  /** The number for a new session. */
   nextSessionNumber(): Promise<number> {
     return this.numbers.next();
   }
 
-  /** Resolves when nothing is being saved any more. */
+  /** Resolves when no cursor has work in progress. */
   async idle(): Promise<void> {
     for (const cursor of this.#cursors.values()) await cursor.idle();
   }
 
-  /** Forgets all that is known of a session. */
+  /** Makes all cursors of a session read its records again. */
   invalidateSession(sessionId: string): void {
     for (const [key, cursor] of this.#cursors) if (key.startsWith(`${sessionId}\t`)) cursor.invalidate();
   }
 
-  /** Forgets all that is known of any session. */
+  /** Makes all cursors read their records again. */
   invalidateAll(): void {
     for (const cursor of this.#cursors.values()) cursor.invalidate();
   }
@@ -72,7 +74,7 @@ export class Cursors {
     return new BranchCursor(reader, branch, entry.shared, this.numbers);
   }
 
-  #note(cursor: BranchCursor): void {
+  #recordSize(cursor: BranchCursor): void {
     const { bytes } = cursor;
     this.#bytes += bytes - (this.#sizes.get(cursor) ?? 0);
     this.#sizes.delete(cursor);
@@ -81,7 +83,7 @@ export class Cursors {
 
   #forget(key: string, cursor: BranchCursor): void {
     cursor.evict();
-    this.#note(cursor);
+    this.#recordSize(cursor);
     this.#cursors.delete(key);
     const sessionId = key.slice(0, key.indexOf("\t"));
     const entry = this.#shared.get(sessionId);

@@ -1,6 +1,6 @@
-/** Removing all checkpoints of a session, and removing sessions. */
-import { isSavepointError } from "../errors.js";
-import { scan } from "../store/index.js";
+/** Clearing and deleting sessions. */
+import { type Commit, scan } from "../store/index.js";
+import { retryOnConflict } from "../util/index.js";
 import type { Context } from "../context.js";
 import {
   agentSessionKey,
@@ -26,6 +26,7 @@ import {
   runsOf,
   seqOfRowKey,
   sessionKey,
+  type SessionRecord,
   sessionRetentionKey,
   tapeName,
   tapesOf,
@@ -34,13 +35,19 @@ import { buildPolicyRemoval } from "../policies/index.js";
 import type { Heads, LoadedRecord } from "./reader.js";
 import { SessionReader } from "./reader.js";
 
-/** Removes all checkpoints and all branches but an empty `main`, in one commit. Returns how many checkpoints. */
+/**
+ * Removes all checkpoints and all branches except an empty `main`, in one commit.
+ *
+ * @param bind called with the current heads before each attempt; throws if the caller must not clear them
+ * @returns the number of removed checkpoints
+ */
 export async function clearSession(reader: SessionReader, bind: (heads: Heads) => void): Promise<number> {
   const { store } = reader.context;
-  for (;;) {
+  // After a conflict, the checkpoint of the other writer is removed too.
+  const { removed, tapes } = await retryOnConflict(async () => {
     const heads = await reader.heads(MAIN);
     bind(heads);
-    if (!heads.session) return 0;
+    if (!heads.session) return { removed: 0, tapes: [] };
     const { number } = heads.session.record;
     const branches: LoadedRecord<BranchRecord>[] = [];
     for await (const branch of reader.branches()) branches.push(branch);
@@ -50,99 +57,89 @@ export async function clearSession(reader: SessionReader, bind: (heads: Heads) =
       count++;
       if (!("unreadable" in row)) rows.push(row);
     }
-    const main = branches.find(({ record }) => record.name === MAIN)?.record;
-    const key = (branch: LoadedRecord<BranchRecord>): string => branchKey(reader.sessionId, branch.record.name);
-    try {
-      await store.commit({
-        checks: [
-          { key: sessionKey(reader.sessionId), value: heads.session.value },
-          ...branches.map((branch) => ({ key: key(branch), value: branch.value })),
-        ],
-        deletes: [
-          rowsOf(number),
-          notesOf(number),
-          annotationsOf(number),
-          labelsOf(number),
-          runsOf(reader.sessionId),
-          queueEntriesOf(reader.sessionId),
-          ...idKeys(rows, number),
-          ...branches.map(key),
-        ],
-        puts: [
-          {
-            key: sessionKey(reader.sessionId),
-            value: encodeSession({ ...heads.session.record, checkpoints: 0, earliestExpiry: undefined }),
-          },
-          ...(main
-            ? [
-                {
-                  key: branchKey(reader.sessionId, MAIN),
-                  value: encodeBranch({
-                    ...main,
-                    held: false,
-                    hidden: false,
-                    head: undefined,
-                    headParentId: undefined,
-                  }),
-                },
-              ]
-            : []),
-        ],
-      });
-    } catch (error) {
-      // Somebody saved meanwhile: that checkpoint is to go as well.
-      if (isSavepointError(error, "CONFLICT")) continue;
-      throw error;
-    }
-    for (const { record } of branches) {
-      await store.retain(tapeName(number, record.tape), [], { below: record.nextItem });
-    }
-    return count;
-  }
+    await store.commit(buildClear(reader.sessionId, heads.session, branches, rows));
+    return {
+      removed: count,
+      tapes: branches.map(({ record }) => ({ name: tapeName(number, record.tape), end: record.nextItem })),
+    };
+  });
+  for (const { name, end } of tapes) await store.retain(name, [], { below: end });
+  return removed;
+}
+
+function buildClear(
+  sessionId: string,
+  session: LoadedRecord<SessionRecord>,
+  branches: readonly LoadedRecord<BranchRecord>[],
+  rows: readonly CheckpointRow[],
+): Commit {
+  const { number } = session.record;
+  const keyOf = ({ record }: LoadedRecord<BranchRecord>): string => branchKey(sessionId, record.name);
+  const main = branches.find(({ record }) => record.name === MAIN)?.record;
+  const emptyMain = main && { ...main, held: false, hidden: false, head: undefined, headParentId: undefined };
+  const emptySession = { ...session.record, checkpoints: 0, earliestExpiry: undefined };
+  return {
+    checks: [
+      { key: sessionKey(sessionId), value: session.value },
+      ...branches.map((branch) => ({ key: keyOf(branch), value: branch.value })),
+    ],
+    deletes: [
+      rowsOf(number),
+      notesOf(number),
+      annotationsOf(number),
+      labelsOf(number),
+      runsOf(sessionId),
+      queueEntriesOf(sessionId),
+      ...idKeys(rows, number),
+      ...branches.map(keyOf),
+    ],
+    puts: [
+      { key: sessionKey(sessionId), value: encodeSession(emptySession) },
+      ...(emptyMain ? [{ key: branchKey(sessionId, MAIN), value: encodeBranch(emptyMain) }] : []),
+    ],
+  };
 }
 
 /**
- * Deletes a session for good. One small commit makes it unreachable and its handles useless; what it leaves behind is
- * freed afterwards, and by the next collection should this process die before that.
+ * Deletes a session permanently. One small commit makes it unreachable and fails all further writes of its handles; its
+ * data is freed afterwards, or by the next garbage collection if this process ends before that.
  *
- * @param forget told as soon as it is gone
+ * @param forget called as soon as the session is unreachable
+ * @returns whether the session existed
  */
 export async function deleteSession(reader: SessionReader, forget: () => void): Promise<boolean> {
-  const { store } = reader.context;
-  for (;;) {
-    const [record] = await store.get([sessionKey(reader.sessionId)]);
-    if (!record) return false;
-    // A damaged record can be deleted too; its number is then found the long way.
-    const whole = "value" in record ? record : undefined;
-    const session = whole && decodeSession(whole.value);
+  const { context, sessionId } = reader;
+  const { store } = context;
+  const deleted = await retryOnConflict(async () => {
+    const [record] = await store.get([sessionKey(sessionId)]);
+    if (!record) return undefined;
+    // A damaged record can be deleted too; then the number is found by a scan.
+    const value = "value" in record ? record.value : undefined;
+    const session = value === undefined ? undefined : decodeSession(value);
     const number = session ? session.number : await reader.scanForNumber();
-    const remains = number === undefined ? [] : [{ key: garbageKey(number), value: "" }];
-    const policy = await buildPolicyRemoval(store, [sessionRetentionKey(reader.sessionId)]);
-    try {
-      await store.commit({
-        checks: [whole ? { key: record.key, value: whole.value } : { key: record.key, exists: true }],
-        deletes: [
-          record.key,
-          branchesOf(reader.sessionId),
-          runsOf(reader.sessionId),
-          queueEntriesOf(reader.sessionId),
-          ...policy.deletes,
-          ...(number === undefined ? [] : [sessionNumberKey(number)]),
-          ...(session?.agent === undefined ? [] : [agentSessionKey(session.agent, session.number)]),
-        ],
-        puts: [...remains, ...policy.puts],
-      });
-    } catch (error) {
-      if (isSavepointError(error, "CONFLICT")) continue;
-      throw error;
-    }
-    forget();
-    if (number !== undefined) await freeGarbage(reader.context, number);
-    return true;
-  }
+    const policy = await buildPolicyRemoval(store, [sessionRetentionKey(sessionId)]);
+    await store.commit({
+      checks: [value === undefined ? { key: record.key, exists: true } : { key: record.key, value }],
+      deletes: [
+        record.key,
+        branchesOf(sessionId),
+        runsOf(sessionId),
+        queueEntriesOf(sessionId),
+        ...policy.deletes,
+        ...(number === undefined ? [] : [sessionNumberKey(number)]),
+        ...(session?.agent === undefined ? [] : [agentSessionKey(session.agent, session.number)]),
+      ],
+      puts: [...(number === undefined ? [] : [{ key: garbageKey(number), value: "" }]), ...policy.puts],
+    });
+    return { number };
+  });
+  if (!deleted) return false;
+  forget();
+  if (deleted.number !== undefined) await freeGarbage(context, deleted.number);
+  return true;
 }
 
-/** Frees what deleted sessions left behind, also those of processes that died over it. Returns their number. */
+/** Frees the data of all deleted sessions, including those whose process ended before it was done. Returns their number. */
 export async function freeAllGarbage(context: Context): Promise<number> {
   let freed = 0;
   for await (const record of scan(context.store, ALL_GARBAGE)) {
@@ -153,7 +150,7 @@ export async function freeAllGarbage(context: Context): Promise<number> {
   return freed;
 }
 
-/** Frees all that is named after a number: rows and tapes. */
+/** Frees everything that is stored under the number of a deleted session: rows, notes, annotations and tapes. */
 export async function freeGarbage(context: Context, number: number): Promise<void> {
   const { store } = context;
   const reader = new SessionReader(context, "");
@@ -164,8 +161,8 @@ export async function freeGarbage(context: Context, number: number): Promise<voi
       number,
       page.map((record) => seqOfRowKey(record.key)),
     );
-    const whole = rows.filter((row): row is CheckpointRow => row !== undefined && !("unreadable" in row));
-    await store.commit({ deletes: [...idKeys(whole, number), ...page.map((record) => record.key)] });
+    const readable = rows.filter((row): row is CheckpointRow => row !== undefined && !("unreadable" in row));
+    await store.commit({ deletes: [...idKeys(readable, number), ...page.map((record) => record.key)] });
   }
   await store.commit({
     deletes: [notesOf(number), annotationCounterKey(number), annotationsOf(number), labelsOf(number)],
@@ -176,7 +173,7 @@ export async function freeGarbage(context: Context, number: number): Promise<voi
   await store.commit({ deletes: [garbageKey(number)] });
 }
 
-/** The records that find these rows by their ids, where there are such records. */
+/** The keys of the id index for these rows. Rows with a generated id have no such record; deleting it does nothing. */
 function idKeys(rows: readonly CheckpointRow[], number: number): string[] {
   return rows.map((row) => idKey(row.id, number));
 }

@@ -1,35 +1,36 @@
-/** What the user of a session handle is told. */
+/** The errors of session handles. */
 import { SavepointError } from "../errors.js";
 import { agentOfHistoryId, type CheckpointRef, MAIN, type OwnerRecord } from "../records/index.js";
 import { pendingToolCalls } from "../messages/index.js";
 import { describeProcess } from "../util/index.js";
 
+/** The session has no such checkpoint. */
 export function checkpointNotFound(sessionId: string, ref: CheckpointRef): SavepointError {
   const name = typeof ref === "string" ? JSON.stringify(ref) : `with ${JSON.stringify(ref)}`;
   return new SavepointError(
     "CHECKPOINT_NOT_FOUND",
-    `Session ${JSON.stringify(sessionId)} has no checkpoint ${name}. history({ allBranches: true }) lists those it has.`,
+    `Session ${JSON.stringify(sessionId)} has no checkpoint ${name}. List its checkpoints with history({ allBranches: true }).`,
   );
 }
 
 export function branchNotFound(sessionId: string, branch: string): SavepointError {
   return new SavepointError(
     "BRANCH_NOT_FOUND",
-    `Session ${JSON.stringify(sessionId)} has no branch ${JSON.stringify(branch)}. Make it with fork(checkpoint, { branch }).`,
+    `Session ${JSON.stringify(sessionId)} has no branch ${JSON.stringify(branch)}. Create it with fork(checkpoint, { branch }).`,
   );
 }
 
 export function sessionDeleted(sessionId: string): SavepointError {
   return new SavepointError(
     "SESSION_DELETED",
-    `Session ${JSON.stringify(sessionId)} was deleted. To start it afresh, open a new handle with sp.session().`,
+    `Session ${JSON.stringify(sessionId)} was deleted. Open a new handle with sp.session() to create it again.`,
   );
 }
 
-/** A run has the branch; whether it is still there has to be looked at. */
+/** A run holds the branch. Its lease may have expired: the caller must check. */
 export class BranchHeldError extends SavepointError<"ALREADY_RUNNING"> {
   constructor(sessionId: string, branch: string) {
-    super("ALREADY_RUNNING", `${describeBranch(sessionId, branch)} is being run.`);
+    super("ALREADY_RUNNING", `${describeBranch(sessionId, branch)} is being written by a run.`);
   }
 }
 
@@ -41,36 +42,37 @@ export function alreadyRunning(
   const until = new Date(owner.until);
   return new SavepointError(
     "ALREADY_RUNNING",
-    `${describeBranch(sessionId, branch)} is being run by ${describeProcess(owner.process)}; its lease lasts until ${until.toISOString()} unless it is renewed. Wait for it with sp.watch(), stop it with sp.cancel(), or work on a fork.`,
+    `${describeBranch(sessionId, branch)} is being run by ${describeProcess(owner.process)}; its lease expires at ${until.toISOString()} unless it is renewed. Wait with sp.watch(), stop the run with sp.cancel(), or work on a fork.`,
     { details: { sessionId, branch, owner: owner.process, until: owner.until } },
   );
 }
 
+/** The subject of error messages about a branch: `Session "x", branch "y",`; without the branch if that is `main`. */
 export function describeBranch(sessionId: string, branch: string): string {
   const session = describeSession(sessionId);
   return branch === MAIN ? session : `${session}, branch ${JSON.stringify(branch)},`;
 }
 
-/** A session, or the agent that is stored as one. */
+/** A session, or the agent that the session stores. */
 export function describeSession(sessionId: string): string {
   const agent = agentOfHistoryId(sessionId);
   return agent === undefined ? `Session ${JSON.stringify(sessionId)}` : `Agent ${JSON.stringify(agent)}`;
 }
 
-/** A model refuses a history in which tool calls are not answered. */
+/** Models reject a history with unanswered tool calls. */
 export function requireAnsweredToolCalls(sessionId: string, seq: number, state: unknown): void {
   const calls = pendingToolCalls(state);
   if (calls.length === 0) return;
   const ids = calls.map(({ id }) => id);
   throw new SavepointError(
     "UNANSWERED_TOOL_CALLS",
-    `${sessionId}#${seq} is in the middle of a step, and in the state to go on with the tool calls ${ids.map((id) => JSON.stringify(id)).join(", ")} are not answered. Answer them in it or take them out; or fork without a state, and the step goes on by itself.`,
+    `${sessionId}#${seq} is inside a step, and the new state has no results for the tool calls ${ids.map((id) => JSON.stringify(id)).join(", ")}. Add their results or remove the calls; or fork without a state to resume the step.`,
     { details: { sessionId, calls: ids } },
   );
 }
 
 export function stateWithResults(): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", "A branch starts with another state, or with other results, not both.");
+  return new SavepointError("INVALID_ARGUMENT", "fork() got both `state` and `results`. Pass only one of them.");
 }
 
 export function agentMismatch(sessionId: string, owner: string, agent: string): SavepointError {
@@ -83,21 +85,22 @@ export function agentMismatch(sessionId: string, owner: string, agent: string): 
 export function parentNotHead(sessionId: string, branch: string, parent: string): SavepointError {
   return new SavepointError(
     "CONFLICT",
-    `${parent} is not the head of branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)}. Fork it, or save without naming a parent.`,
+    `${parent} is not the head of branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)}. Fork it, or save without \`parent\`.`,
   );
 }
 
 export function branchNotEmpty(sessionId: string, branch: string): SavepointError {
   return new SavepointError(
     "CONFLICT",
-    `Branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)} has checkpoints already, and this one is to follow none. Save it with \`move\`, or on another branch.`,
+    `Branch ${JSON.stringify(branch)} of session ${JSON.stringify(sessionId)} already has checkpoints, so a checkpoint with \`parent: null\` cannot be saved on it. Pass \`resetBranch: true\`, or save on another branch.`,
   );
 }
 
 export function sessionNotFound(sessionId: string): SavepointError<"SESSION_NOT_FOUND"> {
-  return new SavepointError("SESSION_NOT_FOUND", `There is no ${describeSession(sessionId)}.`);
+  return new SavepointError("SESSION_NOT_FOUND", `${describeSession(sessionId)} does not exist.`);
 }
 
+/** No session or agent of the store has this checkpoint. */
 export function checkpointNotInStore(id: string): SavepointError<"CHECKPOINT_NOT_FOUND"> {
-  return new SavepointError("CHECKPOINT_NOT_FOUND", `There is no checkpoint ${JSON.stringify(id)} in this store.`);
+  return new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${JSON.stringify(id)} does not exist in this store.`);
 }

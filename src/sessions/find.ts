@@ -1,59 +1,102 @@
-/** Finding a checkpoint by its id alone, whatever it is a checkpoint of. */
+/** Finding sessions and checkpoints, also where the records that lead to them are damaged. */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { findSessionByNumber } from "./find-session.js";
-import { prefixRange } from "../store/index.js";
+import { prefixRange, scan, type Store } from "../store/index.js";
 import type { Context } from "../context.js";
 import {
   agentOfHistoryId,
+  ALL_SESSIONS,
+  type CheckpointRef,
+  type CheckpointRow,
   decodeSession,
   idPrefix,
-  trailingNumberOf,
   MAIN,
-  sessionNumberKey,
   placeOfId,
-  type CheckpointRow,
   sessionKey,
+  sessionNumberKey,
+  trailingNumberOf,
 } from "../records/index.js";
-import { SessionReader } from "./reader.js";
+import { type Heads, SessionReader } from "./reader.js";
 
+/** A checkpoint of a known session. */
+export interface RowMatch {
+  readonly number: number;
+  readonly row: CheckpointRow;
+  readonly agent: string | undefined;
+  /** `true` for a head without a row of its own. */
+  readonly hidden: boolean;
+}
+
+/** A checkpoint of any session or agent. */
 export interface CheckpointMatch {
   readonly reader: SessionReader;
   readonly number: number;
   readonly row: CheckpointRow;
-  /** The agent that it is a checkpoint of, if it is none of a session. */
+  /** The agent, if it is a checkpoint of a whole agent. */
   readonly agent: string | undefined;
 }
 
-/** By id, or as `session#seq`. */
-export async function findCheckpoint(context: Context, id: string): Promise<CheckpointMatch | undefined> {
-  const number = placeOfId(id)?.number;
-  const placed = number === undefined ? undefined : await findIn(context, number, id);
-  if (placed) return placed;
-  // An id that a caller chose is known by a record, whose key ends with the number of its session.
-  for (const { key } of await context.store.list(prefixRange(idPrefix(id)), { limit: 16 })) {
-    const found = await findIn(context, trailingNumberOf(key), id);
-    if (found) return found;
+/**
+ * Finds a checkpoint of one session; `undefined` if there is none. If the records of the session or the branch are damaged,
+ * it is still found by id, seq or label.
+ */
+export async function findRow(
+  reader: SessionReader,
+  readHeads: () => Promise<Heads>,
+  ref: CheckpointRef,
+): Promise<RowMatch | undefined> {
+  try {
+    const { session, branch } = await readHeads();
+    if (!session) return undefined;
+    const { number, agent } = session.record;
+    const row = await reader.find(number, ref, branch?.record.head);
+    const hidden = branch?.record.hidden === true && row?.seq === branch.record.head?.seq;
+    return row && { number, row, agent, hidden };
+  } catch (error) {
+    if (!isSavepointError(error, "DAMAGED")) throw error;
+    const match = await findRowWithoutHeads(reader, ref);
+    if (!match) throw error;
+    return match;
   }
-  const mark = id.lastIndexOf("#");
-  const named = mark > 0 ? await numberOf(context, id.slice(0, mark)) : undefined;
-  return named === undefined ? undefined : findIn(context, named, id);
 }
 
-async function findIn(context: Context, number: number, id: string): Promise<CheckpointMatch | undefined> {
+/** Steps are counted back from the head, so a step is not found without it. */
+async function findRowWithoutHeads(reader: SessionReader, ref: CheckpointRef): Promise<RowMatch | undefined> {
+  if (typeof ref === "object" && "step" in ref) return undefined;
+  const number = await reader.scanForNumber();
+  const row = number === undefined ? undefined : await reader.find(number, ref, undefined);
+  return row && number !== undefined ? { number, row, agent: undefined, hidden: false } : undefined;
+}
+
+/** Finds a checkpoint of any session or agent by its id, or as `session#seq`; `undefined` if there is none. */
+export async function findCheckpoint(context: Context, id: string): Promise<CheckpointMatch | undefined> {
+  const number = placeOfId(id)?.number;
+  const atPlace = number === undefined ? undefined : await findInSession(context, number, id);
+  if (atPlace) return atPlace;
+  // An id that a caller chose has an index record; its key ends with the number of the session.
+  for (const { key } of await context.store.list(prefixRange(idPrefix(id)), { limit: 16 })) {
+    const match = await findInSession(context, trailingNumberOf(key), id);
+    if (match) return match;
+  }
+  const mark = id.lastIndexOf("#");
+  const ofSession = mark > 0 ? await readNumber(context, id.slice(0, mark)) : undefined;
+  return ofSession === undefined ? undefined : findInSession(context, ofSession, id);
+}
+
+async function findInSession(context: Context, number: number, id: string): Promise<CheckpointMatch | undefined> {
   const [record] = await context.store.get([sessionNumberKey(number)]);
   if (!record) return undefined;
   const sessionId = "value" in record ? record.value : await findSessionByNumber(context.store, number);
-  // Nobody can tell whose it is: that is not the same as that there is none.
-  if (sessionId === undefined) throw damagedPlace(id, "unreadable" in record ? record.unreadable : "");
+  // The session is unknown, so "not found" could be wrong.
+  if (sessionId === undefined) throw damagedNumber(id, "unreadable" in record ? record.unreadable : "");
   const reader = new SessionReader(context, sessionId);
   const agent = agentOfHistoryId(sessionId);
-  // The head of an agent's line is the agent itself; only rows are checkpoints of it.
+  // The head of an agent's history is the agent itself; only its rows are checkpoints.
   const head = agent === undefined ? await readHead(reader) : undefined;
   const row = await reader.find(number, id, head);
   return row && { reader, number, row, agent };
 }
 
-/** The head of `main`, which may have no row. Where that is damaged, checkpoints are found by their rows all the same. */
+/** The head of `main`, which may have no row. If it is damaged, checkpoints are still found by their rows. */
 async function readHead(reader: SessionReader): Promise<CheckpointRow | undefined> {
   try {
     return (await reader.heads(MAIN)).branch?.record.head;
@@ -63,14 +106,25 @@ async function readHead(reader: SessionReader): Promise<CheckpointRow | undefine
   }
 }
 
-async function numberOf({ store }: Context, session: string): Promise<number | undefined> {
+async function readNumber({ store }: Context, session: string): Promise<number | undefined> {
   const [record] = await store.get([sessionKey(session)]);
   return record && "value" in record ? decodeSession(record.value).number : undefined;
 }
 
-function damagedPlace(id: string, reason: string): SavepointError<"DAMAGED"> {
+/** The id of the session with a number. If its index record is missing or damaged, all sessions are scanned. */
+export async function findSessionByNumber(store: Store, number: number): Promise<string | undefined> {
+  const [indexed] = await store.get([sessionNumberKey(number)]);
+  if (indexed && "value" in indexed) return indexed.value;
+  for await (const record of scan(store, ALL_SESSIONS)) {
+    const [, id = "", branch] = record.key.split("\t");
+    if (branch === undefined && "value" in record && decodeSession(record.value).number === number) return id;
+  }
+  return undefined;
+}
+
+function damagedNumber(id: string, reason: string): SavepointError<"DAMAGED"> {
   return new SavepointError(
     "DAMAGED",
-    `Checkpoint ${JSON.stringify(id)} cannot be looked for: ${reason}. sp.repair() may bring back what is missing.`,
+    `Checkpoint ${JSON.stringify(id)} cannot be found, because the index of sessions is damaged: ${reason}. Run sp.repair().`,
   );
 }

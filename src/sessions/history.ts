@@ -1,29 +1,31 @@
-/** Listing checkpoints. Reads rows, never states. */
+/** Listing the checkpoints of a session. Reads rows, never states. */
 import { FIRST_PAGE_SIZE, nextPageSize } from "../store/index.js";
 import type { CheckpointInfo, CheckpointRef, CheckpointRow } from "../records/index.js";
 import { checkpointNotFound } from "./errors.js";
 import type { Heads, SessionReader } from "./reader.js";
 
+/** Which checkpoints are listed, and in which order. */
 export interface HistoryOptions {
-  /** At most this many. */
+  /** The maximum number of checkpoints. @default all */
   readonly limit?: number;
   /**
-   * `"oldest"` first costs reading the line before the first is given.
+   * `"oldest"` reads all rows back to the root before it returns the first checkpoint.
    * @default "newest"
    */
   readonly order?: "newest" | "oldest";
   /**
-   * All checkpoints of the session in the order they were saved, instead of those that led to this branch's head.
+   * Lists all checkpoints of the session in the order of saving, instead of the ancestors of this branch's head.
    * @default false
    */
   readonly allBranches?: boolean;
   /**
-   * Those that led to this checkpoint, and itself, instead of those that led to the branch's head.
-   * @default the head
+   * Lists this checkpoint and its ancestors.
+   * @default the branch's head
    */
   readonly from?: CheckpointRef;
 }
 
+/** Lists checkpoints without their states. Rows are read in pages while the list is consumed; damaged ones are skipped and reported. */
 export async function* walkHistory(
   reader: SessionReader,
   options: HistoryOptions,
@@ -46,7 +48,7 @@ export async function* walkHistory(
   }
 }
 
-type FoundRow = CheckpointRow | { readonly seq: number; readonly unreadable: string };
+type RowResult = CheckpointRow | { readonly seq: number; readonly unreadable: string };
 
 async function* rowsInOrder(
   reader: SessionReader,
@@ -54,19 +56,19 @@ async function* rowsInOrder(
   head: CheckpointRow | undefined,
   order: "newest" | "oldest",
   allBranches: boolean,
-): AsyncGenerator<FoundRow> {
+): AsyncGenerator<RowResult> {
   if (allBranches) yield* reader.allRows(number, order === "newest");
   else if (!head) return;
   else if (order === "newest") yield* reader.lineage(number, head);
   else {
-    const line: FoundRow[] = [];
+    const line: RowResult[] = [];
     for await (const row of reader.lineage(number, head)) line.push(row);
     yield* line.reverse();
   }
 }
 
-/** Leaves out, and reports, what cannot be read. */
-async function* readable(reader: SessionReader, rows: AsyncIterable<FoundRow>): AsyncGenerator<CheckpointRow> {
+/** Skips and reports unreadable rows. */
+async function* readable(reader: SessionReader, rows: AsyncIterable<RowResult>): AsyncGenerator<CheckpointRow> {
   for await (const row of rows) {
     if ("unreadable" in row) reader.reportDamage(undefined, row.seq, row.unreadable);
     else yield row;
@@ -89,7 +91,7 @@ async function* batches(rows: AsyncIterable<CheckpointRow>, limit: number): Asyn
   if (batch.length > 0) yield batch;
 }
 
-/** The ids of the parents: mostly rows of the same batch, the others are looked up together. */
+/** The ids of the parents, by seq. Most are in the same batch; the others are read together. */
 async function parentIds(
   reader: SessionReader,
   number: number,

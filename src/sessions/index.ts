@@ -1,5 +1,10 @@
+/**
+ * Sessions: reading, saving, forking, rewinding, annotating and deleting their checkpoints. Every change of a branch is one
+ * commit that checks the records of the session and the branch, so of two writers on the same head one gets `CONFLICT`.
+ * Within a process, all saves of a branch go through its `BranchCursor`.
+ */
 export { type Annotations, annotateCheckpoint, readAnnotations } from "./annotations.js";
-export { saveAsRoot, saveWithReset } from "./save-with-parent.js";
+export { saveAsRoot, saveOnHead, type SaveRequest, saveWithReset } from "./save-with-parent.js";
 export { type Author, BranchCursor, validateUpdateResult, type SaveExtension } from "./branch-cursor.js";
 export { type BranchInfo, forkAt, forkWithState, rebaseFrame, rewindBranch, materializeHead } from "./branches.js";
 export { buildCommit, type CommitParts, toCommit } from "./commit.js";
@@ -22,9 +27,7 @@ export {
   stateWithResults,
   checkpointNotInStore,
 } from "./errors.js";
-export { findCheckpoint, type CheckpointMatch } from "./find.js";
-export { findRow, type RowMatch } from "./find-row.js";
-export { findSessionByNumber } from "./find-session.js";
+export { type CheckpointMatch, findCheckpoint, findRow, findSessionByNumber, type RowMatch } from "./find.js";
 export { type HistoryOptions, walkHistory } from "./history.js";
 export { loadLatestIntact } from "./latest.js";
 export { loadShadow } from "./load-state.js";
@@ -42,6 +45,5 @@ export { setLabel, setPin } from "./notes.js";
 export { NumberSource } from "./numbers.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./options.js";
 export { type Heads, type LoadedRecord, type Notes, readHeadNotes, readMainHeads, SessionReader } from "./reader.js";
-export { saveOnHead } from "./save-on-head.js";
 export { type SaveFields, parseSaveOptions } from "./save-options.js";
 export { declaredVersion, migrateLoadedState, saveMigrated, versionForSave, type VersionScope } from "./versions.js";

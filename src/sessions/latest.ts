@@ -1,4 +1,4 @@
-/** The newest whole checkpoint of a branch. */
+/** Loading the newest intact checkpoint of a branch. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Shadow } from "../state/index.js";
 import type { BranchCursor } from "./branch-cursor.js";
@@ -7,6 +7,7 @@ import { loadShadow } from "./load-state.js";
 import { describeSession } from "./errors.js";
 import type { Heads, SessionReader } from "./reader.js";
 
+/** A checkpoint with its state, and the damaged ones that were skipped on the way to it. */
 export interface IntactCheckpoint {
   readonly info: CheckpointInfo;
   readonly shadow: Shadow;
@@ -14,33 +15,35 @@ export interface IntactCheckpoint {
 }
 
 /**
- * Steps back from the head along the parents, never to a sibling, to the newest checkpoint that is whole. `undefined`
- * where nothing was ever saved; `DAMAGED` where there is something and none of it is whole.
+ * Walks from the head back along the parents, never to a sibling, to the newest intact checkpoint. Returns `undefined` if
+ * nothing was ever saved; throws `DAMAGED` if there are checkpoints and none is intact.
+ *
+ * @param see called with the heads that were read
  */
 export async function loadLatestIntact(
   reader: SessionReader,
   cursor: BranchCursor,
   see: (heads: Heads) => void,
 ): Promise<IntactCheckpoint | undefined> {
-  for (let gone: string | undefined; ;) {
+  for (let missingHead: string | undefined; ;) {
     const start = await findHead(reader, cursor, see);
     if (!start) return undefined;
     try {
-      return await walkBack(reader, cursor, start, start.head.id === gone);
+      return await walkBack(reader, cursor, start, start.head.id === missingHead);
     } catch (error) {
-      // Removed while it was read: there is another head by now, or none.
-      if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND") || start.head.id === gone) throw error;
-      gone = start.head.id;
+      // Removed during the read: read the new head, if there is one.
+      if (!isSavepointError(error, "CHECKPOINT_NOT_FOUND") || start.head.id === missingHead) throw error;
+      missingHead = start.head.id;
     }
   }
 }
 
-/** @param missing is the head still the head, although its row is gone? Then that is damage as well. */
+/** @param isHeadMissing the head was read twice and its items are gone although it is still the head: that is damage too */
 async function walkBack(
   reader: SessionReader,
   cursor: BranchCursor,
   start: Start,
-  missing: boolean,
+  isHeadMissing: boolean,
 ): Promise<IntactCheckpoint> {
   const { number, agent, head } = start;
   const skipped: SkippedCheckpoint[] = [];
@@ -50,24 +53,23 @@ async function walkBack(
       continue;
     }
     try {
-      const known = row === head ? cursor.shadow : undefined;
-      const shadow = known ?? (await loadShadow(reader, number, row));
+      const cached = row === head ? cursor.shadow : undefined;
+      const shadow = cached ?? (await loadShadow(reader, number, row));
       if (row === head) cursor.keepShadow(row, shadow);
+      if (row !== head || !start.parent) {
+        return { info: await reader.loadInfo(number, row, agent), shadow, skipped };
+      }
       const notes = await reader.notes(number, row.seq, row.seq);
-      const info =
-        row === head && start.parent
-          ? reader.toInfo(row, agent, start.parent.id, notes.get(row.seq))
-          : await reader.loadInfo(number, row, agent);
-      return { info, shadow, skipped };
+      return { info: reader.toInfo(row, agent, start.parent.id, notes.get(row.seq)), shadow, skipped };
     } catch (error) {
-      const lost = missing && row === head && isSavepointError(error, "CHECKPOINT_NOT_FOUND");
-      if (!lost && !isSavepointError(error, "DAMAGED")) throw error;
+      const isLost = isHeadMissing && row === head && isSavepointError(error, "CHECKPOINT_NOT_FOUND");
+      if (!isLost && !isSavepointError(error, "DAMAGED")) throw error;
       skip(reader, skipped, { id: row.id, seq: row.seq, reason: error.message });
     }
   }
   throw new SavepointError(
     "DAMAGED",
-    `No checkpoint of ${describeSession(reader.sessionId)} is whole: ${skipped[0]?.reason ?? ""} Load one with { partial: true } to see what is left.`,
+    `${describeSession(reader.sessionId)} has no intact checkpoint: ${skipped[0]?.reason ?? ""} Load one with { partial: true } to read its intact parts.`,
     { details: { skipped } },
   );
 }
@@ -76,7 +78,7 @@ interface Start {
   readonly number: number;
   readonly agent: string | undefined;
   readonly head: CheckpointRow;
-  /** The head's parent, where it is known without looking. */
+  /** The head's parent, if it is known without a read. */
   readonly parent?: { readonly id: string | undefined };
 }
 
@@ -93,7 +95,7 @@ async function findHead(
     const { head, headParentId } = branch.record;
     return { number: session.record.number, agent: session.record.agent, head, parent: { id: headParentId } };
   } catch (error) {
-    // The records that name the head are damaged. On the main branch the newest row of its tape is the head.
+    // The records that name the head are damaged. On `main`, the newest row of its tape is the head.
     if (!isSavepointError(error, "DAMAGED") || cursor.branchName !== MAIN) throw error;
     const salvaged = await salvageHead(reader);
     if (!salvaged) throw error;
@@ -105,7 +107,7 @@ async function salvageHead(reader: SessionReader): Promise<Start | undefined> {
   const number = await reader.scanForNumber();
   if (number === undefined) return undefined;
   for await (const row of reader.allRows(number, true)) {
-    // A row that cannot be read may be the head, and what stands before it on the tape may be of an abandoned line.
+    // An unreadable row may be the head, and older rows of the tape may belong to an abandoned line of history.
     if ("unreadable" in row) return undefined;
     if (row.branch === MAIN) return { number, agent: undefined, head: row };
   }

@@ -1,4 +1,4 @@
-/** Reading the state of a checkpoint. */
+/** Loading the state of a checkpoint. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import { decodeState, type Hole, type Shadow } from "../state/index.js";
 import type { CheckpointRow } from "../records/index.js";
@@ -6,10 +6,10 @@ import { describeSession } from "./errors.js";
 import type { SessionReader } from "./reader.js";
 
 /**
- * The shadow of a checkpoint's state. Damage is `DAMAGED`, or noted in `holes` where they are wanted.
+ * Loads the shadow of a checkpoint's state. Damage throws `DAMAGED`, or is recorded in `holes` if that is passed.
  *
- * A part that is not found is looked for a second time if the checkpoint is still there: what is freed or packed anew
- * while it is being read is not damaged.
+ * If a part is missing and the checkpoint still exists, the state is read a second time: items that are freed or packed
+ * during the first read are not damaged.
  */
 export async function loadShadow(
   reader: SessionReader,
@@ -29,7 +29,9 @@ export async function loadShadow(
     cause = error;
   }
   if (!(await reader.row(number, row.seq))) {
-    throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed while it was read.`, { cause });
+    throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed while it was being read.`, {
+      cause,
+    });
   }
   try {
     return await read(holes);
@@ -37,7 +39,7 @@ export async function loadShadow(
     if (!isSavepointError(error, "DAMAGED")) throw error;
     throw new SavepointError(
       "DAMAGED",
-      `Checkpoint #${row.seq} of ${describeSession(reader.sessionId)} (${row.id}) is damaged. ${error.message} Load another one, or this one with { partial: true }.`,
+      `Checkpoint #${row.seq} of ${describeSession(reader.sessionId)} (${row.id}) is damaged. ${error.message} Load another checkpoint, or load this one with { partial: true }.`,
       { cause: error, details: { ...error.details, checkpointId: row.id } },
     );
   }

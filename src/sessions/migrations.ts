@@ -1,18 +1,18 @@
-/** Bringing states of earlier versions of an agent up to date. */
+/** Migrations of states that earlier versions of an agent saved. */
 import { SavepointError } from "../errors.js";
 
-/** Makes a state of the next version of one of the version before. Say in TypeScript what that one is. */
+/** Converts a state to the next version. Annotate the parameter with the type of the previous version. */
 export type Migration = { migrate(state: unknown): unknown }["migrate"];
 
-/** The migrations of one agent. The first of each list brings up to date what was saved before there were any. */
+/** The migrations of one agent, oldest first. The first converts states that were saved before any migration existed. */
 export interface AgentMigrations {
-  /** For the agent's own state. */
+  /** Migrations of the agent's own state. @default none */
   readonly agent?: readonly Migration[];
-  /** For the states of its sessions. */
+  /** Migrations of the states of its sessions. @default none */
   readonly session?: readonly Migration[];
 }
 
-/** The same with everything filled in. */
+/** {@link AgentMigrations} with both lists present. */
 export interface MigrationPlan {
   readonly agent: readonly Migration[];
   readonly session: readonly Migration[];
@@ -20,13 +20,13 @@ export interface MigrationPlan {
 
 const NONE: MigrationPlan = { agent: [], session: [] };
 
-/** The migrations of agents, by their ids. */
+/** The declared migrations of all agents, by agent id. */
 export class Migrations {
   readonly #byAgent: ReadonlyMap<string, MigrationPlan>;
 
-  constructor(given: Readonly<Record<string, AgentMigrations>> = {}) {
+  constructor(migrations: Readonly<Record<string, AgentMigrations>> = {}) {
     this.#byAgent = new Map(
-      Object.entries(given).map(([id, { agent = [], session = [] }]) => {
+      Object.entries(migrations).map(([id, { agent = [], session = [] }]) => {
         for (const migration of [...agent, ...session]) {
           if (typeof migration !== "function") throw notAFunction(id);
         }
@@ -35,21 +35,21 @@ export class Migrations {
     );
   }
 
-  /** Has nobody declared any? */
+  /** Are no migrations declared? */
   get isEmpty(): boolean {
     return this.#byAgent.size === 0;
   }
 
+  /** The migrations of an agent; empty lists if it declared none. */
   of(agent: string | undefined): MigrationPlan {
     return (agent === undefined ? undefined : this.#byAgent.get(agent)) ?? NONE;
   }
 }
 
 /**
- * A state that has been through `version` migrations, after all of these. A migration changes the state that it gets, or
- * returns another one.
+ * Applies the migrations from `version` on. A migration either changes the state in place or returns another one.
  *
- * @param whose begins the sentence that is told where it fails
+ * @param whose the subject of error messages, such as `Session "x"`
  */
 export async function migrateState(
   whose: string,
@@ -65,7 +65,7 @@ export async function migrateState(
     } catch (cause) {
       throw new SavepointError(
         "AGENT_FAILED",
-        `${whose} cannot be brought up to date: the migration from version ${version + index} has thrown ${String(cause)}`,
+        `${whose} cannot be migrated: the migration from version ${version + index} threw ${String(cause)}`,
         { cause },
       );
     }
@@ -73,7 +73,7 @@ export async function migrateState(
   return current;
 }
 
-/** The same, unless there are no migrations: whoever declares none makes no claim about versions. */
+/** Like {@link migrateState}, but returns the state unchanged if no migrations are declared: then versions mean nothing. */
 export async function migrateIfDeclared(...args: Parameters<typeof migrateState>): Promise<unknown> {
   return args[1].length === 0 ? args[3] : migrateState(...args);
 }
@@ -81,7 +81,7 @@ export async function migrateIfDeclared(...args: Parameters<typeof migrateState>
 export function agentTooOld(whose: string, version: number, known: number): SavepointError<"AGENT_TOO_OLD"> {
   return new SavepointError(
     "AGENT_TOO_OLD",
-    `${whose} was saved by version ${version} of its agent; this is version ${known}. Use the newer one. Nothing was changed.`,
+    `${whose} was saved by version ${version} of its agent, and this process has version ${known}. Update the agent. Nothing was changed.`,
     { details: { version, known } },
   );
 }
@@ -89,6 +89,6 @@ export function agentTooOld(whose: string, version: number, known: number): Save
 function notAFunction(agent: string): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    `A migration of agent ${JSON.stringify(agent)} is not a function: give { agent: [fn], session: [fn] }.`,
+    `A migration of agent ${JSON.stringify(agent)} is not a function. Pass { agent: [fn], session: [fn] }.`,
   );
 }

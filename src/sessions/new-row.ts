@@ -1,12 +1,12 @@
-/** The row of a new checkpoint. */
+/** Building the row of a new checkpoint. */
 import { type EncodedState, formatRefs, type Ref } from "../state/index.js";
 import type { BranchRecord, CheckpointPlace, CheckpointRow, RunPosition } from "../records/index.js";
 import type { SaveFields } from "./save-options.js";
 
-/** What a row takes beside its skeleton: its id twice, its fields, keys and checksums. */
+/** The approximate bytes of a row without its skeleton: its id twice, its fields, keys and checksums. */
 const ROW_OVERHEAD = 120;
 
-/** A checkpoint that follows the head of a branch. */
+/** The row of a checkpoint that follows the head of a branch. */
 export function buildRow(
   place: CheckpointPlace & { readonly branch: BranchRecord },
   encoded: EncodedState,
@@ -51,7 +51,7 @@ export function buildRow(
   };
 }
 
-/** A hidden head gives its place to what follows it, unless that is still in the step that begins with it. */
+/** A hidden head is replaced by its successor, unless that is a checkpoint inside the step that starts at the head. */
 function parentOf(
   { head, hidden }: BranchRecord,
   run: RunPosition | undefined,
@@ -61,7 +61,7 @@ function parentOf(
   return head.parent === undefined ? undefined : { seq: head.parent, grandparent: head.grandparent };
 }
 
-/** What a run has recorded lives as long as the checkpoint: nothing in the skeleton names it, so it comes last. */
+/** Appends the refs of the run's journal and output, which keeps them as long as the checkpoint. The skeleton does not use them. */
 function addRefs(refs: string, run: RunPosition | undefined, tape: number): string {
   const pieces = [run?.journal, run?.output].filter((piece) => piece !== undefined);
   if (pieces.length === 0) return refs;

@@ -1,9 +1,12 @@
-/** Labels and pins that are attached to a checkpoint after it was saved. */
-import { isSavepointError, SavepointError } from "../errors.js";
-import { isCheckpointRemoved } from "./conflicts.js";
-import { checkId, labelKey, noteKey, type CheckpointRow, rowKey } from "../records/index.js";
+/** Labels and pins that are set after a checkpoint was saved. They override those of its row. */
+import { isSavepointError } from "../errors.js";
+import type { Commit } from "../store/index.js";
+import { retryOnConflict } from "../util/index.js";
+import { type CheckpointRow, checkId, labelKey, noteKey } from "../records/index.js";
+import { checkpointRemoved, checkRowExists, isCheckpointRemoved } from "./conflicts.js";
 import type { SessionReader } from "./reader.js";
 
+/** Sets the label of a checkpoint; `undefined` removes it. */
 export async function setLabel(
   reader: SessionReader,
   number: number,
@@ -12,25 +15,22 @@ export async function setLabel(
 ): Promise<void> {
   if (label !== undefined) checkId(label, "label");
   const key = noteKey(number, row.seq, "label");
-  for (;;) {
-    const [known] = await reader.context.store.get([key]);
-    const before = known && "value" in known ? known.value : undefined;
+  await retryOnConflict(async () => {
+    const [record] = await reader.context.store.get([key]);
+    const before = record && "value" in record ? record.value : undefined;
     const oldLabel = before ?? row.label;
-    const applied = await commitNote(reader, row, {
-      checks: [
-        { key: rowKey(number, row.seq), exists: true },
-        { key, value: before },
-      ],
+    await commitNote(reader, row, {
+      checks: [checkRowExists(number, row.seq), { key, value: before }],
       deletes: oldLabel ? [labelKey(number, oldLabel, row.seq)] : [],
       puts: [
         { key, value: label ?? "" },
         ...(label === undefined ? [] : [{ key: labelKey(number, label, row.seq), value: String(row.seq) }]),
       ],
     });
-    if (applied) return;
-  }
+  });
 }
 
+/** Pins or unpins a checkpoint. */
 export async function setPin(
   reader: SessionReader,
   number: number,
@@ -38,23 +38,17 @@ export async function setPin(
   pinned: boolean,
 ): Promise<void> {
   await commitNote(reader, row, {
-    checks: [{ key: rowKey(number, row.seq), exists: true }],
+    checks: [checkRowExists(number, row.seq)],
     puts: [{ key: noteKey(number, row.seq, "pin"), value: pinned ? "1" : "0" }],
   });
 }
 
-export type NoteCommit = Parameters<SessionReader["context"]["store"]["commit"]>[0];
-
-/** `false` where another writer attached something first. */
-export async function commitNote(reader: SessionReader, row: CheckpointRow, commit: NoteCommit): Promise<boolean> {
+/** Commits a change of a note or an annotation. Fails with `CHECKPOINT_NOT_FOUND` if the checkpoint was removed. */
+export async function commitNote(reader: SessionReader, row: CheckpointRow, commit: Commit): Promise<void> {
   try {
     await reader.context.store.commit(commit);
-    return true;
   } catch (error) {
-    if (!isSavepointError(error, "CONFLICT")) throw error;
-    if (isCheckpointRemoved(error)) {
-      throw new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed meanwhile.`, { cause: error });
-    }
-    return false;
+    if (isSavepointError(error, "CONFLICT") && isCheckpointRemoved(error)) throw checkpointRemoved(row, error);
+    throw error;
   }
 }

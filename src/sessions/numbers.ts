@@ -1,51 +1,47 @@
-/** Numbers for sessions and conversations: small, and never given twice, by any process. */
-import { isSavepointError, SavepointError } from "../errors.js";
+/** Numbers for sessions and conversations: small, and unique across all processes. */
+import { SavepointError } from "../errors.js";
 import type { Store } from "../store/index.js";
+import { Mutex, retryOnConflict } from "../util/index.js";
 import { NEXT_NUMBER_KEY } from "../records/index.js";
 
-/** Taken at once, so that processes that open many sessions do not meet over every single one. Gaps do no harm. */
+/** How many numbers are reserved at once, so that processes that create many sessions rarely conflict. Gaps are harmless. */
 const BLOCK = 16;
 
+/** Hands out numbers, and reserves a block of them in the store when it has none left. */
 export class NumberSource {
   readonly #store: Store;
+  readonly #mutex = new Mutex();
   #next = 0;
   #end = 0;
-  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(store: Store) {
     this.#store = store;
   }
 
   next(): Promise<number> {
-    const mine = this.#turn.then(async () => {
-      if (this.#next === this.#end) await this.#takeBlock();
+    return this.#mutex.run(async () => {
+      if (this.#next === this.#end) {
+        this.#next = await retryOnConflict(() => this.#reserveBlock());
+        this.#end = this.#next + BLOCK;
+      }
       return this.#next++;
     });
-    this.#turn = mine.catch(() => {});
-    return mine;
   }
 
-  async #takeBlock(): Promise<void> {
-    for (;;) {
-      const [record] = await this.#store.get([NEXT_NUMBER_KEY]);
-      if (record && !("value" in record)) throw damagedCounter(record.unreadable);
-      const value = record?.value;
-      const first = Number(value ?? 0);
-      const put = { key: NEXT_NUMBER_KEY, value: String(first + BLOCK) };
-      try {
-        await this.#store.commit({ checks: [{ key: NEXT_NUMBER_KEY, value }], puts: [put] });
-        this.#next = first;
-        this.#end = first + BLOCK;
-        return;
-      } catch (error) {
-        // Another process took this block: look again.
-        if (!isSavepointError(error, "CONFLICT")) throw error;
-      }
-    }
+  async #reserveBlock(): Promise<number> {
+    const [record] = await this.#store.get([NEXT_NUMBER_KEY]);
+    if (record && !("value" in record)) throw damagedCounter(record.unreadable);
+    const value = record?.value;
+    const first = Number(value ?? 0);
+    await this.#store.commit({
+      checks: [{ key: NEXT_NUMBER_KEY, value }],
+      puts: [{ key: NEXT_NUMBER_KEY, value: String(first + BLOCK) }],
+    });
+    return first;
   }
 }
 
 function damagedCounter(reason: string): SavepointError {
-  const advice = "Those that are there go on; new ones need a backup of the store.";
-  return new SavepointError("DAMAGED", `No session or conversation can be begun: ${reason}. ${advice}`);
+  const advice = "Existing ones still work. Restore the counter from a backup of the store.";
+  return new SavepointError("DAMAGED", `No session or conversation can be created: ${reason}. ${advice}`);
 }

@@ -1,35 +1,35 @@
-/** What callers can say about opening a session, loading a checkpoint and making a branch. */
+/** The options of session handles. */
 import type { SaveOptions } from "../records/index.js";
 
-/** How a session is opened. */
+/** Options of `sp.session`. */
 export interface SessionOptions {
-  /** The agent whose work it is. Naming one creates none; a session belongs to the first agent that saves in it. */
+  /** The agent of the session. It is not created. A session belongs to the first agent that saves in it. @default none */
   readonly agent?: string;
   /**
-   * The branch to work on.
+   * The branch that the handle reads and writes.
    * @default "main"
    */
   readonly branch?: string;
 }
 
-/** How a checkpoint is loaded. */
+/** Options of `session.load`. */
 export interface LoadOptions {
   /**
-   * Return what is left of a damaged state, with its holes named, instead of failing with `DAMAGED`.
+   * Return the intact parts of a damaged state, and list the missing ones in `holes`, instead of failing with `DAMAGED`.
    * @default false
    */
   readonly partial?: boolean;
 }
 
-/** How a branch is made. */
-export interface ForkOptions<State = unknown> extends Omit<SaveOptions, "parent" | "move"> {
-  /** @default a generated name that begins with "~" */
+/** Options of `session.fork`. */
+export interface ForkOptions<State = unknown> extends Omit<SaveOptions, "parent" | "resetBranch"> {
+  /** The name of the branch. @default a generated name that starts with "~" */
   readonly branch?: string;
-  /** A state to start the branch with, saved as its first checkpoint. Without it the branch starts at the checkpoint itself. */
+  /** The state of the first checkpoint of the branch. Without it the branch starts at the forked checkpoint itself. */
   readonly state?: State;
   /**
-   * What if tools had answered something else? Their results by the ids of their calls, in the step that led to the
-   * checkpoint. The branch starts where that step began, and `sp.run(agent, { session, branch })` goes on with them.
+   * Other tool results, by tool call id, for the step that led to the checkpoint. The branch starts at the start of that
+   * step, and `sp.run(agent, { session, branch })` continues with these results.
    */
   readonly results?: Readonly<Record<string, unknown>>;
 }

@@ -1,6 +1,4 @@
-/**
- * Reads a session's records: what it is, its branches, its rows. It caches nothing, so it always sees what is committed.
- */
+/** Reading the records of a session: its branches, rows, labels and pins. Nothing is cached. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Piece, StateReader, Unreadable } from "../state/index.js";
 import {
@@ -32,6 +30,7 @@ import {
   noteKey,
   notesOf,
   placeOfId,
+  parseNoteKey,
   type CheckpointRow,
   rowKey,
   rowsOf,
@@ -39,25 +38,27 @@ import {
   sessionKey,
   type SessionRecord,
   tapeName,
+  trailingNumberOf,
 } from "../records/index.js";
 import type { Context } from "../context.js";
 import { describeSession } from "./errors.js";
 
-/** A record and the text it was read from, which a commit checks. */
+/** A decoded record and its stored value, which a commit checks. */
 export interface LoadedRecord<T> {
   readonly value: string;
   readonly record: T;
 }
 
-/** A session and one of its branches, as far as they exist. */
+/** The records of a session and one of its branches; `undefined` for those that do not exist. */
 export interface Heads {
   readonly session: LoadedRecord<SessionRecord> | undefined;
   readonly branch: LoadedRecord<BranchRecord> | undefined;
 }
 
-/** What was attached to a checkpoint later, by name. */
+/** The notes of a checkpoint by name: `label` and `pin`, set after the save. */
 export type Notes = ReadonlyMap<string, string>;
 
+/** Reads one session. Damage of the records that saves depend on is `DAMAGED`; damage elsewhere is reported and skipped. */
 export class SessionReader {
   readonly context: Context;
   readonly sessionId: string;
@@ -67,7 +68,7 @@ export class SessionReader {
     this.sessionId = sessionId;
   }
 
-  /** The records that saves hang on. Damaged ones are `DAMAGED`: nothing can be built on them. */
+  /** The records that every save checks. Throws `DAMAGED` if one is damaged. */
   async heads(branch: string): Promise<Heads> {
     const [session, head] = await this.context.store.get(this.headKeys(branch));
     return this.toHeads(session, head, branch);
@@ -76,17 +77,18 @@ export class SessionReader {
   /** The session's own record. */
   async session(): Promise<LoadedRecord<SessionRecord> | undefined> {
     const [session] = await this.context.store.get([sessionKey(this.sessionId)]);
-    return this.#known(session, decodeSession);
+    return this.#decode(session, decodeSession);
   }
 
+  /** The keys of the records that {@link toHeads} decodes. */
   headKeys(branch: string): [string, string] {
     return [sessionKey(this.sessionId), branchKey(this.sessionId, branch)];
   }
 
-  /** @param name that of the branch */
+  /** Decodes the records of a session and one of its branches. @param name the name of the branch */
   toHeads(session: RecordResult | undefined, branch: RecordResult | undefined, name: string): Heads {
-    const heads = { session: this.#known(session, decodeSession), branch: this.#known(branch, decodeBranch) };
-    // They come and go together. To take one that was lost for one that never was would be to start over.
+    const heads = { session: this.#decode(session, decodeSession), branch: this.#decode(branch, decodeBranch) };
+    // Both are created and deleted together. Treating a lost one as new would overwrite the session.
     const lost = heads.branch && !heads.session;
     const lostMain = name === MAIN && heads.session && heads.session.record.checkpoints > 0 && !heads.branch;
     if (lost) this.#damaged("its record is missing");
@@ -94,26 +96,28 @@ export class SessionReader {
     return heads;
   }
 
+  /** All branches of the session. */
   async *branches(): AsyncGenerator<LoadedRecord<BranchRecord>> {
     for await (const record of scan(this.context.store, branchesOf(this.sessionId))) {
-      const known = this.#known(record, decodeBranch);
-      if (known) yield known;
+      const branch = this.#decode(record, decodeBranch);
+      if (branch) yield branch;
     }
   }
 
-  /** The rows with these seqs, one for one. */
+  /** The rows with these seqs, in their order. */
   async rows(number: number, seqs: readonly number[]): Promise<(CheckpointRow | Unreadable | undefined)[]> {
     const records = await this.context.store.get(seqs.map((seq) => rowKey(number, seq)));
     return records.map((record) => record && this.#row(record));
   }
 
+  /** The row with this seq; `undefined` if there is none. */
   async row(number: number, seq: number): Promise<CheckpointRow | Unreadable | undefined> {
     return (await this.rows(number, [seq]))[0];
   }
 
   /**
-   * The rows from `head` back along the parents, newest first. A row that cannot be read is reported and stepped over
-   * to its parent; where that is unknown the line ends with an {@link Unreadable}.
+   * `head` and its ancestors, newest first. An unreadable row is returned as such, and skipped if its parent is known from
+   * its child; otherwise it ends the lineage.
    */
   async *lineage(
     number: number,
@@ -129,7 +133,7 @@ export class SessionReader {
         limit = nextPageSize(limit);
       }
       const row = page.get(seq);
-      // Where the child is gone as well, the session was cleared while it was read.
+      // If the child is gone as well, the session was cleared during the read.
       if (!row && !(await this.row(number, child.seq))) return;
       if (row && !("unreadable" in row)) {
         yield row;
@@ -142,7 +146,7 @@ export class SessionReader {
     }
   }
 
-  /** All rows of the session from a seq on, in the order of their seqs, or against it. */
+  /** All rows of the session from a seq on, by ascending or descending seq. */
   async *allRows(
     number: number,
     reverse: boolean,
@@ -154,16 +158,16 @@ export class SessionReader {
     }
   }
 
-  /** The row that a caller names, or `undefined` where there is none. */
+  /** The row that `ref` refers to; `undefined` if there is none. Throws `DAMAGED` if it is unreadable. */
   async find(number: number, ref: CheckpointRef, head: CheckpointRow | undefined): Promise<CheckpointRow | undefined> {
-    // The head may have no row of its own.
+    // A hidden head has no row.
     if (head && isRefTo(ref, head, this.sessionId)) return head;
     if (typeof ref === "string") return this.#findByName(number, ref);
-    if ("seq" in ref) return this.#whole(await this.row(number, ref.seq), ref.seq);
+    if ("seq" in ref) return this.#requireIntact(await this.row(number, ref.seq), ref.seq);
     if ("label" in ref) {
       const [entry] = await this.context.store.list(labelRange(number, ref.label), { limit: 1, reverse: true });
-      // The key says all there is to know, even where the record is damaged.
-      return entry && this.find(number, { seq: seqOfLabel(entry.key) }, head);
+      // The key contains the seq, so a damaged record does not matter.
+      return entry && this.find(number, { seq: trailingNumberOf(entry.key) }, head);
     }
     if (!head) return undefined;
     for await (const row of this.lineage(number, head)) {
@@ -173,7 +177,7 @@ export class SessionReader {
     return undefined;
   }
 
-  /** Is there a checkpoint where this id says, and is it its id? Others are known by a record that commits check. */
+  /** Is there a checkpoint with this id at the place that the id encodes? Other ids have a record that commits check. */
   async isPlacedIdTaken(number: number, id: string): Promise<boolean> {
     const place = placeOfId(id);
     if (place?.number !== number) return false;
@@ -182,32 +186,32 @@ export class SessionReader {
   }
 
   /**
-   * Labels and pins that were attached later, by seq.
+   * The notes of the checkpoints from seq `from` to seq `to`, both inclusive, by seq.
    *
-   * @param unreadable told of those that have something that cannot be read
+   * @param unreadable called for each checkpoint with an unreadable note
    */
   async notes(
     number: number,
     from: number,
     to: number,
     unreadable: (seq: number) => void = (seq) => {
-      this.reportDamage(undefined, seq, "what is attached to it, such as a label or a pin, cannot be read");
+      this.reportDamage(undefined, seq, "its label or pin cannot be read");
     },
   ): Promise<Map<number, Map<string, string>>> {
     const notes = new Map<number, Map<string, string>>();
     for await (const record of scan(this.context.store, notesOf(number, from, to + 1))) {
-      const { numbers, rest } = decodeNumbers(record.key.slice(1), 2);
-      const seq = numbers[1] as number;
+      const { seq, name } = parseNoteKey(record.key);
       if (!("value" in record)) {
         unreadable(seq);
         continue;
       }
       const ofRow = notes.get(seq) ?? new Map<string, string>();
-      notes.set(seq, ofRow.set(rest, record.value));
+      notes.set(seq, ofRow.set(name, record.value));
     }
     return notes;
   }
 
+  /** The public info of a row. Notes override the label and the pin of the row. */
   toInfo(row: CheckpointRow, agent: string | undefined, parentId: string | undefined, notes?: Notes): CheckpointInfo {
     const label = notes?.get("label");
     const pin = notes?.get("pin");
@@ -238,7 +242,7 @@ export class SessionReader {
     };
   }
 
-  /** The info of one row, with what it takes to look up. */
+  /** The info of one row; reads its parent and its notes. */
   async loadInfo(number: number, row: CheckpointRow, agent: string | undefined): Promise<CheckpointInfo> {
     const [parent, notes] = await Promise.all([
       row.parent === undefined ? undefined : this.row(number, row.parent),
@@ -251,7 +255,7 @@ export class SessionReader {
     return this.toInfo(row, agent, parentId, notes.get(row.seq));
   }
 
-  /** Reads items and blobs of the session's states. */
+  /** The reader of the items and blobs that states refer to. */
   stateReader(number: number): StateReader {
     const { store } = this.context;
     return {
@@ -261,13 +265,13 @@ export class SessionReader {
     };
   }
 
-  /** The session's number, whether its own record can be read or not. */
+  /** The session's number, even if its record is damaged. */
   async findNumber(): Promise<number | undefined> {
     const [record] = await this.context.store.get([sessionKey(this.sessionId)]);
     return record && "value" in record ? decodeSession(record.value).number : this.scanForNumber();
   }
 
-  /** The session's number, found the long way when its own record cannot be read. */
+  /** The session's number, found by a scan of all numbers. */
   async scanForNumber(): Promise<number | undefined> {
     for await (const record of scan(this.context.store, ALL_SESSION_NUMBERS, true)) {
       if ("value" in record && record.value === this.sessionId) return decodeNumbers(record.key.slice(1), 1).numbers[0];
@@ -275,6 +279,7 @@ export class SessionReader {
     return undefined;
   }
 
+  /** Emits a `damage` event for the session, or for the agent that it stores. */
   reportDamage(checkpointId: string | undefined, seq: number | undefined, reason: string): void {
     const agent = agentOfHistoryId(this.sessionId);
     const of = agent === undefined ? { sessionId: this.sessionId } : { sessionId: undefined, agent };
@@ -293,14 +298,14 @@ export class SessionReader {
     const [entry] = await this.context.store.get([idKey(name, number)]);
     if (entry && "value" in entry) return this.find(number, { seq: Number(entry.value) }, undefined);
     if (entry) return this.#searchId(number, name, entry.unreadable);
-    // Who else would be where the id says?
-    if (place && placed && "unreadable" in placed) return this.#whole(placed, place.seq);
+    // The unreadable row at the place of this id can only be this checkpoint.
+    if (place && placed && "unreadable" in placed) return this.#requireIntact(placed, place.seq);
     const prefix = `${this.sessionId}#`;
     const seq = name.startsWith(prefix) ? name.slice(prefix.length) : "";
     return /^\d{1,15}$/.test(seq) ? this.find(number, { seq: Number(seq) }, undefined) : undefined;
   }
 
-  /** Finds a checkpoint the long way when the record that says where it is cannot be read. */
+  /** Finds a checkpoint by a scan, because the index record of its id is damaged. */
   async #searchId(number: number, id: string, reason: string): Promise<CheckpointRow | undefined> {
     this.reportDamage(id, undefined, reason);
     for await (const row of this.allRows(number, true)) if (!("unreadable" in row) && row.id === id) return row;
@@ -312,7 +317,7 @@ export class SessionReader {
     return decodeRow(seqOfRowKey(record.key), record.value, record.refs);
   }
 
-  #whole(row: CheckpointRow | Unreadable | undefined, seq: number): CheckpointRow | undefined {
+  #requireIntact(row: CheckpointRow | Unreadable | undefined, seq: number): CheckpointRow | undefined {
     if (!row || !("unreadable" in row)) return row;
     this.reportDamage(undefined, seq, row.unreadable);
     throw new SavepointError(
@@ -321,7 +326,7 @@ export class SessionReader {
     );
   }
 
-  #known<T>(
+  #decode<T>(
     record: StoredRecord | UnreadableRecord | undefined,
     decode: (value: string) => T,
   ): LoadedRecord<T> | undefined {
@@ -334,12 +339,12 @@ export class SessionReader {
     this.reportDamage(undefined, undefined, reason);
     throw new SavepointError(
       "DAMAGED",
-      `${describeSession(this.sessionId)} is damaged: ${reason}. Its checkpoints may still be loaded by id; sp.repair() may bring it back.`,
+      `${describeSession(this.sessionId)} is damaged: ${reason}. Run sp.repair(), or load its checkpoints by id.`,
     );
   }
 }
 
-/** The heads of `main` of many sessions, read at once; `undefined` for those that are damaged, which is reported. */
+/** The heads of `main` of many sessions, in one read; `undefined` for damaged ones, which are reported. */
 export async function readMainHeads(store: Store, readers: readonly SessionReader[]): Promise<(Heads | undefined)[]> {
   const records = await store.get(readers.flatMap((reader) => reader.headKeys(MAIN)));
   return readers.map((reader, index) => {
@@ -352,7 +357,7 @@ export async function readMainHeads(store: Store, readers: readonly SessionReade
   });
 }
 
-/** Labels and pins that were attached to the heads later, one for one, read at once. */
+/** The notes of these heads, in their order and in one read. */
 export async function readHeadNotes(
   store: Store,
   found: readonly (Heads | undefined)[],
@@ -378,8 +383,4 @@ export async function readHeadNotes(
 function isRefTo(ref: CheckpointRef, row: CheckpointRow, sessionId: string): boolean {
   if (typeof ref === "string") return ref === row.id || ref === `${sessionId}#${row.seq}`;
   return "seq" in ref && ref.seq === row.seq;
-}
-
-function seqOfLabel(key: string): number {
-  return decodeNumbers(key.slice(key.lastIndexOf("\t") + 1), 1).numbers[0] as number;
 }

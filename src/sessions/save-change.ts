@@ -1,4 +1,4 @@
-/** What a save does to the state before it: puts another one in its place, or changes its shadow. */
+/** The change that a save makes to the previous state: replaces it, or modifies its shadow. */
 import { SavepointError } from "../errors.js";
 import {
   type ClassRegistry,
@@ -11,19 +11,20 @@ import {
   shadowToValue,
 } from "../state/index.js";
 
-/** A state to save: the caller's own, to be compared at once; or a private copy, for when it may change meanwhile. */
+/** A state to save: the caller's own object, which must be compared synchronously; or a private copy. */
 export type StateInput = { readonly live: unknown } | { readonly copy: Shadow };
 
+/** A change that can be applied to a branch head, and to another one if the head moves. */
 export interface SaveChange {
-  /** The next shadow, made of the one before it, if there is one. `frozen` is that one's state, deep-frozen. */
+  /** Builds the next shadow from the previous one. `frozen` is the deep-frozen state of the previous one, if it is known. */
   apply(before: Shadow | undefined, frozen?: unknown): Shadow;
-  /** The same change to another head, after `made` was made of this one. */
+  /** The same change for another head, after it produced `made` from this one. */
   rebase(made: Shadow): SaveChange;
-  /** The state that it leads to, where that does not depend on the one before. */
+  /** The resulting state, if it does not depend on the previous one. */
   state?(): Shadow;
 }
 
-/** Whatever was there, this state comes next. */
+/** Replaces the previous state. */
 export function replaceState(candidate: StateInput, registry: ClassRegistry, recorded?: RecordedValues): SaveChange {
   const state = (): Shadow => ("copy" in candidate ? layoutState(candidate.copy) : newShadow(candidate.live, registry));
   return {
@@ -33,17 +34,20 @@ export function replaceState(candidate: StateInput, registry: ClassRegistry, rec
       const value = "copy" in candidate ? shadowToValue(candidate.copy, registry) : candidate.live;
       return reviseShadow(before, value, registry, frozen, recorded);
     },
-    // The state as it was when it was given; its owner may have changed it since.
+    // The caller may have changed the live state since.
     rebase: (made) => replaceState({ copy: valueToShadow(shadowToValue(made, registry), registry) }, registry),
   };
 }
 
-/** What `change` makes of the shadow that is there; there must be one. */
+/** Modifies the previous shadow. Fails on an empty branch. */
 export function changeShadow(change: (before: Shadow) => Shadow): SaveChange {
   const self: SaveChange = {
     apply(before) {
       if (before !== undefined) return change(before);
-      throw new SavepointError("CHECKPOINT_NOT_FOUND", "There is no checkpoint to add to yet. Save a state first.");
+      throw new SavepointError(
+        "CHECKPOINT_NOT_FOUND",
+        "The branch has no checkpoint to append to. Save a state first.",
+      );
     },
     rebase: () => self,
   };

@@ -1,6 +1,6 @@
 /**
- * What a caller says about a checkpoint, checked and copied when it is said: the objects are the caller's own and may
- * change before the save is written.
+ * Parsing the options of a save. They are copied when `save` is called, because the caller may change the objects before the
+ * save is written.
  */
 import { SavepointError } from "../errors.js";
 import type { ClassRegistry, Shadow } from "../state/index.js";
@@ -14,13 +14,13 @@ import {
   type SaveOptions,
 } from "../records/index.js";
 
-/** Options of a save that nobody else can change; the metadata and the lifetime as they are stored. */
-export type SaveFields = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "move"> & {
+/** Parsed options of a save: a private copy, with the metadata and the lifetime as they are stored. */
+export type SaveFields = Omit<SaveOptions, "metadata" | "ttl" | "parent" | "resetBranch"> & {
   readonly parent?: string | null;
   readonly metadata: Shadow | undefined;
   /** In milliseconds. */
   readonly ttl?: number;
-  /** How many migrations the state has been through; as many as the head's, if it is not said. */
+  /** The number of migrations applied to the state. @default that of the head */
   readonly version?: number;
 };
 
@@ -28,6 +28,7 @@ const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "preOperation",
 const STATUSES: readonly CheckpointStatus[] = ["queued", "running", "waiting", "completed", "failed", "halted"];
 const TEXTS = ["reason", "description", "trigger", "resumeHint"] as const;
 
+/** Validates and copies the options of a save. Throws `INVALID_ARGUMENT` or `INVALID_ID`. */
 export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry): SaveFields {
   const { ttl, resetBranch, ...others } = options;
   const { id, label, kind, status, usage, pinned, parent } = others;
@@ -38,18 +39,18 @@ export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry):
   for (const name of ["step", "tasksCompleted"] as const) {
     const count = options[name];
     if (count === undefined || (Number.isSafeInteger(count) && count >= 0)) continue;
-    throw invalidOption(name, count, "Give a whole number from 0 on.");
+    throw invalidOption(name, count, "Pass a non-negative integer.");
   }
   for (const name of TEXTS) {
     const text: unknown = options[name];
-    if (text !== undefined && typeof text !== "string") throw invalidOption(name, text, "Give a text.");
+    if (text !== undefined && typeof text !== "string") throw invalidOption(name, text, "Pass a string.");
   }
   if (kind !== undefined && !KINDS.includes(kind)) throw invalidOption("kind", kind, `Use ${KINDS.join(", ")}.`);
   if (status !== undefined && !STATUSES.includes(status)) {
     throw invalidOption("status", status, `Use ${STATUSES.join(", ")}.`);
   }
   for (const amount of Object.values(usage ?? {})) {
-    if (amount !== undefined && !Number.isFinite(amount)) throw invalidOption("usage", amount, "Give numbers.");
+    if (amount !== undefined && !Number.isFinite(amount)) throw invalidOption("usage", amount, "Pass finite numbers.");
   }
   return {
     ...others,
@@ -60,7 +61,7 @@ export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry):
   };
 }
 
-/** Does a stored checkpoint say of itself what these options say? What they leave open counts as said. */
+/** Does a stored checkpoint match these options? Options that are not set match everything. */
 export function matchesSaveFields(row: CheckpointRow, parentId: string | undefined, options: SaveFields): boolean {
   const { parent, ...fields } = options;
   if (parent !== undefined && (parent ?? undefined) !== parentId) return false;
@@ -72,6 +73,6 @@ export function matchesSaveFields(row: CheckpointRow, parentId: string | undefin
 function invalidOption(name: string, value: unknown, advice: string): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    `A checkpoint cannot be saved with ${name}: ${String(value)}. ${advice} Nothing was saved.`,
+    `The option \`${name}\` of a save is invalid: got ${String(value)}. ${advice} Nothing was saved.`,
   );
 }

@@ -1,35 +1,63 @@
-/** Lines of checkpoints that follow nothing, and branches that go on from elsewhere. */
+/** Saves with an explicit `parent`: on the head that the caller names, after an older checkpoint, or without a parent. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Shadow } from "../state/index.js";
 import type { BranchCursor } from "./branch-cursor.js";
 import {
-  type BranchRecord,
   checkBranchName,
   type CheckpointInfo,
-  MAIN,
-  newSessionRecord,
   type CheckpointRow,
+  MAIN,
+  newBranchRecord,
+  newSessionRecord,
+  type SessionRecord,
   unnamedBranch,
 } from "../records/index.js";
-import { isIdTaken } from "./conflicts.js";
-import type { Cursors } from "./cursors.js";
-import { loadShadow } from "./load-state.js";
-import type { SaveFields } from "./save-options.js";
 import { buildCommit } from "./commit.js";
+import { checkpointRemoved, isIdTaken } from "./conflicts.js";
+import type { Cursors } from "./cursors.js";
 import { BranchHeldError, sessionDeleted } from "./errors.js";
-import type { SessionReader } from "./reader.js";
+import { loadShadow } from "./load-state.js";
+import type { Heads, LoadedRecord, SessionReader } from "./reader.js";
+import type { SaveFields } from "./save-options.js";
 
-/** What is saved: a private copy of the state, what is said about it, and for whom. */
+/** A checkpoint to save. */
 export interface SaveRequest {
+  /** A private copy of the state. */
   readonly copy: Shadow;
   readonly options: SaveFields;
+  /** The agent that becomes the session's agent if it has none. */
   readonly agent: string | undefined;
 }
 
+/** Saves after `row` if it is the head of the branch; returns `undefined` if it is not, or stops being the head. */
+export async function saveOnHead(
+  cursor: BranchCursor,
+  number: number,
+  row: CheckpointRow,
+  copy: Shadow,
+  options: SaveFields,
+  agent: string | undefined,
+): Promise<CheckpointInfo | undefined> {
+  const isHead = ({ session, branch }: Heads): boolean =>
+    session?.record.number === number && branch?.record.head?.id === row.id;
+  if (!isHead(await cursor.refresh())) return undefined;
+  let hasMoved = false;
+  const admit = (heads: Heads): void => {
+    hasMoved = !isHead(heads);
+    if (hasMoved) throw new SavepointError("CONFLICT", `Another writer has moved the branch from ${row.id}.`);
+  };
+  try {
+    return await cursor.save({ copy }, options, { agent, admit });
+  } catch (error) {
+    if (hasMoved) return undefined;
+    throw error;
+  }
+}
+
 /**
- * Opens a branch whose first checkpoint follows none.
+ * Saves the first checkpoint of a new branch, without a parent.
  *
- * @param own the cursor of the branch, which does nothing else meanwhile; without it the branch gets a name that is made
+ * @param own the cursor of the branch, which must be idle; without it the branch gets a generated name
  */
 export async function saveAsRoot(
   reader: SessionReader,
@@ -39,9 +67,9 @@ export async function saveAsRoot(
 ): Promise<CheckpointInfo> {
   if (own && own.branchName !== MAIN) checkBranchName(own.branchName);
   for (;;) {
-    const session = (await reader.session()) ?? (await beginSession(reader, cursors, agent));
+    const session = (await reader.session()) ?? (await createSession(reader, cursors, agent));
     const tape = session.record.nextTape;
-    const record = emptyBranch(own?.branchName ?? unnamedBranch(tape), tape, reader.context.now());
+    const record = newBranchRecord(own?.branchName ?? unnamedBranch(tape), tape, reader.context.now());
     const cursor = own ?? cursors.get(reader, record.name);
     const save = (): Promise<CheckpointInfo> => {
       cursor.prepareNewBranch(session, record, undefined);
@@ -51,18 +79,18 @@ export async function saveAsRoot(
       return await (own ? save() : cursor.exclusive(save));
     } catch (error) {
       if (!isSavepointError(error, "CONFLICT") || isIdTaken(error)) throw error;
-      const now = await reader.session();
-      // Another save or branch was first. Anything else would come again; so would a branch of that name.
-      const taken = own !== undefined && (await reader.heads(record.name)).branch !== undefined;
-      if (taken || now?.value === session.value) throw error;
+      // Retry only if another save or branch was faster. A branch of the same name, and any other conflict, would repeat.
+      const current = await reader.session();
+      const nameTaken = own !== undefined && (await reader.heads(record.name)).branch !== undefined;
+      if (nameTaken || current?.value === session.value) throw error;
     }
   }
 }
 
 /**
- * Saves on a branch that is somewhere else: it goes on from `row`, or from nothing.
+ * Saves on a branch whose head is another checkpoint: the branch continues from `row`, or from no checkpoint.
  *
- * @param row what the new checkpoint follows
+ * @param row the parent of the new checkpoint
  */
 export async function saveWithReset(
   reader: SessionReader,
@@ -71,30 +99,30 @@ export async function saveWithReset(
   row: CheckpointRow | undefined,
   { copy, options, agent }: SaveRequest,
 ): Promise<CheckpointInfo> {
+  const admit = ({ branch }: Heads): void => {
+    if (branch?.record.held) throw new BranchHeldError(reader.sessionId, cursor.branchName);
+  };
   for (;;) {
     const shadow = row && (await loadShadow(reader, number, row));
     const { session, branch } = await cursor.refresh();
     if (session?.record.number !== number) throw sessionDeleted(reader.sessionId);
-    const admit = (heads: { readonly branch: { readonly record: BranchRecord } | undefined }): void => {
-      if (heads.branch?.record.held) throw new BranchHeldError(reader.sessionId, cursor.branchName);
-    };
     try {
       cursor.prepareReset(row, shadow);
       return await cursor.save({ copy }, options, { agent, admit });
     } catch (error) {
       if (!isSavepointError(error, "CONFLICT") || isIdTaken(error)) throw error;
-      if (row && !(await reader.row(number, row.seq))) throw removedMeanwhile(row, error);
+      if (row && !(await reader.row(number, row.seq))) throw checkpointRemoved(row, error);
       if ((await reader.heads(cursor.branchName)).branch?.value === branch?.value) throw error;
     }
   }
 }
 
-/** A session begins with an empty `main`, whatever branch its first checkpoint is on. */
-async function beginSession(
+/** Every session starts with an empty `main`, whatever branch its first checkpoint is on. */
+async function createSession(
   reader: SessionReader,
   cursors: Cursors,
   agent: string | undefined,
-): Promise<NonNullable<Awaited<ReturnType<SessionReader["session"]>>>> {
+): Promise<LoadedRecord<SessionRecord>> {
   const now = reader.context.now();
   const number = await cursors.nextSessionNumber();
   const built = buildCommit({
@@ -102,34 +130,15 @@ async function beginSession(
     sessionBefore: undefined,
     session: { ...newSessionRecord(number, now), agent },
     branchBefore: undefined,
-    branch: emptyBranch(MAIN, 0, now),
+    branch: newBranchRecord(MAIN, 0, now),
     rows: [],
   });
   try {
     await reader.context.store.commit(built.commit);
     return built.session;
   } catch (error) {
-    const there = isSavepointError(error, "CONFLICT") ? await reader.session() : undefined;
-    if (!there) throw error;
-    return there;
+    const existing = isSavepointError(error, "CONFLICT") ? await reader.session() : undefined;
+    if (!existing) throw error;
+    return existing;
   }
-}
-
-function emptyBranch(name: string, tape: number, createdAt: number): BranchRecord {
-  return {
-    name,
-    tape,
-    nextItem: 0,
-    epoch: 0,
-    held: false,
-    hidden: false,
-    createdAt,
-    forkedFrom: undefined,
-    head: undefined,
-    headParentId: undefined,
-  };
-}
-
-function removedMeanwhile(row: CheckpointRow, cause: unknown): SavepointError {
-  return new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed meanwhile.`, { cause });
 }

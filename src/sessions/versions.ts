@@ -1,4 +1,4 @@
-/** The versions of a session's states, where its agent has migrations. */
+/** The versions of a session's states, for agents with migrations. */
 import { shadowToValue } from "../state/index.js";
 import type { Author, BranchCursor } from "./branch-cursor.js";
 import type { CheckpointInfo } from "../records/index.js";
@@ -9,15 +9,15 @@ import { describeSession } from "./errors.js";
 import type { SaveFields } from "./save-options.js";
 import type { Heads, SessionReader } from "./reader.js";
 
-/** Whose states they are. */
+/** The session whose states are versioned, and the declared migrations. */
 export interface VersionScope {
   readonly sessionId: string;
-  /** The agent that the handle names. */
+  /** The agent that the handle was opened with. */
   readonly agent: string | undefined;
   readonly migrations: Migrations;
 }
 
-/** The version of what is saved now; nothing where no migrations are declared. */
+/** The version of a new state; empty if no migrations are declared. */
 export function declaredVersion(
   { agent, migrations }: VersionScope,
   owner: string | undefined,
@@ -26,17 +26,17 @@ export function declaredVersion(
   return declared.length === 0 ? {} : { version: declared.length };
 }
 
-/** The version of what is saved on these heads; nothing where no migrations are declared. Refuses what is too new. */
+/** The version of a state that is saved on these heads. Throws `AGENT_TOO_OLD` if the head has a newer version. */
 export function versionForSave({ session, branch }: Heads, versions: VersionScope): { readonly version?: number } {
-  const said = declaredVersion(versions, session?.record.agent);
-  const found = branch?.record.head?.version ?? 0;
-  if (said.version !== undefined && found > said.version) {
-    throw agentTooOld(describeSession(versions.sessionId), found, said.version);
+  const declared = declaredVersion(versions, session?.record.agent);
+  const headVersion = branch?.record.head?.version ?? 0;
+  if (declared.version !== undefined && headVersion > declared.version) {
+    throw agentTooOld(describeSession(versions.sessionId), headVersion, declared.version);
   }
-  return said;
+  return declared;
 }
 
-/** A state that was loaded, brought up to date. */
+/** Migrates a loaded state to the current version. */
 export async function migrateLoadedState(
   { sessionId, agent, migrations }: VersionScope,
   owner: string | undefined,
@@ -44,11 +44,11 @@ export async function migrateLoadedState(
   state: unknown,
 ): Promise<unknown> {
   const { session: declared } = migrations.of(owner ?? agent);
-  // What was saved before there were any does not know its version.
+  // A state that was saved before any migration was declared has no version.
   return migrateIfDeclared(describeSession(sessionId), declared, version ?? 0, state);
 }
 
-/** Saves what `change` makes of a head of an earlier version; `undefined` where the head is none. */
+/** Migrates a head of an earlier version, applies `change` and saves the result; returns `undefined` if the head is current. */
 export async function saveMigrated(
   reader: SessionReader,
   cursor: BranchCursor,

@@ -11,8 +11,8 @@ import { setKey, type Shadow } from "./tree/shadow.js";
 import { freezeState, shadowToValue } from "./tree/shadow-to-value.js";
 import { runs } from "../../test/support/runs.js";
 
-describe("what is saved", () => {
-  it("is what is loaded", async () => {
+describe("a state", () => {
+  it("is loaded exactly as it was saved", async () => {
     await fc.assert(
       fc.asyncProperty(storable, async (state) => {
         expect(exactText(await roundTrip(state))).toBe(exactText(state));
@@ -84,13 +84,13 @@ describe("what is saved", () => {
     ["lone surrogates in thousands", Array.from({ length: 3000 }, (_, at) => String.fromCharCode(0xd7f0 + at))],
     ["a key of many characters", { ["k".repeat(20_000)]: 1, ["K".repeat(200)]: { a: "x".repeat(20_000) } }],
     ["a Map with a key of many characters", new Map([["k".repeat(20_000), "v".repeat(20_000)]])],
-  ])("keeps %s", async (_, state) => {
+  ])("is loaded exactly as it was saved: %s", async (_, state) => {
     for (const value of [state, { state }, [state, "pad".repeat(50)], new Map([["k", state]])]) {
       expect(exactText(await roundTrip(value))).toBe(exactText(value));
     }
   });
 
-  it("keeps the order of keys, also after it changed", async () => {
+  it("keeps the order of its keys, also after the order has changed", async () => {
     const history = new History();
     for (const keys of [
       ["b", "a", "c"],
@@ -132,14 +132,14 @@ describe("what is saved", () => {
     ],
     ["Sets", (inside) => new Set([inside])],
     ["objects without a prototype", (inside) => Object.assign(Object.create(null) as object, { inside })],
-  ])("keeps %s nested as deep as is allowed", async (_, wrap) => {
+  ])("may contain %s nested to the maximum depth", async (_, wrap) => {
     let state: unknown = "core";
     for (let depth = 0; depth < MAX_DEPTH; depth++) state = wrap(state);
     expect(exactText(await roundTrip(state))).toBe(exactText(state));
     expect(refusal(wrap(state)).message).toContain(`more than ${MAX_DEPTH} deep`);
   });
 
-  it("keeps surrogate pairs that fall on the boundary of a chunk, also when the text is edited there", async () => {
+  it("keeps surrogate pairs at the boundary of a segment, also when the text is edited there", async () => {
     for (let shift = -3; shift <= 3; shift++) {
       const history = new History();
       let text = `${"x".repeat(SEGMENT_LENGTH + shift)}${"😀".repeat(SEGMENT_LENGTH)}`;
@@ -157,14 +157,14 @@ describe("what is saved", () => {
     }
   });
 
-  it("may come from another realm", async () => {
+  it("may contain objects of another realm", async () => {
     const source =
       "({ a: [1, { b: 2 }], m: new Map([[1, 2]]), s: new Set([1]), d: new Date(5), u: new Uint8Array(3), n: Object.create(null) })";
     const [theirs, ours] = [vm.runInNewContext(source) as unknown, vm.runInThisContext(source) as unknown];
     expect(exactText(await roundTrip(theirs))).toBe(exactText(ours));
   });
 
-  it("may contain dates made under fake timers", async () => {
+  it("may contain dates created under fake timers", async () => {
     vi.useFakeTimers();
     try {
       expect(await roundTrip({ at: new Date(1234) })).toEqual({ at: new Date(1234) });
@@ -173,7 +173,7 @@ describe("what is saved", () => {
     }
   });
 
-  it("may contain one object in several places, which are then several", async () => {
+  it("may contain one object several times, which is then loaded as several objects", async () => {
     const shared = { text: "x".repeat(500) };
     const loaded = (await roundTrip({ a: shared, b: [shared, shared] })) as { a: object; b: object[] };
     expect(loaded).toEqual({ a: shared, b: [shared, shared] });
@@ -181,7 +181,7 @@ describe("what is saved", () => {
   });
 });
 
-describe("what cannot be stored is refused with the path to it", () => {
+describe("an unsupported value", () => {
   class Point {
     x = 1;
   }
@@ -258,7 +258,7 @@ describe("what cannot be stored is refused with the path to it", () => {
       },
     ],
   ];
-  it.each(cases)("%s", (_, make) => {
+  it.each(cases)("is rejected with its path: %s", (_, make) => {
     expect(refusal(make()).details["path"]).toBe("");
     const long = "x".repeat(500);
     const places: [string, (value: unknown) => unknown][] = [
@@ -291,7 +291,7 @@ describe("what cannot be stored is refused with the path to it", () => {
     }
   });
 
-  it("a hole in an array, also where it was undefined before", () => {
+  it("is rejected with its path: a hole in an array, also if the element was undefined before", () => {
     for (const part of [1, "x".repeat(500)]) {
       const sparse = [part, undefined, part];
       const before = { a: [...sparse] };
@@ -343,7 +343,7 @@ describe("what cannot be stored is refused with the path to it", () => {
         return a;
       },
     ],
-  ])("a cycle through %s", (_, make) => {
+  ])("is rejected with its path: a cycle through %s", (_, make) => {
     for (const error of [refusal({ a: make() }), refusal({ a: make() }, { a: { self: "x".repeat(500) } })]) {
       expect(error.message).toContain("contains itself");
       expect(error.details["path"]).toMatch(/^\/a\//);
@@ -354,14 +354,14 @@ describe("what cannot be stored is refused with the path to it", () => {
     ["arrays", (inside) => [inside]],
     ["objects", (inside) => ({ inside })],
     ["Maps", (inside) => new Map([["k", inside]])],
-  ])("100,000 nested %s", (_, wrap) => {
+  ])("is rejected with its path: 100,000 nested %s", (_, wrap) => {
     let state: unknown = "core";
     for (let depth = 0; depth < 100_000; depth++) state = wrap(state);
     expect(refusal({ state }).message).toContain("too deep");
     expect(refusal({ state }, { state: ["x".repeat(500)] }).details["path"]).toMatch(/^\/state\//);
   });
 
-  it("a cycle, or what is nested too deep, also where it is frozen first", () => {
+  it("is rejected with its path: a cycle or too deep nesting that was frozen before", () => {
     const cycle: Record<string, unknown> = {};
     cycle["self"] = [cycle, cycle, { cycle }];
     let deep: unknown = 1;
@@ -400,7 +400,7 @@ describe("registered classes", () => {
   };
   const registry = new ClassRegistry([money, wallet]);
 
-  it("are loaded as instances, wherever they stand", async () => {
+  it("are loaded as instances at any place of a state", async () => {
     const coins = Array.from({ length: 50 }, (_, at) => new Money(BigInt(at), { at: new Date(at) }));
     const state = {
       one: new Money(1n),
@@ -420,7 +420,7 @@ describe("registered classes", () => {
     expect(loaded.nested.coins[3]).toBeInstanceOf(Money);
   });
 
-  it("cost nothing while they are the same, and are noticed when they are not", async () => {
+  it("are written again only if they have changed", async () => {
     const history = new History(registry);
     const state = {
       large: new Money(10n ** 200n, "x".repeat(5000)),
@@ -436,7 +436,7 @@ describe("registered classes", () => {
     expect(exactText(await history.load(-1))).toBe(exactText(state));
   });
 
-  it("are INVALID_STATE on load where they are not registered, and name the class", async () => {
+  it("are rejected with INVALID_STATE and the name of the class if they are not registered on load", async () => {
     const history = new History(registry);
     history.save({ list: [new Money(1n)] });
     const shadow = await history.decode(0);
@@ -445,7 +445,7 @@ describe("registered classes", () => {
     expect(error.message).toContain("Money");
   });
 
-  it("are refused with the path where they fail to encode, or give what cannot be stored", () => {
+  it("are rejected with their path if encode fails or returns an unsupported value", () => {
     const state = { wallet: new Wallet([new Money(1n, "unspeakable")]) };
     const before = { wallet: new Wallet([new Money(1n)]) };
     for (const error of [refusal(state, undefined, registry), refusal(state, before, registry)]) {
@@ -455,12 +455,12 @@ describe("registered classes", () => {
     expect(refusal({ a: new Money(1n, () => 1) }, undefined, registry).details["path"]).toBe("/a/Money/note");
   });
 
-  it("are taken only as direct instances", () => {
+  it("do not include their subclasses", () => {
     class Cents extends Money {}
     expect(refusal({ a: new Cents(1n) }, undefined, registry).details["path"]).toBe("/a");
   });
 
-  it("have one name each, and each name one class", () => {
+  it("cannot be registered twice, by name or by class", () => {
     const other = { ...wallet, name: "Money" };
     const again = { ...money, name: "Coin" };
     for (const classes of [
@@ -581,11 +581,11 @@ describe("a mutation in place", () => {
   ];
   const registry = new ClassRegistry();
 
-  it("is not seen where there is none", () => {
+  it("is not detected in an unchanged state", () => {
     expect(equalsShadow(newShadow(makeState(), registry), makeState(), registry)).toBe(true);
   });
 
-  it.each(mutations)("is noticed: %s", async (_, mutate) => {
+  it.each(mutations)("is detected: %s", async (_, mutate) => {
     const state = makeState();
     const shadow = newShadow(state, registry);
     expect(equalsShadow(shadow, state, registry)).toBe(true);
@@ -606,7 +606,7 @@ describe("a mutation in place", () => {
     }
   });
 
-  it("is noticed: an object replaced by an instance with equal keys, undefined by a hole", () => {
+  it("is detected: an object replaced by an instance with equal keys, undefined by a hole", () => {
     const state = makeState();
     const shadow = newShadow(state, registry);
     state.object = new Pretender(state.object) as never;
@@ -619,7 +619,7 @@ describe("a mutation in place", () => {
     expect(refusal(sparse, makeState()).details["path"]).toBe("/list/0");
   });
 
-  it("reaches neither what was saved nor what else is loaded", async () => {
+  it("affects neither the saved state nor other loaded copies", async () => {
     const history = new History();
     const state = makeState();
     const text = exactText(state);
@@ -636,7 +636,7 @@ describe("a mutation in place", () => {
   });
 });
 
-/** Changes everything in a value that can be changed in place. */
+/** Changes every mutable part of a value in place. */
 function scramble(value: unknown): void {
   if (typeof value !== "object" || value === null) return;
   if (value instanceof Date) value.setTime(42);
@@ -661,7 +661,7 @@ async function roundTrip(state: unknown, registry?: ClassRegistry): Promise<unkn
   return history.load(0);
 }
 
-/** The error with which a state is refused, on the first save or after another state. */
+/** The error with which a state is rejected, on the first save or after another state. */
 function refusal(state: unknown, before?: unknown, registry?: ClassRegistry): SavepointError {
   const history = new History(registry);
   if (before !== undefined) history.save(before);

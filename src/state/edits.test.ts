@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { anyValue, editAnywhere, type Random } from "../../test/support/states/any-state.js";
-import { appendElements } from "./tree/revision.js";
+import { appendElements } from "./tree/append.js";
 import { ListNode, type ShadowObject } from "./tree/shadow.js";
 import { freezeState } from "./tree/shadow-to-value.js";
 import { edit, newEditedState } from "../../test/support/states/edited-state.js";
@@ -11,8 +11,8 @@ import { runs } from "../../test/support/runs.js";
 
 const seed = fc.integer({ min: 0, max: 2 ** 31 - 1 });
 
-describe("a state saved step by step", () => {
-  it("reads back exactly at every step, whatever was edited and evicted in between", async () => {
+describe("a state that is saved repeatedly", () => {
+  it("is loaded exactly at every step, after any edits and with shadows that are loaded again", async () => {
     await fc.assert(
       fc.asyncProperty(seed, fc.integer({ min: 1, max: 25 }), async (start, steps) => {
         const random = seeded(start);
@@ -36,7 +36,7 @@ describe("a state saved step by step", () => {
     );
   });
 
-  it("reads back exactly whatever kind of value stands where, and becomes what, on whichever branch", async () => {
+  it("is loaded exactly at every step, with any kinds of values, on any branch", async () => {
     await fc.assert(
       fc.asyncProperty(seed, fc.integer({ min: 1, max: 25 }), async (start, steps) => {
         const random = seeded(start);
@@ -60,7 +60,7 @@ describe("a state saved step by step", () => {
     );
   });
 
-  it("reads back exactly when only identity tells what of a frozen state is the same", async () => {
+  it("is loaded exactly at every step if unchanged parts of a frozen state are detected by identity", async () => {
     await fc.assert(
       fc.asyncProperty(seed, async (start) => {
         const random = seeded(start);
@@ -82,7 +82,7 @@ describe("a state saved step by step", () => {
     );
   });
 
-  it("reads back exactly when elements are appended to a list alone", async () => {
+  it("is loaded exactly after elements are appended to a list without a comparison", async () => {
     const history = new History();
     const list: unknown[] = Array.from({ length: 20 }, (_, id) => ({ id, text: "some words ".repeat(5) }));
     history.save({ list });
@@ -103,8 +103,8 @@ describe("a state saved step by step", () => {
     expect(exactText(await history.load(-1))).toBe(exactText({ list: list.slice(1) }));
   });
 
-  it("reads back exactly when large elements are equal, moved, doubled and edited at the same time", async () => {
-    // Only large elements have lists of their own, which are revised in place and must never be in two places.
+  it("is loaded exactly if large elements are equal, moved, duplicated and edited at the same time", async () => {
+    // Only large elements contain lists, which are revised in place and must never be in two places.
     const line = "a line of a log that is long enough ".repeat(8);
     const makeElement = (random: Random): LargeElement => ({
       id: random(2),
@@ -166,7 +166,7 @@ interface LargeElement {
   log: string[];
 }
 
-/** A new state with one change somewhere, which shares all else with the old one: what an `update` gives. */
+/** A new state with one change that shares everything else with the old one, as `update` returns it. */
 function updated(value: unknown, random: Random): unknown {
   if (Array.isArray(value)) {
     const copy = [...(value as unknown[])];
@@ -184,7 +184,7 @@ function updated(value: unknown, random: Random): unknown {
   const keys = Object.keys(value);
   const key = random(6) === 0 ? `k${random(30)}` : (keys[random(keys.length)] ?? "k");
   if (random(10) === 0) return Object.fromEntries(Object.entries(value).filter(([other]) => other !== key));
-  // Sometimes what stands elsewhere: an object that is the same but not in its place.
+  // Sometimes the value of another key: an identical object at another place.
   const from = random(5) === 0 ? (keys[random(keys.length)] ?? key) : key;
   return { ...value, [key]: updated((value as Record<string, unknown>)[from], random) };
 }

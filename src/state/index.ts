@@ -1,3 +1,7 @@
+/**
+ * States: how they are compared, laid out, encoded and diffed. A save writes only what has changed since the previous state,
+ * and a loaded state equals the saved one exactly.
+ */
 export {
   decodeParts,
   decodeState,

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import { isSavepointError, type SavepointError, type SavepointErrorCode } from "../errors.js";
 import type { Commit, Frame, ItemSpan, Store, StoredRecord, Unreadable, UnreadableRecord } from "../store/index.js";
 
-/** The promise rejects with a `SavepointError` of this code; returns it. */
+/** Asserts that a promise rejects with a `SavepointError` of this code, and returns the error. */
 export async function rejectsWith<Code extends SavepointErrorCode>(
   code: Code,
   promise: Promise<unknown>,
@@ -16,21 +16,24 @@ export async function rejectsWith<Code extends SavepointErrorCode>(
     error = caught;
   }
   if (isSavepointError(error, code)) return error;
-  const found = error instanceof Error ? `, not with ${error.name}: ${error.message}` : "";
+  const actual =
+    error === undefined
+      ? ", but it succeeded"
+      : `, got ${error instanceof Error ? `${error.name}: ${error.message}` : preview(error)}`;
   throw new assert.AssertionError({
-    message: `It should have failed with ${code}${found}`,
+    message: `Expected a rejection with ${code}${actual}`,
     actual: error,
     expected: code,
   });
 }
 
-/** The commit conflicts, and `details.keys` names this. */
+/** Asserts that a commit rejects with `CONFLICT` and that `details.keys` contains this key. */
 export async function rejectsWithConflict(key: string, store: Store, commit: Commit): Promise<void> {
   const error = await rejectsWith("CONFLICT", store.commit(commit));
   const keys = error.details["keys"];
   assert.ok(
     Array.isArray(keys) && keys.includes(key),
-    `details.keys should name ${JSON.stringify(key)}, and is ${JSON.stringify(keys)}.`,
+    `Expected details.keys to contain ${JSON.stringify(key)}, got ${JSON.stringify(keys)}.`,
   );
 }
 
@@ -38,28 +41,28 @@ export function isUnreadable(thing: unknown): thing is Unreadable {
   return typeof thing === "object" && thing !== null && "unreadable" in thing;
 }
 
-/** It is reported as unreadable, with a reason. */
+/** Asserts that a result is unreadable, with a reason. */
 export function assertUnreadable(thing: unknown): void {
-  assert.ok(isUnreadable(thing), `It should be unreadable, and is ${preview(thing)}.`);
+  assert.ok(isUnreadable(thing), `Expected an unreadable result, got ${preview(thing)}.`);
   assert.equal(typeof thing.unreadable, "string");
   assert.notEqual(thing.unreadable, "");
 }
 
-/** The one record under a key. */
+/** The record of a key. */
 export async function getOne(store: Store, key: string): Promise<StoredRecord | UnreadableRecord | undefined> {
   const found = await store.get([key]);
   assert.equal(found.length, 1);
   return found[0];
 }
 
-/** The value under a key; `undefined` where there is no record. */
+/** The value of a key; `undefined` if there is no record. */
 export async function valueOf(store: Store, key: string): Promise<string | undefined> {
   const record = await getOne(store, key);
-  assert.ok(!isUnreadable(record), `The record ${key} should be readable: ${preview(record)}`);
+  assert.ok(!isUnreadable(record), `Expected the record ${key} to be readable, got ${preview(record)}.`);
   return record?.value;
 }
 
-/** The items of one span are exactly these; `undefined` stands for a missing one. */
+/** Asserts the items of a span. `undefined` means that the item is missing. */
 export async function assertItems(
   store: Store,
   span: ItemSpan,
@@ -73,13 +76,13 @@ export async function assertItems(
   }
 }
 
-/** Like `deepEqual`, with a message that stays short when megabytes differ: it names the first difference. */
+/** Like `deepEqual`, with a short message that names the first difference, even if megabytes differ. */
 export function assertSame(actual: unknown, expected: unknown, what: string): void {
   if (isDeepStrictEqual(actual, expected)) return;
   const difference = firstDifference(actual, expected, "");
-  const [found, wanted] = [preview(difference.actual), preview(difference.expected)];
-  const message = `${what} should be ${wanted}, and is ${found}${difference.path && `, at ${difference.path}`}`;
-  throw new assert.AssertionError({ message, actual: found, expected: wanted, stackStartFn: assertSame });
+  const [actualText, expectedText] = [preview(difference.actual), preview(difference.expected)];
+  const message = `${what}: expected ${expectedText}, got ${actualText}${difference.path && `, at ${difference.path}`}`;
+  throw new assert.AssertionError({ message, actual: actualText, expected: expectedText, stackStartFn: assertSame });
 }
 
 interface Difference {
@@ -102,7 +105,7 @@ function isContainer(thing: unknown): thing is Readonly<Record<string, unknown>>
   return typeof thing === "object" && thing !== null && !(thing instanceof Uint8Array);
 }
 
-/** A short text of something, for messages. */
+/** A short string for a value, for messages. */
 export function preview(thing: unknown): string {
   const text = thing instanceof Uint8Array ? `${thing.length} bytes` : (JSON.stringify(thing) ?? String(thing));
   return text.length <= 300 ? text : `${text.slice(0, 300)}… (${text.length} characters)`;

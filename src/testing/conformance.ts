@@ -1,4 +1,4 @@
-/** The conformance kit: everything that the contract of {@link Store} promises, tried on a store. */
+/** The conformance kit: tests for everything that the contract of `Store` promises. */
 import type { StoreHarness, TestRunner } from "./harness.js";
 import { atomicitySpec } from "./specs/atomicity.js";
 import { blobSpec } from "./specs/blobs.js";
@@ -24,14 +24,15 @@ import { textSpec } from "./specs/texts.js";
 import { workSpec } from "./specs/work.js";
 import { Suite } from "./suite.js";
 
+/** Options of {@link storeConformance}. */
 export interface ConformanceOptions {
   /**
-   * For the random operations. A failure names the seed that leads to it.
-   * @default another one at every run
+   * The seed of the random operations. A failure names the seed that reproduces it.
+   * @default a random number
    */
   readonly seed?: number;
   /**
-   * How many sequences of 120 random operations are compared with a memory store.
+   * The number of sequences of 120 random operations that are compared with a memory store.
    * @default 6
    */
   readonly rounds?: number;

@@ -1,6 +1,8 @@
 /**
- * What the process writes that is killed: numbered batches, each one commit and building on the one before. Every fourth
- * has every kind of thing; those between have what a save has, which some stores write in another way. The number alone says what a batch holds, so that whoever looks later knows what must be there.
+ * The commits of the process that is killed: numbered batches, each of which builds on the previous one.
+ *
+ * Every fourth batch has all kinds of data. The others have those of a save, which some stores write differently. The content
+ * of a batch depends only on its number, so that another process can check it.
  */
 import assert from "node:assert/strict";
 import type { Commit, Frame, Store } from "../store/index.js";
@@ -11,7 +13,7 @@ const ITEMS = 3;
 const NUMBERED = 2;
 const FULL_EVERY = 4;
 
-/** The commit of batch `n`, from 1 on. */
+/** The commit of batch `n`, counted from 1. */
 export function batch(n: number): Commit {
   const checks = [{ key: "head", value: n === 1 ? undefined : String(n - 1) }];
   const own = {
@@ -31,17 +33,17 @@ export function batch(n: number): Commit {
   };
 }
 
-/** Does it have every kind of thing? The first one has. */
+/** Does batch `n` have all kinds of data? The first one does. */
 function isFull(n: number): boolean {
   return n % FULL_EVERY === 1;
 }
 
-/** The last batch that is there; 0 for none. */
+/** The number of the last batch; 0 if there is none. */
 export async function lastBatch(store: Store): Promise<number> {
   return Number((await valueOf(store, "head")) ?? 0);
 }
 
-/** Exactly the batches up to the last one are there, and each is whole. Returns the number of the last. */
+/** Asserts that the store has exactly the batches up to the last one, all intact. Returns the number of the last batch. */
 export async function assertBatchesIntact(store: Store): Promise<number> {
   const last = await lastBatch(store);
   const numbers = Array.from({ length: last }, (_, index) => index + 1);
@@ -83,11 +85,14 @@ function numberedItems(n: number): Frame[] {
   return Array.from({ length: NUMBERED }, (_, index) => frame({ n, numbered: index }));
 }
 
-/** The tape holds exactly these, from 0 on. */
+/** Asserts that a tape has exactly these items, from 0. */
 async function assertTape(store: Store, tape: string, items: readonly Frame[]): Promise<void> {
   const found = await store.items([{ tape, start: 0, count: items.length + 100 }]);
   assertSame(found.slice(0, items.length), items, `The items of ${tape}`);
-  assert.ok(found.slice(items.length).every(isUnreadable), `${tape} holds more than its ${items.length} items.`);
+  assert.ok(
+    found.slice(items.length).every(isUnreadable),
+    `Expected no items on ${tape} after the first ${items.length}.`,
+  );
   const refs = items.flatMap((item, index) => (item.refs === "" ? [] : [{ item: index, refs: item.refs }]));
   assertSame(await store.itemRefs({ tape, start: 0, count: items.length + 100 }), refs, `The refs of ${tape}`);
 }

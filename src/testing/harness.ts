@@ -1,71 +1,71 @@
 /**
- * What the conformance kit needs: a test runner, a way to make a fresh store, and, where the store has more to promise
- * (it is durable, several processes may share it), the means to try that.
+ * The requirements of the conformance kit: a test runner, a function that creates an empty store, and, for durable and shared
+ * stores, functions that reopen, damage and crash them.
  *
- * The kit never asks which store it tests. What a store can do is in its `capabilities`; what its harness cannot do,
- * the capabilities must not promise.
+ * The kit does not depend on the kind of the store. It relies on `capabilities`, and a store must not have a capability that
+ * its harness cannot test.
  */
 import type { Store } from "../store/index.js";
 
-/** The two functions of a test framework: those of vitest, node:test, jest and mocha fit as they are. */
+/** The two functions of a test framework. Those of vitest, node:test, jest and mocha can be passed unchanged. */
 export interface TestRunner {
   describe(name: string, body: () => void): unknown;
   it(name: string, body: () => Promise<void>): unknown;
 }
 
-/** How the kit gets the store that it tests. */
+/** Creates, reopens, damages and crashes the store under test. */
 export interface StoreHarness {
-  /** A fresh, empty store; called for every test. */
+  /** Creates an empty store. Called for every test. */
   setup(): Promise<StoreUnderTest>;
 
   /**
-   * A further handle on what is at a location, as another process would open it: after the first handle was closed, and
-   * also while it is open, which a store that is not `shared` refuses with `BUSY`. Every durable store has it, and no
-   * other. The kit closes what it opened.
+   * Opens another handle on the store at a location, as another process would: after the first handle is closed, and also
+   * while it is open. A store that is not `shared` must reject the latter with `BUSY`. Required for durable stores, and not
+   * allowed for others. The kit closes the handle.
    */
   reopen?(location: string): Promise<Store>;
 
   /**
-   * Damages something behind the store's back, as a failing disk would. Every durable store has it. It is called while
-   * handles are open; what they read next must show the damage.
+   * Damages stored data without the knowledge of the store, as a failing disk would. Required for durable stores. Called while
+   * handles are open; their next read must see the damage.
    */
   damage?(location: string, target: DamageTarget, how: Damage): Promise<void>;
 
-  /** How to open a store in a process that is then killed. Every durable store has it, and no other. */
+  /** Opens the store in a process that is killed. Required for durable stores, and not allowed for others. */
   readonly crash?: CrashHarness;
 }
 
-/** A store that a test has for itself. */
+/** The store of one test. */
 export interface StoreUnderTest {
   readonly store: Store;
   /**
-   * Where it is, in whatever form the rest of the harness understands.
+   * The location of the store, which the kit passes to the other functions of the harness.
    * @default ""
    */
   readonly location?: string;
-  /** Removes every trace. The kit has closed all its handles by then. */
+  /** Removes the store and its files. Called after the kit has closed all handles. */
   teardown(): Promise<void>;
 }
 
 /**
- * One stored thing: a record, an item's text, what an item points at, a blob. A store that keeps an item and its refs
- * together damages both for either.
+ * The data to damage: a record, the JSON of an item, the refs of an item, or a blob. A store that keeps the JSON and the refs of
+ * an item together damages both.
  */
 export type DamageTarget =
   | { readonly kind: "record"; readonly key: string }
   | { readonly kind: "item" | "refs"; readonly tape: string; readonly item: number }
   | { readonly kind: "blob"; readonly hash: string };
 
-/** Change one bit; cut off the second half; make it disappear. Nothing else is touched, and no checksum is mended. */
+/** Change one bit, cut off the second half, or remove the data. Nothing else is changed, in particular no checksum. */
 export type Damage = "flip" | "truncate" | "remove";
 
-/** How the store is opened in a child process that dies in the middle of a write. */
+/** Opens the store in a child process that is killed during a write. */
 export interface CrashHarness {
-  /** The URL of a module that exports `openForCrash`: an {@link OpenForCrash}. Plain Node loads it. */
+  /** The URL of a module that exports `openForCrash`, an {@link OpenForCrash}. Node must be able to load it without a build step. */
   readonly module: string;
-  /** The points of a write at which the process is killed. Without any, it is only killed at arbitrary moments. */
+  /** The write points at which the process is killed. If empty, it is killed only at arbitrary moments. */
   readonly points: readonly string[];
 }
 
-/** Opens the store at a location, and has it call `probe` at each of its points, synchronously. */
+/** Opens the store at a location. The store must call `probe` synchronously at each of its write points. */
 export type OpenForCrash = (location: string, probe: (point: string) => void) => Promise<Store>;

@@ -1,4 +1,8 @@
-export { storeConformance, type ConformanceOptions } from "./conformance.js";
+/**
+ * `savepoint/testing`: the conformance kit for authors of stores. A store that passes it can be used by everything above the
+ * store contract. The kit imports only `errors` and `store`.
+ */
+export { type ConformanceOptions, storeConformance } from "./conformance.js";
 export type {
   CrashHarness,
   Damage,
@@ -10,4 +14,3 @@ export type {
 } from "./harness.js";
 export type * from "../store/index.js";
 export { DOCUMENTS_PER_SOURCE } from "../store/index.js";
-export type * from "../store/index.js";

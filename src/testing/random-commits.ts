@@ -1,4 +1,4 @@
-/** Random commits, and the model of what they should have done: a memory store, and what it has forgotten. */
+/** Random commits, and a model of their effects: a memory store, and the items that it has freed. */
 import {
   type BlobUse,
   type Check,
@@ -17,15 +17,16 @@ export const KEYS = ["a", "b", "b/1", "b/2", "b/é", "b/\u{fffd}", "b/\u{10000}"
 export const TAPES = ["t/1", "t/2", "log/1", "log/2"];
 export const BLOBS = ["", "one", "two", "three", "\u0000"].map(blobOf);
 
-/** Of tapes that the store numbers, two share a counter: the numbers of each have gaps. */
+/** The counter of two tapes. Because they share it, the numbers of each have gaps. */
 const COUNTER = "~counter";
 const FAR_FUTURE = Date.UTC(2200, 0);
 
+/** The expected content of a store after a series of random commits. */
 export class StoreModel {
   readonly store = openMemoryStore();
-  /** Every item that was ever written, by tape. */
+  /** All items that were ever written, by tape. */
   readonly written = new Map<string, Map<number, Frame>>(TAPES.map((tape) => [tape, new Map()]));
-  /** Dead items that a store may still have: they were packed with live ones. */
+  /** Freed items that a store may still have, because they are packed together with live ones. */
   readonly lingering = new Map<string, Set<number>>(TAPES.map((tape) => [tape, new Set()]));
   readonly #random: Random;
   readonly #next = new Map<string, number>();
@@ -34,12 +35,12 @@ export class StoreModel {
     this.#random = random;
   }
 
-  /** The first number that a tape has never had. */
+  /** The first number of a tape that was never used. */
   nextItem(tape: string): number {
     return this.#next.get(tape) ?? 0;
   }
 
-  /** Notes what a commit has written. */
+  /** Records the items of an applied commit. */
   recordCommit(commit: Commit, firsts: readonly number[]): void {
     for (const [index, { tape, items }] of (commit.items ?? []).entries()) {
       const first = firsts[index] ?? 0;
@@ -56,14 +57,14 @@ export class StoreModel {
         ? []
         : random.some(2, () => (random.chance(60) ? random.pick(KEYS) : this.randomRange(KEYS, "~"))),
       puts: random.some(3, () => this.#put()),
-      items: random.chance(30) ? [] : await this.#runs(),
+      items: random.chance(30) ? [] : await this.#batches(),
       blobs: random.chance(70) ? [] : random.some(2, () => this.#blob()),
     };
     if (random.chance(90)) return commit;
     return { ...commit, notBefore: random.pick([0, FAR_FUTURE]) };
   }
 
-  /** @param last the greatest end; deletes leave the counter alone, because its numbers must not come again */
+  /** @param last the greatest end. Deletes must not include the counter, because its numbers must not be reused */
   randomRange(names: readonly string[], last = "\u{10ffff}"): KeyRange {
     const end = (): string => this.#random.pick([...names, "", "b/", "log/", last]);
     return { from: end(), to: end() };
@@ -95,25 +96,25 @@ export class StoreModel {
     return this.#random.chance(60) ? { hash, bytes } : { hash };
   }
 
-  async #runs(): Promise<ItemBatch[]> {
+  async #batches(): Promise<ItemBatch[]> {
     const random = this.#random;
-    const runs: ItemBatch[] = [];
+    const batches: ItemBatch[] = [];
     const next = new Map(TAPES.map((tape) => [tape, this.nextItem(tape)]));
     for (const tape of random.some(3, () => random.pick(TAPES))) {
       if (tape.startsWith("log/")) {
-        runs.push({ tape, counter: COUNTER, items: this.#items() });
+        batches.push({ tape, counter: COUNTER, items: this.#items() });
       } else if (random.chance(10)) {
         const first = random.below(this.nextItem(tape) + 1);
-        // Numbers that were freed are not used again: that is the promise of whoever numbers them.
-        if (await this.#isUsable(tape, first)) runs.push({ tape, first, items: [this.#item()] });
+        // Callers promise not to reuse the numbers of freed items.
+        if (await this.#isUsable(tape, first)) batches.push({ tape, first, items: [this.#item()] });
       } else {
         const items = this.#items();
         const first = (next.get(tape) ?? 0) + (random.chance(20) ? random.below(4) : 0);
         next.set(tape, first + items.length);
-        runs.push({ tape, first, items });
+        batches.push({ tape, first, items });
       }
     }
-    return runs;
+    return batches;
   }
 
   async #isUsable(tape: string, item: number): Promise<boolean> {

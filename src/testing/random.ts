@@ -1,4 +1,4 @@
-/** A seeded source of chance: the same seed gives the same test. */
+/** A seeded random number generator: equal seeds give equal tests. */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
-  /** An integer from 0 to below `bound`. */
+  /** An integer from 0 to `bound`, excluding `bound`. */
   below(bound: number): number {
     // mulberry32
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
@@ -16,18 +16,18 @@ export class Random {
     return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * bound);
   }
 
-  /** True in `percent` of all cases. */
+  /** `true` with a probability of `percent`. */
   chance(percent: number): boolean {
     return this.below(100) < percent;
   }
 
   pick<T>(choices: readonly T[]): T {
     const choice = choices[this.below(choices.length)];
-    if (choice === undefined) throw new RangeError("There is nothing to choose from.");
+    if (choice === undefined) throw new RangeError("`choices` must not be empty.");
     return choice;
   }
 
-  /** Up to `most` things. */
+  /** An array of 0 to `most` results of `make`. */
   some<T>(most: number, make: () => T): T[] {
     return Array.from({ length: this.below(most + 1) }, make);
   }

@@ -1,16 +1,16 @@
-/** Things to store, and reading them all back. */
+/** Sample data, and reading the content of a store. */
 import { createHash } from "node:crypto";
 import type { Frame, KeyRange, Store, StoredRecord, UnreadableRecord } from "../store/index.js";
 import { isUnreadable } from "./assertions.js";
 
-/** All keys that the kit uses; the last code point itself is used by none. */
+/** The range of all keys that the kit uses. None of them is the last code point. */
 export const EVERYTHING: KeyRange = { from: "", to: "\u{10ffff}" };
 
 export function frame(value: unknown, refs = ""): Frame {
   return { json: JSON.stringify(value), refs };
 }
 
-/** Frames that can be told apart. */
+/** Distinct frames, numbered from `from`. */
 export function frames(count: number, from = 0): Frame[] {
   return Array.from({ length: count }, (_, index) => frame({ n: from + index }));
 }
@@ -19,7 +19,7 @@ export function sha256(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Bytes that look random, the same ones for the same seed. */
+/** Pseudo-random bytes: equal for equal seeds. */
 export function bytesOf(length: number, seed = 1): Uint8Array {
   const bytes = new Uint8Array(length);
   let state = seed;
@@ -30,13 +30,13 @@ export function bytesOf(length: number, seed = 1): Uint8Array {
   return bytes;
 }
 
-/** A blob as a commit takes it. */
+/** A blob for a commit. */
 export function blobOf(text: string): { hash: string; bytes: Uint8Array } {
   const bytes = new TextEncoder().encode(text);
   return { hash: sha256(bytes), bytes };
 }
 
-/** What a store holds, in a form that can be compared. Items are read up to number `ITEMS_READ` of every tape. */
+/** The content of a store in a comparable form. Of every tape, the first `ITEMS_READ` items are read. */
 export interface StoreContent {
   readonly records: readonly (StoredRecord | UnreadableRecord)[];
   readonly tapes: Readonly<Record<string, readonly (Frame | "missing")[]>>;
@@ -46,7 +46,7 @@ export interface StoreContent {
 
 const ITEMS_READ = 400;
 
-/** Everything in a store, read the way the layers above do it. */
+/** Reads the content of a store. */
 export async function contentOf(store: Store): Promise<StoreContent> {
   const tapes: Record<string, (Frame | "missing")[]> = {};
   const refs: Record<string, unknown> = {};
@@ -63,7 +63,7 @@ export async function contentOf(store: Store): Promise<StoreContent> {
   return { records: await listAll(store, EVERYTHING), tapes, refs, blobs };
 }
 
-/** A whole range, page by page. */
+/** Lists a range page by page. */
 export async function listAll(
   store: Store,
   range: KeyRange,
@@ -75,7 +75,7 @@ export async function listAll(
     found.push(...page);
     const last = page.at(-1);
     if (!last || page.length < limit) return found;
-    // The smallest key behind the last one, by the order of bytes.
+    // The smallest key after the last one in byte order. No key of the kit contains NUL.
     from = `${last.key}\u0001`;
   }
 }

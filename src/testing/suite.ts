@@ -1,4 +1,4 @@
-/** What the specs are written with: tests that get a fresh store and leave nothing behind. */
+/** Defines the tests of the kit: each gets an empty store, which is closed and removed afterwards. */
 import type { Store } from "../store/index.js";
 import { rejectsWith } from "./assertions.js";
 import type { CrashHarness, Damage, DamageTarget, StoreHarness, TestRunner } from "./harness.js";
@@ -7,15 +7,16 @@ import type { CrashHarness, Damage, DamageTarget, StoreHarness, TestRunner } fro
 export interface TestStore {
   readonly store: Store;
   readonly location: string;
-  /** A further handle on the same data, which is closed after the test. For durable stores only. */
+  /** Opens another handle on the same data. It is closed after the test. For durable stores only. */
   readonly reopen: () => Promise<Store>;
 }
 
-/** The store of a test, which can be damaged. */
+/** The store of one test whose data can be damaged. */
 export interface DamageableTestStore extends TestStore {
   readonly damage: (target: DamageTarget, how: Damage) => Promise<void>;
 }
 
+/** The tests of one harness. Tests that the harness does not support are not defined. */
 export class Suite {
   readonly #harness: StoreHarness;
   readonly #runner: TestRunner;
@@ -41,33 +42,35 @@ export class Suite {
     this.#runner.describe(name, body);
   }
 
-  test(name: string, body: (fresh: TestStore) => Promise<void>): void {
+  test(name: string, body: (testStore: TestStore) => Promise<void>): void {
     this.#runner.it(name, () => this.#run(body));
   }
 
-  /** A test of stores that outlive their handle. */
-  testDurable(name: string, body: (fresh: TestStore) => Promise<void>): void {
+  /** Defines a test for durable stores. */
+  testDurable(name: string, body: (testStore: TestStore) => Promise<void>): void {
     if (this.isReopenable) this.test(name, body);
   }
 
-  /** A test with two handles at once. A store that does not allow them must refuse the second one. */
-  testShared(name: string, body: (fresh: TestStore, second: Store) => Promise<void>): void {
-    this.testDurable(name, async (fresh) => {
-      if (fresh.store.capabilities.shared) await body(fresh, await fresh.reopen());
-      else await rejectsWith("BUSY", fresh.reopen());
+  /** Defines a test with two open handles. A store that is not shared must reject the second one with `BUSY`. */
+  testShared(name: string, body: (testStore: TestStore, second: Store) => Promise<void>): void {
+    this.testDurable(name, async (testStore) => {
+      if (testStore.store.capabilities.shared) await body(testStore, await testStore.reopen());
+      else await rejectsWith("BUSY", testStore.reopen());
     });
   }
 
-  /** A test of what becomes of damaged data. */
-  testDamage(name: string, body: (fresh: DamageableTestStore) => Promise<void>): void {
+  /** Defines a test with damaged data. */
+  testDamage(name: string, body: (testStore: DamageableTestStore) => Promise<void>): void {
     const damage = this.#harness.damage?.bind(this.#harness);
     if (!damage) return;
-    this.test(name, (fresh) => body({ ...fresh, damage: (target, how) => damage(fresh.location, target, how) }));
+    this.test(name, (testStore) =>
+      body({ ...testStore, damage: (target, how) => damage(testStore.location, target, how) }),
+    );
   }
 
-  async #run(body: (fresh: TestStore) => Promise<void>): Promise<void> {
-    const underTest = await this.#harness.setup();
-    const { store, location = "" } = underTest;
+  async #run(body: (testStore: TestStore) => Promise<void>): Promise<void> {
+    const setup = await this.#harness.setup();
+    const { store, location = "" } = setup;
     const handles = [store];
     const reopen = async (): Promise<Store> => {
       if (!this.#harness.reopen) throw new Error("This test needs a harness with reopen().");
@@ -79,7 +82,7 @@ export class Suite {
       await body({ store, location, reopen });
     } finally {
       await Promise.all(handles.map((handle) => handle.close()));
-      await underTest.teardown();
+      await setup.teardown();
     }
   }
 }

@@ -1,16 +1,16 @@
-/** What the tests of an index do with it. */
+/** Helpers for the tests of text indexes. */
 import assert from "node:assert/strict";
 import { DOCUMENTS_PER_SOURCE, type Mark, type Store, type TextIndex, type TextSource } from "../store/index.js";
 import { EVERYTHING } from "./samples.js";
 import type { TestStore, Suite } from "./suite.js";
 
-/** Above the numbers of all documents. */
+/** Greater than the number of any document. */
 export const MAX_DOCUMENT = Number.MAX_SAFE_INTEGER;
 
-/** How a test gets the index of a store; `undefined` where it has none. */
+/** Returns the text index of a store; `undefined` if it has none. */
 export type OpenTexts = (store: Store) => TextIndex | undefined;
 
-/** A test of stores that have an index. */
+/** Defines a test for stores with a text index. */
 export type TextTest = (name: string, body: (texts: TextIndex, fresh: TestStore) => Promise<void>) => void;
 
 export function textTest(suite: Suite, open: OpenTexts): TextTest {
@@ -21,14 +21,14 @@ export function textTest(suite: Suite, open: OpenTexts): TextTest {
     });
 }
 
-/** The one record that has changed. */
+/** Asserts that exactly one record is reported as changed, and returns it. */
 export async function onlyChange(texts: TextIndex): Promise<Mark> {
   const found = await texts.changes([EVERYTHING], 10);
-  assert.equal(found.length, 1, `One record should have changed: ${JSON.stringify(found)}`);
+  assert.equal(found.length, 1, `Expected one changed record, got ${JSON.stringify(found)}.`);
   return found[0] as Mark;
 }
 
-/** Takes note of records. */
+/** Marks records as indexed. */
 export async function recordMarks(texts: TextIndex, marks: readonly Mark[]): Promise<void> {
   assert.equal(await texts.update({ sources: [], marks }), true);
 }
@@ -40,11 +40,11 @@ export function idOf(source: TextSource | undefined): number {
 
 export async function sourceOf(texts: TextIndex, name: string): Promise<TextSource> {
   const [source] = await texts.sources([name]);
-  assert.ok(source, `There should be a source ${name}.`);
+  assert.ok(source, `Expected a source ${JSON.stringify(name)}.`);
   return source;
 }
 
-/** Adds a source that is new. */
+/** Adds a new source. */
 export async function addSource(
   texts: TextIndex,
   name: string,
@@ -56,7 +56,7 @@ export async function addSource(
   return sourceOf(texts, name);
 }
 
-/** Replaces the documents of a source from one on. */
+/** Replaces the documents of a source from index `from`. */
 export async function replaceDocuments(
   texts: TextIndex,
   name: string,
@@ -76,7 +76,7 @@ export async function removeSource(texts: TextIndex, name: string): Promise<void
   assert.equal(await texts.update({ sources: [source], marks: [] }), true);
 }
 
-/** These words are found in these documents, which no others resemble. */
+/** Asserts in which documents (`source/index`) each word is found. */
 export async function assertFound(
   texts: TextIndex,
   expected: Readonly<Record<string, readonly string[]>>,
@@ -91,7 +91,7 @@ export async function assertFound(
     assert.deepEqual(
       found,
       numbers.sort((a, b) => b - a),
-      `Where ${word} is found.`,
+      `The documents that contain ${word}.`,
     );
   }
 }

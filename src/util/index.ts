@@ -1,3 +1,7 @@
+/**
+ * Small mechanisms that know nothing of sessions or stores, each of which exists only here: locks, caches, retries, files,
+ * process identities, validation. Nothing in this room depends on another one except `errors.ts`.
+ */
 export { type Duration, MAX_TIMER, toMilliseconds } from "./duration.js";
 export { toFileError, isMissingFileError } from "./file-errors.js";
 export { IntervalSet, type Span } from "./interval-set.js";
@@ -13,9 +17,15 @@ export {
 export { LruMap } from "./lru-map.js";
 export { Mutex } from "./mutex.js";
 export { readAhead } from "./read-ahead.js";
-export { replaceFile, replaceFileSync, syncFolder, syncFolderSync, targetOfTemporary } from "./replace-file.js";
+export {
+  replaceFile,
+  replaceFileSync,
+  syncFolder,
+  syncFolderSync,
+  targetOfTemporary,
+  writeBytes,
+} from "./file-writing.js";
 export { retryOnConflict, type RetryOnConflictOptions } from "./retry-on-conflict.js";
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
 export { validateCount, validateFields, validatePlainObject, invalidArgument, parseTimestamp } from "./validate.js";
-export { writeBytes } from "./write-bytes.js";

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { IntervalSet } from "./interval-set.js";
 
-describe("intervals", () => {
-  it("hold what was added, say what was new, and never touch each other", () => {
+describe("an interval set", () => {
+  it("contains the added numbers, returns the new parts of each range and merges ranges that touch", () => {
     const ranges = fc.array(fc.tuple(fc.nat({ max: 60 }), fc.nat({ max: 12 })), { maxLength: 40 });
     fc.assert(
       fc.property(ranges, (added) => {

@@ -1,14 +1,14 @@
-/** Sets of whole numbers, as sorted ranges that do not touch. */
-
+/** A range of integers: `count` numbers from `start`. */
 export interface Span {
   readonly start: number;
   readonly count: number;
 }
 
+/** A set of integers, kept as sorted ranges that neither overlap nor touch. */
 export class IntervalSet {
   #spans: { start: number; end: number }[] = [];
 
-  /** Adds a range and returns the parts of it that were not in the set before. */
+  /** Adds a range and returns the parts of it that were not yet in the set. */
   add(start: number, count: number): Span[] {
     const end = start + count;
     if (count <= 0) return [];
@@ -29,6 +29,7 @@ export class IntervalSet {
     return fresh;
   }
 
+  /** All ranges, in ascending order. */
   spans(): Span[] {
     return this.#spans.map(({ start, end }) => ({ start, count: end - start }));
   }

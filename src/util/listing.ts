@@ -1,23 +1,31 @@
-/** Lists that are read as they are walked. */
+/** Lists that are read from the store while they are iterated. */
 import { validateCount } from "./validate.js";
 
-/** Walk it with `for await`, or take all of it at once. Each walk reads anew. */
+/**
+ * A list that is read while it is iterated with `for await`. Each iteration reads it again.
+ *
+ * @example
+ * for await (const session of sp.sessions.list()) console.log(session.id);
+ * const sessions = await sp.sessions.list().all();
+ */
 export interface Listing<T> extends AsyncIterable<T> {
+  /** Reads the whole list into an array. */
   all(): Promise<T[]>;
 }
 
-export function createListing<T>(walk: () => AsyncIterable<T>): Listing<T> {
+/** @param iterate starts a new iteration */
+export function createListing<T>(iterate: () => AsyncIterable<T>): Listing<T> {
   return {
-    [Symbol.asyncIterator]: () => walk()[Symbol.asyncIterator](),
+    [Symbol.asyncIterator]: () => iterate()[Symbol.asyncIterator](),
     async all() {
-      const found: T[] = [];
-      for await (const entry of walk()) found.push(entry);
-      return found;
+      const entries: T[] = [];
+      for await (const entry of iterate()) entries.push(entry);
+      return entries;
     },
   };
 }
 
-/** At most so many entries. */
+/** Yields at most `limit` entries and reads no further. */
 export async function* limitEntries<T>(entries: AsyncIterable<T>, limit: number): AsyncGenerator<T> {
   validateCount(limit, "`limit`");
   let left = limit;

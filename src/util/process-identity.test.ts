@@ -4,29 +4,29 @@ import { describe, expect, it } from "vitest";
 import { isCertainlyDead, thisProcess } from "./process-identity.js";
 
 const self = thisProcess();
-/** Only where the system says all of it can anybody be certainly dead. */
-const tells = self.boot !== undefined && self.namespace !== undefined && self.start !== undefined;
+/** Dead processes can be detected only on systems that provide the full identity. */
+const isSupported = self.boot !== undefined && self.namespace !== undefined && self.start !== undefined;
 
-describe("a process", () => {
-  it("is not dead while it lives", async () => {
+describe("a process identity", () => {
+  it("does not report a running process as dead", async () => {
     expect(isCertainlyDead(self)).toBe(false);
     const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
     await once(child, "spawn");
     const pid = child.pid as number;
-    // Its start time is not ours, and nobody has told us which it is: whoever has this pid now is another one.
-    expect(isCertainlyDead({ ...self, pid })).toBe(tells);
+    // The start time is not that of the child, so this is the identity of an earlier process with the same pid.
+    expect(isCertainlyDead({ ...self, pid })).toBe(isSupported);
     child.kill("SIGKILL");
     await once(child, "exit");
-    expect(isCertainlyDead({ ...self, pid })).toBe(tells);
+    expect(isCertainlyDead({ ...self, pid })).toBe(isSupported);
   });
 
-  it("is dead when there is no such process", () => {
+  it("reports a process as dead if its pid does not exist", () => {
     const { pid } = spawnSync(process.execPath, ["-e", ""]);
-    expect(isCertainlyDead({ ...self, pid })).toBe(tells);
+    expect(isCertainlyDead({ ...self, pid })).toBe(isSupported);
   });
 
-  it("is dead when its pid was given to another one", () => {
-    expect(isCertainlyDead({ ...self, start: "1" })).toBe(tells);
+  it("reports a process as dead if another process has its pid", () => {
+    expect(isCertainlyDead({ ...self, start: "1" })).toBe(isSupported);
   });
 
   it.each([

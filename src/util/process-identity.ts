@@ -1,28 +1,28 @@
 /**
- * Which process this is, and whether another one is certainly dead.
+ * Identifies processes and detects dead ones.
  *
- * A pid alone says nothing: it is given again, and two containers on one volume have the same pids and even the same boot
- * id. Only where boot id, pid namespace, pid and start time can all be read, and the namespace is ours, a process that
- * is not there is dead. Otherwise its lease has to end.
+ * A pid alone proves nothing: the system reuses pids, and two containers on one volume can have the same pids and even the
+ * same boot id. A process counts as dead only if its boot id, pid namespace, pid and start time are known and the boot id
+ * and namespace are those of this process. In all other cases its lease has to expire.
  */
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
-/** Which process it is, as far as that can be told. */
+/** The identity of a process. Fields that the system does not provide are `undefined`. */
 export interface ProcessIdentity {
   readonly host: string;
   readonly pid: number;
-  /** Differs after every start of the machine. */
+  /** The boot id of the machine: it changes with every boot. */
   readonly boot: string | undefined;
-  /** The namespace in which `pid` means something. */
+  /** The pid namespace that `pid` belongs to. */
   readonly namespace: string | undefined;
-  /** When the process began, in the machine's own ticks: a pid is given again, its start time is not. */
+  /** The start time of the process in clock ticks since boot. It distinguishes two processes with the same pid. */
   readonly start: string | undefined;
 }
 
 let own: ProcessIdentity | undefined;
 
-/** This process. */
+/** The identity of this process. It is read once. */
 export function thisProcess(): ProcessIdentity {
   own ??= {
     host: hostname(),
@@ -34,32 +34,32 @@ export function thisProcess(): ProcessIdentity {
   return own;
 }
 
-/** Is this process on the same running system and in the same pid namespace, so that its pid shows whether it is alive? */
+/** Does a process share boot and pid namespace with this one, so that its pid shows whether it is alive? */
 export function sharesPidNamespace(other: ProcessIdentity): boolean {
   const { boot, namespace, start } = thisProcess();
   if (boot === undefined || namespace === undefined || start === undefined) return false;
   return other.boot === boot && other.namespace === namespace && other.start !== undefined;
 }
 
-/** Is it certain that this process has ended? */
+/** Is it certain that a process has ended? */
 export function isCertainlyDead(other: ProcessIdentity): boolean {
   if (!sharesPidNamespace(other)) return false;
-  // `null`: there is no such process; `undefined`: that cannot be told.
-  const found = startOf(other.pid);
-  return found === null || (found !== undefined && found !== other.start);
+  const start = startOf(other.pid);
+  return start === null || (start !== undefined && start !== other.start);
 }
 
-/** A process for messages. */
+/** A short description of a process, for messages. */
 export function describeProcess({ host, pid }: ProcessIdentity): string {
   return `process ${pid} on ${host}`;
 }
 
+/** The start time of a process; `null` if there is no such process, `undefined` if that is unknown. */
 function startOf(pid: "self"): string | undefined;
 function startOf(pid: number | "self"): string | null | undefined;
 function startOf(pid: number | "self"): string | null | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The name, in parentheses, may itself contain spaces and parentheses. A zombie has ended, and waits to be noticed.
+    // The name, in parentheses, may itself contain spaces and parentheses. Zombies (Z, X) have ended.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     return fields[0] === "Z" || fields[0] === "X" ? null : fields[19];
   } catch (error) {
@@ -68,7 +68,7 @@ function startOf(pid: number | "self"): string | null | undefined {
   }
 }
 
-/** Some systems hide the processes of other users: those that are there still refuse a signal. */
+/** Is there no process with this pid? Systems that hide the processes of other users still answer this correctly. */
 export function isPidUnused(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -82,7 +82,7 @@ function tryRead(read: () => string): string | undefined {
   try {
     return read() || undefined;
   } catch {
-    // Not Linux, or a system that does not say: then nobody is certainly dead.
+    // Not Linux, or not permitted: then no process is certainly dead.
     return undefined;
   }
 }

@@ -1,14 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { readAhead } from "./read-ahead.js";
 
-/** Work that ends when the test says so. */
-function manualWork(): { work: (thing: number) => Promise<number>; begun: number[]; finish: (thing: number) => void } {
-  const begun: number[] = [];
+/** Work that ends when the test calls `finish`. */
+function manualWork(): {
+  work: (thing: number) => Promise<number>;
+  started: number[];
+  finish: (thing: number) => void;
+} {
+  const started: number[] = [];
   const ends = new Map<number, () => void>();
   return {
-    begun,
+    started,
     work: (thing) => {
-      begun.push(thing);
+      started.push(thing);
       return new Promise((resolve) => ends.set(thing, () => resolve(thing)));
     },
     finish: (thing) => ends.get(thing)?.(),
@@ -16,21 +20,21 @@ function manualWork(): { work: (thing: number) => Promise<number>; begun: number
 }
 
 describe("reading ahead", () => {
-  it("returns the results in order, and works on no more than the limit at once", async () => {
-    const { work, begun, finish } = manualWork();
+  it("yields the results in order, with at most `limit` items in progress", async () => {
+    const { work, started, finish } = manualWork();
     const results = readAhead([1, 2, 3, 4, 5], 2, work);
     const first = results.next();
     await Promise.resolve();
-    while (begun.length < 2) await new Promise((resolve) => setImmediate(resolve));
-    expect(begun).toEqual([1, 2]);
+    while (started.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    expect(started).toEqual([1, 2]);
     finish(2);
     finish(1);
     expect(await first).toEqual({ done: false, value: 1 });
     const second = results.next();
     expect(await second).toEqual({ done: false, value: 2 });
-    expect(begun).toEqual([1, 2, 3]);
+    expect(started).toEqual([1, 2, 3]);
     const third = results.next();
-    while (begun.length < 4) await new Promise((resolve) => setImmediate(resolve));
+    while (started.length < 4) await new Promise((resolve) => setImmediate(resolve));
     finish(3);
     finish(4);
     expect((await third).value).toBe(3);
@@ -42,11 +46,11 @@ describe("reading ahead", () => {
     expect((await results.next()).done).toBe(true);
   });
 
-  it("begins nothing more when one has failed, and waits for what is under way", async () => {
+  it("starts no further item after a failure, and waits for those in progress", async () => {
     const ended: number[] = [];
-    const begun: number[] = [];
+    const started: number[] = [];
     const work = async (thing: number): Promise<number> => {
-      begun.push(thing);
+      started.push(thing);
       if (thing === 1) throw new Error("the first has failed");
       await new Promise((resolve) => setImmediate(resolve));
       ended.push(thing);
@@ -56,10 +60,10 @@ describe("reading ahead", () => {
       for await (const _ of readAhead([1, 2, 3, 4], 2, work));
     };
     await expect(all()).rejects.toThrow("the first has failed");
-    expect({ begun, ended }).toEqual({ begun: [1, 2], ended: [2] });
+    expect({ started, ended }).toEqual({ started: [1, 2], ended: [2] });
   });
 
-  it("waits for what is under way when the caller stops", async () => {
+  it("waits for the items in progress when the caller stops", async () => {
     const ended: number[] = [];
     const work = async (thing: number): Promise<number> => {
       await new Promise((resolve) => setImmediate(resolve));

@@ -1,8 +1,8 @@
-/** Concurrent work with results in order: the next items are started while the caller handles the first result. */
-
 /**
- * Yields the result of each item, in the order of the items. At most `limit` are in progress at once. When the caller stops,
- * or one fails, no further item is started, and those in progress are awaited.
+ * Runs `work` on several items concurrently and yields the results in the order of the items.
+ *
+ * At most `limit` items are in progress at once; later ones start while the caller handles earlier results. When the caller
+ * stops or one item fails, no further item is started, and those in progress are awaited.
  */
 export async function* readAhead<Item, Result>(
   items: Iterable<Item> | AsyncIterable<Item>,

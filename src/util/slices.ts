@@ -1,10 +1,7 @@
-/**
- * Long work in slices: a generator that yields after each of them. It runs synchronously if nothing may happen in between,
- * or with a turn of the event loop after each slice.
- */
+/** Long computations in slices, as generators: they run synchronously, or let the event loop turn after each slice. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 
-/** Work that returns a `T`, and yields wherever it may be interrupted. */
+/** A computation that returns a `T` and yields at each point where it may be interrupted. */
 export type Slices<T> = Generator<undefined, T, undefined>;
 
 /**

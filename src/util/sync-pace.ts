@@ -1,15 +1,14 @@
-/**
- * Whether a disk is fast enough to be waited for on the event loop.
- *
- * Syncing on another thread costs about as much extra time as a sync on a fast disk takes. A disk counts as fast after
- * several fast syncs in a row, until the next slow one.
- */
-
 /** A sync that takes less than this, in milliseconds, counts as fast. */
 const FAST = 1;
-/** How many syncs in a row must have been fast. */
+/** How many consecutive syncs must have been fast. */
 const STREAK = 8;
 
+/**
+ * Measures whether a disk is fast enough to sync on the event loop.
+ *
+ * A sync on another thread adds about as much time as a sync takes on a fast disk. A disk counts as fast after several
+ * consecutive fast syncs, until the next slow one.
+ */
 export class SyncPace {
   #streak = 0;
 
@@ -17,7 +16,7 @@ export class SyncPace {
     return this.#streak >= STREAK;
   }
 
-  /** Notes how long a sync took, in milliseconds. */
+  /** Records the duration of a sync, in milliseconds. */
   record(duration: number): void {
     this.#streak = duration < FAST ? this.#streak + 1 : 0;
   }

@@ -1,37 +1,35 @@
-/** Checks of what callers give: what makes no sense is told at once, and by its name. */
+/** Validation of arguments. Everything here throws `INVALID_ARGUMENT` with a message that names the argument. */
 import { SavepointError } from "../errors.js";
 
-/** An object that is given as a whole. */
-export function validateFields(given: unknown, what: string, known: ReadonlySet<string>): void {
-  if (typeof given !== "object" || given === null || Array.isArray(given)) {
-    throw invalidArgument(`${what} is given as an object, not as ${given === null ? "null" : describe(given)}.`);
+/** Validates that an options object is an object and has only known fields. The values are not checked. */
+export function validateFields(value: unknown, what: string, fields: ReadonlySet<string>): void {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalidArgument(`${what} must be an object, got ${describe(value)}.`);
   }
-  for (const key of Object.keys(given)) {
-    if (!known.has(key)) throw invalidArgument(`${what} has no field ${JSON.stringify(key)}.`);
+  for (const key of Object.keys(value)) {
+    if (!fields.has(key)) throw invalidArgument(`${what} has no field ${JSON.stringify(key)}.`);
   }
 }
 
-/** Plain data by names: metadata, or a configuration. */
-export function validatePlainObject(given: unknown, what: string): void {
-  if (given === undefined) return;
-  const prototype = typeof given === "object" && given !== null ? (Object.getPrototypeOf(given) as unknown) : undefined;
+/** Validates an optional plain object with arbitrary keys, such as metadata or a configuration. */
+export function validatePlainObject(value: unknown, what: string): void {
+  if (value === undefined) return;
+  const prototype = typeof value === "object" && value !== null ? (Object.getPrototypeOf(value) as unknown) : undefined;
   if (prototype === Object.prototype || prototype === null) return;
-  throw invalidArgument(
-    `${what} is an object with names and values, not ${given === null ? "null" : describe(given)}.`,
-  );
+  throw invalidArgument(`${what} must be a plain object, got ${describe(value)}.`);
 }
 
-/** How many, or which place: a whole number from 0 on, or no end. */
-export function validateCount(given: number | undefined, what: string): void {
-  if (given === undefined || given === Number.POSITIVE_INFINITY || (Number.isSafeInteger(given) && given >= 0)) return;
-  throw invalidArgument(`${what} is ${String(given)}, not a whole number from 0 on.`);
+/** Validates an optional count or position: a non-negative integer, or `Infinity` for no limit. */
+export function validateCount(value: number | undefined, what: string): void {
+  if (value === undefined || value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && value >= 0)) return;
+  throw invalidArgument(`${what} must be a non-negative integer, got ${String(value)}.`);
 }
 
-/** A moment as milliseconds. */
-export function parseTimestamp(given: number | Date, what: string): number {
-  const time = Number(given);
-  if ((typeof given === "number" || given instanceof Date) && !Number.isNaN(time)) return time;
-  throw invalidArgument(`${what} is no time. Give milliseconds since 1970, or a Date.`);
+/** Converts a point in time to milliseconds since 1970. */
+export function parseTimestamp(time: number | Date, what: string): number {
+  const milliseconds = Number(time);
+  if ((typeof time === "number" || time instanceof Date) && !Number.isNaN(milliseconds)) return milliseconds;
+  throw invalidArgument(`${what} must be milliseconds since 1970 or a valid Date, got ${String(time)}.`);
 }
 
 export function invalidArgument(message: string): SavepointError<"INVALID_ARGUMENT"> {
@@ -39,5 +37,6 @@ export function invalidArgument(message: string): SavepointError<"INVALID_ARGUME
 }
 
 function describe(value: unknown): string {
-  return Array.isArray(value) ? "an array" : `something of type ${typeof value}`;
+  if (value === null) return "null";
+  return Array.isArray(value) ? "an array" : `a value of type ${typeof value}`;
 }

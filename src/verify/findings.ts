@@ -1,63 +1,63 @@
-/** What is found to be wrong with a store. */
+/** Problems that a verification finds. */
 import { decodeNumbers } from "../records/index.js";
 
-/** Something that is wrong, for programs and people. */
+/** A problem of a store or bundle. */
 export interface VerifyProblem {
   /**
-   * `record`, `item` and `blob`: something stored cannot be read. `structure`: what can be read does not fit together.
-   * `store`: the file or folder itself is damaged. `bundle`: a bundle is.
+   * `record`, `item`, `blob`: stored data cannot be read. `structure`: records contradict each other, or one is missing. `store`:
+   * the file or folder of the store is damaged. `bundle`: a bundle is damaged.
    */
   readonly kind: "record" | "item" | "blob" | "structure" | "store" | "bundle";
-  /** Whose it is, where that can be told. */
+  /** The session that it belongs to, if that is known. */
   readonly sessionId?: string;
+  /** The agent that it belongs to, if that is known. */
   readonly agent?: string;
+  /** The conversation that it belongs to, if that is known. */
   readonly conversationId?: string;
-  /** The ids of checkpoints that cannot be loaded whole because of it. */
+  /** Ids of checkpoints that cannot be loaded completely because of it. */
   readonly checkpoints: readonly string[];
+  /** What is affected, in words. */
   readonly place: string;
+  /** What is wrong, in words. */
   readonly reason: string;
-  /** Of something that `repair` took from a backup, and that may have changed since: when the backup was made. */
+  /** For a record that `repair` took from a backup and that may have changed since: when the backup was written. */
   readonly asOf?: number;
 }
 
-/** The same, with what it takes to heal it. */
+/** A problem with the location that a repair needs. */
 export interface Finding extends VerifyProblem {
   readonly location?: DamageLocation;
 }
 
+/** What is damaged: a record, an item of a tape, or a blob. */
 export type DamageLocation =
   | { readonly record: string }
   | { readonly tape: string; readonly item: number }
   | { readonly blob: string };
 
-/** Tells two findings apart. */
+/** Identifies a finding across several surveys. */
 export function findingKey({ kind, place, location }: Finding): string {
   return JSON.stringify([kind, location ?? place]);
 }
 
-export function toProblem({ location: _at, ...problem }: Finding): VerifyProblem {
+/** The public part of a finding. */
+export function toProblem({ location: _location, ...problem }: Finding): VerifyProblem {
   return problem;
 }
 
 /** A record that cannot be read. */
 export function damagedRecord(key: string, reason: string): Finding {
-  return {
-    kind: "record",
-    ...ownerOf(key),
-    checkpoints: [],
-    place: describeKey(key),
-    reason,
-    location: { record: key },
-  };
+  const location = { record: key };
+  return { kind: "record", ...ownerOf(key), checkpoints: [], place: describeKey(key), reason, location };
 }
 
-/** A record that should be there. */
+/** A record that should exist and does not. */
 export function missingRecord(key: string): Finding {
   return { ...damagedRecord(key, "it is missing"), kind: "structure" };
 }
 
-/** Records by the first letter of their keys. */
-const RECORDS: Readonly<Record<string, string>> = {
+/** Names of records, by the first letter of their keys. */
+const RECORD_NAMES: Readonly<Record<string, string>> = {
   "#": "the counter of sessions and conversations",
   s: "a session or a branch",
   n: "the list of sessions",
@@ -65,34 +65,34 @@ const RECORDS: Readonly<Record<string, string>> = {
   a: "a label or pin",
   l: "the index of labels",
   r: "a run",
-  q: "the list of unfinished runs",
-  h: "a process that runs something",
+  q: "the queue",
+  h: "a process that executes runs",
   j: "the list of an agent's sessions",
   c: "a conversation",
   k: "the list of conversations",
-  m: "the numbers of an agent that came from elsewhere",
+  m: "the numbers of an imported agent",
   p: "a retention policy",
   o: "a process that has the store open",
-  v: "an import that was interrupted",
-  y: "a deleted conversation",
+  v: "an interrupted import",
+  y: "a removed conversation",
   x: "a deleted session",
   z: "a checkpoint",
 };
 
 function describeKey(key: string): string {
   const [, ...parts] = key.split("\t");
-  const what = RECORDS[key[0] ?? ""] ?? "a record";
+  const name = RECORD_NAMES[key[0] ?? ""] ?? "a record";
   if (key.startsWith("z")) {
     const [number, seq] = decodeNumbers(key.slice(1), 2).numbers;
     return `checkpoint #${seq} of session number ${number}`;
   }
-  const named = parts.map((part) => part.replace("\u0001", "agent ")).filter((part) => part !== "");
-  return named.length > 0 ? `${what}: ${named.join(", ")}` : what;
+  const ids = parts.map((part) => part.replace("\u0001", "agent ")).filter((part) => part !== "");
+  return ids.length > 0 ? `${name}: ${ids.join(", ")}` : name;
 }
 
 function ownerOf(key: string): Pick<VerifyProblem, "sessionId" | "agent" | "conversationId"> {
-  const [kind, name = ""] = key.split("\t");
-  if (kind === "c") return { conversationId: name };
+  const [kind, id = ""] = key.split("\t");
+  if (kind === "c") return { conversationId: id };
   if (kind !== "s" && kind !== "r" && kind !== "q") return {};
-  return name.startsWith("\u0001") ? { agent: name.slice(1) } : { sessionId: name };
+  return id.startsWith("\u0001") ? { agent: id.slice(1) } : { sessionId: id };
 }

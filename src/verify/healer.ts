@@ -1,6 +1,5 @@
-/** Heals what was found damaged, as far as it is in a bundle, or follows from the rest. */
+/** Repairs damaged data from bundles, and rebuilds records that can be derived from others. */
 import { isSavepointError } from "../errors.js";
-import type { Frame } from "../store/index.js";
 import {
   type BundleLine,
   type BundleSource,
@@ -11,10 +10,12 @@ import {
   toStream,
 } from "../bundle/index.js";
 import type { Context } from "../context.js";
-import { moveMessage, readConversations, firstTitlePut } from "../conversations/index.js";
+import { firstTitlePut, moveMessage, readConversations } from "../conversations/index.js";
+import type { Events } from "../events/index.js";
 import {
   annotationKey,
   type BranchRecord,
+  type CheckpointRow,
   conversationKey,
   conversationNumberKey,
   decodeBranch,
@@ -25,278 +26,301 @@ import {
   encodeRow,
   messageTape,
   noteKey,
-  type CheckpointRow,
   rowKey,
   sessionKey,
   type SessionRecord,
   tapeName,
 } from "../records/index.js";
-import type { Events } from "../events/index.js";
 import { SessionReader } from "../sessions/index.js";
-import { type Finding, findingKey } from "./findings.js";
-import { type RecordRepair, rebuildRecord, type BundledSession } from "./derived-records.js";
+import type { Frame } from "../store/index.js";
+import { type BundledSession, rebuildRecord, type RecordRepair } from "./derived-records.js";
+import { type DamageLocation, type Finding, findingKey } from "./findings.js";
 
-/** What a section has of what is wanted; it counts once its hash was right. */
-interface Offer {
+/** The lost data that one section of a bundle contains. It is used only after the hash of the section was verified. */
+interface Replacements {
   readonly items: Map<string, Map<number, Frame>>;
   readonly blobs: Map<string, Uint8Array>;
   readonly records: Map<string, { readonly value: string; readonly refs: string }>;
+  /** All rows and branches of the section, not only lost ones. */
   readonly rows: Map<number, CheckpointRow>;
   readonly branches: Map<string, BranchRecord>;
-  /** The session that it is a section of, if it is of one: its id, its number here, and its record. */
-  of?: { readonly id: string; readonly number: number };
   session?: SessionRecord;
+  /** The session of the section, with its number in this store; missing in a section of conversations. */
+  owner?: { readonly id: string; readonly number: number };
 }
 
+/** Collects the replacements in a line of a section. */
+type LineReader = (line: BundleLine) => void;
+
+/** Repairs the damage of one survey. Readable data is never changed. */
 export class Healer {
-  /** The keys of findings that are healed, or would be. */
+  /** The keys of findings that were repaired, or with `dryRun` could be. */
   readonly healed = new Set<string>();
-  /** Of records that may have changed since the bundle was made that they were taken from: when that was. */
+  /** For records from a bundle that may have changed since: when the bundle was written, by key. */
   readonly asOf = new Map<string, number>();
   readonly #context: Context;
   readonly #events: Events;
   readonly #dryRun: boolean;
-  readonly #items = new Map<string, Set<number>>();
-  readonly #blobs = new Set<string>();
-  readonly #records = new Set<string>();
-  /** What bundles say of sessions, by id: the first that says anything. */
-  readonly #remembered = new Map<string, BundledSession>();
   readonly #findings: readonly Finding[];
-  #madeAt = 0;
+  readonly #lostItems = new Map<string, Set<number>>();
+  readonly #lostBlobs = new Set<string>();
+  readonly #lostRecords = new Set<string>();
+  /** The records of sessions in the bundles, by session id. The first bundle that has a session is used. */
+  readonly #bundledSessions = new Map<string, BundledSession>();
 
-  /** @param events who is told that a bundle is damaged */
+  /** @param events receives the failures of reading bundles; the events of `context` may be silenced */
   constructor(context: Context, findings: readonly Finding[], dryRun: boolean, events: Events) {
-    this.#events = events;
     this.#context = context;
     this.#findings = findings;
     this.#dryRun = dryRun;
+    this.#events = events;
     for (const { location } of findings) {
       if (!location) continue;
-      if ("record" in location) this.#records.add(location.record);
-      else if ("blob" in location) this.#blobs.add(location.blob);
-      else this.#items.set(location.tape, (this.#items.get(location.tape) ?? new Set()).add(location.item));
+      if ("record" in location) this.#lostRecords.add(location.record);
+      else if ("blob" in location) this.#lostBlobs.add(location.blob);
+      else {
+        const { tape, item } = location;
+        this.#lostItems.set(tape, (this.#lostItems.get(tape) ?? new Set()).add(item));
+      }
     }
   }
 
-  /** Takes what a bundle has. A bundle that is damaged is used up to where it is. */
+  /** Repairs from a bundle. A damaged bundle is used up to the damage. */
   async healFrom(source: BundleSource): Promise<void> {
-    let section: ((line: BundleLine) => void) | undefined;
-    let offer = newOffer();
-    const isOurs = await this.#isOurs(source);
+    const isOwn = await this.#isFromThisStore(source);
+    let readLine: LineReader | undefined;
+    let replacements = emptyReplacements();
+    let writtenAt = 0;
     try {
       for await (const event of readBundle(toStream(source))) {
-        if ("header" in event) this.#madeAt = event.header.createdAt;
+        if ("header" in event) writtenAt = event.header.createdAt;
         else if ("start" in event) {
-          offer = newOffer();
           const { start } = event;
-          if (start.begin === "session") section = await this.#session(start, offer);
-          else section = start.begin === "conversations" ? await this.#conversations(start, offer, isOurs) : undefined;
+          replacements = emptyReplacements();
+          if (start.begin === "session") readLine = await this.#readSession(start, replacements);
+          else if (start.begin === "conversations") {
+            readLine = await this.#readConversations(start, replacements, isOwn);
+          } else readLine = undefined;
         } else if ("line" in event) {
-          if ("again" in event.line) clearOffer(offer);
-          else section?.(event.line);
-        } else if ("end" in event) await this.#apply(offer);
+          if ("again" in event.line) clear(replacements);
+          else readLine?.(event.line);
+        } else if ("end" in event) await this.#apply(replacements, writtenAt);
       }
     } catch (error) {
       if (!isSavepointError(error, "DAMAGED")) throw error;
-      const message = "a bundle is damaged, and only what comes before that was used to repair the store";
+      const message = "a bundle is damaged; only the sections before the damage were used for the repair";
       this.#events.emit("backgroundFailure", { message, error });
     }
   }
 
-  /** Makes records anew that follow from others; what follows from those that were made, in a further pass. */
+  /** Rebuilds records that can be derived from others; repeatedly, because some are derived from rebuilt ones. */
   async rebuild(): Promise<void> {
     for (let before = -1; this.healed.size > before;) {
       before = this.healed.size;
-      for (const key of this.#records) {
-        const [, session = ""] = key.split("\t");
-        const remembered = this.#remembered.get(session) ?? { session: undefined, branches: new Map() };
-        const rebuilt = await rebuildRecord(this.#context, key, remembered);
-        if (!rebuilt) continue;
-        await this.#write(key, rebuilt);
-        if (!this.#dryRun) this.#records.delete(key);
+      for (const key of this.#lostRecords) {
+        const [, sessionId = ""] = key.split("\t");
+        const bundled = this.#bundledSessions.get(sessionId) ?? { session: undefined, branches: new Map() };
+        const repair = await rebuildRecord(this.#context, key, bundled);
+        if (!repair) continue;
+        await this.#writeRecord(key, repair);
+        if (!this.#dryRun) this.#lostRecords.delete(key);
       }
     }
   }
 
-  async #write(key: string, rebuilt: NonNullable<RecordRepair>): Promise<void> {
+  async #writeRecord(key: string, repair: NonNullable<RecordRepair>): Promise<void> {
     const { store } = this.#context;
     if (!this.#dryRun) {
-      const [now] = await store.get([key]);
-      // Somebody has written it anew meanwhile.
-      if (now && "value" in now) return;
-      await store.commit("put" in rebuilt ? { puts: [rebuilt.put] } : { deletes: [rebuilt.drop] });
+      const [current] = await store.get([key]);
+      // Another process has written it meanwhile.
+      if (current && "value" in current) return;
+      await store.commit("put" in repair ? { puts: [repair.put] } : { deletes: [repair.drop] });
     }
-    this.#note({ record: key });
+    this.#markHealed({ record: key });
   }
 
-  /** The number that a session of a bundle has here; `undefined` if it is not the same one. */
-  async #numberOf({ id, number, createdAt }: SessionStart): Promise<number | undefined> {
-    const reader = new SessionReader(this.#context, id);
-    const here = await reader.session().catch((error: unknown) => {
-      if (isSavepointError(error, "DAMAGED")) return undefined;
-      throw error;
-    });
-    if (here) return here.record.createdAt === createdAt ? here.record.number : undefined;
-    const listed = await reader.scanForNumber();
-    return listed === undefined || listed === number ? number : undefined;
-  }
-
-  async #session(start: SessionStart, offer: Offer): Promise<((line: BundleLine) => void) | undefined> {
-    const number = await this.#numberOf(start);
-    if (number === undefined) return undefined;
-    offer.of = { id: start.id, number };
-    return (line) => {
-      if ("items" in line)
-        this.#offerItems(offer, tapeName(number, line.items[0]), line.items[1], line.items[2].map(toFrame));
-      else if ("blob" in line) this.#offerBlob(offer, line);
-      else if ("row" in line) offer.rows.set(line.row, decodeRow(line.row, line.value, line.refs ?? ""));
-      else if ("note" in line) {
-        const [seq, name, value] = line.note;
-        this.#offerRecord(offer, noteKey(number, seq, name), value);
-      } else if ("attached" in line) {
-        const [seq, name, value, refs] = line.attached;
-        this.#offerRecord(offer, annotationKey(number, seq, name), value, refs);
-      } else if ("branch" in line) offer.branches.set(line.branch, decodeBranch(line.value));
-      else if ("session" in line) offer.session = { ...decodeSession(line.session), number };
-    };
-  }
-
-  /** Was it made from this store? A session that both have under the same number tells. A stream can be read only once. */
-  async #isOurs(source: BundleSource): Promise<boolean> {
+  /**
+   * Was the bundle exported from this store? It was if both have a session with the same id, number and time. A stream can be read
+   * only once, so the answer for streams is `false`.
+   */
+  async #isFromThisStore(source: BundleSource): Promise<boolean> {
     if (typeof source !== "string" && !(source instanceof Uint8Array)) return false;
     try {
       for await (const event of readBundle(toStream(source))) {
         if (!("start" in event) || event.start.begin !== "session") continue;
         const { id, number, createdAt } = event.start;
-        const [here] = await this.#context.store.get([sessionKey(id)]);
-        const session = here && "value" in here ? decodeSession(here.value) : undefined;
+        const [stored] = await this.#context.store.get([sessionKey(id)]);
+        const session = stored && "value" in stored ? decodeSession(stored.value) : undefined;
         if (session?.number === number && session.createdAt === createdAt) return true;
       }
     } catch (error) {
-      // It is told when it is read for good.
+      // The damage is reported when the bundle is read for the repair.
       if (!isSavepointError(error, "DAMAGED")) throw error;
     }
     return false;
   }
 
-  /** Does a list say that this conversation has this number? */
+  /** The number that a session of a bundle has in this store; `undefined` if it is another session with the same id. */
+  async #findNumber({ id, number, createdAt }: SessionStart): Promise<number | undefined> {
+    const reader = new SessionReader(this.#context, id);
+    const stored = await reader.session().catch((error: unknown) => {
+      if (isSavepointError(error, "DAMAGED")) return undefined;
+      throw error;
+    });
+    if (stored) return stored.record.createdAt === createdAt ? stored.record.number : undefined;
+    const listed = await reader.scanForNumber();
+    return listed === undefined || listed === number ? number : undefined;
+  }
+
+  async #readSession(start: SessionStart, found: Replacements): Promise<LineReader | undefined> {
+    const number = await this.#findNumber(start);
+    if (number === undefined) return undefined;
+    found.owner = { id: start.id, number };
+    return (line) => {
+      if ("items" in line) {
+        const [tape, first, frames] = line.items;
+        this.#addItems(found, tapeName(number, tape), first, frames.map(toFrame));
+      } else if ("blob" in line) this.#addBlob(found, line);
+      else if ("row" in line) found.rows.set(line.row, decodeRow(line.row, line.value, line.refs ?? ""));
+      else if ("note" in line) {
+        const [seq, name, value] = line.note;
+        this.#addRecord(found, noteKey(number, seq, name), value);
+      } else if ("attached" in line) {
+        const [seq, name, value, refs] = line.attached;
+        this.#addRecord(found, annotationKey(number, seq, name), value, refs);
+      } else if ("branch" in line) found.branches.set(line.branch, decodeBranch(line.value));
+      else if ("session" in line) found.session = { ...decodeSession(line.session), number };
+    };
+  }
+
+  async #readConversations(
+    start: ConversationsStart,
+    found: Replacements,
+    isOwn: boolean,
+  ): Promise<LineReader | undefined> {
+    const numbering = await this.#findNumbering(start, isOwn);
+    if (!numbering) return undefined;
+    const { renumber, offset, foreign } = numbering;
+    return (line) => {
+      if ("items" in line) {
+        const [number, first, frames] = line.items;
+        if (foreign.has(number)) return;
+        const target = renumber(number);
+        const messages = frames.map((frame, index) =>
+          target === number ? toFrame(frame) : moveMessage(toFrame(frame), { number, seq: first + index }),
+        );
+        this.#addItems(found, messageTape(target), first, messages);
+      } else if ("blob" in line) this.#addBlob(found, line);
+      else if ("conversation" in line) {
+        const record = decodeConversation(line.value);
+        if (foreign.has(record.number)) return;
+        const number = renumber(record.number);
+        const base = record.base.map((piece) => ({ ...piece, tape: renumber(piece.tape) }));
+        const moved = { ...record, number, order: record.order + offset, base };
+        this.#addRecord(found, conversationKey(line.conversation), encodeConversation(moved));
+        if (line.firstTitle === undefined) return;
+        const title = firstTitlePut(line.conversation, number, line.firstTitle);
+        this.#addRecord(found, title.key, title.value);
+      }
+    };
+  }
+
+  /**
+   * How the conversations of a section are numbered in this store. An import shifts all numbers by the same offset, so one
+   * conversation that certainly is the same gives the offset of all. Without one, the section belongs to another agent or store.
+   */
+  async #findNumbering(start: ConversationsStart, isOwn: boolean): Promise<ConversationNumbering | undefined> {
+    const ids = start.conversations.map(([id]) => id);
+    const numbers = new Map<number, number>();
+    const foreign = new Set<number>();
+    let found: number | undefined;
+    for (const [index, stored] of (await readConversations(this.#context, ids)).entries()) {
+      const [id, createdAt, number] = start.conversations[index] as [string, number, number];
+      if (!stored || "unreadable" in stored) {
+        if (!(await this.#isListed(id, number))) continue;
+        numbers.set(number, number);
+        found = 0;
+      } else if (stored.record.createdAt !== createdAt) foreign.add(number);
+      else {
+        numbers.set(number, stored.record.number);
+        found = stored.record.number - number;
+      }
+    }
+    const offset = found ?? (isOwn ? 0 : undefined);
+    if (offset === undefined) return undefined;
+    return { offset, foreign, renumber: (number) => numbers.get(number) ?? number + offset };
+  }
+
+  /** Does the list of conversations have this one under this number? */
   async #isListed(id: string, number: number): Promise<boolean> {
     const [listed] = await this.#context.store.get([conversationNumberKey(number)]);
     return listed !== undefined && "value" in listed && listed.value === id;
   }
 
-  async #conversations(
-    start: ConversationsStart,
-    offer: Offer,
-    isOurs: boolean,
-  ): Promise<((line: BundleLine) => void) | undefined> {
-    const numbers = new Map<number, number>();
-    const stored = await readConversations(
-      this.#context,
-      start.conversations.map(([id]) => id),
-    );
-    // Those that were deleted there have moved as far as those that were not. Without one that is surely the same, it is
-    // another agent's, or another store's.
-    let shift: number | undefined;
-    const others = new Set<number>();
-    for (const [index, found] of stored.entries()) {
-      const [id, createdAt, number] = start.conversations[index] as [string, number, number];
-      if (!found || "unreadable" in found) {
-        if (await this.#isListed(id, number)) [shift] = [0, numbers.set(number, number)];
-      } else if (found.record.createdAt !== createdAt) others.add(number);
-      else {
-        numbers.set(number, found.record.number);
-        shift = found.record.number - number;
-      }
-    }
-    shift ??= isOurs ? 0 : undefined;
-    if (shift === undefined) return undefined;
-    const by = shift;
-    const here = (number: number): number => numbers.get(number) ?? number + by;
-    return (line) => {
-      if ("items" in line) {
-        const [number, first, frames] = line.items;
-        if (others.has(number)) return;
-        const moved = frames.map((frame, index) =>
-          here(number) === number ? toFrame(frame) : moveMessage(toFrame(frame), { number, seq: first + index }),
-        );
-        this.#offerItems(offer, messageTape(here(number)), first, moved);
-      } else if ("blob" in line) this.#offerBlob(offer, line);
-      else if ("conversation" in line) {
-        const record = decodeConversation(line.value);
-        if (others.has(record.number)) return;
-        const base = record.base.map((piece) => ({ ...piece, tape: here(piece.tape) }));
-        const moved = { ...record, number: here(record.number), order: record.order + by, base };
-        this.#offerRecord(offer, conversationKey(line.conversation), encodeConversation(moved));
-        const title =
-          line.firstTitle === undefined ? undefined : firstTitlePut(line.conversation, moved.number, line.firstTitle);
-        if (title) this.#offerRecord(offer, title.key, title.value);
-      }
-    };
-  }
-
-  #offerItems(offer: Offer, tape: string, first: number, frames: readonly Frame[]): void {
-    const wanted = this.#items.get(tape);
-    if (!wanted) return;
+  #addItems(found: Replacements, tape: string, first: number, frames: readonly Frame[]): void {
+    const lost = this.#lostItems.get(tape);
+    if (!lost) return;
     for (const [index, frame] of frames.entries()) {
-      if (!wanted.has(first + index)) continue;
-      offer.items.set(tape, (offer.items.get(tape) ?? new Map<number, Frame>()).set(first + index, frame));
+      if (!lost.has(first + index)) continue;
+      found.items.set(tape, (found.items.get(tape) ?? new Map<number, Frame>()).set(first + index, frame));
     }
   }
 
-  #offerBlob(offer: Offer, { blob, bytes }: Extract<BundleLine, { blob: string }>): void {
-    if (this.#blobs.has(blob)) offer.blobs.set(blob, Buffer.from(bytes, "base64"));
+  #addBlob(found: Replacements, { blob, bytes }: Extract<BundleLine, { blob: string }>): void {
+    if (this.#lostBlobs.has(blob)) found.blobs.set(blob, Buffer.from(bytes, "base64"));
   }
 
-  #offerRecord(offer: Offer, key: string, value: string, refs = ""): void {
-    if (this.#records.has(key)) offer.records.set(key, { value, refs });
+  #addRecord(found: Replacements, key: string, value: string, refs = ""): void {
+    if (this.#lostRecords.has(key)) found.records.set(key, { value, refs });
   }
 
-  async #apply(offer: Offer): Promise<void> {
+  /** Writes the replacements of a verified section. */
+  async #apply(found: Replacements, writtenAt: number): Promise<void> {
     const { store } = this.#context;
-    const { of, session, branches } = offer;
-    if (of) {
-      if (!this.#remembered.has(of.id)) this.#remembered.set(of.id, { session, branches });
-      await this.#offerRows(offer, of.number);
+    const { owner, session, branches } = found;
+    if (owner) {
+      if (!this.#bundledSessions.has(owner.id)) this.#bundledSessions.set(owner.id, { session, branches });
+      await this.#addLostRows(found, owner.number);
     }
-    for (const [tape, items] of offer.items) {
+    for (const [tape, items] of found.items) {
       if (!this.#dryRun) await store.heal(tape, items);
       for (const item of items.keys()) {
-        this.#items.get(tape)?.delete(item);
-        this.#note({ tape, item });
+        this.#lostItems.get(tape)?.delete(item);
+        this.#markHealed({ tape, item });
       }
     }
-    for (const [hash, bytes] of offer.blobs) {
+    for (const [hash, bytes] of found.blobs) {
       if (!this.#dryRun) await store.commit({ blobs: [{ hash, bytes }] });
-      this.#blobs.delete(hash);
-      this.#note({ blob: hash });
+      this.#lostBlobs.delete(hash);
+      this.#markHealed({ blob: hash });
     }
-    for (const [key, { value, refs }] of offer.records) {
-      await this.#write(key, { put: { key, value, refs } });
-      // Checkpoints never change; what is said about conversations, labels and pins do.
-      if (!key.startsWith("z")) this.asOf.set(key, this.#madeAt);
-      this.#records.delete(key);
+    for (const [key, { value, refs }] of found.records) {
+      await this.#writeRecord(key, { put: { key, value, refs } });
+      // Checkpoints never change. Conversations, labels, pins and annotations do.
+      if (!key.startsWith("z")) this.asOf.set(key, writtenAt);
+      this.#lostRecords.delete(key);
     }
   }
 
-  /** Rows that are damaged, or that others have as their parent and are gone. */
-  async #offerRows(offer: Offer, number: number): Promise<void> {
+  /** Adds the rows of the section that are damaged in the store, or missing although other rows have them as parent. */
+  async #addLostRows(found: Replacements, number: number): Promise<void> {
     const reader = new SessionReader(this.#context, "");
-    const missing = new Set<number>();
+    const parents = new Set<number>();
     for await (const row of reader.allRows(number, false)) {
-      if (!("unreadable" in row) && row.parent !== undefined) missing.add(row.parent);
+      if (!("unreadable" in row) && row.parent !== undefined) parents.add(row.parent);
     }
-    for (const [seq, row] of offer.rows) {
-      const key = rowKey(number, seq);
-      const here = await reader.row(number, seq);
-      if (here ? !("unreadable" in here) : !missing.has(seq)) continue;
-      const parent = await this.#livingParent(reader, number, row, offer.rows);
-      offer.records.set(key, { value: encodeRow({ ...row, ...parent }), refs: row.skeleton.refs });
+    for (const [seq, row] of found.rows) {
+      const stored = await reader.row(number, seq);
+      const isLost = stored ? "unreadable" in stored : parents.has(seq);
+      if (!isLost) continue;
+      const parent = await this.#findExistingParent(reader, number, row, found.rows);
+      const value = encodeRow({ ...row, ...parent });
+      found.records.set(rowKey(number, seq), { value, refs: row.skeleton.refs });
     }
   }
 
-  /** Checkpoints between may have been pruned since the bundle was made. */
-  async #livingParent(
+  /** The nearest ancestor that still exists: those between may have been pruned after the bundle was written. */
+  async #findExistingParent(
     reader: SessionReader,
     number: number,
     row: CheckpointRow,
@@ -307,19 +331,27 @@ export class Healer {
     return parent === row.parent ? { parent, grandparent: row.grandparent } : { parent, grandparent: undefined };
   }
 
-  #note(at: NonNullable<Finding["location"]>): void {
-    const wanted = JSON.stringify(at);
+  #markHealed(location: DamageLocation): void {
+    const key = JSON.stringify(location);
     for (const finding of this.#findings) {
-      if (finding.location && JSON.stringify(finding.location) === wanted) this.healed.add(findingKey(finding));
+      if (finding.location && JSON.stringify(finding.location) === key) this.healed.add(findingKey(finding));
     }
   }
 }
 
-function newOffer(): Offer {
+/** How the numbers of a bundle's conversations map to those of this store. */
+interface ConversationNumbering {
+  readonly offset: number;
+  /** Numbers of the bundle whose ids belong to other conversations in this store. */
+  readonly foreign: ReadonlySet<number>;
+  readonly renumber: (number: number) => number;
+}
+
+function emptyReplacements(): Replacements {
   return { items: new Map(), blobs: new Map(), records: new Map(), rows: new Map(), branches: new Map() };
 }
 
-/** What was offered so far was changed while it was exported. */
-function clearOffer({ items, blobs, records, rows, branches }: Offer): void {
+/** Discards the lines of a section that is exported again. */
+function clear({ items, blobs, records, rows, branches }: Replacements): void {
   for (const map of [items, blobs, records, rows, branches]) map.clear();
 }

@@ -1,92 +1,93 @@
-/**
- * `sp.repair()`: brings back what is damaged, from backups and bundles, and from what follows from the rest. What can be
- * read is never touched. What cannot be brought back is named, and stays damaged: nobody takes it for whole, or for empty.
- */
+/** `sp.repair()`: restores damaged data from backups and bundles, and rebuilds records that can be derived from others. */
 import { stat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { validateFields, toFileError } from "../util/index.js";
-import type { Context } from "../context.js";
 import { type BundleSource, isBackup } from "../bundle/index.js";
-import { withoutDamageEvents } from "./verify.js";
+import type { Context } from "../context.js";
+import { validateFields, toFileError } from "../util/index.js";
 import { type Finding, findingKey, toProblem, type VerifyProblem } from "./findings.js";
 import { Healer } from "./healer.js";
-import type { SurveyCounts } from "./survey-types.js";
+import { emptyCounts } from "./survey-options.js";
 import { survey } from "./survey.js";
+import { type VerifyCounts, withoutDamageEvents } from "./verify.js";
 
+/** Options of `sp.repair()`. */
 export interface RepairOptions {
   /**
-   * Where to take what is lost from: bundles, backups, or folders of backups. The first that has it is taken, of a folder
-   * the newest.
+   * Where lost data is taken from: bundles, backups, or folders of backups. The first source that has it is used; in a folder
+   * the newest backup comes first.
+   * @default none: only records that can be derived from others are rebuilt
    */
   readonly from?: BundleSource | readonly string[];
   /**
-   * Only say what could be brought back.
+   * Only report what could be repaired.
    * @default false
    */
   readonly dryRun?: boolean;
-  /** Told as it goes on. */
-  readonly onProgress?: (progress: Readonly<SurveyCounts>) => void;
+  /** Called while the store is verified, before and after the repair. */
+  readonly onProgress?: (progress: VerifyCounts) => void;
 }
 
+/** The result of `sp.repair()`. */
 export interface RepairReport {
   readonly dryRun: boolean;
-  /** Is nothing wrong any more? */
+  /** Are there no problems any more? */
   readonly ok: boolean;
-  /** What was brought back, or could be. */
+  /** Problems that were repaired, or with `dryRun` could be. */
   readonly healed: readonly VerifyProblem[];
-  /** What is lost. */
+  /** Problems that remain: data that is in no source. It stays marked as damaged, and is never returned as intact. */
   readonly holes: readonly VerifyProblem[];
 }
 
 const FIELDS = new Set(["from", "dryRun", "onProgress"]);
 
+/** Verifies the store deeply, repairs what it can, and verifies it again. Readable data is never changed. */
 export async function repair(context: Context, options: RepairOptions = {}): Promise<RepairReport> {
-  validateFields(options, "How a store is repaired", FIELDS);
+  validateFields(options, "The options of a repair", FIELDS);
   const { dryRun = false, onProgress = () => {} } = options;
-  const sources = await toSources(options.from);
-  const own = withoutDamageEvents(context);
-  const before = await findAll(own, onProgress);
-  const healer = new Healer(own, before, dryRun, context.events);
+  const sources = await listSources(options.from);
+  const silent = withoutDamageEvents(context);
+  const before = await findAll(silent, onProgress);
+  const healer = new Healer(silent, before, dryRun, context.events);
   for (const source of sources) await healer.healFrom(source);
   await healer.rebuild();
-  // What a store says of itself is about files and tables: packing them leaves out what is damaged and not needed any more.
+  // Problems of the kind `store` are in files and tables. Compacting rewrites those without the damaged parts.
   if (!dryRun && healer.healed.size > 0) await context.store.compact();
-  const left = dryRun ? leftOf(before, healer.healed) : await findAll(own, onProgress);
-  const still = new Set(left.map(findingKey));
-  const healed = before.filter((finding) => !still.has(findingKey(finding)));
+  const after = dryRun ? predictFindings(before, healer.healed) : await findAll(silent, onProgress);
+  const remaining = new Set(after.map(findingKey));
+  const healed = before.filter((finding) => !remaining.has(findingKey(finding)));
   const toHealed = (finding: Finding): VerifyProblem => {
-    const asOf =
-      finding.location && "record" in finding.location ? healer.asOf.get(finding.location.record) : undefined;
+    const { location } = finding;
+    const asOf = location && "record" in location ? healer.asOf.get(location.record) : undefined;
     return { ...toProblem(finding), ...(asOf !== undefined && { asOf }) };
   };
-  return { dryRun, ok: left.length === 0, healed: healed.map(toHealed), holes: left.map(toProblem) };
+  return { dryRun, ok: after.length === 0, healed: healed.map(toHealed), holes: after.map(toProblem) };
 }
 
-/** Where all that was stored comes back, packing leaves out what the store itself says is damaged. */
-function leftOf(findings: readonly Finding[], healed: ReadonlySet<string>): Finding[] {
-  const left = findings.filter((finding) => !healed.has(findingKey(finding)));
-  return left.every(({ kind }) => kind === "store") && healed.size > 0 ? [] : left;
+/** What remains after a repair. If all data is restored, compacting also fixes the problems of the kind `store`. */
+function predictFindings(before: readonly Finding[], healed: ReadonlySet<string>): Finding[] {
+  const remaining = before.filter((finding) => !healed.has(findingKey(finding)));
+  return remaining.every(({ kind }) => kind === "store") && healed.size > 0 ? [] : remaining;
 }
 
-async function findAll(context: Context, onProgress: (counts: Readonly<SurveyCounts>) => void): Promise<Finding[]> {
-  const counts: SurveyCounts = { records: 0, sessions: 0, checkpoints: 0, conversations: 0, items: 0, blobs: 0 };
+async function findAll(context: Context, onProgress: (counts: VerifyCounts) => void): Promise<Finding[]> {
+  const counts = emptyCounts();
   const findings: Finding[] = [];
-  const looks = { deep: true, sample: 1, counts, random: Math.random, onProgress: () => onProgress({ ...counts }) };
-  for await (const finding of survey(context, looks)) findings.push(finding);
+  const options = { deep: true, sample: 1, counts, random: Math.random, onProgress: () => onProgress({ ...counts }) };
+  for await (const finding of survey(context, options)) findings.push(finding);
   return findings;
 }
 
-async function toSources(from: RepairOptions["from"]): Promise<BundleSource[]> {
+async function listSources(from: RepairOptions["from"]): Promise<BundleSource[]> {
   if (from === undefined) return [];
-  if (typeof from === "string") return filesOf(from);
+  if (typeof from === "string") return listFiles(from);
   if (Array.isArray(from) && from.every((each): each is string => typeof each === "string")) {
-    return (await Promise.all(from.map(filesOf))).flat();
+    return (await Promise.all(from.map(listFiles))).flat();
   }
   return [from as BundleSource];
 }
 
 /** A file, or the backups in a folder, newest first. */
-async function filesOf(path: string): Promise<string[]> {
+async function listFiles(path: string): Promise<string[]> {
   try {
     if (!(await stat(path)).isDirectory()) return [path];
     const names = (await readdir(path)).filter(isBackup).sort().reverse();

@@ -1,7 +1,6 @@
-/** Looks at one session: whether its records fit together, and, closely, whether its states can be read. */
+/** Surveys one session: its records are consistent, and with `deep` all items of its states can be read. */
 import { isSavepointError } from "../errors.js";
-import { type ItemSpan, scanPages } from "../store/index.js";
-import { journalRefs, rowRefs, Marks, readJournals, MarkError } from "../gc/index.js";
+import { journalRefs, MarkError, Marks, readJournals, rowRefs } from "../gc/index.js";
 import {
   agentOfHistoryId,
   agentSessionKey,
@@ -9,27 +8,33 @@ import {
   annotationsOf,
   branchKey,
   type BranchRecord,
+  type CheckpointRow,
   decodeSession,
+  encodesPlace,
   idKey,
   labelKey,
   MAIN,
-  sessionNumberKey,
-  type CheckpointRow,
   rowKey,
-  encodesPlace,
   sessionKey,
+  sessionNumberKey,
   type SessionRecord,
   tapeName,
   tapeNumberOf,
 } from "../records/index.js";
 import type { SessionReader } from "../sessions/index.js";
+import { type ItemSpan, scanPages } from "../store/index.js";
 import type { Finding } from "./findings.js";
-import { findUnreadableItems, type SurveyOptions, type UnreadableItem } from "./survey-types.js";
+import type { SurveyOptions } from "./survey-options.js";
+import { findUnreadableItems, type UnreadableItem } from "./unreadable-items.js";
 
-/** Records that are read at once. */
-const MANY = 256;
+/** Records per read. */
+const BATCH_SIZE = 256;
 
-/** @param blobs gets the hashes of all bytes that its states have */
+/**
+ * Yields the damage of one session, or of the history of an agent.
+ *
+ * @param blobs receives the hashes of all blobs that its states reference
+ */
 export async function* surveySession(
   reader: SessionReader,
   number: number,
@@ -43,17 +48,17 @@ export async function* surveySession(
     if (!("unreadable" in row)) rows.push(row);
   }
   const branches = await readBranches(reader);
-  yield* structure(reader, number, rows, seqs, branches);
+  yield* surveyStructure(reader, number, rows, seqs, branches);
 
-  const seen = options.sample >= 1 ? rows : rows.filter(() => options.random() < options.sample);
-  options.counts.checkpoints += seen.length;
+  const sample = options.sample >= 1 ? rows : rows.filter(() => options.random() < options.sample);
+  options.counts.checkpoints += sample.length;
   const findings: Finding[] = [];
   const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
-    // A closer look finds the items themselves.
-    if (!options.deep) findings.push(problem(reader, "item", "what items point at", unreadable));
+    // With `deep`, the damaged items are found one by one below.
+    if (!options.deep) findings.push(buildFinding(reader, "item", "a referenced item", unreadable));
   });
   await markHeads(reader, number, branches, marks);
-  await marks.markFrames(seen.map(rowRefs));
+  await marks.markFrames(sample.map(rowRefs));
   for await (const page of scanPages(reader.context.store, annotationsOf(number))) {
     await marks.markFrames(
       page.flatMap((record) => ("value" in record ? [{ refs: record.refs, tape: ANNOTATIONS_TAPE }] : [])),
@@ -62,23 +67,23 @@ export async function* surveySession(
   if (options.deep) {
     const damaged: UnreadableItem[] = [];
     for await (const item of findUnreadableItems(reader.context, spansOf(marks), options, blobs)) damaged.push(item);
-    const checkpoints = await affected(reader, number, rows, damaged);
+    const checkpoints = await findAffected(reader, number, rows, damaged);
     for (const [index, { tape, item, reason }] of damaged.entries()) {
-      const found = problem(reader, "item", `item ${item} of tape ${tapeNumberOf(tape)}`, reason);
-      findings.push({ ...found, checkpoints: checkpoints[index] ?? [], location: { tape, item } });
+      const finding = buildFinding(reader, "item", `item ${item} of tape ${tapeNumberOf(tape)}`, reason);
+      findings.push({ ...finding, checkpoints: checkpoints[index] ?? [], location: { tape, item } });
     }
   }
   yield* findings;
 }
 
-/** All that is marked. */
 function* spansOf(marks: Marks): Generator<ItemSpan> {
   for (const [tape, spans] of marks.tapes()) {
     for (const span of spans) yield { tape: tapeName(marks.number, tape), ...span };
   }
 }
 
-async function* structure(
+/** Records that are missing: of the session, its branches, its heads, and the parents of its checkpoints. */
+async function* surveyStructure(
   reader: SessionReader,
   number: number,
   rows: readonly CheckpointRow[],
@@ -87,30 +92,28 @@ async function* structure(
 ): AsyncGenerator<Finding> {
   const { store } = reader.context;
   const [own, main] = await store.get([sessionKey(reader.sessionId), branchKey(reader.sessionId, MAIN)]);
-  // It was deleted, and begun anew, since it was listed.
   const session = own && "value" in own ? decodeSession(own.value) : undefined;
+  // The session was deleted, and created again, after it was listed.
   if (session && session.number !== number) return;
-  yield* lists(reader, number, session, rows);
-  // What was deleted since it was listed is not damaged.
-  const isThere = rows.length > 0 && (await reader.row(number, rows[0]?.seq ?? 0)) !== undefined;
-  if (!own && isThere) yield missing(reader, sessionKey(reader.sessionId), "its record is missing");
-  if (!main && isThere) yield missing(reader, branchKey(reader.sessionId, MAIN), "its branch main is missing");
+  yield* surveyIndexes(reader, number, session, rows);
+  // A session that was deleted after it was listed is not damaged.
+  const exists = rows.length > 0 && (await reader.row(number, rows[0]?.seq ?? 0)) !== undefined;
+  if (!own && exists) yield missingOf(reader, sessionKey(reader.sessionId), "its record is missing");
+  if (!main && exists) yield missingOf(reader, branchKey(reader.sessionId, MAIN), "its branch main is missing");
   for (const { name, head, hidden } of branches) {
     if (!head || hidden || seqs.has(head.seq)) continue;
-    const reason = `its newest checkpoint, #${head.seq}, is missing`;
-    const found = problem(reader, "structure", `branch ${name}`, reason);
-    yield { ...found, checkpoints: [head.id], location: { record: rowKey(number, head.seq) } };
+    const finding = buildFinding(reader, "structure", `branch ${name}`, `its head, #${head.seq}, is missing`);
+    yield { ...finding, checkpoints: [head.id], location: { record: rowKey(number, head.seq) } };
   }
   for (const { id, seq, parent } of rows) {
     if (parent === undefined || seqs.has(parent) || branches.some(({ head }) => head?.seq === parent)) continue;
-    const place = `checkpoint #${seq}`;
-    const found = problem(reader, "structure", place, `its parent, #${parent}, is missing`);
-    yield { ...found, checkpoints: [id], location: { record: rowKey(number, parent) } };
+    const finding = buildFinding(reader, "structure", `checkpoint #${seq}`, `its parent, #${parent}, is missing`);
+    yield { ...finding, checkpoints: [id], location: { record: rowKey(number, parent) } };
   }
 }
 
-/** The records that lead to a session and to its checkpoints. */
-async function* lists(
+/** Missing entries of the indexes by number, agent, checkpoint id and label. */
+async function* surveyIndexes(
   reader: SessionReader,
   number: number,
   session: SessionRecord | undefined,
@@ -121,17 +124,15 @@ async function* lists(
   const notes = await reader.notes(number, 0, session?.nextSeq ?? 0);
   for (const { id, seq, label } of rows) {
     if (!encodesPlace(id, number, seq)) keys.push(idKey(id, number));
-    const now = notes.get(seq)?.get("label") ?? label;
-    if (now) keys.push(labelKey(number, now, seq));
+    const currentLabel = notes.get(seq)?.get("label") ?? label;
+    if (currentLabel) keys.push(labelKey(number, currentLabel, seq));
   }
-  for (let from = 0; from < keys.length; from += MANY) {
-    const some = keys.slice(from, from + MANY);
-    for (const [index, found] of (await reader.context.store.get(some)).entries()) {
-      if (!found)
-        yield {
-          ...problem(reader, "structure", "a list", "a record is missing"),
-          location: { record: some[index] as string },
-        };
+  for (let from = 0; from < keys.length; from += BATCH_SIZE) {
+    const batch = keys.slice(from, from + BATCH_SIZE);
+    for (const [index, found] of (await reader.context.store.get(batch)).entries()) {
+      if (found) continue;
+      const finding = buildFinding(reader, "structure", "an index", "an entry is missing");
+      yield { ...finding, location: { record: batch[index] as string } };
     }
   }
 }
@@ -141,13 +142,13 @@ async function readBranches(reader: SessionReader): Promise<BranchRecord[]> {
   try {
     for await (const { record } of reader.branches()) branches.push(record);
   } catch (error) {
-    // It is among the records that cannot be read.
+    // The survey of records reports it.
     if (!isSavepointError(error, "DAMAGED")) throw error;
   }
   return branches;
 }
 
-/** What heads without rows and journals point at. */
+/** Marks the items of heads that have no row, and of journals. */
 async function markHeads(
   reader: SessionReader,
   number: number,
@@ -159,13 +160,13 @@ async function markHeads(
     const journals = await readJournals(reader);
     await marks.markFrames(journals.filter((journal) => journal.number === number).map(journalRefs));
   } catch (error) {
-    // A journal, or the branch that it belongs to, is among the records that cannot be read.
+    // The survey of records reports a damaged journal, and a damaged branch.
     if (!(error instanceof MarkError) && !isSavepointError(error, "DAMAGED")) throw error;
   }
 }
 
-/** The checkpoints that need each of these items. */
-async function affected(
+/** For each item, the ids of the checkpoints that need it. */
+async function findAffected(
   reader: SessionReader,
   number: number,
   rows: readonly CheckpointRow[],
@@ -177,24 +178,24 @@ async function affected(
     const marks = new Marks(reader, number, new Set(), () => {});
     await marks.markFrames([rowRefs(row)]);
     for (const [index, { tape, item }] of items.entries()) {
-      if (marks.liveSpans(tape).some(({ start, count }) => item >= start && item < start + count))
-        ids[index]?.push(row.id);
+      const isNeeded = marks.liveSpans(tape).some(({ start, count }) => item >= start && item < start + count);
+      if (isNeeded) ids[index]?.push(row.id);
     }
   }
   return ids;
 }
 
-function missing(reader: SessionReader, key: string, reason: string): Finding {
-  return { ...problem(reader, "structure", describe(reader), reason), location: { record: key } };
+function missingOf(reader: SessionReader, key: string, reason: string): Finding {
+  return { ...buildFinding(reader, "structure", describeOwner(reader), reason), location: { record: key } };
 }
 
-function problem(reader: SessionReader, kind: Finding["kind"], place: string, reason: string): Finding {
+function buildFinding(reader: SessionReader, kind: Finding["kind"], part: string, reason: string): Finding {
   const agent = agentOfHistoryId(reader.sessionId);
-  const of = agent === undefined ? { sessionId: reader.sessionId } : { agent };
-  return { kind, ...of, checkpoints: [], place: `${describe(reader)}: ${place}`, reason };
+  const owner = agent === undefined ? { sessionId: reader.sessionId } : { agent };
+  return { kind, ...owner, checkpoints: [], place: `${describeOwner(reader)}: ${part}`, reason };
 }
 
-function describe({ sessionId }: SessionReader): string {
+function describeOwner({ sessionId }: SessionReader): string {
   const agent = agentOfHistoryId(sessionId);
   return agent === undefined ? `session ${sessionId}` : `agent ${agent}`;
 }

@@ -1,11 +1,11 @@
 /**
- * Looks at a store, and tells what is wrong with it. It may be written to meanwhile: what is missing because it has just
- * been freed is looked for again before it is called damaged.
+ * Surveys a store for damage. The store may be written meanwhile: data that seems to be missing because it was just freed is
+ * checked a second time before it is reported.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type KeyRange, scan, type Store } from "../store/index.js";
-import { listAgentsWithConversations, findLiveMessages } from "../gc/index.js";
 import type { Context } from "../context.js";
+import { decodeConversationListing, readConversations } from "../conversations/index.js";
+import { findLiveMessages, listAgentsWithConversations } from "../gc/index.js";
 import {
   agentConversationKey,
   agentHistoryId,
@@ -23,76 +23,79 @@ import {
   decodeConversation,
   decodeNumbers,
   decodeSession,
-  queueEntriesOf,
   labelsOf,
   messageCounterKey,
   messageTape,
   NEXT_NUMBER_KEY,
   notesOf,
-  sessionNumberKey,
+  queueEntriesOf,
   rowsOf,
   runsOf,
   sessionKey,
+  sessionNumberKey,
   sessionsOfAgent,
 } from "../records/index.js";
-import { decodeConversationListing, readConversations } from "../conversations/index.js";
-import { readAhead } from "../util/index.js";
 import { SessionReader } from "../sessions/index.js";
+import { type KeyRange, scan, type Store } from "../store/index.js";
+import { readAhead } from "../util/index.js";
 import { damagedRecord, type Finding, findingKey, missingRecord } from "./findings.js";
-import { findUnreadableItems, type SurveyOptions, type SurveyCounts } from "./survey-types.js";
 import { surveySession } from "./session-survey.js";
+import type { SurveyCounts, SurveyOptions } from "./survey-options.js";
+import { findUnreadableItems } from "./unreadable-items.js";
 
-/** No key is behind this one. */
-const EVERYTHING: KeyRange = { from: "", to: "\u{10ffff}" };
-const MANY = 256;
-/** Sessions that are verified concurrently: while the store answers for one, another is checked. */
-const SESSIONS_AT_ONCE = 4;
+/** No key sorts after the end of this range. */
+const ALL_RECORDS: KeyRange = { from: "", to: "\u{10ffff}" };
+/** Records between two turns of the event loop. */
+const RECORDS_PER_TURN = 256;
+/** Sessions that are surveyed concurrently: while the store answers for one, another is checked. */
+const CONCURRENT_SESSIONS = 4;
 
-/** Everything that is wrong. */
+/** Yields all damage in the scope of the options. */
 export async function* survey(context: Context, options: SurveyOptions): AsyncGenerator<Finding> {
   const { session, agent } = options;
-  const isAll = session === undefined && agent === undefined;
-  if (isAll) {
+  const isWholeStore = session === undefined && agent === undefined;
+  if (isWholeStore) {
     for (const { place, reason, record } of (await context.store.check?.()) ?? []) {
       if (record === undefined) yield { kind: "store", checkpoints: [], place, reason };
       else yield damagedRecord(record, reason);
     }
-    yield* surveyRecords(context, EVERYTHING, options.counts);
+    yield* surveyRecords(context, ALL_RECORDS, options.counts);
     yield* surveyCounter(context);
   }
   const blobs = new Set<string>();
-  const surveyed = readAhead(sessionsToSee(context, options), SESSIONS_AT_ONCE, async ({ reader, number }) => {
+  const surveyed = readAhead(listSessions(context, options), CONCURRENT_SESSIONS, async ({ reader, number }) => {
     const findings: Finding[] = [];
-    for (const range of isAll ? [] : rangesOf(reader.sessionId, number)) {
+    for (const range of isWholeStore ? [] : rangesOf(reader.sessionId, number)) {
       for await (const finding of surveyRecords(context, range, options.counts)) findings.push(finding);
     }
-    for await (const finding of twice(() => surveySession(reader, number, options, blobs))) findings.push(finding);
+    for await (const finding of confirm(() => surveySession(reader, number, options, blobs))) findings.push(finding);
     return { reader, findings };
   });
   for await (const { reader, findings } of surveyed) {
     yield* findings;
-    // Checkpoints of whole agents are kept like those of sessions, and are none.
+    // The history of an agent is stored like a session, but is none.
     if (agentOfHistoryId(reader.sessionId) === undefined) options.counts.sessions++;
     options.onProgress();
     await nextTurn();
   }
-  if (isAll) yield* surveyLists(context);
+  if (isWholeStore) yield* surveyConversationLists(context);
   const agents =
     session !== undefined ? [] : agent !== undefined ? [agent] : await listAgentsWithConversations(context);
-  for (const each of agents) yield* twice(() => surveyConversations(context, each, options, blobs));
+  for (const each of agents) yield* confirm(() => surveyConversations(context, each, options, blobs));
   if (options.deep) yield* surveyBlobs(context, blobs, options);
 }
 
+/** Records that cannot be read. */
 async function* surveyRecords({ store }: Context, range: KeyRange, counts: SurveyCounts): AsyncGenerator<Finding> {
   for await (const record of scan(store, range)) {
     counts.records++;
     if ("unreadable" in record)
       yield { ...damagedRecord(record.key, record.unreadable), ...(await ownerOfRow(store, record.key)) };
-    if (counts.records % MANY === 0) await nextTurn();
+    if (counts.records % RECORDS_PER_TURN === 0) await nextTurn();
   }
 }
 
-/** Whose a checkpoint, or what is attached to it, is: their keys have only the number of the session. */
+/** The owner of a checkpoint, note, label or annotation, whose keys contain only the number of the session. */
 async function ownerOfRow(store: Store, key: string): Promise<{ sessionId?: string; agent?: string }> {
   if (!/^[zalw]/.test(key)) return {};
   const [listed] = await store.get([sessionNumberKey(decodeNumbers(key.slice(1), 1).numbers[0] as number)]);
@@ -101,7 +104,7 @@ async function ownerOfRow(store: Store, key: string): Promise<{ sessionId?: stri
   return agent === undefined ? { sessionId: listed.value } : { agent };
 }
 
-/** Without the counter, numbers would be given a second time. */
+/** Without the counter, new sessions would get numbers that are in use. */
 async function* surveyCounter({ store }: Context): AsyncGenerator<Finding> {
   const [counter] = await store.get([NEXT_NUMBER_KEY]);
   if (counter) return;
@@ -127,42 +130,43 @@ function rangesOf(sessionId: string, number: number): KeyRange[] {
   ];
 }
 
-interface SeenSession {
+/** A session, or the history of an agent, and its number. */
+interface NumberedSession {
   readonly reader: SessionReader;
   readonly number: number;
 }
 
-async function* sessionsToSee(context: Context, { session, agent }: SurveyOptions): AsyncGenerator<SeenSession> {
-  if (session !== undefined) yield* oneSession(context, session);
+async function* listSessions(context: Context, { session, agent }: SurveyOptions): AsyncGenerator<NumberedSession> {
+  if (session !== undefined) yield* findSession(context, session);
   else if (agent !== undefined) {
-    yield* oneSession(context, agentHistoryId(agent));
+    yield* findSession(context, agentHistoryId(agent));
     for await (const record of scan(context.store, sessionsOfAgent(agent))) {
-      if ("value" in record) yield* oneSession(context, record.value);
+      if ("value" in record) yield* findSession(context, record.value);
     }
   } else {
-    // By what lists them, and by what they say themselves: either may be lost.
-    const seen = new Set<string>();
+    // From the list and from their own records: either may be lost.
+    const listed = new Set<string>();
     for await (const record of scan(context.store, ALL_SESSION_NUMBERS)) {
       const number = decodeNumbers(record.key.slice(1), 1).numbers[0] as number;
       if ("value" in record) yield { reader: new SessionReader(context, record.value), number };
-      if ("value" in record) seen.add(record.value);
+      if ("value" in record) listed.add(record.value);
     }
     for await (const record of scan(context.store, ALL_SESSIONS)) {
       const [, id = "", branch] = record.key.split("\t");
-      if (branch !== undefined || seen.has(id) || !("value" in record)) continue;
+      if (branch !== undefined || listed.has(id) || !("value" in record)) continue;
       yield { reader: new SessionReader(context, id), number: decodeSession(record.value).number };
     }
   }
 }
 
-async function* oneSession(context: Context, id: string): AsyncGenerator<SeenSession> {
+async function* findSession(context: Context, id: string): AsyncGenerator<NumberedSession> {
   const reader = new SessionReader(context, id);
   const number = await reader.findNumber();
   if (number !== undefined) yield { reader, number };
 }
 
-/** Every conversation is in the list of all, and in that of its agent. */
-async function* surveyLists({ store }: Context): AsyncGenerator<Finding> {
+/** Every conversation has a counter, and is in the list of all conversations and in that of its agent. */
+async function* surveyConversationLists({ store }: Context): AsyncGenerator<Finding> {
   for await (const record of scan(store, ALL_CONVERSATIONS)) {
     const [, conversationId = "", part] = record.key.split("\t");
     if (part !== undefined || !("value" in record)) continue;
@@ -178,6 +182,7 @@ async function* surveyLists({ store }: Context): AsyncGenerator<Finding> {
   }
 }
 
+/** The listed conversations of an agent exist; with `deep`, all their messages can be read. */
 async function* surveyConversations(
   context: Context,
   agent: string,
@@ -205,9 +210,9 @@ async function* surveyConversations(
   for await (const { tape, item, reason } of findUnreadableItems(context, spans, options, blobs)) {
     const number = numbers.get(tape) as number;
     const conversationId = idByNumber.get(number);
-    const whose = { ...(agent !== "" && { agent }), ...(conversationId !== undefined && { conversationId }) };
-    const place = `message ${item} of conversation ${conversationId ?? `number ${number}, which only checkpoints have`}`;
-    yield { kind: "item", ...whose, checkpoints: [], place, reason, location: { tape, item } };
+    const owner = { ...(agent !== "" && { agent }), ...(conversationId !== undefined && { conversationId }) };
+    const place = `message ${item} of conversation ${conversationId ?? `number ${number}, which only checkpoints reference`}`;
+    yield { kind: "item", ...owner, checkpoints: [], place, reason, location: { tape, item } };
   }
 }
 
@@ -220,23 +225,17 @@ async function* surveyBlobs(
     const bytes = await store.blob(hash);
     options.counts.blobs++;
     if ("unreadable" in bytes) {
-      yield {
-        kind: "blob",
-        checkpoints: [],
-        place: `blob ${hash}`,
-        reason: bytes.unreadable,
-        location: { blob: hash },
-      };
+      const location = { blob: hash };
+      yield { kind: "blob", checkpoints: [], place: `blob ${hash}`, reason: bytes.unreadable, location };
     }
     options.onProgress();
   }
 }
 
-/** What is found at both of two looks: what was freed in between is not damage. */
-async function* twice(look: () => AsyncGenerator<Finding>): AsyncGenerator<Finding> {
-  const first: Finding[] = [];
-  for await (const finding of look()) first.push(finding);
-  if (first.length === 0) return;
-  const known = new Set(first.map(findingKey));
-  for await (const finding of look()) if (known.has(findingKey(finding))) yield finding;
+/** Repeats a survey that has findings, and yields those that it finds both times: data that was freed meanwhile is not damaged. */
+async function* confirm(run: () => AsyncGenerator<Finding>): AsyncGenerator<Finding> {
+  const first = new Set<string>();
+  for await (const finding of run()) first.add(findingKey(finding));
+  if (first.size === 0) return;
+  for await (const finding of run()) if (first.has(findingKey(finding))) yield finding;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type AgentToSave, message, type SavedAgentInfo, type Savepoint } from "../../src/index.js";
-import { agentHistoryId, branchKey, sessionKey, tapeName } from "../../src/records/keys.js";
+import { agentHistoryId, branchKey, sessionKey, tapeName } from "../../src/records/index.js";
 import { messages } from "../model/sample-states.js";
 import { STORES, useData } from "../model/stores.js";
 import { useDamageableFile } from "../model/damageable-file.js";

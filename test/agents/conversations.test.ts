@@ -8,7 +8,7 @@ import {
   lastMessageTimeKey,
   messageCounterKey,
   messageTape,
-} from "../../src/records/keys.js";
+} from "../../src/records/index.js";
 import { STORES, useData } from "../model/stores.js";
 import { useDamageableFile } from "../model/damageable-file.js";
 import { runs } from "../support/runs.js";

@@ -8,15 +8,15 @@ import {
   branchKey,
   conversationKey,
   conversationsOf,
+  decodeSession,
   journalKey,
   noteKey,
-  sessionNumberKey,
   rowKey,
   runKey,
   sessionKey,
+  sessionNumberKey,
   tapeName,
-} from "../../src/records/keys.js";
-import { decodeSession } from "../../src/records/session-records.js";
+} from "../../src/records/index.js";
 import { useDamageableFile } from "../model/damageable-file.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { agentOf, fillAgent, fillSession, noise, sessionOf } from "./whole.js";

@@ -6,12 +6,12 @@ import {
   agentHistoryId,
   branchKey,
   conversationKey,
+  decodeSession,
   noteKey,
   rowKey,
   sessionKey,
   tapeName,
-} from "../../src/records/keys.js";
-import { decodeSession } from "../../src/records/session-records.js";
+} from "../../src/records/index.js";
 import { useDamageableFile } from "../model/damageable-file.js";
 
 const file = useDamageableFile();

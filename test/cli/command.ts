@@ -1,6 +1,6 @@
 /**
- * Commands, by the three ways to run one: in this process on streams of its own, which is quick; as a process of the
- * built program, for what only a process can show; and in a pseudo-terminal, for what only a terminal can.
+ * Runs commands in three ways: in this process on its own streams, which is fast; as a process of the built program, for
+ * what only a process can show; and in a pseudo-terminal, for what only a terminal can show.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { PassThrough, type Readable, Writable } from "node:stream";
@@ -11,12 +11,12 @@ import { expect } from "vitest";
 import type { CliIo, OutputStream } from "../../src/cli/io.js";
 import { main } from "../../src/cli/main.js";
 
-/** The program as it is published: one bundle, with a copy of the library in it. */
+/** The published program: one bundle that contains a copy of the library. */
 export const PROGRAM = fileURLToPath(new URL("../../dist/bin/savepoint.js", import.meta.url));
-/** What `import "savepoint"` gives a program: another copy of the library than the one in the bundle. */
+/** The module that `import "savepoint"` loads: not the copy of the library in the bundle. */
 export const BUILT_LIBRARY = new URL("../../dist/index.js", import.meta.url).href;
-/** What a module imports that is loaded into this process. */
-export const LIBRARY = new URL("../../src/index.js", import.meta.url).href;
+/** The library for modules that are loaded into this process. */
+export const LIBRARY = new URL("../../src/index.ts", import.meta.url).href;
 
 export const CTRL_C = "\u0003";
 export const ENTER = "\r";
@@ -28,36 +28,36 @@ export interface CommandOptions {
   readonly stdin?: string | Uint8Array;
 }
 
-/** What a command has printed, and what it ended with. */
+/** The output and the exit code of a command. */
 export interface Ended {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** A command that is under way in this process. */
+/** A running command in this process. */
 export interface Started<E extends Ended = Ended> {
   readonly ended: Promise<E>;
-  /** Resolves as soon as this was printed, on stdout or stderr. */
+  /** Resolves as soon as this text was printed on stdout or stderr. */
   seen(text: string | RegExp): Promise<void>;
-  /** What it does for Ctrl-C or SIGTERM. */
+  /** Has the same effect as Ctrl-C or SIGTERM. */
   interrupt(): void;
 }
 
-/** A command that is a process of its own. */
+/** A command in its own process. */
 export interface StartedProcess extends Started<Ended & { readonly signal: NodeJS.Signals | null }> {
   readonly child: ChildProcess;
 }
 
 export interface Terminal {
   readonly ended: Promise<{ readonly code: number; readonly screen: string }>;
-  /** All that was printed so far. */
+  /** Everything that was printed so far. */
   screen(): string;
   seen(text: string | RegExp): Promise<void>;
   type(keys: string): void;
 }
 
-/** The environment of the tests, without what decides about stores and colours. */
+/** The environment of the tests without variables that affect stores and colours. */
 export function environment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
   const {
     SAVEPOINT_URL: _url,
@@ -70,7 +70,7 @@ export function environment(more: Readonly<Record<string, string>> = {}): Record
   return { ...(rest as Record<string, string>), TERM: "xterm-256color", ...more };
 }
 
-/** Runs a command in this process, with nothing on stdin unless that is given. */
+/** Runs a command in this process. By default stdin is empty. */
 export function run(args: readonly string[], options: CommandOptions = {}): Promise<Ended> {
   return start(args, options).ended;
 }
@@ -89,7 +89,7 @@ export function start(args: readonly string[], options: CommandOptions = {}): St
   return { ended, seen: (text) => printed.seen(text), interrupt: () => command.interrupt() };
 }
 
-/** A command on any streams. */
+/** Starts a command on any streams. */
 export function startMain(
   args: readonly string[],
   options: Omit<CommandOptions, "stdin"> & Pick<CliIo, "stdin" | "stdout" | "stderr">,
@@ -123,7 +123,7 @@ export function startMain(
   };
 }
 
-/** Starts a command in this process, on streams that say that they are a terminal. */
+/** Starts a command in this process on streams that claim to be a terminal. */
 export function startInTerminal(
   args: readonly string[],
   { columns = 160, ...options }: Omit<CommandOptions, "stdin"> & { readonly columns?: number } = {},
@@ -141,12 +141,12 @@ export function startInTerminal(
     ended,
     screen: () => printed.text,
     seen: (text) => printed.seen(text),
-    // A terminal makes a signal of it, unless a program wants to have every key.
+    // A terminal turns Ctrl-C into a signal, except in raw mode.
     type: (keys) => (keys === CTRL_C && !isRaw ? command.interrupt() : void stdin.write(keys)),
   };
 }
 
-/** Starts the built program as a process of its own. Its stdin stays open unless something is given for it. */
+/** Starts the built program in its own process. Its stdin stays open unless its content is given. */
 export function spawnProgram(
   args: readonly string[],
   options: CommandOptions & { readonly nodeArgs?: readonly string[] } = {},
@@ -154,7 +154,7 @@ export function spawnProgram(
   return spawnCommand(process.execPath, [...(options.nodeArgs ?? []), PROGRAM, ...args], options);
 }
 
-/** Starts a line of the shell, in which `savepoint` is the program. Any command of a pipe that fails decides the code. */
+/** Starts a shell command line in which `savepoint` is the program. The exit code is that of any failed command of a pipe. */
 export function spawnShell(line: string, options: CommandOptions = {}): StartedProcess {
   const script = `set -o pipefail; savepoint() { "$NODE" "$PROGRAM" "$@"; }; ${line}`;
   const env = { NODE: process.execPath, PROGRAM, ...options.env };
@@ -165,7 +165,7 @@ function spawnCommand(file: string, args: readonly string[], options: CommandOpt
   const child = spawn(file, args, { cwd: options.cwd, env: environment(options.env), stdio: ["pipe", "pipe", "pipe"] });
   const printed = new Printed();
   const [stdout, stderr] = [printed.collect(child.stdout), printed.collect(child.stderr)];
-  // It may end before it has read what it is given.
+  // The program may end before it has read its input.
   child.stdin.on("error", () => {});
   if (options.stdin !== undefined) child.stdin.end(options.stdin);
   const ended = new Promise<Ended & { signal: NodeJS.Signals | null }>((resolve, reject) => {
@@ -178,7 +178,7 @@ function spawnCommand(file: string, args: readonly string[], options: CommandOpt
   return { child, ended, seen: (text) => printed.seen(text), interrupt: () => void child.kill("SIGINT") };
 }
 
-/** Starts the built program in a pseudo-terminal. What it prints on stdout and stderr is one text there. */
+/** Starts the built program in a pseudo-terminal, where stdout and stderr are one stream. */
 export function spawnTerminal(
   args: readonly string[],
   options: Omit<CommandOptions, "stdin"> & { readonly columns?: number; readonly before?: string } = {},
@@ -193,7 +193,7 @@ export function spawnTerminal(
   const printed = new Printed();
   pty.onData((text) => printed.add(text));
   const ended = new Promise<{ code: number; screen: string }>((resolve) => {
-    // Comes after the last of what was printed.
+    // This event comes after the last output.
     pty.onExit(({ exitCode }) => {
       printed.end();
       resolve({ code: exitCode, screen: printed.text });
@@ -208,19 +208,19 @@ export function spawnTerminal(
   };
 }
 
-/** A pipe that nobody reads any more. */
+/** A pipe whose reader has closed it. */
 export function brokenPipe(): Writable {
   const error = Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
   return new Writable({ autoDestroy: false, write: (_chunk, _encoding, done) => done(error) });
 }
 
-/** What was printed, and who waits for something to be printed. */
+/** Collects output and lets tests wait for a text in it. */
 class Printed {
   text = "";
   #waiting: (() => void)[] = [];
   #over = false;
 
-  /** A stream whose text is part of it. */
+  /** A stream whose output is collected. */
   stream(): Writable & { text(): string } {
     let own = "";
     const decoder = new StringDecoder("utf8");
@@ -235,7 +235,7 @@ class Printed {
     return Object.assign(stream, { text: () => own });
   }
 
-  /** What comes from a stream is part of it. */
+  /** Collects the output of a stream. */
   collect(stream: Readable): () => string {
     let own = "";
     stream.setEncoding("utf8").on("data", (text: string) => {
@@ -267,7 +267,7 @@ class Printed {
   }
 }
 
-/** Runs it in a terminal of this process that is so wide. */
+/** Runs a command in this process on a terminal with this many columns. */
 export async function inTerminal(
   args: readonly string[],
   options: Omit<CommandOptions, "stdin"> & { readonly columns?: number } = {},
@@ -275,7 +275,7 @@ export async function inTerminal(
   return withLines(await startInTerminal(args, { columns: 80, ...options }).ended);
 }
 
-/** What was on the screen, line by line. */
+/** Splits the screen into lines. */
 export function withLines<T extends { readonly screen: string }>(ended: T): T & { readonly lines: readonly string[] } {
   return { ...ended, lines: ended.screen.replaceAll("\r\n", "\n").trimEnd().split("\n") };
 }
@@ -284,7 +284,7 @@ export function linesOf(text: string): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 
-/** The error that was printed as JSON: the only line on stderr, and nothing on stdout. */
+/** The error that was printed as JSON. It must be the only line on stderr, and stdout must be empty. */
 export function errorOf(ended: Ended, code = ended.code): { code: string; message: string; details: unknown } {
   expect(ended.code, ended.stderr + ended.stdout).toBe(code);
   expect(ended.stdout).toBe("");
@@ -294,7 +294,7 @@ export function errorOf(ended: Ended, code = ended.code): { code: string; messag
   return error;
 }
 
-/** Ages differ from run to run, and so does how wide they are. */
+/** Replaces ages, whose values and widths differ from run to run. */
 export function withoutAges(text: string): string {
   return text.replaceAll(/\d+[smhdy] ago +/g, "0s ago  ").replaceAll(/\d+[smhdy] ago/g, "0s ago");
 }

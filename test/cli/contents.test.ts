@@ -1,14 +1,14 @@
-/** What is stored is not trusted: it cannot disturb a terminal, and is exact for programs. */
+/** Stored data is not trusted: it cannot affect a terminal, and JSON output contains it unchanged. */
 import { describe, expect, it } from "vitest";
 import { message, Savepoint } from "../../src/index.js";
 import { errorOf, linesOf } from "./command.js";
 import { createPlace, useFilledPlace } from "./place.js";
 
-/** Colours, moves the cursor, clears the screen, sets the title, rings, breaks the line, turns the text around. */
+/** Changes colours, moves the cursor, clears the screen, sets the title, rings the bell, breaks the line, reverses text. */
 const EVIL = "a\u001b[31mred\u001b[0m\u001b[2J\u001b]0;title\u0007\u009b1m\r\nnext\u0000\u007f\u202egnp\u2066x\u200f";
-// oxlint-disable-next-line no-control-regex -- they are what is looked for
+// oxlint-disable-next-line no-control-regex -- control characters are what it matches
 const DISTURBING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
-/** An id may not have control characters; what turns text around it may. */
+/** Control characters are not allowed in ids, but bidirectional ones are. */
 const ID = "id \u202egnp\u2066";
 
 async function fillEvil(sp: Savepoint): Promise<void> {
@@ -46,7 +46,7 @@ async function fillEvil(sp: Savepoint): Promise<void> {
   await session.fork({ seq: 0 }, { branch: ID });
 }
 
-describe.concurrent("what would disturb a terminal", () => {
+describe.concurrent("control characters in stored data", () => {
   const place = useFilledPlace(fillEvil);
 
   it.each([
@@ -66,7 +66,7 @@ describe.concurrent("what would disturb a terminal", () => {
     ["a session that is not there", ["log", `${ID}x\u202e`], undefined],
     ["a checkpoint that is not there", ["show", `${ID}#99`], undefined],
     ["a pointer that leads nowhere", ["show", `${ID}:/nope`], undefined],
-  ])("is made visible by %s", async (_, args, lines) => {
+  ])("%s prints them in visible form", async (_, args, lines) => {
     const { stdout, stderr } = await place().on(args);
     expect(stdout + stderr).not.toBe("");
     expect(stdout).not.toMatch(DISTURBING);
@@ -74,7 +74,7 @@ describe.concurrent("what would disturb a terminal", () => {
     if (lines !== undefined) expect(linesOf(stdout)).toHaveLength(lines);
   });
 
-  it("is exact for programs", async () => {
+  it("JSON output contains them unchanged", async () => {
     const [first] = await place().json(["log", ID]);
     expect(first).toMatchObject({
       label: ID,
@@ -94,7 +94,7 @@ describe.concurrent("what would disturb a terminal", () => {
     expect(await place().jsonl(["sessions"])).toHaveLength(1);
   });
 
-  it("is made visible where it is typed", async () => {
+  it("an error message shows control characters of an argument in visible form", async () => {
     for (const args of [
       ["log", "\u001b[31mx"],
       ["show", "\u001b]0;x\u0007"],
@@ -107,13 +107,13 @@ describe.concurrent("what would disturb a terminal", () => {
     }
   });
 
-  it("is every mark that turns text around", async (test) => {
+  it("every bidirectional control character is shown in visible form", async (test) => {
     const own = await createPlace(test).fill((sp) => sp.session("s").save({}, { label: "a\u061cb" }));
     expect(await own.text(["log"])).not.toContain("\u061c");
   });
 });
 
-describe.concurrent("values that JSON has no form for", () => {
+describe.concurrent("values that JSON cannot represent", () => {
   const state = {
     date: new Date(1e12),
     noDate: new Date(Number.NaN),
@@ -159,7 +159,7 @@ describe.concurrent("values that JSON has no form for", () => {
     nested: { deep: [{ at: { $date: "1970-01-01T00:00:00.000Z" } }] },
   };
 
-  it("are printed in a form of their own", async () => {
+  it("show prints each of them in its tagged form", async () => {
     expect((await place().json(["show", "s"])).state).toEqual(PLAIN);
     const [, text = ""] = (await place().text(["show", "s"])).split("\n\n");
     expect(JSON.parse(text)).toEqual(PLAIN);
@@ -167,7 +167,7 @@ describe.concurrent("values that JSON has no form for", () => {
     expect(await place().json(["show", "s:/nested/deep/0/at"])).toEqual({ $date: "1970-01-01T00:00:00.000Z" });
   });
 
-  it("are printed so in what is said about a checkpoint", async () => {
+  it("log prints metadata in the tagged form", async () => {
     const metadata = { at: { $date: "1970-01-01T00:00:00.000Z" }, n: { $bigint: "1" } };
     expect(await place().json(["log", "s"])).toMatchObject([{ metadata }, {}]);
     expect(await place().json(["sessions"])).toContainEqual(
@@ -175,40 +175,40 @@ describe.concurrent("values that JSON has no form for", () => {
     );
   });
 
-  it("are printed so in what changed", async () => {
+  it("diff prints changes in the tagged form", async () => {
     const changes = await place().jsonl(["diff", "s"]);
     expect(changes).toContainEqual({ op: "add", path: "/big", value: PLAIN.big });
     expect(changes).toContainEqual({ op: "add", path: "/map", value: PLAIN.map });
   });
 
-  it("a state that is a text or null is one", async () => {
+  it("a state that is a string or null is printed as such", async () => {
     expect((await place().json(["show", "text"])).state).toBe("just a text");
     expect(await place().json(["show", "null"])).toMatchObject({ state: null });
     expect(await place().text(["show", "null"])).toMatch(/\n\nnull\n$/);
   });
 
-  it("a part that is undefined is JSON for programs", async () => {
+  it("show --json prints valid JSON for a part that is undefined", async () => {
     const { stdout } = await place().on(["show", "s:/gone", "--json"]);
     JSON.parse(stdout);
   });
 
-  it("a part that is undefined is said to people", async () => {
+  it("show prints a part that is undefined", async () => {
     expect((await place().on(["show", "s:/gone"])).code).toBe(0);
   });
 
-  it("a state that is undefined is shown", async () => {
+  it("show prints a state that is undefined", async () => {
     expect((await place().on(["show", "nothing"])).code).toBe(0);
   });
 
-  it("a field that became undefined is a change like any other", async () => {
+  it("diff reports a field that became undefined", async () => {
     expect((await place().on(["diff", "u"])).code).toBe(0);
   });
 
-  it("a field that became undefined says so to programs", async () => {
+  it("diff --json reports a field that became undefined as { $undefined: true }", async () => {
     expect(await place().json(["diff", "u"])).toEqual([{ op: "add", path: "/gone", value: { $undefined: true } }]);
   });
 
-  it("are printed so by watch", async (test) => {
+  it("watch prints metadata in the tagged form", async (test) => {
     const own = await createPlace(test).fill((sp) =>
       sp.session("s").save({}, { status: "completed", metadata: { at: new Date(0), n: 1n } }),
     );
@@ -216,7 +216,7 @@ describe.concurrent("values that JSON has no form for", () => {
     expect(first.checkpoint.metadata).toEqual({ at: { $date: "1970-01-01T00:00:00.000Z" }, n: { $bigint: "1" } });
   });
 
-  it("of a class that only the program knows end with an error, and no data", async (test) => {
+  it("an instance of a class that only the program registered is an error, and no data is printed", async (test) => {
     class Money {
       constructor(readonly cents: number) {}
     }
@@ -238,13 +238,13 @@ describe.concurrent("values that JSON has no form for", () => {
 });
 
 describe.concurrent("large and deep states", () => {
-  it("are printed whole", async (test) => {
+  it("show prints a state of several megabytes completely", async (test) => {
     const big = { text: "x".repeat(2_000_000), list: Array.from({ length: 20_000 }, (_, n) => n) };
     const place = await createPlace(test).fill((sp) => sp.session("s").save(big));
     expect((await place.json(["show", "s"])).state).toEqual(big);
   });
 
-  it("are printed, however deep", async (test) => {
+  it("show prints a state of any depth", async (test) => {
     let deep: unknown = "end";
     for (let n = 0; n < 200; n++) deep = { d: deep };
     const place = await createPlace(test).fill((sp) => sp.session("s").save(deep));

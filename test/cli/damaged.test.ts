@@ -1,4 +1,4 @@
-/** What is damaged is said, with the data as far as that can be read. */
+/** Verbs report damage and print the data that is still intact. */
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,10 +9,10 @@ import { fill, PLACES, type Place, SQLITE, targetsIn } from "../damage/world.js"
 import { type Ended, linesOf, run } from "./command.js";
 
 const KNOWN_CODES = [0, 3, 4, 20];
-/** The command line does the same on every store. */
+/** The command line behaves the same on every store. */
 const STORES = process.env["STORES"] === "all" ? PLACES : [SQLITE];
 
-/** A store with something of everything, of which each test damages a copy. */
+/** A store with data of every kind. Each test damages a copy of it. */
 function useWhole(place: Place, save: (sp: Savepoint) => Promise<unknown> = fill) {
   let whole = "";
   let targets: DamageTarget[] = [];
@@ -26,7 +26,7 @@ function useWhole(place: Place, save: (sp: Savepoint) => Promise<unknown> = fill
   afterAll(() => rmSync(whole, { recursive: true, force: true }));
   return {
     targets: () => targets,
-    /** Runs verbs on a copy that is damaged there. */
+    /** Runs verbs on a copy with damage at this place. */
     async damaged(found: readonly DamageTarget[], lines: readonly string[]): Promise<Ended[]> {
       const folder = mkdtempSync(join(tmpdir(), "savepoint-cli-"));
       try {
@@ -48,7 +48,7 @@ const items = (targets: readonly DamageTarget[]): DamageTarget[] =>
 describe.concurrent.each(STORES)("a damaged store of kind $name", (place) => {
   const store = useWhole(place);
 
-  it("ends with 20 where a state cannot be read, says so in one line, and prints no data", async () => {
+  it("show exits with 20, prints one line on stderr and no data if the state cannot be read", async () => {
     const [text, json] = (await store.damaged(items(store.targets()), ["show s#0", "show s#0 --json"])) as [
       Ended,
       Ended,
@@ -61,21 +61,21 @@ describe.concurrent.each(STORES)("a damaged store of kind $name", (place) => {
     expect(JSON.parse(last)).toMatchObject({ error: { code: "DAMAGED" } });
   });
 
-  it("says so in one line of JSON to programs", async () => {
+  it("show --json prints the error as one line of JSON", async () => {
     const [json] = (await store.damaged(items(store.targets()), ["show s#0 --json"])) as [Ended];
     expect(linesOf(json.stderr).map((line) => JSON.parse(line) as unknown)).toMatchObject([
       { error: { code: "DAMAGED" } },
     ]);
   });
 
-  it("prints what is left of a state, and names what is lost", async () => {
+  it("show --partial prints the intact part of a state and names the lost parts", async () => {
     const [partial] = (await store.damaged(items(store.targets()), ["show s#0 --partial --json"])) as [Ended];
     expect(partial.code).toBe(0);
     expect((JSON.parse(partial.stdout) as { holes: unknown[] }).holes).not.toEqual([]);
     expect(partial.stderr).toContain("lost: ");
   });
 
-  it("still lists what can be listed", async () => {
+  it("sessions, log and stats still list what is intact", async () => {
     const ended = await store.damaged(items(store.targets()), ["sessions --json", "log --jsonl", "stats --json"]);
     for (const { code, stdout } of ended) {
       expect(code).toBe(0);
@@ -83,7 +83,7 @@ describe.concurrent.each(STORES)("a damaged store of kind $name", (place) => {
     }
   });
 
-  it("is found by verify, which ends with 20", async () => {
+  it("verify finds the damage and exits with 20", async () => {
     const [text, json] = (await store.damaged(items(store.targets()), ["verify --deep", "verify --deep --json"])) as [
       Ended,
       Ended,
@@ -96,11 +96,11 @@ describe.concurrent.each(STORES)("a damaged store of kind $name", (place) => {
   });
 });
 
-describe("any damaged record", () => {
+describe("a damaged record of any kind", () => {
   const store = useWhole(SQLITE);
 
-  it("ends no verb in a way that nobody expected", { timeout: 120_000 }, async () => {
-    // Every third: each of them takes a copy of the store.
+  it("no verb fails with an unexpected error", { timeout: 120_000 }, async () => {
+    // Only every third record, because each one needs a copy of the store.
     const records = store.targets().filter(({ kind }, n) => kind === "record" && n % 3 === 0);
     expect(records.length).toBeGreaterThan(10);
     const verbs = [
@@ -114,7 +114,7 @@ describe("any damaged record", () => {
       "search needle --json",
     ];
     const failures: string[] = [];
-    // Each record is damaged once, and looked at by a verb that takes turns.
+    // Each record is damaged once and read by one verb; the verbs take turns.
     const each = records.map((target, n) => async () => {
       const verb = verbs[n % verbs.length] as string;
       const [ended] = (await store.damaged([target], [verb])) as [Ended];
@@ -132,13 +132,13 @@ describe("any damaged record", () => {
   });
 });
 
-describe.concurrent.each(STORES)("the newest checkpoint, on $name", (place) => {
+describe.concurrent.each(STORES)("a damaged newest checkpoint on $name", (place) => {
   const store = useWhole(place, async (sp) => {
     await sp.session("s").save({ n: 0 });
     await sp.session("s").save({ n: 1, bytes: new Uint8Array(20_000).map((_, n) => n % 251) });
   });
 
-  it("is stepped over where it is damaged, and that is said", async () => {
+  it("show skips it and prints a warning", async () => {
     const blobs = store.targets().filter(({ kind }) => kind === "blob");
     expect(blobs).toHaveLength(1);
     const [text, json, named, partial] = (await store.damaged(blobs, [
@@ -148,7 +148,7 @@ describe.concurrent.each(STORES)("the newest checkpoint, on $name", (place) => {
       "show s --partial --json",
     ])) as [Ended, Ended, Ended, Ended];
     expect(text.stdout).toContain('"n": 0');
-    expect(text.stderr).toContain("#1 is newer, and damaged");
+    expect(text.stderr).toContain("skipped the newer checkpoint #1, which is damaged");
     expect(JSON.parse(json.stdout)).toMatchObject({ seq: 0, state: { n: 0 }, skipped: [{ seq: 1 }] });
     expect(named).toMatchObject({ code: 20, stdout: "" });
     expect(JSON.parse(partial.stdout)).toMatchObject({ seq: 1, state: { n: 1 }, holes: [{ path: "/bytes" }] });

@@ -1,10 +1,10 @@
-/** A run whose process has died: what was recorded, and of what nobody knows whether it happened. */
+/** A run whose process has died: recorded effects, and effects with an unknown outcome. */
 import { spawn } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BUILT_LIBRARY, linesOf, withoutAges } from "./command.js";
 import { Place } from "./place.js";
 
-/** Reads, then dies while it charges. */
+/** Reads, then dies during the charge. */
 const program = (url: string): string => `
   const { defineAgent, Savepoint } = await import(${JSON.stringify(BUILT_LIBRARY)});
   const shop = defineAgent({
@@ -29,13 +29,13 @@ describe.concurrent("a run whose process has died", () => {
   });
   afterAll(() => place.end());
 
-  it("is interrupted", async () => {
+  it("sessions lists the run as interrupted", async () => {
     expect(await place.json(["sessions"])).toMatchObject([{ id: "order", agent: "shop", status: "interrupted" }]);
     expect(await place.json(["sessions", "--status", "interrupted"])).toHaveLength(1);
     expect(await place.json(["sessions", "--status", "running"])).toEqual([]);
   });
 
-  it("has a journal that says what is recorded, and what is unknown", async () => {
+  it("journal --json distinguishes recorded effects from effects with an unknown outcome", async () => {
     expect(await place.json(["journal", "order"])).toMatchObject([
       { index: 0, name: "read", outcome: "recorded", value: { stock: { $bigint: "3" }, said: "\u001b[31mred" } },
       { index: 1, name: "fails", outcome: "failed", error: { name: "TypeError", message: "no\nway \u001b[31m" } },
@@ -43,7 +43,7 @@ describe.concurrent("a run whose process has died", () => {
     ]);
   });
 
-  it("has a journal for people, which says what to do", async () => {
+  it("journal prints a hint about how to resume", async () => {
     const { stdout, stderr, code } = await place.on(["journal", "order"]);
     expect(code).toBe(0);
     const lines = linesOf(withoutAges(stdout));
@@ -52,11 +52,11 @@ describe.concurrent("a run whose process has died", () => {
     expect(lines[1]).toContain('{"stock":{"$bigint":"3"},"said":"\\u001b[31mred"}');
     expect(lines[2]).toContain("failed    0s ago  TypeError: no⏎way \\u001b[31m");
     expect(lines[3]).toMatch(/charge c1 +unknown/);
-    expect(stderr).toMatch(/^One effect was interrupted.*savepoint answer order/);
+    expect(stderr).toMatch(/^1 effect was interrupted.*savepoint answer order/);
     expect((await place.on(["journal", "order", "-q"])).stderr).toBe("");
   });
 
-  it("is told so by watch, which waits for whoever goes on", async () => {
+  it("watch reports the run as interrupted and waits until it is resumed", async () => {
     const watching = place.startOn(["watch", "order", "--jsonl"]);
     await watching.seen('"status":"interrupted"');
     watching.interrupt();

@@ -1,4 +1,4 @@
-/** Which store is looked at, and what is said where there is none. */
+/** Which store a command uses, and the errors if there is none. */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { errorOf, linesOf, run, spawnProgram } from "./command.js";
 import { createPlace, useFilledPlace } from "./place.js";
 
-/** Makes the store that is found by itself in a folder, with a session of this name. */
+/** Creates the default store of a folder with a session of this name. */
 async function settle(folder: string, session: string): Promise<void> {
   mkdirSync(join(folder, ".savepoint"), { recursive: true });
   const sp = await Savepoint.open(`sqlite:${join(folder, ".savepoint", "store.db")}`);
@@ -21,8 +21,8 @@ async function sessionsIn(cwd: string, env: Record<string, string> = {}, args: s
   return linesOf(stdout).map((line) => (JSON.parse(line) as { id: string }).id);
 }
 
-describe.concurrent("a store that nobody names", () => {
-  it("is found in this folder, and upwards from any folder below", async (test) => {
+describe.concurrent("the default store", () => {
+  it("a command finds the store in its folder and from any subfolder", async (test) => {
     const { folder } = createPlace(test);
     await settle(folder, "upper");
     mkdirSync(join(folder, "a", "b c", "ü"), { recursive: true });
@@ -31,7 +31,7 @@ describe.concurrent("a store that nobody names", () => {
     }
   });
 
-  it("is the nearest one", async (test) => {
+  it("a command uses the nearest .savepoint folder", async (test) => {
     const { folder } = createPlace(test);
     const inner = join(folder, "inner");
     await settle(folder, "upper");
@@ -40,14 +40,14 @@ describe.concurrent("a store that nobody names", () => {
     expect(await sessionsIn(folder)).toEqual(["upper"]);
   });
 
-  it("is the one in SAVEPOINT_URL before any folder, and an empty one says nothing", async (test) => {
+  it("SAVEPOINT_URL takes precedence over a .savepoint folder, and an empty one is ignored", async (test) => {
     const place = await createPlace(test).fill((sp) => sp.session("named").save({}));
     await settle(place.folder, "found");
     expect(await sessionsIn(place.folder, { SAVEPOINT_URL: place.url })).toEqual(["named"]);
     expect(await sessionsIn(place.folder, { SAVEPOINT_URL: "" })).toEqual(["found"]);
   });
 
-  it("is --store before SAVEPOINT_URL, wherever that stands, and -s says the same", async (test) => {
+  it("--store and -s take precedence over SAVEPOINT_URL, before or after the verb", async (test) => {
     const place = await createPlace(test).fill((sp) => sp.session("named").save({}));
     const env = { SAVEPOINT_URL: "sqlite:./not-there.db" };
     for (const args of [["--store", place.url], ["-s", place.url], [`--store=${place.url}`]]) {
@@ -57,7 +57,7 @@ describe.concurrent("a store that nobody names", () => {
     }
   });
 
-  it("is relative to this folder", async (test) => {
+  it("a relative store path is resolved against the current folder", async (test) => {
     const place = await createPlace(test).fill((sp) => sp.session("named").save({}));
     mkdirSync(join(place.folder, "below"));
     expect(await sessionsIn(join(place.folder, "below"), {}, ["--store", "sqlite:../s.db"])).toEqual(["named"]);
@@ -80,9 +80,9 @@ const READING = [
   ["verify"],
 ];
 
-describe.concurrent("where there is no store", () => {
+describe.concurrent("without a store", () => {
   it.each(READING.map((args) => [args.join(" "), args] as const))(
-    "%s ends with 10, says so, and makes none",
+    "%s exits with 10, reports it and does not create a store",
     async (_, args) => {
       const place = await inEmptyFolder();
       try {
@@ -97,7 +97,7 @@ describe.concurrent("where there is no store", () => {
     },
   );
 
-  it("says so in JSON to programs", async (test) => {
+  it("the error is printed as JSON with --json and --jsonl", async (test) => {
     const { folder } = createPlace(test);
     for (const format of ["--json", "--jsonl"]) {
       const ended = await run(["sessions", format], { cwd: folder });
@@ -107,14 +107,14 @@ describe.concurrent("where there is no store", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("says how to make one, or to name another", async (test) => {
+  it("the error explains how to create a store or name another one", async (test) => {
     const { folder } = createPlace(test);
     const { stderr } = await run(["sessions"], { cwd: folder });
     expect(stderr).toMatch(/savepoint init|--store/);
   });
 
   it.each(["sqlite:./not-there.db", "sqlite:./no/such/folder/x.db", "file:./not-there", "file:./no/such/folder"])(
-    "%s is not made, nor a folder for it",
+    "%s is not created, nor is a folder for it",
     async (url) => {
       const folder = await inEmptyFolder();
       try {
@@ -127,7 +127,7 @@ describe.concurrent("where there is no store", () => {
     },
   );
 
-  it("an empty .savepoint folder is none, and stays empty", async (test) => {
+  it("an empty .savepoint folder is not a store and stays empty", async (test) => {
     const { folder } = createPlace(test);
     mkdirSync(join(folder, ".savepoint"));
     const { code } = await run(["sessions"], { cwd: folder });
@@ -135,27 +135,27 @@ describe.concurrent("where there is no store", () => {
     expect(readdirSync(join(folder, ".savepoint"))).toEqual([]);
   });
 
-  it("a file that is called .savepoint is none", async (test) => {
+  it("a file called .savepoint is not a store", async (test) => {
     const { folder } = createPlace(test);
     writeFileSync(join(folder, ".savepoint"), "");
     expect((await run(["sessions"], { cwd: folder })).code).toBe(10);
   });
 
-  it("a folder is no SQLite file", async (test) => {
+  it("a folder is not a SQLite file", async (test) => {
     const { folder } = createPlace(test);
     mkdirSync(join(folder, "agents"));
     expect((await run(["sessions", "--store", "sqlite:./agents"], { cwd: folder })).code).toBe(10);
   });
 });
 
-describe.concurrent("what is no store", () => {
+describe.concurrent("a path that is not a store", () => {
   it.each([
     ["a text", "Hello\n".repeat(1000)],
     ["a short text", "Hello\n"],
     ["nothing", ""],
     ["noise", Buffer.from(Array.from({ length: 9000 }, (_, n) => (n * 7919) % 251))],
     ["the beginning of a SQLite file", "SQLite format 3\0"],
-  ])("%s in a file ends with 10, and stays as it is", async (_, content) => {
+  ])("a file with %s exits with 10 and is not modified", async (_, content) => {
     const folder = await inEmptyFolder();
     try {
       const path = join(folder, "x.db");
@@ -170,7 +170,7 @@ describe.concurrent("what is no store", () => {
     }
   });
 
-  it("another program's SQLite database ends with 10, and stays as it is", async (test) => {
+  it("the SQLite database of another program exits with 10 and is not modified", async (test) => {
     const { folder } = createPlace(test);
     const path = join(folder, "x.db");
     const database = await openDatabase(path);
@@ -183,7 +183,7 @@ describe.concurrent("what is no store", () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it("a folder with other things ends with 10, and stays as it is", async (test) => {
+  it("a folder with other files exits with 10 and is not modified", async (test) => {
     const { folder } = createPlace(test);
     mkdirSync(join(folder, "agents"));
     writeFileSync(join(folder, "agents", "notes.txt"), "mine");
@@ -193,7 +193,7 @@ describe.concurrent("what is no store", () => {
   });
 
   it.each(["./agents.db", "", "mysql://somewhere/x", "sqlite:", "file:", "sqlite://", "memory:x", "C:\\agents.db"])(
-    "the URL %j ends with 2",
+    "the URL %j exits with 2",
     async (url) => {
       const ended = await run(["sessions", "--json", "--store", url]);
       expect(ended.code).toBe(2);
@@ -201,7 +201,7 @@ describe.concurrent("what is no store", () => {
     },
   );
 
-  it("a wrong URL in SAVEPOINT_URL ends with 2, and a password in it is not repeated", async () => {
+  it("an invalid URL in SAVEPOINT_URL exits with 2, and its password is not printed", async () => {
     const ended = await run(["sessions"], { env: { SAVEPOINT_URL: "mysql://me:secret@host/x" } });
     expect(ended.code).toBe(2);
     expect(ended.stderr).not.toContain("secret");
@@ -211,7 +211,7 @@ describe.concurrent("what is no store", () => {
 describe.concurrent("a store of another format", () => {
   const place = useFilledPlace((sp) => sp.session("s").save({ n: 1 }));
 
-  /** A copy of the store that a newer version has written. */
+  /** A copy of the store as a newer version would have written it. */
   async function withNewer(work: (path: string) => Promise<unknown>): Promise<void> {
     const folder = await inEmptyFolder();
     try {
@@ -228,14 +228,14 @@ describe.concurrent("a store of another format", () => {
     }
   }
 
-  it.each(["sessions", "log s", "search x", "watch s"])("%s refuses a newer one with 12", (line) =>
+  it.each(["sessions", "log s", "search x", "watch s"])("%s rejects a newer format with exit code 12", (line) =>
     withNewer(async (path) => {
       const ended = await run([...line.split(" "), "--store", `sqlite:${path}`, "--json"]);
       expect(errorOf(ended, 12)).toMatchObject({ code: "STORE_TOO_NEW", details: { found: 99 } });
     }),
   );
 
-  it("has no file beside it when the process that has refused it is gone", () =>
+  it("rejecting a newer format leaves no file beside the store", () =>
     withNewer(async (path) => {
       const ended = await spawnProgram(["sessions", "--store", `sqlite:${path}`, "--json"], { stdin: "" }).ended;
       expect(errorOf(ended, 12)).toMatchObject({ code: "STORE_TOO_NEW" });

@@ -1,4 +1,4 @@
-// Long work that somebody ends, and stores that cannot be written: nothing is lost, and doing it again works.
+// Interrupted work and stores that cannot be written: nothing is lost, and the command can be repeated.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,7 +13,7 @@ const EACH = 20;
 const tool = usePlace();
 let large: Place;
 
-/** A store that takes a while to go through, and all of it in a bundle. */
+/** A store that takes a while to read, and a bundle of all of it. */
 beforeAll(async () => {
   large = new Place();
   await large.leave(async (sp) => {
@@ -32,7 +32,7 @@ afterAll(() => large.end());
 
 const useLarge = (): void => copyFileSync(large.path("s.db"), tool().path("s.db"));
 
-/** Whatever is in the folder beside the store and what tests have put there. */
+/** Files in the folder that belong neither to the store nor to the tests. */
 const leftovers = (): string[] =>
   readdirSync(tool().folder, { recursive: true, encoding: "utf8" }).filter(
     (name) => !/^(s\.db(-wal|-shm)?|backups|all\.savepoint)$/.test(name),
@@ -41,10 +41,10 @@ const leftovers = (): string[] =>
 interface Work {
   readonly name: string;
   readonly args: readonly string[];
-  /** What is printed while it is under way. */
+  /** The label of the progress bar. */
   readonly doing: string;
   readonly prepare: () => Promise<void>;
-  /** That doing it again was all that was needed. */
+  /** Checks that repeating the command was sufficient. */
   readonly check: () => Promise<void>;
 }
 
@@ -107,7 +107,7 @@ const WORK: readonly Work[] = [
   {
     name: "compact",
     args: ["compact"],
-    doing: "Packing",
+    doing: "Compacting",
     prepare: async () => useLarge(),
     check: () => stillThere(ALL),
   },
@@ -115,11 +115,11 @@ const WORK: readonly Work[] = [
 
 describe.each(WORK)("$name, interrupted", ({ args, doing, prepare, check }) => {
   it.each(["Ctrl-C", "SIGTERM"])(
-    "by %s says that the store is consistent, leaves nothing behind, and works again",
+    "%s leaves a consistent store and no temporary files, and the command can be repeated",
     async (how) => {
       await prepare();
       const terminal = tool().spawnTerminalOn(args);
-      // The bar with a rate is painted when it is in the middle.
+      // The bar shows a rate only in the middle of the work.
       await terminal.seen(new RegExp(`${doing} [\\d,.]+.*/s`));
       if (how === "Ctrl-C") terminal.type(CTRL_C);
       else process.kill(terminal.pty.pid, "SIGTERM");
@@ -130,7 +130,7 @@ describe.each(WORK)("$name, interrupted", ({ args, doing, prepare, check }) => {
       await tool().leave(async (sp) => expect((await sp.verify({ deep: true })).problems).toEqual([]));
       const again = await tool().on(args);
       expect(again.code, again.stderr).toBe(0);
-      // Off a terminal there is no bar.
+      // Without a terminal there is no bar.
       expect(again.stderr).not.toContain(doing);
       await check();
     },
@@ -140,7 +140,7 @@ describe.each(WORK)("$name, interrupted", ({ args, doing, prepare, check }) => {
 describe("kill -9 of the command line", () => {
   const KILLED = WORK.filter(({ name }) => name !== "verify" && name !== "export");
   it.each(KILLED)(
-    "in the middle of $name loses nothing, and it works again",
+    "killing $name loses nothing, and the command can be repeated",
     async ({ args, doing, prepare, check }) => {
       await prepare();
       const terminal = tool().spawnTerminalOn(args);
@@ -148,7 +148,7 @@ describe("kill -9 of the command line", () => {
       terminal.pty.kill("SIGKILL");
       await terminal.ended;
       await tool().leave(async (sp) => expect((await sp.verify({ deep: true })).problems).toEqual([]));
-      // What a backup has begun, and nobody will finish, is removed after an hour.
+      // The temporary file of an abandoned backup is removed after an hour.
       if (args[0] === "backup") rmSync(tool().path("backups"), { recursive: true, force: true });
       const again = await tool().on(args);
       expect(again.code, again.stderr).toBe(0);
@@ -168,16 +168,16 @@ it("Ctrl-C ends an import that waits for stdin", async () => {
 });
 
 describe("the progress bar", () => {
-  it("shows how much is done, the rate and the time that is left, on stderr", async () => {
+  it("a terminal shows progress, rate and remaining time on stderr", async () => {
     useLarge();
     const terminal = tool().spawnTerminalOn(["verify", "--deep"]);
     const { code, screen } = await terminal.ended;
     expect(code).toBe(0);
     expect(screen).toMatch(/Verifying [\d,]+ of 4,000 checkpoints, [\d,]+\/s, \d+ s left/);
-    expect(screen).toContain("All is well");
+    expect(screen).toContain("No damage found");
   });
 
-  it("is not shown with --quiet, nor where stderr is no terminal", async () => {
+  it("the bar is hidden with --quiet and if stderr is not a terminal", async () => {
     useLarge();
     const quiet = await tool().spawnTerminalOn(["verify", "--quiet"]).ended;
     expect(quiet.code).toBe(0);
@@ -186,18 +186,18 @@ describe("the progress bar", () => {
     expect(piped).toMatchObject({ code: 0, stderr: "" });
   });
 
-  it("is not in the way of JSON", async () => {
+  it("the bar does not interfere with JSON output", async () => {
     useLarge();
     const { code, screen } = await tool().spawnTerminalOn(["verify", "--json"]).ended;
     expect(code).toBe(0);
-    // eslint-disable-next-line no-control-regex -- what a terminal is told
+    // eslint-disable-next-line no-control-regex -- terminal control sequences
     const shown = screen.replaceAll(/\u001b\[[\d;?]*[A-Za-z]/g, "");
     expect(JSON.parse(shown.slice(shown.indexOf("{")))).toMatchObject({ ok: true });
   });
 });
 
 describe("a store that another process has locked", () => {
-  /** Labels a checkpoint while somebody holds the lock, and lets go as soon as `work` is done. */
+  /** Labels a checkpoint while another process holds the lock, which is released when `work` is done. */
   async function whileLocked(work: (started: Started) => Promise<void>): Promise<Ended> {
     await tool().leave((sp) => saveTrip(sp));
     const database = await openDatabase(tool().path("s.db"));
@@ -212,7 +212,7 @@ describe("a store that another process has locked", () => {
     }
   }
 
-  it("is exit code 11 for what writes, and is read all the same", async () => {
+  it("a verb that writes exits with 11, and verbs that read still work", async () => {
     const ended = await whileLocked(async (started) => {
       const shown = await tool().on(["show", "trip", "--json"]);
       expect(shown.code, shown.stderr).toBe(0);
@@ -222,7 +222,7 @@ describe("a store that another process has locked", () => {
     expect((await tool().on(["label", "trip#1", "x"])).code).toBe(0);
   });
 
-  it("is not waited for a second time when it is told", async () => {
+  it("a second interrupt does not wait for the lock", async () => {
     let over: unknown;
     await whileLocked(async (started) => {
       await started.seen("BUSY");
@@ -232,11 +232,11 @@ describe("a store that another process has locked", () => {
   });
 });
 
-// Only root can mount a disk that is small, or cannot be written. Continuous integration is root, and fails where it is not.
+// Only root can mount small or read-only disks. CI runs as root and fails otherwise.
 const isRoot = process.platform === "linux" && process.getuid?.() === 0;
 
 describe.skipIf(!isRoot && !process.env["CI"])("a disk", () => {
-  /** A disk of its own, which is taken away when the work is done. */
+  /** Runs `work` on a temporary disk. */
   async function withDisk(options: string, work: (folder: string) => Promise<void>): Promise<void> {
     const folder = tool().path("disk");
     mkdirSync(folder);
@@ -248,7 +248,7 @@ describe.skipIf(!isRoot && !process.env["CI"])("a disk", () => {
     }
   }
 
-  it("that is full ends export, backup and import with 1, leaves no half of a file, and the store whole", async () => {
+  it("a full disk fails export, backup and import with exit code 1, leaves no partial file and an intact store", async () => {
     useLarge();
     await withDisk("size=600k", async (folder) => {
       expect((await tool().on(["export", "-o", `${folder}/all.savepoint`])).code).toBe(1);
@@ -267,11 +267,11 @@ describe.skipIf(!isRoot && !process.env["CI"])("a disk", () => {
       expect(JSON.parse(shown.stdout)).toMatchObject({ state: { n: 4 } });
       const doctor = await tool().run(["doctor", "--store", url, "--json"]);
       expect(doctor.code).toBe(1);
-      expect(doctor.stdout).toContain("Make room");
+      expect(doctor.stdout).toContain("Free some space");
     });
   });
 
-  /** A store on a disk that cannot be written. */
+  /** A store on a read-only disk. */
   async function whereNothingIsWritten(work: (url: string, folder: string) => Promise<void>): Promise<void> {
     await tool().leave((sp) => saveTrip(sp));
     await withDisk("size=4m", async (folder) => {
@@ -281,7 +281,7 @@ describe.skipIf(!isRoot && !process.env["CI"])("a disk", () => {
     });
   }
 
-  it("that cannot be written is told in words", async () => {
+  it("a verb that writes to a read-only disk reports it in plain words", async () => {
     await whereNothingIsWritten(async (url, folder) => {
       const { message } = errorOf(await tool().run(["label", "trip#1", "x", "--store", url, "--json"]), 1);
       expect(message).toContain("can be written");
@@ -289,20 +289,20 @@ describe.skipIf(!isRoot && !process.env["CI"])("a disk", () => {
     });
   });
 
-  it("that cannot be written gets no new store, and init says so", async () => {
+  it("init reports that it cannot create a store on a read-only disk", async () => {
     await whereNothingIsWritten(async (_, folder) => {
       errorOf(await tool().run(["init", "--json"], { cwd: folder }), 1);
     });
   });
 
-  it("that cannot be written cannot be looked at either: SQLite needs a file beside it", async () => {
+  it("a store on a read-only disk cannot be read, because SQLite needs a file beside it", async () => {
     await whereNothingIsWritten(async (url) => {
       errorOf(await tool().run(["show", "trip", "--store", url, "--json"]), 1);
     });
   });
 });
 
-it("a file with nothing in it is no store for what only looks, and stays what it was", async () => {
+it("an empty file is not a store for a verb that reads, and it is not modified", async () => {
   writeFileSync(tool().path("s.db"), "");
   expect((await tool().on(["verify"])).code).toBe(10);
   expect(statSync(tool().path("s.db")).size).toBe(0);

@@ -1,4 +1,4 @@
-// Copies, moving, forgetting, finding damage and mending it, from the command line.
+// Export, import, backup, prune, compact, verify, repair and migrate on the command line.
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { promisify } from "node:util";
@@ -18,7 +18,7 @@ async function fill(): Promise<void> {
   });
 }
 
-/** Damages what is found by this, in the store of the test. */
+/** Damages the selected target in the store of the test. */
 async function damage(wanted: (target: DamageTarget) => boolean): Promise<void> {
   const target = (await targetsIn(tool().url)).find(wanted);
   if (!target) throw new Error("There is nothing like that.");
@@ -28,7 +28,7 @@ async function damage(wanted: (target: DamageTarget) => boolean): Promise<void> 
 const anItem = ({ kind }: DamageTarget): boolean => kind === "item";
 
 describe("export and import", () => {
-  it("moves everything to another store by a file, and once more takes nothing twice", async () => {
+  it("a bundle file moves everything to another store, and a second import imports nothing twice", async () => {
     await fill();
     const done = await tool().json(["export", "--out", "all.savepoint"]);
     expect(done).toMatchObject({ path: "all.savepoint", checkpoints: 6, holes: [] });
@@ -47,7 +47,7 @@ describe("export and import", () => {
     }, other());
   });
 
-  it("moves a session through a pipe from one process to another", async () => {
+  it("a pipe moves a session from one process to another", async () => {
     await fill();
     await tool().run(["init", "--store", "file:./files"]);
     const line = `"${process.execPath}" "${PROGRAM}" export --session trip --store "${tool().url}" | "${process.execPath}" "${PROGRAM}" import - --store file:./files --json`;
@@ -59,7 +59,7 @@ describe("export and import", () => {
     );
   });
 
-  it("exports one checkpoint, or an agent with its own", async () => {
+  it("export writes one checkpoint, or an agent with its conversations and sessions", async () => {
     await fill();
     expect(await tool().json(["export", "trip#2", "-o", "one.savepoint"])).toMatchObject({ checkpoints: 1 });
     expect(await tool().json(["export", "--agent", "planner", "-o", "agent.savepoint"])).toMatchObject({
@@ -72,13 +72,13 @@ describe("export and import", () => {
     expect(existsSync(tool().path("x.savepoint"))).toBe(false);
   });
 
-  it("says that it cannot write where there is no folder", async () => {
+  it("export reports an output folder that does not exist", async () => {
     await fill();
     const { message } = await tool().fail(["export", "-o", "nowhere/x.savepoint"], 1);
     expect(message).toContain("nowhere/x.savepoint");
   });
 
-  it("ends quietly where whoever reads has seen enough", async () => {
+  it("export ends quietly if the reader closes the pipe", async () => {
     await tool().leave(async (sp) => {
       const bytes = Uint8Array.from({ length: 500_000 }, (_, n) => (n * n * 7919) >> 5);
       await sp.session("large").save({ bytes });
@@ -88,7 +88,7 @@ describe("export and import", () => {
     expect(stderr).toBe("");
   });
 
-  it("refuses a bundle that was changed, and takes nothing of what was changed", async () => {
+  it("import rejects a modified bundle and imports nothing of the modified part", async () => {
     await fill();
     await tool().json(["export", "--session", "trip", "-o", "trip.savepoint"]);
     const bytes = readFileSync(tool().path("trip.savepoint"));
@@ -104,7 +104,7 @@ describe("export and import", () => {
     expect(await tool().json(["verify", "--bundle", "changed.savepoint"], 20)).toMatchObject({ ok: false });
   });
 
-  it("goes on with a bundle whose end was missing, when all of it is given", async () => {
+  it("importing the complete bundle continues after a truncated one", async () => {
     await fill();
     await tool().json(["export", "-o", "all.savepoint"]);
     const bytes = readFileSync(tool().path("all.savepoint"));
@@ -119,7 +119,7 @@ describe("export and import", () => {
     }, other());
   });
 
-  it("gives a session another id, leaves out what is there, and refuses what is there otherwise", async () => {
+  it("import renames a session, skips existing ones, and rejects an id with different content", async () => {
     await fill();
     await tool().json(["export", "--session", "trip", "-o", "trip.savepoint"]);
     await tool().json(["import", "trip.savepoint", "--as", "copy"]);
@@ -133,27 +133,27 @@ describe("export and import", () => {
     await tool().fail(["import", "all.savepoint", "--as", "x"], 2);
   });
 
-  it("says which file is not there", async () => {
+  it("import names a file that does not exist", async () => {
     await fill();
     const { message } = await tool().fail(["import", "nowhere.savepoint"], 1);
     expect(message).toContain("nowhere.savepoint");
     errorOf(await tool().run(["import", "x.savepoint", "--store", other(), "--json"]), 10);
   });
 
-  it("says what is missing in a bundle that is written to a file", async () => {
+  it("export to a file reports what the bundle lacks", async () => {
     await fill();
     await damage(anItem);
     const done = await tool().json<{ holes: unknown[] }>(["export", "-o", "all.savepoint"], 3);
     expect(done.holes.length).toBeGreaterThan(0);
   });
 
-  it("never writes over the store that it exports", async () => {
+  it("export never overwrites the store that it reads", async () => {
     await fill();
     await tool().fail(["export", "-o", "s.db"], 2);
     expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
   });
 
-  it("says what is missing in a bundle that is written to stdout", async () => {
+  it("export to stdout reports what the bundle lacks", async () => {
     await fill();
     await damage(anItem);
     const ended = await tool().on(["export"]);
@@ -162,7 +162,7 @@ describe("export and import", () => {
 });
 
 describe("backup", () => {
-  it("writes a backup, verified, and keeps as many as it is told", async () => {
+  it("backup writes a verified file and keeps as many as --keep says", async () => {
     await fill();
     const paths: string[] = [];
     for (let n = 0; n < 3; n++) {
@@ -182,7 +182,7 @@ describe("backup", () => {
     await tool().fail(["backup", "--to", "taken"], 1);
   });
 
-  it("says what it lacks, and removes no older one then", async () => {
+  it("an incomplete backup reports what it lacks and removes no older backup", async () => {
     await fill();
     await tool().json(["backup", "--to", "backups", "--keep", "1"]);
     await damage(anItem);
@@ -205,7 +205,7 @@ describe("prune", () => {
   const gone = async (args: readonly string[]): Promise<number[]> =>
     (await dry(args)).gone.map(({ seq }) => seq).sort((a, b) => a - b);
 
-  it("says what would go, and why the rest stays, without removing anything", async () => {
+  it("--dry-run lists what would be removed and why the rest is kept, and removes nothing", async () => {
     await fill();
     const plan = await dry(["--keep-last", "1"]);
     expect(plan).toMatchObject({ dryRun: true, removed: 2 });
@@ -216,13 +216,13 @@ describe("prune", () => {
     });
     const { stdout, stderr } = await tool().on(["prune", "--session", "trip", "--keep-last", "1", "--dry-run"]);
     expect(stdout).toMatch(/REASON/);
-    expect(stdout).toMatch(/trip#0 +goes +no option keeps it/);
-    expect(stdout).toMatch(/trip#2 +stays +pinned/);
-    expect(stderr).toContain("2 checkpoints would go, 3 stay.");
+    expect(stdout).toMatch(/trip#0 +remove +no option keeps it/);
+    expect(stdout).toMatch(/trip#2 +keep +pinned/);
+    expect(stderr).toContain("2 checkpoints would be removed, 3 kept.");
     expect(await seqsOf(tool(), "trip")).toEqual([4, 3, 2, 1, 0]);
   });
 
-  it("names what needs a checkpoint that stays", async () => {
+  it("a kept checkpoint names what needs it", async () => {
     await tool().leave(async (sp) => {
       const session = sp.session("trip");
       for (let n = 0; n < 3; n++) await session.save({ n });
@@ -231,10 +231,10 @@ describe("prune", () => {
     const { kept } = await dry(["--keep-last", "1"]);
     expect(kept).toMatchObject([{ seq: 0, neededBy: [{ kind: "branch", branch: "side" }] }, { seq: 2 }]);
     const { stdout } = await tool().on(["prune", "--session", "trip", "--keep-last", "1", "--dry-run"]);
-    expect(stdout).toMatch(/trip#0 +stays +.*needed by branch side, which starts from it/);
+    expect(stdout).toMatch(/trip#0 +keep +.*needed by branch side, which starts from it/);
   });
 
-  it("keeps what each option says", async () => {
+  it("each --keep option keeps the checkpoints it describes", async () => {
     const day = 86_400_000;
     let now = Date.UTC(2026, 0, 5, 12);
     const sp = await tool().open(tool().url, { now: () => now });
@@ -247,7 +247,7 @@ describe("prune", () => {
     const times = await tool().leave(async (each) =>
       (await each.session("trip").history().all()).map(({ createdAt }) => createdAt),
     );
-    // Only where the clock can be set are there hours, days and weeks between them.
+    // The clock is injected, so that hours, days and weeks lie between the checkpoints.
     expect(Math.max(...times) - Math.min(...times)).toBe(20 * day);
     expect(await gone(["--keep-hourly", "10"])).toEqual([0]);
     expect(await gone(["--keep-daily", "10"])).toEqual([0, 1]);
@@ -262,7 +262,7 @@ describe("prune", () => {
     expect(await gone(["--keep-last", "1", "--kind", "automatic", "--kind", "manual"])).toEqual([0, 1, 2, 3, 4]);
   });
 
-  it("removes it, of a session or of the whole store, and says when only rows went", async () => {
+  it("prune removes checkpoints of a session or of the store, and reports if only rows were freed", async () => {
     await fill();
     await tool().leave((sp) => saveTrip(sp, "other"));
     const done = await tool().json<Pruned>(["prune", "--session", "trip", "--keep-last", "1", "--yes"]);
@@ -271,12 +271,12 @@ describe("prune", () => {
     expect(await seqsOf(tool(), "other")).toEqual([4, 3, 2, 1, 0]);
     const text = await tool().on(["prune", "--keep-last", "1", "--no-keep-labelled", "--yes"]);
     expect(text.code).toBe(0);
-    expect(text.stderr).toContain("needed by those that stay");
+    expect(text.stderr).toContain("still needed by the others");
     expect(await seqsOf(tool(), "other")).toEqual([4, 2]);
     expect(await stateOf(tool(), "other")).toMatchObject({ n: 4 });
   });
 
-  it("removes what has expired, and nothing else", async () => {
+  it("--expired removes expired checkpoints only", async () => {
     // Saved an hour ago.
     const sp = await tool().open(tool().url, { now: () => Date.now() - 3_600_000 });
     await sp.session("trip").save({ n: 0 }, { ttl: 1 });
@@ -287,18 +287,18 @@ describe("prune", () => {
     expect(await seqsOf(tool(), "trip")).toEqual([2, 1]);
   });
 
-  it("says of what goes that it has expired where that is all it asks, and else that nothing keeps it", async () => {
+  it("the reason for a removal is expiry if only expiry was asked for, and otherwise that no option keeps it", async () => {
     await fill();
-    const goes = async (...args: string[]): Promise<string[]> => {
+    const removals = async (...args: string[]): Promise<string[]> => {
       const { stdout } = await tool().on(["prune", "--session", "trip", "--no-keep-labelled", "--dry-run", ...args]);
-      return stdout.split("\n").filter((line) => line.includes("  goes  "));
+      return stdout.split("\n").filter((line) => line.includes("  remove  "));
     };
-    const [old = "", unwanted = ""] = [(await goes("--ttl", "1ms"))[0], (await goes("--keep-last", "1"))[0]];
-    expect(old).toMatch(/ it has expired$/);
+    const [old = "", unwanted = ""] = [(await removals("--ttl", "1ms"))[0], (await removals("--keep-last", "1"))[0]];
+    expect(old).toMatch(/ expired$/);
     expect(unwanted).toMatch(/ no option keeps it$/);
   });
 
-  it("wants to be told what is kept, and understands what it is told", async () => {
+  it("prune requires a retention option and validates its values", async () => {
     await fill();
     await tool().fail(["prune", "--yes"], 2);
     await tool().fail(["prune", "--session", "trip", "--no-keep-labelled", "--yes"], 2);
@@ -307,29 +307,29 @@ describe("prune", () => {
     expect(await seqsOf(tool(), "trip")).toEqual([4, 3, 2, 1, 0]);
   });
 
-  it("says that there is no such session or agent", async () => {
+  it("an unknown session or agent is reported", async () => {
     await fill();
     await tool().fail(["prune", "--session", "trap", "--keep-last", "1", "--yes"], 4);
   });
 
-  it("refuses a session together with an agent", async () => {
+  it("--session and --agent cannot be combined", async () => {
     await fill();
     await tool().fail(["prune", "--session", "trip", "--agent", "nobody", "--keep-last", "1", "--yes"], 2);
   });
 
-  it("refuses a kind that there is not", async () => {
+  it("an unknown --kind is rejected", async () => {
     await fill();
     await tool().fail(["prune", "--keep-last", "1", "--kind", "automatik", "--yes"], 2);
   });
 
-  it("does not call it a dry run where nothing had to go", async () => {
+  it("a prune that removes nothing is not reported as a dry run", async () => {
     await fill();
     expect(await tool().json(["prune", "--keep-last", "100", "--yes"])).toMatchObject({ dryRun: false, removed: 0 });
   });
 });
 
 describe("compact", () => {
-  it("packs what was saved one by one, and gives the space back", async () => {
+  it("compact packs items that were saved one by one and returns the space", async () => {
     await tool().leave(async (sp) => {
       await saveTrip(sp);
       await sp.session("large").save({ texts: [] });
@@ -343,7 +343,7 @@ describe("compact", () => {
 });
 
 describe("verify", () => {
-  it("finds what is damaged, says what to do, and ends with 20", async () => {
+  it("verify finds damage, says what to do and exits with 20", async () => {
     await fill();
     expect(await tool().json(["verify"])).toMatchObject({ ok: true, deep: false, problems: [] });
     expect(await tool().json(["verify", "--deep"])).toMatchObject({ ok: true, deep: true });
@@ -357,7 +357,7 @@ describe("verify", () => {
     expect(text.stderr).toContain("savepoint repair");
   });
 
-  it("looks at a part where that is said", async () => {
+  it("verify checks only the part of the store that is named", async () => {
     await fill();
     expect(await tool().json(["verify", "--session", "trip"])).toMatchObject({ ok: true, sessions: 1, checkpoints: 5 });
     expect(await tool().json(["verify", "--checkpoint", "trip#2"])).toMatchObject({ ok: true });
@@ -366,18 +366,18 @@ describe("verify", () => {
     for (const share of ["0", "2", "many", "-0.1"]) await tool().fail(["verify", `--sample=${share}`], 2);
   });
 
-  it("says which bundle is not there", async () => {
+  it("verify names a bundle that does not exist", async () => {
     await fill();
     expect((await tool().fail(["verify", "--bundle", "nowhere.savepoint"], 1)).message).toContain("nowhere.savepoint");
   });
 
-  it("counts as many sessions as there are", async () => {
+  it("verify counts the sessions of the store", async () => {
     await fill();
     expect(await tool().json(["stats"])).toMatchObject({ sessions: 1 });
     expect(await tool().json(["verify"])).toMatchObject({ sessions: 1 });
   });
 
-  it("does not advise to repair the store where a bundle is damaged", async () => {
+  it("verify does not suggest to repair the store if a bundle is damaged", async () => {
     await fill();
     tool().file("broken.savepoint", "{");
     const ended = await tool().on(["verify", "--bundle", "broken.savepoint"]);
@@ -385,17 +385,17 @@ describe("verify", () => {
     expect(ended.stderr).not.toContain("savepoint repair");
   });
 
-  it("says that there is no such session", async () => {
+  it("verify reports a session that does not exist", async () => {
     await fill();
     await tool().fail(["verify", "--session", "trap"], 4);
   });
 
-  it("says that there is no such agent", async () => {
+  it("verify reports an agent that does not exist", async () => {
     await fill();
     await tool().fail(["verify", "--agent", "nobody"], 4);
   });
 
-  it("makes no store to look at a bundle", async () => {
+  it("verify --bundle creates no store", async () => {
     await fill();
     await tool().json(["export", "-o", "all.savepoint"]);
     const ended = await tool().run(["verify", "--bundle", "all.savepoint", "--json"]);
@@ -405,7 +405,7 @@ describe("verify", () => {
 });
 
 describe("repair", () => {
-  it("brings everything back from backups, and says so before it does", async () => {
+  it("repair restores everything from backups, and --dry-run lists it first", async () => {
     await fill();
     await tool().json(["backup", "--to", "backups"]);
     await damage(anItem);
@@ -415,13 +415,13 @@ describe("repair", () => {
     const done = await tool().json(["repair", "--from", "backups"]);
     expect(done).toMatchObject({ healed: plan.healed, holes: [] });
     expect(await tool().json(["verify", "--deep"])).toMatchObject({ ok: true });
-    expect((await tool().on(["repair", "--from", "backups"])).stdout).toBe("Nothing is damaged.\n");
+    expect((await tool().on(["repair", "--from", "backups"])).stdout).toBe("No damage found.\n");
   });
 
-  it("ends with 3 where some of it came back, and with 20 where nothing did", async () => {
+  it("repair exits with 3 if some of the damage was repaired, and with 20 if none was", async () => {
     await fill();
     await tool().json(["backup", "--to", "backups"]);
-    // What was saved after the backup is in none.
+    // Saved after the backup, so no backup contains it.
     await tool().leave((sp) => sp.session("later").save({ text: "lorem ipsum ".repeat(50), list: [1, 2, 3] }));
     const items = (await targetsIn(tool().url)).filter(anItem);
     for (const target of items) await SQLITE.damage(tool().folder, target, "flip");
@@ -434,14 +434,14 @@ describe("repair", () => {
     expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
   });
 
-  it("says which backup is not there", async () => {
+  it("repair names a backup that does not exist", async () => {
     await fill();
     expect((await tool().fail(["repair", "--from", "nowhere"], 1)).message).toContain("nowhere");
   });
 });
 
 describe("migrate", () => {
-  it("copies everything to plain files and back, and once more copies nothing twice", async () => {
+  it("migrate copies everything to plain files and back, and a second copy copies nothing twice", async () => {
     await fill();
     expect(await tool().json(["migrate"])).toMatchObject({ store: tool().url, migrated: false });
     const there = await tool().json(["migrate", "--to", "file:./files"]);
@@ -462,7 +462,7 @@ describe("migrate", () => {
     expect(await read(other())).toEqual(await read(tool().url));
   });
 
-  it("refuses to copy a store to itself", async () => {
+  it("migrate refuses to copy a store to itself", async () => {
     await fill();
     await tool().fail(["migrate", "--to", tool().url], 2);
     await tool().fail(["migrate", "--to", "nonsense:x"], 2);
@@ -470,12 +470,12 @@ describe("migrate", () => {
     expect(existsSync(tool().path("files"))).toBe(false);
   });
 
-  it("refuses to copy a store to itself, however it is spelt", async () => {
+  it("migrate refuses to copy a store to itself under another spelling of its path", async () => {
     await fill();
     await tool().fail(["migrate", "--to", "sqlite:./s.db"], 2);
   });
 
-  it("ends with 3 where something could not be copied", async () => {
+  it("migrate exits with 3 if something could not be copied", async () => {
     await fill();
     await damage(anItem);
     const ended = await tool().on(["migrate", "--to", "file:./files"]);

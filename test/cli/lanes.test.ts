@@ -12,19 +12,19 @@ function draw(...entries: string[]): string[] {
 }
 
 describe("lanes", () => {
-  it("draw a line of checkpoints as one lane", () => {
+  it("a linear history is one lane", () => {
     expect(draw("c<b", "b<a", "a")).toEqual(["* c", "* b", "* a"]);
   });
 
-  it("draw a single checkpoint", () => {
+  it("a single checkpoint is one lane", () => {
     expect(draw("a")).toEqual(["* a"]);
   });
 
-  it("draw a branch beside the line that it starts from, and let it join there", () => {
+  it("a branch is a lane beside its origin and joins it there", () => {
     expect(draw("x<a", "c<b", "b<a", "a")).toEqual(["* x", "| * c", "| * b", "|/", "* a"]);
   });
 
-  it("draw checkpoints of two branches in the order in which they were saved", () => {
+  it("checkpoints of two branches appear in the order in which they were saved", () => {
     expect(draw("d<c", "y<x", "c<b", "x<b", "b<a", "a")).toEqual([
       "* d",
       "| * y",
@@ -36,11 +36,11 @@ describe("lanes", () => {
     ]);
   });
 
-  it("let three branches of one checkpoint join it, the rightmost first", () => {
+  it("three branches of one checkpoint join it, the rightmost first", () => {
     expect(draw("x<a", "y<a", "z<a", "a")).toEqual(["* x", "| * y", "| | * z", "|_|/", "|/", "* a"]);
   });
 
-  it("let nested branches join where each starts", () => {
+  it("nested branches join where each of them starts", () => {
     expect(draw("z<y", "y<b", "d<c", "x<c", "c<b", "b<a", "w<a", "a")).toEqual([
       "* z",
       "* y",
@@ -56,7 +56,7 @@ describe("lanes", () => {
     ]);
   });
 
-  it("draw a lane that crosses another on its way to the one that it joins", () => {
+  it("a lane crosses another one on its way to the lane that it joins", () => {
     expect(draw("c<b", "y<x", "z<b", "b<a", "x<a", "a")).toEqual([
       "* c",
       "| * y",
@@ -69,7 +69,7 @@ describe("lanes", () => {
     ]);
   });
 
-  it("move lanes up that are right of one that joins", () => {
+  it("lanes to the right of a joining lane move left", () => {
     expect(draw("c<b", "x<b", "z<y", "b<a", "y<a", "a")).toEqual([
       "* c",
       "| * x",
@@ -82,7 +82,7 @@ describe("lanes", () => {
     ]);
   });
 
-  it("cross several lanes at once", () => {
+  it("a lane crosses several lanes at once", () => {
     expect(draw("c<b", "x<w", "y<v", "z<b", "b<a", "w<a", "v<a", "a").slice(0, 6)).toEqual([
       "* c",
       "| * x",
@@ -93,17 +93,17 @@ describe("lanes", () => {
     ]);
   });
 
-  it("draw a lane that leads to what was left out until the end", () => {
+  it("a lane whose parent is not in the log continues to the end", () => {
     expect(draw("x<gone", "c<b", "b")).toEqual(["* x", "| * c", "| * b"]);
   });
 
-  it("never let one checkpoint look like the parent of another that it is not", () => {
+  it("a checkpoint never appears as the parent of an unrelated checkpoint", () => {
     const drawn = draw("x<r", "c<b", "r", "b<a", "a");
-    // Right below a lane that ends there is no lane, unless a line shows where that comes from.
+    // Below the end of a lane there is no other lane, unless a line shows where it comes from.
     expect(drawn).toEqual(["* x", "| * c", "* | r", " /", "* b", "* a"]);
   });
 
-  it("remember no more than there are lanes, however long the history", () => {
+  it("memory grows with the number of lanes, not with the length of the history", () => {
     const lanes = new Lanes();
     for (let n = 100_000; n > 0; n--) {
       const { before, prefix } = lanes.draw({ id: `${n}`, parentId: `${n - 1}` });
@@ -111,7 +111,7 @@ describe("lanes", () => {
     }
   });
 
-  it("let a hundred branches of one checkpoint join it one by one", () => {
+  it("a hundred branches of one checkpoint join it one after the other", () => {
     const drawn = draw(...Array.from({ length: 100 }, (_, n) => `b${n}<a`), "a");
     expect(drawn).toHaveLength(200);
     expect(drawn.at(-2)).toBe("|/");

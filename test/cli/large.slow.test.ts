@@ -1,11 +1,11 @@
-/** Many checkpoints: the first are printed before the rest is read, and memory stays small. */
+/** Many checkpoints: the first ones are printed before the rest is read, and memory stays small. */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
 import { type Ended, environment, linesOf, PROGRAM, spawnProgram } from "./command.js";
 import { type Place, useFilledPlace } from "./place.js";
 
-/** One long session, and many short ones. */
+/** One long session and many short ones. */
 const LONG = 20_000;
 const SHORT = 100;
 const SESSIONS = 300;
@@ -21,7 +21,7 @@ describe("a store with 50,000 checkpoints", () => {
     await saves;
   });
 
-  /** A process whose JavaScript has 64 megabytes. */
+  /** A process with a JavaScript heap of 64 megabytes. */
   const inLittleMemory = (args: readonly string[]): Promise<Ended> =>
     spawnProgram([...args, "--store", place().url], { stdin: "", nodeArgs: ["--max-old-space-size=64"] }).ended;
 
@@ -37,25 +37,25 @@ describe("a store with 50,000 checkpoints", () => {
     expect(linesOf(stdout)).toHaveLength(lines);
   });
 
-  it("a document of all of them is JSON", async () => {
+  it("log --json prints one valid JSON document", async () => {
     const { stdout, code } = await inLittleMemory(["log", "--json"]);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toHaveLength(ALL);
   });
 
   it.each(["log", "log long --graph", "log --json"])(
-    "%s prints its first lines while nobody has taken the rest, and waits",
+    "%s prints its first lines and waits while the reader does not read on",
     async (line) => {
       expect(await firstLines(place(), line.split(" "), 3)).toHaveLength(3);
     },
   );
 
-  it("so many of them are read as are wanted", async () => {
+  it("--limit reads only as many checkpoints as it prints", async () => {
     const { stdout } = await inLittleMemory(["log", "-n", "5", "--jsonl"]);
     expect(linesOf(stdout)).toHaveLength(5);
   });
 
-  it("any of them is found by its number, its id, and the end of that", async () => {
+  it("a checkpoint is found by its number, its id and the end of its id", async () => {
     const shown = await place().json(["show", "long#77"]);
     expect(shown.state).toEqual({ n: 77 });
     expect(await place().json(["show", `${shown.id}:/n`])).toBe(77);
@@ -63,7 +63,7 @@ describe("a store with 50,000 checkpoints", () => {
     expect({ stdout, code }).toEqual({ stdout: "77\n", code: 0 });
   });
 
-  it("sessions and stats are told in little memory", async () => {
+  it("sessions and stats need little memory", async () => {
     const sessions = await inLittleMemory(["sessions"]);
     expect(linesOf(sessions.stdout)).toHaveLength(SESSIONS + 2);
     const stats = await inLittleMemory(["stats", "--json"]);
@@ -71,7 +71,7 @@ describe("a store with 50,000 checkpoints", () => {
   });
 });
 
-/** Reads some lines, looks whether more would come, and ends the program. */
+/** Reads some lines, checks whether there are more, and ends the program. */
 async function firstLines(place: Place, args: readonly string[], count: number): Promise<string[]> {
   const child = spawn(process.execPath, [PROGRAM, ...args, "--store", place.url], {
     env: environment(),
@@ -82,7 +82,7 @@ async function firstLines(place: Place, args: readonly string[], count: number):
   for await (const line of createInterface(child.stdout)) {
     if (lines.push(line) === count) break;
   }
-  // It has not come to its end: what is not read fills the pipe.
+  // The program has not ended: unread output fills the pipe.
   const running = child.exitCode === null;
   child.kill("SIGKILL");
   await closed;

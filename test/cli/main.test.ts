@@ -1,4 +1,4 @@
-/** Commands beside each other in one process, and what the process of one command loads and leaves. */
+/** Concurrent commands in one process, and what the process of one command loads and leaves behind. */
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { processIo } from "../../src/cli/io.js";
@@ -8,7 +8,7 @@ import { createPlace, Place } from "./place.js";
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 describe("commands in one process", () => {
-  it("do not disturb each other: each has its own store, folder, form, colours and exit code", async (test) => {
+  it("commands run side by side, each with its own store, folder, format, colours and exit code", async (test) => {
     const places = await Promise.all(
       Array.from({ length: 8 }, async (_, n) => {
         const place = createPlace(test);
@@ -37,7 +37,7 @@ describe("commands in one process", () => {
     );
   });
 
-  it("are interrupted one by one, and a second signal ends one at once", async (test) => {
+  it("commands are interrupted one by one, and a second signal ends a command at once", async (test) => {
     const place = await createPlace(test).fill((sp) => sp.session("s").save({}));
     const [first, second] = [place.startOn(["watch", "s"]), place.startOn(["watch", "s"])];
     await Promise.all([first.seen("\n"), second.seen("\n")]);
@@ -48,7 +48,7 @@ describe("commands in one process", () => {
     expect((await second.ended).code).toBe(130);
   });
 
-  it("close the store before they end, also where they fail or are interrupted", async (test) => {
+  it("a command closes the store before it ends, also if it fails or is interrupted", async (test) => {
     const place = await createPlace(test).fill((sp) => sp.session("s").save({ n: 1 }));
     await place.json(["label", "s#0", "x"]);
     await place.fail(["label", "s#7", "x"], 4);
@@ -56,11 +56,11 @@ describe("commands in one process", () => {
     await watching.seen("\n");
     watching.interrupt();
     await watching.ended;
-    // Whoever writes and has not closed it is named there.
+    // A process that has not closed the store is listed here.
     expect((await place.open()).lastShutdown).toMatchObject({ clean: true, processes: [] });
   });
 
-  it("find relative paths from their own folder: states, bundles, backups and stores", async (test) => {
+  it("a command resolves relative paths of states, bundles, backups and stores against its own folder", async (test) => {
     const place = await createPlace(test).fill((sp) => sp.session("s").save({ n: 1 }));
     place.file("state.json", '{"n":2}');
     await place.json(["fork", "s#0", "side", "--state", "state.json"]);
@@ -74,7 +74,7 @@ describe("commands in one process", () => {
 });
 
 describe("the process of a command", () => {
-  it("listens to signals while a command runs, and no longer", () => {
+  it("a command listens to signals only while it runs", () => {
     const counts = (): number[] => SIGNALS.map((signal) => process.listenerCount(signal));
     const before = counts();
     const stop = processIo().onSignal(() => {});
@@ -83,10 +83,10 @@ describe("the process of a command", () => {
     expect(counts()).toEqual(before);
   });
 
-  it("loads neither the library nor prompts for help", async () => {
+  it("help loads neither the library nor the prompts", async () => {
     const place = new Place();
     try {
-      // Node writes the URLs of all scripts that were loaded there.
+      // Node writes the URLs of all loaded scripts to this folder.
       const env = { NODE_V8_COVERAGE: place.path("coverage") };
       const { code, stdout } = await spawnProgram(["--help"], { stdin: "", env }).ended;
       expect(code).toBe(0);

@@ -1,10 +1,10 @@
-/** How checkpoints are named, and how parts of their states are. */
+/** Names of checkpoints and of parts of their states. */
 import { describe, expect, it } from "vitest";
 import { message, type Savepoint } from "../../src/index.js";
 import { errorOf, run } from "./command.js";
 import { useFilledPlace } from "./place.js";
 
-/** Sessions whose ids have what names are made of. */
+/** Session ids that contain the separators of names. */
 const ODD = [
   "plain",
   "with space",
@@ -52,7 +52,7 @@ describe.concurrent("a session with any id", () => {
     expect(await show(`${id}@what if:/of`)).toBe(id);
   });
 
-  it("is listed, and each can be looked at", async () => {
+  it("each session is listed and can be shown", async () => {
     const listed = await place().json<{ id: string }[]>(["sessions"]);
     expect(listed.map(({ id }) => id).sort()).toEqual([...ODD].sort());
   });
@@ -60,7 +60,7 @@ describe.concurrent("a session with any id", () => {
 
 const TWINS = ["00000001-aaaa-twintwin", "00000002-bbbb-twintwin"];
 
-describe.concurrent("a checkpoint", () => {
+describe.concurrent("a checkpoint name", () => {
   let whole = "";
   const place = useFilledPlace(async (sp) => {
     const session = sp.session("s");
@@ -80,23 +80,23 @@ describe.concurrent("a checkpoint", () => {
   const value = async (name: string): Promise<unknown> => place().json(["show", name]);
   const state = async (name: string): Promise<unknown> => ((await value(name)) as { state: unknown }).state;
 
-  it("is named by its id, whatever that has in it", async () => {
+  it("an id names a checkpoint, whatever characters it contains", async () => {
     for (const [n, id] of [...TWINS, "short", "other#id:/x@y"].entries()) expect(await state(id)).toEqual({ n });
     expect(await value("other#id:/x@y:/n")).toBe(3);
   });
 
-  it("is named by the last eight characters of its id", async () => {
+  it("the last eight characters of an id name a checkpoint", async () => {
     const { id } = await place().json<{ id: string }>(["show", "s", "--info"]);
     expect(await value(`${id.slice(-8)}:/n`)).toBe(4);
     expect(await value("short:/n")).toBe(2);
     expect((await place().on(["show", id.slice(-7)])).code).toBe(4);
   });
 
-  it("a session comes before the end of an id", async () => {
+  it("a session id takes precedence over the end of a checkpoint id", async () => {
     expect(await state("twintwin")).toEqual({ n: 7 });
   });
 
-  it("is named by its number, and not by one that there is not", async () => {
+  it("session#seq names a checkpoint, and a number that does not exist is an error", async () => {
     expect(await state("s#0")).toEqual({ n: 0 });
     for (const name of ["s#5", "s#-1", "s#", "s#x", "s#1.0", "s#9007199254740993", "s@", "s@nope", "@main"]) {
       const ended = await place().on(["show", name, "--json"]);
@@ -105,7 +105,7 @@ describe.concurrent("a checkpoint", () => {
     }
   });
 
-  it("a part of its state is named by a JSON pointer", async () => {
+  it("a JSON pointer names a part of a state", async () => {
     expect(await value("s:/list/0/a~1b/c~0d")).toBe("deep");
     expect(await value("s:/list")).toEqual([{ "a/b": { "c~d": "deep" } }]);
     expect(await value("s:/")).toEqual({ "": "nothing" });
@@ -116,7 +116,7 @@ describe.concurrent("a checkpoint", () => {
     expect(await value("t:/01")).toBe(11);
   });
 
-  it("a key that is called length is one like any other", async () => {
+  it("a key called length is a key like any other", async () => {
     expect(await value("s:/length")).toBe(6);
   });
 
@@ -129,18 +129,18 @@ describe.concurrent("a checkpoint", () => {
     "s:/__proto__",
     "s:/list/0/a/b",
     "s:/toString",
-  ])("%s leads to nothing, which ends with 4", async (name) => {
+  ])("%s points to nothing and exits with 4", async (name) => {
     const ended = await place().on(["show", name, "--json"]);
     expect(ended.code).toBe(4);
     expect(errorOf(ended).code).toBe("NOT_FOUND");
   });
 
-  it("what is beside a pointer that leads to nothing is said", async () => {
+  it("the error for a pointer to nothing lists the keys that exist there", async () => {
     const { stderr } = await place().on(["show", "t:/nope"]);
-    expect(stderr).toContain("There are n, map, set, ~1, 01.");
+    expect(stderr).toContain("The keys there: n, map, set, ~1, 01.");
   });
 
-  it("of a whole agent is shown, and compared with nothing", async () => {
+  it("a checkpoint of an agent can be shown but not compared", async () => {
     expect(await value(whole)).toMatchObject({
       id: whole,
       agent: "ag",
@@ -155,13 +155,13 @@ describe.concurrent("a checkpoint", () => {
   });
 });
 
-describe.concurrent("a name that several have", () => {
+describe.concurrent("an ambiguous name", () => {
   const place = useFilledPlace(async (sp) => {
     for (const [n, id] of TWINS.entries()) await sp.session(`s${n}`).save({ n }, { id });
     for (let n = 0; n < 7; n++) await sp.session(`many-${n}`).save({ n }, { id: `${n}-manymany` });
   });
 
-  it("is ambiguous: ends with 4, and says which there are", async () => {
+  it("an ambiguous name exits with 4 and lists the matches", async () => {
     const { stdout, stderr, code } = await place().on(["show", "twintwin"]);
     expect({ stdout, code }).toEqual({ stdout: "", code: 4 });
     for (const [n, id] of TWINS.entries()) expect(stderr).toContain(`s${n}#0 (${id})`);
@@ -170,17 +170,17 @@ describe.concurrent("a name that several have", () => {
     expect(errorOf(json).code).toBe("AMBIGUOUS");
   });
 
-  it("is ambiguous with a pointer, too", async () => {
+  it("an ambiguous name with a pointer exits with 4", async () => {
     expect(errorOf(await place().on(["show", "twintwin:/n", "--json"])).code).toBe("AMBIGUOUS");
   });
 
-  it("is said of some, where there are many", async () => {
+  it("the error lists only some of many matches", async () => {
     const { stderr } = await place().on(["show", "manymany"]);
     expect(stderr).toContain("and 2 more");
   });
 });
 
-describe.concurrent("a long or odd pointer", () => {
+describe.concurrent("a long or unusual pointer", () => {
   const long = "k".repeat(3000);
   const place = useFilledPlace((sp) =>
     sp.session("s").save({ [long]: 1, "line\nbreak": 2, "\u0007bell": 3, "half\ud83d": 4 }),
@@ -190,7 +190,7 @@ describe.concurrent("a long or odd pointer", () => {
     ["longer than ids can be", long, 1],
     ["with a line break", "line\nbreak", 2],
     ["with a bell", "\u0007bell", 3],
-  ])("%s is followed", async (_, key, expected) => {
+  ])("a key %s is resolved", async (_, key, expected) => {
     expect(await place().json(["show", `s:/${key}`])).toBe(expected);
   });
 });

@@ -1,17 +1,17 @@
-/** Whoever reads may stop reading, or read slowly. */
+/** Readers that close the pipe early or read slowly. */
 import { PassThrough, Writable } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { linesOf, spawnProgram, spawnShell, startMain } from "./command.js";
 import { useFilledPlace } from "./place.js";
 
-/** The reader's end of a pipe: takes what is written one turn later, and closes when it has seen so many lines. */
+/** The reading end of a pipe: accepts data one turn later, and closes after a number of lines. */
 class Reader extends Writable {
   text = "";
   #lines = 0;
-  /** The most that has waited for it at once, in bytes. */
+  /** The most bytes that were buffered at once. */
   mostWaiting = 0;
-  /** How much was written after it had seen enough. */
+  /** How many bytes were written after it was closed. */
   refused = 0;
 
   constructor(readonly enough = Number.POSITIVE_INFINITY) {
@@ -45,7 +45,7 @@ describe.concurrent("a pipe", () => {
   async function readBy(reader: Reader, line: string): Promise<{ stderr: string; code: number }> {
     const [stdin, stderr] = [new PassThrough(), new Reader()];
     const code = await startMain(onStore(line), { stdin, stdout: reader, stderr }).ended;
-    // A process does not end before the last of it was taken.
+    // A process does not end before its last output was accepted.
     for (const each of [reader, stderr]) while (each.writableLength > 0 && !each.errored) await nextTurn();
     return { stderr: stderr.text, code };
   }
@@ -58,7 +58,7 @@ describe.concurrent("a pipe", () => {
     ["show big", 2],
     ["show big --json", 2],
     ["log", 0],
-  ])("of savepoint %s ends quietly, and soon, after %i lines", async (line, lines) => {
+  ])("savepoint %s ends quietly and soon if the reader closes the pipe after %i lines", async (line, lines) => {
     const reader = new Reader(lines);
     expect(await readBy(reader, line)).toEqual({ stderr: "", code: 0 });
     expect(linesOf(reader.text).length).toBeGreaterThanOrEqual(lines);
@@ -69,27 +69,27 @@ describe.concurrent("a pipe", () => {
     ["log | head -2", 2],
     ["show big --json | head -2", 2],
     ["log | true", 0],
-  ])("from the process of savepoint %s ends quietly", async (line, lines) => {
+  ])("the process of savepoint %s ends quietly", async (line, lines) => {
     const env = { SAVEPOINT_URL: place().url };
     const { stdout, stderr, code } = await spawnShell(`savepoint ${line}`, { env }).ended;
     expect({ stderr, code }).toEqual({ stderr: "", code: 0 });
     expect(linesOf(stdout)).toHaveLength(lines);
   });
 
-  it("that is closed before help is printed to it ends the process quietly", async () => {
+  it("a pipe that is closed before help is printed ends the process quietly", async () => {
     const { child, ended } = spawnProgram(["--help"], { stdin: "" });
     child.stdout?.destroy();
     expect(await ended).toMatchObject({ stderr: "", code: 0 });
   });
 
-  it("that is closed keeps the exit code of what went wrong, also where nobody reads that", async () => {
+  it("a closed pipe does not change the exit code of a failure", async () => {
     const { child, ended } = spawnProgram(onStore("show nope"), { stdin: "" });
     child.stdout?.destroy();
     child.stderr?.destroy();
     expect((await ended).code).toBe(4);
   });
 
-  it("can be read slowly: nothing is lost, and little waits for the reader", async () => {
+  it("a slow reader loses nothing, and little output is buffered for it", async () => {
     const reader = new Reader();
     expect(await readBy(reader, "log --jsonl")).toEqual({ stderr: "", code: 0 });
     expect(linesOf(reader.text)).toHaveLength(2001);
@@ -97,10 +97,10 @@ describe.concurrent("a pipe", () => {
     for (const event of ["drain", "close"]) expect(reader.listenerCount(event)).toBe(0);
   });
 
-  it("from a process can be read slowly: nothing is lost, and nothing is warned of", async () => {
+  it("a slow reader of a process loses nothing and causes no warning", async () => {
     const { child, ended } = spawnProgram(onStore("log --jsonl"), { stdin: "" });
     const { stdout } = child;
-    // Each chunk is taken only when all others have had their turn.
+    // Each chunk is accepted only after all other callbacks have run.
     stdout?.on("data", () => {
       stdout.pause();
       setImmediate(() => stdout.resume());

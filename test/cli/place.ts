@@ -1,4 +1,4 @@
-/** A folder of a test's own with a store in it, commands that run there, and something to fill the store with. */
+/** A temporary folder with a store, commands that run there, and data to fill the store with. */
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ export type Fields = Record<string, unknown>;
 
 export class Place {
   readonly folder = realpathSync(mkdtempSync(join(tmpdir(), "savepoint-cli-")));
-  /** The store that is used where a test names no other. It is not made before it is used. */
+  /** The default store of the test. It is created on first use. */
   readonly url: string;
   readonly #opened: Savepoint[] = [];
   readonly #commands: Started[] = [];
@@ -38,20 +38,20 @@ export class Place {
     return join(this.folder, ...names);
   }
 
-  /** Writes a file, and gives its path. */
+  /** Writes a file and returns its path. */
   file(name: string, content: string | Uint8Array): string {
     writeFileSync(this.path(name), content);
     return this.path(name);
   }
 
-  /** The store, as a program has it open until the test ends. */
+  /** Opens the store as a program does. It is closed when the test ends. */
   async open(url = this.url, options: OpenOptions = {}): Promise<Savepoint> {
     const sp = await Savepoint.open(url, { durability: "process", on: QUIET, ...options });
     this.#opened.push(sp);
     return sp;
   }
 
-  /** Lets a program do something to the store, and leave. */
+  /** Opens the store, runs `work` on it and closes it. */
   async leave<T>(work: (sp: Savepoint) => Promise<T>, url = this.url): Promise<T> {
     const sp = await Savepoint.open(url, { durability: "process", on: QUIET });
     try {
@@ -61,13 +61,13 @@ export class Place {
     }
   }
 
-  /** The same, and gives the place. */
+  /** Like {@link leave}, and returns this place. */
   async fill(save: (sp: Savepoint) => Promise<unknown>): Promise<this> {
     await this.leave(save);
     return this;
   }
 
-  /** Runs a command in the folder, on no store in particular. */
+  /** Runs a command in the folder without naming a store. */
   run(args: readonly string[], options: CommandOptions = {}): Promise<Ended> {
     return run(args, { cwd: this.folder, ...options });
   }
@@ -77,21 +77,21 @@ export class Place {
     return this.run(["--store", this.url, ...args], options);
   }
 
-  /** What it prints for people; it must end with 0, and print nothing on stderr. */
+  /** The text output of a command, which must exit with 0 and print nothing on stderr. */
   async text(args: readonly string[]): Promise<string> {
     const { stdout, stderr, code } = await this.on(args);
     expect({ stderr, code }, `savepoint ${args.join(" ")}`).toEqual({ stderr: "", code: 0 });
     return stdout;
   }
 
-  /** The JSON document that it prints. */
-  // oxlint-disable-next-line typescript/no-explicit-any -- its shape is what the tests are about
+  /** The JSON document that a command prints. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- the tests check its shape
   async json<T = any>(args: readonly string[], code = 0, options: CommandOptions = {}): Promise<T> {
     return JSON.parse(await this.#data(["--json", ...args], code, options)) as T;
   }
 
-  /** The JSON objects that it prints, one per line. */
-  // oxlint-disable-next-line typescript/no-explicit-any -- its shape is what the tests are about
+  /** The JSON objects that a command prints, one per line. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- the tests check its shape
   async jsonl<T = any>(args: readonly string[], code = 0, options: CommandOptions = {}): Promise<T[]> {
     return linesOf(await this.#data(["--jsonl", ...args], code, options)).map((line) => JSON.parse(line) as T);
   }
@@ -102,7 +102,7 @@ export class Place {
     return ended.stdout;
   }
 
-  /** Runs it on the store, expects that it fails so, and gives the error that it prints as one line of JSON. */
+  /** Runs a command that must fail with this exit code, and returns the error that it prints as one line of JSON. */
   async fail(
     args: readonly string[],
     code: number,
@@ -111,19 +111,19 @@ export class Place {
     return errorOf(await this.on(["--json", ...args], options), code);
   }
 
-  /** Starts a command on the store, which is interrupted when the test ends. */
+  /** Starts a command on the store. It is interrupted when the test ends. */
   startOn(args: readonly string[], options: CommandOptions = {}): Started {
     const started = start(["--store", this.url, ...args], { cwd: this.folder, ...options });
     this.#commands.push(started);
     return started;
   }
 
-  /** The same, on streams that say that they are a terminal. */
+  /** Like {@link startOn}, on streams that claim to be a terminal. */
   terminalOn(args: readonly string[]): Terminal {
     return startInTerminal(["--store", this.url, ...args], { cwd: this.folder });
   }
 
-  /** Starts the built program, which is killed when the test ends. */
+  /** Starts the built program. It is killed when the test ends. */
   spawn(args: readonly string[], options: CommandOptions = {}): StartedProcess {
     const started = spawnProgram(args, { cwd: this.folder, ...options });
     this.#children.push(started.child);
@@ -134,7 +134,7 @@ export class Place {
     return this.spawn(["--store", this.url, ...args], options);
   }
 
-  /** The same, in a pseudo-terminal. */
+  /** Like {@link spawnOn}, in a pseudo-terminal. */
   spawnTerminalOn(args: readonly string[]): ReturnType<typeof spawnTerminal> {
     const terminal = spawnTerminal(["--store", this.url, ...args], { cwd: this.folder });
     let isOver = false;
@@ -169,7 +169,7 @@ export function usePlace(): () => Place {
   return () => place;
 }
 
-/** A place that the tests of a suite look at. */
+/** A place that all tests of a suite read. */
 export function useFilledPlace(save: (sp: Savepoint) => Promise<unknown>, kind?: "sqlite" | "file"): () => Place {
   let place: Place | undefined;
   beforeAll(async () => {
@@ -185,7 +185,7 @@ export interface Trip {
   readonly messages: readonly string[];
 }
 
-/** Session "trip" with checkpoints #0 to #4, whose states have as many messages; #1 is labelled, #2 is pinned. */
+/** Session "trip" with checkpoints #0 to #4, whose states contain as many messages; #1 is labelled, #2 is pinned. */
 export async function saveTrip(sp: Savepoint, id = "trip"): Promise<string[]> {
   const session = sp.session<Trip>(id, { agent: "planner" });
   const ids: string[] = [];
@@ -197,7 +197,7 @@ export async function saveTrip(sp: Savepoint, id = "trip"): Promise<string[]> {
   return ids;
 }
 
-/** Agent "planner" with two conversations and a checkpoint of all of it; since then everything has changed. */
+/** Agent "planner" with two conversations and a checkpoint. Everything has changed since the checkpoint. */
 export async function saveAgent(sp: Savepoint): Promise<string> {
   await sp.agents.save({ id: "planner", name: "Planner", state: { mood: "good" } });
   await sp.conversations.create({ id: "first", agent: "planner", messages: [message.user("Hello")] });
@@ -210,7 +210,7 @@ export async function saveAgent(sp: Savepoint): Promise<string> {
   return id;
 }
 
-/** The state of a session's newest checkpoint, as a program that comes after it finds it. */
+/** The state of a session's newest checkpoint, as a later program loads it. */
 export function stateOf(place: Place, session: string, branch = "main"): Promise<unknown> {
   return place.leave(async (sp) => (await sp.session(session, { branch }).latest())?.state);
 }

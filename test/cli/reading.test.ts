@@ -1,4 +1,4 @@
-/** What the verbs that look print: for people, and in the shapes that programs rely on. */
+/** Output of the verbs that read: text, and the JSON shapes that programs rely on. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, message, type Savepoint } from "../../src/index.js";
 import { errorOf, linesOf, withoutAges } from "./command.js";
@@ -14,11 +14,11 @@ const NOTHING = [
   ["conversations"],
 ];
 
-describe.concurrent("a store with nothing in it", () => {
+describe.concurrent("an empty store", () => {
   const place = useFilledPlace(async () => {});
 
   it.each(NOTHING.map((args) => [args.join(" "), args] as const))(
-    "%s prints nothing, and says that there is nothing",
+    "%s prints no data and a note that there is none",
     async (_, args) => {
       const text = await place().on(args);
       expect({ ...text, stderr: linesOf(text.stderr).length }).toEqual({ stdout: "", stderr: 1, code: 0 });
@@ -29,7 +29,7 @@ describe.concurrent("a store with nothing in it", () => {
     },
   );
 
-  it("has stats of nothing", async () => {
+  it("stats counts zero of everything", async () => {
     const { store, bytes, ...rest } = await place().json(["stats"]);
     expect(store).toBe(place().url);
     expect(bytes).toBeGreaterThan(0);
@@ -37,7 +37,7 @@ describe.concurrent("a store with nothing in it", () => {
   });
 
   it.each(["show s", "diff s", "log s", "journal s", "agents a", "conversations c", "watch s"])(
-    "%s is not found, and nothing is printed",
+    "%s exits with 4 and prints no data",
     async (line) => {
       const ended = await place().on([...line.split(" "), "--json"]);
       expect(ended.code).toBe(4);
@@ -46,7 +46,7 @@ describe.concurrent("a store with nothing in it", () => {
   );
 });
 
-/** Two agents, a few sessions in every state, branches, conversations. */
+/** Two agents, sessions of every status, branches and conversations. */
 async function fillAll(sp: Savepoint): Promise<void> {
   await sp.agents.save({
     id: "support",
@@ -93,7 +93,7 @@ async function fillAll(sp: Savepoint): Promise<void> {
 describe.concurrent("sessions", () => {
   const place = useFilledPlace(fillAll);
 
-  it("are listed newest first, with how they stand", async () => {
+  it("sessions are listed newest first with their status", async () => {
     const text = withoutAges(await place().text(["sessions"]));
     expect(linesOf(text)).toEqual([
       "SESSION  AGENT  STATUS     STEP  UPDATED",
@@ -104,7 +104,7 @@ describe.concurrent("sessions", () => {
     ]);
   });
 
-  it("are objects for programs, the same one by one as in one document", async () => {
+  it("--json and --jsonl print the same session objects", async () => {
     const all = await place().json(["sessions"]);
     expect(all.map(({ id }: { id: string }) => id)).toEqual(["asks", "broken", "done", "order"]);
     expect(await place().jsonl(["sessions"])).toEqual(all);
@@ -121,7 +121,7 @@ describe.concurrent("sessions", () => {
     });
   });
 
-  it("can be those of an agent, of a status, and so many", async () => {
+  it("--agent, --status and --limit filter the list", async () => {
     const ids = async (...args: string[]): Promise<string[]> =>
       (await place().jsonl(["sessions", ...args])).map(({ id }: { id: string }) => id);
     expect(await ids("--agent", "shop")).toEqual(["order"]);
@@ -136,7 +136,7 @@ describe.concurrent("sessions", () => {
 describe.concurrent("log", () => {
   const place = useFilledPlace(fillAll);
 
-  it("lists what led to the newest of a session", async () => {
+  it("log lists the checkpoints that led to the head of main", async () => {
     expect(linesOf(withoutAges(await place().text(["log", "order"])))).toEqual([
       "session order  shop  running  0s ago",
       "o-third0  #3  step 2  running  0s ago  (main)",
@@ -145,7 +145,7 @@ describe.concurrent("log", () => {
     ]);
   });
 
-  it("draws all branches", async () => {
+  it("--graph draws all branches", async () => {
     expect(linesOf(withoutAges(await place().text(["log", "order", "--graph"])))).toEqual([
       "session order  shop  running  0s ago",
       "*  o-third0  #3  step 2  running  0s ago  (main)",
@@ -156,7 +156,7 @@ describe.concurrent("log", () => {
     ]);
   });
 
-  it("lists a branch, all of them, the oldest first, and so many", async () => {
+  it("--branch, --all, --oldest and --limit select the checkpoints", async () => {
     const seqs = async (...args: string[]): Promise<number[]> =>
       (await place().jsonl(["log", "order", ...args])).map(({ seq }: { seq: number }) => seq);
     expect(await seqs()).toEqual([3, 1, 0]);
@@ -168,7 +168,7 @@ describe.concurrent("log", () => {
     expect(await seqs("-n", "0")).toEqual([]);
   });
 
-  it("lists the sessions one after the other, and so many checkpoints of them in all", async () => {
+  it("log without a session lists all sessions, and --limit counts checkpoints of all of them", async () => {
     const listed = await place().json(["log"]);
     expect(listed.map(({ sessionId, seq }: { sessionId: string; seq: number }) => `${sessionId}#${seq}`)).toEqual([
       "asks#1",
@@ -185,7 +185,7 @@ describe.concurrent("log", () => {
     expect(text.filter((line) => line.includes("  #"))).toHaveLength(4);
   });
 
-  it("gives programs all that is known of a checkpoint, without its state", async () => {
+  it("--json prints every field of a checkpoint except its state", async () => {
     const [, second] = await place().json(["log", "order"]);
     expect(second).toEqual({
       id: "o-second",
@@ -207,18 +207,18 @@ describe.concurrent("log", () => {
     });
   });
 
-  it("a branch that there is not ends with 4", async () => {
+  it("a branch that does not exist exits with 4", async () => {
     expect((await place().on(["log", "order", "--branch", "nope"])).code).toBe(4);
   });
 
-  it("draws nothing the oldest first, and says so", async () => {
+  it("--graph cannot be combined with --oldest", async () => {
     const { code } = await place().on(["log", "order", "--graph", "--oldest"]);
     expect(code).toBe(2);
   });
 });
 
 describe.concurrent("branches in the log", () => {
-  it("are drawn where some of their checkpoints were removed", async (test) => {
+  it("branches are drawn if some of their checkpoints were deleted", async (test) => {
     const place = await createPlace(test).fill(async (sp) => {
       const session = sp.session("s");
       const save = (id: string, parent?: string) => session.save({ id }, { id, ...(parent && { parent }) });
@@ -240,7 +240,7 @@ describe.concurrent("branches in the log", () => {
     ]);
   });
 
-  it("are drawn nested and crossed, each name at its head", async (test) => {
+  it("nested and crossing branches are drawn, each name at its head", async (test) => {
     const place = await createPlace(test).fill(async (sp) => {
       const main = sp.session("s");
       await main.save(0, { id: "a" });
@@ -270,7 +270,7 @@ describe.concurrent("branches in the log", () => {
     ]);
   });
 
-  it("are drawn up to a limit", async (test) => {
+  it("--limit applies to the graph", async (test) => {
     const place = await createPlace(test).fill(async (sp) => {
       const session = sp.session("s");
       for (let n = 0; n < 5; n++) await session.save({ n });
@@ -282,7 +282,7 @@ describe.concurrent("branches in the log", () => {
 describe.concurrent("show", () => {
   const place = useFilledPlace(fillAll);
 
-  it("prints what is known, then the state", async () => {
+  it("show prints the fields of a checkpoint, then its state", async () => {
     const [head = "", state = ""] = (await place().text(["show", "o-second"])).split("\n\n");
     expect(head).toMatch(
       /^checkpoint {2}o-second\nsession {5}order #1\nagent {7}shop\nbranch {6}main\nparent {6}o-first1\n/,
@@ -292,7 +292,7 @@ describe.concurrent("show", () => {
     expect(JSON.parse(state)).toEqual({ n: 1, list: [1, 2] });
   });
 
-  it("gives programs the checkpoint with its state", async () => {
+  it("--json prints the checkpoint with its state", async () => {
     const shown = await place().json(["show", "order"]);
     const [info] = await place().json(["log", "order"]);
     expect(shown).toEqual({
@@ -306,11 +306,11 @@ describe.concurrent("show", () => {
     expect(await place().json(["show", "order", "--info"])).toEqual(info);
   });
 
-  it("leaves the state out, for people too", async () => {
+  it("--info omits the state", async () => {
     expect(await place().text(["show", "order", "--info"])).not.toContain("refund");
   });
 
-  it("prints a part of a state as JSON, in every form", async () => {
+  it("a JSON pointer prints a part of the state as JSON in every format", async () => {
     expect(await place().text(["show", "order:/list"])).toBe("[\n  1,\n  2,\n  3\n]\n");
     expect(await place().jsonl(["show", "order:/list"])).toEqual([[1, 2, 3]]);
     expect(await place().text(["show", "order:/messages/0/content"])).toBe('"refund, please"\n');
@@ -320,7 +320,7 @@ describe.concurrent("show", () => {
 describe.concurrent("diff", () => {
   const place = useFilledPlace(fillAll);
 
-  it("prints what changed, from one to another", async () => {
+  it("diff prints the changes from one checkpoint to another", async () => {
     expect(await place().text(["diff", "order#0", "o-second"])).toBe("/n\n  - 0\n  + 1\n/list/1\n  + 2\n");
     expect(await place().json(["diff", "order#0", "o-second"])).toEqual([
       { op: "replace", path: "/n", before: 0, value: 1 },
@@ -333,11 +333,11 @@ describe.concurrent("diff", () => {
     });
   });
 
-  it("compares one alone with its parent", async () => {
+  it("diff compares a single checkpoint with its parent", async () => {
     expect(await place().json(["diff", "order#1"])).toEqual(await place().json(["diff", "order#0", "order#1"]));
   });
 
-  it("says how much changed, and where", async () => {
+  it("--stat counts changes for each key of the state", async () => {
     expect(await place().text(["diff", "order#0", "order#1", "--stat"])).toBe(
       "/n     +0 -0 ~1\n/list  +1 -0 ~0\n2 changes\n",
     );
@@ -347,12 +347,12 @@ describe.concurrent("diff", () => {
     ]);
   });
 
-  it("says how much changed one by one, where one object per line is asked for", async () => {
+  it("--stat --jsonl prints one object per key", async () => {
     const stats = await place().json(["diff", "order#0", "order#1", "--stat"]);
     expect(await place().jsonl(["diff", "order#0", "order#1", "--stat"])).toEqual(stats);
   });
 
-  it("ends with 1 if asked to where something differs, and with 0 where nothing does", async () => {
+  it("--exit-code exits with 1 if the states differ and with 0 if not", async () => {
     expect(await place().on(["diff", "order#0", "order#1", "--exit-code", "-q"])).toMatchObject({
       code: 1,
       stderr: "",
@@ -367,16 +367,16 @@ describe.concurrent("diff", () => {
       stderr: "",
       code: 0,
     });
-    expect((await place().on(["diff", "order", "order"])).stderr).toBe("Nothing differs.\n");
+    expect((await place().on(["diff", "order", "order"])).stderr).toBe("No differences.\n");
     expect(await place().text(["diff", "order#0", "order#1"])).not.toBe("");
   });
 
-  it("has no stat where nothing differs", async () => {
+  it("--stat prints nothing if the states do not differ", async () => {
     expect(await place().json(["diff", "order", "order", "--stat"])).toEqual([]);
     expect((await place().on(["diff", "order", "order", "--stat"])).stdout).toBe("");
   });
 
-  it("looks at a part of the state", async () => {
+  it("a pointer restricts the comparison to a part of the state", async () => {
     expect(await place().json(["diff", "order#0", "order#1:/list"])).toEqual([
       { op: "add", path: "/list/1", value: 2 },
     ]);
@@ -384,13 +384,13 @@ describe.concurrent("diff", () => {
     expect(await place().json(["diff", "order#1:/li"])).toEqual([]);
   });
 
-  it("looks at the part that the first one names", async () => {
+  it("a pointer in the first name is used as well", async () => {
     expect(await place().json(["diff", "order#0:/list", "order#1"])).toEqual([
       { op: "add", path: "/list/1", value: 2 },
     ]);
   });
 
-  it("sees that a part is gone where all around it was replaced", async (test) => {
+  it("diff reports the removal of a part if its parent was replaced", async (test) => {
     const own = await createPlace(test).fill(async (sp) => {
       await sp.session("s").save({ a: { b: 1 } });
       await sp.session("s").save({ a: 5 });
@@ -398,13 +398,13 @@ describe.concurrent("diff", () => {
     expect((await own.on(["diff", "s:/a/b", "--exit-code"])).code).toBe(1);
   });
 
-  it("refuses checkpoints of two sessions", async () => {
+  it("checkpoints of two sessions cannot be compared", async () => {
     const ended = await place().on(["diff", "order", "done", "--json"]);
     expect(ended.code).toBe(2);
     expect(errorOf(ended).code).toBe("USAGE");
   });
 
-  it("takes all of the first one for new", async (test) => {
+  it("the first checkpoint of a session is reported as added", async (test) => {
     const own = await createPlace(test).fill((sp) => sp.session("s").save({ a: 1 }));
     expect(await own.json(["diff", "s"])).toEqual([{ op: "add", path: "", value: { a: 1 } }]);
   });
@@ -413,7 +413,7 @@ describe.concurrent("diff", () => {
 describe.concurrent("search, agents and conversations", () => {
   const place = useFilledPlace(fillAll);
 
-  it("finds what was said, and where", async () => {
+  it("search finds text in conversations and states and reports where", async () => {
     const hits = await place().json(["search", "REFUND"]);
     expect(hits).toHaveLength(2);
     expect(hits).toContainEqual(
@@ -432,12 +432,12 @@ describe.concurrent("search, agents and conversations", () => {
     expect(text.slice(1).some((line) => line.includes("order:/messages/0"))).toBe(true);
   });
 
-  it("finds nothing of what is not there, and takes marks literally", async () => {
+  it("search finds nothing for text that does not occur, and treats special characters literally", async () => {
     for (const text of ["%", "*", "ref_nd", "zzz", '"', "' OR 1=1"])
       expect(await place().json(["search", text])).toEqual([]);
   });
 
-  it("finds within an agent, a role, a tag, a time and a number", async () => {
+  it("search filters by agent, role, tag, time and limit", async () => {
     const ids = async (...args: string[]): Promise<string[]> =>
       (await place().jsonl(["search", "refund", ...args])).map(({ id }: { id: string }) => id);
     expect(await ids("--agent", "support")).toEqual(["c1"]);
@@ -450,7 +450,7 @@ describe.concurrent("search, agents and conversations", () => {
     expect(await ids("-n", "0")).toEqual([]);
   });
 
-  it("lists agents, and prints one", async () => {
+  it("agents lists agents, or prints one", async () => {
     const listed = await place().json(["agents"]);
     expect(listed.map(({ id }: { id: string }) => id).sort()).toEqual(["shop", "support"]);
     expect(await place().jsonl(["agents", "-n", "1"])).toEqual([listed[0]]);
@@ -468,7 +468,7 @@ describe.concurrent("search, agents and conversations", () => {
     expect((await place().on(["agents", "nobody"])).code).toBe(4);
   });
 
-  it("lists conversations, and prints one", async () => {
+  it("conversations lists conversations, or prints one", async () => {
     const ids = async (...args: string[]): Promise<string[]> =>
       (await place().jsonl(["conversations", ...args])).map(({ id }: { id: string }) => id).sort();
     expect(await ids()).toEqual(["c1", "c2"]);
@@ -494,7 +494,7 @@ describe.concurrent("search, agents and conversations", () => {
     expect((await place().on(["conversations", "c9"])).code).toBe(4);
   });
 
-  it("says how much there is, in all and of an agent", async () => {
+  it("stats counts the contents of the store, or of one agent", async () => {
     expect(await place().json(["stats"])).toMatchObject({
       agents: 2,
       conversations: 2,
@@ -515,7 +515,7 @@ describe.concurrent("search, agents and conversations", () => {
 describe.concurrent("journal", () => {
   const place = useFilledPlace(fillAll);
 
-  it("lists what a step has recorded", async () => {
+  it("journal lists the effects recorded in the current step", async () => {
     const listed = await place().json(["journal", "asks"]);
     expect(listed).toMatchObject([
       {
@@ -535,28 +535,28 @@ describe.concurrent("journal", () => {
     );
   });
 
-  it("has nothing where nothing is under way", async () => {
+  it("journal prints nothing if no step is in progress", async () => {
     expect(await place().on(["journal", "order"])).toMatchObject({ stdout: "", code: 0 });
     expect(await place().json(["journal", "order"])).toEqual([]);
   });
 
-  it("a branch that there is not ends with 4", async () => {
+  it("a branch that does not exist exits with 4", async () => {
     expect((await place().on(["journal", "asks", "--branch", "nope"])).code).toBe(4);
   });
 });
 
-describe("a list that is longer than its first rows", () => {
+describe("a list that is longer than the rows its columns are measured by", () => {
   const long = "a label that is longer than all that come before it";
   const place = useFilledPlace(async (sp) => {
     await sp.session("first").save({}, { label: long });
     for (let n = 0; n < 60; n++) await sp.session(`s${n}`).save({}, { label: "short" });
   });
 
-  it("is not cut off where no terminal is too narrow for it", async () => {
+  it("a long cell is not truncated if the output is not a terminal", async () => {
     expect(await place().text(["sessions"])).toContain(long);
   });
 
-  it("is whole for programs", async () => {
+  it("--jsonl prints every entry", async () => {
     expect(await place().jsonl(["sessions"])).toHaveLength(61);
   });
 });

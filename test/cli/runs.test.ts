@@ -1,4 +1,4 @@
-// Running, recovering, answering, cancelling and watching, from the command line.
+// run, recover, answer, cancel and watch on the command line.
 import { setTimeout as sleep } from "node:timers/promises";
 import { copyFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { PassThrough } from "node:stream";
@@ -19,7 +19,7 @@ const agentsFor = (place: Place, library: string): string[] => [
   place.file(library === LIBRARY ? "agents.mjs" : "built-agents.mjs", agentsIn(place.folder, library)),
 ];
 
-/** A module with agents. What they do is in the file "done" of the folder. */
+/** A module with agents. They append what they do to the file "done" in the folder. */
 const agentsIn = (folder: string, library: string): string => `
 import { appendFileSync, existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -103,7 +103,7 @@ const begin = (agent: string, session: string, input: unknown, ...more: string[]
   JSON.stringify(input),
   ...more,
 ];
-/** The same for a process: its agents have a copy of the library of their own, beside the one in the program. */
+/** The same for a process, whose agents import another copy of the library than the program. */
 const beginInProcess = (agent: string, session: string, input: unknown, place = tool()): string[] => [
   "run",
   agent,
@@ -114,11 +114,11 @@ const beginInProcess = (agent: string, session: string, input: unknown, place = 
   JSON.stringify(input),
 ];
 
-/** A place with session "p", whose process has died while it paid. */
+/** A place with session "p", whose process died during the payment. */
 let dead: Promise<Place> | undefined;
 afterAll(async () => (await dead)?.end());
 
-/** Leaves the store as a process has left it that died while it paid. */
+/** Leaves the store as after a crash during the payment. */
 async function dieWhilePaying(): Promise<void> {
   dead ??= (async () => {
     const place = new Place();
@@ -133,7 +133,7 @@ async function dieWhilePaying(): Promise<void> {
 }
 
 describe("run", () => {
-  it("begins a session, completes it, and gives what was recorded when it is asked again", async () => {
+  it("run starts a session and completes it, and a second run returns the recorded result", async () => {
     const first = await tool().json(begin("worker", "w", 2));
     const output = { said: "reply 1", at: { $date: "1970-01-01T00:00:00.000Z" }, big: { $bigint: "7" } };
     expect(first).toEqual({
@@ -149,12 +149,12 @@ describe("run", () => {
     const text = await tool().on(["run", "worker", ...agents, "--session", "w"]);
     expect(text.stdout).toContain("completed");
     expect(text.stdout).toContain("reply 1");
-    // What a checkpoint has used is told where it has used anything.
+    // Usage is printed if there is any.
     expect((await tool().on(["show", "w"])).stdout).toMatch(/^used +20 tokens, cost 2$/m);
     expect((await tool().on(["show", "w#0"])).stdout).not.toMatch(/^used/m);
   });
 
-  it("halts at its limits with exit code 1, and goes on with more", async () => {
+  it("run halts at its limits with exit code 1 and resumes with higher limits", async () => {
     const halted = await tool().json(begin("worker", "w", 5, "--max-steps", "2"), 1);
     expect(halted).toMatchObject({ status: "halted", steps: 2 });
     expect(
@@ -167,11 +167,11 @@ describe("run", () => {
     expect(done()).toHaveLength(5);
   });
 
-  it("ends with 1 where the agent gives up", async () => {
+  it("run exits with 1 if the agent fails", async () => {
     expect(await tool().json(begin("unlucky", "u", 1), 1)).toMatchObject({ status: "failed", reason: "no luck" });
   });
 
-  it("refuses what it cannot run", async () => {
+  it("run rejects missing or unusable agents, sessions and inputs", async () => {
     await tool().leave(async () => {});
     await tool().fail(["run", "worker", ...agents], 2);
     await tool().fail(["run", "worker", "--session", "w"], 2);
@@ -192,7 +192,7 @@ describe("run", () => {
     expect(done()).toEqual([]);
   });
 
-  it("passes over exports that look a little like an agent", async () => {
+  it("run ignores exports that only resemble an agent", async () => {
     const odd = tool().file(
       "odd.mjs",
       `export { default } from "./agents.mjs"; export const x = { name: "x", definition: null };`,
@@ -202,15 +202,15 @@ describe("run", () => {
     });
   });
 
-  it("takes an input under a key once", async () => {
+  it("run accepts an input with the same --key once", async () => {
     await tool().json(begin("worker", "w", 1, "--key", "k"));
     expect(await tool().json(begin("worker", "w", 1, "--key", "k"))).toMatchObject({ status: "completed" });
     expect(done()).toEqual(["llm 0"]);
   });
 
-  it("goes on after Ctrl-C, and says that nothing is lost", async () => {
+  it("run resumes after Ctrl-C, which reports that nothing is lost", async () => {
     const terminal = tool().spawnTerminalOn(beginInProcess("slow", "s", 1));
-    await terminal.seen("step 3 done");
+    await terminal.seen("step 3 completed");
     terminal.type(CTRL_C);
     const { code, screen } = await terminal.ended;
     expect(code).toBe(130);
@@ -218,15 +218,15 @@ describe("run", () => {
     tool().file("enough", "");
     const [result] = await tool().json<Fields[]>(["recover", ...agents]);
     expect(result).toMatchObject({ status: "completed" });
-    // What was under way may be done again; what was recorded is not.
+    // Effects in progress may be executed again; recorded ones are not.
     expect(done().filter((line) => line === "work 1")).toHaveLength(1);
   });
 });
 
 describe("kill -9", () => {
-  it("recovers a run that was killed in the middle, and repeats nothing that was recorded", async () => {
+  it("recover resumes a killed run and repeats no recorded effect", async () => {
     const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
-    await started.seen("step 4 done");
+    await started.seen("step 4 completed");
     started.child.kill("SIGKILL");
     expect(await started.ended).toMatchObject({ signal: "SIGKILL" });
 
@@ -243,13 +243,13 @@ describe("kill -9", () => {
     expect(await tool().json(["verify", "--deep"])).toMatchObject({ ok: true });
   });
 
-  it("every face says the same of a run that was killed, before and after a rewind", async () => {
+  it("the CLI, the library and the MCP server report the same status of a killed run, before and after a rewind", async () => {
     const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
-    await started.seen("step 4 done");
+    await started.seen("step 4 completed");
     started.child.kill("SIGKILL");
     await started.ended;
     const client = await NEWEST.connect(tool().url);
-    /** What each face says of the session. */
+    /** What each interface reports about the session. */
     const faces = async (): Promise<unknown> => {
       const [findings, [listed], shown, { status: mcp }] = await Promise.all([
         tool().json<{ check: string; detail: string }[]>(["doctor"]),
@@ -272,7 +272,7 @@ describe("kill -9", () => {
     await client.close();
   });
 
-  it("asks about a tool that was interrupted, and goes on as it is told: it happened", async () => {
+  it("recover asks about an interrupted tool and resumes with the answer that it happened", async () => {
     await dieWhilePaying();
     expect(await tool().json(["journal", "p"])).toMatchObject([{ name: "pay", outcome: "unknown" }]);
     expect(await tool().json(["recover", ...agents])).toMatchObject([{ status: "waiting" }]);
@@ -290,7 +290,7 @@ describe("kill -9", () => {
     expect(done()).toEqual(["pay"]);
   });
 
-  it("does an interrupted tool again where it did not happen", async () => {
+  it("an interrupted tool is executed again if the answer is that it did not happen", async () => {
     await dieWhilePaying();
     await tool().json(["recover", ...agents]);
     await tool().json(["answer", "p", "--no-happened"]);
@@ -298,7 +298,7 @@ describe("kill -9", () => {
     expect(done()).toEqual(["pay", "pay"]);
   });
 
-  it("gives a fork other results of a tool", async () => {
+  it("a fork can replace the results of a tool", async () => {
     await tool().json(begin("payer", "p", 5));
     const results = tool().file("results.json", JSON.stringify({ "call-1": "refused" }));
     const all = await tool().leave((sp) => sp.session("p").history().all());
@@ -313,12 +313,12 @@ describe("kill -9", () => {
 });
 
 describe("answer", () => {
-  it("shows what is asked, and takes what is typed", async () => {
+  it("answer shows the question and accepts what is typed", async () => {
     await tool().json(begin("asker", "a", 1));
     const terminal = tool().terminalOn(["answer", "a"]);
     await terminal.seen("city?");
     expect(terminal.screen()).toContain('"Lisbon"');
-    // What an agent asks cannot colour the screen.
+    // A question cannot change the colours of the terminal.
     expect(terminal.screen()).toContain("\\u001b[31mcity?");
     terminal.type(`Porto${ENTER}`);
     const { code, screen } = await terminal.ended;
@@ -326,7 +326,7 @@ describe("answer", () => {
     expect(await tool().json(["recover", ...agents])).toMatchObject([{ output: "Porto" }]);
   });
 
-  it("asks whether an interrupted tool happened, and what it returned", async () => {
+  it("answer asks whether an interrupted tool happened and what it returned", async () => {
     await dieWhilePaying();
     await tool().json(["recover", ...agents]);
     const terminal = tool().spawnTerminalOn(["answer", "p"]);
@@ -343,7 +343,7 @@ describe("answer", () => {
     expect(done()).toEqual(["pay"]);
   });
 
-  it("ends with 130 for Ctrl-C, and the question stays", async () => {
+  it("Ctrl-C exits with 130 and leaves the question open", async () => {
     await tool().json(begin("asker", "a", 1));
     const terminal = tool().terminalOn(["answer", "a"]);
     await terminal.seen("city?");
@@ -352,7 +352,7 @@ describe("answer", () => {
     expect(await tool().json(["sessions"])).toMatchObject([{ status: "waiting" }]);
   });
 
-  it("refuses to ask off a terminal, and to answer what is not asked", async () => {
+  it("answer asks nothing without a terminal and rejects an answer to no question", async () => {
     await tool().json(begin("asker", "a", 1));
     expect((await tool().fail(["answer", "a"], 2)).message).toContain("--text");
     await tool().fail(["answer", "nobody", "--text", "x"], 4);
@@ -363,25 +363,25 @@ describe("answer", () => {
     await tool().fail(["answer", "a"], 2);
   });
 
-  it("refuses to say that it happened where no tool was interrupted", async () => {
+  it("--happened is rejected if no tool was interrupted", async () => {
     await tool().json(begin("asker", "a", 1));
     await tool().fail(["answer", "a", "--happened"], 2);
   });
 
-  it("knows what another branch asks", async () => {
+  it("answer finds the question of another branch", async () => {
     await tool().json(begin("asker", "a", 1));
     await tool().json(["fork", "a#0", "side"]);
     await tool().json(["run", "asker", ...agents, "--session", "a", "--branch", "side", "--input", "1"]);
     await tool().json(["answer", "a", "--text", "Porto"]);
     const { message } = await tool().fail(["answer", "a", "--branch", "side"], 2);
-    expect(message).toContain("It asks:");
+    expect(message).toContain("asks:");
   });
 });
 
 describe("cancel", () => {
-  it("stops a run of another process, which is then halted with the reason", async () => {
+  it("cancel stops a run of another process, which is then halted with the reason", async () => {
     const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
-    await started.seen("step 2 done");
+    await started.seen("step 2 completed");
     expect(await tool().json(["cancel", "s", "--reason", "wrong order"])).toEqual({ session: "s", cancelled: true });
     const ended = await started.ended;
     expect(ended.code, ended.stderr).toBe(1);
@@ -390,9 +390,9 @@ describe("cancel", () => {
     await tool().fail(["cancel", "nobody"], 4);
   });
 
-  it("says that a run is another process's, with exit code 11", async () => {
+  it("run exits with 11 if another process runs the session", async () => {
     const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
-    await started.seen("step 2 done");
+    await started.seen("step 2 completed");
     expect((await tool().fail(["run", "slow", ...agents, "--session", "s"], 11)).code).toBe("ALREADY_RUNNING");
     await tool().fail(["rewind", "s#0"], 11);
     tool().file("enough", "");
@@ -401,9 +401,9 @@ describe("cancel", () => {
 });
 
 describe("watch", () => {
-  it("follows a run of another process until it is over", async () => {
+  it("watch follows a run of another process until it ends", async () => {
     const started = tool().spawnOn(beginInProcess("slow", "s", 1), { stdin: "" });
-    await started.seen("step 2 done");
+    await started.seen("step 2 completed");
     const watching = tool().startOn(["watch", "s", "--jsonl"]);
     await watching.seen('"running"');
     tool().file("enough", "");
@@ -416,11 +416,11 @@ describe("watch", () => {
     expect(events.at(-1)).toMatchObject({ type: "status", status: "completed" });
   });
 
-  it("follows all sessions until Ctrl-C, and tells what is new", async () => {
+  it("watch without a session reports changes of all sessions until Ctrl-C", async () => {
     await tool().leave((sp) => sp.session("old").save({ n: 0 }));
     const watching = tool().startOn(["watch"]);
     const seen = watching.seen(/^new .*#\d/m).then(() => true);
-    // When it has begun to look cannot be told from outside.
+    // The first poll cannot be observed from outside.
     while (!(await Promise.race([seen, sleep(100, false)]))) {
       await tool().leave((sp) => sp.session("new").save({ n: 1 }));
     }
@@ -430,12 +430,12 @@ describe("watch", () => {
     expect(stdout).not.toContain("old");
   });
 
-  it("ends quietly where whoever reads has seen enough", async () => {
+  it("watch ends quietly if the reader closes the pipe", async () => {
     await tool().leave((sp) => sp.session("s").save({ n: 0 }));
     const stderr = new PassThrough();
     const streams = { stdin: new PassThrough(), stdout: brokenPipe(), stderr };
     const watching = startMain(["--store", tool().url, "watch", "--jsonl"], streams);
-    // When it has begun to look cannot be told from outside.
+    // The first poll cannot be observed from outside.
     let code: number | undefined;
     for (let n = 1; code === undefined; n++) {
       await tool().leave((sp) => sp.session("s").save({ n }));
@@ -444,7 +444,7 @@ describe("watch", () => {
     expect({ code, stderr: stderr.read() as unknown }).toEqual({ code: 0, stderr: null });
   });
 
-  it("tells of questions with values that JSON has no form for", async () => {
+  it("watch prints questions with values that JSON cannot represent", async () => {
     await tool().json(begin("odd", "o", 1));
     const watching = tool().startOn(["watch", "o"]);
     await watching.seen("waiting");
@@ -452,7 +452,7 @@ describe("watch", () => {
     expect((await watching.ended).code).toBe(130);
   });
 
-  it("says that there is no such session", async () => {
+  it("watch reports a session that does not exist", async () => {
     await tool().leave((sp) => sp.session("s").save({ n: 0 }));
     errorOf(await tool().on(["watch", "t", "--json"]), 4);
   });

@@ -1,4 +1,4 @@
-// Looking after a store, the demo, the MCP server, and what programs can rely on.
+// doctor, demo, mcp, and the output that programs rely on.
 import { createInterface } from "node:readline";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,7 +14,7 @@ describe("doctor", () => {
   const states = (findings: readonly Fields[]): Record<string, unknown> =>
     Object.fromEntries(findings.map(({ check, state }) => [check, state]));
 
-  it("says that all is well", async () => {
+  it("doctor reports no problem for an intact store", async () => {
     await tool().leave((sp) => saveTrip(sp));
     const findings = await tool().json<Fields[]>(["doctor"]);
     expect(states(findings)).toMatchObject({
@@ -26,10 +26,10 @@ describe("doctor", () => {
     });
     for (const finding of findings) expect(Object.keys(finding).slice(0, 3)).toEqual(["check", "state", "detail"]);
     const text = await tool().on(["doctor"]);
-    expect(text.stdout).toMatch(/^damage +ok +none in 5 checkpoints/m);
+    expect(text.stdout).toMatch(/^damage +ok +none found in 5 checkpoints/m);
   });
 
-  it("says that a process has died, again and again, for it only looks", async () => {
+  it("doctor reports a crashed process every time, because it modifies nothing", async () => {
     const program = tool().file(
       "die.mjs",
       `import { Savepoint } from "${BUILT_LIBRARY}";
@@ -42,12 +42,12 @@ describe("doctor", () => {
     for (let n = 0; n < 2; n++) {
       expect(states(await tool().json<Fields[]>(["doctor"]))).toMatchObject({ shutdown: "note", damage: "ok" });
     }
-    // Whoever opens the store to work with it is told.
+    // The next process that opens the store for writing is informed.
     const sp = await tool().open();
     expect(sp.lastShutdown.clean).toBe(false);
   });
 
-  it("ends with 20 where something is damaged, and says what to do", async () => {
+  it("doctor exits with 20 if something is damaged and says what to do", async () => {
     await tool().leave((sp) => saveTrip(sp));
     const target = (await targetsIn(tool().url)).find(
       (each) => each.kind === "record" && each.key.includes("trip"),
@@ -58,7 +58,7 @@ describe("doctor", () => {
     expect(findings.at(-1)?.["advice"]).toContain("savepoint repair");
   });
 
-  it("ends with 10 where there is no store, and makes none", async () => {
+  it("doctor exits with 10 without a store and creates none", async () => {
     const findings = await tool().json<Fields[]>(["doctor"], 10);
     expect(findings.at(-1)).toMatchObject({
       check: "store",
@@ -71,12 +71,12 @@ describe("doctor", () => {
 });
 
 describe("demo", () => {
-  it("kills an agent twice, repeats nothing, and leaves a store to look at", async () => {
+  it("demo kills an agent twice, repeats nothing and leaves a store behind", async () => {
     const text = await tool().spawn(["demo", "--kills", "2", "--seed", "7"], { stdin: "" }).ended;
     expect(text.code, text.stderr).toBe(0);
     expect(text.stdout).toContain("0 recorded effects repeated");
     expect(text.stdout.split("  KILL ").length - 1).toBe(2);
-    // How to see the same once more, for somebody who has no checkout.
+    // The command to repeat the demo works without a checkout.
     expect(text.stdout).toContain("npx savepoint demo --kills 2 --seed 7");
     expect(text.stdout).not.toContain("npm run");
     const [, look = ""] = /npx savepoint (.*)$/m.exec(text.stderr) ?? [];
@@ -91,7 +91,7 @@ describe("demo", () => {
     });
   });
 
-  it("ends all that it has started when it is told to end", async () => {
+  it("demo ends all its processes when it is interrupted", async () => {
     const started = tool().spawn(["demo", "--kills", "200", "--seed", "7"], { stdin: "" });
     await started.seen("KILL");
     const childrenOf = (pid: string): string[] =>
@@ -99,12 +99,12 @@ describe("demo", () => {
     const children = childrenOf(String(started.child.pid));
     expect(children.length).toBe(1);
     started.child.kill("SIGTERM");
-    // It may take a while to go on a busy machine.
+    // Ending may take a while on a busy machine.
     const isAlive = (pid: string): boolean => existsSync(`/proc/${pid}`);
     const deadline = Date.now() + 10_000;
     while (children.some(isAlive) && Date.now() < deadline) await sleep(50);
     const left = children.filter(isAlive);
-    // Stopped first, so that it starts no worker anew while the last one goes.
+    // Stopped first, so that it starts no new worker while the last one ends.
     for (const child of left) {
       process.kill(Number(child), "SIGSTOP");
       for (const each of [...childrenOf(child), child]) process.kill(Number(each), "SIGKILL");
@@ -120,7 +120,7 @@ describe("mcp", () => {
     clientInfo: { name: "test", version: "1" },
   };
 
-  it("speaks over stdio, prints nothing else there, and ends when stdin closes", async () => {
+  it("mcp serves over stdio, prints nothing else there and ends when stdin closes", async () => {
     await tool().leave((sp) => saveTrip(sp));
     const server = tool().spawnOn(["mcp"]);
     const lines = createInterface({ input: server.child.stdout as NodeJS.ReadableStream })[Symbol.asyncIterator]();
@@ -139,7 +139,7 @@ describe("mcp", () => {
     expect(code, stderr).toBe(0);
   });
 
-  it("offers more with --write, and makes the store then", async () => {
+  it("mcp --write offers more tools and creates the store", async () => {
     const server = tool().spawnOn(["mcp", "--write"]);
     server.child.stdin?.write(
       `${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE })}\n`,
@@ -150,14 +150,14 @@ describe("mcp", () => {
     expect(existsSync(tool().path("s.db"))).toBe(true);
   });
 
-  it("does not start on a store that is not there", async () => {
+  it("mcp does not start on a store that does not exist", async () => {
     errorOf(await tool().on(["mcp", "--json"]), 10);
     expect(readdirSync(tool().folder)).toEqual([]);
   });
 });
 
-describe("programs", () => {
-  it("get 10 and no store from every verb that needs one", async () => {
+describe("output for programs", () => {
+  it("every verb that needs a store exits with 10 without one and creates none", async () => {
     const verbs = [
       ["fork", "s#1"],
       ["rewind", "s#1"],
@@ -182,7 +182,7 @@ describe("programs", () => {
     expect(readdirSync(tool().folder)).toEqual([]);
   });
 
-  it("get one object on one line with --jsonl, of the same shape as with --json", async () => {
+  it("--jsonl prints one object on one line, with the same keys as --json", async () => {
     const whole = await tool().leave(async (sp) => {
       await saveTrip(sp);
       return saveAgent(sp);
@@ -216,7 +216,7 @@ describe("programs", () => {
     }
   });
 
-  it("get no colour, no bar and no question where they listen", async () => {
+  it("piped output contains no colours, no progress bar and no question", async () => {
     await tool().leave((sp) => saveTrip(sp));
     const all = await Promise.all(
       [["doctor"], ["verify"], ["prune", "--keep-last", "1", "--dry-run"], ["rewind", "trip#1"]].map((args) =>
@@ -231,7 +231,7 @@ describe("programs", () => {
     expect(coloured.stdout).toContain("\u001b[");
   });
 
-  it("are told which verb was meant", async () => {
+  it("an unknown verb is reported with a suggestion", async () => {
     expect(errorOf(await tool().run(["verfy", "--json"]), 2).message).toContain("verify");
   });
 });

@@ -1,4 +1,4 @@
-/** Colours, and terminals that are too narrow. */
+/** Colours and narrow terminals. */
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { inTerminal, run, spawnTerminal, withLines } from "./command.js";
@@ -9,7 +9,7 @@ const LABEL = "a label that is a good deal longer than a narrow terminal is wide
 
 const LETTERS = new Intl.Segmenter("en", { granularity: "grapheme" });
 
-/** Columns that a line takes: two for each Chinese letter and each picture. */
+/** The width of a line: two columns for each Chinese character and each emoji. */
 function columnsOf(line: string): number {
   const letters = [...LETTERS.segment(stripVTControlCharacters(line))];
   return letters.reduce(
@@ -24,40 +24,40 @@ describe.concurrent("colours", () => {
   );
   const log = (): string[] => ["log", "s", "--store", place().url];
 
-  it("are printed on a terminal", async () => {
+  it("a terminal gets colours", async () => {
     const { screen, code } = await spawnTerminal(log()).ended;
     expect(code).toBe(0);
     expect(screen).toContain(COLOURED);
     expect(stripVTControlCharacters(screen)).toContain('"one"');
   });
 
-  it("are not printed where there is none", async () => {
+  it("other output gets no colours", async () => {
     for (const args of [log(), ["sessions", "--store", place().url], ["show", "s", "--store", place().url]]) {
       expect((await run(args)).stdout).not.toContain(COLOURED);
     }
   });
 
-  it("are not printed on a terminal with NO_COLOR, --no-color, or one that has none", async () => {
+  it("NO_COLOR, --no-color and TERM=dumb disable colours on a terminal", async () => {
     expect((await inTerminal(log(), { env: { NO_COLOR: "1" } })).screen).not.toContain(COLOURED);
     expect((await inTerminal([...log(), "--no-color"])).screen).not.toContain(COLOURED);
     expect((await inTerminal(log(), { env: { TERM: "dumb" } })).screen).not.toContain(COLOURED);
   });
 
-  it("are printed on a terminal where NO_COLOR is empty", async () => {
+  it("an empty NO_COLOR does not disable colours", async () => {
     expect((await inTerminal(log(), { env: { NO_COLOR: "" } })).screen).toContain(COLOURED);
   });
 
-  it("are printed anywhere with --color, before and after the verb, also against NO_COLOR", async () => {
+  it("--color enables colours anywhere, before and after the verb and despite NO_COLOR", async () => {
     expect((await run([...log(), "--color"])).stdout).toContain(COLOURED);
     expect((await run(["--color", ...log()], { env: { NO_COLOR: "1" } })).stdout).toContain(COLOURED);
   });
 
-  it("are never in JSON, and neither on a terminal", async () => {
+  it("JSON never contains colours, not even on a terminal", async () => {
     expect((await run([...log(), "--json", "--color"])).stdout).not.toContain(COLOURED);
     expect((await inTerminal([...log(), "--json"])).screen).not.toContain(COLOURED);
   });
 
-  it("change nothing of what is said", async () => {
+  it("colours do not change the text", async () => {
     const [plain, coloured] = await Promise.all([
       run(["show", "s", "--store", place().url]),
       run(["show", "s", "--color", "--store", place().url]),
@@ -82,41 +82,44 @@ describe.concurrent("a narrow terminal", () => {
   });
   const widths = (lines: readonly string[]): number[] => lines.map(columnsOf);
 
-  it.each([["sessions"], ["conversations"], ["search", "narrow"]])("%s cuts what does not fit", async (...args) => {
-    const { lines, code } = await inTerminal([...args, "--store", place().url], { columns: 60 });
-    expect(code).toBe(0);
-    expect(Math.max(...widths(lines))).toBeLessThanOrEqual(60);
-    expect(lines.join("\n")).toContain("…");
-  });
+  it.each([["sessions"], ["conversations"], ["search", "narrow"]])(
+    "%s truncates what does not fit",
+    async (...args) => {
+      const { lines, code } = await inTerminal([...args, "--store", place().url], { columns: 60 });
+      expect(code).toBe(0);
+      expect(Math.max(...widths(lines))).toBeLessThanOrEqual(60);
+      expect(lines.join("\n")).toContain("…");
+    },
+  );
 
-  it("log cuts what does not fit", async () => {
+  it("log truncates what does not fit", async () => {
     const { lines } = await inTerminal(["log", "s", "--no-color", "--store", place().url], { columns: 50 });
     expect(Math.max(...widths(lines))).toBeLessThanOrEqual(50);
     expect(lines.filter((line) => line.endsWith("…"))).toHaveLength(2);
   });
 
-  it("log cuts what does not fit, in colours too", async () => {
+  it("log truncates coloured lines that do not fit", async () => {
     const { lines } = withLines(await spawnTerminal(["log", "s", "--store", place().url], { columns: 50 }).ended);
     expect(Math.max(...widths(lines))).toBeLessThanOrEqual(50);
   });
 
-  it("diff cuts values that do not fit", async () => {
+  it("diff truncates values that do not fit", async () => {
     const { lines } = await inTerminal(["diff", "s", "--store", place().url], { columns: 40 });
     expect(Math.max(...widths(lines))).toBeLessThanOrEqual(40);
   });
 
-  it("nothing is cut for programs", async () => {
+  it("JSON is never truncated", async () => {
     const { screen } = await inTerminal(["log", "s", "--jsonl", "--store", place().url], { columns: 20 });
     expect(screen).toContain(LABEL);
   });
 
-  it("one of a single column ends well", async () => {
+  it("a terminal with a single column works", async () => {
     for (const verb of ["sessions", "log"]) {
       expect((await inTerminal([verb, "--store", place().url], { columns: 1 })).code).toBe(0);
     }
   });
 
-  it("one that does not say how wide it is cuts nothing", async () => {
+  it("a terminal without a known width truncates nothing", async () => {
     const args = ["log", "s", "--no-color", "--store", place().url];
     const { screen } = await spawnTerminal(args, { before: "stty cols 0 rows 0" }).ended;
     expect(screen).toContain(LABEL);
@@ -124,7 +127,7 @@ describe.concurrent("a narrow terminal", () => {
 });
 
 describe.concurrent("help in a terminal", () => {
-  it("is printed without colours that get in the way, and ends with 0", async () => {
+  it("help is printed without control characters and exits with 0", async () => {
     const { screen, code } = await inTerminal(["--help"], { columns: 40 });
     expect(code).toBe(0);
     expect(screen).toContain("savepoint <verb>");

@@ -1,4 +1,4 @@
-// Going back, branching off and deleting, from the command line.
+// init, fork, rewind, restore, label, pin and delete on the command line.
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { CTRL_C, ENTER, errorOf } from "./command.js";
@@ -15,7 +15,7 @@ const log = (name: string): Promise<Info[]> => tool().json<Info[]>(["log", name,
 const seqs = (session: string): Promise<number[]> => seqsOf(tool(), session);
 
 describe("init", () => {
-  it("makes a store that is found from folders further down, and keeps it out of repositories", async () => {
+  it("init creates a store that subfolders find, with a .gitignore", async () => {
     const made = await tool().run(["init", "--json"]);
     expect(made.code, made.stderr).toBe(0);
     const { store, created } = JSON.parse(made.stdout) as Fields;
@@ -30,7 +30,7 @@ describe("init", () => {
     expect(JSON.parse(again.stdout)).toEqual({ store, created: false });
   });
 
-  it("makes the store that is named, and nothing else", async () => {
+  it("init creates the store named by --store and nothing else", async () => {
     const made = await tool().run(["init"], { env: { SAVEPOINT_URL: "file:./agents" } });
     expect(made.code, made.stderr).toBe(0);
     expect(existsSync(tool().path("agents"))).toBe(true);
@@ -38,13 +38,13 @@ describe("init", () => {
     expect(made.stderr).toContain("file:");
   });
 
-  it("takes an empty SAVEPOINT_URL for none", async () => {
+  it("init ignores an empty SAVEPOINT_URL", async () => {
     const made = await tool().run(["init"], { env: { SAVEPOINT_URL: "" } });
     expect(made.code, made.stderr).toBe(0);
     expect(existsSync(tool().path(".savepoint", ".gitignore"))).toBe(true);
   });
 
-  it("says so where something else is in the way", async () => {
+  it("init reports that something else is in the way", async () => {
     tool().file(".savepoint", "a file");
     const refused = errorOf(await tool().run(["init", "--json"]), 1);
     expect(refused.code).toBe("IO_FAILED");
@@ -55,7 +55,7 @@ describe("init", () => {
 });
 
 describe("fork", () => {
-  it("opens a branch at a checkpoint, and the session goes on where it was", async () => {
+  it("fork opens a branch at a checkpoint and leaves the head of main where it was", async () => {
     const ids = await tool().leave((sp) => saveTrip(sp));
     const made = await tool().json(["fork", "trip#2", "what-if"]);
     expect(made).toMatchObject({ session: "trip", branch: "what-if", from: ids[2] });
@@ -66,7 +66,7 @@ describe("fork", () => {
     expect(typeof branch).toBe("string");
   });
 
-  it("begins a branch with the state of a file or of stdin", async () => {
+  it("fork starts a branch with a state from a file or stdin", async () => {
     await tool().leave((sp) => saveTrip(sp));
     const edited = tool().file("edited.json", JSON.stringify({ n: 20, messages: [] }));
     await tool().json(["fork", "trip#2", "a", "--state", edited, "--label", "edited"]);
@@ -76,7 +76,7 @@ describe("fork", () => {
     expect(await stateOf(tool(), "trip", "b")).toEqual({ n: 21, messages: ["x"] });
   });
 
-  it("refuses what is no JSON, a file that is not there, and a branch that is there already", async () => {
+  it("fork rejects invalid JSON, a missing file and an existing branch", async () => {
     await tool().leave((sp) => saveTrip(sp));
     expect((await tool().fail(["fork", "trip#2", "x", "--state", "-"], 2, { stdin: "{" })).code).toBe("USAGE");
     expect((await tool().fail(["fork", "trip#2", "x", "--state", "nowhere.json"], 2)).code).toBe("USAGE");
@@ -86,17 +86,17 @@ describe("fork", () => {
     expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
   });
 
-  it("refuses a label where there is no state to label", async () => {
+  it("fork rejects --label without --state", async () => {
     await tool().leave((sp) => saveTrip(sp));
     await tool().fail(["fork", "trip#2", "x", "--label", "lost"], 2);
   });
 
-  it("refuses results that are no object", async () => {
+  it("fork rejects results that are not an object", async () => {
     await tool().leave((sp) => saveTrip(sp));
     await tool().fail(["fork", "trip#2", "x", "--results", "-"], 2, { stdin: "null" });
   });
 
-  it("takes a state back as show has printed it", async () => {
+  it("fork accepts a state in the form that show prints", async () => {
     await tool().leave((sp) => sp.session("dated").save({ at: new Date(0), big: 1n }));
     const shown = await tool().json(["show", "dated"]);
     await tool().json(["fork", "dated#0", "b", "--state", "-"], 0, { stdin: JSON.stringify(shown["state"]) });
@@ -106,7 +106,7 @@ describe("fork", () => {
 });
 
 describe("rewind", () => {
-  it("goes back, keeps the way back, and says how to undo it", async () => {
+  it("rewind keeps the previous head reachable and says how to undo it", async () => {
     const ids = await tool().leave((sp) => saveTrip(sp));
     const ended = await tool().on(["rewind", "trip#1"]);
     expect(ended.code, ended.stderr).toBe(0);
@@ -118,7 +118,7 @@ describe("rewind", () => {
     for (const id of ids) expect(all).toContain(id);
   });
 
-  it("takes another branch back where that is said", async () => {
+  it("--branch rewinds another branch", async () => {
     await tool().leave((sp) => saveTrip(sp));
     await tool().json(["fork", "trip#3", "side"]);
     const done = await tool().json(["rewind", "trip#1", "--branch", "side"]);
@@ -128,14 +128,14 @@ describe("rewind", () => {
     await tool().fail(["rewind", "trip#1", "--branch", "nowhere"], 4);
   });
 
-  it("leaves checkpoints of whole agents to restore", async () => {
+  it("rewind refers to restore for checkpoints of agents", async () => {
     const whole = await tool().leave((sp) => saveAgent(sp));
     expect((await tool().fail(["rewind", whole], 2)).message).toContain("savepoint restore");
   });
 });
 
 describe("restore", () => {
-  it("says what would change without changing it, does it, and undoes it", async () => {
+  it("--dry-run lists the changes, restore applies them, and a second restore undoes them", async () => {
     const whole = await tool().leave((sp) => saveAgent(sp));
     const plan = await tool().json(["restore", whole, "--dry-run"]);
     expect(plan).toMatchObject({
@@ -154,7 +154,7 @@ describe("restore", () => {
       expect(await sp.conversations.load("newer")).toBeUndefined();
     });
 
-    const undo = /To undo it: savepoint (restore \S+)/.exec(done.stderr)?.[1] ?? "";
+    const undo = /To undo: savepoint (restore \S+)/.exec(done.stderr)?.[1] ?? "";
     await tool().json([...undo.split(" "), "--yes"]);
     await tool().leave(async (sp) => {
       expect((await sp.agents.load("planner"))?.state).toEqual({ mood: "bad" });
@@ -163,18 +163,18 @@ describe("restore", () => {
     });
   });
 
-  it("restores sessions as well, and can be undone by what it says", async () => {
+  it("restore works for sessions and can be undone with the printed command", async () => {
     await tool().leave((sp) => saveTrip(sp));
     expect((await tool().on(["restore", "trip#0", "--dry-run"])).stdout).toContain("would change");
     expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
     const done = await tool().on(["restore", "trip#0", "--yes"]);
     expect(await stateOf(tool(), "trip")).toMatchObject({ n: 0 });
-    const undo = /To undo it: savepoint (restore \S+)/.exec(done.stderr)?.[1] ?? "";
+    const undo = /To undo: savepoint (restore \S+)/.exec(done.stderr)?.[1] ?? "";
     await tool().json([...undo.split(" "), "--yes"]);
     expect(await stateOf(tool(), "trip")).toMatchObject({ n: 4 });
   });
 
-  it("does nothing off a terminal where nobody has said yes", async () => {
+  it("restore changes nothing without a terminal and without --yes", async () => {
     await tool().leave((sp) => saveTrip(sp));
     const refused = await tool().on(["restore", "trip#0"]);
     expect(refused.code).toBe(2);
@@ -182,14 +182,14 @@ describe("restore", () => {
     expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
   });
 
-  it("prints nothing but the error for programs", async () => {
+  it("restore --json prints only the error", async () => {
     await tool().leave((sp) => saveTrip(sp));
     await tool().fail(["restore", "trip#0"], 2);
   });
 });
 
 describe("label and pin", () => {
-  it("gives labels and takes them away", async () => {
+  it("label sets and removes labels", async () => {
     const ids = await tool().leave((sp) => saveTrip(sp));
     const label = 'before "the refund", §5';
     expect(await tool().json(["label", "trip#3", label])).toEqual({
@@ -208,7 +208,7 @@ describe("label and pin", () => {
     expect((await tool().json(["show", "trip#3", "--info"]))["label"]).toBe("--remove");
   });
 
-  it("pins a checkpoint so that prune leaves it, until the pin is taken away", async () => {
+  it("pin protects a checkpoint from prune until the pin is removed", async () => {
     await tool().leave((sp) => saveTrip(sp));
     expect(await tool().json(["pin", "trip#3"])).toMatchObject({ session: "trip", seq: 3, pinned: true });
     await tool().json(["prune", "--session", "trip", "--keep-last", "1", "--yes"]);
@@ -218,7 +218,7 @@ describe("label and pin", () => {
     expect(await seqs("trip")).toEqual([4, 2, 1]);
   });
 
-  it("wants a label or its removal, and a checkpoint of a session", async () => {
+  it("label requires a label or --remove, and a checkpoint of a session", async () => {
     const whole = await tool().leave(async (sp) => {
       await saveTrip(sp);
       return saveAgent(sp);
@@ -233,7 +233,7 @@ describe("label and pin", () => {
 });
 
 describe("delete", () => {
-  it("deletes a checkpoint, a conversation, a session and an agent with all that is its own", async () => {
+  it("delete removes a checkpoint, a conversation, a session, and an agent with its contents", async () => {
     await tool().leave(async (sp) => {
       await saveTrip(sp);
       await saveTrip(sp, "other");
@@ -256,7 +256,7 @@ describe("delete", () => {
     expect(await tool().json(["verify", "--deep"])).toMatchObject({ ok: true });
   });
 
-  it("refuses what moves, what is not there, several things at once, and nothing at all", async () => {
+  it("delete rejects names of branch heads, unknown ids, several targets and no target", async () => {
     await tool().leave((sp) => saveTrip(sp));
     expect((await tool().fail(["delete", "trip", "--yes"], 2)).message).toContain("trip#4");
     await tool().fail(["delete", "trip@main", "--yes"], 2);
@@ -269,7 +269,7 @@ describe("delete", () => {
     expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
   });
 
-  it("does nothing off a terminal where nobody has said yes", async () => {
+  it("delete changes nothing without a terminal and without --yes", async () => {
     await tool().leave((sp) => saveTrip(sp));
     expect((await tool().fail(["delete", "--session", "trip"], 2)).message).toContain("--yes");
     expect((await tool().fail(["prune", "--keep-last", "1"], 2)).message).toContain("--yes");
@@ -278,20 +278,20 @@ describe("delete", () => {
 });
 
 describe("a part of a state", () => {
-  it("cannot be deleted", async () => {
+  it("a part of a state cannot be deleted", async () => {
     await tool().leave((sp) => saveTrip(sp));
     await tool().fail(["delete", "trip#3:/messages/1", "--yes"], 2);
   });
 
-  it("cannot be restored or gone back to", async () => {
+  it("a part of a state cannot be restored or rewound to", async () => {
     await tool().leave((sp) => saveTrip(sp));
     await tool().fail(["restore", "trip#3:/messages", "--yes"], 2);
     await tool().fail(["rewind", "trip#3:/messages"], 2);
   });
 });
 
-describe("on a terminal", () => {
-  it("deletes when somebody says yes", async () => {
+describe("confirmation on a terminal", () => {
+  it("delete deletes after the answer yes", async () => {
     await tool().leave((sp) => saveTrip(sp));
     const terminal = tool().terminalOn(["delete", "trip#3"]);
     await terminal.seen("cannot be undone");
@@ -301,7 +301,7 @@ describe("on a terminal", () => {
     expect(await seqs("trip")).toEqual([4, 2, 1, 0]);
   });
 
-  it("deletes nothing when somebody says no, or only presses Enter", async () => {
+  it("delete deletes nothing after the answer no or Enter", async () => {
     await tool().leave((sp) => saveTrip(sp));
     for (const keys of ["n", ENTER]) {
       const terminal = tool().terminalOn(["delete", "--session", "trip"]);
@@ -314,14 +314,14 @@ describe("on a terminal", () => {
     expect(await seqs("trip")).toEqual([4, 3, 2, 1, 0]);
   });
 
-  it("ends with 130 when somebody presses Ctrl-C where they are asked, and nothing was done", async () => {
+  it("Ctrl-C at the question exits with 130 and changes nothing", async () => {
     await tool().leave((sp) => saveTrip(sp));
     for (const args of [
       ["delete", "trip#3"],
       ["restore", "trip#0"],
       ["prune", "--keep-last", "1"],
     ]) {
-      // One of them where the keys come from a real terminal.
+      // One test with keys from a real terminal.
       const terminal = args[0] === "delete" ? tool().spawnTerminalOn(args) : tool().terminalOn(args);
       await terminal.seen(/\?.*No/s);
       terminal.type(CTRL_C);

@@ -1,4 +1,4 @@
-/** Looking changes nothing; and what has to be written waits for others, but not for ever. */
+/** Reading changes nothing. Writing waits for other processes, but not forever. */
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { describe, expect, it, type TestContext } from "vitest";
@@ -23,7 +23,7 @@ const LOOKS = [
   ["verify", "--deep"],
 ];
 
-/** Another process does this as well, from its text: it uses nothing but what it is given. */
+/** Also executed by another process from its source text, so it uses only its arguments. */
 async function fill(sp: Savepoint): Promise<void> {
   const said = (content: string) => ({ role: "user", content });
   for (let n = 0; n < 70; n++) await sp.session("s", { agent: "ag" }).save({ n, messages: [said(`needle ${n}`)] });
@@ -31,7 +31,7 @@ async function fill(sp: Savepoint): Promise<void> {
   await sp.conversations.create({ id: "c", agent: "ag", messages: [said("needle")] });
 }
 
-/** Hashes of files by name. An empty log of SQLite's says as much as none. */
+/** Hashes of files by name. An empty WAL of SQLite counts as none. */
 const bytesOf = ({ folder }: Place): Record<string, string> =>
   Object.fromEntries(
     [...filesIn(folder)]
@@ -39,8 +39,8 @@ const bytesOf = ({ folder }: Place): Record<string, string> =>
       .map(([name, bytes]) => [name, createHash("sha256").update(bytes).digest("hex")]),
   );
 
-describe.concurrent.each(["sqlite", "file"] as const)("looking at a store of kind %s", (kind) => {
-  it("leaves every byte as it is", async (test) => {
+describe.concurrent.each(["sqlite", "file"] as const)("reading a store of kind %s", (kind) => {
+  it("reading changes no byte", async (test) => {
     const place = await createPlace(test, kind).fill(fill);
     const before = bytesOf(place);
     for (const args of LOOKS) {
@@ -51,7 +51,7 @@ describe.concurrent.each(["sqlite", "file"] as const)("looking at a store of kin
     expect(bytesOf(place)).toEqual(before);
   });
 
-  it("does not consume the note that a process crashed", async (test) => {
+  it("reading does not consume the record of a crashed process", async (test) => {
     const place = createPlace(test, kind);
     await crash(place);
     for (const args of [...LOOKS, ["search", "needle"], ["doctor"]]) await place.on(args);
@@ -59,13 +59,13 @@ describe.concurrent.each(["sqlite", "file"] as const)("looking at a store of kin
     const { clean, processes } = sp.lastShutdown;
     await sp.close();
     expect({ clean, processes: processes.length }).toEqual({ clean: false, processes: 1 });
-    // And then it was told.
+    // Opening the store for writing reports it.
     const next = await Savepoint.open(place.url);
     expect(next.lastShutdown.clean).toBe(true);
     await next.close();
   });
 
-  it("loses nothing of what a process that crashed has saved", async (test) => {
+  it("reading loses nothing that a crashed process has saved", async (test) => {
     const place = createPlace(test, kind);
     await crash(place);
     expect(await place.json(["log", "s"])).toHaveLength(70);
@@ -73,7 +73,7 @@ describe.concurrent.each(["sqlite", "file"] as const)("looking at a store of kin
     expect(await place.json(["log", "s"])).toHaveLength(70);
   });
 
-  it("is done while a program has it open, and sees what that has saved", async (test) => {
+  it("reading works while a program has the store open and sees what that program has saved", async (test) => {
     const place = createPlace(test, kind);
     const sp = await openFor(test, place);
     await fill(sp);
@@ -94,7 +94,7 @@ describe.concurrent("a store that another process is writing to", () => {
     return [place, () => void database.exec("ROLLBACK")];
   };
 
-  it("is read at once, and what has to be written to it ends with 11", async (test) => {
+  it("verbs that read succeed at once, and verbs that write exit with 11", async (test) => {
     const [place, release] = await locked(test);
     const [listed, shown, pinned] = await Promise.all([
       place.on(["log", "s", "--jsonl"]),
@@ -108,12 +108,12 @@ describe.concurrent("a store that another process is writing to", () => {
     expect((await place.on(["pin", "s#1"])).code).toBe(0);
   });
 
-  it("is said to be so in one line", async (test) => {
+  it("the failure is reported in one line", async (test) => {
     const [place] = await locked(test);
     expect(errorOf(await place.on(["label", "s#1", "x", "--json"])).code).toBe("BUSY");
   });
 
-  it("is not searched: the index has to be brought up to date first", async (test) => {
+  it("search exits with 11, because it must update the index first", async (test) => {
     const [place] = await locked(test);
     expect((await place.on(["search", "needle", "--json"])).code).toBe(11);
   });
@@ -125,7 +125,7 @@ async function openFor({ onTestFinished }: TestContext, place: Place): Promise<S
   return sp;
 }
 
-/** Saves as {@link fill} does, and dies. */
+/** Saves like {@link fill} and dies. */
 async function crash(place: Place): Promise<void> {
   const library = new URL("../../dist/index.js", import.meta.url).href;
   const child = spawn(

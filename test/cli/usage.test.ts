@@ -1,4 +1,4 @@
-/** Help, and what is said to somebody who has typed something wrong. */
+/** Help and usage errors. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { VERBS } from "../../src/cli/verbs/index.js";
@@ -14,7 +14,7 @@ const page = readFileSync(new URL("../../docs/cli.md", import.meta.url), "utf8")
 const OF_ALL = ["--store", "-s", "--json", "--jsonl", "--color", "--no-color", "--quiet", "-q", "--yes", "-y"];
 
 describe.concurrent("help", () => {
-  it.each([[], ["--help"], ["-h"], ["help"]])("of everything lists every verb: %s", async (...args) => {
+  it.each([[], ["--help"], ["-h"], ["help"]])("%s lists every verb", async (...args) => {
     const { stdout, stderr, code } = await run(args);
     expect({ stderr, code }).toEqual({ stderr: "", code: 0 });
     for (const { name, summary } of VERBS) expect(stdout).toMatch(new RegExp(`^  ${name} +${summary}$`, "m"));
@@ -22,25 +22,28 @@ describe.concurrent("help", () => {
     expect(stdout).toContain("--store <url>");
   });
 
-  it.each(VERBS.map(({ name }) => name))("of %s has its usage and examples that can be typed", async (name) => {
-    const { stdout, stderr, code } = await run([name, "--help"]);
-    expect({ stderr, code }).toEqual({ stderr: "", code: 0 });
-    expect(stdout).toMatch(new RegExp(`^Usage: savepoint ${name}`));
-    const [, examples = ""] = stdout.split("Examples:\n");
-    expect(examples).toMatch(new RegExp(`^  .*savepoint ${name}\\b.*# `));
-    for (const [option] of examples.replaceAll(/[|#].*|"[^"]*"/g, "").matchAll(/(?<= )--?[a-z][a-z-]*/g)) {
-      expect(`${stdout.split("Examples:")[0]} ${OF_ALL.join(" ")}`, option).toMatch(
-        new RegExp(`(^|[ ,])${option}\\b`, "m"),
-      );
-    }
-  });
+  it.each(VERBS.map(({ name }) => name))(
+    "help for %s contains its usage and examples that can be typed",
+    async (name) => {
+      const { stdout, stderr, code } = await run([name, "--help"]);
+      expect({ stderr, code }).toEqual({ stderr: "", code: 0 });
+      expect(stdout).toMatch(new RegExp(`^Usage: savepoint ${name}`));
+      const [, examples = ""] = stdout.split("Examples:\n");
+      expect(examples).toMatch(new RegExp(`^  .*savepoint ${name}\\b.*# `));
+      for (const [option] of examples.replaceAll(/[|#].*|"[^"]*"/g, "").matchAll(/(?<= )--?[a-z][a-z-]*/g)) {
+        expect(`${stdout.split("Examples:")[0]} ${OF_ALL.join(" ")}`, option).toMatch(
+          new RegExp(`(^|[ ,])${option}\\b`, "m"),
+        );
+      }
+    },
+  );
 
-  it("of a verb is the same by both ways of asking", async () => {
+  it("both ways to ask for help of a verb print the same", async () => {
     const [one, other] = await Promise.all([run(["log", "--help"]), run(["help", "log"])]);
     expect(other).toEqual(one);
   });
 
-  it("is on the page about the command line as it is printed, of every verb and of nothing else", async () => {
+  it("docs/cli.md contains the help of every verb as it is printed, and of nothing else", async () => {
     const sections = page.slice(page.indexOf("<!-- verbs -->")).matchAll(/^### (.+)\n\n```text\n([^]+?)```$/gm);
     const shown = [...sections].map(([, typed = "", text = ""]) => [typed, text] as const);
     expect(shown.map(([typed]) => typed)).toEqual(["savepoint", ...VERBS.map(({ name }) => `savepoint ${name}`)]);
@@ -48,19 +51,19 @@ describe.concurrent("help", () => {
     expect(Object.fromEntries(shown)["savepoint show"]).toBe((await run(["show", "--help"])).stdout);
   });
 
-  it("needs no store, and makes none", async (test) => {
+  it("help needs no store and creates none", async (test) => {
     const { folder } = createPlace(test);
     expect((await run(["show", "--help"], { cwd: folder, env: { SAVEPOINT_URL: "bad" } })).code).toBe(0);
   });
 });
 
 describe("the version", () => {
-  it.each(["--version", "-V"])("is printed by %s, and nothing else", async (option) => {
+  it.each(["--version", "-V"])("%s prints the version and nothing else", async (option) => {
     expect(await run([option])).toEqual({ stdout: `${version}\n`, stderr: "", code: 0 });
   });
 });
 
-describe.concurrent("what cannot be understood", () => {
+describe.concurrent("invalid input", () => {
   const place = useFilledPlace((sp) => sp.session("order-88").save({ n: 1 }));
 
   it.each([
@@ -86,14 +89,14 @@ describe.concurrent("what cannot be understood", () => {
     ["an empty session", ["log", ""]],
     ["a session with a control character", ["log", "a\u0007b"]],
     ["an id that is too long", ["journal", "x".repeat(1100)]],
-  ])("%s ends with 2, and prints no data", async (_, args) => {
+  ])("%s exits with 2 and prints no data", async (_, args) => {
     const { stdout, stderr, code } = await place().on(args);
     expect({ stdout, code }, stderr).toEqual({ stdout: "", code: 2 });
     expect(stderr).toMatch(/^error \S/);
     expect(stderr).not.toContain("    at ");
   });
 
-  it("an age without a unit is refused", async () => {
+  it("an age without a unit is rejected", async () => {
     expect((await place().on(["conversations", "--since", "7"])).code).toBe(2);
   });
 
@@ -102,26 +105,26 @@ describe.concurrent("what cannot be understood", () => {
     ["session", "sessions"],
     ["serach", "search"],
     ["joural", "journal"],
-  ])("%s is no verb, and %s is guessed", async (typed, meant) => {
+  ])("the unknown verb %s is reported with the suggestion %s", async (typed, meant) => {
     const { stderr, code } = await run([typed]);
     expect(code).toBe(2);
     expect(stderr).toContain(typed);
     expect(stderr).toMatch(new RegExp(`Did you mean "?${meant}`, "i"));
   });
 
-  it("help for a verb that there is not says which that is", async () => {
+  it("help for an unknown verb names that verb", async () => {
     const { stdout, stderr, code } = await run(["help", "bogus"]);
     expect({ stdout, code }).toEqual({ stdout: "", code: 2 });
     expect(stderr).toContain("bogus");
   });
 
-  it("an option that is nearly one is guessed", async () => {
+  it("an unknown option is reported with a suggestion", async () => {
     const { stderr, code } = await place().on(["log", "--grap"]);
     expect(code).toBe(2);
     expect(stderr).toContain("Did you mean --graph?");
   });
 
-  it("a guess is printed without marks for line breaks", async () => {
+  it("a suggestion is printed without marks for line breaks", async () => {
     expect((await place().on(["log", "--grap"])).stderr).not.toContain("⏎");
   });
 
@@ -132,33 +135,33 @@ describe.concurrent("what cannot be understood", () => {
     ["show", "oder-88#1"],
     ["diff", "orrder-88:/n"],
     ["journal", "order-89"],
-  ])("%s %s is not there, and the session is guessed", async (verb, typed) => {
+  ])("%s %s is not found, and a similar session is suggested", async (verb, typed) => {
     const { stdout, stderr, code } = await place().on([verb, typed]);
     expect({ stdout, code }).toEqual({ stdout: "", code: 4 });
     expect(stderr).toContain('Did you mean "order-88"?');
     expect(linesOf(stderr)).toHaveLength(1);
   });
 
-  it("a session is not guessed where nothing is like it", async () => {
+  it("no session is suggested if none is similar", async () => {
     const { stderr, code } = await place().on(["log", "something else altogether"]);
     expect(code).toBe(4);
     expect(stderr).not.toContain("Did you mean");
     expect(stderr).toContain("savepoint sessions");
   });
 
-  it("a checkpoint that is not there, of a session that is, says where to look", async () => {
+  it("the error for a missing checkpoint of an existing session says how to list its checkpoints", async () => {
     const { stderr, code } = await place().on(["show", "order-88#7"]);
     expect(code).toBe(4);
     expect(stderr).toContain("savepoint log order-88 --all");
   });
 
-  it("an argument after -- is no option", async () => {
+  it("an argument after -- is not an option", async () => {
     const { stderr, code } = await run(["log", "--json", "--store", place().url, "--", "--graph"]);
     expect(code).toBe(4);
     expect(JSON.parse(stderr)).toMatchObject({ error: { code: "NOT_FOUND" } });
   });
 
-  it("what is wrong is told programs in JSON, wherever that is asked for", async () => {
+  it("usage errors are printed as JSON with --json anywhere on the line", async () => {
     for (const args of [
       ["bogus", "--json"],
       ["--json", "sessions", "--bogus"],
@@ -170,7 +173,7 @@ describe.concurrent("what cannot be understood", () => {
     }
   });
 
-  it("an error tells programs what it is about", async () => {
+  it("an error contains its details for programs", async () => {
     const ended = await place().on(["show", "nope", "--jsonl"]);
     expect(ended.code).toBe(4);
     expect(errorOf(ended)).toEqual({ code: "NOT_FOUND", message: expect.stringContaining("nope"), details: {} });

@@ -1,4 +1,4 @@
-/** Following sessions as they go on. */
+/** Following sessions with `savepoint watch`. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { Savepoint } from "../../src/index.js";
@@ -15,7 +15,7 @@ interface Seen {
 const parse = (text: string): Seen[] => linesOf(text).map((line) => JSON.parse(line) as Seen);
 
 describe.concurrent("watch", () => {
-  it("tells how a session stands, then what is saved, and ends when the work is over", async (test) => {
+  it("watch prints the status, then each checkpoint, and ends when the run ends", async (test) => {
     const place = createPlace(test);
     const sp = await place.open();
     await sp.session("s").save({ n: 0 });
@@ -35,7 +35,7 @@ describe.concurrent("watch", () => {
     ]);
   });
 
-  it("prints a line each for people, and ends at once where the work is over", async (test) => {
+  it("watch prints one line per event and ends at once if the run has ended", async (test) => {
     const place = await createPlace(test).fill((sp) =>
       sp.session("s").save({}, { status: "failed", reason: "no\u001b[31m money" }),
     );
@@ -44,19 +44,22 @@ describe.concurrent("watch", () => {
     expect(stdout).toMatch(/^\S{8} {2}#0 {2}step 0 {2}failed .*\nfailed {2}no\\u001b\[31m money\n$/);
   });
 
-  it.each(["SIGINT", "SIGTERM"] as const)("ends with 130 when its process gets %s, and says so", async (signal) => {
-    const place = await new Place().fill((sp) => sp.session("s").save({}));
-    try {
-      const watching = place.spawnOn(["watch", "s"]);
-      await watching.seen("\n");
-      watching.child.kill(signal);
-      expect(await watching.ended).toMatchObject({ code: 130, stderr: expect.stringMatching(/Interrupted/) });
-    } finally {
-      await place.end();
-    }
-  });
+  it.each(["SIGINT", "SIGTERM"] as const)(
+    "watch exits with 130 and reports it when its process receives %s",
+    async (signal) => {
+      const place = await new Place().fill((sp) => sp.session("s").save({}));
+      try {
+        const watching = place.spawnOn(["watch", "s"]);
+        await watching.seen("\n");
+        watching.child.kill(signal);
+        expect(await watching.ended).toMatchObject({ code: 130, stderr: expect.stringMatching(/Interrupted/) });
+      } finally {
+        await place.end();
+      }
+    },
+  );
 
-  it("tells what is new in any session", async (test) => {
+  it("watch without a session reports changes of any session", async (test) => {
     const place = createPlace(test);
     const sp = await place.open();
     await sp.session("before").save({});
@@ -70,7 +73,7 @@ describe.concurrent("watch", () => {
     expect(code).toBe(130);
   });
 
-  it("ends when nobody reads any more what its process prints", async (test) => {
+  it("the process of watch ends when its reader closes the pipe", async (test) => {
     const place = createPlace(test);
     const sp = await place.open();
     await sp.session("s").save({});
@@ -81,12 +84,12 @@ describe.concurrent("watch", () => {
     expect((await watching.ended).code).toBe(0);
   });
 
-  it("ends with 4 where there is no such branch", async (test) => {
+  it("watch exits with 4 if the branch does not exist", async (test) => {
     const place = await createPlace(test).fill((sp) => sp.session("s").save({}));
     expect((await place.on(["watch", "s", "--branch", "nope"])).code).toBe(4);
   });
 
-  it("tells of a session that was begun anew", async (test) => {
+  it("watch reports a session that was deleted and started again", async (test) => {
     const place = createPlace(test);
     const sp = await place.open();
     for (let n = 0; n < 5; n++) await sp.session("s").save({ n });
@@ -98,7 +101,7 @@ describe.concurrent("watch", () => {
   });
 });
 
-/** When a watcher looks cannot be told from outside: something is saved until it has been seen, however busy the machine. */
+/** The polls of a watcher cannot be observed from outside, so this saves until one of the saves was seen. */
 async function saveUntil(sp: Savepoint, id: string, seen: Promise<unknown>): Promise<void> {
   const isSeen = seen.then(() => true);
   for (let n = 0; !(await Promise.race([isSeen, sleep(100, false)])); n++) await sp.session(id).save({ n });

@@ -1,4 +1,4 @@
-// Leaving sessions for workers, and working on them, from the command line; on a file and on PostgreSQL.
+// enqueue and worker on the command line, on SQLite and PostgreSQL.
 import { beforeEach, describe, expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { QUIET } from "../damage/world.js";
@@ -39,16 +39,16 @@ beforeEach(() => {
 describe("savepoint enqueue", () => {
   const enqueue = (...more: string[]): string[] => ["enqueue", "shop", "--session", "order-88", ...more];
 
-  it("leaves a session once", async () => {
+  it("enqueue adds a session to the queue once", async () => {
     const asked = { session: "order-88", agent: "shop" };
     expect(await tool().json(enqueue("--input", "{}"))).toEqual({ ...asked, enqueued: true });
     expect(await tool().json(enqueue("--input", "{}"))).toEqual({ ...asked, enqueued: false });
     const text = await tool().on(enqueue("--input", "{}"));
-    expect(text.stdout).toContain("order-88 is there already");
+    expect(text.stdout).toContain("order-88 exists already");
     expect(await tool().json(["sessions"])).toMatchObject([{ id: "order-88", status: "queued" }]);
   });
 
-  it("says what is missing or makes no sense", async () => {
+  it("enqueue rejects missing and invalid arguments", async () => {
     expect(await tool().fail(["enqueue", "shop", "--input", "{}"], 2)).toMatchObject({ code: "USAGE" });
     expect(await tool().fail(enqueue(), 2)).toMatchObject({ code: "USAGE" });
     expect((await tool().on(enqueue("--input", "{"))).code).toBe(2);
@@ -62,14 +62,14 @@ describe("savepoint enqueue", () => {
 });
 
 describe("savepoint worker", () => {
-  it("needs agents", async () => {
+  it("worker requires agents", async () => {
     expect(await tool().fail(["worker"], 2)).toMatchObject({ code: "USAGE" });
     expect(await tool().fail(["worker", ...agents, "--concurrency", "0"], 2)).toMatchObject({
       code: "INVALID_ARGUMENT",
     });
   });
 
-  it("does what is queued, tells how it ended, and ends when it is told to", async () => {
+  it("worker runs what is queued, reports the results and ends on a signal", async () => {
     await tool().json(["enqueue", "shop", "--session", "good", "--input", '{"steps":2}']);
     await tool().json(["enqueue", "shop", "--session", "bad", "--input", '{"fails":true}']);
     const worker = tool().spawnOn(["--jsonl", "worker", ...agentsFor(BUILT_LIBRARY), "--name", "one"]);
@@ -85,10 +85,10 @@ describe("savepoint worker", () => {
     ).toEqual(["bad", "good"]);
   });
 
-  it("hands back what it has at the end of a step, and another goes on", async () => {
+  it("worker releases its sessions at the end of a step, and another worker resumes them", async () => {
     await tool().json(["enqueue", "shop", "--session", "long", "--input", '{"steps":8,"slow":100}']);
     const first = tool().startOn(["worker", ...agents, "--verbose"]);
-    await first.seen(/step 2 done/);
+    await first.seen(/step 2 completed/);
     first.interrupt();
     expect((await first.ended).code).toBe(0);
     expect(await tool().json(["sessions"])).toMatchObject([{ id: "long", status: "interrupted" }]);
@@ -102,12 +102,12 @@ describe("savepoint worker", () => {
 });
 
 describe("the command line on PostgreSQL", () => {
-  it("queues, works, looks, travels in time and keeps safe as on any store", async () => {
+  it("queueing, running, reading, time travel and maintenance work as on any store", async () => {
     const url = newPostgresUrl();
     const json = async (...args: string[]): Promise<unknown> => {
       const ended = await tool().run(["--store", url, "--json", ...args]);
       expect(ended.code, `${args.join(" ")}\n${ended.stderr}`).toBe(0);
-      // No password in whatever is printed.
+      // No output contains the password.
       expect(ended.stdout + ended.stderr).not.toContain(new URL(url).password);
       return JSON.parse(ended.stdout) as unknown;
     };
@@ -136,7 +136,7 @@ describe("the command line on PostgreSQL", () => {
     }
   });
 
-  it("says what is wrong with a server that is not there, without a password", async () => {
+  it("an unreachable server is reported without its password", async () => {
     const ended = await tool().run(["--store", "postgres://me:hunter2@127.0.0.1:1/none", "--json", "sessions"]);
     expect(ended.code).toBe(10);
     expect(ended.stderr).toContain("UNAVAILABLE");

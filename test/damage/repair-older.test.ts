@@ -11,7 +11,7 @@ import {
   runKey,
   sessionKey,
   tapeName,
-} from "../../src/records/keys.js";
+} from "../../src/records/index.js";
 import { asker, PLACES, type State, useGround } from "./world.js";
 
 describe.each(PLACES)("repairing $name from backups", (place) => {

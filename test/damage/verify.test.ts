@@ -8,12 +8,12 @@ import {
   ALL_SESSION_NUMBERS,
   branchKey,
   conversationKey,
-  sessionNumberKey,
   rowKey,
   runKey,
   sessionKey,
+  sessionNumberKey,
   tapeName,
-} from "../../src/records/keys.js";
+} from "../../src/records/index.js";
 import { hashBytes } from "../../src/state/tree/value-to-shadow.js";
 import { openStore } from "../../src/store.js";
 import { fill, type Known, PLACES, someBytes, text, useGround } from "./world.js";

@@ -8,7 +8,7 @@ import { openStore } from "../../src/store.js";
 
 const STEPS = 1000;
 
-test("is read with a few statements, however long it is", async () => {
+test("the history of a delta channel is read with a few statements, whatever its length", async () => {
   const store = await openStore("memory:");
   const saver = new SavepointSaver(await Savepoint.open(store));
   let at: RunnableConfig = { configurable: { thread_id: "t" } };

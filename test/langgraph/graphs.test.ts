@@ -63,7 +63,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
   /** A saver as another process would have it. */
   const saver = async (): Promise<SavepointSaver> => new SavepointSaver(await store.open());
 
-  test("a thread goes on in another process, and its messages are of the same classes", async () => {
+  test("a thread continues in another process, and its messages keep their classes", async () => {
     await chat(await saver()).invoke(say("one"), thread("t"));
     const graph = chat(await saver());
     await graph.invoke(say("two"), thread("t"));
@@ -74,7 +74,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
     expect(Object.getPrototypeOf(ai)).toBe(AIMessage.prototype);
   });
 
-  test("a checkpoint that is forked twice gives two branches, and each is read as it was written", async () => {
+  test("a checkpoint that is forked twice has two branches, and each is read as it was written", async () => {
     const graph = chat(await saver());
     await graph.invoke(say("hello"), thread("t"));
     const base = (await graph.getState(thread("t"))).config;
@@ -98,7 +98,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
     expect(ids).toEqual([...ids].sort().reverse());
   });
 
-  test("a copy of a checkpoint, and an update of an old one, have what those had", async () => {
+  test("a copy of a checkpoint and an update of an old one keep the values of the original", async () => {
     const graph = chat(await saver());
     await graph.invoke(say("hello"), thread("t"));
     await graph.invoke(say("again"), thread("t"));
@@ -112,7 +112,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
     expect(textsOf(await graph.getState(thread("t")))).toEqual([...textsOf(middle), "instead"]);
   });
 
-  test("a graph that asks a person waits, and goes on in another process with the answer", async () => {
+  test("an interrupted graph waits, and resumes in another process with the answer", async () => {
     const State = Annotation.Root({ amount: Annotation<number>, approved: Annotation<string> });
     let asked = 0;
     const build = (checkpointer: SavepointSaver) =>
@@ -135,7 +135,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
     expect((await graph.getState(thread("t"))).next).toEqual([]);
   });
 
-  test("subgraphs have namespaces of their own, also when they wait", async () => {
+  test("subgraphs have their own namespaces, even while they are interrupted", async () => {
     const State = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }) });
     const build = (checkpointer: SavepointSaver) => {
       const inner = new StateGraph(State)
@@ -239,7 +239,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
     },
   );
 
-  test("a process that is killed inside a node leaves a thread that goes on: what was done is not done again", async () => {
+  test("after a process is killed inside a node, the thread resumes without repeating completed work", async () => {
     const folder = await makeFolder();
     const log = join(folder, "log");
     const program = fileURLToPath(new URL("./killed-graph.mjs", import.meta.url));
@@ -263,7 +263,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
     await removeFolder(folder);
   });
 
-  test("binary pending writes come back byte for byte", async () => {
+  test("binary pending writes are restored byte for byte", async () => {
     const bytes = new Uint8Array(3000).map((_, index) => (index * 7) % 256);
     const State = Annotation.Root({ image: Annotation<Uint8Array>, other: Annotation<string> });
     let fail = true;

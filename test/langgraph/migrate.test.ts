@@ -70,7 +70,7 @@ describe.each(STORES)("migrating to $name", (kind) => {
     await own.end();
   });
 
-  test("an interrupted one goes on, threads can be chosen, and what differs is told", async () => {
+  test("an interrupted migration continues, threads can be selected, and differences are reported", async () => {
     const source = new MemorySaver();
     await fill(source);
     const saver = new SavepointSaver(await data.open());
@@ -89,7 +89,7 @@ describe.each(STORES)("migrating to $name", (kind) => {
     await expect(saver.migrateFrom(source)).rejects.toMatchObject({ code: "CONFLICT" });
   });
 
-  test("a thread whose beginning was cut off is copied as it is", async () => {
+  test("a thread whose first checkpoints were pruned is copied as it is", async () => {
     const source = new MemorySaver();
     await fill(source);
     const ids = (await all(source, config("long", { checkpoint_ns: "" }))) as {

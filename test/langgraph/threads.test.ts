@@ -5,7 +5,7 @@ import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph
 import { type Checkpoint, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { describe, expect, test } from "vitest";
 import { SavepointSaver, type SavepointSaverOptions } from "../../src/integrations/langgraph/index.js";
-import { annotationKey, branchKey, rowKey, tapeName } from "../../src/records/keys.js";
+import { annotationKey, branchKey, rowKey, tapeName } from "../../src/records/index.js";
 import { isSavepointError, type Savepoint } from "../../src/index.js";
 import { DURABLE_STORES, useStore } from "./durable-stores.js";
 
@@ -47,7 +47,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
     new SavepointSaver(await store.open(), options);
 
   describe("deleting", () => {
-    test("what is put or written late is refused, by every process, and the id may be used again", async () => {
+    test("after a deletion, late puts and writes of every process are rejected, and the id can be used again", async () => {
       const [mine, other] = [await open(), await open()];
       const first = await put(mine, config("t"), { a: 1 });
       const second = await put(mine, first, { a: 2 });
@@ -66,7 +66,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       expect(await ids(mine, config("t"))).toHaveLength(2);
     });
 
-    test("a subgraph of a run that is still under way does not bring its thread back", async () => {
+    test("a subgraph of a running graph does not recreate its deleted thread", async () => {
       const [mine, other] = [await open(), await open()];
       const root = await put(mine, config("t"), { a: 1 });
       const inner = config("t", { checkpoint_ns: "inner:1" });
@@ -78,7 +78,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       expect(await mine.listThreads().all()).toEqual([]);
     });
 
-    test("deletes all namespaces, and nothing of other threads or of other agents", async () => {
+    test("deleting a thread deletes all its namespaces, and no other threads or sessions of other agents", async () => {
       const sp = await store.open();
       const [saver, others] = [new SavepointSaver(sp), new SavepointSaver(sp, { agent: "another" })];
       await put(saver, config("t"));
@@ -96,7 +96,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
   });
 
   describe("two writers", () => {
-    test("from one checkpoint are both kept, unless the second is to be refused", async () => {
+    test('two writers from one checkpoint are both kept, unless onConcurrentWrite is "reject"', async () => {
       for (const onConcurrentWrite of ["branch", "reject"] as const) {
         const thread = config(onConcurrentWrite);
         const savers = [await open({ onConcurrentWrite }), await open({ onConcurrentWrite })];
@@ -108,7 +108,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       }
     });
 
-    test("take turns in different processes, also where a second one is refused", async () => {
+    test('writers in different processes can take turns, even if onConcurrentWrite is "reject"', async () => {
       for (const onConcurrentWrite of ["branch", "reject"] as const) {
         const savers = [await open({ onConcurrentWrite }), await open({ onConcurrentWrite })] as const;
         for (let turn = 0; turn < 6; turn++) {
@@ -122,7 +122,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       }
     });
 
-    test("who branches off on purpose says so", async () => {
+    test("a fork is accepted if the config asks for it", async () => {
       const saver = await open({ onConcurrentWrite: "reject" });
       const base = await put(saver, config("t"), { a: 0 });
       await put(saver, base, { a: 1 });
@@ -145,7 +145,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
   });
 
   describe("damage", () => {
-    test("of the newest checkpoint is stepped over, and the graph goes on from the one before", async () => {
+    test("a damaged newest checkpoint is skipped, and the graph continues from the one before", async () => {
       const saver = await open();
       let at = await put(saver, config("t"), { messages: texts(20) });
       for (let count = 21; count < 24; count++) at = await put(saver, at, { messages: texts(count) });
@@ -184,7 +184,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
   });
 
   describe("putting", () => {
-    test("a checkpoint again replaces it, and keeps what follows it and what was written to it", async () => {
+    test("putting a checkpoint again replaces it, and keeps its children and its pending writes", async () => {
       const saver = await open();
       const first = await put(saver, config("t"), { a: 1 }, "id-1");
       await saver.putWrites(first, [["a", 2]], "task");
@@ -206,7 +206,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       });
     });
 
-    test("only what is new is taken; the rest is what it was", async () => {
+    test("only new channel values are read from the checkpoint; the others are inherited from the parent", async () => {
       const saver = await open();
       const first = await put(saver, config("t"), { kept: { deep: 1 }, changed: 1 });
       const next = checkpoint({ kept: { deep: "another" }, changed: 2 });
@@ -218,7 +218,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       }
     });
 
-    test("what comes late stands where its id says, and is not the newest", async () => {
+    test("a late checkpoint is listed by its id and does not become the newest", async () => {
       const saver = await open();
       const at = (id: string | undefined, ns = "") => config("t", { checkpoint_ns: ns, checkpoint_id: id });
       await put(saver, at(undefined), { a: 1 }, "05");
@@ -235,7 +235,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       }
     });
 
-    test("bad arguments are told apart", async () => {
+    test("invalid arguments are rejected with specific error codes", async () => {
       const sp = await store.open();
       const saver = new SavepointSaver(sp);
       const at = await put(saver, config("t"));
@@ -256,7 +256,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       ];
       for (const [index, [work, expected]] of bad.entries())
         expect([index, await code(work())]).toEqual([index, expected]);
-      expect(() => new SavepointSaver({} as Savepoint)).toThrow("open store");
+      expect(() => new SavepointSaver({} as Savepoint)).toThrow("open Savepoint");
       expect(() => new SavepointSaver(sp, { onConcurrentWrite: "x" as "branch" })).toThrow("onConcurrentWrite");
       expect((await put(saver, { configurable: { thread_id: 5 } })).configurable?.["thread_id"]).toBe("5");
     });
@@ -301,7 +301,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       expect((await sp.verify({ deep: true })).ok).toBe(true);
     });
 
-    test("a thread is there for as long as it is wanted", async () => {
+    test("a thread expires after its ttl", async () => {
       let now = 1_000_000;
       const sp = await store.open({ now: () => now });
       const saver = new SavepointSaver(sp, { ttl: "1h", now: () => now });
@@ -326,7 +326,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       expect((await sp.stats()).sessions).toBe(1);
     });
 
-    test("a saver opens the store at a URL by itself", async () => {
+    test("fromConnString opens the store at a URL when it is first needed", async () => {
       const saver = SavepointSaver.fromConnString(store.url, { durability: "process", onConcurrentWrite: "reject" });
       await saver.setup();
       const at = await put(saver, config("t"), { a: 1 });

@@ -77,7 +77,7 @@ describe.each(STORES)("values on $name", (kind) => {
     };
   }
 
-  test("messages are of the same classes, with the same fields, and say the same as JSON", async () => {
+  test("messages keep their classes, their fields and their JSON", async () => {
     const found = await roundTrip({ messages: MESSAGES }, [["messages", MESSAGES]]);
     for (const list of [found.values["messages"], found.writes[0]?.[1]] as BaseMessage[][]) {
       expect(list).toHaveLength(MESSAGES.length);
@@ -97,7 +97,7 @@ describe.each(STORES)("values on $name", (kind) => {
     }
   });
 
-  test("every type of the default serializer comes back, and some that it loses", async () => {
+  test("every type that the default serializer supports is restored, and some that it loses", async () => {
     const values = {
       nothing: undefined,
       nested: { nothing: undefined, none: null, text: "a", deep: [[], {}, [undefined]] },
@@ -134,7 +134,7 @@ describe.each(STORES)("values on $name", (kind) => {
     expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
   });
 
-  test("what is no plain value is what the default serializer makes of it", async () => {
+  test("other objects are restored as the default serializer restores them", async () => {
     class Money {
       constructor(
         readonly amount: number,
@@ -162,7 +162,7 @@ describe.each(STORES)("values on $name", (kind) => {
     expect(ours.values).toEqual((await memory.getTuple(thread))?.checkpoint.channel_values);
   });
 
-  test("other objects of LangChain's come back, and those that could not are refused", async () => {
+  test("other LangChain objects are restored, and those that cannot be loaded are rejected", async () => {
     const document = new Document({ pageContent: "text", metadata: { lc: 1, page: 3 } });
     const prompt = PromptTemplate.fromTemplate("Hello {name}");
     const found = await roundTrip({ document: { inside: [document] }, prompt });
@@ -183,7 +183,7 @@ describe.each(STORES)("values on $name", (kind) => {
     expect(lambda.values["lambda"]).toMatchObject({ type: "not_implemented" });
   });
 
-  test("nothing is made of what only looks like an object", async () => {
+  test("plain data that looks like a serialized object is never instantiated", async () => {
     const lookalikes = [
       { lc: 1, type: "constructor", id: ["langchain_core", "messages", "HumanMessage"], kwargs: { content: "x" } },
       { lc: 1, type: "constructor", id: ["langchain_core", "prompts", "PromptTemplate"], kwargs: {} },
@@ -203,7 +203,7 @@ describe.each(STORES)("values on $name", (kind) => {
     expect((found.values["message"] as AIMessage).tool_calls?.[0]?.args["said"]).toStrictEqual(lookalikes);
   });
 
-  test("what refers to itself is refused, and nothing is saved", async () => {
+  test("cyclic values are rejected, and nothing is saved", async () => {
     const circle: Record<string, unknown> = {};
     circle["self"] = { circle };
     await expect(roundTrip({ circle })).rejects.toMatchObject({ code: "INVALID_STATE" });
@@ -211,7 +211,7 @@ describe.each(STORES)("values on $name", (kind) => {
     expect(await saver.getTuple(thread)).toBeUndefined();
   });
 
-  test("what is changed after it was handed over is saved as it was", async () => {
+  test("values that are changed after put was called are saved as they were", async () => {
     const saver = new SavepointSaver(await data.open());
     const list = [{ text: "before" }];
     const bytes = new Uint8Array([1]);
@@ -231,7 +231,7 @@ describe.each(STORES)("values on $name", (kind) => {
     });
   });
 
-  test("messages that were changed since they were last put are saved as they are now", async () => {
+  test("messages that were changed since the last put are saved with their changes", async () => {
     const saver = new SavepointSaver(await data.open());
     const messages = [new AIMessage("one"), new AIMessage({ content: "two", id: "2" }), new HumanMessage("three")];
     let config = thread;
@@ -261,7 +261,7 @@ describe.each(STORES)("values on $name", (kind) => {
     }
   });
 
-  test("a message that is added to a thousand costs what it is", async () => {
+  test("a message that is added to a thousand writes only that message", async () => {
     const sp = await data.open();
     const saver = new SavepointSaver(sp);
     const messages = Array.from({ length: 300 }, (_, index) => new AIMessage(`${index} ${"text ".repeat(200)}`));

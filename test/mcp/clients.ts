@@ -1,4 +1,4 @@
-/** Real clients of both generations of the SDK, each with a server in this process or in a process of its own. */
+/** Real clients of both generations of the SDK, each with a server in this process or in its own process. */
 import { fileURLToPath } from "node:url";
 import { Client as Client2 } from "@modelcontextprotocol/client";
 import { StdioClientTransport as Transport2 } from "@modelcontextprotocol/client/stdio";
@@ -17,12 +17,12 @@ const program = fileURLToPath(new URL("./serve.mjs", import.meta.url));
 type Fields = Record<string, unknown>;
 type ServerOptions = Pick<McpOptions, "write" | "agent">;
 
-/** What tests want of a client, whichever it is. */
+/** The part of a client that the tests use. */
 export interface Generation {
   readonly name: string;
   /** A client of a server in this process. */
   connect(url: string, options?: ServerOptions): Promise<TestClient>;
-  /** A client of a server that is a process of its own. */
+  /** A client of a server in its own process. */
   spawn(url: string, options?: ServerOptions): Promise<SpawnedClient>;
 }
 
@@ -59,10 +59,10 @@ async function connect(
   const sp = await Savepoint.open(url, { durability: "process", on: QUIET });
   const [near, far] = InMemoryTransport.createLinkedPair();
   for (const end of [near, far]) sendAsJson(end);
-  // The same entry as for processes, which speaks the protocol of either generation.
+  // The same entry point as for processes: it supports the protocol of both generations.
   const server = serveStdio(() => createMcpServer(sp, options), { transport: far });
   const client = await start(near);
-  // From now on it checks every result against the schema that its tool has promised.
+  // From now on the client validates every result against the output schema of its tool.
   await client.listTools();
   return new TestClient(client, async () => {
     await server.close();
@@ -70,7 +70,7 @@ async function connect(
   });
 }
 
-/** What goes from one end to the other is what JSON makes of it, as between processes. */
+/** Messages pass through JSON, as between processes. */
 function sendAsJson(end: InMemoryTransport): void {
   const send = end.send.bind(end);
   end.send = (message, options) => send(JSON.parse(JSON.stringify(message)) as typeof message, options);
@@ -85,7 +85,7 @@ async function spawn(
   return new SpawnedClient(client, transport.pid as number);
 }
 
-/** The newer one, for what has nothing to do with the protocol. */
+/** The newer generation, for tests that do not depend on the protocol. */
 export const NEWEST = GENERATIONS[1] as Generation;
 
 export interface CallResult {
@@ -125,11 +125,11 @@ export class TestClient {
     this.#end = end;
   }
 
-  /** What a tool gives back. That it fails is a failure of the test. */
+  /** The result of a tool. An error fails the test. */
   async call<T = Fields>(name: string, args: Fields = {}): Promise<T> {
     const result = await this.raw(name, args);
     expect(result.isError, result.content[0]?.text).toBeFalsy();
-    // Everybody gets the same, whether they read structures or texts.
+    // The structured content and the text are the same.
     expect(JSON.parse(result.content[0]?.text ?? "")).toEqual(result.structuredContent);
     return result.structuredContent as T;
   }

@@ -1,16 +1,16 @@
-/** A server that is confined to one agent: every way to reach what belongs to others, or to nobody, leads nowhere. */
+/** A server that is confined to one agent reaches nothing that belongs to another agent or to none. */
 import { describe, expect, it } from "vitest";
 import { message, type Savepoint } from "../../src/index.js";
-import { tapeName } from "../../src/records/keys.js";
+import { tapeName } from "../../src/records/index.js";
 import { GENERATIONS, type TestClient } from "./clients.js";
 import { useLab } from "./lab.js";
 
 type Fields = Record<string, unknown>;
 
-/** What must never be seen. Everything of the others has it. */
+/** Must never be seen. Everything of other agents contains it. */
 const SECRET = "SECRET";
 
-/** Whose things are out of reach: another agent's, and nobody's. */
+/** Owners outside of the scope: another agent, and no agent. */
 interface Foreign {
   readonly agentCheckpoint: string;
   readonly checkpoints: readonly string[];
@@ -35,7 +35,7 @@ async function fill(sp: Savepoint): Promise<Foreign> {
   return { agentCheckpoint, checkpoints: [others.id, nobody.id, chosen.id, agentCheckpoint, ...places] };
 }
 
-/** All that others have, to see that nothing of it has changed. */
+/** Everything that belongs to others, to check that nothing has changed. */
 async function everythingOfOthers(sp: Savepoint): Promise<unknown> {
   const sessions = ["theirs", "nobodys"].map(async (id) => ({
     info: await sp.sessions.load(id),
@@ -51,7 +51,7 @@ async function everythingOfOthers(sp: Savepoint): Promise<unknown> {
   ]);
 }
 
-/** Every call that names something of others, and the same call about something that does not exist. */
+/** Every call that names something of others, and the same call for something that does not exist. */
 function attacks({ checkpoints, agentCheckpoint }: Foreign): [string, Fields, Fields][] {
   const nothing = "nothing";
   const pairs: [string, Fields, Fields][] = [];
@@ -90,12 +90,12 @@ function attacks({ checkpoints, agentCheckpoint }: Foreign): [string, Fields, Fi
   return pairs;
 }
 
-/** What a call says, with the name that was asked for taken out. */
+/** The answer to a call without the requested name. */
 async function answerTo(client: TestClient, tool: string, args: Fields): Promise<string> {
   const result = await client.raw(tool, args);
   let text = JSON.stringify([result.isError ?? false, result.content, result.structuredContent]);
   const names = Object.values(args).filter((value): value is string => typeof value === "string" && value !== "mine");
-  // The longest first: some are the beginning of others.
+  // The longest first, because some are prefixes of others.
   names.sort((a, b) => b.length - a.length);
   for (const name of names) text = text.replaceAll(name, "…");
   return text;
@@ -104,7 +104,7 @@ async function answerTo(client: TestClient, tool: string, args: Fields): Promise
 describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
   const lab = useLab(generation);
 
-  it("says the same about what belongs to others as about what does not exist, and changes nothing of it", async () => {
+  it("things of other agents and missing things give the same answer, and no call changes them", async () => {
     const sp = await lab.open();
     const foreign = await fill(sp);
     const before = await everythingOfOthers(sp);
@@ -115,11 +115,11 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
       expect(answer, tool).not.toContain(SECRET);
     }
     expect(await everythingOfOthers(sp)).toBe(before);
-    // Nothing was made for the ids that do not exist either.
+    // Nothing was created for the ids that do not exist.
     expect(await sp.agents.load("nothing")).toBeUndefined();
   });
 
-  it("does not save into what belongs to others, or to nobody", async () => {
+  it("nothing is saved into what belongs to another agent or to no agent", async () => {
     const sp = await lab.open();
     await fill(sp);
     const before = await everythingOfOthers(sp);
@@ -148,7 +148,7 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
     expect(await everythingOfOthers(sp)).toBe(before);
   });
 
-  it("lists, finds and counts what is its own, and nothing else", async () => {
+  it("lists, searches and counts contain only what belongs to its agent", async () => {
     const sp = await lab.open();
     await fill(sp);
     const client = await lab.connect({ write: true, agent: "me" });
@@ -171,7 +171,7 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
     });
   });
 
-  it("works on its own things as any other does, and what it makes is its agent's", async () => {
+  it("the tools work on what belongs to its agent, and what they create belongs to it", async () => {
     const sp = await lab.open();
     await fill(sp);
     const client = await lab.connect({ write: true, agent: "me" });
@@ -208,7 +208,7 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
     expect(await sp.conversations.load("theirs")).toBeDefined();
   });
 
-  it("shows no resource of others, and completes none of their ids", async () => {
+  it("resources and completions contain nothing of other agents", async () => {
     const sp = await lab.open();
     const { checkpoints } = await fill(sp);
     const client = await lab.connect({ agent: "me" });
@@ -244,7 +244,7 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
     expect(await client.complete(template, "checkpoint", "", { id: "theirs" })).toEqual([]);
   });
 
-  it("does not tell that something of others is damaged, and does tell its own", async () => {
+  it("damage is reported to the owner only", async () => {
     const sp = await lab.open();
     const messages = ["1", "2"].map((digit) => digit.repeat(3000));
     await sp.session("theirs", { agent: "other" }).save({ messages });
@@ -263,7 +263,7 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
     expect(await client.call("checkpoint_delete", { id: "theirs#0" })).toEqual({ deleted: false });
   });
 
-  it("is not told who has a conversation that a checkpoint would bring back", async () => {
+  it("a restore does not reveal which agent owns a conversation id", async () => {
     const sp = await lab.open();
     await sp.agents.save({ id: "me", name: "Me" });
     await sp.conversations.create({ id: "c", agent: "me", messages: [message.user("mine")] });
@@ -275,18 +275,18 @@ describe.each(GENERATIONS)("a confined server, for $name", (generation) => {
     expect(code).toBe("CONFLICT");
     expect(text).not.toContain("other");
     expect((await sp.conversations.load("c"))?.agent).toBe("other");
-    // As it was for this agent then, it may see.
+    // The agent owned it at that checkpoint, so it may be read.
     expect(await client.call("conversation_load", { id: "c", at: id })).toMatchObject({ messages: [{ index: 0 }] });
     expect((await client.fail("conversation_load", { id: "c" })).code).toBe("CONVERSATION_NOT_FOUND");
   });
 });
 
-describe("a confined server, while things change hands", () => {
+describe("a confined server during concurrent changes", () => {
   const lab = useLab();
 
-  it("never saves into a session that another agent has made meanwhile, nor shows it", async () => {
+  it("a session that another agent created in the meantime is neither saved into nor shown", async () => {
     const sp = await lab.open();
-    // In a process of its own: both really work at the same time.
+    // In its own process, so that both really run at the same time.
     const client = await lab.spawn({ write: true, agent: "me" });
     let over = false;
     const results: string[] = [];
@@ -305,14 +305,14 @@ describe("a confined server, while things change hands", () => {
       attack("checkpoint_list", { session: "x" }),
     ];
     const foreign: unknown[] = [];
-    // How often they meet is up to the machine: on a busy one it takes more rounds.
+    // How often they collide depends on the machine: a busy one needs more rounds.
     const haveMet = (): boolean =>
       foreign.length > 10 && results.includes("session_save worked") && results.includes("session_save failed");
     for (let round = 0; round < 60 || (round < 1000 && !haveMet()); round++) {
       const agent = round % 2 === 0 ? { agent: "other" } : {};
       await sp.sessions.delete("x");
       const theirs = sp.session("x", agent);
-      // The confined one may have been first. Then the session is its own, and what is saved there is not for others' eyes.
+      // If the confined server was first, it owns the session, and what it saves there is hidden from others.
       const first = (await theirs.head()) === undefined;
       const made = first ? await theirs.save({ by: SECRET, text: SECRET }).catch(() => undefined) : undefined;
       if (made && made.agent !== "me") {

@@ -1,14 +1,14 @@
-/** Every way in which a tool can fail says what failed, and what to do next; and the server goes on. */
+/** Every error says what failed and what to do next, and the server continues. */
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
-import { messageTape, tapeName } from "../../src/records/keys.js";
+import { messageTape, tapeName } from "../../src/records/index.js";
 import { GENERATIONS } from "./clients.js";
 import { useLab } from "./lab.js";
 
-describe.each(GENERATIONS)("what fails, for $name", (generation) => {
+describe.each(GENERATIONS)("errors, for $name", (generation) => {
   const lab = useLab(generation);
 
-  it("is named where it is not there, with the tool that shows what is", async () => {
+  it("a missing thing is named together with the tool that lists what exists", async () => {
     const client = await lab.connect();
     await client.call("session_save", { session: "s", state: { a: { b: [1] } } });
     const failures = [
@@ -39,7 +39,7 @@ describe.each(GENERATIONS)("what fails, for $name", (generation) => {
     expect((await client.call("session_resume", { session: "s" })).state).toEqual({ a: { b: [1] } });
   });
 
-  it("is named where an argument does not fit, by the name of the argument", async () => {
+  it("an invalid argument is named", async () => {
     const client = await lab.connect();
     await client.call("session_save", { session: "s", state: { a: { b: [1] } } });
     await client.call("conversation_save", { id: "c", messages: [message.user("Hello")] });
@@ -84,7 +84,7 @@ describe.each(GENERATIONS)("what fails, for $name", (generation) => {
     expect(await client.call("conversation_load", { id: "c" })).toMatchObject({ conversation: { messageCount: 1 } });
   });
 
-  it("is told apart from what was never saved where it is damaged, and the newest whole state is found", async () => {
+  it("damage is distinguished from what was never saved, and the newest intact state is found", async () => {
     const client = await lab.connect();
     const messages = ["1", "2"].map((digit) => digit.repeat(3000));
     await client.call("session_save", { session: "s", state: { messages: messages.slice(0, 1) } });
@@ -103,7 +103,7 @@ describe.each(GENERATIONS)("what fails, for $name", (generation) => {
     expect(partial.lost.length).toBeGreaterThan(0);
   });
 
-  it("leaves out messages that are damaged, and says which", async () => {
+  it("damaged messages are omitted and listed", async () => {
     const client = await lab.connect();
     const messages = ["one", "two", "three"].map((text) => message.user(text.repeat(500)));
     await client.call("conversation_save", { id: "c", messages });
@@ -115,7 +115,7 @@ describe.each(GENERATIONS)("what fails, for $name", (generation) => {
     expect((loaded["messages"] as { message: unknown }[])[1]?.message).toEqual(messages[2]);
     expect((await again.fail("conversation_load", { id: "c", index: 1 })).code).toBe("DAMAGED");
     expect(await again.call("conversation_load", { id: "c", index: 2 })).toMatchObject({ messages: [{ index: 2 }] });
-    // To append does not need what is lost.
+    // Appending does not need the lost messages.
     await again.call("conversation_save", { id: "c", messages: [message.user("four")] });
   });
 });

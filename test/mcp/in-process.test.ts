@@ -1,12 +1,12 @@
-/** A server inside a program, on a transport of the program's own. */
+/** A server inside a program, on a transport of the program. */
 import { Client } from "@modelcontextprotocol/client";
 import { InMemoryTransport } from "@modelcontextprotocol/server";
 import { expect, it } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { createMcpServer } from "../../src/mcp/index.js";
-import { TOOLS } from "../../src/mcp/tools/all-tools.js";
+import { TOOLS } from "../../src/mcp/tools/register.js";
 
-it("serves whatever it is connected to, and leaves the store open", async () => {
+it("a server works on any transport and leaves the store open", async () => {
   const sp = await Savepoint.open("memory:");
   await sp.session("s").save({ n: 1 });
   const server = createMcpServer(sp);
@@ -15,7 +15,7 @@ it("serves whatever it is connected to, and leaves the store open", async () => 
   await Promise.all([server.connect(far), client.connect(near)]);
   expect(client.getServerVersion()).toMatchObject({ name: "savepoint" });
   expect(client.getInstructions()).toContain("session_resume");
-  // It only reads, unless it is said otherwise.
+  // Read-only by default.
   expect((await client.listTools()).tools).toHaveLength(TOOLS.filter(({ writes }) => !writes).length);
   const { structuredContent } = await client.callTool({ name: "session_resume", arguments: { session: "s" } });
   expect(structuredContent).toMatchObject({ state: { n: 1 } });
@@ -24,7 +24,7 @@ it("serves whatever it is connected to, and leaves the store open", async () => 
   await sp.close();
 });
 
-it("tells of a store that was closed, and goes on", async () => {
+it("a call on a closed store fails with a code, and the server continues", async () => {
   const sp = await Savepoint.open("memory:");
   const server = createMcpServer(sp, { write: true });
   const client = new Client({ name: "test", version: "1" });

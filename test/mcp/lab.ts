@@ -1,4 +1,4 @@
-/** A store in a folder of its own, and servers on it. All are closed when the test ends. */
+/** A store in a temporary folder and servers on it. All are closed when the test ends. */
 import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { Savepoint } from "../../src/index.js";
@@ -11,13 +11,13 @@ import { type Generation, NEWEST, type SpawnedClient, type TestClient } from "./
 
 export interface Lab {
   readonly url: string;
-  /** A client of a server in this process, which has opened the store for itself. */
+  /** A client of a server in this process, which has its own handle on the store. */
   connect(options?: Pick<McpOptions, "write" | "agent">): Promise<TestClient>;
-  /** A client of a server that is a process of its own. */
+  /** A client of a server in its own process. */
   spawn(options?: Pick<McpOptions, "write" | "agent">): Promise<SpawnedClient>;
-  /** The store itself, as another program has it open. */
+  /** The store itself, as another program opens it. */
   open(now?: () => number): Promise<Savepoint>;
-  /** Damages something that is stored. */
+  /** Damages stored data. */
   damage(target: DamageTarget, how?: Damage): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** The MCP server needs packages that may not be installed. */
+/** The MCP server needs optional packages. */
 import { cp, mkdir, symlink } from "node:fs/promises";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 let folder: string;
 beforeEach(async () => {
   folder = await makeFolder();
-  // The package as it is after an install without optional dependencies.
+  // The package as after an install without optional dependencies.
   await cp(join(root, "dist"), join(folder, "dist"), { recursive: true });
   await cp(join(root, "package.json"), join(folder, "package.json"));
   await mkdir(join(folder, "node_modules"));
@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => removeFolder(folder));
 
-it("savepoint mcp names the packages that are missing, and other commands work without them", () => {
+it("savepoint mcp names missing packages, and other commands work without them", () => {
   const command = join(folder, "dist", "bin", "savepoint.js");
   const run = (...args: string[]): { status: number | null; output: string } => {
     const { status, stdout, stderr } = spawnSync(process.execPath, [command, ...args], {

@@ -1,4 +1,4 @@
-/** Lists that are longer than a page, read to the end, also while they grow and shrink. */
+/** Lists that are longer than a page, also while entries are added and deleted. */
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
 import { GENERATIONS, type TestClient } from "./clients.js";
@@ -6,7 +6,7 @@ import { useLab } from "./lab.js";
 
 type Entry = { readonly id: string; readonly index: number };
 
-/** All pages of a list. @param between done after each page */
+/** Reads all pages of a list. @param between runs after each page */
 async function readAll(
   client: TestClient,
   tool: string,
@@ -33,7 +33,7 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
   const names = Array.from({ length: 230 }, (_, n) => `n${String(n).padStart(3, "0")}`);
   const ids = (entries: readonly Entry[]): string[] => entries.map(({ id }) => id);
 
-  it("of conversations, agents and checkpoints are read to the end, whatever the size of a page", async () => {
+  it("conversations, agents and checkpoints can be read to the end with any page size", async () => {
     const sp = await lab.open();
     for (const id of names) await sp.conversations.create({ id });
     for (const id of names) await sp.agents.save({ id, name: id });
@@ -51,11 +51,11 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     expect((await client.call<{ agents: unknown[] }>("agent_list")).agents).toHaveLength(20);
   });
 
-  it("of messages are read from the end to the beginning, each page in order", async () => {
+  it("messages are read from the end to the beginning, each page in order", async () => {
     const sp = await lab.open();
     await sp.conversations.create({ id: "c", messages: names.map((name) => message.user(name)) });
     const client = await lab.connect({});
-    // What is said meanwhile is newer than every page that follows.
+    // Messages that are appended in the meantime are newer than every following page.
     const all = await readAll(client, "conversation_load", "messages", { id: "c", limit: 50 }, async (page) => {
       await sp.conversations.append("c", [message.user(`meanwhile ${page}`)]);
     });
@@ -63,7 +63,7 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     expect(all.map((entry) => (entry as unknown as { message: { content: string } }).message.content)).toEqual(names);
   });
 
-  it("of changes are read to the end, also if another checkpoint comes meanwhile", async () => {
+  it("changes can be read to the end, also if another checkpoint is saved in the meantime", async () => {
     const client = await lab.connect();
     await client.call("session_save", { session: "s", state: {} });
     await client.call("session_save", { session: "s", state: Object.fromEntries(names.map((name) => [name, 1])) });
@@ -74,7 +74,7 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     expect(changes).toHaveLength(names.length);
   });
 
-  it("lose nothing and give nothing twice while others are added", async () => {
+  it("no entry is lost or repeated while others are added", async () => {
     const sp = await lab.open();
     for (const id of names.slice(0, 60)) await sp.conversations.create({ id });
     const client = await lab.connect({});
@@ -84,7 +84,7 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     expect(ids(found)).toEqual(names.slice(0, 60).reverse());
   });
 
-  it("go on where they were when what the last page ended with is gone", async () => {
+  it("a list continues at its position if the last entry of the previous page was deleted", async () => {
     let now = 1000;
     const sp = await lab.open(() => now++);
     for (const id of names.slice(0, 60)) await sp.conversations.create({ id });
@@ -101,7 +101,7 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     expect(ids(agents)).toEqual(names.slice(0, 60));
   });
 
-  it("refuse a cursor of another list, of other filters, and one that was changed", async () => {
+  it("a cursor of another list or of other filters, and a modified cursor, are rejected", async () => {
     const sp = await lab.open();
     for (const id of names.slice(0, 5)) {
       await sp.conversations.create({ id, agent: "a", messages: [message.user("1"), message.user("2")] });
@@ -130,7 +130,7 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     ).toHaveLength(3);
   });
 
-  it("of entries that are large have fewer of them on a page", async () => {
+  it("a page contains fewer entries if they are large", async () => {
     const sp = await lab.open();
     const metadata = { text: "x".repeat(100_000) };
     for (const id of names.slice(0, 80)) await sp.conversations.create({ id, metadata });
@@ -141,7 +141,7 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     expect(ids(found)).toEqual(names.slice(0, 80).reverse());
   });
 
-  it("of changes that are large have fewer of them on a page, and none is left out", async () => {
+  it("a page contains fewer changes if they are large, and none is omitted", async () => {
     const client = await lab.connect();
     const state = (letter: string): object =>
       Object.fromEntries(names.slice(0, 60).map((name) => [name, letter.repeat(5000)]));
@@ -155,7 +155,7 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     expect(restore.structuredContent).toMatchObject({ changeCount: 60 });
   });
 
-  it("that are resources end where they are large", async () => {
+  it("a resource that is a list ends early if its entries are large", async () => {
     const sp = await lab.open();
     const metadata = { text: "x".repeat(100_000) };
     for (const id of names.slice(0, 60)) {
@@ -171,7 +171,7 @@ describe.each(GENERATIONS)("long lists, for $name", (generation) => {
     }
   });
 
-  it("of hits say when there are more", async () => {
+  it("a search reports whether there are more hits", async () => {
     const sp = await lab.open();
     for (const id of names.slice(0, 30)) await sp.conversations.create({ id, messages: [message.user("storm")] });
     const client = await lab.connect({});

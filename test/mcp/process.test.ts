@@ -1,4 +1,4 @@
-/** The server as a process: how it begins and ends, what it says and where, and that a kill loses nothing. */
+/** The server as a process: its start, its end, its output, and that a kill loses nothing. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -10,10 +10,10 @@ import { type Lab, useLab } from "./lab.js";
 
 const program = fileURLToPath(new URL("./serve.mjs", import.meta.url));
 
-/** A server that is spoken to line by line, without a client that would tidy up. */
+/** A server whose protocol is written line by line, without a client that would clean up. */
 class Bare {
   readonly process: ChildProcessWithoutNullStreams;
-  /** Everything on standard output, and on standard error. */
+  /** Everything on standard output and standard error. */
   readonly lines: string[] = [];
   stderr = "";
   readonly #ended: Promise<unknown>;
@@ -44,7 +44,7 @@ class Bare {
     return this.answer(0);
   }
 
-  /** Resolves when a request is answered. */
+  /** Resolves with the answer to a request. */
   async answer(id: number): Promise<Record<string, unknown>> {
     for (;;) {
       const found = this.lines
@@ -65,12 +65,12 @@ class Bare {
 describe("the process of a server", () => {
   const lab = useLab();
 
-  it("ends when its client has gone, with what was asked for done and the store closed", async () => {
+  it("the process finishes pending requests and closes the store when its client disconnects", async () => {
     const server = new Bare(lab);
     await server.initialize();
     server.call(1, "session_save", { session: "s", state: { list: [] } });
     await server.answer(1);
-    // Each of these reads before it writes, and is in the middle of that when the client goes.
+    // Each of these reads before it writes, and is in progress when the client disconnects.
     for (let n = 2; n <= 20; n++) {
       server.call(n, "session_save", { session: "s", changes: [{ op: "add", path: "/list/-", value: n }] });
     }
@@ -82,7 +82,7 @@ describe("the process of a server", () => {
     expect(latest?.state.list.sort((x, y) => x - y)).toEqual(Array.from({ length: 19 }, (_, index) => index + 2));
   });
 
-  it("ends when it is told to, with the store closed", async () => {
+  it("the process closes the store when it receives a signal", async () => {
     const server = new Bare(lab);
     await server.initialize();
     server.call(1, "session_save", { session: "s", state: 1 });
@@ -94,14 +94,14 @@ describe("the process of a server", () => {
     expect((await sp.session("s").latest())?.state).toBe(1);
   });
 
-  it("ends at once when nobody ever speaks to it", async () => {
+  it("the process ends at once if no client ever writes to it", async () => {
     const server = new Bare(lab);
     server.process.stdin.end();
     expect(await server.ended()).toBe(0);
     expect(server.lines).toEqual([]);
   });
 
-  it("ends when nobody reads what it says any more", async () => {
+  it("the process ends when its output is no longer read", async () => {
     const server = new Bare(lab);
     await server.initialize();
     server.process.stdout.destroy();
@@ -112,7 +112,7 @@ describe("the process of a server", () => {
     expect(sp.lastShutdown).toMatchObject({ clean: true });
   });
 
-  it("goes on after garbage, says nothing but protocol on standard output, and tells on standard error", async () => {
+  it("the process survives garbage, writes only protocol messages to stdout and reports errors on stderr", async () => {
     const server = new Bare(lab);
     server.say("not json");
     server.say('{"half":');
@@ -145,11 +145,11 @@ describe("the process of a server", () => {
     expect(server.stderr).toContain("savepoint mcp:");
   });
 
-  it("says nothing but protocol on standard output when what is stored is damaged", async () => {
+  it("the process writes only protocol messages to stdout when stored data is damaged", async () => {
     const sp = await lab.open();
     await sp.session("s").save({ messages: ["1".repeat(3000)] });
     await sp.close();
-    const { tapeName } = await import("../../src/records/keys.js");
+    const { tapeName } = await import("../../src/records/index.js");
     await lab.damage({ kind: "item", tape: tapeName(0, 0), item: 0 });
     const server = new Bare(lab);
     await server.initialize();
@@ -161,10 +161,10 @@ describe("the process of a server", () => {
   });
 });
 
-describe.each(GENERATIONS)("a server that is killed, for $name", (generation) => {
+describe.each(GENERATIONS)("a killed server, for $name", (generation) => {
   const lab = useLab(generation);
 
-  it("has lost nothing that it said was saved, however often it is killed", async () => {
+  it("no acknowledged save is lost, however often the server is killed", async () => {
     const saved: number[] = [];
     const said: string[] = [];
     for (let round = 0, n = 0; round < 3; round++) {
@@ -177,10 +177,10 @@ describe.each(GENERATIONS)("a server that is killed, for $name", (generation) =>
         const saving = client.call("session_save", { session: "s", state: { n } }).then(() => saved.push(n));
         const saying = client.call("conversation_save", { id: "c", messages: [message.user(`m${n}`)] }).then(() => {
           said.push(`m${n}`);
-          // In the moment in which it says so.
+          // At the moment of the acknowledgement.
           if (dead && round % 2 === 0) kill();
         });
-        // Or while both are under way: then they may be there or not, but nothing before them may be missing.
+        // Or while both are in progress: then each may exist or not, but nothing before them may be missing.
         if (dead && round % 2 === 1) kill();
         await Promise.allSettled([saving, saying]);
       }

@@ -1,12 +1,12 @@
-/** Without `write`, nothing can be changed, and nothing pretends that it could be. */
+/** Without `write`, nothing can be changed, and no writing tool is listed. */
 import { describe, expect, it } from "vitest";
 import { GENERATIONS } from "./clients.js";
 import { useLab } from "./lab.js";
 
-describe.each(GENERATIONS)("a server that only reads, for $name", (generation) => {
+describe.each(GENERATIONS)("a read-only server, for $name", (generation) => {
   const lab = useLab(generation);
 
-  it("offers no tool that changes anything, and says how to get them when one is called all the same", async () => {
+  it("no writing tool is listed, and calling one explains how to enable it", async () => {
     const writing = (await (await lab.connect({ write: true })).tools()).filter(
       ({ annotations }) => !annotations?.["readOnlyHint"],
     );
@@ -24,7 +24,7 @@ describe.each(GENERATIONS)("a server that only reads, for $name", (generation) =
     expect(await sp.stats()).toMatchObject({ agents: 0, conversations: 0, sessions: 0, checkpoints: 0 });
   });
 
-  it("reads what others save", async () => {
+  it("the server reads what other processes save", async () => {
     const sp = await lab.open();
     await sp.session("s").save({ n: 1 });
     const client = await lab.connect({});
@@ -33,7 +33,7 @@ describe.each(GENERATIONS)("a server that only reads, for $name", (generation) =
     expect((await client.call("session_resume", { session: "s" })).state).toEqual({ n: 2 });
   });
 
-  it("knows no tool that there is not", async () => {
+  it("an unknown tool is rejected", async () => {
     const client = await lab.connect();
     await expect(client.raw("agent_explode")).rejects.toThrow("agent_explode");
   });

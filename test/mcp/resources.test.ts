@@ -1,11 +1,11 @@
-/** Resources: fixed ones, templates, lists and completions, for ids of every kind. */
+/** Resources: fixed ones, templates, lists and completions, for ids with any characters. */
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
-import { toUri } from "../../src/mcp/resource-uri.js";
+import { toUri } from "../../src/mcp/resources/discovery.js";
 import { GENERATIONS } from "./clients.js";
 import { useLab } from "./lab.js";
 
-/** Ids that are anything but harmless in a URI, in a path, in SQL, or to whoever splits them. */
+/** Ids that are problematic in a URI, in a path, in SQL, or if a program splits them. */
 const HOSTILE = [
   "a/b",
   "../../etc/passwd",
@@ -34,7 +34,7 @@ const HOSTILE = [
 describe.each(GENERATIONS)("resources, for $name", (generation) => {
   const lab = useLab(generation);
 
-  it("are the lists, the counts, and what is in them", async () => {
+  it("the lists, the counts and the things in them can be read", async () => {
     const sp = await lab.open();
     await sp.agents.save({ id: "a", name: "Ann", systemPrompt: "Be kind.", state: { solved: 1 } });
     await sp.conversations.create({ id: "c", agent: "a", messages: [message.user("Hello")] });
@@ -97,7 +97,7 @@ describe.each(GENERATIONS)("resources, for $name", (generation) => {
     });
   });
 
-  it("have ids of every kind, and so have the tools", async () => {
+  it("resources and tools accept ids with any characters", async () => {
     const client = await lab.connect();
     for (const id of HOSTILE) {
       await client.call("session_save", { session: id, state: { id } });
@@ -125,7 +125,7 @@ describe.each(GENERATIONS)("resources, for $name", (generation) => {
     expect(agents.map(({ id }) => id).sort()).toEqual(HOSTILE.slice().sort());
   });
 
-  it("complete what was typed", async () => {
+  it("ids are completed from what was typed", async () => {
     const sp = await lab.open();
     for (const id of ["order-1", "order-2", "trip-1"]) {
       await sp.session(id).save({});
@@ -145,7 +145,7 @@ describe.each(GENERATIONS)("resources, for $name", (generation) => {
     expect(await client.complete(template, "checkpoint", "", { id: "tri" })).toEqual([]);
   });
 
-  it("list the newest of many, and say so with a code where there is nothing", async () => {
+  it("resources/list contains the newest of many, and a missing resource fails with a code", async () => {
     const sp = await lab.open();
     for (let n = 0; n < 60; n++) await sp.conversations.create({ id: `c${n}` });
     const client = await lab.connect({});

@@ -36,7 +36,7 @@ const WRITING = [
 describe.each(GENERATIONS)("the tools for $name", (generation) => {
   const lab = useLab(generation);
 
-  it("are all there, and each says what it takes, gives and does", async () => {
+  it("every tool is listed with its schemas and annotations", async () => {
     const client = await lab.connect();
     const tools = await client.tools();
     expect(tools.map(({ name }) => name).sort()).toEqual([...READING, ...WRITING].sort());
@@ -55,7 +55,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
     expect(destructive).not.toContain("session_save");
   });
 
-  it("save a session step by step, and resume it with all that is needed to go on", async () => {
+  it("a session is saved step by step and resumed with everything that is needed to continue", async () => {
     const client = await lab.connect();
     const call = { id: "call-1", name: "refund", arguments: { order: "88" } };
     await client.call("session_save", { session: "order-88", agent: "shop", state: { messages: [], step: 0 } });
@@ -89,7 +89,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
       skipped: [],
       branches: ["main"],
     });
-    // Without a session, the one that was saved last.
+    // Without `session`, the session that was saved last.
     expect(await client.call("session_resume")).toEqual(resumed);
     for (const ref of [{ seq: 0 }, { step: 0 }, "order-88#0"]) {
       const { state } = await client.call("session_resume", { session: "order-88", checkpoint: ref });
@@ -102,7 +102,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
     expect(label).toBe("before the refund");
   });
 
-  it("show what a run of a program waits to be told", async () => {
+  it("session_resume shows the questions that a run of a program waits for", async () => {
     const sp = await lab.open();
     const { defineAgent } = await import("../../src/index.js");
     const asker = defineAgent({
@@ -120,7 +120,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
     expect(questions).toMatchObject([{ kind: "ask", text: "Shall I?" }]);
   });
 
-  it("refuse to save over what has come meanwhile, where the caller says what it builds on", async () => {
+  it("session_save with `after` rejects a save on top of a newer checkpoint", async () => {
     const client = await lab.connect();
     const first = await client.call<{ checkpoint: Listed }>("session_save", { session: "s", state: 1 });
     await client.call("session_save", { session: "s", state: 2, after: first.checkpoint.id });
@@ -130,7 +130,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
     expect((await client.call("session_resume", { session: "s" })).state).toBe(2);
   });
 
-  it("compare two checkpoints, and branch from one", async () => {
+  it("two checkpoints can be compared, and a branch starts from one of them", async () => {
     const client = await lab.connect();
     await client.call("session_save", { session: "s", state: { city: "Lisbon", days: [1] } });
     await client.call("session_save", { session: "s", state: { city: "Porto", days: [1, 2] } });
@@ -163,7 +163,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
     expect((await client.call("session_resume", { session: "s" })).state).toEqual({ city: "Porto", days: [1, 2] });
   });
 
-  it("go back to a checkpoint of a session, after a look at what that would change, and undo it", async () => {
+  it("checkpoint_restore restores a session after a dry run and can be undone", async () => {
     const client = await lab.connect();
     for (const state of [{ n: 1 }, { n: 2 }]) await client.call("session_save", { session: "s", state });
     const plan = await client.call("checkpoint_restore", { id: "s#0", dryRun: true });
@@ -180,7 +180,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
     expect((await client.call("session_resume", { session: "s" })).state).toEqual({ n: 2 });
   });
 
-  it("save an agent field by field, and only over the version that is expected", async () => {
+  it("agent_save changes single fields and checks the expected version", async () => {
     const client = await lab.connect();
     await client.call("agent_save", {
       id: "a",
@@ -205,7 +205,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
     expect(agents).toMatchObject([{ id: "a", name: "A", version: 3 }, { id: "b" }]);
   });
 
-  it("append to conversations, replace them, and change what is said about them", async () => {
+  it("conversation_save appends, replaces and changes fields", async () => {
     const client = await lab.connect();
     const made = await client.call("conversation_save", { messages: [message.user("Where is my order?")], agent: "a" });
     const { conversation, created } = made as { conversation: { id: string }; created: boolean };
@@ -242,7 +242,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
     expect(conversations.map((each) => each.id)).toEqual(["own"]);
   });
 
-  it("show a conversation as it was at a checkpoint of its agent, and bring that back", async () => {
+  it("a conversation is shown as of a checkpoint of its agent and can be restored", async () => {
     const client = await lab.connect();
     await client.call("agent_save", { id: "a" });
     await client.call("conversation_save", { id: "c", agent: "a", messages: [message.user("one")] });
@@ -266,7 +266,7 @@ describe.each(GENERATIONS)("the tools for $name", (generation) => {
     expect(conversations.map(({ id }) => id)).toEqual(["c"]);
   });
 
-  it("answer many calls at once, and lose none of what they save", async () => {
+  it("many concurrent calls are answered, and nothing they save is lost", async () => {
     const client = await lab.connect();
     const numbers = Array.from({ length: 40 }, (_, n) => n);
     await client.call("conversation_save", { id: "c" });

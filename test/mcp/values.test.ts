@@ -1,4 +1,4 @@
-/** States that are large, or that hold what JSON cannot. */
+/** Large states, and states with values that JSON cannot represent. */
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
 import { GENERATIONS, type TestClient } from "./clients.js";
@@ -11,7 +11,7 @@ interface Part {
   readonly from: number;
 }
 
-/** Follows what was left out until nothing is, and gives the elements of a list. */
+/** Reads omitted parts until nothing is missing, and returns the elements of a list. */
 async function readList(client: TestClient, pointer: string): Promise<unknown[]> {
   const all: unknown[] = [];
   for (let from = 0; ;) {
@@ -31,7 +31,7 @@ async function readList(client: TestClient, pointer: string): Promise<unknown[]>
 describe.each(GENERATIONS)("states, for $name", (generation) => {
   const lab = useLab(generation);
 
-  it("that JSON cannot hold are shown with a name for what they are", async () => {
+  it("values that JSON cannot represent are shown in a tagged form", async () => {
     const sp = await lab.open();
     await sp.session("s").save({
       date: new Date(0),
@@ -64,14 +64,14 @@ describe.each(GENERATIONS)("states, for $name", (generation) => {
     expect((await client.call("session_resume", { session: "s", pointer: "/map/$map/k" })).state).toEqual({
       $bigint: "1",
     });
-    // Changes keep what a program has saved as what it is; the model need not send it back.
+    // Changes keep the types of values that a program has saved; the model need not send them back.
     await client.call("session_save", { session: "s", changes: [{ op: "add", path: "/seen", value: true }] });
     const state = (await sp.session<{ date: Date; seen: boolean }>("s").latest())?.state;
     expect(state?.date).toEqual(new Date(0));
     expect(state?.seen).toBe(true);
   });
 
-  it("that a model has saved come back as they are, also where they look like something else", async () => {
+  it("what a model saved is returned unchanged, also if it resembles a tagged form", async () => {
     const client = await lab.connect();
     const state = JSON.parse(
       '{"__proto__":{"a":1},"constructor":1,"$date":"x","":{"~/":[]},"deep":[[[{}]]],"n":1e300,"s":"\\u0000\\ud83e\\udd8a"}',
@@ -91,7 +91,7 @@ describe.each(GENERATIONS)("states, for $name", (generation) => {
     expect((await client.fail("session_save", { session: "s", state: deep })).code).toBe("INVALID_STATE");
   });
 
-  it("that are large come in parts, and every part can be asked for", async () => {
+  it("a large state is returned in parts, and every part can be read", async () => {
     const sp = await lab.open();
     const list = Array.from({ length: 3000 }, (_, n) => ({ n, text: `message ${n} `.repeat(10) }));
     const text = "añb🦊".repeat(100_000);
@@ -145,7 +145,7 @@ describe.each(GENERATIONS)("states, for $name", (generation) => {
     expect(JSON.stringify(await client.read("savepoint://sessions/s/checkpoints/latest")).length).toBeLessThan(150_000);
   });
 
-  it("of many megabytes can be saved", async () => {
+  it("a state of many megabytes can be saved", async () => {
     const client = await lab.connect();
     const text = "x".repeat(12 * 2 ** 20);
     await client.call("session_save", { session: "s", state: { text } });
@@ -155,7 +155,7 @@ describe.each(GENERATIONS)("states, for $name", (generation) => {
     expect((await sp.session<{ text: string }>("s").latest())?.state.text === text).toBe(true);
   });
 
-  it("and messages that are large are cut, and can be read by their places", async () => {
+  it("large messages are truncated and can be read by their index", async () => {
     const sp = await lab.open();
     const long = "long ".repeat(30_000);
     await sp.conversations.create({ id: "c", messages: Array.from({ length: 12 }, () => message.user(long)) });

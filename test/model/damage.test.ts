@@ -5,11 +5,11 @@ import {
   idKey,
   labelKey,
   NEXT_NUMBER_KEY,
-  sessionNumberKey,
   rowKey,
   sessionKey,
+  sessionNumberKey,
   tapeName,
-} from "../../src/records/keys.js";
+} from "../../src/records/index.js";
 import { message, messages } from "./sample-states.js";
 import { useDamageableFile } from "./damageable-file.js";
 

@@ -88,7 +88,7 @@ describe("opening a PostgreSQL store", () => {
     expectNamed(await failureOf(openStore(url, options)), holder);
   });
 
-  it.each(["savepoint_meta", "savepoint_run"])(
+  it.each(["savepoint_meta", "savepoint_chunk"])(
     "fails with BUSY and names the session that has locked the table %s",
     async (table) => {
       const url = newUrl();
@@ -110,7 +110,7 @@ describe("opening a PostgreSQL store", () => {
         const query = client.query.bind(client);
         client.query = async (...given) => {
           const result = await query(...given);
-          if (String(given[0]).includes(".savepoint_run (")) process.kill(process.pid, "SIGSTOP");
+          if (String(given[0]).includes(".savepoint_chunk (")) process.kill(process.pid, "SIGSTOP");
           return result;
         };
       });
@@ -124,7 +124,7 @@ describe("opening a PostgreSQL store", () => {
     });
     const key = [`savepoint "${schema}"`];
     const isHeld = `SELECT FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid WHERE l.locktype = 'advisory' AND
-      a.application_name = 'frozen' AND a.query LIKE '%.savepoint_run (%' AND a.state = 'idle in transaction' AND
+      a.application_name = 'frozen' AND a.query LIKE '%.savepoint_chunk (%' AND a.state = 'idle in transaction' AND
       (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended($1, 0)`;
     await until(async () => (await query(url, isHeld, key)).length > 0, "the lock to be held");
     const error = await failureOf(openStore(url, options));

@@ -105,7 +105,7 @@ describe("many who open a store that is not there yet", () => {
     await Promise.all(stores.map((store, index) => store.commit({ puts: [{ key: `k${index}`, value: "1" }] })));
     expect(await stores[0]?.list({ from: "k", to: "l" }, { limit: 100 })).toHaveLength(8);
     await Promise.all(stores.map((store) => store.close()));
-    expect(await query(url, "SELECT key, value FROM {schema}.savepoint_meta")).toEqual([{ key: "schema", value: "1" }]);
+    expect(await query(url, "SELECT key, value FROM {schema}.savepoint_meta")).toEqual([{ key: "schema", value: "2" }]);
   });
 
   it("find it made once, as processes, whatever isolation is usual there", async () => {
@@ -165,6 +165,16 @@ describe("what is refused", () => {
     const error = await failureOf(openStore(url, options));
     expect(error).toMatchObject({ code: "STORE_TOO_NEW", details: { found: 99 } });
     expect(await query(url, "SELECT value FROM {schema}.savepoint_meta")).toEqual([{ value: "99" }]);
+  });
+
+  it("a store of an unreleased format, with the way to move its data, without changing it", async () => {
+    const url = newUrl();
+    await (await openStore(url, options)).close();
+    await query(url, "UPDATE {schema}.savepoint_meta SET value = '1' WHERE key = 'schema'");
+    const error = await failureOf(openStore(url, options));
+    expect(error).toMatchObject({ code: "STORE_TOO_OLD", details: { found: 1, known: 2 } });
+    expect(error.message).toContain("savepoint export");
+    expect(await query(url, "SELECT value FROM {schema}.savepoint_meta")).toEqual([{ value: "1" }]);
   });
 
   it.each([

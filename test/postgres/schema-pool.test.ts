@@ -53,7 +53,7 @@ describe("a borrowed schema that is returned", () => {
     expect(await query(used, "SELECT key FROM {schema}.savepoint_record")).not.toEqual([]);
     const name = await giveBack();
     expect(name).not.toBe(nameOf(used));
-    for (const table of ["savepoint_record", "savepoint_run", "savepoint_blob"]) {
+    for (const table of ["savepoint_record", "savepoint_chunk", "savepoint_blob"]) {
       expect(await rows(`SELECT pg_total_relation_size('${nameOf(fresh)}.${table}') AS bytes`)).toEqual(
         await rows(`SELECT pg_total_relation_size('${name}.${table}') AS bytes`),
       );
@@ -72,7 +72,7 @@ describe("a borrowed schema that is returned", () => {
     ["a further index", "CREATE INDEX mine ON {schema}.savepoint_blob (used_at)"],
     ["a column without its type", "ALTER TABLE {schema}.savepoint_record ALTER COLUMN sum TYPE numeric"],
     ["a setting of a table", "ALTER TABLE {schema}.savepoint_record SET (fillfactor = 100)"],
-    ["another function", "DROP FUNCTION {schema}.savepoint_replace_runs"],
+    ["another function", "DROP FUNCTION {schema}.savepoint_replace_chunks"],
     ["another version", "UPDATE {schema}.savepoint_meta SET value = '99'"],
     [
       "statistics for the planner",

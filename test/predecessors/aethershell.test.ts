@@ -1,7 +1,7 @@
 /** What AetherShell promised or got wrong, line by line, where the tests of agents and of their checkpoints do not say it. */
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
-import { agentHistoryId, branchKey, conversationKey, rowKey } from "../../src/records/keys.js";
+import { agentHistoryId, branchKey, conversationKey, rowKey } from "../../src/records/index.js";
 import { AGENT, begin, everythingOf, FAST, idsIn, saveAgent, talk, texts } from "../checkpoints/agent-data.js";
 import { STORES, useData } from "../model/stores.js";
 import { codeOf, errorOf } from "../run/lab.js";

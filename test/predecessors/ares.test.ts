@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Damage } from "savepoint/testing";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { defineAgent, LoopDetector, type Message, message, pendingToolCalls, Savepoint } from "../../src/index.js";
-import { branchKey, rowKey, tapeName } from "../../src/records/keys.js";
+import { branchKey, rowKey, tapeName } from "../../src/records/index.js";
 import { idsIn } from "../checkpoints/agent-data.js";
 import { startChild } from "../crash/children.js";
 import { Survivors } from "../crash/survivors.js";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Damage } from "savepoint/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { defineAgent, Savepoint, type Status } from "../../src/index.js";
-import { branchKey, idKey, labelKey, sessionNumberKey, sessionKey } from "../../src/records/keys.js";
+import { branchKey, idKey, labelKey, sessionKey, sessionNumberKey } from "../../src/records/index.js";
 import { idsIn } from "../checkpoints/agent-data.js";
 import { startChild } from "../crash/children.js";
 import { messages } from "../model/sample-states.js";

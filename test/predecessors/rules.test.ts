@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { defineAgent, type Message, message, pendingToolCalls, Savepoint, type Session } from "../../src/index.js";
-import { rowKey, tapeName } from "../../src/records/keys.js";
+import { rowKey, tapeName } from "../../src/records/index.js";
 import { FAST, idsIn } from "../checkpoints/agent-data.js";
 import { startChild } from "../crash/children.js";
 import { Survivors } from "../crash/survivors.js";

@@ -14,7 +14,7 @@ import {
   shouldCheckpoint,
   type Strategy,
 } from "../../src/index.js";
-import { rowKey, tapeName } from "../../src/records/keys.js";
+import { rowKey, tapeName } from "../../src/records/index.js";
 import { idsIn } from "../checkpoints/agent-data.js";
 import { messages } from "../model/sample-states.js";
 import { STORES, useData } from "../model/stores.js";

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Agent, isSavepointError, type RunResult, Savepoint } from "../../src/index.js";
-import { journalKey } from "../../src/records/keys.js";
-import { decodeJournal } from "../../src/records/run.js";
+import { decodeJournal, journalKey } from "../../src/records/index.js";
 import { SessionReader } from "../../src/sessions/reader.js";
 import { readEntries } from "../../src/runs/journal/entry.js";
 import { RecordedEffects } from "../../src/runs/journal/recorded-effects.js";

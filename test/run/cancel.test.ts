@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Agent, defineAgent, type Run, Savepoint } from "../../src/index.js";
-import { journalKey } from "../../src/records/keys.js";
+import { journalKey } from "../../src/records/index.js";
 import { cancelAtRandomMoments } from "./cancel-suite.js";
 import { codeOf, createGate, type Gate, intercept, KINDS, until, useLab, World } from "./lab.js";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
-import { queueEntryKey, inboxKey } from "../../src/records/keys.js";
+import { inboxKey, queueEntryKey } from "../../src/records/index.js";
 import { openMemoryStore } from "../../src/store/memory/store.js";
 import type { Store } from "../../src/store/contract/contract.js";
 

@@ -1,7 +1,7 @@
 /** How a session stands after its branch was moved: the status is `interrupted` exactly where there is something to recover. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
-import { branchKey } from "../../src/records/keys.js";
+import { branchKey } from "../../src/records/index.js";
 import { ALL_KINDS, codeOf, createGate, intercept, interruptIn, useLab, World } from "./lab.js";
 
 /** Three steps; then it asks, or sleeps, as `then` says. */

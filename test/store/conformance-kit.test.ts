@@ -1,4 +1,4 @@
-/** The kit itself: it must fail where a store breaks a promise. */
+/** Tests of the kit itself: it must fail for a store that breaks a promise. */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -61,9 +61,9 @@ function harnessOf(fault: Fault): StoreHarness {
   };
 }
 
-/** The same thing with some members replaced. */
-function withFault<T extends object>(whole: T, broken: Partial<T>): T {
-  return new Proxy(whole, {
+/** An object with some members replaced. */
+function withFault<T extends object>(intact: T, broken: Partial<T>): T {
+  return new Proxy(intact, {
     get(target, name) {
       const member: unknown = Reflect.get(name in broken ? broken : target, name);
       return typeof member === "function" ? (member.bind(target) as unknown) : member;
@@ -94,11 +94,11 @@ describe("the conformance kit", () => {
       "items",
       (store) => ({ items: async (spans) => (await store.items(spans)).filter((item) => "json" in item) }),
     ],
-    "says nothing of numbers that are taken": [
+    "does not report item numbers in use": [
       "items",
       (store) => ({ commit: (commit) => store.commit(commit).catch(() => ({ firsts: [] })) }),
     ],
-    "numbers from 0 each time": [
+    "numbers every append from 0": [
       "numbered appends",
       (store) => ({ commit: (commit) => store.commit({ ...commit, deletes: ["next"] }) }),
     ],
@@ -112,7 +112,7 @@ describe("the conformance kit", () => {
       "blobs",
       (store) => ({ dropBlobs: (hashes) => store.dropBlobs(hashes, { unusedSince: Infinity }) }),
     ],
-    "never notes that a blob is used again": [
+    "does not renew the last use of a blob": [
       "blobs",
       (store) => ({
         commit: async (commit) => {
@@ -123,11 +123,11 @@ describe("the conformance kit", () => {
     ],
     "ignores checks": ["conflicts", (store) => ({ commit: (commit) => store.commit({ ...commit, checks: [] }) })],
     "ignores notBefore": ["conflicts", (store) => ({ commit: (commit) => store.commit({ ...commit, notBefore: 0 }) })],
-    "says nothing of a conflict": [
+    "does not report a conflict": [
       "conflicts",
       (store) => ({ commit: (commit) => store.commit(commit).catch(() => ({ firsts: [] })) }),
     ],
-    "writes a part of what is refused": [
+    "writes a part of a rejected commit": [
       "atomicity",
       (store) => ({
         commit: async (commit) => {
@@ -148,7 +148,7 @@ describe("the conformance kit", () => {
         };
       },
     ],
-    "reads keys one after another": [
+    "reads several keys without a snapshot": [
       "concurrency",
       (store) => ({
         get: async (keys) => {
@@ -166,24 +166,24 @@ describe("the conformance kit", () => {
       }),
     ],
     "frees live items": ["retain", (store) => ({ retain: (tape, _, options) => store.retain(tape, [], options) })],
-    "frees beyond the bound": [
+    "frees items at or above `below`": [
       "retain",
       (store) => ({ retain: (tape, live, options) => store.retain(tape, live, { ...options, below: Infinity }) }),
     ],
-    "loses something when it compacts": [
+    "loses a record during compaction": [
       "compact",
       (store) => ({ compact: async () => void (await store.commit({ deletes: ["k/7"] })) }),
     ],
-    "counts everything for every range": ["bytes of ranges", (store) => ({ bytesOf: () => store.bytes() })],
-    "does not notice what is gone": [
+    "returns its total size for every range": ["size of ranges", (store) => ({ bytesOf: () => store.bytes() })],
+    "does not report deleted records as changes": [
       "changes of records",
       (store) =>
         textFault(store, (texts) => ({
           changes: async (ranges, limit) => (await texts.changes(ranges, limit)).filter(({ sum }) => sum !== undefined),
         })),
     ],
-    "updates sources whatever they were": [
-      "texts",
+    "updates sources without checking their previous version": [
+      "text index",
       (store) =>
         textFault(store, (texts) => ({
           async update({ sources, marks }) {
@@ -193,25 +193,25 @@ describe("the conformance kit", () => {
           },
         })),
     ],
-    "finds only words": [
-      "texts",
+    "finds only strings that begin with a word character": [
+      "text index",
       (store) =>
         textFault(store, (texts) => ({
           find: async (text, options) => (/^\w/u.test(text) ? texts.find(text, options) : []),
         })),
     ],
-    "stays open": ["close", () => ({ close: async () => {} })],
-    "promises to be durable": ["capabilities", () => ({ capabilities: { durable: true, shared: false } })],
-    "promises to be durable, and cannot be damaged": [
+    "stays open after close()": ["close", () => ({ close: async () => {} })],
+    "claims to be durable": ["capabilities", () => ({ capabilities: { durable: true, shared: false } })],
+    "claims to be durable without a harness for damage": [
       "damage",
       () => ({ capabilities: { durable: true, shared: false } }),
     ],
-    "promises to be durable, and cannot be killed": [
+    "claims to be durable without a harness for crashes": [
       "kill -9",
       () => ({ capabilities: { durable: true, shared: false } }),
     ],
-    "drops commits when there are many": [
-      "queue",
+    "drops some of many commits": [
+      "backpressure",
       (store) => {
         let called = 0;
         return { commit: async (commit) => (++called % 5_000 ? store.commit(commit) : { firsts: [] }) };
@@ -231,7 +231,7 @@ describe("the conformance kit", () => {
     });
   }
 
-  it("runs in Node's own test runner", async () => {
+  it("runs in the test runner of Node", async () => {
     const file = fileURLToPath(new URL("./node-runner.mjs", import.meta.url));
     // Vitest is not inherited: a runner inside a runner reports to the outer one.
     const { NODE_TEST_CONTEXT: _, NODE_OPTIONS: __, ...env } = process.env;
@@ -240,7 +240,7 @@ describe("the conformance kit", () => {
     expect(stdout).toMatch(/^# fail 0$/m);
   });
 
-  it("names the seed of a failure, which leads to it again", async () => {
+  it("reports the seed of a failure, which reproduces it", async () => {
     const fault: Fault = (store) => ({ blob: (hash) => store.blob(hash.replace("0", "1")) });
     const failure = await firstFailure(testsOf(harnessOf(fault)), "random operations");
     const seed = Number(/seed (\d+)/.exec((failure as Error).message)?.[1]);
@@ -249,7 +249,7 @@ describe("the conformance kit", () => {
   });
 
   for (const fault of ["acknowledges-early", "splits-commits"]) {
-    it(`fails a store that ${fault}, once it is killed`, async () => {
+    it(`fails a store with the fault "${fault}" after kill -9`, async () => {
       const folders: string[] = [];
       const setup: StoreHarness["setup"] = async () => {
         const folder = await makeFolder();

@@ -79,7 +79,7 @@ async function makeClosed(compact = false): Promise<void> {
   await store.close();
 }
 
-/** As a power cut may leave it: the list of commits is not synced by itself. */
+/** As a power cut may leave it: the commit log is not synced by itself. */
 async function makeWithNewList(): Promise<void> {
   await makeClosed();
   writeFileSync(join(original, "commits.jsonl"), '{"file":', { flag: "a" });
@@ -127,7 +127,7 @@ describe("a store that was compacted", () => {
   });
 });
 
-describe("a store whose list of commits was written anew", () => {
+describe("a store whose commit log was written anew", () => {
   beforeEach(makeWithNewList);
 
   it("notices a flipped bit in any byte", () => sweep(flips(5)));

@@ -23,12 +23,12 @@ afterEach(() => removeFolder(join(folder, "..")));
 describe("three handles on one folder", () => {
   const base = Number(process.env["SAVEPOINT_SEED"] ?? Date.now() % 1_000_000);
   for (let seed = base; seed < base + SEEDS; seed++) {
-    it(`hold what a store in memory holds (seed ${seed})`, () => runRandom(new Random(seed)));
+    it(`have the same contents as a store in memory (seed ${seed})`, () => runRandom(new Random(seed)));
   }
 
-  it("hold what a store in memory holds (seed 245273)", () => runRandom(new Random(245_273)));
-  it("hold what a store in memory holds (seed 245275)", () => runRandom(new Random(245_275)));
-  it("hold what a store in memory holds (seed 245278)", () => runRandom(new Random(245_278)));
+  it("have the same contents as a store in memory (seed 245273)", () => runRandom(new Random(245_273)));
+  it("have the same contents as a store in memory (seed 245275)", () => runRandom(new Random(245_275)));
+  it("have the same contents as a store in memory (seed 245278)", () => runRandom(new Random(245_278)));
 });
 
 /** The last handle is asked only now and then: what it knows is old, whatever the others have deleted and packed. */
@@ -147,7 +147,7 @@ describe("a handle that is idle while others delete and compact", () => {
     expect(await contentOf(idle)).toEqual(await contentOf(busy));
   }
 
-  it("knows that a record is gone, whose file was packed twice", async () => {
+  it("notices that a record was deleted after its file was compacted twice", async () => {
     await begin();
     await busy.commit({ deletes: ["k"] });
     await busy.compact();
@@ -156,7 +156,7 @@ describe("a handle that is idle while others delete and compact", () => {
     expect(await contentOf(idle)).toEqual(await contentOf(busy));
   });
 
-  it("knows that all is gone, when the files are", async () => {
+  it("notices that everything was deleted when the files were removed", async () => {
     await begin();
     await busy.commit({ deletes: ["k"] });
     await busy.retain("t", [], { below: 2 });
@@ -166,7 +166,7 @@ describe("a handle that is idle while others delete and compact", () => {
     expect(await contentOf(idle)).toEqual(await contentOf(busy));
   });
 
-  it("knows that a record is gone, when the list of commits was written anew meanwhile", async () => {
+  it("notices that a record was deleted when the commit log was rewritten meanwhile", async () => {
     await begin();
     await busy.commit({ deletes: ["k"] });
     await busy.retain("t", [], { below: 2 });
@@ -178,7 +178,7 @@ describe("a handle that is idle while others delete and compact", () => {
     expect(await contentOf(idle)).toEqual(await contentOf(busy));
   });
 
-  it("knows a tape that was emptied, packed away, and written to again", async () => {
+  it("reads a tape that was emptied, removed by compaction, and written to again", async () => {
     await begin();
     await busy.retain("t", [], { below: 2 });
     await busy.commit({ deletes: ["k"] });
@@ -190,7 +190,7 @@ describe("a handle that is idle while others delete and compact", () => {
     expect(await contentOf(busy)).toEqual(await contentOf(idle));
   });
 
-  it("writes where the others write, though it knew another file of that name", async () => {
+  it("writes to the current file after another handle has replaced the file that it knew", async () => {
     await begin();
     await busy.commit({ deletes: ["k"] });
     await busy.retain("t", [], { below: 2 });

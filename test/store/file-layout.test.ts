@@ -1,4 +1,4 @@
-/** What becomes a store, what is left alone, what the files look like, and disks that fail. */
+/** Which folders become stores, what the files contain, and failing disks. */
 import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { fdatasync, mkdtempSync, readdirSync, readFileSync, rmdirSync } from "node:fs";
@@ -8,7 +8,7 @@ import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isSavepointError, type SavepointError } from "../../src/errors.js";
 import { encodeLine } from "../../src/store/file/lines.js";
-import { tapeFileName } from "../../src/store/file/names.js";
+import { tapeFileName } from "../../src/store/file/folder.js";
 import { openFileStore, openStore, type Store } from "../../src/store.js";
 import type { DiskOptions } from "../../src/store/contract/options.js";
 import { type SyncFile, withTestHooks } from "../../src/store/shared/index.js";
@@ -36,31 +36,31 @@ async function withStore<T>(work: (store: Store) => Promise<T>, options: DiskOpt
   }
 }
 
-describe("a folder that is no store is refused and not touched:", () => {
+describe("a folder that is not a store is rejected and not changed:", () => {
   beforeEach(() => mkdir(path));
 
-  it("one with other files", async () => {
+  it("a folder with other files", async () => {
     await writeFile(join(path, "invoice.txt"), "1");
     await expectRefused("NOT_A_STORE");
   });
 
-  it("one with other folders", async () => {
+  it("a folder with other folders", async () => {
     await mkdir(join(path, "src"));
     await expectRefused("NOT_A_STORE");
   });
 
-  it("one with a list of commits of somebody else", async () => {
+  it("a folder with a commits.jsonl of another program", async () => {
     await writeFile(join(path, "commits.jsonl"), '{"sha":"1234","message":"fix"}\n{"sha":"5678","message":"more"}\n');
     await writeFile(join(path, "package.json"), "{}");
     await expectRefused("NOT_A_STORE");
   });
 
-  it("one with records of somebody else", async () => {
+  it("a folder with a records.jsonl of another program", async () => {
     await writeFile(join(path, "records.jsonl"), '{"name":"a"}\n{"name":"b"}');
     await expectRefused("NOT_A_STORE");
   });
 
-  it("one with a folder that has one of our names", async () => {
+  it("a folder with a subfolder that has the name of one of a store", async () => {
     await mkdir(join(path, "blobs"));
     await writeFile(join(path, "blobs", "picture.png"), "1");
     await writeFile(join(path, "index.html"), "1");
@@ -69,32 +69,32 @@ describe("a folder that is no store is refused and not touched:", () => {
 });
 
 describe("a path", () => {
-  it("that is a file is refused, and the file is not touched", async () => {
+  it("of a file is rejected, and the file is not changed", async () => {
     await writeFile(path, "hello");
     const error = await openingError();
     expect(error.code).toBe("NOT_A_STORE");
     expect(await readFile(path, "utf8")).toBe("hello");
   });
 
-  it("that lies inside a file is an error that names it", async () => {
+  it("inside a file fails with an error that names it", async () => {
     await writeFile(join(folder, "file"), "");
     path = join(folder, "file", "store");
     expect((await openingError()).code).toBe("IO_FAILED");
   });
 
-  it("becomes a store where there is nothing, with the folders above it", async () => {
+  it("that does not exist becomes a store, with its parent folders", async () => {
     path = join(folder, "a", "b", "c d", "é\u{1f600}");
     await expectToWork();
   });
 
-  it("becomes a store where there is an empty folder, or one with hidden files", async () => {
+  it("of an empty folder, or one with hidden files, becomes a store", async () => {
     await mkdir(path);
     await writeFile(join(path, ".gitignore"), "*");
     await expectToWork();
     expect(await readFile(join(path, ".gitignore"), "utf8")).toBe("*");
   });
 
-  it("is taken as it is by a URL", async () => {
+  it("is used literally in a URL", async () => {
     for (const url of [`file:${path}`, `file:${folder}/50%25`, `file:${folder}/what?a=b#c`]) {
       const store = await openStore(url);
       await store.commit({ puts: [{ key: "k", value: "1" }] });
@@ -110,7 +110,7 @@ describe("a path", () => {
     await withStore(async (store) => expect(await store.get(["k"])).toMatchObject([{ value: "1" }]));
   });
 
-  it("of a store may have notes of people in it, which stay", async () => {
+  it("of a store may contain files of users, which are kept", async () => {
     await expectToWork();
     for (const name of ["README.md", "notes.tmp", join("tapes", "old.tmp")]) await writeFile(join(path, name), "note");
     await expectToWork();
@@ -120,7 +120,7 @@ describe("a path", () => {
   });
 });
 
-describe("a store of a newer version is refused and not touched,", () => {
+describe("a store of a newer version is rejected and not changed", () => {
   beforeEach(() =>
     withStore(async (store) => {
       await store.commit({ puts: [{ key: "k", value: "1" }], items: [{ tape: "a", first: 0, items: [frame(0)] }] });
@@ -128,23 +128,23 @@ describe("a store of a newer version is refused and not touched,", () => {
     }),
   );
 
-  it("if its list of commits says so", async () => {
+  it("if its commit log has a newer format", async () => {
     await setFormat("commits.jsonl", "commits");
     expect((await expectRefused("STORE_TOO_NEW")).details).toMatchObject({ found: 999 });
   });
 
-  it("if a tape says so", async () => {
+  it("if a tape has a newer format", async () => {
     await setFormat(join("tapes", "t-b.jsonl"), "t-b");
     await expectRefused("STORE_TOO_NEW");
   });
 
-  it("if a tape says so, and another has an unfinished end", async () => {
+  it("if a tape has a newer format, and another one has an unfinished commit", async () => {
     await setFormat(join("tapes", "t-b.jsonl"), "t-b");
     await appendFile(join(path, "tapes", "t-a.jsonl"), '{"put":"k"');
     await expectRefused("STORE_TOO_NEW");
   });
 
-  it("if a tape says so, and a file is left that was being written", async () => {
+  it("if a tape has a newer format, and there is a temporary file", async () => {
     await setFormat(join("tapes", "t-b.jsonl"), "t-b");
     await writeFile(join(path, "tapes", "t-a.jsonl.tmp"), "x");
     await expectRefused("STORE_TOO_NEW");
@@ -181,7 +181,7 @@ describe("the files", () => {
     backslash: "\\n\\u0000\\",
   };
 
-  it("hold every text as it was", async () => {
+  it("preserve every string exactly", async () => {
     const puts = Object.entries(values).map(([key, value]) => ({ key, value, refs: `${key}+1` }));
     // Keys and what is pointed at may be anything too.
     const odd = Object.values(values).map((text, n) => ({ key: `odd ${text}`, value: String(n), refs: text }));
@@ -211,7 +211,7 @@ describe("the files", () => {
     expectJsonLines();
   });
 
-  it("are lines of JSON in which people find what they look for", async () => {
+  it("are lines of JSON that can be searched", async () => {
     await withStore(async (store) => {
       await store.commit({
         puts: [
@@ -232,7 +232,7 @@ describe("the files", () => {
     expect(await readFile(join(path, "blobs", hash.slice(0, 2), hash), "utf8")).toBe("bytes as they are");
   });
 
-  it("can be copied while others write, and are a store then", async () => {
+  it("can be copied while other processes write, and the copy is a store", async () => {
     const store = await openFileStore(path);
     await store.commit({ puts: [{ key: "k", value: "1" }] });
     await cp(path, join(folder, "copy"), { recursive: true });
@@ -259,7 +259,7 @@ describe("names", () => {
   ];
   const unique = [...new Set(names)];
 
-  it("of files differ, whatever a file system makes of case, dots and accents", () => {
+  it("of files differ even if a file system ignores case, dots or accents", () => {
     const seen = new Map<string, string>();
     for (const name of unique) {
       const file = tapeFileName(name);
@@ -271,7 +271,7 @@ describe("names", () => {
     }
   });
 
-  it("of tapes and keys keep to themselves, and inside the folder", async () => {
+  it("of tapes and keys never collide, and never leave the folder", async () => {
     const before = await listFolder(folder);
     const some = unique.filter((_, n) => n < 90 || n % 20 === 0);
     await withStore(
@@ -304,7 +304,7 @@ describe("names", () => {
 });
 
 describe("permissions", () => {
-  it("that are missing are an error that names the store, and nothing is lost", async () => {
+  it("that are missing fail with an error that names the store, and nothing is lost", async () => {
     await expectToWork();
     await chmod(join(path, "lock"), 0o555);
     await chmod(path, 0o555);
@@ -325,14 +325,14 @@ describe("permissions", () => {
     await expectToWork();
   });
 
-  it("for the folder above it that are missing are an error that names the store", async () => {
+  it("that are missing for the parent folder fail with an error that names the store", async () => {
     await chmod(folder, 0o555);
     const error = await withoutPrivileges(openingError);
     await chmod(folder, 0o755);
     expect(error.code).toBe("IO_FAILED");
   });
 
-  it("that go while it is open are an error of ours", async () => {
+  it("that are removed while the store is open fail with a SavepointError", async () => {
     await mkdir(path);
     await chmod(path, 0o777);
     await chmod(folder, 0o777);
@@ -515,7 +515,7 @@ describe("a disk that fails to sync", () => {
     return { options: withTestHooks({ syncFile }, { onBackgroundFailure: () => {} }), fail: (yes) => (fails = yes) };
   };
 
-  it("fails the whole group, and all after it, until the store is opened again", async () => {
+  it("fails the entire group, and all later commits, until the store is opened again", async () => {
     const { options, fail } = failing();
     const store = await openFileStore(path, options);
     await store.commit({ puts: [{ key: "k", value: "1" }], items: [{ tape: "t", first: 0, items: [frame(0)] }] });
@@ -539,7 +539,7 @@ describe("a disk that fails to sync", () => {
     });
   });
 
-  it("leaves what was acknowledged readable through the same handle", async () => {
+  it("leaves acknowledged data readable through the same handle", async () => {
     const { options, fail } = failing();
     const store = await openFileStore(path, options);
     await store.commit({ puts: [{ key: "k", value: "1" }] });
@@ -551,7 +551,7 @@ describe("a disk that fails to sync", () => {
     expect(after).toEqual(before);
   });
 
-  it("leaves other handles alone", async () => {
+  it("does not affect other handles", async () => {
     const { options, fail } = failing();
     const store = await openFileStore(path, options);
     const other = await openFileStore(path);
@@ -565,7 +565,7 @@ describe("a disk that fails to sync", () => {
     await other.close();
   });
 
-  it("is not asked where only the process is to be survived", async () => {
+  it("is not used with durability: process", async () => {
     const { options, fail } = failing();
     fail(true);
     await withStore((store) => store.commit({ puts: [{ key: "k", value: "1" }] }), {
@@ -657,7 +657,7 @@ async function withoutPrivileges<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-it("a file with more lines than a function has room for arguments can be opened", async () => {
+it("a file with more lines than a call can have arguments can be opened", async () => {
   const [commits, items] = [3, 50_000];
   await withStore(
     async (store) => {

@@ -50,12 +50,12 @@ async function open(options: DiskOptions = {}, silence?: number): Promise<Store>
   return store;
 }
 
-describe("processes that count together lose nothing", () => {
+describe("processes that increase one counter lose nothing", () => {
   for (const [processes, times] of [
     [2, 100],
     [8, 25],
   ] as const) {
-    it(`${processes} of them, who also make the store together`, async () => {
+    it(`with ${processes} processes that also create the store together`, async () => {
       const running = Array.from({ length: processes }, (_, n) => start("count", `process ${n}`, String(times)));
       const exits = running.map((child) => once(child, "exit"));
       await Promise.all(running.map((child) => once(child.stdout as NodeJS.ReadableStream, "data")));
@@ -77,7 +77,7 @@ describe("processes that count together lose nothing", () => {
 
 describe("a process that dies with the lock", () => {
   for (const point of WRITE_POINTS) {
-    it(`at "${point}" makes nobody wait, and leaves nothing half done`, async () => {
+    it(`at "${point}" makes no other process wait, and leaves no partial commit`, async () => {
       const store = await open();
       await store.commit(FIRST);
       await store.commit({ puts: [{ key: "k", value: "1.5" }] });
@@ -96,7 +96,7 @@ describe("a process that dies with the lock", () => {
     });
   }
 
-  it("while it packs does not keep others from reading", async () => {
+  it("during compaction does not prevent other processes from reading", async () => {
     const store = await open();
     await store.commit(FIRST);
     await store.commit({ puts: [{ key: "k", value: "2" }] });
@@ -107,7 +107,7 @@ describe("a process that dies with the lock", () => {
     expect(await contentOf(reader)).toEqual(expected);
   });
 
-  it("is told apart from one that was closed", async () => {
+  it("is distinguished from one that closed the store", async () => {
     const store = await openFileStore(path);
     await store.commit(FIRST);
     await store.close();
@@ -121,8 +121,8 @@ describe("a process that dies with the lock", () => {
   });
 });
 
-describe("a process that lives and holds the lock", () => {
-  it("makes others wait, then fail with BUSY and its number; opening and reading need no lock", async () => {
+describe("a living process that holds the lock", () => {
+  it("makes other writers wait and then fail with BUSY and its pid, while opening and reading need no lock", async () => {
     const store = await open({ busyTimeout: 100 });
     await store.commit(FIRST);
     const child = await hold("locked");
@@ -207,14 +207,14 @@ describe("a lock of another machine", () => {
     });
   }
 
-  it("that was started anew since is dead at once", async () => {
+  it("that has rebooted since is dead at once", async () => {
     const store = await open({ busyTimeout: 1_000 });
     writeFileSync(join(lock, nameOf({ ...here, boot: "another boot" })), "");
     await store.commit(FIRST);
     expect(await readdir(lock)).toEqual([]);
   });
 
-  it("with a number that is given again is dead at once", async () => {
+  it("with a pid that was reused is dead at once", async () => {
     const store = await open({ busyTimeout: 1_000 });
     writeFileSync(join(lock, nameOf({ ...here, start: "1" })), "");
     await store.commit(FIRST);
@@ -222,7 +222,7 @@ describe("a lock of another machine", () => {
   });
 });
 
-describe("one who was taken for dead, and was not", () => {
+describe("a living process whose lock was taken over", () => {
   describe("while it waited for the disk", () => {
     let other: Store;
     let slow: Store;
@@ -251,20 +251,20 @@ describe("one who was taken for dead, and was not", () => {
       isDone = await done;
     });
 
-    it("does not write over the list of commits", expectWholeList);
+    it("does not overwrite the commit log", expectIntactLog);
 
-    it("hides nothing from others", async () => {
+    it("hides no commits from other processes", async () => {
       expect(await watcher.get(["other"])).toMatchObject([{ value: "1" }]);
     });
 
-    it("does not write over the commits of others", async () => {
+    it("does not overwrite the commits of other processes", async () => {
       await slow.commit({ puts: [{ key: "slow/3", value: "1" }] }).catch(isBusy);
       const reader = await open();
       expect(await reader.get(["other"])).toMatchObject([{ value: "1" }]);
       expect(await reader.check?.()).toEqual([]);
     });
 
-    it("has what it was told that it has", async () => {
+    it("reads everything that was acknowledged to it", async () => {
       const reader = await open();
       expect(await reader.check?.()).toEqual([]);
       expect(await reader.get(["other"])).toMatchObject([{ value: "1" }]);
@@ -274,7 +274,7 @@ describe("one who was taken for dead, and was not", () => {
   });
 
   for (const at of ["replace:written", "replace:renamed"]) {
-    it(`does not put a file in the place of one that was written to meanwhile (${at})`, async () => {
+    it(`does not replace a file that was written to meanwhile (${at})`, async () => {
       const other = await open();
       await other.commit(FIRST);
       await other.commit(SECOND);
@@ -289,7 +289,7 @@ describe("one who was taken for dead, and was not", () => {
       const slow = await open(withTestHooks({ probe }));
       await slow.compact().catch((error: unknown) => expect(isSavepointError(error)).toBe(true));
       expect(isTaken).toBe(true);
-      await expectWholeList();
+      await expectIntactLog();
       for (const reader of [await open(), other, slow]) {
         expect(await reader.items([{ tape: "t", start: 0, count: 3 }])).toEqual([frame(0), frame(1), frame(2)]);
         expect(await reader.check?.()).toEqual([]);
@@ -304,7 +304,7 @@ describe("one who was taken for dead, and was not", () => {
   }
 });
 
-it("files in the folder of locks that are no locks are left alone", async () => {
+it("other files in the lock folder are left alone", async () => {
   const store = await open({ busyTimeout: 1_000 });
   const strays = [".DS_Store", "desktop.ini", "1-2-3", "notes"];
   for (const name of strays) await writeFile(join(lock, name), "x");
@@ -314,7 +314,7 @@ it("files in the folder of locks that are no locks are left alone", async () => 
   expect((await readdir(lock)).sort()).toEqual([...strays, "folder"].sort());
 });
 
-it("a lock of this very process is honoured: it has several handles", async () => {
+it("a lock of another handle in the same process is honoured", async () => {
   let answer: (() => void) | undefined;
   const syncFile: SyncFile = (file, done) => (answer = () => fdatasync(file, done));
   const slow = await open(withTestHooks({ syncFile }));
@@ -329,7 +329,7 @@ it("a lock of this very process is honoured: it has several handles", async () =
 });
 
 /** Nobody has written over what another one wrote. */
-async function expectWholeList(): Promise<void> {
+async function expectIntactLog(): Promise<void> {
   const lines = [...splitLines(await readFile(join(path, "commits.jsonl")), 0)];
   expect(lines.filter(({ bytes, ends }) => !ends || !parseLine(bytes)).map(({ bytes }) => bytes.toString())).toEqual(
     [],

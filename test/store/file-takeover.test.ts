@@ -3,7 +3,8 @@ import { appendFileSync, readdirSync, renameSync, rmSync, statSync, utimesSync, 
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { StoreAccess } from "../../src/store/file/access.js";
-import { StoreContents, type HeldLock } from "../../src/store/file/contents.js";
+import { StoreContents } from "../../src/store/file/contents.js";
+import type { HeldLock } from "../../src/store/file/lock.js";
 import { Folder } from "../../src/store/file/folder.js";
 import { encodeLine, encodeValueLine } from "../../src/store/file/lines.js";
 import { fencedName, newLockName } from "../../src/store/file/lock-files.js";
@@ -34,7 +35,7 @@ async function open(probe?: (point: string) => void): Promise<Store> {
   return store;
 }
 
-/** What a store is made of, so that something can happen between two of its steps. */
+/** The parts of a store, so that a test can act between two of its steps. */
 function openParts(): StoreAccess {
   const options = { timeout: 10_000, report: () => {} };
   return new StoreAccess(
@@ -43,14 +44,14 @@ function openParts(): StoreAccess {
   );
 }
 
-/** A commit that puts one record, complete in its file and not in the list of commits. */
+/** A commit that puts one record, complete in its file and not in the commit log. */
 function appendCommit(key: string, at: number): void {
   const head = { put: key, at };
   appendFileSync(join(path, "records.jsonl"), encodeValueLine(head, "1") + encodeLine({ commit: at, holds: [head] }));
 }
 
 describe("a process that takes over the lock", () => {
-  it("has all others count what it counts, though an earlier one adds its fence at the same time", async () => {
+  it("makes all processes accept the same commits, even if an earlier holder adds its fence at the same time", async () => {
     const store = await open();
     await store.commit({ puts: [{ key: "k", value: "1" }] });
     // By the process that lost the lock first: the second one has not read it, the third one has.
@@ -62,7 +63,7 @@ describe("a process that takes over the lock", () => {
     third.contents.raiseFence = (held) => {
       if (!isSecondDone) {
         appendFileSync(join(path, "commits.jsonl"), encodeLine({ fence: 1, after: 1 }));
-        reader.contents.load({ isBusy: true, adopts: true });
+        reader.contents.load({ isBusy: true, acceptsReplaced: true });
       }
       isSecondDone = true;
       return raiseFence(held);
@@ -76,7 +77,7 @@ describe("a process that takes over the lock", () => {
     expect(readdirSync(lock)).toEqual([]);
   });
 
-  it("shows signs of life with every file that it reads and notes", async () => {
+  it("shows signs of life with every file that it reads and logs", async () => {
     const store = await open();
     for (const tape of ["a", "b", "c"]) await store.commit({ items: [{ tape, first: 0, items: [frame(0)] }] });
     const counts = { load: 0, rewrite: 0 };
@@ -93,7 +94,7 @@ describe("a process that takes over the lock", () => {
     expect(counts.rewrite, "the list is written anew").toBeGreaterThanOrEqual(2 * counts.load);
   });
 
-  it("lets no save count without its blob, which was removed meanwhile", async () => {
+  it("does not accept a save whose blob was removed meanwhile", async () => {
     const blob = blobOf("b".repeat(2_000));
     let isTaken = false;
     const store = await open((point) => {
@@ -112,7 +113,7 @@ describe("a process that takes over the lock", () => {
 describe("a process that reads everything while another one saves", () => {
   for (const isReleased of [false, true]) {
     const when = isReleased ? "has come and gone" : "is still there";
-    it(`counts only what is in the list of commits, where times are coarse and the lock ${when}`, async () => {
+    it(`accepts only commits in the commit log if file times are coarse and the lock ${when}`, async () => {
       const store = await open();
       await store.commit({ puts: [{ key: "k", value: "1" }] });
       const second = new Date(Math.floor(Date.now() / 1_000) * 1_000);

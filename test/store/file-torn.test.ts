@@ -1,4 +1,4 @@
-/** What a process leaves that dies while it writes, and how that is told from damage. */
+/** Unfinished writes of dead processes, and how they are distinguished from damage. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { appendFile, cp, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
@@ -47,7 +47,7 @@ const write = (...commits: Commit[]): Promise<void> =>
     for (const commit of commits) await store.commit(commit);
   });
 
-describe("the unfinished end of a file", () => {
+describe("an unfinished commit at the end of a file", () => {
   const first: Commit = { puts: [{ key: "k", value: "1" }], items: [{ tape: "t", first: 0, items: [frame(0)] }] };
   const second: Commit = {
     deletes: ["k"],
@@ -55,7 +55,7 @@ describe("the unfinished end of a file", () => {
     items: [{ tape: "t", first: 1, items: [frame("é"), frame(2)] }],
   };
 
-  it("does not count, and is cut off by the next writer, however long it is", async () => {
+  it("is ignored by readers and cut off by the next writer, whatever its length", async () => {
     await write(first);
     const file = join(path, "tapes", "t-t.jsonl");
     const { size } = await stat(file);
@@ -79,7 +79,7 @@ describe("the unfinished end of a file", () => {
     }
   });
 
-  it("counts once all of it is there, though the list of commits does not know it", async () => {
+  it("is valid as soon as it is complete, even if the commit log does not contain it", async () => {
     await write(first);
     const log = await readFile(join(path, "commits.jsonl"));
     await write(second);
@@ -91,7 +91,7 @@ describe("the unfinished end of a file", () => {
     });
   });
 
-  it("of a new file is cut off, and the file is written to", async () => {
+  it("is cut off in a new file, which can then be written to", async () => {
     await write(first);
     const file = join(path, "records.jsonl");
     for (const text of ["", "{", '{"savepoint":1,"file":"records"', "\0\0\0\0"]) {
@@ -104,7 +104,7 @@ describe("the unfinished end of a file", () => {
     }
   });
 
-  it("of a commit that a dead process began is cut off by whoever writes next", async () => {
+  it("is cut off by the next writer if its process has died", async () => {
     const other = await open();
     await other.commit(first);
     const before = await contentOf(other);
@@ -122,7 +122,7 @@ describe("the unfinished end of a file", () => {
     });
   });
 
-  it("of a new file is not taken for the file that had its name before", async () => {
+  it("in a new file is not confused with an earlier file of the same name", async () => {
     const idle = await open();
     const busy = await open();
     await busy.commit({ puts: [{ key: "k", value: "1" }] });
@@ -139,7 +139,7 @@ describe("the unfinished end of a file", () => {
     });
   });
 
-  it("is left alone while a living process writes it", async () => {
+  it("is not touched while a living process is writing it", async () => {
     const other = await open({ busyTimeout: 50 });
     await other.commit(first);
     const before = await contentOf(other);
@@ -161,8 +161,8 @@ describe("the unfinished end of a file", () => {
   });
 });
 
-describe("a bad line", () => {
-  it("with good ones behind it is damage, which is reported, and not cut off", async () => {
+describe("a damaged line", () => {
+  it("before intact lines is reported as damage and not cut off", async () => {
     await write(
       { puts: [{ key: "a", value: "1" }] },
       { puts: [{ key: "b", value: "1" }] },
@@ -182,7 +182,7 @@ describe("a bad line", () => {
     await withStore(async (store) => expect(await store.get(["b"])).toMatchObject([{ value: "2" }]));
   });
 
-  it("that is the last one, and was acknowledged, is damage as well", async () => {
+  it("at the end of a file is damage if it was acknowledged", async () => {
     await write({ puts: [{ key: "a", value: "1" }] }, { puts: [{ key: "a", value: "2" }] });
     const file = join(path, "records.jsonl");
     await truncate(file, (await stat(file)).size - 100);
@@ -191,7 +191,7 @@ describe("a bad line", () => {
     }
   });
 
-  it("of a list of commits that is gone is not cut off: nobody knows what it was", async () => {
+  it("at the end of a file is not cut off if the commit log is missing, because it may have been acknowledged", async () => {
     await write({ puts: [{ key: "a", value: "1" }] });
     const file = join(path, "records.jsonl");
     await appendFile(file, '{"put":"a","at":2,"value":"2"');
@@ -204,14 +204,14 @@ describe("a bad line", () => {
     expect((await readFile(file)).subarray(0, bytes.length)).toEqual(bytes);
   });
 
-  it("does not take good lines of its commit with it", async () => {
+  it("does not affect the intact lines of its commit", async () => {
     await write({ puts: [{ key: "k", value: "1" }] }, { deletes: ["k"], puts: [{ key: "k", value: "2" }] });
     await damageLine(join(path, "records.jsonl"), (fields) => fields["delete"] === "k");
     await withStore(async (store) => expect(await store.get(["k"])).toMatchObject([{ value: "2" }]));
   });
 
   /** The line by which something went: its commit's last line knows it too. */
-  describe("by which something went, keeps it gone", () => {
+  describe("that removes a record keeps the record removed", () => {
     beforeEach(async () => {
       await write(
         { puts: [{ key: "k", value: "1" }] },
@@ -222,20 +222,20 @@ describe("a bad line", () => {
     const expectGone = (): Promise<void> =>
       withStore(async (store) => expect(await store.get(["k"])).toEqual([undefined]));
 
-    it("as it is", expectGone);
+    it("before any compaction", expectGone);
 
-    it("when its file is packed", async () => {
+    it("after its file is compacted", async () => {
       await withStore((store) => store.retain("t", [{ start: 1, count: 1 }], { below: 2, repack: true }));
       await expectGone();
     });
 
-    it("when everything is packed", async () => {
+    it("after everything is compacted", async () => {
       await withStore((store) => store.compact());
       await expectGone();
     });
   });
 
-  it("of a record that was deleted later is forgotten when everything is packed", async () => {
+  it("of a record that was deleted later is dropped when everything is compacted", async () => {
     await write(
       { puts: [{ key: "k", value: "1" }], items: [{ tape: "t", first: 0, items: [frame(0)] }] },
       { puts: [{ key: "other", value: "1" }] },
@@ -246,7 +246,7 @@ describe("a bad line", () => {
     await withStore(async (store) => expect(await store.get(["k"])).toEqual([undefined]));
   });
 
-  it("does not bring back what was deleted from its file when everything is packed", async () => {
+  it("does not bring back records that were deleted from its file when everything is compacted", async () => {
     await write(
       { puts: [{ key: "k", value: "1" }], items: [{ tape: "t", first: 0, items: [frame(0)] }] },
       { items: [{ tape: "t", first: 1, items: [frame(1)] }] },
@@ -263,7 +263,7 @@ describe("a bad line", () => {
     });
   });
 
-  it("of a long list of commits that was shortened does not bring back what was before", async () => {
+  it("in a commit log that was shortened does not bring back older versions", async () => {
     const many = Array.from({ length: 9_000 }, (_, n) => ({
       puts: [{ key: `key/${n % 10}/${"x".repeat(40)}`, value: "1" }],
     }));
@@ -288,7 +288,7 @@ describe("a bad line", () => {
     await withStore(async (again) => expect(await again.get(["k"])).not.toMatchObject([{ value: "old" }]));
   });
 
-  it("is known, whoever else has the store open", async () => {
+  it("is reported also to processes that have the store open", async () => {
     await write({ puts: [{ key: "a", value: "1" }] }, { puts: [{ key: "b", value: "1" }] });
     const copy = join(folder, "copy");
     await cp(path, copy, { recursive: true });

@@ -9,12 +9,12 @@ export async function damagePostgres(url: string, target: DamageTarget, how: Dam
     case "record":
       return damageCell(url, "savepoint_record", "value", true, how, "key = $1", [target.key]);
     case "item":
-      return damageCell(url, "savepoint_run", "body", false, how, "tape = $1 AND first = $2", [
+      return damageCell(url, "savepoint_chunk", "body", false, how, "tape = $1 AND first = $2", [
         target.tape,
         target.item,
       ]);
     case "refs":
-      return damageCell(url, "savepoint_run", "head", false, how, "tape = $1 AND first = $2", [
+      return damageCell(url, "savepoint_chunk", "head", false, how, "tape = $1 AND first = $2", [
         target.tape,
         target.item,
       ]);
@@ -27,7 +27,7 @@ export async function damagePostgres(url: string, target: DamageTarget, how: Dam
 async function flipPacked(url: string, tape: string, item: number): Promise<boolean> {
   const [row] = await query<ChunkRow>(
     url,
-    `SELECT tape, first::float8, count, codec, sum::float8, head, body FROM {schema}.savepoint_run
+    `SELECT tape, first::float8, count, codec, sum::float8, head, body FROM {schema}.savepoint_chunk
      WHERE tape = $1 AND first <= $2 ORDER BY first DESC LIMIT 1`,
     [tape, item],
   );
@@ -38,7 +38,7 @@ async function flipPacked(url: string, tape: string, item: number): Promise<bool
   const body = Uint8Array.from(row.body);
   const middle = start + ((lengths[item - row.first] as number) >> 1);
   body[middle] = (body[middle] as number) ^ 1;
-  await query(url, "UPDATE {schema}.savepoint_run SET body = $3 WHERE tape = $1 AND first = $2", [
+  await query(url, "UPDATE {schema}.savepoint_chunk SET body = $3 WHERE tape = $1 AND first = $2", [
     tape,
     row.first,
     Buffer.from(body),

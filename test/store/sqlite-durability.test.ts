@@ -81,7 +81,7 @@ describe("a commit on a SQLite file", () => {
     await expect(session.save({ n: 2 }, { id: "second" })).rejects.toMatchObject({ code: "IO_FAILED" });
     await expect(sp.session("s").save({ n: 3 })).rejects.toMatchObject({ code: "IO_FAILED" });
     await sp.close();
-    expect(failures).toEqual([expect.stringContaining("could not be noted")]);
+    expect(failures).toEqual([expect.stringContaining("clean shutdown could not be recorded")]);
     const again = await Savepoint.open(`sqlite:${path}`);
     expect((await again.session("s").load("first"))?.state).toEqual({ n: 1 });
     await again.session("s").save({ n: 4 });

@@ -2,7 +2,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint } from "../../src/index.js";
-import { journalKey } from "../../src/records/keys.js";
+import { journalKey } from "../../src/records/index.js";
 import { openStore } from "../../src/store.js";
 
 it("makes sure of its lease before it begins with anything, although it may still write", async () => {

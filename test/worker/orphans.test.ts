@@ -2,7 +2,7 @@
 import { expect, it, vi } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
 import { openStore, type Store } from "../../src/store.js";
-import { branchKey, journalKey } from "../../src/records/keys.js";
+import { branchKey, journalKey } from "../../src/records/index.js";
 import { createGate } from "../support/gate.js";
 import { until } from "../support/until.mjs";
 

@@ -1,7 +1,7 @@
 /** Machines that share a store have clocks that differ: what matters is the store's. */
 import { expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
-import { queueEntryKey } from "../../src/records/keys.js";
+import { queueEntryKey } from "../../src/records/index.js";
 import { elapsedBetween, toLocalMoment } from "../../src/runs/leases/moment.js";
 import { openStore } from "../../src/store.js";
 import { until } from "../support/until.mjs";

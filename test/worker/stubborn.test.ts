@@ -3,8 +3,15 @@ import { join } from "node:path";
 import { Worker as Thread } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
-import { encodeQueueEntry, newQueueEntry } from "../../src/records/queue-entry.js";
-import { ALL_WORK, queueEntryKey, journalKey, ownedBy, workKey } from "../../src/records/keys.js";
+import {
+  ALL_WORK,
+  encodeQueueEntry,
+  journalKey,
+  newQueueEntry,
+  ownedBy,
+  queueEntryKey,
+  workKey,
+} from "../../src/records/index.js";
 import type { Moment } from "../../src/runs/leases/moment.js";
 import { openStore } from "../../src/store.js";
 import type { Commit, Store } from "../../src/store/contract/contract.js";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { defineAgent, Savepoint, type Worker } from "../../src/index.js";
-import { ALL_OWNERS } from "../../src/records/keys.js";
+import { ALL_OWNERS } from "../../src/records/index.js";
 import { openStore, type Store } from "../../src/store.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 import { until, untilStatus } from "../run/lab.js";

@@ -1,21 +1,23 @@
 import type { SavedAgent, SavedAgentInfo } from "../../index.js";
 import { parseCount } from "../arguments.js";
 import { notFoundError } from "../errors.js";
-import { quote } from "../checkpoint-lookup.js";
+import { formatAge, quote } from "../format.js";
 import { toPrintableJson } from "../json.js";
-import { formatAge, sanitize, sanitizeLines } from "../terminal-text.js";
+import { sanitize, sanitizeLines } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const agents = defineVerb<{ readonly limit?: number }>({
   name: "agents",
-  group: "Look",
+  group: "Inspect",
   summary: "list agents, or print one with its state",
   examples: [
-    ["savepoint agents", "who there is"],
-    ["savepoint agents support", "one of them, with its state"],
+    ["savepoint agents", "list all agents"],
+    ["savepoint agents support", "print one agent with its state"],
   ],
   declare(command) {
-    command.argument("[agent]", "the id of one").option("-n, --limit <count>", "at most so many", parseCount);
+    command
+      .argument("[agent]", "the id of an agent")
+      .option("-n, --limit <count>", "list at most this many", parseCount);
   },
   async run(cli, [id], { limit }) {
     const sp = await cli.open();

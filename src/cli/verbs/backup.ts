@@ -1,8 +1,9 @@
 import { basename, join } from "node:path";
 import { parseCount } from "../arguments.js";
-import { EXIT } from "../exit-codes.js";
 import { usageError } from "../errors.js";
-import { formatBytes, sanitize, formatCount } from "../terminal-text.js";
+import { EXIT } from "../exit-codes.js";
+import { formatBytes, formatCount } from "../format.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -12,40 +13,42 @@ interface Options {
 
 export const backup = defineVerb<Options>({
   name: "backup",
-  group: "Keep safe",
-  summary: "write everything to a file in a folder, verified, and remove the oldest ones",
+  group: "Maintain",
+  summary: "write a verified backup to a folder, and remove the oldest ones",
   examples: [
-    ["savepoint backup --to ./backups", "a backup, of which the newest three are kept"],
+    ["savepoint backup --to ./backups", "keep the newest three backups"],
     ["savepoint backup --to /mnt/backups --keep 14 --json", "for a nightly job"],
   ],
   declare(command) {
     command
-      .option("--to <folder>", "where backups are kept")
-      .option("--keep <count>", "how many are kept", parseCount, 3);
+      .option("--to <folder>", "the folder of the backups")
+      .option("--keep <count>", "how many backups to keep", parseCount, 3);
   },
   async run(cli, _, { to, keep = 3 }) {
-    if (to === undefined) throw usageError("Say where: --to ./backups.");
+    if (to === undefined) throw usageError("--to is missing. Name the folder: --to ./backups.");
     const sp = await cli.open();
     const { checkpoints } = await sp.stats();
     const bar = cli.progress({ label: "Backing up", unit: "checkpoints", total: checkpoints });
     try {
-      const made = await sp.backup({
+      const result = await sp.backup({
         to: cli.resolvePath(to),
         keep,
         onProgress: (progress) => bar.update(progress.checkpoints),
       });
-      // Paths are printed relative to the same folder as the path that was given.
-      const named = (path: string): string => join(to, basename(path));
-      const done = { ...made, path: named(made.path), removed: made.removed.map(named) };
+      // Paths are printed relative to the same folder as the path in --to.
+      const toPrinted = (path: string): string => join(to, basename(path));
+      const printed = { ...result, path: toPrinted(result.path), removed: result.removed.map(toPrinted) };
       bar.stop();
       await cli.output.result(
-        done,
+        printed,
         () =>
-          `${sanitize(done.path)}  ${formatCount(done.checkpoints, "checkpoint")}, ${formatBytes(done.bytes)}, read back and whole`,
+          `${sanitize(printed.path)}  ${formatCount(printed.checkpoints, "checkpoint")}, ${formatBytes(printed.bytes)}, verified`,
       );
-      for (const path of done.removed) cli.output.note(`removed ${sanitize(path)}`);
-      for (const hole of done.holes) cli.output.warn(`not in it: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
-      return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
+      for (const path of printed.removed) cli.output.note(`removed ${sanitize(path)}`);
+      for (const hole of printed.holes) {
+        cli.output.warn(`not in the backup: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
+      }
+      return printed.holes.length > 0 ? EXIT.partial : EXIT.ok;
     } finally {
       bar.stop();
     }

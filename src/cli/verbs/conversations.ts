@@ -1,9 +1,9 @@
 import type { Conversation, ConversationInfo } from "../../index.js";
 import { parseCount, parseTime } from "../arguments.js";
 import { notFoundError } from "../errors.js";
-import { quote } from "../checkpoint-lookup.js";
+import { formatAge, formatCount, formatTime, quote } from "../format.js";
 import type { Colors } from "../output.js";
-import { formatAge, sanitize, sanitizeLines, formatCount, formatTime } from "../terminal-text.js";
+import { sanitize, sanitizeLines } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -16,23 +16,23 @@ interface Options {
 
 export const conversations = defineVerb<Options>({
   name: "conversations",
-  group: "Look",
+  group: "Inspect",
   summary: "list conversations, or print one",
   examples: [
-    ["savepoint conversations --agent support", "those of one agent"],
-    ["savepoint conversations 0190f3c2-… --limit 20", "the last 20 messages of one"],
+    ["savepoint conversations --agent support", "the conversations of one agent"],
+    ["savepoint conversations 0190f3c2-… --limit 20", "the last 20 messages of a conversation"],
     ["savepoint conversations 0190f3c2-… --json", "its messages exactly as they were appended"],
   ],
   declare(command) {
     command
-      .argument("[conversation]", "the id of one")
-      .option("-a, --agent <id>", "only those of this agent")
-      .option("-t, --tag <tag>", "only those with this tag")
-      .option("--archived", "only archived ones")
-      .option("--no-archived", "only those that are not archived")
-      .option("--since <time>", "only those with a message since then: a date, or an age such as 3d", parseTime)
-      .option("-n, --limit <count>", "at most so many; of one, the last messages", parseCount);
-    // Without either, both are listed.
+      .argument("[conversation]", "the id of a conversation")
+      .option("-a, --agent <id>", "only conversations of this agent")
+      .option("-t, --tag <tag>", "only conversations with this tag")
+      .option("--archived", "only archived conversations")
+      .option("--no-archived", "only conversations that are not archived")
+      .option("--since <time>", "only with a message since a date, or an age such as 3d", parseTime)
+      .option("-n, --limit <count>", "list at most this many; of one conversation, the last messages", parseCount);
+    // Commander sets `archived` to true because of --no-archived. Without either option both kinds are listed.
     command.setOptionValue("archived", undefined);
   },
   async run(cli, [id], { limit, ...filter }) {
@@ -40,14 +40,16 @@ export const conversations = defineVerb<Options>({
     const { output } = cli;
     const limited = limit === undefined ? {} : { limit };
     if (id !== undefined) {
-      const found = await sp.conversations.load<unknown>(id, limited);
-      if (!found) throw notFoundError(`There is no conversation ${quote(id)}. "savepoint conversations" lists them.`);
-      const { entries: _, ...rest } = found;
-      return output.result(rest, () => describeConversation(found, output.colors));
+      const conversation = await sp.conversations.load<unknown>(id, limited);
+      if (!conversation) {
+        throw notFoundError(`There is no conversation ${quote(id)}. "savepoint conversations" lists them.`);
+      }
+      const { entries: _, ...record } = conversation;
+      return output.result(record, () => describeConversation(conversation, output.colors));
     }
     const now = Date.now();
-    const set = Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
-    await output.list<ConversationInfo>(sp.conversations.list({ ...set, ...limited }), {
+    const filters = Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
+    await output.list<ConversationInfo>(sp.conversations.list({ ...filters, ...limited }), {
       columns: [
         { title: "CONVERSATION" },
         { title: "AGENT" },
@@ -71,15 +73,16 @@ export const conversations = defineVerb<Options>({
   },
 });
 
-function describeConversation(found: Conversation<unknown>, colors: Colors): string {
-  const { id, title, agent, tags, archived, messageCount, entries, first } = found;
-  const about = [
+function describeConversation(conversation: Conversation<unknown>, colors: Colors): string {
+  const { id, title, agent, tags, archived, messageCount, entries, first } = conversation;
+  const facts = [
+    sanitize(id),
     agent === undefined ? "" : sanitize(agent),
     formatCount(messageCount, "message"),
     archived ? "archived" : "",
     ...tags.map((tag) => `#${sanitize(tag)}`),
   ];
-  const heading = `${colors.bold(sanitize(title ?? id))}\n${colors.dim([sanitize(id), ...about.filter(Boolean)].join("  "))}`;
+  const heading = `${colors.bold(sanitize(title ?? id))}\n${colors.dim(facts.filter(Boolean).join("  "))}`;
   const messages = entries.map(
     ({ role, timestamp, text }, index) =>
       `${colors.cyan(`${first + index}  ${role ?? "message"}`)}  ${colors.dim(formatTime(timestamp))}\n${sanitizeLines(text)}`,

@@ -1,5 +1,7 @@
+import type { Savepoint } from "../../index.js";
+import { describeCheckpoint, findCheckpoint, requireSession } from "../checkpoint-lookup.js";
 import { notFoundError, usageError } from "../errors.js";
-import { describeCheckpoint, findCheckpoint, quote, requireSession } from "../checkpoint-lookup.js";
+import { quote } from "../format.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -10,49 +12,57 @@ interface Options {
 
 export const deleteVerb = defineVerb<Options>({
   name: "delete",
-  group: "Travel in time",
-  summary: "delete a checkpoint, a session, a conversation or an agent, for good",
+  group: "Time travel",
+  summary: "delete a checkpoint, a session, a conversation or an agent permanently",
   examples: [
-    ["savepoint delete order-88#14", "one checkpoint"],
-    ["savepoint delete --session order-88 --yes", "a session with all its branches, without being asked"],
-    ["savepoint delete --agent support", "an agent with its conversations, sessions and checkpoints"],
+    ["savepoint delete order-88#14", "delete one checkpoint"],
+    ["savepoint delete --session order-88 --yes", "delete a session with all its branches, without confirmation"],
+    ["savepoint delete --agent support", "delete an agent with its conversations, sessions and checkpoints"],
   ],
   declare(command) {
     command
-      .argument("[checkpoint]", "by its id or session#seq: nothing that moves")
+      .argument("[checkpoint]", "the id or session#seq of a checkpoint")
       .option("--session <id>", "a session with all its branches")
       .option("--conversation <id>", "a conversation")
-      .option("-a, --agent <id>", "an agent with all that is its own");
+      .option("-a, --agent <id>", "an agent with its conversations, sessions and checkpoints");
   },
-  async run(cli, [checkpoint], { session, conversation, agent }) {
+  async run(cli, [checkpoint], options) {
+    const { session, conversation, agent } = options;
     const targets = [checkpoint, session, conversation, agent].filter((target) => target !== undefined);
-    if (targets.length !== 1) throw usageError("Name one thing: a checkpoint, --session, --conversation or --agent.");
+    if (targets.length !== 1) throw usageError("Name one of: a checkpoint, --session, --conversation, --agent.");
     const sp = await cli.open();
-    let what: string;
-    let remove: () => Promise<boolean>;
-    if (checkpoint !== undefined) {
-      const { info, headOfBranch } = await findCheckpoint(sp, checkpoint);
-      if (headOfBranch !== undefined) {
-        throw usageError(
-          `Which checkpoint ${quote(checkpoint)} is changes with every save. Name it: ${describeCheckpoint(info)}.`,
-        );
-      }
-      [what, remove] = [`checkpoint ${describeCheckpoint(info)}`, () => sp.checkpoints.delete(info.id)];
-    } else if (session !== undefined) {
-      await requireSession(sp, session);
-      [what, remove] = [`session ${quote(session)} with all its checkpoints`, () => sp.sessions.delete(session)];
-    } else if (conversation !== undefined) {
-      [what, remove] = [`conversation ${quote(conversation)}`, () => sp.conversations.delete(conversation)];
-    } else {
-      const id = agent as string;
-      [what, remove] = [
-        `agent ${quote(id)} with its conversations, sessions and checkpoints`,
-        () => sp.agents.delete(id),
-      ];
-    }
-    if (!(await cli.confirm(`Delete ${what}? That cannot be undone.`))) return;
-    const deleted = await remove();
-    if (!deleted) throw notFoundError(`There is no ${what}; nothing was deleted.`);
+    const { what, remove } = await planDeletion(sp, checkpoint, options);
+    if (!(await cli.confirm(`Delete ${what}? This cannot be undone.`))) return;
+    if (!(await remove())) throw notFoundError(`There is no ${what}. Nothing was deleted.`);
     await cli.output.result({ deleted: true, what }, () => `Deleted ${what}.`);
   },
 });
+
+interface Deletion {
+  readonly what: string;
+  readonly remove: () => Promise<boolean>;
+}
+
+async function planDeletion(sp: Savepoint, checkpoint: string | undefined, options: Options): Promise<Deletion> {
+  const { session, conversation, agent = "" } = options;
+  if (checkpoint !== undefined) {
+    const { info, headOfBranch } = await findCheckpoint(sp, checkpoint);
+    if (headOfBranch !== undefined) {
+      throw usageError(
+        `${quote(checkpoint)} names the head of a branch, which changes with every save. Name the checkpoint: ${describeCheckpoint(info)}.`,
+      );
+    }
+    return { what: `checkpoint ${describeCheckpoint(info)}`, remove: () => sp.checkpoints.delete(info.id) };
+  }
+  if (session !== undefined) {
+    await requireSession(sp, session);
+    return { what: `session ${quote(session)} with all its checkpoints`, remove: () => sp.sessions.delete(session) };
+  }
+  if (conversation !== undefined) {
+    return { what: `conversation ${quote(conversation)}`, remove: () => sp.conversations.delete(conversation) };
+  }
+  return {
+    what: `agent ${quote(agent)} with its conversations, sessions and checkpoints`,
+    remove: () => sp.agents.delete(agent),
+  };
+}

@@ -17,26 +17,26 @@ const DEMO = new URL("../../../examples/demo/demo.mjs", import.meta.url);
 export const demo = defineVerb<Options>({
   name: "demo",
   group: "Set up",
-  summary: "kill an agent a dozen times, and see that nothing is lost or done twice",
+  summary: "kill an agent a dozen times, and show that nothing is lost or done twice",
   examples: [
-    ["savepoint demo", "in a folder of its own, which stays"],
-    ["savepoint demo --kills 3 --seed 42", "a short one, with the same moments each time"],
+    ["savepoint demo", "in a new folder, which is kept"],
+    ["savepoint demo --kills 3 --seed 42", "a short demo, killed at the same moments each time"],
   ],
   declare(command) {
     command
-      .option("--kills <count>", "how often it is killed", parseCount, 12)
-      .option("--seed <number>", "decides when", parseCount);
+      .option("--kills <count>", "how often the agent is killed", parseCount, 12)
+      .option("--seed <number>", "the seed for the moments of the kills", parseCount);
   },
   async run(cli, _, { kills = 12, seed }) {
-    // Loading it takes a tenth of the time in which help is printed.
+    // Imported here, because loading it would make help slower by a tenth.
     const { spawn } = await import("node:child_process");
-    const folder = await newFolder(cli);
-    const wanted = ["--kills", String(kills), ...(seed === undefined ? [] : ["--seed", String(seed)])];
-    const how = ["--folder", folder, "--command", "npx savepoint demo"];
+    const folder = await createFolder(cli);
+    const args = ["--folder", folder, "--command", "npx savepoint demo", "--kills", String(kills)];
+    if (seed !== undefined) args.push("--seed", String(seed));
     const { io, output } = cli;
-    // Data goes to stdout: for programs that is the result, and for people it is what happens.
+    // With JSON output, stdout is reserved for the result.
     const stdout = output.format === "text" ? io.stdout : io.stderr;
-    const child = spawn(io.node.path, [fileURLToPath(DEMO), ...how, ...wanted], {
+    const child = spawn(io.node.path, [fileURLToPath(DEMO), ...args], {
       cwd: io.cwd,
       env: io.env,
       stdio: ["ignore", stdout, io.stderr],
@@ -46,13 +46,13 @@ export const demo = defineVerb<Options>({
     const store = `sqlite:${relative(io.cwd, join(folder, "demo.db"))}`;
     const ok = code === 0;
     await output.result({ ok, folder, store, session: "orders" }, () => "");
-    output.note(`\nWhat it has left: npx savepoint log orders --graph --store ${sanitize(store)}`);
+    output.note(`\nTo inspect its store: npx savepoint log orders --graph --store ${sanitize(store)}`);
     return ok ? EXIT.ok : EXIT.failed;
   },
 });
 
-/** A folder that was not there before, in this one. */
-async function newFolder(cli: Cli): Promise<string> {
+/** Creates a new folder in the current one. */
+async function createFolder(cli: Cli): Promise<string> {
   for (let n = 1; ; n++) {
     const folder = cli.resolvePath(n === 1 ? "savepoint-demo" : `savepoint-demo-${n}`);
     try {

@@ -1,10 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Change, type CheckpointInfo, type Savepoint, toJson } from "../../index.js";
-import { EXIT } from "../exit-codes.js";
+import { findCheckpointPart, findSessionCheckpoint } from "../checkpoint-lookup.js";
 import { CliError, usageError } from "../errors.js";
-import { findCheckpointPart, findSessionCheckpoint, resolvePointer, quote } from "../checkpoint-lookup.js";
+import { EXIT } from "../exit-codes.js";
+import { formatCount, quote } from "../format.js";
+import { resolvePointer } from "../json-pointer.js";
 import type { Colors } from "../output.js";
-import { sanitize, formatCount, truncate } from "../terminal-text.js";
+import { sanitize, truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -14,20 +16,20 @@ interface Options {
 
 export const diff = defineVerb<Options>({
   name: "diff",
-  group: "Look",
-  summary: "print what changed from one checkpoint to another",
+  group: "Inspect",
+  summary: "print the changes from one checkpoint to another",
   examples: [
-    ["savepoint diff order-88#3 order-88#9", "from step 3 to step 9"],
-    ["savepoint diff order-88", "what the newest changed"],
+    ["savepoint diff order-88#3 order-88#9", "the changes from checkpoint 3 to 9"],
+    ["savepoint diff order-88", "the changes of the newest checkpoint"],
     ["savepoint diff order-88 order-88@what-if --stat", "how much two branches differ"],
-    ["savepoint diff a1b2c3d4 order-88 --exit-code -q", "exit code 1 if anything differs"],
+    ["savepoint diff a1b2c3d4 order-88 --exit-code -q", "exit with 1 if anything differs"],
   ],
   declare(command) {
     command
-      .argument("<from>", "a checkpoint; its parent is compared with it, if there is no other")
+      .argument("<from>", "a checkpoint; without [to], it is compared with its parent")
       .argument("[to]", "another checkpoint of the same session")
-      .option("--stat", "only say how much changed, and where")
-      .option("--exit-code", "end with 1 if anything differs, 0 if not");
+      .option("--stat", "print only how much changed, for each key of the state")
+      .option("--exit-code", "exit with 1 if anything differs, and with 0 if not");
   },
   async run(cli, [from = "", to], { stat, exitCode }) {
     const sp = await cli.open();
@@ -35,50 +37,51 @@ export const diff = defineVerb<Options>({
     const first = await findSessionCheckpoint(sp, from, findCheckpointPart);
     const second = to === undefined ? undefined : await findSessionCheckpoint(sp, to, findCheckpointPart);
     const pointers = [...new Set([first.pointer, second?.pointer ?? ""])].filter((pointer) => pointer !== "");
-    if (pointers.length > 1)
-      throw usageError("Two parts of states cannot be compared: give one pointer, or the same twice.");
+    if (pointers.length > 1) {
+      throw usageError("Different parts of states cannot be compared. Pass one pointer, or the same pointer twice.");
+    }
     if (second && second.info.sessionId !== first.info.sessionId) {
       throw usageError(
-        `${quote(from)} and ${quote(to ?? "")} are of two sessions. Checkpoints of one session can be compared.`,
+        `${quote(from)} and ${quote(to ?? "")} belong to different sessions. Only checkpoints of one session can be compared.`,
       );
     }
-    const [a, b] = second ? [first.info.id, second.info] : [first.info.parentId, first.info];
-    const all = await changesOf(sp, a, b);
-    const changes = all.flatMap((change) => within(change, pointers[0] ?? ""));
+    const [fromId, toInfo] = second ? [first.info.id, second.info] : [first.info.parentId, first.info];
+    const allChanges = await readChanges(sp, fromId, toInfo);
+    const changes = allChanges.flatMap((change) => restrictChange(change, pointers[0] ?? ""));
     if (output.format === "text") {
-      if (changes.length === 0) output.note("Nothing differs.");
+      if (changes.length === 0) output.note("No differences.");
       const lines = stat
-        ? summary(changes)
-        : changes.flatMap((change) => toLines(change, output.colors, output.columns));
+        ? formatStats(changes)
+        : changes.flatMap((change) => formatChange(change, output.colors, output.columns));
       for (const line of lines) await output.line(line);
-    } else await output.stream(stat ? statOf(changes) : changes.map(toRecord));
+    } else await output.stream(stat ? countChanges(changes) : changes.map(toRecord));
     return exitCode && changes.length > 0 ? EXIT.failed : EXIT.ok;
   },
 });
 
-/** Before the first one of a session there is nothing: then all of it is new. */
-async function changesOf(sp: Savepoint, from: string | undefined, to: CheckpointInfo): Promise<Change[]> {
+/** The changes up to a checkpoint. For the first one of a session, its whole state is added. */
+async function readChanges(sp: Savepoint, from: string | undefined, to: CheckpointInfo): Promise<Change[]> {
   const session = sp.session(to.sessionId);
   if (from !== undefined) return session.diff(from, to.id);
   return [{ op: "add", path: "", value: (await session.load(to.id))?.state }];
 }
 
-/** What a change means for the part of a state that a pointer leads to. */
-function within(change: Change, pointer: string): Change[] {
+/** A change as it affects the part of the state at a pointer. Empty if it does not affect that part. */
+function restrictChange(change: Change, pointer: string): Change[] {
   const { path } = change;
   if (pointer === "" || path === pointer || path.startsWith(`${pointer}/`)) return [change];
   if (!pointer.startsWith(path === "" ? "/" : `${path}/`)) return [];
-  // Something that it is in was replaced as a whole.
+  // The change replaces a value that contains the part.
   const rest = pointer.slice(path.length);
-  const before = "before" in change ? partOf(change.before, rest) : undefined;
-  const after = "value" in change ? partOf(change.value, rest) : undefined;
+  const before = "before" in change ? findPart(change.before, rest) : undefined;
+  const after = "value" in change ? findPart(change.value, rest) : undefined;
   if (before && after && isDeepStrictEqual(before.value, after.value)) return [];
   if (before && after) return [{ op: "replace", path: pointer, before: before.value, value: after.value }];
   if (after) return [{ op: "add", path: pointer, value: after.value }];
   return before ? [{ op: "remove", path: pointer, before: before.value }] : [];
 }
 
-function partOf(value: unknown, pointer: string): { readonly value: unknown } | undefined {
+function findPart(value: unknown, pointer: string): { readonly value: unknown } | undefined {
   try {
     return { value: resolvePointer(value, pointer) };
   } catch (error) {
@@ -87,7 +90,7 @@ function partOf(value: unknown, pointer: string): { readonly value: unknown } | 
   }
 }
 
-/** A value that is `undefined` is one as well. */
+/** A change as JSON. A value of `undefined` is printed in its tagged form and not omitted. */
 function toRecord(change: Change): object {
   return {
     op: change.op,
@@ -97,46 +100,46 @@ function toRecord(change: Change): object {
   };
 }
 
-function toLines(change: Change, colors: Colors, columns: number): string[] {
-  const show = (value: unknown): string => truncate(sanitize(JSON.stringify(toJson(value))), columns - 4);
-  const path = colors.bold(sanitize(change.path || WHOLE));
+function formatChange(change: Change, colors: Colors, columns: number): string[] {
+  const format = (value: unknown): string => truncate(sanitize(JSON.stringify(toJson(value))), columns - 4);
+  const path = colors.bold(sanitize(change.path || WHOLE_STATE));
   switch (change.op) {
     case "add":
-      return [path, `  ${colors.green(`+ ${show(change.value)}`)}`];
+      return [path, `  ${colors.green(`+ ${format(change.value)}`)}`];
     case "remove":
-      return [path, `  ${colors.red(`- ${show(change.before)}`)}`];
+      return [path, `  ${colors.red(`- ${format(change.before)}`)}`];
     case "replace":
-      return [path, `  ${colors.red(`- ${show(change.before)}`)}`, `  ${colors.green(`+ ${show(change.value)}`)}`];
+      return [path, `  ${colors.red(`- ${format(change.before)}`)}`, `  ${colors.green(`+ ${format(change.value)}`)}`];
   }
 }
 
-const WHOLE = "(the whole state)";
+const WHOLE_STATE = "(the whole state)";
 
-interface Stat {
+interface ChangeCounts {
   readonly path: string;
   added: number;
   removed: number;
   replaced: number;
 }
 
-/** How often something changed under each key of the state. */
-function statOf(changes: readonly Change[]): Stat[] {
-  const stats = new Map<string, Stat>();
+/** Counts the changes under each key of the state. */
+function countChanges(changes: readonly Change[]): ChangeCounts[] {
+  const byPath = new Map<string, ChangeCounts>();
   for (const { path, op } of changes) {
     const top = path.split("/").slice(0, 2).join("/");
-    const stat = stats.get(top) ?? { path: top, added: 0, removed: 0, replaced: 0 };
-    stats.set(top, stat);
-    stat[op === "add" ? "added" : op === "remove" ? "removed" : "replaced"]++;
+    const counts = byPath.get(top) ?? { path: top, added: 0, removed: 0, replaced: 0 };
+    byPath.set(top, counts);
+    counts[op === "add" ? "added" : op === "remove" ? "removed" : "replaced"]++;
   }
-  return [...stats.values()];
+  return [...byPath.values()];
 }
 
-function summary(changes: readonly Change[]): string[] {
-  const stats = statOf(changes);
-  const width = Math.max(...stats.map(({ path }) => (path || WHOLE).length));
-  const lines = stats.map(
+function formatStats(changes: readonly Change[]): string[] {
+  const counts = countChanges(changes);
+  const width = Math.max(...counts.map(({ path }) => (path || WHOLE_STATE).length));
+  const lines = counts.map(
     ({ path, added, removed, replaced }) =>
-      `${sanitize(path || WHOLE).padEnd(width)}  +${added} -${removed} ~${replaced}`,
+      `${sanitize(path || WHOLE_STATE).padEnd(width)}  +${added} -${removed} ~${replaced}`,
   );
   return changes.length === 0 ? [] : [...lines, formatCount(changes.length, "change")];
 }

@@ -4,12 +4,13 @@ import { dirname } from "node:path";
 import { isSavepointError, type Savepoint, type SessionInfo } from "../../index.js";
 import type { Cli } from "../cli.js";
 import { EXIT, exitCodeForError, type ExitCode } from "../exit-codes.js";
+import { formatBytes, formatCount } from "../format.js";
 import { storePath } from "../store-path.js";
-import { formatBytes, sanitize, formatCount } from "../terminal-text.js";
-import { version } from "../version.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
+import { version } from "../version.js";
 
-/** One thing that was looked at. */
+/** The result of one check. */
 interface Finding {
   readonly check: string;
   readonly state: "ok" | "note" | "problem";
@@ -18,28 +19,29 @@ interface Finding {
   readonly advice?: string;
 }
 
-/** Sessions and checkpoints that are looked at. */
-const SESSIONS = 5000;
-const CHECKPOINTS = 2000;
-const LITTLE_SPACE = 200e6;
+/** How many sessions and checkpoints are checked at most. */
+const MAX_SESSIONS = 5000;
+const MAX_CHECKPOINTS = 2000;
+/** Less free space than this is a problem, in bytes. */
+const MIN_FREE_SPACE = 200e6;
 
 export const doctor = defineVerb({
   name: "doctor",
   group: "Set up",
-  summary: "look whether everything is as it should be, and say what to do if not",
+  summary: "check the installation and the store, and suggest what to do",
   examples: [
     ["savepoint doctor", "after a crash, or before asking for help"],
-    ["savepoint doctor --json", "for a monitor; the exit code says it too"],
+    ["savepoint doctor --json", "for monitoring; the exit code reports problems too"],
   ],
   declare() {},
   async run(cli) {
     const findings: Finding[] = [];
     let code: ExitCode = EXIT.ok;
-    for await (const finding of examine(cli, (exit) => (code = exit))) findings.push(finding);
+    for await (const finding of runChecks(cli, (exitCode) => (code = exitCode))) findings.push(finding);
     const { colors } = cli.output;
     const marks = { ok: colors.green("ok"), note: colors.yellow("note"), problem: colors.red("problem") };
     await cli.output.list(findings, {
-      columns: [{ title: "CHECK" }, { title: "" }, { title: "" }],
+      columns: [{ title: "CHECK" }, { title: "STATE" }, { title: "DETAIL" }],
       row: ({ check, state, detail, advice }) => [
         check,
         marks[state],
@@ -52,7 +54,8 @@ export const doctor = defineVerb({
   },
 });
 
-async function* examine(cli: Cli, exit: (code: ExitCode) => void): AsyncGenerator<Finding> {
+/** Runs all checks. A problem with an exit code of its own is reported with `onExitCode`. */
+async function* runChecks(cli: Cli, onExitCode: (code: ExitCode) => void): AsyncGenerator<Finding> {
   yield {
     check: "savepoint",
     state: "ok",
@@ -64,8 +67,8 @@ async function* examine(cli: Cli, exit: (code: ExitCode) => void): AsyncGenerato
     sp = await cli.open();
   } catch (error) {
     if (!isSavepointError(error)) throw error;
-    exit(exitCodeForError(error.code));
-    const advice = error.code === "STORE_NOT_FOUND" ? 'Run "savepoint init", or say --store' : undefined;
+    onExitCode(exitCodeForError(error.code));
+    const advice = error.code === "STORE_NOT_FOUND" ? 'Run "savepoint init", or pass --store' : undefined;
     yield { check: "store", state: "problem", detail: error.message, ...(advice && { advice }) };
     return;
   }
@@ -75,26 +78,23 @@ async function* examine(cli: Cli, exit: (code: ExitCode) => void): AsyncGenerato
     state: "ok",
     detail: `${sp.url}, ${formatCount(stats.sessions, "session")}, ${formatCount(stats.checkpoints, "checkpoint")}, ${formatBytes(stats.bytes)}`,
   };
-  yield* checkSpace(sp.url);
+  yield* checkDisk(sp.url);
   yield checkShutdown(sp);
   yield* checkSessions(sp);
-  const report = await sp.verify({ sample: Math.min(1, CHECKPOINTS / Math.max(1, stats.checkpoints)) });
-  if (report.ok)
-    yield {
-      check: "damage",
-      state: "ok",
-      detail: `none in ${formatCount(report.checkpoints, "checkpoint")} that were looked at`,
-    };
-  else {
-    exit(EXIT.damage);
-    const advice = "savepoint verify --deep says more, savepoint repair --from ./backups brings it back";
-    yield {
-      check: "damage",
-      state: "problem",
-      detail: `${formatCount(report.problems.length, "problem")}: ${report.problems[0]?.reason ?? ""}`,
-      advice,
-    };
+  const { ok, problems, checkpoints } = await sp.verify({
+    sample: Math.min(1, MAX_CHECKPOINTS / Math.max(1, stats.checkpoints)),
+  });
+  if (ok) {
+    yield { check: "damage", state: "ok", detail: `none found in ${formatCount(checkpoints, "checkpoint")}` };
+    return;
   }
+  onExitCode(EXIT.damage);
+  yield {
+    check: "damage",
+    state: "problem",
+    detail: `${formatCount(problems.length, "problem")}: ${problems[0]?.reason ?? ""}`,
+    advice: 'Run "savepoint verify --deep" for details and "savepoint repair --from ./backups" to repair',
+  };
 }
 
 async function checkSqlite(): Promise<Finding> {
@@ -108,62 +108,57 @@ async function checkSqlite(): Promise<Finding> {
   }
 }
 
-async function* checkSpace(url: string): AsyncGenerator<Finding> {
+async function* checkDisk(url: string): AsyncGenerator<Finding> {
   const path = storePath(url);
   if (path === undefined) return;
   const { bavail, bsize } = await statfs(dirname(path));
   const free = bavail * bsize;
-  const state = free < LITTLE_SPACE ? "problem" : "ok";
-  yield {
-    check: "disk",
-    state,
-    detail: `${formatBytes(free)} free`,
-    ...(state === "problem" && { advice: "Make room: saves will fail" }),
-  };
+  const detail = `${formatBytes(free)} free`;
+  if (free >= MIN_FREE_SPACE) yield { check: "disk", state: "ok", detail };
+  else yield { check: "disk", state: "problem", detail, advice: "Free some space: saves will fail" };
 }
 
 function checkShutdown({ lastShutdown }: Savepoint): Finding {
-  const { clean: isClean, processes, interrupted } = lastShutdown;
-  if (isClean) return { check: "shutdown", state: "ok", detail: "all who had it open have closed it" };
-  const who = processes.map(({ pid, host }) => `process ${pid} on ${host}`).join(", ");
-  const what = interrupted.length > 0 ? `, which interrupted ${formatCount(interrupted.length, "run")}` : "";
+  const { clean, processes, interrupted } = lastShutdown;
+  if (clean) return { check: "shutdown", state: "ok", detail: "every process has closed the store" };
+  const crashed = processes.map(({ pid, host }) => `process ${pid} on ${host}`).join(", ");
+  const runs = interrupted.length > 0 ? ` and interrupted ${formatCount(interrupted.length, "run")}` : "";
   return {
     check: "shutdown",
     state: "note",
-    detail: `${who} ended without closing it${what}`,
-    advice: "savepoint recover --agents ./agents.mjs goes on",
+    detail: `${crashed} ended without closing the store${runs}`,
+    advice: RECOVER,
   };
 }
+
+const RECOVER = 'Run "savepoint recover --agents ./agents.mjs" to resume';
+
+/** What to do about sessions with a certain status. */
+const SESSION_ADVICE = {
+  interrupted: RECOVER,
+  waiting: 'Run "savepoint answer <session>" where a question is open',
+  failed: 'Run "savepoint sessions --status failed" for the reasons',
+  halted: 'Run "savepoint sessions --status halted" for the reasons',
+};
 
 async function* checkSessions(sp: Savepoint): AsyncGenerator<Finding> {
-  const found = new Map<string, SessionInfo[]>();
-  let looked = 0;
-  for await (const info of sp.sessions.list({ limit: SESSIONS })) {
-    looked++;
-    found.set(info.status, [...(found.get(info.status) ?? []), info]);
+  const byStatus = new Map<string, SessionInfo[]>();
+  let count = 0;
+  for await (const info of sp.sessions.list({ limit: MAX_SESSIONS })) {
+    count++;
+    byStatus.set(info.status, [...(byStatus.get(info.status) ?? []), info]);
   }
-  const all = [...found].map(([status, infos]) => `${infos.length} ${status}`).join(", ");
-  yield {
-    check: "sessions",
-    state: "ok",
-    detail: looked === 0 ? "none yet" : `${all}${looked === SESSIONS ? " among the newest" : ""}`,
-  };
-  const advice = {
-    interrupted: "savepoint recover --agents ./agents.mjs goes on",
-    waiting: "savepoint answer tells those what they ask that ask something",
-    failed: "savepoint sessions --status failed says why",
-    halted: "savepoint sessions --status halted says why",
-  };
-  for (const [status, what] of Object.entries(advice)) {
-    const infos = found.get(status) ?? [];
-    if (infos.length > 0) yield { check: status, state: "note", detail: names(infos), advice: what };
+  const counts = [...byStatus].map(([status, infos]) => `${infos.length} ${status}`).join(", ");
+  const scope = count === MAX_SESSIONS ? ` among the newest ${MAX_SESSIONS}` : "";
+  yield { check: "sessions", state: "ok", detail: count === 0 ? "none" : `${counts}${scope}` };
+  for (const [status, advice] of Object.entries(SESSION_ADVICE)) {
+    const infos = byStatus.get(status) ?? [];
+    if (infos.length > 0) yield { check: status, state: "note", detail: listIds(infos), advice };
   }
 }
 
-function names(infos: readonly SessionInfo[]): string {
+function listIds(infos: readonly SessionInfo[]): string {
+  const ids = infos.slice(0, 3).map(({ id }) => id);
   const more = infos.length > 3 ? ` and ${infos.length - 3} more` : "";
-  return `${infos
-    .slice(0, 3)
-    .map(({ id }) => id)
-    .join(", ")}${more}`;
+  return `${ids.join(", ")}${more}`;
 }

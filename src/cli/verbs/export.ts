@@ -1,9 +1,10 @@
 import type { ExportTarget } from "../../index.js";
-import { EXIT } from "../exit-codes.js";
-import { usageError } from "../errors.js";
 import { findCheckpoint, requireAgent, requireSession } from "../checkpoint-lookup.js";
+import { usageError } from "../errors.js";
+import { EXIT } from "../exit-codes.js";
+import { formatBytes, formatCount } from "../format.js";
 import { isStoreFile } from "../store-path.js";
-import { formatBytes, sanitize, formatCount } from "../terminal-text.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -14,8 +15,8 @@ interface Options {
 
 export const exportVerb = defineVerb<Options>({
   name: "export",
-  group: "Keep safe",
-  summary: "write a checkpoint, a session, an agent or everything as one portable file",
+  group: "Maintain",
+  summary: "write a checkpoint, a session, an agent or everything to one portable file",
   examples: [
     ["savepoint export --session order-88 -o order-88.savepoint", "a session with all its branches"],
     ["savepoint export order-88#14 -o step-14.savepoint", "one checkpoint"],
@@ -23,19 +24,20 @@ export const exportVerb = defineVerb<Options>({
   ],
   declare(command) {
     command
-      .argument("[checkpoint]", "one checkpoint; everything, if nothing is said")
+      .argument("[checkpoint]", "a checkpoint (default: everything)")
       .option("--session <id>", "a session with all its branches")
       .option("-a, --agent <id>", "an agent with its conversations and sessions")
-      .option("-o, --out <file>", "where to; stdout, if it is not said");
+      .option("-o, --out <file>", "the file to write (default: stdout)");
   },
   async run(cli, [checkpoint], { session, agent, out }) {
-    const named = [checkpoint, session, agent].filter((each) => each !== undefined);
-    if (named.length > 1) throw usageError("Export one of: a checkpoint, --session, --agent; or everything.");
-    if (out === undefined && cli.io.stdout.isTTY)
-      throw usageError("A terminal cannot show it: use -o file, or pipe it.");
+    const targets = [checkpoint, session, agent].filter((each) => each !== undefined);
+    if (targets.length > 1) throw usageError("Name only one of: a checkpoint, --session, --agent.");
+    if (out === undefined && cli.io.stdout.isTTY) {
+      throw usageError("A bundle is binary and cannot be printed on a terminal. Use -o <file>, or a pipe.");
+    }
     const sp = await cli.open();
     if (out !== undefined && isStoreFile(sp.url, cli.resolvePath(out))) {
-      throw usageError(`${sanitize(out)} is the store itself. Write to another file.`);
+      throw usageError(`${sanitize(out)} belongs to the store. Write to another file.`);
     }
     if (session !== undefined) await requireSession(sp, session);
     if (agent !== undefined) await requireAgent(sp, agent);
@@ -47,22 +49,24 @@ export const exportVerb = defineVerb<Options>({
           : agent !== undefined
             ? { agent }
             : {};
-    const whole = checkpoint === undefined && session === undefined;
-    const total = whole ? (await sp.stats(agent === undefined ? {} : { agent })).checkpoints : undefined;
+    const hasTotal = checkpoint === undefined && session === undefined;
+    const total = hasTotal ? (await sp.stats(agent === undefined ? {} : { agent })).checkpoints : undefined;
     const bar = cli.progress({ label: "Exporting", unit: "checkpoints", total });
     try {
       const bundle = sp.export(target, { onProgress: (progress) => bar.update(progress.checkpoints) });
-      const done =
+      const summary =
         out === undefined
           ? await bundle.pipe((chunk) => cli.output.raw(chunk))
           : await bundle.save(cli.resolvePath(out));
       bar.stop();
       if (out !== undefined) {
-        const words = `${sanitize(out)}  ${formatCount(done.checkpoints, "checkpoint")}, ${formatBytes(done.bytes)}`;
-        await cli.output.result({ path: out, ...done }, () => words);
+        const text = `${sanitize(out)}  ${formatCount(summary.checkpoints, "checkpoint")}, ${formatBytes(summary.bytes)}`;
+        await cli.output.result({ path: out, ...summary }, () => text);
       }
-      for (const hole of done.holes) cli.output.warn(`not in it: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
-      return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
+      for (const hole of summary.holes) {
+        cli.output.warn(`not in the bundle: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
+      }
+      return summary.holes.length > 0 ? EXIT.partial : EXIT.ok;
     } finally {
       bar.stop();
     }

@@ -1,7 +1,7 @@
 import { fromJson } from "../../index.js";
-import { usageError } from "../errors.js";
 import { findSessionCheckpoint } from "../checkpoint-lookup.js";
-import { readJson } from "../read-json.js";
+import { usageError } from "../errors.js";
+import { readJson } from "../json.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
@@ -13,47 +13,43 @@ interface Options {
 
 export const fork = defineVerb<Options>({
   name: "fork",
-  group: "Travel in time",
-  summary: "open a branch at a checkpoint, to try it differently",
+  group: "Time travel",
+  summary: "start a branch at a checkpoint",
   examples: [
-    ["savepoint fork order-88#14 what-if", "a branch that goes on from there"],
+    ["savepoint fork order-88#14 what-if", "a branch that continues from there"],
     ["savepoint fork order-88#14 what-if --state edited.json", "with another state"],
-    ["savepoint fork order-88#14 --results results.json", "as if tools had answered something else"],
+    ["savepoint fork order-88#14 --results results.json", "with other results of tools"],
   ],
   declare(command) {
     command
-      .argument("<checkpoint>", "where it starts")
-      .argument("[branch]", "its name; one is made up, if it is not said")
-      .option("--state <file>", "a JSON file with the state to start with; - for stdin")
-      .option("--results <file>", "a JSON file with results of tools, by the ids of their calls; - for stdin")
-      .option("--label <text>", "a label for the first checkpoint of the branch; needs --state");
+      .argument("<checkpoint>", "where the branch starts")
+      .argument("[branch]", "the name of the branch (default: a generated name)")
+      .option("--state <file>", "a JSON file with the first state of the branch; - for stdin")
+      .option("--results <file>", "a JSON file with results of tools by the ids of their calls; - for stdin")
+      .option("--label <text>", "with --state: the label of the first checkpoint of the branch");
   },
   async run(cli, [name = "", branch], { state, results, label }) {
-    if (label !== undefined && state === undefined)
-      throw usageError("--label is for the first checkpoint: give --state too.");
+    if (label !== undefined && state === undefined) throw usageError("--label needs --state.");
     const sp = await cli.open();
     const { info } = await findSessionCheckpoint(sp, name);
-    const given = {
-      ...(state !== undefined && { state: fromJson(await readJson(cli, state)) }),
-      ...(results !== undefined && { results: toResults(await readJson(cli, results)) }),
-    };
-    const made = await sp.session(info.sessionId).fork(info.id, {
+    const forked = await sp.session(info.sessionId).fork(info.id, {
       ...(branch !== undefined && { branch }),
       ...(label !== undefined && { label }),
-      ...given,
+      ...(state !== undefined && { state: fromJson(await readJson(cli.io, state)) }),
+      ...(results !== undefined && { results: parseResults(await readJson(cli.io, results)) }),
     });
-    const head = await made.head();
+    const head = await forked.head();
     await cli.output.result(
-      { session: info.sessionId, branch: made.branch, from: info.id, head },
-      () => `Branch ${sanitize(made.branch)} starts at ${sanitize(info.sessionId)}#${head?.seq ?? info.seq}.`,
+      { session: info.sessionId, branch: forked.branch, from: info.id, head },
+      () => `Branch ${sanitize(forked.branch)} starts at ${sanitize(info.sessionId)}#${head?.seq ?? info.seq}.`,
     );
-    cli.output.note(`Look at it with: savepoint log ${sanitize(info.sessionId)} --graph`);
+    cli.output.note(`To inspect it: savepoint log ${sanitize(info.sessionId)} --graph`);
   },
 });
 
-function toResults(given: unknown): Record<string, unknown> {
-  if (typeof given === "object" && given !== null && !Array.isArray(given)) {
-    return fromJson(given) as Record<string, unknown>;
+function parseResults(json: unknown): Record<string, unknown> {
+  if (typeof json === "object" && json !== null && !Array.isArray(json)) {
+    return fromJson(json) as Record<string, unknown>;
   }
-  throw usageError("Results are an object: the id of each call, and what it returned.");
+  throw usageError("--results must be a JSON object with the ids of tool calls as keys.");
 }

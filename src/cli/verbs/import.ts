@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { EXIT } from "../exit-codes.js";
-import { sanitize, formatCount } from "../terminal-text.js";
+import { formatCount } from "../format.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -10,18 +11,18 @@ interface Options {
 
 export const importVerb = defineVerb<Options>({
   name: "import",
-  group: "Keep safe",
-  summary: "take in what was exported or backed up, from any store",
+  group: "Maintain",
+  summary: "import a bundle or a backup of any store",
   examples: [
-    ["savepoint import order-88.savepoint", "ids, parents and branches stay what they are"],
-    ["savepoint import order-88.savepoint --as order-88-copy", "under another name"],
-    ["savepoint import - < all.savepoint", "from stdin; once more goes on where it was interrupted"],
+    ["savepoint import order-88.savepoint", "ids, parents and branches are preserved"],
+    ["savepoint import order-88.savepoint --as order-88-copy", "under another session id"],
+    ["savepoint import - < all.savepoint", "from stdin; after an interruption, repeat it to continue"],
   ],
   declare(command) {
     command
       .argument("<file>", "a bundle or a backup; - for stdin")
-      .option("--as <id>", "the id that the session gets, where there is only one")
-      .option("--skip-existing", "leave out what is there already under the same id");
+      .option("--as <id>", "the new id of the session, for a bundle of one session")
+      .option("--skip-existing", "skip sessions and conversations whose ids exist already");
   },
   async run(cli, [file = ""], { as, skipExisting }) {
     const sp = await cli.open();
@@ -29,21 +30,22 @@ export const importVerb = defineVerb<Options>({
     const total = typeof source === "string" ? (await stat(source).catch(() => undefined))?.size : undefined;
     const bar = cli.progress({ label: "Importing", unit: "bytes", total });
     try {
-      const done = await sp.import(source, {
+      const result = await sp.import(source, {
         ...(as !== undefined && { as }),
         ...(skipExisting && { existing: "skip" as const }),
         onProgress: (progress) => bar.update(progress.bytes),
       });
       bar.stop();
       await cli.output.result(
-        done,
+        result,
         () =>
-          `Imported ${formatCount(done.sessions, "session")}, ${formatCount(done.conversations, "conversation")}, ${formatCount(done.checkpoints, "checkpoint")}.`,
+          `Imported ${formatCount(result.sessions, "session")}, ${formatCount(result.conversations, "conversation")}, ${formatCount(result.checkpoints, "checkpoint")}.`,
       );
-      for (const id of done.skipped) cli.output.note(`was there already: ${sanitize(id)}`);
-      for (const hole of done.holes)
-        cli.output.warn(`the bundle lacks ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
-      return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
+      for (const id of result.skipped) cli.output.note(`exists already: ${sanitize(id)}`);
+      for (const hole of result.holes) {
+        cli.output.warn(`not in the bundle: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
+      }
+      return result.holes.length > 0 ? EXIT.partial : EXIT.ok;
     } finally {
       bar.stop();
     }

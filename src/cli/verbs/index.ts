@@ -1,4 +1,4 @@
-/** All verbs, in the order in which help lists them. A new one is a file here and a line below. */
+/** All verbs in the order in which help lists them. To add a verb, create a file here and add it to the list. */
 import type { Verb } from "../verb.js";
 import { agents } from "./agents.js";
 import { answer } from "./answer.js";

@@ -10,19 +10,19 @@ const FOLDER = ".savepoint";
 export const init = defineVerb({
   name: "init",
   group: "Set up",
-  summary: "make a store here, which programs and this command find by themselves",
+  summary: "create a store, by default in this folder",
   examples: [
-    ["savepoint init", `in ${FOLDER}, in this folder`],
-    ["savepoint init --store file:./agents", "of plain files, somewhere else"],
+    ["savepoint init", `in the folder ${FOLDER}`],
+    ["savepoint init --store file:./agents", "a store of plain files at another place"],
   ],
   declare() {},
   async run(cli) {
-    // An empty variable names none.
-    const named = cli.storeUrl ?? (cli.io.env["SAVEPOINT_URL"] || undefined);
-    if (named !== undefined && /^memory:|:memory:$/.test(named)) {
-      throw usageError("What is in memory is gone when this command ends: there is nothing to make.");
+    // An empty SAVEPOINT_URL counts as unset.
+    const url = cli.storeUrl ?? (cli.io.env["SAVEPOINT_URL"] || undefined);
+    if (url !== undefined && /^memory:|:memory:$/.test(url)) {
+      throw usageError("A store in memory ends with this command. Name a store on disk or a database.");
     }
-    if (named === undefined) await makeFolder(cli.resolvePath(FOLDER));
+    if (url === undefined) await createFolder(cli.resolvePath(FOLDER));
     let created = false;
     const sp = await cli.open().catch(async (error: unknown) => {
       if (!isSavepointError(error, "STORE_NOT_FOUND")) throw error;
@@ -30,17 +30,17 @@ export const init = defineVerb({
       return cli.open({});
     });
     await cli.output.result({ store: sp.url, created }, () =>
-      created ? `Made a store: ${sanitize(sp.url)}` : `There is a store already: ${sanitize(sp.url)}`,
+      created ? `Created the store ${sanitize(sp.url)}` : `The store exists already: ${sanitize(sp.url)}`,
     );
-    const how = named === undefined ? "Savepoint.open()" : `Savepoint.open(${JSON.stringify(named)})`;
-    if (created) cli.output.note(`Programs open it with: await ${sanitize(how)}`);
+    const call = url === undefined ? "Savepoint.open()" : `Savepoint.open(${JSON.stringify(url)})`;
+    if (created) cli.output.note(`To open it in a program: await ${sanitize(call)}`);
   },
 });
 
-/** Where it is, it is found; also by those who look upwards from a folder further down. */
-async function makeFolder(folder: string): Promise<void> {
+/** Creates the folder in which stores are found from this folder and its subfolders. */
+async function createFolder(folder: string): Promise<void> {
   if (await stat(folder).catch(() => undefined)) return;
   await mkdir(folder);
-  // What agents work on seldom belongs into a repository.
+  // Stores rarely belong into a repository.
   await writeFile(join(folder, ".gitignore"), "*\n");
 }

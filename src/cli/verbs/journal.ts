@@ -1,19 +1,20 @@
 import type { JournalEntry } from "../../index.js";
 import { requireBranch, requireSession } from "../checkpoint-lookup.js";
+import { formatAge, formatCount } from "../format.js";
 import { toPrintableJson } from "../json.js";
-import { formatAge, sanitize } from "../terminal-text.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const journal = defineVerb<{ readonly branch?: string }>({
   name: "journal",
-  group: "Look",
-  summary: "list what a session has recorded in the step that it is in",
+  group: "Inspect",
+  summary: "list the effects of the current step of a session",
   examples: [
-    ["savepoint journal order-88", "what is done, and of what nobody knows whether it happened"],
+    ["savepoint journal order-88", "recorded effects, and effects with an unknown outcome"],
     ["savepoint journal order-88 --json", "with arguments and results"],
   ],
   declare(command) {
-    command.argument("<session>").option("-b, --branch <name>", "another branch than main");
+    command.argument("<session>").option("-b, --branch <name>", "the branch (default: main)");
   },
   async run(cli, [id = ""], { branch }) {
     const sp = await cli.open();
@@ -44,19 +45,19 @@ export const journal = defineVerb<{ readonly branch?: string }>({
         sanitize(entry.callId === undefined ? entry.name : `${entry.name} ${entry.callId}`),
         entry.outcome === "unknown" || entry.outcome === "failed" ? colors.red(entry.outcome) : entry.outcome,
         formatAge(entry.startedAt, now),
-        sanitize(resultOf(entry, now)),
+        sanitize(describeOutcome(entry, now)),
       ],
-      empty: "Nothing is recorded since the last step: the state has it all.",
+      empty: "No effects since the last completed step.",
     });
     if (unknown > 0) {
       output.note(
-        `${unknown === 1 ? "One effect was interrupted, and nobody knows whether it happened. What becomes of it is up to its policy" : `${unknown} effects were interrupted, and nobody knows whether they happened. What becomes of them is up to their policies`}: "savepoint recover" goes on, and "savepoint answer ${sanitize(id)}" tells what it asks.`,
+        `${formatCount(unknown, "effect was", "effects were")} interrupted with an unknown outcome. "savepoint recover" resumes the session: the policy of each effect decides whether it is executed again or becomes a question for "savepoint answer ${sanitize(id)}".`,
       );
     }
   },
 });
 
-function resultOf({ error, value, outcome, until }: JournalEntry, now: number): string {
+function describeOutcome({ error, value, outcome, until }: JournalEntry, now: number): string {
   if (error) return `${error.name}: ${error.message}`;
   if (until !== undefined && outcome !== "recorded") return `wakes ${formatAge(until, now)}`;
   return outcome === "recorded" && value !== undefined ? JSON.stringify(toPrintableJson(value)) : "";

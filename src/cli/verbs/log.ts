@@ -1,11 +1,12 @@
 import type { CheckpointInfo, Savepoint, Session, SessionInfo } from "../../index.js";
 import { parseCount } from "../arguments.js";
-import type { Cli } from "../cli.js";
-import { Lanes } from "../lanes.js";
-import { usageError } from "../errors.js";
+import { colorStatus, formatCheckpointLine } from "../checkpoint-line.js";
 import { requireBranch, requireSession } from "../checkpoint-lookup.js";
-import { formatCheckpointLine, colorStatus } from "../checkpoint-line.js";
-import { formatAge, sanitize, truncate } from "../terminal-text.js";
+import type { Cli } from "../cli.js";
+import { usageError } from "../errors.js";
+import { formatAge } from "../format.js";
+import { Lanes } from "../lanes.js";
+import { sanitize, truncate } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -18,57 +19,60 @@ interface Options {
 
 export const log = defineVerb<Options>({
   name: "log",
-  group: "Look",
-  summary: "list checkpoints of a session, or of all sessions, newest first",
+  group: "Inspect",
+  summary: "list the checkpoints of a session, or of all sessions, newest first",
   examples: [
-    ["savepoint log order-88", "what led to where it is"],
+    ["savepoint log order-88", "the history of the newest checkpoint"],
     ["savepoint log order-88 --graph", "all branches, drawn as lanes"],
     ["savepoint log --limit 50", "the newest sessions with their checkpoints"],
     ["savepoint log order-88 --jsonl | jq .seq", "one object per checkpoint"],
   ],
   declare(command) {
     command
-      .argument("[session]", "a session; all of them, if it is not said")
-      .option("-g, --graph", "draw branches as lanes; shows all of them")
-      .option("--all", "checkpoints of all branches, in the order in which they were saved")
-      .option("-b, --branch <name>", "those that led to the newest of this branch; main, if it is not said")
-      .option("-n, --limit <count>", "at most so many", parseCount)
-      .option("--oldest", "oldest first");
+      .argument("[session]", "a session (default: all sessions)")
+      .option("-g, --graph", "draw all branches as lanes")
+      .option("--all", "list the checkpoints of all branches in the order in which they were saved")
+      .option("-b, --branch <name>", "list the history of this branch (default: main)")
+      .option("-n, --limit <count>", "list at most this many", parseCount)
+      .option("--oldest", "list the oldest first");
   },
   async run(cli, [id], options) {
     const sp = await cli.open();
-    if (options.graph && options.oldest)
-      throw usageError("Lanes are drawn newest first: leave out --graph or --oldest.");
-    const found = id === undefined ? undefined : await requireSession(sp, id);
-    if (found !== undefined) await requireBranch(sp, found, options.branch);
-    const listed = found === undefined ? sp.sessions.list() : [(await sp.sessions.load(found)) as SessionInfo];
-    if (cli.output.format !== "text") return cli.output.stream(checkpoints(sp, listed, options));
-    const printed = await printSessions(cli, sp, listed, options);
+    if (options.graph && options.oldest) throw usageError("--graph cannot be combined with --oldest.");
+    if (id !== undefined) {
+      await requireSession(sp, id);
+      await requireBranch(sp, id, options.branch);
+    }
+    const sessions = id === undefined ? sp.sessions.list() : [(await sp.sessions.load(id)) as SessionInfo];
+    if (cli.output.format !== "text") return cli.output.stream(listCheckpoints(sp, sessions, options));
+    const printed = await printSessions(cli, sp, sessions, options);
     if (printed === 0 && !cli.output.closed) cli.output.note("No checkpoints.");
   },
 });
 
+/** Prints sessions with their checkpoints. Returns the number of checkpoints. */
 async function printSessions(
   cli: Cli,
   sp: Savepoint,
-  listed: AsyncIterable<SessionInfo> | Iterable<SessionInfo>,
+  sessions: AsyncIterable<SessionInfo> | Iterable<SessionInfo>,
   options: Options,
 ): Promise<number> {
   const { output } = cli;
   const limit = options.limit ?? Number.POSITIVE_INFINITY;
   let printed = 0;
-  for await (const info of listed) {
+  for await (const info of sessions) {
     if (printed >= limit || output.closed) break;
     const { colors } = output;
     const parts = [sanitize(info.agent ?? ""), colorStatus(info.status, colors), formatAge(info.updatedAt, Date.now())];
     const heading = `session ${colors.bold(sanitize(info.id))}  ${parts.filter(Boolean).join("  ")}`;
     await output.line(printed === 0 ? heading : `\n${heading}`);
-    printed += await printSession(cli, sp.session(info.id, branchOf(options)), { ...options, limit: limit - printed });
+    const session = sp.session(info.id, branchOption(options));
+    printed += await printHistory(cli, session, { ...options, limit: limit - printed });
   }
   return printed;
 }
 
-async function printSession(cli: Cli, session: Session, options: Options): Promise<number> {
+async function printHistory(cli: Cli, session: Session, options: Options): Promise<number> {
   const { output } = cli;
   const heads = new Map<string, string[]>();
   for await (const { name, head } of session.branches()) {
@@ -76,26 +80,25 @@ async function printSession(cli: Cli, session: Session, options: Options): Promi
   }
   const lanes = options.graph ? new Lanes() : undefined;
   let printed = 0;
-  for await (const info of historyOf(session, options)) {
+  for await (const info of readHistory(session, options)) {
     if (output.closed) break;
     const { before = [], prefix } = lanes?.draw(info) ?? {};
     for (const line of before) await output.line(output.colors.dim(line));
     const line = formatCheckpointLine(info, output.colors, Date.now(), heads.get(info.id));
-    const whole = prefix === undefined ? line : `${prefix}  ${line}`;
-    await output.line(truncate(whole, output.columns));
+    await output.line(truncate(prefix === undefined ? line : `${prefix}  ${line}`, output.columns));
     printed++;
   }
   return printed;
 }
 
-async function* checkpoints(
+async function* listCheckpoints(
   sp: Savepoint,
-  listed: AsyncIterable<SessionInfo> | Iterable<SessionInfo>,
+  sessions: AsyncIterable<SessionInfo> | Iterable<SessionInfo>,
   options: Options,
 ): AsyncGenerator<CheckpointInfo> {
   let left = options.limit ?? Number.POSITIVE_INFINITY;
-  for await (const { id } of listed) {
-    for await (const info of historyOf(sp.session(id, branchOf(options)), { ...options, limit: left })) {
+  for await (const { id } of sessions) {
+    for await (const info of readHistory(sp.session(id, branchOption(options)), { ...options, limit: left })) {
       yield info;
       left--;
     }
@@ -103,7 +106,7 @@ async function* checkpoints(
   }
 }
 
-function historyOf(session: Session, { graph, all, limit, oldest }: Options): AsyncIterable<CheckpointInfo> {
+function readHistory(session: Session, { graph, all, limit, oldest }: Options): AsyncIterable<CheckpointInfo> {
   return session.history({
     allBranches: Boolean(graph || all),
     ...(limit !== undefined && limit !== Number.POSITIVE_INFINITY && { limit }),
@@ -111,6 +114,6 @@ function historyOf(session: Session, { graph, all, limit, oldest }: Options): As
   });
 }
 
-function branchOf({ branch }: Options): { branch?: string } {
+function branchOption({ branch }: Options): { branch?: string } {
   return branch === undefined ? {} : { branch };
 }

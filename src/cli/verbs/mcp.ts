@@ -10,26 +10,26 @@ interface Options {
 export const mcp = defineVerb<Options>({
   name: "mcp",
   group: "Set up",
-  summary: "serve the store to Claude Code, Cursor, VS Code and others, over stdio",
+  summary: "serve the store over stdio to MCP clients such as Claude Code, Cursor and VS Code",
   examples: [
-    ["savepoint mcp --store sqlite:/path/agents.db", "reading only"],
-    ["savepoint mcp --write --agent support", "writing too, confined to one agent"],
-    ["claude mcp add savepoint -- npx -y savepoint mcp --write", "docs/mcp.md has other clients"],
+    ["savepoint mcp --store sqlite:/path/agents.db", "read-only"],
+    ["savepoint mcp --write --agent support", "with writing tools, confined to one agent"],
+    ["claude mcp add savepoint -- npx -y savepoint mcp --write", "other clients: docs/mcp.md"],
   ],
   declare(command) {
     command
-      .option("--write", "offer tools that change the store as well")
-      .option("-a, --agent <id>", "confine it to one agent and what is its own");
+      .option("--write", "offer the tools that change the store")
+      .option("-a, --agent <id>", "confine the server to one agent and what belongs to it");
   },
   async run(cli, _, { write = false, agent }) {
     const { serveMcp } = await loadServer();
-    // Who may write may begin: there is nothing to read in a store that is not there.
+    // Only a server that writes may create the store.
     const sp = await cli.open(write ? {} : undefined);
     await serveMcp(sp, { write, signal: cli.signal, streams: cli.io, ...(agent !== undefined && { agent }) });
   },
 });
 
-/** Loads the MCP server. It needs packages that may not be installed; other verbs work without them. */
+/** Loads the MCP server. It needs optional packages; the other verbs work without them. */
 async function loadServer(): Promise<typeof Mcp> {
   try {
     return await import("../../mcp/index.js");

@@ -1,20 +1,21 @@
 import { isSavepointError } from "../../index.js";
-import { EXIT } from "../exit-codes.js";
 import { usageError } from "../errors.js";
-import { storePath, resolveStoreUrl } from "../store-path.js";
-import { sanitize, formatCount } from "../terminal-text.js";
+import { EXIT } from "../exit-codes.js";
+import { formatCount } from "../format.js";
+import { resolveStoreUrl, storePath } from "../store-path.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const migrate = defineVerb<{ readonly to?: string }>({
   name: "migrate",
   group: "Set up",
-  summary: "bring the store to the format of this version, or everything to another store",
+  summary: "upgrade the store to the current format, or copy it to another store",
   examples: [
     ["savepoint migrate", "after an update of the package"],
-    ["savepoint migrate --to file:./agents", "copy everything to another store; once more goes on"],
+    ["savepoint migrate --to file:./agents", "copy to another store; after an interruption, repeat it to continue"],
   ],
   declare(command) {
-    command.option("--to <url>", "another store, which is made if it is not there");
+    command.option("--to <url>", "the store to copy to; it is created if it does not exist");
   },
   async run(cli, _, { to: target }) {
     let from: number | undefined;
@@ -27,30 +28,31 @@ export const migrate = defineVerb<{ readonly to?: string }>({
     if (target === undefined) {
       const migrated = from !== undefined;
       return output.result({ store: sp.url, migrated, from }, () =>
-        migrated
-          ? `${sanitize(sp.url)} was brought up to date from format ${from}.`
-          : `${sanitize(sp.url)} is up to date.`,
+        migrated ? `Upgraded ${sanitize(sp.url)} from format ${from}.` : `${sanitize(sp.url)} is up to date.`,
       );
     }
     const to = resolveStoreUrl(target, cli.io.cwd);
     const path = storePath(to);
-    if (to === sp.url || (path !== undefined && path === storePath(sp.url)))
-      throw usageError("That is the same store.");
-    if (/^memory:|:memory:$/.test(to)) throw usageError("What is in memory is gone when this command ends.");
+    if (to === sp.url || (path !== undefined && path === storePath(sp.url))) {
+      throw usageError("--to names the store itself. Name another store.");
+    }
+    if (/^memory:|:memory:$/.test(to)) {
+      throw usageError("A store in memory ends with this command. Name a store on disk or a database.");
+    }
     const { Savepoint } = await import("../../index.js");
     const other = await Savepoint.open(to);
     const bar = cli.progress({ label: "Copying", unit: "checkpoints", total: (await sp.stats()).checkpoints });
     try {
       const bundle = sp.export({}, { onProgress: (progress) => bar.update(progress.checkpoints) });
-      const done = await other.import(bundle, { existing: "skip" });
+      const result = await other.import(bundle, { existing: "skip" });
       bar.stop();
       await output.result(
-        { store: sp.url, to: other.url, ...done },
+        { store: sp.url, to: other.url, ...result },
         () =>
-          `Copied ${formatCount(done.sessions, "session")} and ${formatCount(done.conversations, "conversation")} to ${sanitize(other.url)}; ${formatCount(done.skipped.length, "was", "were")} there already.`,
+          `Copied ${formatCount(result.sessions, "session")} and ${formatCount(result.conversations, "conversation")} to ${sanitize(other.url)}; ${result.skipped.length.toLocaleString("en-US")} existed already.`,
       );
-      for (const hole of done.holes) output.warn(`not copied: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
-      return done.holes.length > 0 ? EXIT.partly : EXIT.ok;
+      for (const hole of result.holes) output.warn(`not copied: ${sanitize(hole.place)}: ${sanitize(hole.reason)}`);
+      return result.holes.length > 0 ? EXIT.partial : EXIT.ok;
     } finally {
       bar.stop();
       await other.close();

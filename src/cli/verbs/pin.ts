@@ -3,14 +3,14 @@ import { defineVerb } from "../verb.js";
 
 export const pin = defineVerb<{ readonly remove?: boolean }>({
   name: "pin",
-  group: "Travel in time",
-  summary: "pin a checkpoint, so that nothing ever prunes it",
+  group: "Time travel",
+  summary: "pin a checkpoint, so that it is never pruned",
   examples: [
-    ["savepoint pin order-88#14", "it stays"],
-    ["savepoint pin order-88#14 --remove", "it may go again"],
+    ["savepoint pin order-88#14", "keep the checkpoint"],
+    ["savepoint pin order-88#14 --remove", "allow prune to remove it again"],
   ],
   declare(command) {
-    command.argument("<checkpoint>").option("--remove", "take the pin away");
+    command.argument("<checkpoint>").option("--remove", "remove the pin");
   },
   async run(cli, [name = ""], { remove = false }) {
     const sp = await cli.open();
@@ -18,7 +18,7 @@ export const pin = defineVerb<{ readonly remove?: boolean }>({
     await sp.session(info.sessionId, { branch: info.branch }).pin(info.id, !remove);
     await cli.output.result(
       { checkpoint: info.id, session: info.sessionId, seq: info.seq, pinned: !remove },
-      () => `${describeCheckpoint(info)} is ${remove ? "no longer pinned" : "pinned"}.`,
+      () => `${remove ? "Unpinned" : "Pinned"} ${describeCheckpoint(info)}.`,
     );
   },
 });

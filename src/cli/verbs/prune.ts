@@ -1,10 +1,11 @@
-import type { CheckpointKind, KeptCheckpoint, NeededBy, PruneOptions, PruneResult } from "../../index.js";
 import { InvalidArgumentError } from "commander";
+import type { CheckpointKind, KeptCheckpoint, NeededBy, PruneOptions, PruneResult } from "../../index.js";
 import { collectValues, parseCount } from "../arguments.js";
 import { requireAgent, requireSession } from "../checkpoint-lookup.js";
 import type { Cli } from "../cli.js";
-import { formatBytes, sanitize, formatCount, shortId } from "../terminal-text.js";
 import { usageError } from "../errors.js";
+import { formatBytes, formatCount, shortId } from "../format.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -24,102 +25,108 @@ interface Options {
 
 export const prune = defineVerb<Options>({
   name: "prune",
-  group: "Keep safe",
-  summary: "remove checkpoints that nobody wants to keep",
+  group: "Maintain",
+  summary: "remove checkpoints that no option keeps",
   examples: [
-    ["savepoint prune --session order-88 --keep-last 20 --dry-run", "what would go, and why the rest stays"],
-    ["savepoint prune --keep-last 10 --keep-daily 30 --yes", "of the whole store, without being asked"],
-    ["savepoint prune --expired --yes", "only what has expired"],
+    [
+      "savepoint prune --session order-88 --keep-last 20 --dry-run",
+      "list what would be removed, and why the rest is kept",
+    ],
+    ["savepoint prune --keep-last 10 --keep-daily 30 --yes", "in the whole store, without confirmation"],
+    ["savepoint prune --expired --yes", "remove only expired checkpoints"],
   ],
   declare(command) {
     command
       .option("--session <id>", "only this session")
       .option("-a, --agent <id>", "only this agent and its sessions")
-      .option("--keep-last <count>", "keep the newest so many of each branch", parseCount)
-      .option("--keep-hourly <count>", "keep the newest of each of so many hours", parseCount)
-      .option("--keep-daily <count>", "keep the newest of each of so many days", parseCount)
-      .option("--keep-weekly <count>", "keep the newest of each of so many weeks", parseCount)
-      .option("--keep-within <time>", 'keep all that are younger, such as "7d"')
-      .option("--no-keep-labelled", "labelled ones may go too")
-      .option("--kind <kind>", "only automatic, manual, preOperation or recovery ones may go; several times", toKinds)
-      .option("--ttl <time>", "those that were saved without a lifetime have this one")
-      .option("--expired", "remove only what has expired")
-      .option("--dry-run", "only say what would go");
+      .option("--keep-last <count>", "keep the newest checkpoints of each branch", parseCount)
+      .option("--keep-hourly <count>", "keep the newest checkpoint of each of this many hours", parseCount)
+      .option("--keep-daily <count>", "keep the newest checkpoint of each of this many days", parseCount)
+      .option("--keep-weekly <count>", "keep the newest checkpoint of each of this many weeks", parseCount)
+      .option("--keep-within <time>", 'keep all checkpoints that are younger, such as "7d"')
+      .option("--no-keep-labelled", "remove labelled checkpoints too")
+      .option(
+        "--kind <kind>",
+        "remove only automatic, manual, preOperation or recovery checkpoints; repeatable",
+        parseKinds,
+      )
+      .option("--ttl <time>", "the lifetime of checkpoints that were saved without one")
+      .option("--expired", "remove only expired checkpoints")
+      .option("--dry-run", "list what would be removed, and remove nothing");
   },
-  async run(cli, _, { session, agent, dryRun = false, kind, ...kept }) {
-    const target = { ...(session !== undefined && { session }), ...(agent !== undefined && { agent }) };
-    const { keepLabelled, ...wishes } = kept;
-    if (Object.keys(wishes).length === 0) {
+  async run(cli, _, { session, agent, dryRun = false, kind, ...retention }) {
+    const { keepLabelled, ...rules } = retention;
+    if (Object.keys(rules).length === 0) {
       throw usageError(
-        "Say what is kept: --keep-last, --keep-hourly, --keep-daily, --keep-weekly, --keep-within, --ttl or --expired.",
+        "Pass at least one of --keep-last, --keep-hourly, --keep-daily, --keep-weekly, --keep-within, --ttl and --expired.",
       );
     }
     const options = {
-      ...target,
-      ...wishes,
+      ...(session !== undefined && { session }),
+      ...(agent !== undefined && { agent }),
+      ...rules,
       ...(keepLabelled === false && { keepLabelled }),
       ...(kind && { kinds: kind }),
     } as PruneOptions;
-    if (session !== undefined && agent !== undefined)
-      throw usageError("Prune one of: --session, --agent; or everything.");
+    if (session !== undefined && agent !== undefined) throw usageError("--session cannot be combined with --agent.");
     const sp = await cli.open();
     if (session !== undefined) await requireSession(sp, session);
     if (agent !== undefined) await requireAgent(sp, agent);
     const total = session === undefined ? (await sp.stats(agent === undefined ? {} : { agent })).sessions : 1;
-    const work = async (dry: boolean, doing: string): Promise<PruneResult> => {
-      const bar = cli.progress({ label: doing, unit: "sessions", total });
+    const runPrune = async (dry: boolean, label: string): Promise<PruneResult> => {
+      const bar = cli.progress({ label, unit: "sessions", total });
       try {
         return await sp.prune({ ...options, dryRun: dry, onProgress: (progress) => bar.update(progress.sessions) });
       } finally {
         bar.stop();
       }
     };
-    const plan = await work(true, "Looking");
-    // Without any of these all stays that has not expired.
-    const isWanted = WANTED.some((option) => kept[option] !== undefined);
-    const whyGone = isWanted ? "no option keeps it" : "it has expired";
-    if (dryRun || plan.removed === 0) return print(cli, { ...plan, dryRun }, whyGone);
-    if (
-      !(await cli.confirm(
-        `Remove ${formatCount(plan.removed, "checkpoint")}? ${formatCount(plan.kept.length, "stays", "stay")}.`,
-      ))
-    )
-      return;
-    await print(cli, await work(false, "Pruning"), whyGone);
+    const plan = await runPrune(true, "Planning");
+    // Without any of these options only expired checkpoints are removed.
+    const hasKeepRule = KEEP_RULES.some((option) => retention[option] !== undefined);
+    const removalReason = hasKeepRule ? "no option keeps it" : "expired";
+    if (dryRun || plan.removed === 0) return printResult(cli, { ...plan, dryRun }, removalReason);
+    const question = `Remove ${formatCount(plan.removed, "checkpoint")} and keep ${plan.kept.length.toLocaleString("en-US")}?`;
+    if (!(await cli.confirm(question))) return;
+    await printResult(cli, await runPrune(false, "Pruning"), removalReason);
   },
 });
 
-const WANTED = ["keepLast", "keepHourly", "keepDaily", "keepWeekly", "keepWithin"] as const;
+const KEEP_RULES = ["keepLast", "keepHourly", "keepDaily", "keepWeekly", "keepWithin"] as const;
 
-async function print({ output }: Cli, result: PruneResult, whyGone: string): Promise<void> {
+async function printResult({ output }: Cli, result: PruneResult, removalReason: string): Promise<void> {
   const { dryRun, removed, gone, kept, rowsOnly } = result;
   if (output.format !== "text") return output.result(result, () => "");
-  const said = dryRun ? "would go" : "removed";
   const rows = [
     ...gone.map((each) => ({
       ...each,
-      fate: output.colors.red(dryRun ? "goes" : "gone"),
-      reason: whyGone,
+      action: output.colors.red(dryRun ? "remove" : "removed"),
+      reason: removalReason,
     })),
-    ...kept.map((each) => ({ ...each, fate: output.colors.green("stays"), reason: describeReasons(each) })),
+    ...kept.map((each) => ({
+      ...each,
+      action: output.colors.green(dryRun ? "keep" : "kept"),
+      reason: describeReasons(each),
+    })),
   ];
   await output.list(rows, {
-    columns: [{ title: "CHECKPOINT" }, { title: "OF" }, { title: "" }, { title: "REASON", flexible: true }],
-    row: ({ id, sessionId, agent, seq, fate, reason }) => [
+    columns: [{ title: "CHECKPOINT" }, { title: "OF" }, { title: "ACTION" }, { title: "REASON", flexible: true }],
+    row: ({ id, sessionId, agent, seq, action, reason }) => [
       shortId(id),
       sanitize(sessionId === undefined ? `agent ${agent ?? ""}` : `${sessionId}#${seq}`),
-      fate,
+      action,
       reason,
     ],
-    empty: "There are no checkpoints.",
+    empty: "No checkpoints.",
   });
+  const counts = `${formatCount(removed, "checkpoint")}${dryRun ? " would be" : ""} removed, ${kept.length.toLocaleString("en-US")} kept`;
   const freed = dryRun
     ? ""
     : rowsOnly
-      ? "; their items are needed by those that stay"
+      ? ". Their data is still needed by the others"
       : `, ${formatBytes(result.bytes)} freed`;
-  output.note(`${formatCount(removed, "checkpoint")} ${said}, ${formatCount(kept.length, "stays", "stay")}${freed}.`);
-  if (!dryRun && removed > 0) output.note("savepoint compact gives the space back.");
+  output.note(`${counts}${freed}.`);
+  if (!dryRun && removed > 0) output.note('"savepoint compact" returns the space to the disk.');
 }
 
 function describeReasons({ reasons, neededBy = [] }: KeptCheckpoint): string {
@@ -128,7 +135,7 @@ function describeReasons({ reasons, neededBy = [] }: KeptCheckpoint): string {
 
 function describeNeeds([first, ...others]: readonly NeededBy[]): string {
   if (!first) return "needed";
-  const more = others.length > 0 ? ` and ${others.length} more` : "";
+  const more = others.length > 0 ? ` (and ${others.length} more)` : "";
   return `needed by ${describeNeed(first)}${more}`;
 }
 
@@ -149,7 +156,7 @@ function describeNeed(need: NeededBy): string {
 
 const KINDS = ["automatic", "manual", "preOperation", "recovery"];
 
-function toKinds(text: string, before?: readonly string[]): string[] {
-  if (!KINDS.includes(text)) throw new InvalidArgumentError(`Give one of ${KINDS.join(", ")}.`);
-  return collectValues(text, before);
+function parseKinds(text: string, previous?: readonly string[]): string[] {
+  if (!KINDS.includes(text)) throw new InvalidArgumentError(`Expected one of ${KINDS.join(", ")}.`);
+  return collectValues(text, previous);
 }

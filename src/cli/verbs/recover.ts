@@ -1,6 +1,6 @@
 import type { RunResult } from "../../index.js";
-import { EXIT } from "../exit-codes.js";
 import { loadAgents } from "../agent-module.js";
+import { EXIT } from "../exit-codes.js";
 import { describeResult, exitCodeForResults, printRunEvents, toResultRecord } from "../run-output.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
@@ -14,34 +14,34 @@ interface Options {
 export const recover = defineVerb<Options>({
   name: "recover",
   group: "Run",
-  summary: "go on with whatever was interrupted, was answered, or is to be woken",
+  summary: "resume interrupted, answered and scheduled sessions",
   examples: [
-    ["savepoint recover --agents ./agents.mjs", "what the last crash interrupted goes on"],
-    ["savepoint recover --agents ./agents.mjs --wait", "and what sleeps is waited for"],
+    ["savepoint recover --agents ./agents.mjs", "resume after a crash"],
+    ["savepoint recover --agents ./agents.mjs --wait", "and wait for sleeping sessions"],
   ],
   declare(command) {
     command
-      .option("-A, --agents <module>", "a module that exports what defineAgent() returned")
-      .option("--wait", "stay while sessions wait to be woken or answered")
-      .option("--restart-step", "begin current steps anew; for code that no longer does what it did");
+      .option("-A, --agents <module>", "a module that exports agents of defineAgent()")
+      .option("--wait", "wait while sessions sleep or wait for answers")
+      .option("--restart-step", "restart the current steps from their beginning; for code that has changed");
   },
-  async run(cli, _, { agents, wait, restartStep }) {
-    const loaded = await loadAgents(cli, agents);
+  async run(cli, _, { agents: path, wait, restartStep }) {
+    const agents = await loadAgents(cli, path);
     const sp = await cli.open();
     sp.on("run", printRunEvents(cli));
-    const handles = await sp.recover(loaded, { ...(wait && { wait }), ...(restartStep && { restartStep }) });
-    const ended = await Promise.allSettled(handles.map((handle) => handle.result()));
+    const handles = await sp.recover(agents, { ...(wait && { wait }), ...(restartStep && { restartStep }) });
+    const settled = await Promise.allSettled(handles.map((handle) => handle.result()));
     const results: RunResult[] = [];
-    for (const [index, end] of ended.entries()) {
-      if (end.status === "fulfilled") results.push(end.value);
+    for (const [index, outcome] of settled.entries()) {
+      if (outcome.status === "fulfilled") results.push(outcome.value);
       else {
-        const session = handles[index]?.session ?? "";
-        cli.output.warn(`${sanitize(session)} could not be gone on with: ${sanitize((end.reason as Error).message)}`);
+        const session = sanitize(handles[index]?.session ?? "");
+        cli.output.warn(`${session} could not be resumed: ${sanitize((outcome.reason as Error).message)}`);
       }
     }
     if (cli.output.format !== "text") await cli.output.stream(results.map(toResultRecord));
     else for (const result of results) await cli.output.line(describeResult(cli, result));
-    if (handles.length === 0) cli.output.note("Nothing was left to do.");
-    return results.length < handles.length ? EXIT.partly : exitCodeForResults(results);
+    if (handles.length === 0) cli.output.note("Nothing to resume.");
+    return results.length < handles.length ? EXIT.partial : exitCodeForResults(results);
   },
 });

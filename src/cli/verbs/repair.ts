@@ -1,7 +1,8 @@
 import type { RepairReport } from "../../index.js";
 import { collectValues } from "../arguments.js";
 import { EXIT, type ExitCode } from "../exit-codes.js";
-import { sanitize, formatCount } from "../terminal-text.js";
+import { formatCount } from "../format.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -11,21 +12,21 @@ interface Options {
 
 export const repair = defineVerb<Options>({
   name: "repair",
-  group: "Keep safe",
-  summary: "bring back what is damaged, from backups and from what follows from the rest",
+  group: "Maintain",
+  summary: "repair damage from backups and from redundant data in the store",
   examples: [
-    ["savepoint repair --from ./backups --dry-run", "what could be brought back"],
-    ["savepoint repair --from ./backups", "bring it back; what can be read is never touched"],
+    ["savepoint repair --from ./backups --dry-run", "list what can be repaired"],
+    ["savepoint repair --from ./backups", "repair it; intact data is never changed"],
   ],
   declare(command) {
     command
-      .option("--from <path>", "a backup, a bundle, or a folder of backups; may be given several times", collectValues)
-      .option("--dry-run", "only say what could be brought back");
+      .option("--from <path>", "a backup, a bundle or a folder of backups; repeatable", collectValues)
+      .option("--dry-run", "list what can be repaired, and change nothing");
   },
   async run(cli, _, { from, dryRun = false }) {
     const sp = await cli.open();
     const { checkpoints } = await sp.stats();
-    const bar = cli.progress({ label: "Looking for damage", unit: "checkpoints", total: checkpoints });
+    const bar = cli.progress({ label: "Checking for damage", unit: "checkpoints", total: checkpoints });
     let report: RepairReport;
     try {
       const onProgress = (progress: { checkpoints: number }): void => bar.update(progress.checkpoints);
@@ -38,15 +39,12 @@ export const repair = defineVerb<Options>({
     const { colors } = cli.output;
     await cli.output.result(report, () => {
       const lines = [
-        ...healed.map(({ place }) => `${colors.green(dryRun ? "can be healed" : "healed")}  ${sanitize(place)}`),
+        ...healed.map(({ place }) => `${colors.green(dryRun ? "repairable" : "repaired")}  ${sanitize(place)}`),
         ...holes.map(({ place, reason }) => `${colors.red("lost")}  ${sanitize(place)}: ${sanitize(reason)}`),
       ];
-      if (lines.length === 0) return "Nothing is damaged.";
-      const done = `${dryRun ? "could be brought back" : "brought back"}`;
-      return [
-        ...lines,
-        `${formatCount(healed.length, "problem")} ${done}, ${formatCount(holes.length, "hole")} left.`,
-      ].join("\n");
+      if (lines.length === 0) return "No damage found.";
+      const done = dryRun ? "can be repaired" : "repaired";
+      return [...lines, `${formatCount(healed.length, "problem")} ${done}, ${holes.length} lost.`].join("\n");
     });
     return exitCode(report);
   },
@@ -54,5 +52,5 @@ export const repair = defineVerb<Options>({
 
 function exitCode({ healed, holes }: RepairReport): ExitCode {
   if (holes.length === 0) return EXIT.ok;
-  return healed.length > 0 ? EXIT.partly : EXIT.damage;
+  return healed.length > 0 ? EXIT.partial : EXIT.damage;
 }

@@ -4,28 +4,28 @@ import { defineVerb } from "../verb.js";
 
 export const rewind = defineVerb<{ readonly branch?: string }>({
   name: "rewind",
-  group: "Travel in time",
-  summary: "go back to a checkpoint of a session; the way back is kept",
+  group: "Time travel",
+  summary: "return a session to an earlier checkpoint; the previous head stays reachable",
   examples: [
-    ["savepoint rewind order-88#14", "its branch goes on from step 14"],
-    ["savepoint rewind order-88#14 --branch what-if", "another branch does"],
+    ["savepoint rewind order-88#14", "its branch continues from checkpoint 14"],
+    ["savepoint rewind order-88#14 --branch what-if", "another branch continues from it"],
   ],
   declare(command) {
     command
-      .argument("<checkpoint>", "where to go back to")
-      .option("-b, --branch <name>", "the branch that goes back; its own, if it is not said");
+      .argument("<checkpoint>", "the checkpoint to return to")
+      .option("-b, --branch <name>", "the branch to rewind (default: the branch of the checkpoint)");
   },
   async run(cli, [name = ""], { branch }) {
     const sp = await cli.open();
     const { info, headOfBranch } = await findSessionCheckpoint(sp, name);
     const session = sp.session(info.sessionId, { branch: branch ?? headOfBranch ?? info.branch });
     const before = await session.head();
-    const made = await session.rewind(info.id);
+    const checkpoint = await session.rewind(info.id);
     await cli.output.result(
-      { checkpoint: made, before, to: info },
+      { checkpoint, before, to: info },
       () =>
-        `${sanitize(info.sessionId)} is at step ${made.step} again: ${describeCheckpoint(made)} is like ${describeCheckpoint(info)}.`,
+        `Rewound ${sanitize(info.sessionId)} to step ${checkpoint.step}: ${describeCheckpoint(checkpoint)} has the state of ${describeCheckpoint(info)}.`,
     );
-    if (before) cli.output.note(`To undo it: savepoint rewind ${sanitize(info.sessionId)}#${before.seq}`);
+    if (before) cli.output.note(`To undo: savepoint rewind ${sanitize(info.sessionId)}#${before.seq}`);
   },
 });

@@ -1,6 +1,6 @@
-import { parsePositiveNumber, parseJson } from "../arguments.js";
+import { loadAgents, selectAgent } from "../agent-module.js";
+import { parseJson, parsePositiveNumber } from "../arguments.js";
 import { usageError } from "../errors.js";
-import { selectAgent, loadAgents } from "../agent-module.js";
 import { describeResult, exitCodeForResults, printRunEvents, toResultRecord } from "../run-output.js";
 import { defineVerb } from "../verb.js";
 
@@ -22,35 +22,35 @@ interface Options {
 export const run = defineVerb<Options>({
   name: "run",
   group: "Run",
-  summary: "run an agent on a session: begins it, or goes on with it",
+  summary: "run an agent on a session, or resume the session",
   examples: [
-    [`savepoint run shop --agents ./agents.mjs --session order-88 --input '{"order":"88"}'`, "begin"],
-    ["savepoint run shop --agents ./agents.mjs --session order-88", "go on"],
+    [`savepoint run shop --agents ./agents.mjs --session order-88 --input '{"order":"88"}'`, "start"],
+    ["savepoint run shop --agents ./agents.mjs --session order-88", "resume"],
     [
       "savepoint run shop --agents ./agents.mjs --session order-88 --resume --budget 5",
-      "go on after it was halted, with more money",
+      "resume a halted session with a higher budget",
     ],
   ],
   declare(command) {
     command
-      .argument("[agent]", "its name; not needed where there is only one")
-      .option("-A, --agents <module>", "a module that exports what defineAgent() returned")
+      .argument("[agent]", "the name of the agent, if the module exports several")
+      .option("-A, --agents <module>", "a module that exports agents of defineAgent()")
       .option("--session <id>", "the session")
-      .option("-i, --input <json>", "what to work on", parseJson)
-      .option("--key <key>", "the same input under the same key is taken once")
-      .option("-b, --branch <name>", "another branch than main")
-      .option("--wait", "stay while it waits to be woken or answered")
-      .option("--resume", "go on with a session that has failed or was halted")
-      .option("--restart-step", "begin the current step anew; for code that no longer does what it did")
-      .option("--max-steps <count>", "halt it after so many steps", parsePositiveNumber)
-      .option("--max-tokens <count>", "halt it after so many tokens", parsePositiveNumber)
-      .option("--budget <cost>", "halt it when it has cost so much", parsePositiveNumber)
-      .option("--max-time <time>", 'halt it after so much work, such as "10m"');
+      .option("-i, --input <json>", "the input of the run", parseJson)
+      .option("--key <key>", "an idempotency key: the same key is accepted once")
+      .option("-b, --branch <name>", "the branch (default: main)")
+      .option("--wait", "wait while the session sleeps or waits for an answer")
+      .option("--resume", "resume a session that has failed or was halted")
+      .option("--restart-step", "restart the current step from its beginning; for code that has changed")
+      .option("--max-steps <count>", "halt after this many steps", parsePositiveNumber)
+      .option("--max-tokens <count>", "halt after this many tokens", parsePositiveNumber)
+      .option("--budget <cost>", "halt at this cost", parsePositiveNumber)
+      .option("--max-time <time>", 'halt after this running time, such as "10m"');
   },
   async run(cli, [name], options) {
     const { agents, session, input, key, branch, wait, resume, restartStep } = options;
     const { maxSteps, maxTokens, budget, maxTime } = options;
-    if (session === undefined) throw usageError("Say which session: --session order-88.");
+    if (session === undefined) throw usageError("--session is missing. Name the session: --session order-88.");
     const agent = selectAgent(await loadAgents(cli, agents), name);
     const limits = {
       ...(maxSteps !== undefined && { steps: maxSteps }),

@@ -1,6 +1,7 @@
 import type { Role, SearchHit } from "../../index.js";
 import { collectValues, parseCount, parseTime } from "../arguments.js";
-import { formatAge, sanitize } from "../terminal-text.js";
+import { formatAge } from "../format.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -14,26 +15,26 @@ interface Options {
 
 export const search = defineVerb<Options>({
   name: "search",
-  group: "Look",
-  summary: "find what was said, in conversations and in the newest states of sessions",
+  group: "Inspect",
+  summary: "search conversations and the newest states of sessions",
   examples: [
-    ['savepoint search "refund"', "any part of a text, in any case"],
-    ['savepoint search "refund" --role user --since 7d', "what users said this week"],
+    ['savepoint search "refund"', "matches any part of a text, ignoring case"],
+    ['savepoint search "refund" --role user --since 7d', "messages of users in the last week"],
     ["savepoint search refund --agent support --json", "for programs"],
   ],
   declare(command) {
     command
-      .argument("<text>", "taken literally")
-      .option("-a, --agent <id>", "only in what is this agent's")
+      .argument("<text>", "the text, taken literally")
+      .option("-a, --agent <id>", "only in what belongs to this agent")
       .addOption(
         command
-          .createOption("--role <role>", "only in messages of this role")
+          .createOption("--role <role>", "only in messages with this role")
           .choices(["system", "user", "assistant", "tool"]),
       )
-      .option("-t, --tag <tag>", "only in conversations with this tag; may be given several times", collectValues)
-      .option("--since <time>", "only in messages from then on: a date, or an age such as 3d", parseTime)
+      .option("-t, --tag <tag>", "only in conversations with this tag; repeatable", collectValues)
+      .option("--since <time>", "only in messages since a date, or an age such as 3d", parseTime)
       .option("--archived", "only in archived conversations")
-      .option("-n, --limit <count>", "at most so many", parseCount, 10);
+      .option("-n, --limit <count>", "list at most this many", parseCount, 10);
   },
   async run(cli, [text = ""], { agent, role, tag, since, limit, archived }) {
     const sp = await cli.open();
@@ -54,14 +55,19 @@ export const search = defineVerb<Options>({
         { title: "WHEN" },
         { title: "TEXT", flexible: true },
       ],
-      row: ({ source, id, branch, path, role: said, timestamp, snippet }) => [
-        source,
-        sanitize(source === "session" ? `${id}${branch === "main" ? "" : `@${branch}`}${path ? `:${path}` : ""}` : id),
-        said ?? "",
-        timestamp === undefined ? "" : formatAge(timestamp, now),
-        sanitize(snippet),
+      row: (hit) => [
+        hit.source,
+        sanitize(locationOf(hit)),
+        hit.role ?? "",
+        hit.timestamp === undefined ? "" : formatAge(hit.timestamp, now),
+        sanitize(hit.snippet),
       ],
-      empty: "Nothing was found.",
+      empty: "No matches.",
     });
   },
 });
+
+/** A conversation by its id; a state by the name that `savepoint show` accepts. */
+function locationOf({ source, id, branch, path }: SearchHit): string {
+  return source === "session" ? `${id}${branch === "main" ? "" : `@${branch}`}${path ? `:${path}` : ""}` : id;
+}

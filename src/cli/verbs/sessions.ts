@@ -1,7 +1,8 @@
 import type { SessionInfo, SessionListOptions, Status } from "../../index.js";
 import { parseCount } from "../arguments.js";
 import { colorStatus } from "../checkpoint-line.js";
-import { formatAge, sanitize } from "../terminal-text.js";
+import { formatAge } from "../format.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 const STATUSES = ["queued", "running", "waiting", "completed", "failed", "halted", "interrupted"];
@@ -14,29 +15,29 @@ interface Options {
 
 export const sessions = defineVerb<Options>({
   name: "sessions",
-  group: "Look",
-  summary: "list sessions, newest first, and how their work stands",
+  group: "Inspect",
+  summary: "list sessions with their status, newest first",
   examples: [
-    ["savepoint sessions --status waiting", "what waits for a person"],
-    ["savepoint sessions --agent shop --limit 20", "the newest of one agent"],
+    ["savepoint sessions --status waiting", "sessions that wait for an answer or a time"],
+    ["savepoint sessions --agent shop --limit 20", "the newest sessions of one agent"],
     ["savepoint sessions --jsonl | jq -r .id", "all ids"],
   ],
   declare(command) {
     command
-      .option("-a, --agent <id>", "only those of this agent")
-      .addOption(command.createOption("--status <status>", "only those with this status").choices(STATUSES))
-      .option("-n, --limit <count>", "at most so many", parseCount);
+      .option("-a, --agent <id>", "only sessions of this agent")
+      .addOption(command.createOption("--status <status>", "only sessions with this status").choices(STATUSES))
+      .option("-n, --limit <count>", "list at most this many", parseCount);
   },
   async run(cli, _, { agent, status, limit }) {
     const sp = await cli.open();
-    const wanted: SessionListOptions = {
+    const options: SessionListOptions = {
       ...(agent !== undefined && { agent }),
       ...(status !== undefined && { status }),
       ...(limit !== undefined && { limit }),
     };
     const { output } = cli;
     const now = Date.now();
-    await output.list<SessionInfo>(sp.sessions.list(wanted), {
+    await output.list<SessionInfo>(sp.sessions.list(options), {
       columns: [
         { title: "SESSION" },
         { title: "AGENT" },
@@ -51,14 +52,15 @@ export const sessions = defineVerb<Options>({
         colorStatus(info.status, output.colors),
         String(info.head?.step ?? ""),
         formatAge(info.updatedAt, now),
-        sanitize(about(info, now)),
+        sanitize(describeSession(info, now)),
       ],
       empty: "No sessions.",
     });
   },
 });
 
-function about({ questions, wakeAt, reason, head }: SessionInfo, now: number): string {
+/** What a session waits for, why it ended, or the label of its newest checkpoint. */
+function describeSession({ questions, wakeAt, reason, head }: SessionInfo, now: number): string {
   if (questions[0]) return `asks: ${questions[0].text}`;
   if (wakeAt !== undefined) return `wakes ${formatAge(wakeAt, now)}`;
   return reason ?? head?.label ?? "";

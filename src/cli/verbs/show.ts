@@ -1,9 +1,11 @@
 import { type AgentCheckpoint, type AnyCheckpointInfo, type Checkpoint, type Savepoint, toJson } from "../../index.js";
-import { resolvePointer, findCheckpointPart, checkpointName } from "../checkpoint-lookup.js";
+import { checkpointName, findCheckpointPart } from "../checkpoint-lookup.js";
 import { notFoundError } from "../errors.js";
-import type { Colors } from "../output.js";
+import { formatBytes, formatTime } from "../format.js";
+import { resolvePointer } from "../json-pointer.js";
 import { toPrintableJson } from "../json.js";
-import { formatBytes, sanitize, sanitizeLines, formatTime } from "../terminal-text.js";
+import type { Colors } from "../output.js";
+import { sanitize, sanitizeLines } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 interface Options {
@@ -13,73 +15,74 @@ interface Options {
 
 export const show = defineVerb<Options>({
   name: "show",
-  group: "Look",
-  summary: "print a checkpoint: what is known about it, and its state",
+  group: "Inspect",
+  summary: "print a checkpoint with its state",
   examples: [
-    ["savepoint show order-88", "the newest of a session"],
-    ["savepoint show order-88#14:/messages/3", "a part of the state, there"],
-    ["savepoint show 5e6f7a8b --json", "all of it, for programs"],
-    ["savepoint show order-88 --partial", "what is left of a damaged one"],
+    ["savepoint show order-88", "the newest checkpoint of a session"],
+    ["savepoint show order-88#14:/messages/3", "a part of a state"],
+    ["savepoint show 5e6f7a8b --json", "for programs"],
+    ["savepoint show order-88 --partial", "the intact parts of a damaged state"],
   ],
   declare(command) {
     command
-      .argument("<checkpoint>", "see savepoint --help for how checkpoints are named")
-      .option("--partial", "print what is left of a damaged state, and name its holes")
-      .option("--info", "leave the state out");
+      .argument("<checkpoint>", "a checkpoint; savepoint --help lists the forms of names")
+      .option("--partial", "print the intact parts of a damaged state, and list the lost ones")
+      .option("--info", "omit the state");
   },
-  async run(cli, [name = ""], { partial, info: only }) {
+  async run(cli, [name = ""], { partial = false, info: infoOnly }) {
     const sp = await cli.open();
     const { info, pointer, headOfBranch } = await findCheckpointPart(sp, name);
     const { output } = cli;
-    const work = await describeWork(sp, info);
-    if (only) return output.result(info, () => header(info, work, output.colors));
-    const found = await load(sp, info, partial ?? false, headOfBranch);
+    const status = await currentStatus(sp, info);
+    if (infoOnly) return output.result(info, () => formatHeader(info, status, output.colors));
+    const checkpoint = await load(sp, info, partial, headOfBranch);
     if (pointer !== "") {
-      const value = toJson(resolvePointer(found.state, pointer));
+      const value = toJson(resolvePointer(checkpoint.state, pointer));
       return output.result(value, () => sanitizeLines(JSON.stringify(value, undefined, 2)));
     }
-    for (const hole of "holes" in found ? found.holes : [])
+    for (const hole of "holes" in checkpoint ? checkpoint.holes : []) {
       output.warn(`lost: ${sanitize(hole.path)}: ${sanitize(hole.reason)}`);
-    for (const skipped of "skipped" in found ? found.skipped : []) {
-      output.warn(`#${skipped.seq} is newer, and damaged: ${sanitize(skipped.reason)}`);
     }
-    const state = toJson(found.state);
-    await output.result({ ...found, state }, () => {
-      const shown = sanitizeLines(JSON.stringify(state, undefined, 2));
-      return `${header(found, found.id === info.id ? work : undefined, output.colors)}\n\n${shown}`;
+    for (const skipped of "skipped" in checkpoint ? checkpoint.skipped : []) {
+      output.warn(`skipped the newer checkpoint #${skipped.seq}, which is damaged: ${sanitize(skipped.reason)}`);
+    }
+    const state = toJson(checkpoint.state);
+    await output.result({ ...checkpoint, state }, () => {
+      const header = formatHeader(checkpoint, checkpoint.id === info.id ? status : undefined, output.colors);
+      return `${header}\n\n${sanitizeLines(JSON.stringify(state, undefined, 2))}`;
     });
   },
 });
 
-/** @param newestOf the branch whose newest whole one is wanted, where the newest is damaged */
+/** Loads a checkpoint. For the head of a branch, falls back to the newest intact one. */
 async function load(
   sp: Savepoint,
   info: AnyCheckpointInfo,
   partial: boolean,
-  newestOf: string | undefined,
+  headOfBranch: string | undefined,
 ): Promise<Checkpoint | AgentCheckpoint> {
   const { sessionId, branch } = info;
-  const session = sessionId === undefined ? undefined : sp.session(sessionId, { branch: newestOf ?? branch });
-  const found =
+  const session = sessionId === undefined ? undefined : sp.session(sessionId, { branch: headOfBranch ?? branch });
+  const checkpoint =
     session && partial
       ? await session.load(info.id, { partial })
-      : session && newestOf !== undefined
+      : session && headOfBranch !== undefined
         ? await session.latest()
         : await sp.checkpoints.load(info.id);
-  if (!found) throw notFoundError(`Checkpoint ${sanitize(checkpointName(info))} was removed just now.`);
-  return found;
+  if (!checkpoint) throw notFoundError(`Checkpoint ${sanitize(checkpointName(info))} has just been removed.`);
+  return checkpoint;
 }
 
-/** The status of a session's work, if this is its newest checkpoint; `undefined` for an older one. */
-async function describeWork(sp: Savepoint, info: AnyCheckpointInfo): Promise<string | undefined> {
+/** The current status of a session, if this is its newest checkpoint; `undefined` for an older one. */
+async function currentStatus(sp: Savepoint, info: AnyCheckpointInfo): Promise<string | undefined> {
   const session = info.sessionId === undefined ? undefined : await sp.sessions.load(info.sessionId);
   if (session?.head?.id !== info.id) return undefined;
   return session.reason === undefined ? session.status : `${session.status}: ${session.reason}`;
 }
 
-function header(info: AnyCheckpointInfo, work: string | undefined, colors: Colors): string {
+function formatHeader(info: AnyCheckpointInfo, status: string | undefined, colors: Colors): string {
   const { usage, metadata } = info;
-  const known: readonly (readonly [string, string | undefined])[] = [
+  const fields: readonly (readonly [string, string | undefined])[] = [
     ["checkpoint", colors.yellow(sanitize(info.id))],
     ["session", info.sessionId === undefined ? undefined : `${sanitize(info.sessionId)} #${info.seq}`],
     ["agent", info.agent],
@@ -90,8 +93,8 @@ function header(info: AnyCheckpointInfo, work: string | undefined, colors: Color
     ["kind", info.kind],
     ["status", info.status],
     ["reason", info.reason],
-    // A checkpoint keeps the status that it was saved with.
-    ["now", work === info.status ? undefined : work],
+    // A checkpoint keeps the status that it was saved with; that of the session may have changed since then.
+    ["now", status === info.status ? undefined : status],
     ["label", info.label],
     ["description", info.description],
     ["trigger", info.trigger],
@@ -101,9 +104,9 @@ function header(info: AnyCheckpointInfo, work: string | undefined, colors: Color
     ["pinned", info.pinned ? "yes" : undefined],
     ["expires", info.expiresAt === undefined ? undefined : formatTime(info.expiresAt)],
     ["metadata", Object.keys(metadata).length > 0 ? JSON.stringify(toPrintableJson(metadata)) : undefined],
-    ["size", `${formatBytes(info.stateBytes)}; saving it took ${formatBytes(info.storedBytes)}`],
+    ["size", `${formatBytes(info.stateBytes)}, ${formatBytes(info.storedBytes)} written`],
   ];
-  return known
+  return fields
     .flatMap(([title, value]) =>
       value === undefined
         ? []

@@ -1,28 +1,29 @@
-import { formatBytes, sanitize, formatCount } from "../terminal-text.js";
+import { formatBytes, formatCount } from "../format.js";
+import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
 export const stats = defineVerb<{ readonly agent?: string }>({
   name: "stats",
-  group: "Look",
-  summary: "say how much there is in the store",
+  group: "Inspect",
+  summary: "count the contents of the store",
   examples: [
-    ["savepoint stats", "of everything"],
-    ["savepoint stats --agent support --json", "of one agent, for programs"],
+    ["savepoint stats", "the whole store"],
+    ["savepoint stats --agent support --json", "one agent, for programs"],
   ],
   declare(command) {
-    command.option("-a, --agent <id>", "only what is this agent's");
+    command.option("-a, --agent <id>", "only what belongs to this agent");
   },
   async run(cli, _, { agent }) {
     const sp = await cli.open();
-    const found = await sp.stats(agent === undefined ? {} : { agent });
-    await cli.output.result({ store: sp.url, ...found }, () =>
+    const counts = await sp.stats(agent === undefined ? {} : { agent });
+    await cli.output.result({ store: sp.url, ...counts }, () =>
       [
         `store          ${sanitize(sp.url)}`,
-        `agents         ${formatCount(found.agents, "agent")}`,
-        `conversations  ${formatCount(found.conversations, "conversation")}, ${formatCount(found.messages, "message")}`,
-        `sessions       ${formatCount(found.sessions, "session")}`,
-        `checkpoints    ${formatCount(found.checkpoints, "checkpoint")}`,
-        `size           ${formatBytes(found.bytes)}`,
+        `agents         ${formatCount(counts.agents, "agent")}`,
+        `conversations  ${formatCount(counts.conversations, "conversation")}, ${formatCount(counts.messages, "message")}`,
+        `sessions       ${formatCount(counts.sessions, "session")}`,
+        `checkpoints    ${formatCount(counts.checkpoints, "checkpoint")}`,
+        `size           ${formatBytes(counts.bytes)}`,
       ].join("\n"),
     );
   },

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Savepoint, WatchEvent } from "../../index.js";
-import type { Cli } from "../cli.js";
+import { colorStatus, formatCheckpointLine } from "../checkpoint-line.js";
 import { requireBranch, requireSession } from "../checkpoint-lookup.js";
+import type { Cli } from "../cli.js";
 import { toPrintableJson } from "../json.js";
-import { formatCheckpointLine, colorStatus } from "../checkpoint-line.js";
+import { describeEffect } from "../run-output.js";
 import { sanitize } from "../terminal-text.js";
 import { defineVerb } from "../verb.js";
 
@@ -12,77 +13,71 @@ interface Options {
   readonly keepOpen?: boolean;
 }
 
-/** What has happened, and in which session. */
-type Seen = WatchEvent & { readonly session: string };
+type SessionEvent = WatchEvent & { readonly session: string };
 
-/** How often all sessions are looked at, at most; and never for more than a tenth of the time. */
-const OFTEN = 500;
+/** The least time between two polls of all sessions, in milliseconds. Polling takes at most a tenth of the time. */
+const POLL_INTERVAL = 500;
 
 export const watch = defineVerb<Options>({
   name: "watch",
-  group: "Look",
-  summary: "follow a session, or all of them, as they go on; as JSON, a line each",
+  group: "Inspect",
+  summary: "follow a session, or all sessions, as they run",
   examples: [
-    ["savepoint watch order-88", "until its work is over"],
-    ["savepoint watch order-88 --keep-open", "and further, for its next turn"],
-    ["savepoint watch --jsonl", "whatever happens in the store, for programs"],
+    ["savepoint watch order-88", "until its run ends"],
+    ["savepoint watch order-88 --keep-open", "across runs"],
+    ["savepoint watch --jsonl", "all sessions, one JSON object per line"],
   ],
   declare(command) {
     command
-      .argument("[session]", "a session; all of them, if it is not said")
-      .option("-b, --branch <name>", "another branch than main")
-      .option("--keep-open", "go on when the work is over");
+      .argument("[session]", "a session (default: all sessions)")
+      .option("-b, --branch <name>", "the branch (default: main)")
+      .option("--keep-open", "continue after the run has ended");
   },
   async run(cli, [id], { branch, keepOpen }) {
     const sp = await cli.open();
     const { signal } = cli;
-    if (id === undefined) return print(cli, watchAll(sp, signal), true);
+    if (id === undefined) return printEvents(cli, watchAll(sp, signal), true);
     await requireSession(sp, id);
     await requireBranch(sp, id, branch);
     const options = { signal, ...(branch !== undefined && { branch }), ...(keepOpen && { keepOpen }) };
-    const events = (async function* (): AsyncGenerator<Seen> {
+    const events = (async function* (): AsyncGenerator<SessionEvent> {
       for await (const event of sp.watch(id, options)) yield { session: id, ...event };
     })();
-    await print(cli, events, false);
+    await printEvents(cli, events, false);
   },
 });
 
-async function print(cli: Cli, events: AsyncIterable<Seen>, named: boolean): Promise<void> {
+/** Prints one line per event. `--json` does so too: a document that never ends could not be parsed. */
+async function printEvents(cli: Cli, events: AsyncIterable<SessionEvent>, withSession: boolean): Promise<void> {
   const { output } = cli;
-  if (output.format !== "text") {
-    // A document that never ends is of no use while it grows: one line each.
-    for await (const event of events) {
-      await output.line(JSON.stringify(toPrintableJson(event)));
-      if (output.closed) return;
-    }
-    return;
-  }
   for await (const event of events) {
-    await output.line(`${named ? `${output.colors.bold(sanitize(event.session))}  ` : ""}${toLine(cli, event)}`);
+    const session = withSession ? `${output.colors.bold(sanitize(event.session))}  ` : "";
+    const isText = output.format === "text";
+    await output.line(isText ? `${session}${formatEvent(cli, event)}` : JSON.stringify(toPrintableJson(event)));
     if (output.closed) return;
   }
 }
 
-function toLine({ output: { colors } }: Cli, event: Seen): string {
+function formatEvent({ output: { colors } }: Cli, event: SessionEvent): string {
   switch (event.type) {
     case "checkpoint":
       return formatCheckpointLine(event.checkpoint, colors, Date.now());
     case "effect": {
-      const what = `${event.kind} ${sanitize(event.callId === undefined ? event.name : `${event.name} ${event.callId}`)}`;
-      return event.phase === "start" ? colors.dim(`${what} begins`) : `${what} recorded`;
+      const effect = describeEffect(event);
+      return event.phase === "start" ? colors.dim(`${effect} started`) : `${effect} recorded`;
     }
     case "status": {
-      const why = event.question?.text ?? event.reason;
-      return `${colorStatus(event.status, colors)}${why === undefined ? "" : `  ${sanitize(why)}`}`;
+      const reason = event.question?.text ?? event.reason;
+      return `${colorStatus(event.status, colors)}${reason === undefined ? "" : `  ${sanitize(reason)}`}`;
     }
   }
 }
 
-/** Looks at all sessions again and again, and tells what is new. What was there before is not told. */
-async function* watchAll(sp: Savepoint, signal: AbortSignal): AsyncGenerator<Seen> {
+/** Polls all sessions and yields what has changed since the first poll. */
+async function* watchAll(sp: Savepoint, signal: AbortSignal): AsyncGenerator<SessionEvent> {
   const known = new Map<string, { head: string | undefined; status: string }>();
   for (let first = true; !signal.aborted; first = false) {
-    const began = performance.now();
+    const startedAt = performance.now();
     for await (const { id, head, status, reason, questions, wakeAt } of sp.sessions.list()) {
       const before = known.get(id);
       const now = { head: head?.id, status: `${status} ${reason ?? ""} ${questions[0]?.id ?? ""}` };
@@ -93,7 +88,7 @@ async function* watchAll(sp: Savepoint, signal: AbortSignal): AsyncGenerator<See
         yield { session: id, type: "status", status, reason, question: questions[0], wakeAt };
       }
     }
-    const pause = Math.max(OFTEN, 9 * (performance.now() - began));
+    const pause = Math.max(POLL_INTERVAL, 9 * (performance.now() - startedAt));
     await sleep(pause, undefined, { signal }).catch(() => {});
   }
 }

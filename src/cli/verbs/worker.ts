@@ -1,8 +1,9 @@
 import type { RunEventOf, WorkerOptions } from "../../index.js";
-import { parseCount } from "../arguments.js";
-import type { Cli } from "../cli.js";
 import { loadAgents } from "../agent-module.js";
+import { parseCount } from "../arguments.js";
 import { colorStatus } from "../checkpoint-line.js";
+import type { Cli } from "../cli.js";
+import { formatCount } from "../format.js";
 import { toPrintableJson } from "../json.js";
 import { printRunEvents } from "../run-output.js";
 import { sanitize } from "../terminal-text.js";
@@ -22,53 +23,55 @@ interface Options {
 export const worker = defineVerb<Options>({
   name: "worker",
   group: "Run",
-  summary: "run whatever is queued, due or left behind, until it is told to end",
+  summary: "run queued, scheduled and interrupted sessions until stopped",
   examples: [
-    ["savepoint worker --agents ./agents.mjs", "ten sessions at once"],
-    ["savepoint worker --agents ./agents.mjs --concurrency 50 --lease 10s", "more, and taken over sooner"],
-    ["savepoint worker --agents ./agents.mjs --jsonl", "how sessions end, a line each, for programs"],
+    ["savepoint worker --agents ./agents.mjs", "up to ten sessions at once"],
+    ["savepoint worker --agents ./agents.mjs --concurrency 50 --lease 10s", "more sessions, and a shorter lease"],
+    ["savepoint worker --agents ./agents.mjs --jsonl", "one JSON object per result"],
   ],
   declare(command) {
     command
-      .option("-A, --agents <module>", "a module that exports what defineAgent() returned")
-      .option("-c, --concurrency <count>", "sessions at once (default: 10)", parseCount)
-      .option("--lease <time>", "after how long without a sign of life others take over (default: 30s)")
-      .option("--name <name>", "names it in messages (default: host and process)")
-      .option("--poll <time>", "how often to look for work that nobody tells of")
-      .option("--grace <time>", "how long steps get to end when it is told to (default: 30s)")
+      .option("-A, --agents <module>", "a module that exports agents of defineAgent()")
+      .option("-c, --concurrency <count>", "how many sessions to run at once (default: 10)", parseCount)
+      .option("--lease <time>", "without a heartbeat for this long, another worker takes over (default: 30s)")
+      .option("--name <name>", "the name of the worker in messages (default: host and process)")
+      .option("--poll <time>", "how often to poll the queue for work without a notification")
+      .option("--grace <time>", "how long running steps may take when the worker is stopped (default: 30s)")
       .option(
         "--max-deaths <count>",
-        "processes that may die over one step before it is put aside (default: 5)",
+        "how many processes may crash in one step before the session is quarantined (default: 5)",
         parseCount,
       )
-      .option("--verbose", "tell of every step and effect");
+      .option("--verbose", "print every step and effect");
   },
-  async run(cli, _, { agents, verbose, ...options }) {
-    const loaded = await loadAgents(cli, agents);
-    const told = cli.interceptInterruption();
+  async run(cli, _, { agents: path, verbose, ...options }) {
+    const agents = await loadAgents(cli, path);
+    const interrupted = cli.interceptInterruption();
     const sp = await cli.open({});
-    const worker = sp.worker(loaded, { ...options, signals: false });
+    const worker = sp.worker(agents, { ...options, signals: false });
     if (verbose) sp.on("run", printRunEvents(cli));
-    worker.on("status", (event) => print(cli, event));
+    worker.on("status", (event) => printStatus(cli, event));
     worker.on("leaseLost", ({ sessionId }) =>
-      cli.output.warn(`${sanitize(sessionId)} was taken over by somebody else.`),
+      cli.output.warn(`${sanitize(sessionId)}: lease lost, another process runs the session.`),
     );
     worker.on("quarantined", ({ sessionId, reason }) =>
-      cli.output.warn(`${sanitize(sessionId)} is put aside: ${sanitize(reason)}.`),
+      cli.output.warn(`${sanitize(sessionId)} is quarantined: ${sanitize(reason)}.`),
     );
     worker.on("failure", ({ message, error }) => {
       cli.output.warn(`${sanitize(message)}: ${sanitize((error as Error).message)}`);
     });
     await worker.start();
-    const names = loaded.map(({ name }) => sanitize(name)).join(", ");
-    cli.output.note(`Worker ${sanitize(worker.name)} works for ${names}. Ctrl-C ends it.`);
-    await told;
-    cli.output.note(`Handing back ${worker.running} sessions, each at the end of its step. Ctrl-C again ends at once.`);
+    const names = agents.map(({ name }) => sanitize(name)).join(", ");
+    cli.output.note(`Worker ${sanitize(worker.name)} is running. Agents: ${names}. Ctrl-C stops it.`);
+    await interrupted;
+    cli.output.note(
+      `Stopping: releasing ${formatCount(worker.running, "session")}, each at the end of its step. Ctrl-C again exits at once.`,
+    );
     await worker.stop();
   },
 });
 
-function print({ output }: Cli, event: RunEventOf<"status">): void {
+function printStatus({ output }: Cli, event: RunEventOf<"status">): void {
   const { sessionId, status, reason } = event;
   const line =
     output.format === "text"

@@ -1,20 +1,24 @@
 /** Copying a thread within a store. */
 import { SavepointError } from "../../index.js";
 import { putCheckpoint } from "./put.js";
-import { joinCheckpoint, replacementIn, toThreadCheckpoint, writesName } from "./stored.js";
+import { joinCheckpoint, replacementIn, toThreadCheckpoint } from "./stored.js";
 import type { Thread } from "./thread.js";
 import type { Threads } from "./threads.js";
 import { storedId } from "./address.js";
+import { isWritesName } from "./writes.js";
 
-/** Copies all checkpoints in the order in which they were put. What was copied is removed should that fail. */
+/** Copies all checkpoints, oldest first. If that fails, the incomplete copy is deleted. Returns how many were copied. */
 export async function copyThread(threads: Threads, source: Thread, target: Thread): Promise<number> {
   if (!(await threads.find(source.id))) {
-    throw new SavepointError("SESSION_NOT_FOUND", `There is no thread ${JSON.stringify(source.id)} to copy.`);
+    throw new SavepointError(
+      "SESSION_NOT_FOUND",
+      `Thread ${JSON.stringify(source.id)} cannot be copied, because it does not exist.`,
+    );
   }
   if (await threads.isTaken(target.id)) {
     throw new SavepointError(
       "CONFLICT",
-      `There is something under the id ${JSON.stringify(target.id)} already. Copy to another id, or delete it first.`,
+      `The id ${JSON.stringify(target.id)} is already in use. Copy to another id, or delete the thread first.`,
     );
   }
   target.rebind();
@@ -30,26 +34,26 @@ async function copyCheckpoints(source: Thread, target: Thread): Promise<number> 
   const session = source.openWithoutBranch();
   let copied = 0;
   for await (const info of session.history({ allBranches: true, order: "oldest" })) {
-    const found = toThreadCheckpoint(info);
-    const loaded = found && (await session.load({ seq: info.seq }));
-    if (!found || !loaded) continue;
-    const place = { thread: target.id, namespace: found.place.namespace };
-    const attached = (await session.annotations(info.seq)).get(info.seq) ?? new Map<string, unknown>();
-    const replaced = replacementIn(attached);
+    const entry = toThreadCheckpoint(info);
+    const loaded = entry && (await session.load({ seq: info.seq }));
+    if (!entry || !loaded) continue;
+    const address = { thread: target.id, namespace: entry.address.namespace };
+    const annotations = (await session.annotations(info.seq)).get(info.seq) ?? new Map<string, unknown>();
+    const replaced = replacementIn(annotations);
     await putCheckpoint(target, {
-      place,
-      id: found.id,
-      parent: found.parent,
+      address,
+      id: entry.id,
+      parent: entry.parent,
       state: replaced?.state ?? joinCheckpoint(loaded),
-      metadata: replaced ? replaced.metadata : found.metadata,
+      metadata: replaced ? replaced.metadata : entry.metadata,
       source: info.trigger,
       pinned: info.pinned,
       onlyOnHead: false,
       mayDangle: true,
     });
-    const copy = target.open(place);
-    for (const [name, value] of attached) {
-      if (name.startsWith(writesName(""))) await copy.annotate(storedId(place, found.id), name, () => value);
+    const copy = target.open(address);
+    for (const [name, value] of annotations) {
+      if (isWritesName(name)) await copy.annotate(storedId(address, entry.id), name, () => value);
     }
     copied++;
   }

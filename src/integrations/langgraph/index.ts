@@ -1,3 +1,7 @@
+/**
+ * `savepoint/langgraph`: a checkpointer for LangGraph.js. It uses only the public API of Savepoint. Every write is checked
+ * against the stored thread, so several processes can work on one thread.
+ */
 export type { MigrateOptions, MigrateProgress, MigrateReport } from "./migrate.js";
 export type { SavepointSaverOptions } from "./options.js";
 export { SavepointSaver } from "./saver.js";

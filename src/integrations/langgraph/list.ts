@@ -1,4 +1,4 @@
-/** Listing checkpoints, those with the highest ids first. Rows are read as the list is walked, and states where they are given. */
+/** Listing checkpoints, highest id first. Rows are read while the list is consumed; states only for the results. */
 import { isDeepStrictEqual } from "node:util";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointListOptions, CheckpointTuple } from "@langchain/langgraph-checkpoint";
@@ -13,12 +13,12 @@ import {
 } from "./stored.js";
 import { toTuple } from "./tuples.js";
 
-/** What is to be listed. */
+/** Parsed arguments of `list`. */
 export interface ListQuery {
   readonly thread: string | undefined;
   readonly namespace: string | undefined;
   readonly id: string | undefined;
-  /** Only those with lower ids. */
+  /** Only checkpoints with lower ids. */
   readonly before: string | undefined;
   readonly filter: Readonly<Record<string, unknown>>;
   readonly limit: number;
@@ -28,10 +28,7 @@ export function parseListQuery(config: RunnableConfig, options: CheckpointListOp
   const { thread_id: thread, checkpoint_ns: namespace, checkpoint_id: id } = config.configurable ?? {};
   const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
   if (limit !== Number.POSITIVE_INFINITY && (!Number.isSafeInteger(limit) || limit < 0)) {
-    throw new SavepointError(
-      "INVALID_ARGUMENT",
-      `A list of ${String(limit)} checkpoints makes no sense. Give a whole number.`,
-    );
+    throw new SavepointError("INVALID_ARGUMENT", `\`limit\` must be a non-negative integer, got ${String(limit)}.`);
   }
   return {
     thread: thread === undefined || thread === null ? undefined : checkThreadId(thread),
@@ -45,19 +42,19 @@ export function parseListQuery(config: RunnableConfig, options: CheckpointListOp
   };
 }
 
-/** @param threads the ids of all threads */
+/** @param threads returns the ids of all threads */
 export async function* listTuples(
   sp: Savepoint,
-  wanted: ListQuery,
+  query: ListQuery,
   threads: () => AsyncIterable<string>,
 ): AsyncGenerator<CheckpointTuple> {
-  let left = wanted.limit;
+  let left = query.limit;
   if (left <= 0) return;
-  for await (const { session, found } of wanted.thread === undefined
-    ? walkThreads(sp, wanted, threads())
-    : walkThread(sp, wanted, wanted.thread)) {
-    if (!(await passes(session, found, wanted.filter))) continue;
-    const tuple = await readTuple(session, found);
+  for await (const { session, entry } of query.thread === undefined
+    ? walkThreads(sp, query, threads())
+    : walkThread(sp, query, query.thread)) {
+    if (!(await matchesFilter(session, entry, query.filter))) continue;
+    const tuple = await readTuple(session, entry);
     if (!tuple) continue;
     yield tuple;
     if (--left <= 0) return;
@@ -66,19 +63,19 @@ export async function* listTuples(
 
 interface Listed {
   readonly session: Session<ThreadState>;
-  readonly found: ThreadCheckpoint;
+  readonly entry: ThreadCheckpoint;
 }
 
-/** Many threads as one list: of their next checkpoints, always the one with the highest id. */
-async function* walkThreads(sp: Savepoint, wanted: ListQuery, threads: AsyncIterable<string>): AsyncGenerator<Listed> {
+/** Merges the lists of many threads: returns the highest id of their next checkpoints each time. */
+async function* walkThreads(sp: Savepoint, query: ListQuery, threads: AsyncIterable<string>): AsyncGenerator<Listed> {
   const lines: { next: Listed; rest: AsyncGenerator<Listed> }[] = [];
   const add = async (rest: AsyncGenerator<Listed>): Promise<void> => {
     const { done, value } = await rest.next();
     if (done) return;
-    const at = lines.findIndex(({ next }) => next.found.id < value.found.id);
+    const at = lines.findIndex(({ next }) => next.entry.id < value.entry.id);
     lines.splice(at === -1 ? lines.length : at, 0, { next: value, rest });
   };
-  for await (const thread of threads) await add(walkThread(sp, wanted, thread));
+  for await (const thread of threads) await add(walkThread(sp, query, thread));
   for (let first = lines.shift(); first; first = lines.shift()) {
     yield first.next;
     await add(first.rest);
@@ -86,55 +83,55 @@ async function* walkThreads(sp: Savepoint, wanted: ListQuery, threads: AsyncIter
 }
 
 /**
- * The checkpoints of a thread that are wanted. They come in the order in which they were put, which is that of their ids,
- * but for those that came late: each of these waits until the others with higher ids have been given.
+ * The checkpoints of a thread that match the query. They are read in the order of saving, newest first, which is the order
+ * of their ids except for late ones: each of these is held back until all higher ids have been returned.
  */
-async function* walkThread(sp: Savepoint, wanted: ListQuery, thread: string): AsyncGenerator<Listed> {
+async function* walkThread(sp: Savepoint, query: ListQuery, thread: string): AsyncGenerator<Listed> {
   const session = sp.session<ThreadState>(thread);
   const late: ThreadCheckpoint[] = [];
   const lateAbove = function* (id: string): Generator<Listed> {
     for (let first = late[0]; first && first.id > id; first = late[0]) {
       late.shift();
-      yield { session, found: first };
+      yield { session, entry: first };
     }
   };
   for await (const info of session.history({ allBranches: true })) {
-    const found = toThreadCheckpoint(info);
-    if (!found) continue;
-    const { namespace, id, before } = wanted;
-    if (namespace !== undefined && found.place.namespace !== namespace) continue;
-    if (id !== undefined && found.id !== id) continue;
-    if (before !== undefined && found.id >= before) continue;
-    if (found.late) {
-      const at = late.findIndex((other) => other.id < found.id);
-      late.splice(at === -1 ? late.length : at, 0, found);
+    const entry = toThreadCheckpoint(info);
+    if (!entry) continue;
+    const { namespace, id, before } = query;
+    if (namespace !== undefined && entry.address.namespace !== namespace) continue;
+    if (id !== undefined && entry.id !== id) continue;
+    if (before !== undefined && entry.id >= before) continue;
+    if (entry.late) {
+      const at = late.findIndex((other) => other.id < entry.id);
+      late.splice(at === -1 ? late.length : at, 0, entry);
       continue;
     }
-    yield* lateAbove(found.id);
-    yield { session, found };
+    yield* lateAbove(entry.id);
+    yield { session, entry };
   }
   yield* lateAbove("");
 }
 
-async function passes(
+async function matchesFilter(
   session: Session<ThreadState>,
-  found: ThreadCheckpoint,
+  entry: ThreadCheckpoint,
   filter: ListQuery["filter"],
 ): Promise<boolean> {
   const fields = Object.entries(filter);
   if (fields.length === 0) return true;
-  const replaced = replacementIn((await session.annotations(found.seq)).get(found.seq));
-  const metadata = (await decodeMetadata(replaced ? replaced.metadata : found.metadata)) as Record<string, unknown>;
+  const replaced = replacementIn((await session.annotations(entry.seq)).get(entry.seq));
+  const metadata = (await decodeMetadata(replaced ? replaced.metadata : entry.metadata)) as Record<string, unknown>;
   return fields.every(([key, value]) => isDeepStrictEqual(metadata[key], value));
 }
 
-/** `undefined` where it is gone by now, or damaged: that is told by the event `damage`, and the others are still good. */
+/** `undefined` if it was removed or is damaged. Damage is reported by the `damage` event and does not end the list. */
 async function readTuple(
   session: Session<ThreadState>,
-  { place, id }: ThreadCheckpoint,
+  { address, id }: ThreadCheckpoint,
 ): Promise<CheckpointTuple | undefined> {
   try {
-    const saved = await session.load(storedId(place, id));
+    const saved = await session.load(storedId(address, id));
     return saved && (await toTuple(session, saved));
   } catch (error) {
     if (isSavepointError(error, "DAMAGED")) return undefined;

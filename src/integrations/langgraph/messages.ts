@@ -1,9 +1,8 @@
 /**
- * LangChain messages, as they are stored and made again. They are stored in LangChain's own form, so that they are found by
- * search and shown by every tool; but made of their own fields, which costs a sixth of asking each of them for its JSON.
+ * Encoding and decoding of LangChain messages. They are stored in LangChain's own serialized form, so that search and other
+ * tools can read them; but built from their fields, which takes a sixth of the time of `toJSON()`.
  *
- * Only the classes that are named here are ever made. A message of a class of the user's own comes back as the class here
- * that it extends.
+ * Only the classes listed here are ever instantiated. A message of a user-defined subclass is decoded as its base class.
  */
 import {
   AIMessage,
@@ -25,7 +24,7 @@ import {
 export interface StoredMessage {
   readonly lc: 1;
   readonly type: "constructor";
-  /** What LangChain calls the class. */
+  /** LangChain's id of the class. */
   readonly id: readonly string[];
   /** The fields of the message. */
   readonly kwargs: Readonly<Record<string, unknown>>;
@@ -53,22 +52,22 @@ const CLASS_BY_NAME: ReadonlyMap<unknown, MessageClass> = new Map(CLASSES);
 const ID_BY_NAME: ReadonlyMap<string, readonly string[]> = new Map(
   CLASSES.map(([name]) => [name, ["langchain_core", "messages", name]]),
 );
-/** Filled as classes are met: those of another copy of LangChain, and those that extend one, are found by their names. */
+/** A cache: classes of another copy of LangChain, and subclasses, are found by name and added. */
 const ID_BY_PROTOTYPE = new Map<object, readonly string[] | undefined>(
   CLASSES.map(([name, type]) => [type.prototype, ID_BY_NAME.get(name)]),
 );
 
-/** What a message has by being one: it is made again with the class. */
-const OF_THE_CLASS = new Set(["lc_kwargs", "lc_namespace", "lc_serializable", "lc_direct_tool_output", "type"]);
-/** What some classes ask for when they are made; the fields that were stored take its place. */
-const NEEDED = { content: "", id: "", role: "", name: "", tool_call_id: "" };
+/** Fields that the class sets. They are not stored. */
+const CLASS_FIELDS = new Set(["lc_kwargs", "lc_namespace", "lc_serializable", "lc_direct_tool_output", "type"]);
+/** Arguments that some constructors require; replaced by the stored fields. */
+const REQUIRED_FIELDS = { content: "", id: "", role: "", name: "", tool_call_id: "" };
 
-/** Lists that every message of a class has of its own. */
+/** Array fields, which must not be shared between messages. */
 const LISTS = ["lc_namespace", "tool_calls", "invalid_tool_calls", "tool_call_chunks"];
 
 const MESSAGE = Symbol.for("langchain.message");
 
-/** What LangChain calls the class of a message; `undefined` for what is no message, or of no class that is known. */
+/** LangChain's id of the class of a message; `undefined` for other objects and unknown classes. */
 export function messageClassId(value: object): readonly string[] | undefined {
   const prototype = Object.getPrototypeOf(value) as object;
   const known = ID_BY_PROTOTYPE.get(prototype);
@@ -79,48 +78,48 @@ export function messageClassId(value: object): readonly string[] | undefined {
   return id;
 }
 
-/** @param toStored gives the stored form of a field's value */
+/** Encodes a message. @param toStored encodes the value of a field */
 export function messageToStored(
   message: object,
   id: readonly string[],
   toStored: (value: unknown) => unknown,
 ): StoredMessage {
-  const known = KNOWN.get(message);
-  if (known && isAsKnown(message as Readonly<Record<string, unknown>>, known)) return known.stored;
+  const known = CACHE.get(message);
+  if (known && isUnchanged(message as Readonly<Record<string, unknown>>, known)) return known.stored;
   const kwargs: Record<string, unknown> = {};
   const fields = Object.entries(message) as [string, unknown][];
   for (const [name, value] of fields) {
-    if (value !== undefined && typeof value !== "function" && !OF_THE_CLASS.has(name)) kwargs[name] = toStored(value);
+    if (value !== undefined && typeof value !== "function" && !CLASS_FIELDS.has(name)) kwargs[name] = toStored(value);
   }
   const stored: StoredMessage = { lc: 1, type: "constructor", id, kwargs };
-  if (fields.every(([name, value]) => OF_THE_CLASS.has(name) || isSimple(value)))
-    KNOWN.set(message, { fields, stored });
+  if (fields.every(([name, value]) => CLASS_FIELDS.has(name) || isSimple(value)))
+    CACHE.set(message, { fields, stored });
   return stored;
 }
 
-/** The stored form of a message, and the fields that it was made of. */
-interface KnownMessage {
+/** The stored form of a message, and the fields that it was built from. */
+interface CachedMessage {
   readonly fields: readonly (readonly [name: string, value: unknown])[];
   readonly stored: StoredMessage;
 }
 
 /**
- * A graph hands over all messages at every step, mostly the same ones. Those whose fields can be compared at a glance are
- * not made anew; whoever changes one is noticed.
+ * A graph passes all messages at every step, mostly unchanged. A message whose fields are all primitive is encoded once;
+ * changes are noticed, because the fields are compared each time.
  */
-const KNOWN = new WeakMap<object, KnownMessage>();
+const CACHE = new WeakMap<object, CachedMessage>();
 
-function isAsKnown(message: Readonly<Record<string, unknown>>, { fields }: KnownMessage): boolean {
+function isUnchanged(message: Readonly<Record<string, unknown>>, { fields }: CachedMessage): boolean {
   let index = 0;
   for (const name in message) {
     const field = fields[index++];
     if (!field || field[0] !== name) return false;
-    if (!OF_THE_CLASS.has(name) && (message[name] !== field[1] || !isSimple(field[1]))) return false;
+    if (!CLASS_FIELDS.has(name) && (message[name] !== field[1] || !isSimple(field[1]))) return false;
   }
   return index === fields.length;
 }
 
-/** Can nothing in it have changed while it is the same? */
+/** Is the value immutable, or empty? Then comparing it by identity is enough. */
 function isSimple(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return typeof value !== "function";
   if (Array.isArray(value)) return value.length === 0;
@@ -130,9 +129,9 @@ function isSimple(value: unknown): boolean {
 }
 
 /**
- * Makes a message again; `undefined` where it is of no class that may be made.
+ * Decodes a message; `undefined` if its class is not one of those listed here.
  *
- * @param toLive gives the value of a field
+ * @param toLive decodes the value of a field
  */
 export function storedToMessage(stored: StoredMessage, toLive: (value: unknown) => unknown): object | undefined {
   const type = CLASS_BY_NAME.get(stored.id[2]);
@@ -140,7 +139,7 @@ export function storedToMessage(stored: StoredMessage, toLive: (value: unknown) 
     return undefined;
   const fields: Record<string, unknown> = {};
   for (const name of Object.keys(stored.kwargs)) {
-    if (!OF_THE_CLASS.has(name) && !(name in Object.prototype)) fields[name] = toLive(stored.kwargs[name]);
+    if (!CLASS_FIELDS.has(name) && !(name in Object.prototype)) fields[name] = toLive(stored.kwargs[name]);
   }
   const message = emptyMessage(type);
   Object.assign(message, fields);
@@ -151,14 +150,14 @@ export function storedToMessage(stored: StoredMessage, toLive: (value: unknown) 
 const EMPTY = new Map<MessageClass, Record<string | symbol, unknown>>();
 
 /**
- * A message of a class with no fields yet. Its constructor is called once for each class: some constructors change what
- * they are given, or complain about it, and all of them take longer than everything else about reading a message.
+ * A message of a class, without fields. The constructor is called once for each class: some constructors change or reject
+ * their arguments, and all of them take longer than the rest of decoding.
  */
 function emptyMessage(type: MessageClass): Record<string, unknown> {
   let empty = EMPTY.get(type);
   if (!empty) {
-    empty = { ...(new type({ ...NEEDED } as never) as Record<string | symbol, unknown>) };
-    for (const name of Object.keys(NEEDED)) if (name in empty) empty[name] = undefined;
+    empty = { ...(new type({ ...REQUIRED_FIELDS } as never) as Record<string | symbol, unknown>) };
+    for (const name of Object.keys(REQUIRED_FIELDS)) if (name in empty) empty[name] = undefined;
     EMPTY.set(type, empty);
   }
   const message = Object.assign(Object.create(type.prototype) as Record<string, unknown>, empty);

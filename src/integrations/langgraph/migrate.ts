@@ -1,4 +1,4 @@
-/** Bringing threads over from another saver. */
+/** Migrating threads from another saver. */
 import { isDeepStrictEqual } from "node:util";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { BaseCheckpointSaver, CheckpointTuple } from "@langchain/langgraph-checkpoint";
@@ -6,39 +6,42 @@ import { SavepointError } from "../../index.js";
 import { putCheckpoint } from "./put.js";
 import type { Thread } from "./thread.js";
 import { Encoder } from "./values.js";
-import { putWrites, toStoredWrites } from "./writes.js";
+import { putWrites, encodeWrites } from "./writes.js";
 
+/** Options of `migrateFrom`. */
 export interface MigrateOptions {
   /**
-   * Only these threads.
-   * @default all that the other saver lists
+   * Migrate only these threads.
+   * @default all threads that the other saver lists
    */
   readonly threads?: readonly string[];
-  /** Told after each checkpoint. What it throws ends the migration; it goes on when it is started again. */
+  /** Called after each checkpoint. An error that it throws ends the migration; another call of `migrateFrom` continues it. */
   readonly onProgress?: (progress: MigrateProgress) => void;
 }
 
+/** The progress of a migration. */
 export interface MigrateProgress {
   readonly threadId: string;
-  /** Threads that are done. */
+  /** The number of threads that are done. */
   readonly threads: number;
-  /** Of how many. */
+  /** The number of threads to migrate. */
   readonly ofThreads: number;
-  /** Checkpoints that were copied or were there already. */
+  /** The number of checkpoints that were copied or already present. */
   readonly checkpoints: number;
 }
 
+/** The result of a migration. */
 export interface MigrateReport {
   readonly threads: number;
-  /** Checkpoints that were copied. */
+  /** The number of checkpoints that were copied. */
   readonly copied: number;
-  /** Checkpoints that were there already, from an earlier migration. */
+  /** The number of checkpoints that were already present, from an earlier migration. */
   readonly present: number;
-  /** Checkpoints that were read again from here and compared with those of the other saver. All of them are alike. */
+  /** The number of checkpoints that were read back and compared with the originals. All of them are equal. */
   readonly verified: number;
 }
 
-/** Where a checkpoint of the other saver is. */
+/** A checkpoint of the other saver. */
 interface Listed {
   readonly namespace: string;
   readonly id: string;
@@ -47,9 +50,10 @@ interface Listed {
 
 type AnySaver = BaseCheckpointSaver<string | number>;
 
-/** Checkpoints that are asked for at once: each comes with its whole state. */
+/** The number of checkpoints read at once. Each comes with its complete state. */
 const PAGE = 50;
 
+/** Copies threads checkpoint by checkpoint, and compares each copy with its original. Existing checkpoints are only compared. */
 export async function migrate(
   saver: AnySaver | BaseCheckpointSaver,
   source: AnySaver,
@@ -58,7 +62,7 @@ export async function migrate(
 ): Promise<MigrateReport> {
   const ids = options.threads ?? (await threadIds(source));
   const report = { threads: 0, copied: 0, present: 0, verified: 0 };
-  const tell = (threadId: string): void => {
+  const reportProgress = (threadId: string): void => {
     const { threads, copied, present } = report;
     options.onProgress?.({ threadId, threads, ofThreads: ids.length, checkpoints: copied + present });
   };
@@ -66,21 +70,21 @@ export async function migrate(
     const thread = threadOf(threadId);
     for (const listed of await listThread(source, threadId)) {
       const original = await source.getTuple(listed.config);
-      // Deleted since it was listed.
+      // It was deleted after it was listed.
       if (!original) continue;
-      const there = await saver.getTuple(listed.config);
-      if (there) report.present++;
+      const existing = await saver.getTuple(listed.config);
+      if (existing) report.present++;
       else {
-        const place = { thread: threadId, namespace: listed.namespace };
-        await thread.put({ place, id: listed.id }, () => copyTuple(thread, listed, original));
+        const address = { thread: threadId, namespace: listed.namespace };
+        await thread.put({ address, id: listed.id }, () => copyTuple(thread, listed, original));
         report.copied++;
       }
       verify(threadId, original, await saver.getTuple(listed.config));
       report.verified++;
-      tell(threadId);
+      reportProgress(threadId);
     }
     report.threads++;
-    tell(threadId);
+    reportProgress(threadId);
   }
   return report;
 }
@@ -89,14 +93,14 @@ async function copyTuple(thread: Thread, { namespace, id }: Listed, tuple: Check
   const encoder = new Encoder();
   const encode = (value: unknown): unknown => encoder.encode(value);
   const { id: _, ...state } = tuple.checkpoint;
-  const place = { thread: thread.id, namespace };
+  const address = { thread: thread.id, namespace };
   const writes = new Map<string, [string, unknown][]>();
   for (const [task, channel, value] of tuple.pendingWrites ?? []) {
     writes.set(task, [...(writes.get(task) ?? []), [channel, value]]);
   }
-  const stored = [...writes].map(([task, ofTask]) => ({ task, writes: toStoredWrites(ofTask, encode) }));
+  const stored = [...writes].map(([task, ofTask]) => ({ task, writes: encodeWrites(ofTask, encode) }));
   const checkpoint = {
-    place,
+    address,
     id,
     parent: tuple.parentConfig?.configurable?.["checkpoint_id"] as string | undefined,
     state: encode(state) as Parameters<typeof putCheckpoint>[1]["state"],
@@ -108,21 +112,21 @@ async function copyTuple(thread: Thread, { namespace, id }: Listed, tuple: Check
   };
   await encoder.verifyDecodable();
   await putCheckpoint(thread, checkpoint);
-  for (const { task, writes: ofTask } of stored) await putWrites(thread, place, id, task, ofTask);
+  for (const { task, writes: ofTask } of stored) await putWrites(thread, address, id, task, ofTask);
 }
 
-/** Are they alike, as far as anything can be told from what LangGraph reads? */
+/** Compares a copy with its original, as LangGraph reads them. */
 function verify(thread: string, original: CheckpointTuple, copy: CheckpointTuple | undefined): void {
   if (copy && isDeepStrictEqual(comparable(original), comparable(copy))) return;
   const id = original.checkpoint.id;
   throw new SavepointError(
     "CONFLICT",
-    `Checkpoint ${id} of thread ${JSON.stringify(thread)} is not what it is in the other saver. Nothing of the other one was changed. If the thread was used here since it was migrated, delete it here or leave it out with \`threads\`.`,
+    `Checkpoint ${id} of thread ${JSON.stringify(thread)} differs from the one in the other saver, which was not changed. If the thread was used here after an earlier migration, delete it here or exclude it with \`threads\`.`,
     { details: { threadId: thread, checkpointId: id } },
   );
 }
 
-/** What both have to say, in their stored form; writes in an order that does not depend on the saver. */
+/** The encoded content of a tuple, with the writes in an order that does not depend on the saver. */
 function comparable({ checkpoint, metadata, parentConfig, pendingWrites = [] }: CheckpointTuple): unknown {
   const parent: unknown = parentConfig?.configurable?.["checkpoint_id"];
   const keyed = pendingWrites.map((write) => [JSON.stringify(write), write] as const);
@@ -130,7 +134,7 @@ function comparable({ checkpoint, metadata, parentConfig, pendingWrites = [] }: 
   return new Encoder().encode([checkpoint, metadata, parent, writes]);
 }
 
-/** The checkpoints of a thread, parents first. */
+/** The checkpoints of a thread, oldest id first, so that parents are copied before their children. */
 async function listThread(source: AnySaver, thread: string): Promise<Listed[]> {
   const config = { configurable: { thread_id: thread } };
   const listed = await listAll(source, config, ({ config: { configurable = {} } }) => {
@@ -150,19 +154,19 @@ async function threadIds(source: AnySaver): Promise<string[]> {
 }
 
 /**
- * Everything that a saver lists. It is asked for in pages, because some savers read all that they list before they give
- * the first; where it is not listed in the order of ids, pages would leave something out, and all is asked for at once.
+ * Everything that a saver lists. It is read in pages, because some savers load all results before they return the first. If
+ * a saver does not list by descending id, pages would skip checkpoints, and everything is read at once.
  */
 async function listAll<T extends { readonly id: string }>(
   source: AnySaver,
   config: RunnableConfig,
-  take: (tuple: CheckpointTuple) => T,
+  toEntry: (tuple: CheckpointTuple) => T,
 ): Promise<T[]> {
   const found: T[] = [];
   for (let before: string | undefined; ;) {
     const cursor = before === undefined ? {} : { before: { configurable: { checkpoint_id: before } } };
     const page: T[] = [];
-    for await (const tuple of source.list(config, { limit: PAGE, ...cursor })) page.push(take(tuple));
+    for await (const tuple of source.list(config, { limit: PAGE, ...cursor })) page.push(toEntry(tuple));
     const ids = [...(before === undefined ? [] : [before]), ...page.map(({ id }) => id)];
     if (ids.some((id, index) => index > 0 && id >= (ids[index - 1] as string))) break;
     found.push(...page);
@@ -170,6 +174,6 @@ async function listAll<T extends { readonly id: string }>(
     before = ids.at(-1);
   }
   const all: T[] = [];
-  for await (const tuple of source.list(config)) all.push(take(tuple));
+  for await (const tuple of source.list(config)) all.push(toEntry(tuple));
   return all;
 }

@@ -1,51 +1,117 @@
-/** Putting a checkpoint: on top of the newest of its namespace, beside it, or in the place of one that has its id. */
+/**
+ * Putting a checkpoint into a thread: after the newest one of its namespace, beside it, or in place of one with the same id.
+ *
+ * `put` is the path of LangGraph's own calls. `putCheckpoint` is the part that copies and migrations use as well.
+ */
 import { isDeepStrictEqual } from "node:util";
 import { type CheckpointInfo, isSavepointError, SavepointError, type SaveOptions } from "../../index.js";
-import { type ThreadAddress, storedId } from "./address.js";
+import { storedId, type ThreadAddress } from "./address.js";
+import { type PutRequest, resolveChannels } from "./put-request.js";
 import {
-  type ThreadCheckpoint,
   joinCheckpoint,
-  replacementIn,
-  replacementName,
   type Replacement,
-  type StoredCheckpoint,
+  replacementIn,
+  REPLACEMENT_NAME,
   splitCheckpoint,
+  type StoredCheckpoint,
   type StoredFields,
+  type ThreadCheckpoint,
   type ThreadState,
 } from "./stored.js";
 import type { NamespaceHead, Thread } from "./thread.js";
+import type { ThreadCache } from "./thread-cache.js";
 
-/** A checkpoint to put, in its stored form. */
+/** A checkpoint to put, with its values in their stored form. */
 export interface EncodedCheckpoint {
-  readonly place: ThreadAddress;
+  readonly address: ThreadAddress;
   readonly id: string;
-  /** What it follows. */
   readonly parent: string | undefined;
   readonly state: StoredCheckpoint;
   readonly metadata: unknown;
-  /** What made LangGraph put it. */
+  /** Why LangGraph puts it. */
   readonly source: string | undefined;
-  /** Nothing prunes it, nor what it follows: it can only be read with what was written to those before it. */
+  /** Keep it and its ancestors from being pruned: its values are computed from the writes of all of them. */
   readonly pinned: boolean;
-  /** Refuse it where what it follows is not the newest of its namespace. */
+  /** Reject it with `CONFLICT` if its parent is not the newest checkpoint of the namespace. */
   readonly onlyOnHead: boolean;
-  /** What it follows may be missing: it is copied from somewhere else. */
+  /** Accept a missing parent: it is copied from another thread or saver. */
   readonly mayDangle: boolean;
 }
 
-/** Puts a checkpoint. Returns what was saved; `undefined` where one with its id was there. */
+/** Puts a checkpoint of LangGraph's. @param rejectBranching fail with `CONFLICT` if it branches off unintentionally */
+export async function put(
+  cache: ThreadCache,
+  thread: Thread,
+  request: PutRequest,
+  rejectBranching: boolean,
+): Promise<void> {
+  const { address, id, metadata, source } = request;
+  const parent = address.checkpoint;
+  await request.encoder.verifyDecodable();
+  const parentState =
+    parent === undefined ? undefined : (cache.recall(address, parent) ?? (await thread.load(address, parent)));
+  const values = await resolveChannels(request.channels, parentState, (channel, version) =>
+    thread.isVersionStored(address, channel, version),
+  );
+  const state: StoredCheckpoint = { ...request.rest, channel_values: values };
+  const checkpoint: EncodedCheckpoint = {
+    address,
+    id,
+    parent,
+    state,
+    metadata,
+    source,
+    pinned: request.usesDeltas,
+    onlyOnHead: rejectBranching && !request.isFork,
+    mayDangle: false,
+  };
+  cache.forget(address);
+  const info = await putUnlessDeleted(thread, request, checkpoint);
+  const { head } = thread.branch(address);
+  if (info && typeof head === "object" && head.id === id) {
+    cache.remember(address, { id, state, bytes: info.stateBytes });
+  }
+}
+
+/** Puts a checkpoint into the thread it was created for, and never into one that was created after a deletion. */
+async function putUnlessDeleted(
+  thread: Thread,
+  request: PutRequest,
+  checkpoint: EncodedCheckpoint,
+): Promise<CheckpointInfo | undefined> {
+  try {
+    return await putCheckpoint(thread, checkpoint);
+  } catch (error) {
+    if (!isSavepointError(error, "SESSION_DELETED") || !(await belongsToNewThread(thread, request))) throw error;
+    thread.rebind();
+    return putCheckpoint(thread, checkpoint);
+  }
+}
+
+async function belongsToNewThread(thread: Thread, { address, parents }: PutRequest): Promise<boolean> {
+  // A missing parent fails the put anyway, and a top-level graph without a parent starts its thread.
+  if (address.checkpoint !== undefined || address.namespace === "") return true;
+  for (const [namespace, id] of parents) if (await thread.find({ ...address, namespace }, id)) return true;
+  return false;
+}
+
+/**
+ * Puts an encoded checkpoint.
+ *
+ * @returns the saved checkpoint; `undefined` if one with its id existed, which it replaces
+ */
 export async function putCheckpoint(
   thread: Thread,
   checkpoint: EncodedCheckpoint,
 ): Promise<CheckpointInfo | undefined> {
-  const { place, id } = checkpoint;
-  const branch = thread.branch(place);
+  const { address, id } = checkpoint;
+  const branch = thread.branch(address);
   for (;;) {
-    // What is remembered is good enough to build on, because that is checked; but not to decide that something is elsewhere.
-    const remembered = branch.head === "unknown" || branch.head?.id !== checkpoint.parent ? undefined : branch.head;
-    const head = remembered ?? (await thread.readHead(place));
-    const before = head && id <= head.id ? await thread.find(place, id) : undefined;
-    if (before) return replace(thread, checkpoint, before);
+    // The cached head is good enough to save on, because the save checks it; but not to decide that the parent is older.
+    const cached = branch.head === "unknown" || branch.head?.id !== checkpoint.parent ? undefined : branch.head;
+    const head = cached ?? (await thread.readHead(address));
+    const existing = head && id <= head.id ? await thread.find(address, id) : undefined;
+    if (existing) return replace(thread, checkpoint, existing);
     if (checkpoint.pinned) await pinParent(thread, checkpoint, head);
     try {
       const { info, isHead } = await save(thread, checkpoint, head);
@@ -53,40 +119,43 @@ export async function putCheckpoint(
       return info;
     } catch (error) {
       branch.head = "unknown";
-      if (!isSavepointError(error, "CONFLICT") || error instanceof SecondWriter) throw error;
-      const now = await thread.readHead(place);
-      // Where the clocks of two machines differ, an id that is taken may be higher than that of the newest.
-      const taken = await thread.find(place, id);
-      if (taken) return replace(thread, checkpoint, taken);
-      if (now?.id === head?.id) throw error;
+      if (!isSavepointError(error, "CONFLICT") || error instanceof ConcurrentWriteError) throw error;
+      const newHead = await thread.readHead(address);
+      // With skewed clocks, an id that exists can be higher than that of the newest checkpoint.
+      const sameId = await thread.find(address, id);
+      if (sameId) return replace(thread, checkpoint, sameId);
+      if (newHead?.id === head?.id) throw error;
     }
   }
 }
 
-/** What others can only be read with begins with a checkpoint that does not know that yet. */
+/** The first checkpoint with deltas pins its parent, which was saved without a pin. */
 async function pinParent(
   thread: Thread,
   checkpoint: EncodedCheckpoint,
   head: NamespaceHead | undefined,
 ): Promise<void> {
-  const { place, parent, mayDangle } = checkpoint;
+  const { address, parent, mayDangle } = checkpoint;
   if (parent === undefined || (head?.id === parent && head.pinned)) return;
   try {
-    await thread.open(place).pin(storedId(place, parent));
+    await thread.open(address).pin(storedId(address, parent));
   } catch (error) {
     if (!mayDangle || !isSavepointError(error, "CHECKPOINT_NOT_FOUND")) throw error;
   }
 }
 
-/** One of two writers that go on from the same checkpoint. */
-class SecondWriter extends SavepointError<"CONFLICT"> {
-  constructor({ place, parent }: EncodedCheckpoint, head: NamespaceHead | undefined) {
-    super(
-      "CONFLICT",
-      `Thread ${JSON.stringify(place.thread)} has moved on from ${parent ?? "its beginning"} to ${head?.id ?? "nothing"}: somebody else works on it. Start again from its newest checkpoint; to branch off on purpose, pass { configurable: { thread_id, checkpoint_id, fork: true } }.`,
-      { details: { threadId: place.thread, checkpointNs: place.namespace, parent, head: head?.id } },
-    );
-  }
+/** Where a checkpoint whose parent is not the head is saved. */
+type Position =
+  /** As the first of its namespace. */
+  | "first"
+  /** As the newest of its namespace: the branch continues from the parent. */
+  | "newest"
+  /** On an unnamed branch: a checkpoint with a higher id is the newest. */
+  | "late";
+
+function positionOf(id: string, head: NamespaceHead | undefined, hasParent: boolean): Position {
+  if (!head && !hasParent) return "first";
+  return !head || id > head.id ? "newest" : "late";
 }
 
 async function save(
@@ -94,63 +163,81 @@ async function save(
   checkpoint: EncodedCheckpoint,
   head: NamespaceHead | undefined,
 ): Promise<{ info: CheckpointInfo; isHead: boolean }> {
-  const { place, id, parent, mayDangle } = checkpoint;
-  const { session } = thread.branch(place);
-  const { state, options } = toSave(checkpoint);
+  const { address, id, parent } = checkpoint;
+  const { session } = thread.branch(address);
+  const { state, options } = buildSave(checkpoint);
   if (head && parent === head.id) return { info: await session.save(state, options), isHead: true };
-  const dangles = mayDangle && parent !== undefined && !(await thread.find(place, parent));
-  const follows = parent === undefined || dangles ? null : storedId(place, parent);
-  if (!head && follows === null) {
-    return { info: await session.save(state, { ...dangling(options, dangles, parent), parent: null }), isHead: true };
+
+  const isDangling = checkpoint.mayDangle && parent !== undefined && !(await thread.find(address, parent));
+  const hasParent = parent !== undefined && !isDangling;
+  const position = positionOf(id, head, hasParent);
+  if (checkpoint.onlyOnHead && position !== "first" && !(await isNewestIntact(thread, address, parent))) {
+    throw new ConcurrentWriteError(checkpoint, head);
   }
-  if (checkpoint.onlyOnHead && !(await isNewestWhole(thread, place, parent))) throw new SecondWriter(checkpoint, head);
-  const elsewhere = { ...dangling(options, dangles, parent), parent: follows };
-  if (!head || id > head.id)
-    return { info: await session.save(state, { ...elsewhere, resetBranch: true }), isHead: true };
-  const late = { ...elsewhere, metadata: { ...elsewhere.metadata, late: true } };
-  return { info: await thread.openWithoutBranch().save(state, late), isHead: false };
+  const placed = {
+    ...options,
+    parent: hasParent ? storedId(address, parent) : null,
+    metadata: {
+      ...options.metadata,
+      ...(isDangling && { parent }),
+      ...(position === "late" && { late: true }),
+    },
+  };
+  if (position === "late") return { info: await thread.openWithoutBranch().save(state, placed), isHead: false };
+  const resetBranch = position === "newest";
+  return { info: await session.save(state, { ...placed, resetBranch }), isHead: true };
 }
 
-/** Where newer ones are damaged, work goes on from the newest that is whole. */
-async function isNewestWhole(thread: Thread, place: ThreadAddress, parent: string | undefined): Promise<boolean> {
-  const whole = await thread.open(place).latest();
-  return (
-    whole !== undefined && whole.skipped.length > 0 && parent !== undefined && whole.id === storedId(place, parent)
-  );
-}
-
-type Options = SaveOptions & { readonly metadata: StoredFields };
-
-function toSave(checkpoint: EncodedCheckpoint): { readonly state: ThreadState; readonly options: Options } {
-  const { place, id, metadata, source, pinned } = checkpoint;
+function buildSave(checkpoint: EncodedCheckpoint): {
+  readonly state: ThreadState;
+  readonly options: SaveOptions & { readonly metadata: StoredFields };
+} {
+  const { address, id, metadata, source, pinned } = checkpoint;
   const { state, fields } = splitCheckpoint(checkpoint.state);
   const channels = Object.keys(state.channel_values);
   return {
     state,
     options: {
-      id: storedId(place, id),
+      id: storedId(address, id),
       kind: "automatic",
       pinned,
       ...(source !== undefined && { trigger: source }),
-      metadata: { checkpoint_ns: place.namespace, channels, ...fields, metadata },
+      metadata: { checkpoint_ns: address.namespace, channels, ...fields, metadata },
     },
   };
 }
 
-function dangling(options: Options, dangles: boolean, parent: string | undefined): Options {
-  return dangles && parent !== undefined ? { ...options, metadata: { ...options.metadata, parent } } : options;
+/** If newer checkpoints are damaged, work continues from the newest intact one. */
+async function isNewestIntact(thread: Thread, address: ThreadAddress, parent: string | undefined): Promise<boolean> {
+  const intact = await thread.open(address).latest();
+  return (
+    intact !== undefined && intact.skipped.length > 0 && parent !== undefined && intact.id === storedId(address, parent)
+  );
 }
 
-/** What is saved is never changed: what takes its place stands beside it. */
-async function replace(thread: Thread, checkpoint: EncodedCheckpoint, before: ThreadCheckpoint): Promise<undefined> {
-  const { place, id, state, metadata } = checkpoint;
-  const { seq } = before;
-  const session = thread.open(place);
-  const attached = await session.annotations(seq);
-  const replaced = replacementIn(attached.get(seq));
-  const loaded = replaced ? undefined : await session.load(storedId(place, id));
-  const present = replaced ?? { state: loaded && joinCheckpoint(loaded), metadata: before.metadata };
+/** Two writers continue from the same checkpoint. */
+class ConcurrentWriteError extends SavepointError<"CONFLICT"> {
+  constructor({ address, parent }: EncodedCheckpoint, head: NamespaceHead | undefined) {
+    super(
+      "CONFLICT",
+      `Another writer has moved thread ${JSON.stringify(address.thread)} from ${parent ?? "its start"} to ${head?.id ?? "no checkpoint"}. Continue from its newest checkpoint; to branch off, pass { configurable: { thread_id, checkpoint_id, fork: true } }.`,
+      { details: { threadId: address.thread, checkpointNs: address.namespace, parent, head: head?.id } },
+    );
+  }
+}
+
+/** Saved checkpoints are immutable, so a replacement is stored as an annotation. */
+async function replace(thread: Thread, checkpoint: EncodedCheckpoint, existing: ThreadCheckpoint): Promise<undefined> {
+  const { address, id, state, metadata } = checkpoint;
+  const { seq } = existing;
+  const session = thread.open(address);
+  const annotations = await session.annotations(seq);
+  const previous = replacementIn(annotations.get(seq));
+  const loaded = previous ? undefined : await session.load(storedId(address, id));
+  const current = previous ?? { state: loaded && joinCheckpoint(loaded), metadata: existing.metadata };
   const replacement: Replacement = { state, metadata };
-  if (!isDeepStrictEqual(present, replacement)) await session.annotate({ seq }, replacementName, () => replacement);
+  if (!isDeepStrictEqual(current, replacement)) {
+    await session.annotate({ seq }, REPLACEMENT_NAME, () => replacement);
+  }
   return undefined;
 }

@@ -1,4 +1,4 @@
-/** A checkpointer for LangGraph.js on any store of Savepoint. */
+/** The checkpointer for LangGraph.js. */
 import type { RunnableConfig } from "@langchain/core/runnables";
 import {
   BaseCheckpointSaver,
@@ -26,17 +26,18 @@ import { ThreadCache } from "./thread-cache.js";
 import { listTuples, parseListQuery } from "./list.js";
 import { migrate, type MigrateOptions, type MigrateReport } from "./migrate.js";
 import type { SavepointSaverOptions } from "./options.js";
-import { parsePutRequest } from "./given.js";
 import { checkThreadId, configOf, parseAddress, requireAddress, storedId } from "./address.js";
-import { applyPutRequest } from "./put-given.js";
+import { put } from "./put.js";
+import { parsePutRequest } from "./put-request.js";
 import { type FoundThread, type ListThreadsOptions, type ThreadInfo, Threads } from "./threads.js";
 import { toTuple } from "./tuples.js";
 import { Encoder } from "./values.js";
-import { putWrites, toStoredWrites } from "./writes.js";
+import { putWrites, encodeWrites } from "./writes.js";
 
 /**
- * Keeps the threads of LangGraph.js in a store of Savepoint: each is a session, and each of its checkpoints costs what it
- * changes. Everything that works with sessions works with them: `sp.session(threadId).history()`, the command line, search.
+ * A LangGraph.js checkpointer that stores threads in a Savepoint store. Each thread is a session, and each checkpoint writes
+ * only its change. Everything that works with sessions works with threads: `sp.session(threadId).history()`, the command
+ * line, search.
  *
  * @example
  * const sp = await Savepoint.open("sqlite:./threads.db");
@@ -44,17 +45,18 @@ import { putWrites, toStoredWrites } from "./writes.js";
  */
 export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposable {
   readonly #agent: string;
-  readonly #refuse: boolean;
+  readonly #rejectBranching: boolean;
   readonly #ttl: number | undefined;
   readonly #now: () => number;
   readonly #open: () => Promise<Savepoint>;
+  readonly #ownsStore: boolean;
   #opened: Promise<Savepoint> | undefined;
-  #known: ThreadCache | undefined;
+  #cache: ThreadCache | undefined;
   #threads: Threads | undefined;
 
-  /** @param sp an open store; it stays open when the saver is closed */
+  /** @param sp an open Savepoint; closing the saver does not close it */
   constructor(sp: Savepoint, options?: SavepointSaverOptions);
-  /** @param open opens a store when it is first needed; it is closed with the saver */
+  /** @param open opens a Savepoint when it is first needed; closing the saver closes it */
   constructor(open: () => Promise<Savepoint>, options?: SavepointSaverOptions);
   constructor(target: Savepoint | (() => Promise<Savepoint>), options: SavepointSaverOptions = {}) {
     super();
@@ -63,18 +65,17 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     if (onConcurrentWrite !== "branch" && onConcurrentWrite !== "reject")
       throw unknownConcurrentWrite(onConcurrentWrite);
     this.#agent = agent;
-    this.#refuse = onConcurrentWrite === "reject";
+    this.#rejectBranching = onConcurrentWrite === "reject";
     this.#ttl = ttl === undefined ? undefined : toMilliseconds(ttl, "ttl");
     this.#now = now;
     this.#open = typeof target === "function" ? target : async () => target;
-    this.#owns = typeof target === "function";
-    if (typeof target !== "function") this.#meet(target);
+    this.#ownsStore = typeof target === "function";
+    if (typeof target !== "function") this.#bind(target);
   }
 
-  readonly #owns: boolean;
-
   /**
-   * A saver on the store at a URL, such as `"sqlite:./threads.db"`. It is opened when it is first needed, or by `setup()`.
+   * A saver on the store at a URL, such as `"sqlite:./threads.db"`. The store is opened when it is first needed, or by
+   * `setup()`.
    */
   static fromConnString(url: string, options: SavepointSaverOptions & OpenOptions = {}): SavepointSaver {
     const { agent, onConcurrentWrite, ttl, ...open } = options;
@@ -86,15 +87,15 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     });
   }
 
-  /** Opens the store, if that has not been done. */
+  /** Opens the store, if it is not open yet. */
   async setup(): Promise<void> {
     await this.#ready();
   }
 
-  /** Closes the store, if this saver has opened it. */
+  /** Closes the store, if this saver opened it. */
   async close(): Promise<void> {
     const opened = this.#opened;
-    if (!this.#owns || !opened) return;
+    if (!this.#ownsStore || !opened) return;
     await (await opened).close();
   }
 
@@ -102,94 +103,94 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     await this.close();
   }
 
-  /** A checkpoint with what is pending; the newest one of its namespace, if no `checkpoint_id` is said. */
+  /** A checkpoint with its pending writes; without a `checkpoint_id`, the newest one of the namespace. */
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
-    const place = parseAddress(config);
-    const { known, threads } = await this.#ready();
-    if (!place || (await threads.isExpired(place.thread))) return undefined;
-    const thread = known.get(place.thread);
-    const session = thread.open(place);
-    const isNewest = place.checkpoint === undefined;
-    const saved = await (place.checkpoint === undefined
+    const address = parseAddress(config);
+    const { cache, threads } = await this.#ready();
+    if (!address || (await threads.isExpired(address.thread))) return undefined;
+    const thread = cache.get(address.thread);
+    const session = thread.open(address);
+    const isNewest = address.checkpoint === undefined;
+    const saved = await (address.checkpoint === undefined
       ? session.latest()
-      : session.load(storedId(place, place.checkpoint)));
+      : session.load(storedId(address, address.checkpoint)));
     if (!saved || saved.agent !== this.#agent) {
-      // Whoever asks begins the thread anew, should it have been deleted.
-      if (isNewest && place.namespace === "" && !thread.isBusy) thread.rebind();
+      // The caller will start the thread, which may have been deleted before.
+      if (isNewest && address.namespace === "" && !thread.isBusy) thread.rebind();
       return undefined;
     }
     return toTuple(session, saved, ({ id }, state) => {
-      if (isNewest) known.remember(place, { id, state, bytes: saved.stateBytes });
+      if (isNewest) cache.remember(address, { id, state, bytes: saved.stateBytes });
     });
   }
 
-  /** Checkpoints, those with the highest ids first; of all threads, if no `thread_id` is said. */
+  /** Lists checkpoints, highest id first; without a `thread_id`, those of all threads. */
   override async *list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
-    const wanted = parseListQuery(config, options);
+    const query = parseListQuery(config, options);
     const { sp, threads } = await this.#ready();
-    if (wanted.thread !== undefined && !(await threads.find(wanted.thread))) return;
-    yield* listTuples(sp, wanted, () => threads.ids());
+    if (query.thread !== undefined && !(await threads.find(query.thread))) return;
+    yield* listTuples(sp, query, () => threads.ids());
   }
 
-  /** Saves a checkpoint behind the one that the config names. One with the same id is replaced. */
+  /** Saves a checkpoint after the one that the config names. A checkpoint with the same id is replaced. */
   override async put(
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     newVersions?: ChannelVersions,
   ): Promise<RunnableConfig> {
-    const given = parsePutRequest({ config, checkpoint, metadata, newVersions }, (place, id) =>
-      this.#known?.recall(place, id),
+    const request = parsePutRequest({ config, checkpoint, metadata, newVersions }, (address, id) =>
+      this.#cache?.recall(address, id),
     );
-    const { known, threads } = await this.#ready();
-    const { place, id } = given;
-    const begins = place.namespace === "" && place.checkpoint === undefined;
-    const thread = known.get(place.thread);
-    await thread.put(given, async () => {
-      if (begins) await threads.sweep();
-      if (begins && (await threads.isExpired(place.thread))) await threads.delete(place.thread);
-      await applyPutRequest(known, thread, given, this.#refuse);
+    const { cache, threads } = await this.#ready();
+    const { address, id } = request;
+    const startsThread = address.namespace === "" && address.checkpoint === undefined;
+    const thread = cache.get(address.thread);
+    await thread.put(request, async () => {
+      if (startsThread) await threads.sweep();
+      if (startsThread && (await threads.isExpired(address.thread))) await threads.delete(address.thread);
+      await put(cache, thread, request, this.#rejectBranching);
     });
-    return configOf(place, id);
+    return configOf(address, id);
   }
 
-  /** Saves what a task has written since a checkpoint. */
+  /** Saves the writes of a task since a checkpoint. */
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
-    const place = requireAddress(config, "Writes");
-    const { checkpoint } = place;
+    const address = requireAddress(config, "Writes");
+    const { checkpoint } = address;
     if (checkpoint === undefined) throw noCheckpoint();
     if (typeof taskId !== "string" || taskId === "") throw noTask();
     const encoder = new Encoder();
-    const stored = toStoredWrites(writes, (value) => encoder.encode(value));
-    const { known } = await this.#ready();
+    const stored = encodeWrites(writes, (value) => encoder.encode(value));
+    const { cache } = await this.#ready();
     await encoder.verifyDecodable();
-    await putWrites(known.get(place.thread), place, checkpoint, taskId, stored);
+    await putWrites(cache.get(address.thread), address, checkpoint, taskId, stored);
   }
 
   /**
-   * Deletes a thread with all its namespaces. What a run that is still under way saves afterwards is refused; the id may be
-   * used again.
+   * Deletes a thread with all its namespaces. Later saves of a graph that is still running are rejected. The id can be used
+   * again.
    */
   override async deleteThread(threadId: string): Promise<void> {
     const thread = checkThreadId(threadId);
-    const { threads, known } = await this.#ready();
+    const { threads, cache } = await this.#ready();
     await threads.delete(thread);
-    known.forgetThread(thread);
+    cache.forgetThread(thread);
   }
 
-  /** What was written to channels that keep only changes, since the checkpoint at which they have a value. */
+  /** The writes to delta channels since the last checkpoint that stores their value, and that value. */
   override async getDeltaChannelHistory(options: {
     config: RunnableConfig;
     channels: string[];
   }): Promise<Record<string, DeltaChannelHistory>> {
-    const place = parseAddress(options.config);
-    const { known } = await this.#ready();
+    const address = parseAddress(options.config);
+    const { cache } = await this.#ready();
     if (options.channels.length === 0) return {};
-    if (!place) return Object.fromEntries(options.channels.map((channel) => [channel, { writes: [] }]));
-    return readDeltaHistory(known.get(place.thread), place, options.channels);
+    if (!address) return Object.fromEntries(options.channels.map((channel) => [channel, { writes: [] }]));
+    return readDeltaHistory(cache.get(address.thread), address, options.channels);
   }
 
-  /** The threads, those begun last first. */
+  /** Lists threads, the most recently created first. */
   listThreads(options: ListThreadsOptions = {}): Listing<ThreadInfo> {
     const ready = async (): Promise<Threads> => (await this.#ready()).threads;
     return {
@@ -204,7 +205,7 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     };
   }
 
-  /** Threads in whose newest messages something was said: any part of a text, in any case. */
+  /** Finds threads by the text of their newest messages: any substring, ignoring case. */
   async searchThreads(
     text: string,
     options: Omit<SearchOptions, "agent" | "tags" | "archived"> = {},
@@ -213,19 +214,19 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
   }
 
   /**
-   * Copies a thread with all its checkpoints, namespaces and pending writes to another id, at which there must be none.
+   * Copies a thread with all its checkpoints, namespaces and pending writes to an id that is not in use.
    *
-   * @returns how many checkpoints it has
+   * @returns the number of checkpoints
    */
   async copyThread(from: string, to: string): Promise<number> {
     const [source, target] = [checkThreadId(from), checkThreadId(to)];
-    const { threads, known } = await this.#ready();
-    return copyThread(threads, known.get(source), known.get(target));
+    const { threads, cache } = await this.#ready();
+    return copyThread(threads, cache.get(source), cache.get(target));
   }
 
   /**
-   * Removes checkpoints that none of the options wants to keep, of one thread or of all. The newest of each namespace, those
-   * that others branch off from, and all of threads with a `DeltaChannel` stay.
+   * Removes the checkpoints that no option keeps, of one thread or of all. The newest checkpoint of each namespace, those that
+   * others branch off from, and all checkpoints of threads with a `DeltaChannel` are always kept.
    */
   async prune(options: PruneOptions & { readonly threadId?: string }): Promise<PruneResult> {
     const { threadId, ...kept } = options;
@@ -236,40 +237,40 @@ export class SavepointSaver extends BaseCheckpointSaver implements AsyncDisposab
     });
   }
 
-  /** Deletes the threads whose `ttl` is over. Returns how many. */
+  /** Deletes expired threads. Returns how many. */
   async deleteExpired(): Promise<number> {
     return (await this.#ready()).threads.deleteExpired();
   }
 
   /**
-   * Copies threads from another saver, such as a `SqliteSaver` or a `PostgresSaver`, and compares every checkpoint with the
-   * one that it came from. What is there already is left as it is, so a migration that was interrupted goes on.
+   * Copies threads from another saver, such as a `SqliteSaver` or a `PostgresSaver`, and compares every checkpoint with its
+   * original. Existing checkpoints are not changed, so an interrupted migration can be continued.
    */
   async migrateFrom(
     source: BaseCheckpointSaver<string | number>,
     options: MigrateOptions = {},
   ): Promise<MigrateReport> {
-    const { known } = await this.#ready();
-    return migrate(this, source, (thread) => known.get(thread), options);
+    const { cache } = await this.#ready();
+    return migrate(this, source, (thread) => cache.get(thread), options);
   }
 
-  #meet(sp: Savepoint): { sp: Savepoint; known: ThreadCache; threads: Threads } {
-    this.#known ??= new ThreadCache(sp, this.#agent);
+  #bind(sp: Savepoint): { sp: Savepoint; cache: ThreadCache; threads: Threads } {
+    this.#cache ??= new ThreadCache(sp, this.#agent);
     this.#threads ??= new Threads(sp, this.#agent, this.#ttl, this.#now);
-    return { sp, known: this.#known, threads: this.#threads };
+    return { sp, cache: this.#cache, threads: this.#threads };
   }
 
-  async #ready(): Promise<{ sp: Savepoint; known: ThreadCache; threads: Threads }> {
+  async #ready(): Promise<{ sp: Savepoint; cache: ThreadCache; threads: Threads }> {
     this.#opened ??= this.#open().catch((error: unknown) => {
-      // The next one may try again.
+      // The next call tries again.
       this.#opened = undefined;
       throw error;
     });
-    return this.#meet(await this.#opened);
+    return this.#bind(await this.#opened);
   }
 }
 
-/** Told by what it can do: there may be another copy of the package. */
+/** Checked by its methods, because the object can come from another copy of the package. */
 function isSavepoint(target: unknown): boolean {
   return typeof (target as Partial<Savepoint> | null | undefined)?.session === "function";
 }
@@ -277,24 +278,24 @@ function isSavepoint(target: unknown): boolean {
 function notASavepoint(): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    "A SavepointSaver is made on an open store: new SavepointSaver(await Savepoint.open(url)), or SavepointSaver.fromConnString(url).",
+    "SavepointSaver needs an open Savepoint: use new SavepointSaver(await Savepoint.open(url)) or SavepointSaver.fromConnString(url).",
   );
 }
 
-function unknownConcurrentWrite(given: unknown): SavepointError {
+function unknownConcurrentWrite(value: unknown): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    `onConcurrentWrite is ${JSON.stringify(given)}. Give "branch" or "reject".`,
+    `onConcurrentWrite must be "branch" or "reject", got ${JSON.stringify(value)}.`,
   );
 }
 
 function noTask(): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", "Writes are those of a task, and no task id was given. Pass its id.");
+  return new SavepointError("INVALID_ARGUMENT", "putWrites() needs the id of a task. Pass a non-empty task id.");
 }
 
 function noCheckpoint(): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    "Writes belong to a checkpoint, and the config names none. Pass { configurable: { thread_id, checkpoint_id } }.",
+    "putWrites() needs a checkpoint, and the config has no checkpoint_id. Pass { configurable: { thread_id, checkpoint_id } }.",
   );
 }

@@ -1,62 +1,54 @@
-/** How a checkpoint of LangGraph's is stored in a session. */
-import type {
-  ChannelVersions,
-  Checkpoint,
-  CheckpointMetadata,
-  CheckpointPendingWrite,
-} from "@langchain/langgraph-checkpoint";
+/** The format in which a LangGraph checkpoint is stored in a session. */
+import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import type { CheckpointInfo, Checkpoint as SavedCheckpoint } from "../../index.js";
 import { checkpointId, type ThreadAddress } from "./address.js";
 import { decodeValue } from "./values.js";
 
-/** A checkpoint of LangGraph's without its id, its values in their stored form. */
+/** A LangGraph checkpoint without its id, with its values in their stored form. */
 export interface StoredCheckpoint extends Omit<Checkpoint, "id"> {
   readonly channel_values: Record<string, unknown>;
 }
 
-/** What a checkpoint has beside its values: mostly the versions of its channels, all of which change all the time. */
+/** A checkpoint without its values: mostly the versions of its channels, which change with every checkpoint. */
 type Rest = Omit<StoredCheckpoint, "channel_values">;
 
-/** The state of the session's checkpoint. */
+/** The state of the session checkpoint. */
 export interface ThreadState {
   readonly channel_values: Record<string, unknown>;
-  /** Where it is too large for the metadata. */
+  /** Set if it is too large for the metadata. */
   readonly checkpoint?: Rest;
 }
 
-/** The metadata of the session's checkpoint: what can be known without reading its state. */
+/** The metadata of the session checkpoint, which is available without reading the state. */
 export interface StoredFields extends Record<string, unknown> {
   readonly checkpoint_ns: string;
-  /** The channels that have a value. */
+  /** The channels with a value. */
   readonly channels: readonly string[];
-  /** What it has beside its values, unless that is part of the state. */
+  /** Set unless it is part of the state. */
   readonly checkpoint?: Rest;
-  /** That of LangGraph. */
+  /** LangGraph's own metadata. */
   readonly metadata: unknown;
-  /** What it follows, where that is not there. */
+  /** The id of its parent, if the parent is missing in this thread. */
   readonly parent?: string;
-  /** There was one with a higher id when it was saved. */
+  /** A checkpoint with a higher id existed when it was saved. */
   readonly late?: true;
 }
 
-/** A checkpoint that was put again: what takes the place of what was saved. */
+/** The replacement of a checkpoint that was put again, stored as an annotation. */
 export interface Replacement {
   readonly state: StoredCheckpoint;
   readonly metadata: unknown;
 }
 
-/** One write of a task: its index, its channel, and its value in its stored form. */
-export type StoredWrite = readonly [index: number, channel: string, value: unknown];
-
-/** What is attached to a checkpoint of a session, by name. */
+/** The annotations of a session checkpoint, by name. */
 export type CheckpointAnnotations = ReadonlyMap<string, unknown>;
 
-/** A checkpoint as it was found, without its values. */
+/** A stored checkpoint without its values. */
 export interface ThreadCheckpoint {
-  readonly place: ThreadAddress;
+  readonly address: ThreadAddress;
   readonly id: string;
   readonly seq: number;
-  /** What it follows, by the id that LangGraph knows. */
+  /** The LangGraph id of its parent. */
   readonly parent: string | undefined;
   readonly late: boolean;
   readonly channels: readonly string[];
@@ -65,18 +57,15 @@ export interface ThreadCheckpoint {
 }
 
 /**
- * Up to how many characters what a checkpoint has beside its values stands in the row: then what is appended to a channel
- * are consecutive items, and reads as one range. In a large graph it is too much to be written with every checkpoint.
+ * The maximum length of a checkpoint without its values that is stored in the row. Keeping it out of the state makes the
+ * elements appended to a channel consecutive items, which are read as one range. For large graphs it is too long for a row.
  */
 const MAX_IN_ROW = 600;
 
-const REPLACEMENT = "checkpoint";
-const WRITES = "writes/";
+/** The annotation that holds a {@link Replacement}. */
+export const REPLACEMENT_NAME = "checkpoint";
 
-export const replacementName = REPLACEMENT;
-export const writesName = (task: string): string => WRITES + task;
-
-/** A checkpoint as the state and the fields that it is saved with. */
+/** Splits a checkpoint into the state and the metadata fields that it is saved with. */
 export function splitCheckpoint(checkpoint: StoredCheckpoint): {
   readonly state: ThreadState;
   readonly fields: Pick<StoredFields, "checkpoint">;
@@ -86,46 +75,30 @@ export function splitCheckpoint(checkpoint: StoredCheckpoint): {
   return { state: { channel_values, checkpoint: rest }, fields: {} };
 }
 
-/** The checkpoint that was saved. */
+/** The inverse of {@link splitCheckpoint}. */
 export function joinCheckpoint({ state, metadata }: SavedCheckpoint<ThreadState>): StoredCheckpoint {
   const rest = state.checkpoint ?? (metadata as StoredFields).checkpoint;
   return { ...(rest as Rest), channel_values: state.channel_values };
 }
 
-/** `undefined` for a checkpoint that is none of LangGraph's: somebody else has saved it in this session. */
+/** `undefined` for a checkpoint that another program saved in this session. */
 export function toThreadCheckpoint(info: CheckpointInfo): ThreadCheckpoint | undefined {
   const { checkpoint_ns: namespace, channels, metadata, parent, late } = info.metadata as Partial<StoredFields>;
   if (typeof namespace !== "string" || !Array.isArray(channels)) return undefined;
-  const place = { thread: info.sessionId, namespace };
+  const address = { thread: info.sessionId, namespace };
   return {
-    place,
-    id: checkpointId(place, info.id),
+    address,
+    id: checkpointId(address, info.id),
     seq: info.seq,
-    parent: info.parentId === undefined ? parent : checkpointId(place, info.parentId),
+    parent: info.parentId === undefined ? parent : checkpointId(address, info.parentId),
     late: late === true,
     channels: channels as string[],
     metadata,
   };
 }
 
-export function replacementIn(attached: CheckpointAnnotations | undefined): Replacement | undefined {
-  return attached?.get(REPLACEMENT) as Replacement | undefined;
-}
-
-/** Writes of tasks in the order of the tasks' ids, and of their indexes. */
-export function* writesIn(
-  attached: CheckpointAnnotations | undefined,
-): Generator<{ task: string; write: StoredWrite }> {
-  for (const [name, value] of attached ?? []) {
-    if (!name.startsWith(WRITES)) continue;
-    for (const write of value as StoredWrite[]) yield { task: name.slice(WRITES.length), write };
-  }
-}
-
-export async function decodeWrites(attached: CheckpointAnnotations | undefined): Promise<CheckpointPendingWrite[]> {
-  const writes: CheckpointPendingWrite[] = [];
-  for (const { task, write } of writesIn(attached)) writes.push([task, write[1], await decodeValue(write[2])]);
-  return writes;
+export function replacementIn(annotations: CheckpointAnnotations | undefined): Replacement | undefined {
+  return annotations?.get(REPLACEMENT_NAME) as Replacement | undefined;
 }
 
 export async function decodeCheckpoint(id: string, stored: StoredCheckpoint): Promise<Checkpoint> {
@@ -137,7 +110,7 @@ export async function decodeMetadata(metadata: unknown): Promise<CheckpointMetad
   return (await decodeValue(metadata)) as CheckpointMetadata;
 }
 
-/** The version of a channel. */
+/** The version of a channel; `undefined` if it has none. */
 export function versionOf(versions: ChannelVersions | undefined, channel: string): string | number | undefined {
   return versions && Object.hasOwn(versions, channel) ? versions[channel] : undefined;
 }

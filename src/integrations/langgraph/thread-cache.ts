@@ -1,25 +1,26 @@
-/** The threads that this process has worked on lately, and the newest checkpoints it knows of them. */
+/** A cache of recently used threads, and of the newest checkpoints of their namespaces. */
 import type { Savepoint } from "../../index.js";
 import type { ThreadAddress } from "./address.js";
 import type { StoredCheckpoint } from "./stored.js";
 import { Thread } from "./thread.js";
 
-/** Threads that nothing is put to are forgotten beyond this number. They are small. */
+/** The maximum number of cached threads, without busy ones. They are small. */
 const MAX_THREADS = 5_000;
-/** Bytes of checkpoints that are remembered, so that putting the next one need not read them. */
+/** The maximum bytes of cached checkpoints. A cached one need not be read when the next one is put. */
 const MAX_BYTES = 64 * 2 ** 20;
 
-interface Remembered {
+interface CachedCheckpoint {
   readonly id: string;
   readonly state: StoredCheckpoint;
   readonly bytes: number;
 }
 
+/** The cache of one saver. */
 export class ThreadCache {
   readonly #sp: Savepoint;
   readonly #agent: string;
   readonly #threads = new Map<string, Thread>();
-  readonly #states = new Map<string, Remembered>();
+  readonly #states = new Map<string, CachedCheckpoint>();
   #bytes = 0;
 
   constructor(sp: Savepoint, agent: string) {
@@ -27,6 +28,7 @@ export class ThreadCache {
     this.#agent = agent;
   }
 
+  /** The thread with an id. It is created if it is not cached. */
   get(id: string): Thread {
     const thread = this.#threads.get(id) ?? new Thread(this.#sp, id, this.#agent);
     this.#threads.delete(id);
@@ -38,29 +40,29 @@ export class ThreadCache {
     return thread;
   }
 
-  /** The values of a checkpoint in their stored form, if they are remembered. They must not be changed. */
-  recall(place: ThreadAddress, id: string | undefined): StoredCheckpoint | undefined {
-    const known = this.#states.get(keyOf(place));
-    return known?.id === id ? known?.state : undefined;
+  /** A checkpoint in its stored form, if it is cached. The caller must not change it. */
+  recall(address: ThreadAddress, id: string | undefined): StoredCheckpoint | undefined {
+    const cached = this.#states.get(keyOf(address));
+    return cached?.id === id ? cached?.state : undefined;
   }
 
-  /** Remembers the newest checkpoint of a namespace. */
-  remember(place: ThreadAddress, remembered: Remembered): void {
-    const key = keyOf(place);
+  /** Caches the newest checkpoint of a namespace. */
+  remember(address: ThreadAddress, checkpoint: CachedCheckpoint): void {
+    const key = keyOf(address);
     this.#forget(key);
-    this.#states.set(key, remembered);
-    this.#bytes += remembered.bytes;
+    this.#states.set(key, checkpoint);
+    this.#bytes += checkpoint.bytes;
     for (const oldest of this.#states.keys()) {
       if ((this.#bytes <= MAX_BYTES && this.#states.size <= MAX_THREADS) || oldest === key) break;
       this.#forget(oldest);
     }
   }
 
-  forget(place: ThreadAddress): void {
-    this.#forget(keyOf(place));
+  forget(address: ThreadAddress): void {
+    this.#forget(keyOf(address));
   }
 
-  /** Forgets the checkpoints of a thread that was deleted: those that come may have the same ids. */
+  /** Drops the checkpoints of a deleted thread: a new thread can use the same ids. */
   forgetThread(thread: string): void {
     for (const key of this.#states.keys()) if (key.startsWith(`${thread}\t`)) this.#forget(key);
   }

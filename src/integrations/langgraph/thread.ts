@@ -1,6 +1,7 @@
 /**
- * A thread as this process last knew it: a session, with a branch for each namespace whose head is the newest checkpoint of
- * that namespace. It is only a memory: every write checks that what it builds on is still there.
+ * A thread: a session with one branch for each namespace, whose head is the newest checkpoint of that namespace.
+ *
+ * A `Thread` caches those heads. It is only a cache: every write checks the head that it builds on.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError, type Savepoint, type Session } from "../../index.js";
@@ -19,34 +20,35 @@ import {
 export interface NamespaceHead {
   readonly id: string;
   readonly seq: number;
-  /** Is it one that nothing prunes? */
+  /** Is it protected from pruning? */
   readonly pinned: boolean;
 }
 
-/** A namespace of a thread. */
+/** The branch of a namespace. */
 export interface NamespaceBranch {
   readonly session: Session<ThreadState>;
-  /** `"unknown"` until somebody has looked; `undefined` where there is no checkpoint. */
+  /** `"unknown"` until it is read; `undefined` if there is no checkpoint. */
   head: NamespaceHead | "unknown" | undefined;
 }
 
-/** A subgraph has a namespace for each time it runs; those that ran long ago are looked up anew, should they go on. */
+/** The maximum number of cached branches. Every run of a subgraph has its own namespace. */
 const MAX_BRANCHES = 100;
 
-/** Turns of the event loop in which the next checkpoint of a run may be put, once the one before it is. */
-const TURNS = 3;
+/** After a put, a graph puts its next checkpoint within this many turns of the event loop, if it does. */
+const QUIET_TURNS = 3;
 
+/** One thread, as this process uses it. Puts and annotations each run one after another. */
 export class Thread {
   readonly id: string;
   readonly #sp: Savepoint;
   readonly #agent: string;
   #branches = new Map<string, NamespaceBranch>();
   #puts = 0;
-  #turn: Promise<unknown> = Promise.resolve();
-  /** Those who wait for a checkpoint, by its id in the session. */
+  #lastPut: Promise<unknown> = Promise.resolve();
+  /** Callers that wait for a checkpoint, by its id in the session. */
   readonly #waiting = new Map<string, (() => void)[]>();
   #quiet: Promise<void> | undefined;
-  #attaching: Promise<unknown> = Promise.resolve();
+  #lastAnnotation: Promise<unknown> = Promise.resolve();
 
   constructor(sp: Savepoint, id: string, agent: string) {
     this.#sp = sp;
@@ -54,68 +56,71 @@ export class Thread {
     this.#agent = agent;
   }
 
-  /** Is a checkpoint being put? */
+  /** Is a put in progress? */
   get isBusy(): boolean {
     return this.#puts > 0;
   }
 
-  /** Puts a checkpoint when those before it are done. */
-  put<T>({ place, id }: { readonly place: ThreadAddress; readonly id: string }, work: () => Promise<T>): Promise<T> {
+  /** Runs the put of a checkpoint after all earlier puts. */
+  put<T>(
+    { address, id }: { readonly address: ThreadAddress; readonly id: string },
+    work: () => Promise<T>,
+  ): Promise<T> {
     this.#puts++;
-    const mine = this.#turn.then(work).finally(() => {
+    const result = this.#lastPut.then(work).finally(() => {
       this.#puts--;
-      const name = storedId(place, id);
+      const name = storedId(address, id);
       for (const resolve of this.#waiting.get(name) ?? []) resolve();
       this.#waiting.delete(name);
     });
-    // Whoever waits for it is told; here it only matters that it is over.
-    this.#turn = mine.then(
+    // The caller handles a failure; the next put only waits.
+    this.#lastPut = result.then(
       () => undefined,
       () => undefined,
     );
-    return mine;
+    return result;
   }
 
   /**
-   * Resolves when a checkpoint has been put, or nothing is being put any more. Runs go on while their checkpoints are still
-   * waiting for each other, and hand over what is written to checkpoints that have not been put yet.
+   * Resolves when a checkpoint has been put, or when no put is in progress any more. A graph does not wait for its puts, so
+   * it can write to a checkpoint that has not been put yet.
    */
-  async waitForCheckpoint(place: ThreadAddress, id: string): Promise<void> {
-    const name = storedId(place, id);
+  async waitForCheckpoint(address: ThreadAddress, id: string): Promise<void> {
+    const name = storedId(address, id);
     const put = new Promise<void>((resolve) => {
       this.#waiting.set(name, [...(this.#waiting.get(name) ?? []), resolve]);
     });
-    this.#quiet ??= this.#untilQuiet();
+    this.#quiet ??= this.#waitUntilQuiet();
     await Promise.race([put, this.#quiet]);
   }
 
-  async #untilQuiet(): Promise<void> {
-    for (let turn = 0; turn < TURNS; turn++) {
+  async #waitUntilQuiet(): Promise<void> {
+    for (let turn = 0; turn < QUIET_TURNS; turn++) {
       await nextTurn();
       if (this.#puts === 0) continue;
-      await this.#turn;
+      await this.#lastPut;
       turn = -1;
     }
     this.#quiet = undefined;
     this.#waiting.clear();
   }
 
-  /** Attaches a value to a checkpoint when those before it are: they would be in each other's way. */
-  annotate(place: ThreadAddress, id: string, name: string, change: (before: unknown) => unknown): Promise<void> {
-    const mine = this.#attaching.then(() => this.open(place).annotate(storedId(place, id), name, change));
-    this.#attaching = mine.then(
+  /** Annotates a checkpoint, after all earlier annotations: concurrent ones would conflict. */
+  annotate(address: ThreadAddress, id: string, name: string, change: (before: unknown) => unknown): Promise<void> {
+    const result = this.#lastAnnotation.then(() => this.open(address).annotate(storedId(address, id), name, change));
+    this.#lastAnnotation = result.then(
       () => undefined,
       () => undefined,
     );
-    return mine;
+    return result;
   }
 
-  /** What to write a namespace with. It is bound to the thread as it was first met: one that was deleted is refused. */
-  branch(place: ThreadAddress): NamespaceBranch {
-    const known = this.#branches.get(place.namespace);
+  /** The branch to write a namespace with. Its handle is bound to the current session: after a deletion, writes fail. */
+  branch(address: ThreadAddress): NamespaceBranch {
+    const known = this.#branches.get(address.namespace);
     if (known) return known;
-    const branch: NamespaceBranch = { session: this.open(place), head: "unknown" };
-    this.#branches.set(place.namespace, branch);
+    const branch: NamespaceBranch = { session: this.open(address), head: "unknown" };
+    this.#branches.set(address.namespace, branch);
     for (const oldest of this.#branches.keys()) {
       if (this.#branches.size <= MAX_BRANCHES) break;
       if (oldest !== "") this.#branches.delete(oldest);
@@ -123,35 +128,35 @@ export class Thread {
     return branch;
   }
 
-  /** Lets go of the thread that was deleted: what is written next is written to the one that there is now. */
+  /** Drops all handles, so that the next write goes to the thread that exists then, not to a deleted one. */
   rebind(): void {
     this.#branches = new Map();
   }
 
-  /** A handle of its own, which takes the thread as it is now. */
-  open(place: ThreadAddress): Session<ThreadState> {
-    return this.#sp.session(this.id, { agent: this.#agent, branch: branchOf(place) });
+  /** A new handle on the branch of a namespace. */
+  open(address: ThreadAddress): Session<ThreadState> {
+    return this.#sp.session(this.id, { agent: this.#agent, branch: branchOf(address) });
   }
 
-  /** The same, for what is to stand beside the newest checkpoint of its namespace. */
+  /** A new handle without a branch: a save with an older parent opens an unnamed branch. */
   openWithoutBranch(): Session<ThreadState> {
     return this.#sp.session(this.id, { agent: this.#agent });
   }
 
-  /** Looks what the newest checkpoint of a namespace is. */
-  async readHead(place: ThreadAddress): Promise<NamespaceHead | undefined> {
-    const branch = this.branch(place);
+  /** Reads the newest checkpoint of a namespace. */
+  async readHead(address: ThreadAddress): Promise<NamespaceHead | undefined> {
+    const branch = this.branch(address);
     const info = await branch.session.head();
-    const found = info && toThreadCheckpoint(info);
-    branch.head = found && info && { id: found.id, seq: found.seq, pinned: info.pinned };
+    const entry = info && toThreadCheckpoint(info);
+    branch.head = entry && info && { id: entry.id, seq: entry.seq, pinned: info.pinned };
     return branch.head;
   }
 
   /** A checkpoint without its values; `undefined` if there is none. */
-  async find(place: ThreadAddress, id: string): Promise<ThreadCheckpoint | undefined> {
+  async find(address: ThreadAddress, id: string): Promise<ThreadCheckpoint | undefined> {
     try {
-      const [info] = await this.open(place)
-        .history({ from: storedId(place, id), limit: 1 })
+      const [info] = await this.open(address)
+        .history({ from: storedId(address, id), limit: 1 })
         .all();
       return info && toThreadCheckpoint(info);
     } catch (error) {
@@ -160,23 +165,23 @@ export class Thread {
     }
   }
 
-  /** Was this version of a channel stored with any checkpoint of the namespace? Looks at the newest first. */
-  async isVersionStored(place: ThreadAddress, channel: string, version: string | number): Promise<boolean> {
-    for await (const info of this.open(place).history({ allBranches: true })) {
-      const found = toThreadCheckpoint(info);
-      if (found?.place.namespace !== place.namespace || !found.channels.includes(channel)) continue;
-      const state = await this.load(place, found.id);
+  /** Was this version of a channel stored with any checkpoint of the namespace? Reads the newest first. */
+  async isVersionStored(address: ThreadAddress, channel: string, version: string | number): Promise<boolean> {
+    for await (const info of this.open(address).history({ allBranches: true })) {
+      const entry = toThreadCheckpoint(info);
+      if (entry?.address.namespace !== address.namespace || !entry.channels.includes(channel)) continue;
+      const state = await this.load(address, entry.id);
       if (versionOf(state?.channel_versions, channel) === version) return true;
     }
     return false;
   }
 
-  /** A checkpoint with its values in their stored form, as it was last put. */
-  async load(place: ThreadAddress, id: string): Promise<StoredCheckpoint | undefined> {
-    const session = this.open(place);
-    const loaded = await session.load(storedId(place, id));
+  /** Loads a checkpoint in its stored form, as it was last put. */
+  async load(address: ThreadAddress, id: string): Promise<StoredCheckpoint | undefined> {
+    const session = this.open(address);
+    const loaded = await session.load(storedId(address, id));
     if (!loaded) return undefined;
-    const attached = await session.annotations(loaded.seq);
-    return replacementIn(attached.get(loaded.seq))?.state ?? joinCheckpoint(loaded);
+    const annotations = await session.annotations(loaded.seq);
+    return replacementIn(annotations.get(loaded.seq))?.state ?? joinCheckpoint(loaded);
   }
 }

@@ -4,41 +4,43 @@ import type { CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import { isSavepointError, type Role, type Savepoint, type SearchOptions, type SessionInfo } from "../../index.js";
 import { decodeMetadata, toThreadCheckpoint } from "./stored.js";
 
-/** A thread, as its newest checkpoint shows it. */
+/** A thread, with the metadata of its newest checkpoint. */
 export interface ThreadInfo {
   readonly threadId: string;
   /** Milliseconds since 1970. */
   readonly createdAt: number;
   /** When its newest checkpoint was saved. */
   readonly updatedAt: number;
-  /** Up to when it is wanted, where the saver has a `ttl`. */
+  /** When it expires, in milliseconds since 1970; `undefined` if the saver has no `ttl`. */
   readonly expiresAt: number | undefined;
-  /** Its newest checkpoint. */
+  /** The id of its newest checkpoint. */
   readonly checkpointId: string;
-  /** What LangGraph says of that one. */
+  /** LangGraph's metadata of that checkpoint. */
   readonly metadata: CheckpointMetadata;
 }
 
+/** Options of `listThreads`. */
 export interface ListThreadsOptions {
-  /** At most this many. */
+  /** The maximum number of threads. @default all */
   readonly limit?: number;
-  /** Only those whose newest checkpoint has these fields in its metadata. */
+  /** List only threads whose newest checkpoint has these fields in its metadata. @default all threads */
   readonly filter?: Readonly<Record<string, unknown>>;
 }
 
-/** A thread in which something was found. */
+/** A search result. */
 export interface FoundThread {
   readonly threadId: string;
-  /** The id of the message, where it has one. */
+  /** The id of the message, if it has one. */
   readonly messageId: string | undefined;
   readonly role: Role | undefined;
-  /** The text around the place. */
+  /** The text around the match. */
   readonly snippet: string;
 }
 
-/** Of the time that threads are wanted, so much may pass between two looks for those that are not. */
-const SWEEPS = 10;
+/** How often expired threads are deleted within one `ttl`. */
+const SWEEPS_PER_TTL = 10;
 
+/** The threads of one saver: the sessions of its agent that have not expired. */
 export class Threads {
   readonly #sp: Savepoint;
   readonly #agent: string;
@@ -57,18 +59,18 @@ export class Threads {
     let left = limit;
     if (left <= 0) return;
     for await (const session of this.#sessions()) {
-      const found = session.head && toThreadCheckpoint(session.head);
-      if (!found) continue;
-      const metadata = await decodeMetadata(found.metadata);
+      const newest = session.head && toThreadCheckpoint(session.head);
+      if (!newest) continue;
+      const metadata = await decodeMetadata(newest.metadata);
       if (!Object.entries(filter).every(([key, value]) => isSame((metadata as Record<string, unknown>)[key], value)))
         continue;
       const { id: threadId, createdAt, updatedAt } = session;
-      yield { threadId, createdAt, updatedAt, expiresAt: this.#expiresAt(session), checkpointId: found.id, metadata };
+      yield { threadId, createdAt, updatedAt, expiresAt: this.#expiresAt(session), checkpointId: newest.id, metadata };
       if (--left <= 0) return;
     }
   }
 
-  /** The ids of all threads, also of those of which only a subgraph has saved anything so far. */
+  /** The ids of all threads, including those in which only a subgraph has saved so far. */
   async *ids(): AsyncGenerator<string> {
     for await (const { id } of this.#sessions()) yield id;
   }
@@ -82,20 +84,20 @@ export class Threads {
     return found;
   }
 
-  /** The session of a thread that is there and wanted. */
+  /** The session of a thread; `undefined` if it does not exist or has expired. */
   async find(thread: string): Promise<SessionInfo | undefined> {
     const session = await this.#sp.sessions.load(thread);
-    return session?.agent === this.#agent && !this.#isOver(session) ? session : undefined;
+    return session?.agent === this.#agent && !this.#hasExpired(session) ? session : undefined;
   }
 
-  /** Is there something under this id, whosever it is? */
+  /** Does a session of any agent have this id? */
   async isTaken(thread: string): Promise<boolean> {
     return (await this.#sp.sessions.load(thread)) !== undefined;
   }
 
   /** @returns whether there was one */
   async delete(thread: string): Promise<boolean> {
-    // What is not a thread of ours is not ours to delete. Whose a damaged one is, nobody can tell.
+    // Sessions of other agents are not deleted. The agent of a damaged session is unknown.
     const agent = await this.#sp.sessions.load(thread).then(
       (session) => session?.agent,
       (error: unknown) => {
@@ -106,17 +108,17 @@ export class Threads {
     return agent === this.#agent ? this.#sp.sessions.delete(thread) : false;
   }
 
-  /** Is the time over for which a thread is wanted? */
+  /** Has the `ttl` of a thread expired? */
   async isExpired(thread: string): Promise<boolean> {
     if (this.#ttl === undefined) return false;
     const session = await this.#sp.sessions.load(thread);
-    return session !== undefined && this.#isOver(session);
+    return session !== undefined && this.#hasExpired(session);
   }
 
-  /** Deletes what has expired, if nobody has looked for a while. */
+  /** Deletes expired threads, unless that was done recently. */
   async sweep(): Promise<void> {
     if (this.#ttl === undefined) return;
-    if (this.#sweptAt !== undefined && this.#now() - this.#sweptAt < this.#ttl / SWEEPS) return;
+    if (this.#sweptAt !== undefined && this.#now() - this.#sweptAt < this.#ttl / SWEEPS_PER_TTL) return;
     await this.deleteExpired();
   }
 
@@ -125,17 +127,17 @@ export class Threads {
     this.#sweptAt = this.#now();
     let deleted = 0;
     for await (const session of this.#sp.sessions.list({ agent: this.#agent })) {
-      if (this.#isOver(session) && (await this.#sp.sessions.delete(session.id))) deleted++;
+      if (this.#hasExpired(session) && (await this.#sp.sessions.delete(session.id))) deleted++;
     }
     return deleted;
   }
 
   async *#sessions(): AsyncGenerator<SessionInfo> {
     for await (const session of this.#sp.sessions.list({ agent: this.#agent }))
-      if (!this.#isOver(session)) yield session;
+      if (!this.#hasExpired(session)) yield session;
   }
 
-  #isOver(session: SessionInfo): boolean {
+  #hasExpired(session: SessionInfo): boolean {
     const expiresAt = this.#expiresAt(session);
     return expiresAt !== undefined && expiresAt <= this.#now();
   }

@@ -1,4 +1,4 @@
-/** From what is stored to the tuples that LangGraph reads. */
+/** Building the tuples that LangGraph reads. */
 import {
   type Checkpoint,
   type CheckpointPendingWrite,
@@ -12,7 +12,6 @@ import {
   type CheckpointAnnotations,
   decodeCheckpoint,
   decodeMetadata,
-  decodeWrites,
   type ThreadCheckpoint,
   joinCheckpoint,
   replacementIn,
@@ -20,55 +19,52 @@ import {
   type ThreadState,
   toThreadCheckpoint,
 } from "./stored.js";
+import { decodeWrites } from "./writes.js";
 
-/** The version of the format from which on sends are in a channel, and not in what was written to the parent. */
+/** From this checkpoint format on, sends are stored in a channel instead of the pending writes of the parent. */
 const SENDS_IN_CHANNEL = 4;
 
 /**
- * `undefined` for a checkpoint that is none of LangGraph's.
+ * Builds the tuple of a checkpoint; `undefined` for a checkpoint that another program saved.
  *
- * @param tell told what the checkpoint is in its stored form
+ * @param onLoaded called with the checkpoint in its stored form
  */
 export async function toTuple(
   session: Session<ThreadState>,
   saved: SavedCheckpoint<ThreadState>,
-  tell?: (found: ThreadCheckpoint, stored: StoredCheckpoint) => void,
+  onLoaded?: (entry: ThreadCheckpoint, stored: StoredCheckpoint) => void,
 ): Promise<CheckpointTuple | undefined> {
-  const found = toThreadCheckpoint(saved);
-  if (!found) return undefined;
-  const attached = (await session.annotations(found.seq)).get(found.seq);
-  const replaced = replacementIn(attached);
+  const entry = toThreadCheckpoint(saved);
+  if (!entry) return undefined;
+  const annotations = (await session.annotations(entry.seq)).get(entry.seq);
+  const replaced = replacementIn(annotations);
   const stored = replaced?.state ?? joinCheckpoint(saved);
-  tell?.(found, stored);
-  const checkpoint = await decodeCheckpoint(found.id, stored);
-  if (checkpoint.v < SENDS_IN_CHANNEL && found.parent !== undefined) await moveSends(session, found, checkpoint);
+  onLoaded?.(entry, stored);
+  const checkpoint = await decodeCheckpoint(entry.id, stored);
+  if (checkpoint.v < SENDS_IN_CHANNEL && entry.parent !== undefined) await addSends(session, entry, checkpoint);
   return {
-    config: configOf(found.place, found.id),
+    config: configOf(entry.address, entry.id),
     checkpoint,
-    metadata: await decodeMetadata(replaced ? replaced.metadata : found.metadata),
-    ...(found.parent !== undefined && { parentConfig: configOf(found.place, found.parent) }),
-    pendingWrites: await decodeWrites(attached),
+    metadata: await decodeMetadata(replaced ? replaced.metadata : entry.metadata),
+    ...(entry.parent !== undefined && { parentConfig: configOf(entry.address, entry.parent) }),
+    pendingWrites: await decodeWrites(annotations),
   };
 }
 
-/** What is attached to a checkpoint; `undefined` where it is gone. */
-export async function loadAnnotations(
+/** The annotations of a checkpoint; `undefined` if it was removed. */
+async function loadAnnotations(
   session: Session<ThreadState>,
-  { place }: ThreadCheckpoint,
+  { address }: ThreadCheckpoint,
   id: string,
 ): Promise<CheckpointAnnotations | undefined> {
-  const loaded = await session.load(storedId(place, id));
+  const loaded = await session.load(storedId(address, id));
   return loaded && (await session.annotations(loaded.seq)).get(loaded.seq);
 }
 
-/** Checkpoints of earlier versions of LangGraph have their sends in what was written to the parent. */
-async function moveSends(
-  session: Session<ThreadState>,
-  found: ThreadCheckpoint,
-  checkpoint: Checkpoint,
-): Promise<void> {
-  const attached = await loadAnnotations(session, found, found.parent as string);
-  const writes: CheckpointPendingWrite[] = await decodeWrites(attached);
+/** Adds the sends that earlier versions of LangGraph stored in the pending writes of the parent. */
+async function addSends(session: Session<ThreadState>, entry: ThreadCheckpoint, checkpoint: Checkpoint): Promise<void> {
+  const annotations = await loadAnnotations(session, entry, entry.parent as string);
+  const writes: CheckpointPendingWrite[] = await decodeWrites(annotations);
   const versions = Object.values(checkpoint.channel_versions);
   checkpoint.channel_values[TASKS] = writes.filter(([, channel]) => channel === TASKS).map(([, , value]) => value);
   checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : 1;

@@ -1,15 +1,17 @@
 /**
- * Channel values and pending writes, as they are stored: as plain values in which everything has its own place, so that a
- * save writes what changed and nothing else. What Savepoint stores by itself (dates, bytes, maps, sets, `undefined`) stays as
- * it is; the rest stands as an object with a key `lc`, and an object of the caller's that has such a key is wrapped. So
- * nothing that a user or a model has said can be taken for an object that is to be made.
+ * Encoding and decoding of channel values and pending writes. They are stored as plain values instead of one serialized
+ * string, so that a save writes only the changes.
+ *
+ * Values that Savepoint supports (dates, bytes, maps, sets, `undefined`) are kept. Other objects are stored as an object with
+ * a key `lc`, and plain objects that have such a key are wrapped. So no input of a user or a model is ever decoded as a class
+ * instance.
  */
 import { load } from "@langchain/core/load";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
 import { SavepointError } from "../../index.js";
 import { messageClassId, messageToStored, type StoredMessage, storedToMessage } from "./messages.js";
 
-/** Deeper than anything that can be stored: what is deeper refers to itself. */
+/** Deeper than any value that can be stored. A deeper one contains a cycle. */
 const MAX_DEPTH = 500;
 
 const TYPED_ARRAYS = {
@@ -25,10 +27,10 @@ const TYPED_ARRAYS = {
   Uint32Array,
 };
 
-/** What stands for something that has no form of its own. */
+/** The stored form of an object that Savepoint does not support itself. */
 type Tagged =
   | StoredMessage
-  /** Another object of LangChain's, as the text that it makes of itself. */
+  /** Another LangChain object, as its own JSON. */
   | { readonly lc: 1; readonly type: "json"; readonly json: string }
   | { readonly lc: 0; readonly value: Readonly<Record<string, unknown>> }
   | { readonly lc: 2; readonly type: "regexp"; readonly source: string; readonly flags: string }
@@ -36,41 +38,44 @@ type Tagged =
   | { readonly lc: 2; readonly type: "delta_snapshot"; readonly value: unknown }
   | { readonly lc: 2; readonly type: "typed_array"; readonly name: string; readonly bytes: Uint8Array };
 
-/** Makes the stored form of values. It is a copy: what is changed afterwards is not changed in it. */
+/** Encodes values. The result is a copy that shares nothing with the caller's objects. */
 export class Encoder {
-  /** Objects of LangChain's of which it is not known yet whether they can be made again. */
-  readonly #unproven = new Map<string, string>();
+  /** LangChain objects whose class has not been decoded yet, as JSON by class name. */
+  readonly #unverified = new Map<string, string>();
 
   encode(value: unknown): unknown {
     return this.#encode(value, 0);
   }
 
-  /** @throws INVALID_STATE where something that was encoded could not be made again */
+  /** Checks that the encoded objects can be decoded. @throws INVALID_STATE if one cannot */
   async verifyDecodable(): Promise<void> {
-    for (const [name, json] of this.#unproven) {
+    for (const [name, json] of this.#unverified) {
       try {
         await load(json);
       } catch (error) {
         throw new SavepointError(
           "INVALID_STATE",
-          `The state contains a ${name} of LangChain's, which it cannot make again: ${messageOf(error)}. Leave it out, or keep what it is made of.`,
+          `The state contains a ${name}, which LangChain cannot load again: ${messageOf(error)}. Remove it from the state, or store its fields.`,
           { cause: error },
         );
       }
-      PROVEN.add(name);
+      DECODABLE.add(name);
     }
   }
 
   #encode(value: unknown, depth: number): unknown {
     if (typeof value !== "object" || value === null) {
-      // As JSON has it: there is no such value.
+      // As in JSON, functions and symbols are dropped.
       return typeof value === "function" || typeof value === "symbol" ? undefined : value;
     }
     if (depth > MAX_DEPTH) {
-      throw new SavepointError("INVALID_STATE", "The state is nested too deeply, or refers to itself. Leave that out.");
+      throw new SavepointError(
+        "INVALID_STATE",
+        "The state is nested too deeply or contains a cycle. Remove that part.",
+      );
     }
     const next = (part: unknown): unknown => this.#encode(part, depth + 1);
-    if (Array.isArray(value)) return value.map((part) => (isNothing(part) ? null : next(part)));
+    if (Array.isArray(value)) return value.map((part) => (isDropped(part) ? null : next(part)));
     const prototype = Object.getPrototypeOf(value) as object | null;
     if (prototype === Object.prototype || prototype === null) return this.#encodeFields(value, next);
     const id = messageClassId(value);
@@ -97,7 +102,7 @@ export class Encoder {
     const json: unknown = value.toJSON();
     if (isSerialized(json)) return this.#encodeSerialized(json);
     if (typeof json !== "object" || json === null) return next(json);
-    // What tells a Send is not kept by the serializer of LangGraph either.
+    // LangGraph's own serializer does not keep the marker of a Send either.
     if (isNamed(json, "Send")) {
       const { lg_name: _, timeout, ...send } = json as { lg_name: string; timeout?: unknown };
       return next({ ...send, ...(timeout !== undefined && { timeout }) });
@@ -110,11 +115,11 @@ export class Encoder {
     if (serialized.id[0] !== "langchain_core") {
       throw new SavepointError(
         "INVALID_STATE",
-        `The state contains a ${name}, and only objects of @langchain/core are made again. Leave it out, or keep what it is made of.`,
+        `The state contains a ${name}, but only objects of @langchain/core can be stored. Remove it from the state, or store its fields.`,
       );
     }
     const json = JSON.stringify(serialized);
-    if (!PROVEN.has(name)) this.#unproven.set(name, json);
+    if (!DECODABLE.has(name)) this.#unverified.set(name, json);
     return { lc: 1, type: "json", json };
   }
 
@@ -122,29 +127,29 @@ export class Encoder {
     const copy: Record<string, unknown> = {};
     for (const key of Object.keys(value)) {
       const part = (value as Record<string, unknown>)[key];
-      if (!isNothing(part)) setField(copy, key, next(part));
+      if (!isDropped(part)) setField(copy, key, next(part));
     }
     return "lc" in copy ? { lc: 0, value: copy } : copy;
   }
 }
 
-/** The value that a stored form stands for. */
+/** Decodes a stored value. */
 export async function decodeValue(stored: unknown): Promise<unknown> {
-  const texts: string[] = [];
+  const serialized: string[] = [];
   const value = decode(stored, (json) => {
-    texts.push(json);
+    serialized.push(json);
     return undefined;
   });
-  if (texts.length === 0) return value;
-  // Making those takes time, so what is around them is made once more when they are there.
-  const made: unknown[] = [];
-  for (const json of texts) made.push(await load(json));
+  if (serialized.length === 0) return value;
+  // Loading LangChain objects is asynchronous, so the value is decoded a second time with the results.
+  const loaded: unknown[] = [];
+  for (const json of serialized) loaded.push(await load(json));
   let at = 0;
-  return decode(stored, () => made[at++]);
+  return decode(stored, () => loaded[at++]);
 }
 
-/** Classes of LangChain's of which an object was made again. */
-const PROVEN = new Set<string>();
+/** LangChain classes of which an object has been loaded successfully. */
+const DECODABLE = new Set<string>();
 
 function decode(stored: unknown, fromJson: (json: string) => unknown): unknown {
   if (typeof stored !== "object" || stored === null) return stored;
@@ -183,7 +188,7 @@ function untag(tagged: Tagged, fromJson: (json: string) => unknown): unknown {
   }
   throw new SavepointError(
     "STORE_TOO_NEW",
-    "The state contains something that this version of savepoint/langgraph does not know. Update the package.",
+    "The state contains a value that this version of savepoint/langgraph does not support. Update the package.",
   );
 }
 
@@ -193,13 +198,13 @@ function decodeFields(stored: object, next: (part: unknown) => unknown): Record<
   return value;
 }
 
-/** Sets a field, also one that is called like what every object has. */
+/** Sets an own field, even if its name is `__proto__`. */
 function setField(object: Record<string, unknown>, key: string, value: unknown): void {
   if (key !== "__proto__") object[key] = value;
   else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-function isNothing(value: unknown): boolean {
+function isDropped(value: unknown): boolean {
   return typeof value === "function" || typeof value === "symbol";
 }
 
@@ -227,7 +232,7 @@ function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Arra
 
 function toError(name: string, message: string): Error {
   const error = new Error(message);
-  // As a class would have it: not one of the fields.
+  // Not enumerable, as in a class.
   if (name !== "Error") Object.defineProperty(error, "name", { value: name, configurable: true, writable: true });
   return error;
 }

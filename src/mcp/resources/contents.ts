@@ -1,38 +1,38 @@
-/** What resources say: the same as the tools that read, without their arguments. */
+/** The contents of resources: the same as the reading tools return, without arguments. */
 import type { AgentCheckpoint, Checkpoint, SavedAgentInfo, SessionInfo } from "../../index.js";
-import { checkpointNotFound } from "../not-found.js";
+import { checkpointNotFound } from "../errors.js";
 import { abbreviate, outline } from "../outline.js";
 import { fitEntries } from "../paging.js";
-import type { AgentScope } from "../scope.js";
 import { toAgentInfo, toCheckpointInfo, toConversationInfo, toSkipped, toTime } from "../result-schemas.js";
-import { listAgents } from "../tools/agents.js";
+import type { AgentScope } from "../scope.js";
 import { conversationLoad } from "../tools/conversation-load.js";
 
-/** Entries of a list, and checkpoints of a session; fewer where they are large. The tools have all, in pages. */
+/** Limits of the lists; fewer entries if they are large. The tools return everything in pages. */
 const MAX_LISTED = 100;
 const MAX_CHECKPOINTS = 20;
+const MAX_MESSAGES = 50;
 
 export async function readSessions(scope: AgentScope): Promise<unknown> {
-  const found = await scope.sp.sessions.list({ ...scope.agentFilter(undefined), limit: MAX_LISTED }).all();
-  return { sessions: fitEntries(found, toSession) };
+  const sessions = await scope.sp.sessions.list({ ...scope.agentFilter(), limit: MAX_LISTED }).all();
+  return { sessions: fitEntries(sessions, toSession) };
 }
 
 export async function readConversations(scope: AgentScope): Promise<unknown> {
-  const found = await scope.sp.conversations.list({ ...scope.agentFilter(undefined), limit: MAX_LISTED }).all();
-  return { conversations: fitEntries(found, toConversationInfo) };
+  const conversations = await scope.sp.conversations.list({ ...scope.agentFilter(), limit: MAX_LISTED }).all();
+  return { conversations: fitEntries(conversations, toConversationInfo) };
 }
 
 export async function readAgents(scope: AgentScope): Promise<unknown> {
-  const found: SavedAgentInfo[] = [];
-  for await (const agent of listAgents(scope)) if (found.push(agent) === MAX_LISTED) break;
-  return { agents: fitEntries(found, toAgentInfo) };
+  const agents: SavedAgentInfo[] = [];
+  for await (const agent of scope.listAgents()) if (agents.push(agent) === MAX_LISTED) break;
+  return { agents: fitEntries(agents, toAgentInfo) };
 }
 
 export async function readAgent(scope: AgentScope, id: string): Promise<unknown> {
-  const found = await scope.loadAgent(id);
-  const { systemPrompt, config, state, activeConversations } = found;
+  const agent = await scope.loadAgent(id);
+  const { systemPrompt, config, state, activeConversations } = agent;
   const { value, omitted } = outline({ systemPrompt: systemPrompt ?? null, config, state });
-  return { agent: toAgentInfo(found), content: value, omitted, activeConversations };
+  return { agent: toAgentInfo(agent), content: value, omitted, activeConversations };
 }
 
 export async function readSession(scope: AgentScope, id: string): Promise<unknown> {
@@ -42,13 +42,13 @@ export async function readSession(scope: AgentScope, id: string): Promise<unknow
   return { session: toSession(info), checkpoints: newest.map(toCheckpointInfo) };
 }
 
-/** @param name its id, `session#seq`, or `latest` */
+/** @param name the id of a checkpoint, `session#seq`, or `latest` */
 export async function readSessionCheckpoint(scope: AgentScope, id: string, name: string): Promise<unknown> {
   const session = await scope.openSession(id);
   await scope.loadSession(id);
-  const found = (await session.load(name)) ?? (name === "latest" ? await session.latest() : undefined);
-  if (!found || !scope.owns(found.agent)) throw checkpointNotFound(name);
-  return toState(found);
+  const checkpoint = (await session.load(name)) ?? (name === "latest" ? await session.latest() : undefined);
+  if (!checkpoint || !scope.owns(checkpoint.agent)) throw checkpointNotFound(name);
+  return toState(checkpoint);
 }
 
 export async function readCheckpoint(scope: AgentScope, id: string): Promise<unknown> {
@@ -56,21 +56,21 @@ export async function readCheckpoint(scope: AgentScope, id: string): Promise<unk
 }
 
 export async function readConversation(scope: AgentScope, id: string): Promise<unknown> {
-  return conversationLoad.run({ id, limit: 50 }, scope);
+  return conversationLoad.run({ id, limit: MAX_MESSAGES }, scope);
 }
 
-function toState(found: Checkpoint | AgentCheckpoint): unknown {
-  const { value, omitted } = outline(found.state);
-  const checkpoint = toCheckpointInfo(found);
-  if ("conversations" in found) {
-    return { checkpoint, state: value, omitted, conversations: found.conversations.map(toConversationInfo) };
+function toState(source: Checkpoint | AgentCheckpoint): unknown {
+  const { value, omitted } = outline(source.state);
+  const checkpoint = toCheckpointInfo(source);
+  if ("conversations" in source) {
+    return { checkpoint, state: value, omitted, conversations: source.conversations.map(toConversationInfo) };
   }
   return {
     checkpoint,
     state: value,
     omitted,
-    pendingToolCalls: found.pendingToolCalls.map((call) => abbreviate(call)),
-    skipped: toSkipped(found.skipped),
+    pendingToolCalls: source.pendingToolCalls.map((call) => abbreviate(call)),
+    skipped: toSkipped(source.skipped),
   };
 }
 

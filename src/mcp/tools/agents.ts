@@ -1,4 +1,4 @@
-/** Tools for agents: who acts, and their own durable states. */
+/** Tools for agents and their durable states. */
 import { z } from "zod";
 import {
   type AgentFields,
@@ -7,32 +7,35 @@ import {
   type SavedAgentInfo,
   type Savepoint,
 } from "../../index.js";
+import { agentNotFound } from "../errors.js";
 import { OMITTED, outline } from "../outline.js";
 import { NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
 import { AGENT_INFO, SKIPPED, toAgentInfo, toSkipped } from "../result-schemas.js";
-import type { AgentScope } from "../scope.js";
-import { agentNotFound } from "../not-found.js";
-import { defineTool, FROM, JSON_OBJECT, JSON_VALUE, POINTER, type Tool } from "../tool.js";
+import { FROM, JSON_OBJECT, JSON_VALUE, POINTER } from "./arguments.js";
+import { defineTool, type Tool } from "./tool.js";
+
+/** How many active conversations `agent_load` lists at most. */
+const MAX_CONVERSATIONS = 200;
 
 const agentSave = defineTool({
   name: "agent_save",
   title: "Save an agent",
   description:
-    "Saves who acts: name, instructions, settings and a durable state of its own. Makes the agent if there is none with that id; otherwise changes the fields that are given and keeps the others. `state` and `config` are replaced as a whole. Returns the agent with its new version.",
+    "Saves an agent: its name, instructions, settings and durable state. Creates the agent if the id is new; otherwise changes the given fields and keeps the others. `state` and `config` are replaced completely. Returns the agent with its new version.",
   input: z.strictObject({
     id: z.string().min(1),
     name: z.string().optional().describe("Default for a new agent: its id."),
-    type: z.string().nullable().optional().describe("What sort of agent, such as a model's name. null takes it away."),
-    systemPrompt: z.string().nullable().optional().describe("Its instructions. null takes them away."),
+    type: z.string().nullable().optional().describe("The type of agent, such as the name of a model. null removes it."),
+    systemPrompt: z.string().nullable().optional().describe("Its instructions. null removes them."),
     capabilities: z.array(z.string()).optional(),
     config: JSON_OBJECT.optional(),
     state: JSON_VALUE.optional().describe("Its durable state: any JSON."),
-    metadata: JSON_OBJECT.optional().describe("Listed with it, so keep it small."),
+    metadata: JSON_OBJECT.optional().describe("Included in lists, so keep it small."),
     expectedVersion: z
       .int()
       .min(0)
       .optional()
-      .describe("Fail with CONFLICT unless it has this version; 0: must be new."),
+      .describe("Fail with CONFLICT unless the agent has this version. 0: the agent must be new."),
   }),
   output: z.object({ agent: AGENT_INFO }),
   writes: true,
@@ -53,7 +56,7 @@ const agentLoad = defineTool({
   name: "agent_load",
   title: "Load an agent",
   description:
-    "Loads an agent with its instructions, settings, state and the ids of its active conversations. A state that is too large comes in parts: `omitted` says what is missing; ask for it with `pointer` and `from`.",
+    "Loads an agent with its instructions, settings, state and the ids of its active conversations. A large state is returned in parts: `omitted` lists the missing ones; load them with `pointer` and `from`.",
   input: z.strictObject({
     id: z.string().min(1),
     pointer: POINTER.describe('JSON pointer into { systemPrompt, config, state }, such as "/state/notes".'),
@@ -61,22 +64,24 @@ const agentLoad = defineTool({
   }),
   output: z.object({
     agent: AGENT_INFO,
-    content: z.unknown().describe("{ systemPrompt, config, state }, or the part of it that `pointer` leads to."),
+    content: z.unknown().describe("{ systemPrompt, config, state }, or the part of it at `pointer`."),
     omitted: OMITTED,
-    activeConversations: z.array(z.string()).describe("At most 200 of them; conversation_list has all."),
+    activeConversations: z
+      .array(z.string())
+      .describe(`At most ${MAX_CONVERSATIONS} ids; conversation_list returns all.`),
     skipped: SKIPPED,
   }),
   writes: false,
   async run({ id, pointer, from }, scope) {
-    const found = await scope.loadAgent(id);
-    const { systemPrompt, config, state, activeConversations, skipped } = found;
+    const agent = await scope.loadAgent(id);
+    const { systemPrompt, config, state, activeConversations, skipped } = agent;
     const content = { ...(systemPrompt !== undefined && { systemPrompt }), config, state };
     const { value, omitted } = outline(content, { pointer, from });
     return {
-      agent: toAgentInfo(found),
+      agent: toAgentInfo(agent),
       content: value,
       omitted,
-      activeConversations: activeConversations.slice(-200),
+      activeConversations: activeConversations.slice(-MAX_CONVERSATIONS),
       skipped: toSkipped(skipped),
     };
   },
@@ -86,7 +91,7 @@ const agentDelete = defineTool({
   name: "agent_delete",
   title: "Delete an agent",
   description:
-    "Deletes an agent with ALL its conversations, sessions and checkpoints. This cannot be undone. Returns whether there was anything to delete.",
+    "Deletes an agent with ALL its conversations, sessions and checkpoints. This cannot be undone. Returns whether anything was deleted.",
   input: z.strictObject({ id: z.string().min(1) }),
   output: z.object({ deleted: z.boolean() }),
   writes: true,
@@ -100,7 +105,7 @@ const agentDelete = defineTool({
 const agentList = defineTool({
   name: "agent_list",
   title: "List agents",
-  description: "Lists the agents in the order of their ids, without their states. agent_load has those.",
+  description: "Lists agents ordered by id, without their states. Use agent_load to load a state.",
   input: z.strictObject({ ...PAGE_ARGUMENTS }),
   output: z.object({ agents: z.array(AGENT_INFO), nextCursor: NEXT_CURSOR }),
   writes: false,
@@ -108,11 +113,11 @@ const agentList = defineTool({
     const { entries, nextCursor } = await readPage(
       {
         name: "agent_list",
-        walk: () => listAgents(scope),
+        walk: () => scope.listAgents(),
         show: toAgentInfo,
         idOf: ({ id }) => id,
         rankOf: ({ id }) => id,
-        // The order of stores is that of UTF-8 bytes.
+        // Stores order ids by their UTF-8 bytes.
         isBehind: (id, other) => Buffer.compare(Buffer.from(String(id)), Buffer.from(String(other))) >= 0,
       },
       page,
@@ -123,16 +128,7 @@ const agentList = defineTool({
 
 export const AGENT_TOOLS: readonly Tool[] = [agentSave, agentLoad, agentDelete, agentList];
 
-/** The agents that may be seen. */
-export async function* listAgents({ sp, agent }: AgentScope): AsyncGenerator<SavedAgentInfo> {
-  if (agent === undefined) yield* sp.agents.list();
-  else {
-    const own = await sp.agents.load(agent);
-    if (own) yield own;
-  }
-}
-
-/** Changes the agent, or makes it; whoever is faster meanwhile is not overwritten with empty fields. */
+/** Updates the agent, or creates it. Retries if another process creates or deletes it in between. */
 async function saveAgent(
   { agents }: Savepoint,
   id: string,

@@ -1,23 +1,23 @@
-/** Tools for comparing moments of a session, and for trying something else from one of them. */
+/** Tools that compare checkpoints of a session and start branches from them. */
 import { z } from "zod";
-import { type Checkpoint, type CheckpointRef, SavepointError, type Session } from "../../index.js";
-import { applyPatch, type PatchOperation } from "../json-patch.js";
-import { decodeCursor, encodeCursor } from "../cursor.js";
-import { checkpointNotFound } from "../not-found.js";
-import { NEXT_CURSOR, PAGE_ARGUMENTS, fitEntries } from "../paging.js";
+import { type CheckpointRef, SavepointError, type Session } from "../../index.js";
+import { checkpointNotFound } from "../errors.js";
+import { applyPatch, PATCH, type PatchOperation } from "../json-patch.js";
+import { decodeCursor, encodeCursor, fitEntries, NEXT_CURSOR, PAGE_ARGUMENTS } from "../paging.js";
 import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../result-schemas.js";
-import { CHANGES, CHECKPOINT_REF, defineTool, JSON_VALUE, type Tool } from "../tool.js";
+import { CHECKPOINT_REF, JSON_VALUE } from "./arguments.js";
 import { CHECKPOINT_FIELDS, toSaveOptions } from "./session-save.js";
+import { defineTool, type Tool } from "./tool.js";
 
 const checkpointDiff = defineTool({
   name: "checkpoint_diff",
   title: "Compare two checkpoints",
   description:
-    "Says what changed in the state of a session from one checkpoint to another: a list of changes by JSON pointers, to be read in order. Large values are cut; session_resume with `checkpoint` and `pointer` shows them.",
+    "Compares the states of two checkpoints of a session. Returns a list of changes with JSON pointers, to be read in order. Large values are shortened; session_resume with `checkpoint` and `pointer` returns them completely.",
   input: z.strictObject({
     session: z.string().min(1),
     from: CHECKPOINT_REF,
-    to: CHECKPOINT_REF.optional().describe("Default: the newest one."),
+    to: CHECKPOINT_REF.optional().describe("Default: the newest checkpoint."),
     ...PAGE_ARGUMENTS,
   }),
   output: z.object({ changes: z.array(CHANGE), changeCount: z.number(), nextCursor: NEXT_CURSOR }),
@@ -26,18 +26,18 @@ const checkpointDiff = defineTool({
     const session = await scope.openSession(id);
     await scope.loadSession(id);
     const list = ["checkpoint_diff", id, from, to];
-    // The page that follows is of the same two checkpoints, also if there is a newer one by then.
-    const [place = 0, newest] = cursor === undefined ? [] : decodeCursor(list, cursor, ["number", "string"]);
-    const until = to ?? (newest as string | undefined) ?? (await newestOf(session));
-    const changes = await session.diff(from, until);
-    const start = place as number;
+    // The cursor contains the newest checkpoint of the first page, so that later pages compare the same two.
+    const [position = 0, newest] = cursor === undefined ? [] : decodeCursor(list, cursor, ["number", "string"]);
+    const target = to ?? (newest as string | undefined) ?? (await headId(session));
+    const changes = await session.diff(from, target);
+    const start = position as number;
     const shown = fitEntries(changes.slice(start, start + limit), toChange);
     const next = start + shown.length;
     return {
       changes: shown,
       changeCount: changes.length,
       nextCursor:
-        next < changes.length ? encodeCursor(list, [next, typeof until === "string" ? until : ""]) : undefined,
+        next < changes.length ? encodeCursor(list, [next, typeof target === "string" ? target : ""]) : undefined,
     };
   },
 });
@@ -46,13 +46,13 @@ const checkpointFork = defineTool({
   name: "checkpoint_fork",
   title: "Branch from a checkpoint",
   description:
-    "Opens a branch at a checkpoint of a session, to try something else from there; what was saved before stays as it is. Optionally the branch begins with another `state`, or with `changes` to that of the checkpoint. Go on with session_save and session_resume and the name of the branch.",
+    "Starts a branch at a checkpoint of a session, to try something else from there. What was saved before does not change. Optionally the branch starts with another `state`, or with `changes` to the state of the checkpoint. Continue with session_save and session_resume and the name of the branch.",
   input: z.strictObject({
     session: z.string().min(1),
     checkpoint: CHECKPOINT_REF,
-    branch: z.string().optional().describe("Its name. Default: one that comes back."),
-    state: JSON_VALUE.optional().describe("A state to begin the branch with."),
-    changes: CHANGES.optional().describe("Instead of `state`: changes to the state of the checkpoint."),
+    branch: z.string().optional().describe("The name of the branch. Default: a generated name, which is returned."),
+    state: JSON_VALUE.optional().describe("The first state of the branch."),
+    changes: PATCH.optional().describe("Instead of `state`: changes to the state of the checkpoint."),
     ...CHECKPOINT_FIELDS,
   }),
   output: z.object({ session: z.string(), branch: z.string(), checkpoint: CHECKPOINT_INFO }),
@@ -61,7 +61,7 @@ const checkpointFork = defineTool({
     const { session: id, checkpoint: ref, branch } = input;
     const session = await scope.openSession(id);
     await scope.loadSession(id);
-    const state = await stateFor(session, ref, input);
+    const state = await firstState(session, ref, input);
     const fork = await session.fork(ref, {
       ...(branch !== undefined && { branch }),
       ...(state !== undefined && { ...toSaveOptions(input), state }),
@@ -74,25 +74,25 @@ const checkpointFork = defineTool({
 
 export const BRANCH_TOOLS: readonly Tool[] = [checkpointDiff, checkpointFork];
 
-async function newestOf(session: Session): Promise<string> {
+async function headId(session: Session): Promise<string> {
   const head = await session.head();
   if (!head) throw checkpointNotFound("newest");
   return head.id;
 }
 
-/** What the branch begins with; `undefined` where that is the checkpoint itself. */
-async function stateFor(
+/** The state of the first checkpoint of a branch; `undefined` if the branch starts with the given checkpoint itself. */
+async function firstState(
   session: Session,
   ref: CheckpointRef,
-  { state, changes, ...said }: { readonly state?: unknown; readonly changes?: readonly PatchOperation[] | undefined },
+  { state, changes, ...fields }: { readonly state?: unknown; readonly changes?: readonly PatchOperation[] | undefined },
 ): Promise<unknown> {
   if (state !== undefined && changes !== undefined) {
-    throw new SavepointError("INVALID_ARGUMENT", "Give either `state` or `changes`, and not both.");
+    throw new SavepointError("INVALID_ARGUMENT", "Pass either `state` or `changes`, not both.");
   }
-  // What is said about a checkpoint needs one of its own.
-  const ownCheckpoint = changes !== undefined || Object.keys(toSaveOptions(said)).length > 0;
-  if (state !== undefined || !ownCheckpoint) return state;
-  const found: Checkpoint | undefined = await session.load(ref);
-  if (!found) throw checkpointNotFound(ref);
-  return applyPatch(found.state, changes ?? []);
+  // A label and other fields need a new checkpoint too.
+  const needsCheckpoint = changes !== undefined || Object.keys(toSaveOptions(fields)).length > 0;
+  if (state !== undefined || !needsCheckpoint) return state;
+  const checkpoint = await session.load(ref);
+  if (!checkpoint) throw checkpointNotFound(ref);
+  return applyPatch(checkpoint.state, changes ?? []);
 }

@@ -1,62 +1,62 @@
-/** Tools for checkpoints of sessions and of whole agents. */
+/** Tools for checkpoints of sessions and agents. */
 import { z } from "zod";
-import { isSavepointError, type RestorePlan, type RestoreReport } from "../../index.js";
-import { isNewestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, fitEntries, readPage } from "../paging.js";
+import { isSavepointError, type RestorePlan, type RestoreReport, SavepointError } from "../../index.js";
+import { fitEntries, isNewestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
 import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../result-schemas.js";
-import { AGENT, defineTool, JSON_OBJECT, type Tool } from "../tool.js";
-import { SavepointError } from "../../index.js";
+import { AGENT, JSON_OBJECT } from "./arguments.js";
+import { defineTool, type Tool } from "./tool.js";
 
-/** Changes that a restore tells; checkpoint_diff has all of them. */
+/** How many changes a restore lists at most. checkpoint_diff returns all of them. */
 const MAX_CHANGES = 100;
-const ID = z.string().min(1).describe('Its id, or "session#seq".');
+const ID = z.string().min(1).describe('The id of a checkpoint, or "session#seq".');
 
 const checkpointCreate = defineTool({
   name: "checkpoint_create",
-  title: "Take a checkpoint of an agent",
+  title: "Create a checkpoint of an agent",
   description:
-    "Takes a checkpoint of a whole agent: the agent and all its conversations as they are now. Nothing is copied, so it is cheap. Do it before something risky; checkpoint_restore goes back to it. The work of a session is saved with session_save instead.",
+    "Creates a checkpoint of an agent with all its conversations as they are now. It copies nothing, so it is cheap. Use it before something risky; checkpoint_restore restores it. To save the work of a session, use session_save.",
   input: z.strictObject({
-    agent: AGENT.describe("The agent. Needed unless this server is confined to one."),
+    agent: AGENT.describe("The agent. Required unless this server is confined to one."),
     label: z.string().optional().describe("A name to recognise it by."),
     description: z.string().optional(),
     metadata: JSON_OBJECT.optional(),
-    pinned: z.boolean().optional().describe("Pinned ones are never pruned."),
+    pinned: z.boolean().optional().describe("A pinned checkpoint is never pruned."),
   }),
   output: z.object({ checkpoint: CHECKPOINT_INFO }),
   writes: true,
-  async run({ agent: named, ...rest }, scope) {
-    const agent = scope.resolveAgent(named);
-    if (agent === undefined)
-      throw new SavepointError("INVALID_ARGUMENT", "`agent` is missing: say whose checkpoint it is.");
-    const said = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
-    return { checkpoint: toCheckpointInfo(await scope.sp.checkpoints.create({ ...said, agent })) };
+  async run({ agent: name, ...rest }, scope) {
+    const agent = scope.resolveAgent(name);
+    if (agent === undefined) throw new SavepointError("INVALID_ARGUMENT", "`agent` is required.");
+    const fields = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
+    return { checkpoint: toCheckpointInfo(await scope.sp.checkpoints.create({ ...fields, agent })) };
   },
 });
 
 const checkpointRestore = defineTool({
   name: "checkpoint_restore",
-  title: "Go back to a checkpoint",
+  title: "Restore a checkpoint",
   description:
-    "Goes back. For a checkpoint of an agent: the agent and its conversations are as they were then, newer conversations are removed, deleted ones come back. For a checkpoint of a session: its state becomes the newest again. What was there is kept as a checkpoint first: restoring `before` undoes it. Call it with dryRun first to see what would change.",
-  input: z.strictObject({ id: ID, dryRun: z.boolean().default(false).describe("Only say what would change.") }),
+    "Restores a checkpoint. Of an agent: restores the agent and its conversations, removes newer conversations and recreates deleted ones. Of a session: its state becomes the newest again. The current state is saved as a checkpoint first: restore `before` to undo. Call it with dryRun first to see what would change.",
+  input: z.strictObject({
+    id: ID,
+    dryRun: z.boolean().default(false).describe("Only return what would change."),
+  }),
   output: z.object({
     dryRun: z.boolean(),
     agent: z.string().optional(),
     session: z.string().optional(),
-    changes: z
-      .array(CHANGE)
-      .describe(`What becomes different, at most ${MAX_CHANGES} changes, fewer where they are large.`),
+    changes: z.array(CHANGE).describe(`Changes to the state, at most ${MAX_CHANGES}; fewer if they are large.`),
     changeCount: z.number(),
     restored: z.array(z.object({ id: z.string(), messagesBefore: z.number(), messagesAfter: z.number() })),
-    recreated: z.array(z.string()).describe("Conversations that come back."),
-    removed: z.array(z.string()).describe("Newer conversations that go."),
-    checkpoint: CHECKPOINT_INFO.optional().describe("The newest checkpoint now."),
-    before: CHECKPOINT_INFO.optional().describe("What was there: restore this one to undo it."),
+    recreated: z.array(z.string()).describe("Deleted conversations that are created again."),
+    removed: z.array(z.string()).describe("Newer conversations that are removed."),
+    checkpoint: CHECKPOINT_INFO.optional().describe("The newest checkpoint after the restore."),
+    before: CHECKPOINT_INFO.optional().describe("The state before the restore: restore this checkpoint to undo."),
   }),
   writes: true,
   destructive: true,
   async run({ id, dryRun }, scope) {
-    // Loaded first: to go back to a damaged one would make that the newest.
+    // Loaded first, because restoring a damaged checkpoint would make it the newest one.
     const { id: own } = await scope.loadCheckpoint(id);
     if (dryRun) return { dryRun, ...toPlan(await scope.sp.checkpoints.restore(own, { dryRun })) };
     const report: RestoreReport = await scope.sp.checkpoints.restore(own);
@@ -69,11 +69,11 @@ const checkpointList = defineTool({
   name: "checkpoint_list",
   title: "List checkpoints",
   description:
-    "Lists checkpoints of sessions and of agents, newest first, without their states: when, why, how the work stood, what to do next. Use it to find sessions to resume, moments to go back to, and ids for session_resume, checkpoint_diff, checkpoint_fork and checkpoint_restore.",
+    "Lists checkpoints of sessions and agents, newest first, without their states: time, kind, status, label and resume hint. Use it to find sessions to resume, checkpoints to restore, and ids for session_resume, checkpoint_diff, checkpoint_fork and checkpoint_restore.",
   input: z.strictObject({
-    session: z.string().min(1).optional().describe("Only those of this session."),
-    agent: AGENT.describe("Only those of this agent and of its sessions."),
-    of: z.enum(["agent", "session"]).optional().describe("Only those of whole agents, or only those of sessions."),
+    session: z.string().min(1).optional().describe("Only checkpoints of this session."),
+    agent: AGENT.describe("Only checkpoints of this agent and its sessions."),
+    of: z.enum(["agent", "session"]).optional().describe("Only checkpoints of agents, or only those of sessions."),
     kind: z.enum(["automatic", "manual", "preOperation", "recovery"]).optional(),
     ...PAGE_ARGUMENTS,
   }),
@@ -92,7 +92,7 @@ const checkpointList = defineTool({
         name: ["checkpoint_list", filter],
         walk: () => scope.sp.checkpoints.list(filter),
         show: toCheckpointInfo,
-        // Ids that callers chose may be the same in several sessions.
+        // Ids that callers choose may occur in several sessions.
         idOf: (info) => JSON.stringify([info.sessionId ?? null, info.agent ?? null, info.seq]),
         rankOf: ({ createdAt }) => createdAt,
         isBehind: isNewestFirst,
@@ -107,7 +107,7 @@ const checkpointDelete = defineTool({
   name: "checkpoint_delete",
   title: "Delete a checkpoint",
   description:
-    "Deletes one checkpoint for good. If it is the newest of its session, the session goes on from the one before it; an agent stays as it is. Refused with CONFLICT where something needs it, such as a branch. Returns whether there was one.",
+    "Deletes one checkpoint permanently. If it is the newest of its session, the session continues from the previous one; an agent does not change. Fails with CONFLICT if something needs the checkpoint, such as a branch. Returns whether it existed.",
   input: z.strictObject({ id: ID }),
   output: z.object({ deleted: z.boolean() }),
   writes: true,

@@ -1,17 +1,18 @@
-/** Tools for conversations: finding, listing and deleting them. What was said is in files of its own. */
+/** Tools that list, search and delete conversations. Loading and saving them have their own files. */
 import { z } from "zod";
+import { isSavepointError } from "../../index.js";
 import { isNewestFirst, NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
 import { CONVERSATION_INFO, toConversationInfo, toTime } from "../result-schemas.js";
-import { AGENT, defineTool, TIME_ARGUMENT, type Tool } from "../tool.js";
-import { isSavepointError } from "../../index.js";
+import { AGENT, TIME_ARGUMENT } from "./arguments.js";
 import { conversationLoad } from "./conversation-load.js";
 import { conversationSave } from "./conversation-save.js";
+import { defineTool, type Tool } from "./tool.js";
 
 const conversationDelete = defineTool({
   name: "conversation_delete",
   title: "Delete a conversation",
   description:
-    "Deletes a conversation. Checkpoints of its agent that were taken before still have it: checkpoint_restore brings it back. Returns whether there was one.",
+    "Deletes a conversation. Earlier checkpoints of its agent still contain it: checkpoint_restore recreates it. Returns whether it existed.",
   input: z.strictObject({ id: z.string().min(1) }),
   output: z.object({ deleted: z.boolean() }),
   writes: true,
@@ -32,12 +33,12 @@ const conversationList = defineTool({
   name: "conversation_list",
   title: "List conversations",
   description:
-    "Lists conversations, newest first, without their messages. Use conversation_search to find one by what was said in it.",
+    "Lists conversations, newest first, without their messages. Use conversation_search to find one by its contents.",
   input: z.strictObject({
-    agent: AGENT.describe("Only those of this agent."),
-    tag: z.string().optional().describe("Only those with this tag."),
-    archived: z.boolean().optional().describe("Only archived ones, or only those that are not. Default: both."),
-    since: TIME_ARGUMENT.optional().describe("Only those with a message since then."),
+    agent: AGENT.describe("Only conversations of this agent."),
+    tag: z.string().optional().describe("Only conversations with this tag."),
+    archived: z.boolean().optional().describe("true: only archived ones. false: only others. Default: both."),
+    since: TIME_ARGUMENT.optional().describe("Only conversations with a message since this time."),
     ...PAGE_ARGUMENTS,
   }),
   output: z.object({ conversations: z.array(CONVERSATION_INFO), nextCursor: NEXT_CURSOR }),
@@ -68,14 +69,14 @@ const conversationSearch = defineTool({
   name: "conversation_search",
   title: "Search conversations",
   description:
-    "Finds conversations by what was said in them or by their titles: any part of a text, in any case, taken literally; no wildcards and no operators. One hit per conversation, the best first: whole words before parts of words, then what was said last. Read around a hit with conversation_load.",
+    "Finds conversations by their messages or titles. Matches any part of a text literally, ignoring case; there are no wildcards and no operators. Returns one hit per conversation, the best first: complete words before parts of words, then newer messages. Use conversation_load to read around a hit.",
   input: z.strictObject({
-    text: z.string().min(1).describe("What to look for. One word or phrase finds more than a sentence."),
+    text: z.string().min(1).describe("The text to find. One word or phrase finds more than a sentence."),
     agent: AGENT.describe("Only in conversations of this agent."),
-    role: z.enum(["system", "user", "assistant", "tool"]).optional().describe("Only in messages of this role."),
+    role: z.enum(["system", "user", "assistant", "tool"]).optional().describe("Only in messages with this role."),
     tags: z.array(z.string()).optional().describe("Only in conversations with all of these tags."),
-    archived: z.boolean().optional().describe("Only in archived ones, or only in those that are not."),
-    since: TIME_ARGUMENT.optional().describe("Only in messages since then."),
+    archived: z.boolean().optional().describe("true: only archived ones. false: only others. Default: both."),
+    since: TIME_ARGUMENT.optional().describe("Only in messages since this time."),
     limit: PAGE_ARGUMENTS.limit,
   }),
   output: z.object({
@@ -84,13 +85,13 @@ const conversationSearch = defineTool({
         conversation: z.string(),
         agent: z.string().optional(),
         title: z.string().optional(),
-        messageId: z.string().optional().describe("Missing where it was found in the title."),
+        messageId: z.string().optional().describe("Missing if the title matches."),
         role: z.string().optional(),
         timestamp: z.string(),
         snippet: z.string(),
       }),
     ),
-    more: z.boolean().describe("Are there more hits than `limit`? Then narrow the search."),
+    more: z.boolean().describe("Whether there are more hits than `limit`. Then narrow the search."),
   }),
   writes: false,
   async run({ text, agent, role, tags, archived, since, limit }, scope) {
@@ -102,14 +103,14 @@ const conversationSearch = defineTool({
       ...(since !== undefined && { since: new Date(since) }),
       limit: limit + 1,
     });
-    const seen = found.filter((hit) => scope.owns(hit.agent));
-    const hits = seen.slice(0, limit).map(({ conversationId, timestamp, snippet, ...hit }) => ({
+    const own = found.filter((hit) => scope.owns(hit.agent));
+    const hits = own.slice(0, limit).map(({ conversationId, timestamp, snippet, ...hit }) => ({
       conversation: conversationId,
       timestamp: toTime(timestamp),
       snippet,
       ...Object.fromEntries(Object.entries(hit).filter(([, value]) => value !== undefined)),
     }));
-    return { hits, more: seen.length > limit };
+    return { hits, more: own.length > limit };
   },
 });
 

@@ -1,44 +1,55 @@
 /**
- * Offers the tools to clients. The handlers are our own instead of the SDK's: an argument that does not fit, and a tool
- * that is not offered, are told with a code and with what to do next.
+ * Registers the tools. Its request handlers replace those of the SDK, so that invalid arguments and tools that are not
+ * offered are reported with a code and with what to do next.
  */
 import { type CallToolResult, type McpServer, ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { describeError, describeInvalidArguments, toErrorResult } from "../errors.js";
-import type { McpOptions } from "../options.js";
 import type { AgentScope } from "../scope.js";
-import type { Tool } from "../tool.js";
-import { TOOLS } from "./all-tools.js";
+import { AGENT_TOOLS } from "./agents.js";
+import { BRANCH_TOOLS } from "./branches.js";
+import { CHECKPOINT_TOOLS } from "./checkpoints.js";
+import { CONVERSATION_TOOLS } from "./conversations.js";
+import { sessionResume } from "./session-resume.js";
+import { sessionSave } from "./session-save.js";
+import { persistenceStats } from "./stats.js";
+import type { Tool } from "./tool.js";
 
-/** Runs what changes or reads the store; told of all of it, so that nothing is under way when the store is closed. */
+/** All tools in the order in which they are listed: the most important ones first. */
+export const TOOLS: readonly Tool[] = [
+  sessionResume,
+  sessionSave,
+  ...CHECKPOINT_TOOLS,
+  ...BRANCH_TOOLS,
+  ...CONVERSATION_TOOLS,
+  ...AGENT_TOOLS,
+  persistenceStats,
+];
+
+/** Observes a request in progress, so that the store is not closed before it has ended. */
 export type TrackWork = <T>(work: Promise<T>) => Promise<T>;
 
-export function registerTools(
-  server: McpServer,
-  scope: AgentScope,
-  { write = false }: McpOptions,
-  track: TrackWork,
-): void {
-  const offered = TOOLS.filter(({ writes }) => write || !writes);
-  const tools = offered.map(toDefinition);
+export function registerTools(server: McpServer, scope: AgentScope, write: boolean, track: TrackWork): void {
+  const tools = TOOLS.filter(({ writes }) => write || !writes).map(toDefinition);
   server.server.registerCapabilities({ tools: { listChanged: false } });
   server.server.setRequestHandler("tools/list", () => ({ tools }));
   server.server.setRequestHandler("tools/call", ({ params }) => {
     const tool = TOOLS.find(({ name }) => name === params.name);
-    if (!tool)
+    if (!tool) {
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${JSON.stringify(params.name)}.`);
-    if (tool.writes && !write) return notOffered(tool);
-    return track(call(tool, params.arguments ?? {}, scope));
+    }
+    if (tool.writes && !write) return readOnlyError(tool);
+    return track(callTool(tool, params.arguments ?? {}, scope));
   });
 }
 
-/** Never fails: what went wrong is the result. */
-async function call(tool: Tool, given: unknown, scope: AgentScope): Promise<CallToolResult> {
-  const parsed = tool.input.safeParse(given);
+/** Never rejects: an error is a result. */
+async function callTool(tool: Tool, input: unknown, scope: AgentScope): Promise<CallToolResult> {
+  const parsed = tool.input.safeParse(input);
   if (!parsed.success) return toErrorResult(describeInvalidArguments(tool.name, parsed.error.issues));
   try {
     const result = await tool.run(parsed.data, scope);
-    // What clients get has no undefined fields: they are left out here once, and the text is the same.
+    // Parsed again from the text, so that both are the same and neither has fields that are undefined.
     const text = JSON.stringify(result);
     return { content: [{ type: "text", text }], structuredContent: JSON.parse(text) as Record<string, unknown> };
   } catch (error) {
@@ -46,10 +57,10 @@ async function call(tool: Tool, given: unknown, scope: AgentScope): Promise<Call
   }
 }
 
-function notOffered({ name }: Tool): CallToolResult {
+function readOnlyError({ name }: Tool): CallToolResult {
   return toErrorResult({
     code: "READ_ONLY",
-    message: `${name} changes the store, and this server only reads it. Ask for the server to be started with --write.`,
+    message: `${name} changes the store, and this server is read-only. Ask the user to start the server with --write.`,
   });
 }
 

@@ -1,13 +1,14 @@
-/** The tool that says how much there is. */
+/** The tool that counts what is stored. */
 import { z } from "zod";
-import { AGENT, defineTool } from "../tool.js";
+import { AGENT } from "./arguments.js";
+import { defineTool } from "./tool.js";
 
 export const persistenceStats = defineTool({
   name: "persistence_stats",
-  title: "How much is stored",
+  title: "Count what is stored",
   description:
-    "Counts agents, conversations, messages, sessions and checkpoints, and the bytes they take: of the whole store, or of one agent.",
-  input: z.strictObject({ agent: AGENT.describe("Only what is this agent's.") }),
+    "Counts agents, conversations, messages, sessions and checkpoints and their size in bytes, for the store or for one agent.",
+  input: z.strictObject({ agent: AGENT.describe("Only what belongs to this agent.") }),
   output: z.object({
     agent: z.string().optional(),
     agents: z.number(),

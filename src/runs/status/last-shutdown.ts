@@ -12,10 +12,10 @@ const CLEAN: LastShutdown = { clean: true, processes: [], interrupted: [] };
 /** @param tellAgain leave it for the next one as well */
 export async function readLastShutdown(context: Context, tellAgain: boolean): Promise<LastShutdown> {
   if (!context.store.capabilities.durable) return CLEAN;
-  const { processes, notes } = await findCrashedProcesses(context.store);
+  const { processes, registrations } = await findCrashedProcesses(context.store);
   if (processes.length === 0) return CLEAN;
   const interrupted = await findInterrupted(context);
-  if (!tellAgain) await context.store.commit({ deletes: notes });
+  if (!tellAgain) await context.store.commit({ deletes: registrations });
   return { clean: false, processes, interrupted };
 }
 

@@ -1,17 +1,12 @@
 /**
- * From what a store holds back to a shadow: reads the skeleton's lists level by level, a batch of ranges at a time.
+ * Decodes a stored state to a shadow. The state is read level by level: the items of all lists on one level are read with one
+ * request.
  *
- * What cannot be read is damage. Without `holes` the first of it ends the reading; with it the rest is returned and the
- * holes are named.
+ * Damage is an error, unless the caller passes `holes`: then the readable rest is returned and the damaged parts are listed.
  */
-import { SavepointError } from "../../errors.js";
-import type { Frame } from "./encode.js";
-import { parseFrame, parseNode, type FrameTree, PartRef } from "./frame.js";
 import {
   BlobNode,
-  innerNode,
   joinPointer,
-  leafNode,
   ListNode,
   type Piece,
   PieceTree,
@@ -24,111 +19,62 @@ import {
   type TreeNode,
   ValueNode,
 } from "../tree/index.js";
+import { type Frame, type FrameTree, parseFrame, PartRef } from "./frame.js";
+import { damagedStateError, type StateReader, type Unreadable } from "./state-reader.js";
+import { LOST_TAPE, readTree } from "./stored-tree.js";
 
-/** Why a stored thing could not be read. */
-export interface Unreadable {
-  readonly unreadable: string;
-}
-
-/** What decoding reads through. */
-export interface StateReader {
-  /** The items of these ranges, one for one and in order. */
-  items(pieces: readonly Piece[]): Promise<readonly (Frame | Unreadable)[]>;
-  /** The bytes of a blob. */
-  blob(hash: string): Promise<Uint8Array | Unreadable>;
-}
-
-/** A part of a state that is lost, and why. */
+/** A damaged part of a state. */
 export interface Hole {
-  /** JSON pointer to it; for a lost entry of an object, to the object. */
+  /** The JSON pointer to the part. If the entry of an object is lost, its key is unknown: then the pointer to the object. */
   readonly path: string;
   readonly reason: string;
 }
 
 /**
- * Reads a whole state.
+ * Reads a state. Throws `DAMAGED` at the first part that cannot be read, unless `holes` is passed.
  *
- * @param holes given: what is damaged becomes `null` (`""` in a string) and is noted here, instead of an error
+ * @param tape the tape of the checkpoint, which the refs of its skeleton do not name
+ * @param holes receives the damaged parts; they become `null`, and damaged segments of a string become `""`
  */
 export async function decodeState(skeleton: Frame, tape: number, reader: StateReader, holes?: Hole[]): Promise<Shadow> {
-  const whole = { tree: parseFrame(skeleton, tape), path: "" };
-  return (await new Decoder(reader, holes).complete([whole]))[0] as Shadow;
+  const root = { tree: parseFrame(skeleton, tape), path: "" };
+  return (await new Decoder(reader, holes).decode([root]))[0] as Shadow;
 }
 
-/** A part of a state whose frame is parsed already, and the JSON pointer to it. */
+/** A part of a state whose frame is parsed, and the JSON pointer to it. */
 export interface FramePart {
   readonly tree: FrameTree;
   readonly path: string;
 }
 
-/** Reads all that is unread in some parts, together. What was parsed becomes part of the shadows and is used up. */
+/** Reads several parts with shared requests. The trees become parts of the shadows and must not be used afterwards. */
 export async function decodeParts(parts: readonly FramePart[], reader: StateReader): Promise<Shadow[]> {
-  return new Decoder(reader, undefined).complete(parts);
+  return new Decoder(reader, undefined).decode(parts);
 }
 
-/** The error for a part of a state that cannot be read. */
-export function damagedStateError(path: string, reason: string): SavepointError<"DAMAGED"> {
-  return new SavepointError("DAMAGED", `The state is damaged at ${path === "" ? "its root" : path}: ${reason}.`, {
-    details: { path },
-  });
-}
-
-/** The tree of a list, with its nodes read. A node that is lost stands as a range of no tape. */
-export async function readTree(form: TreeForm, reader: StateReader): Promise<TreeNode> {
-  if (form.level === 0) return leafNode(form.pieces);
-  return innerNode(await readNodes(form, reader));
-}
-
-/** The tape of elements whose node is lost. */
-const LOST_TAPE = -1;
-
-async function readNodes(form: TreeForm, reader: StateReader): Promise<TreeNode[]> {
-  const places = addressesOf(form.pieces);
-  const frames = await reader.items(form.pieces);
-  const forms = frames.map((frame, index) =>
-    "json" in frame ? parseNode(frame, (places[index] as Piece).tape) : undefined,
-  );
-  const nested: TreeForm = {
-    level: form.level - 1,
-    counts: forms.flatMap((node) => node?.counts ?? []),
-    pieces: forms.flatMap((node) => node?.pieces ?? []),
-  };
-  const children = form.level > 1 ? await readNodes(nested, reader) : [];
-  return forms.map((node, index) => {
-    if (!node) return leafNode([{ tape: LOST_TAPE, start: 0, count: form.counts[index] ?? 0 }]);
-    const { tape, start } = places[index] as Piece;
-    const at = { tape, item: start };
-    return form.level === 1 ? leafNode(node.pieces, at) : innerNode(children.splice(0, node.counts.length), at);
-  });
-}
-
-/** One range per item. */
-function addressesOf(pieces: readonly Piece[]): Piece[] {
-  return pieces.flatMap((piece) =>
-    Array.from({ length: piece.count }, (_, index) => ({ tape: piece.tape, start: piece.start + index, count: 1 })),
-  );
-}
-
-/** A list, text or value of which the parts are still to be read, and what to do with them. */
+/** A list, text, value or blob that is still to be read, and where the result belongs. */
 interface Job {
-  readonly unread: PartRef;
+  readonly ref: PartRef;
   readonly path: string;
   readonly put: (shadow: Shadow) => void;
-  /** Adds to the size of the part of a list that it stands in. */
+  /** Adds to the size of the element or value that contains it. */
   readonly grow: (bytes: number) => void;
 }
 
 class Decoder {
   #jobs: Job[] = [];
-  /** Sizes to add once all is read: what is nested first, so that each sum is complete when it is added to the next. */
+  /** Size updates, applied in reverse when everything is read: the size of a nested node must be complete before it is added. */
   readonly #growths: (() => void)[] = [];
 
-  constructor(
-    readonly reader: StateReader,
-    readonly holes: Hole[] | undefined,
-  ) {}
+  readonly #reader: StateReader;
+  readonly #holes: Hole[] | undefined;
 
-  async complete(parts: readonly FramePart[]): Promise<Shadow[]> {
+  constructor(reader: StateReader, holes: Hole[] | undefined) {
+    this.#reader = reader;
+    this.#holes = holes;
+  }
+
+  async decode(parts: readonly FramePart[]): Promise<Shadow[]> {
     const shadows: Shadow[] = parts.map(() => null);
     for (const [index, { tree, path }] of parts.entries()) {
       this.#place(
@@ -147,10 +93,10 @@ class Decoder {
     return shadows;
   }
 
-  /** Gives `put` the shadow of what was parsed; its unread parts follow when they have been read. */
+  /** Passes the shadow of a parsed tree to `put`, and schedules the reading of the parts that it refers to. */
   #place(tree: FrameTree, path: string, put: (shadow: Shadow) => void, grow: (bytes: number) => void): void {
     if (tree instanceof PartRef) {
-      this.#jobs.push({ unread: tree, path, put, grow });
+      this.#jobs.push({ ref: tree, path, put, grow });
       return;
     }
     put(tree as Shadow);
@@ -163,30 +109,29 @@ class Decoder {
     }
   }
 
-  /** Puts a node in its place and has its size added to whatever it stands in. */
+  /** Puts a node in its place and schedules the update of the sizes around it. */
   #put(job: Job, node: StoredNode): void {
     job.put(node);
-    this.#growths.push(() => job.grow(node.bytes - job.unread.tagLength));
+    this.#growths.push(() => job.grow(node.bytes - job.ref.tagLength));
   }
 
   async #read(jobs: readonly Job[]): Promise<void> {
-    const blobs = jobs.filter((job) => typeof job.unread.location === "string");
-    const lists = jobs.filter((job) => typeof job.unread.location !== "string");
-    const trees = await Promise.all(lists.map((job) => readTree(job.unread.location as TreeForm, this.reader)));
-    const wanted = trees.map((tree) => new PieceTree(tree).slice(0, tree.count));
-    const found = await this.#items(wanted.flat());
+    const blobs = jobs.filter((job) => typeof job.ref.location === "string");
+    const lists = jobs.filter((job) => typeof job.ref.location !== "string");
+    const trees = await Promise.all(lists.map((job) => readTree(job.ref.location as TreeForm, this.#reader)));
+    const pieces = trees.map((tree) => new PieceTree(tree).slice(0, tree.count));
+    const frames = await this.#items(pieces.flat());
     let from = 0;
     for (const [index, job] of lists.entries()) {
       const tree = trees[index] as TreeNode;
-      const frames = found.slice(from, from + tree.count);
+      this.#putParts(job, tree, pieces[index] as Piece[], frames.slice(from, from + tree.count));
       from += tree.count;
-      this.#finish(job, tree, wanted[index] as Piece[], frames);
     }
-    await Promise.all(blobs.map((job) => this.#readBlob(job)));
+    await Promise.all(blobs.map((job) => this.#putBlob(job)));
   }
 
   async #items(pieces: readonly Piece[]): Promise<(Frame | Unreadable)[]> {
-    const frames = await this.reader.items(pieces.filter((piece) => piece.tape !== LOST_TAPE));
+    const frames = await this.#reader.items(pieces.filter((piece) => piece.tape !== LOST_TAPE));
     let next = 0;
     return pieces.flatMap((piece) => {
       if (piece.tape !== LOST_TAPE) return frames.slice(next, (next += piece.count));
@@ -194,14 +139,14 @@ class Decoder {
     });
   }
 
-  #finish(job: Job, tree: TreeNode, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
-    const { kind } = job.unread;
-    if (kind === "text" || kind === "dense") this.#finishText(job, tree, frames);
-    else if (kind === "value") this.#finishValue(job, pieces, frames);
-    else this.#finishList(job, kind as ListNode["kind"], tree, pieces, frames);
+  #putParts(job: Job, tree: TreeNode, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
+    const { kind } = job.ref;
+    if (kind === "text" || kind === "dense") this.#putText(job, tree, frames);
+    else if (kind === "value") this.#putValue(job, pieces, frames);
+    else this.#putList(job, kind as ListNode["kind"], tree, pieces, frames);
   }
 
-  #finishList(
+  #putList(
     job: Job,
     kind: ListNode["kind"],
     tree: TreeNode,
@@ -218,8 +163,8 @@ class Decoder {
       const frame = frames[index] as Frame | Unreadable;
       while (index >= end) end += pieces[++piece]?.count ?? Number.POSITIVE_INFINITY;
       if (!("json" in frame)) {
-        this.#hole(keyed ? job.path : joinPointer(job.path, index), frame.unreadable);
-        // An array keeps the places of what is whole; an object has lost the key as well.
+        this.#reportHole(keyed ? job.path : joinPointer(job.path, index), frame.unreadable);
+        // An array keeps the indexes of its intact elements. An object has lost the key as well.
         if (kind === "array") {
           elements.push(null);
           sizes.push(4);
@@ -247,14 +192,14 @@ class Decoder {
     this.#put(job, list);
   }
 
-  #finishText(job: Job, tree: TreeNode, frames: readonly (Frame | Unreadable)[]): void {
+  #putText(job: Job, tree: TreeNode, frames: readonly (Frame | Unreadable)[]): void {
     const chunks: string[] = [];
     for (const frame of frames) {
       if ("json" in frame) chunks.push(JSON.parse(frame.json) as string);
-      else this.#hole(job.path, frame.unreadable);
+      else this.#reportHole(job.path, frame.unreadable);
     }
     const text = chunks.join("");
-    const dense = job.unread.kind === "dense";
+    const dense = job.ref.kind === "dense";
     if (dense && chunks.length < frames.length) return job.put(null);
     const sizes = frames.map((frame, index) => {
       if (dense || !("json" in frame)) return Buffer.byteLength(chunks[index] ?? "");
@@ -265,11 +210,11 @@ class Decoder {
     this.#put(job, new TextNode(text, lengths, value, { tree: new PieceTree(tree), sizes }));
   }
 
-  #finishValue(job: Job, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
+  #putValue(job: Job, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
     const frame = frames[0];
     const piece = pieces[0];
     if (!frame || !piece || !("json" in frame)) {
-      this.#hole(job.path, frame && "unreadable" in frame ? frame.unreadable : "it is missing");
+      this.#reportHole(job.path, frame && "unreadable" in frame ? frame.unreadable : "it is missing");
       return job.put(null);
     }
     const node = new ValueNode(null);
@@ -284,18 +229,18 @@ class Decoder {
     this.#put(job, node);
   }
 
-  async #readBlob(job: Job): Promise<void> {
-    const hash = job.unread.location as string;
-    const content = await this.reader.blob(hash);
+  async #putBlob(job: Job): Promise<void> {
+    const hash = job.ref.location as string;
+    const content = await this.#reader.blob(hash);
     if ("unreadable" in content) {
-      this.#hole(job.path, content.unreadable);
+      this.#reportHole(job.path, content.unreadable);
       return job.put(null);
     }
-    this.#put(job, new BlobNode(hash, content, job.unread.kind === "blobBuffer", true));
+    this.#put(job, new BlobNode(hash, content, job.ref.kind === "blobBuffer", true));
   }
 
-  #hole(path: string, reason: string): void {
-    if (!this.holes) throw damagedStateError(path, reason);
-    this.holes.push({ path, reason });
+  #reportHole(path: string, reason: string): void {
+    if (!this.#holes) throw damagedStateError(path, reason);
+    this.#holes.push({ path, reason });
   }
 }

@@ -1,8 +1,8 @@
 /**
- * From a shadow to what a store writes: the skeleton of the checkpoint, and the items and blobs that are new.
+ * Encodes a shadow as the skeleton of a checkpoint and its new items and blobs.
  *
- * Items are numbered as they are made, from the number the branch's tape has reached. A frame's text names its lists
- * and blobs by their position in `refs`: `{"messages":{"$":["array",0]}}` beside `0+1000`.
+ * Items are numbered in the order of their creation, from the end of the branch's tape. In the JSON of a frame, a list or
+ * blob is represented by its position in `refs`: `{"messages":{"$":["array",0]}}` with the refs `0+1000`.
  */
 import {
   type Address,
@@ -20,26 +20,25 @@ import {
   type TreeForm,
   ValueNode,
 } from "../tree/index.js";
+import type { Frame } from "./frame.js";
 
-/** A piece of text with what it points at: a skeleton or an item. */
-export interface Frame {
-  /** JSON, in which lists and blobs are named by their position in `refs`. */
-  readonly json: string;
-  /** See refs.ts. Empty for most items. */
-  readonly refs: string;
-}
-
+/** What a checkpoint of a state has to write. */
 export interface EncodedState {
   readonly skeleton: Frame;
-  /** New items of the tape, numbered from where it stood. */
+  /** The new items, numbered from the end of the tape. */
   readonly items: readonly Frame[];
-  /** Blobs that the state before this one did not have, by hash. */
+  /** The blobs that the previous state did not have, by hash. */
   readonly blobs: ReadonlyMap<string, Uint8Array>;
-  /** Bytes of the whole state, were it written as one JSON text (blobs counted as their bytes). */
+  /** The size of the state as one JSON string, plus the bytes of its blobs. */
   readonly stateBytes: number;
 }
 
-/** Encodes a shadow, and notes in it where its new parts are stored. */
+/**
+ * Encodes a shadow and records the addresses of its new parts in it. If the commit of the result fails, the shadow must be
+ * discarded.
+ *
+ * @param nextItem the number of the first new item on `tape`
+ */
 export function encodeShadow(shadow: Shadow, tape: number, nextItem: number): EncodedState {
   const encoder = new Encoder(tape, nextItem);
   const { frame, bytes } = encoder.frame(shadow);
@@ -55,7 +54,7 @@ class Encoder {
     readonly first: number,
   ) {}
 
-  /** The text of a frame, and the bytes it would take with everything inline. */
+  /** Encodes a frame. `bytes` is its size with everything inline. */
   frame(shadow: Shadow): { frame: Frame; bytes: number } {
     const refs: Ref[] = [];
     let outside = 0;
@@ -68,15 +67,14 @@ class Encoder {
     return { frame: { json, refs: formatRefs(refs, this.tape) }, bytes: Buffer.byteLength(json) + outside };
   }
 
-  /** Stores a node's new parts and gives the tag that stands for it in its frame. */
+  /** Encodes the new parts of a node and returns the tag that represents it in its frame. */
   #tag(node: StoredNode, refs: Ref[]): ShadowObject {
-    const ordinal = refs.length;
-    // Reserved before anything nested is encoded; nested frames have refs of their own.
+    const position = refs.length;
     if (node instanceof BlobNode) {
       refs.push({ blob: node.hash });
       if (!node.isStored) this.blobs.set(node.hash, node.content);
       node.isStored = true;
-      return { $: [node.isBuffer ? "blobBuffer" : "blob", ordinal] };
+      return { $: [node.isBuffer ? "blobBuffer" : "blob", position] };
     }
     if (node instanceof ValueNode) {
       if (!node.piece) {
@@ -85,15 +83,15 @@ class Encoder {
         node.bytes = bytes;
       }
       refs.push({ pieces: [node.piece] });
-      return { $: ["value", ordinal] };
+      return { $: ["value", position] };
     }
     const kind = node instanceof ListNode ? node.kind : node.dense === undefined ? "text" : "dense";
     const form = this.#store(node);
     refs.push({ pieces: form.pieces });
-    return { $: form.level === 0 ? [kind, ordinal] : [kind, ordinal, form.level, [...form.counts]] };
+    return { $: form.level === 0 ? [kind, position] : [kind, position, form.level, [...form.counts]] };
   }
 
-  /** Writes what is pending of a list or text, then the nodes of its tree that changed. */
+  /** Encodes the pending change of a list or text, then the changed nodes of its tree. */
   #store(node: ListNode | TextNode): TreeForm {
     const { pending } = node;
     if (pending) {
@@ -111,14 +109,14 @@ class Encoder {
     );
   }
 
-  /** New elements side by side, so that they are one range; what is nested in them is written before them. */
+  /** Encodes new elements as consecutive items, after the items that are nested in them. */
   #putElements(node: ListNode | TextNode, from: number, count: number): Piece[] {
     if (count === 0) return [];
     const frames: Frame[] = [];
     let offset = node instanceof TextNode ? sum(node.lengths, from) : 0;
     for (let index = from; index < from + count; index++) {
       let element: Shadow;
-      // Entries lose their brackets and chunks their quotes where they stand inline.
+      // The characters that an item has and an inline part has not: brackets of an entry, quotes of a segment.
       let wrapper = 0;
       if (node instanceof TextNode) {
         const length = node.lengths[index] as number;
@@ -145,7 +143,7 @@ class Encoder {
   }
 }
 
-/** The same tree with every node replaced; what has none is returned as it is. */
+/** Replaces every node of a tree. Parts without nodes are not copied. */
 function substitute(shadow: Shadow, place: (node: StoredNode) => Shadow): Shadow {
   if (typeof shadow !== "object" || shadow === null) return shadow;
   if (isStoredNode(shadow)) return place(shadow);

@@ -1,6 +1,5 @@
-/** Reading one frame: its text, and what it points at, before any of that is read. */
+/** Frames, and parsing them: a parsed frame refers to parts that are not read yet. */
 import { SavepointError } from "../../errors.js";
-import type { Frame } from "./encode.js";
 import {
   isPlainObject,
   type ListKind,
@@ -14,27 +13,39 @@ import {
   type TreeForm,
 } from "../tree/index.js";
 
-/** A part of a state that is stored elsewhere and not read yet. */
+/** The stored form of a skeleton or an item: JSON, and the items and blobs that it refers to. */
+export interface Frame {
+  /** JSON, in which lists and blobs are represented by their position in `refs`. */
+  readonly json: string;
+  /** The refs as a string; see `tree/refs.ts`. Empty for most items. */
+  readonly refs: string;
+}
+
+/** A reference to a part of a state that is stored outside its frame and not read yet. */
 export class PartRef {
   constructor(
     readonly kind: ListKind | "text" | "dense" | "value" | "blob" | "blobBuffer",
-    /** The ranges of a list's items, or the nodes that hold them; for a blob its hash. */
+    /** The hash of a blob; for all other kinds the ranges of the items. */
     readonly location: TreeForm | string,
-    /** How long the tag is that stands for it in its frame. */
+    /** The length of the tag that represents the part in its frame. */
     readonly tagLength: number,
   ) {}
 }
 
-/** A frame as it was read: an encoded JSON tree in which what is stored elsewhere is an {@link PartRef}. */
+/** A parsed frame: a JSON tree in which parts that are stored elsewhere are {@link PartRef}s. */
 export type FrameTree = null | boolean | number | string | PartRef | FrameTree[] | { [key: string]: FrameTree };
 
-/** @param tape the tape the frame belongs to, which its refs do not name */
+/**
+ * Parses a frame. Throws `DAMAGED` if its JSON and its refs do not match.
+ *
+ * @param tape the tape of the frame, which its refs do not name
+ */
 export function parseFrame(frame: Frame, tape: number): FrameTree {
   const tree = JSON.parse(frame.json) as Shadow;
   return frame.refs === "" ? (tree as FrameTree) : resolve(tree, parseRefs(frame.refs, tape));
 }
 
-/** Reads a node item: what {@link PieceTree} wrote of itself. */
+/** Parses a node item of a piece tree. */
 export function parseNode(frame: Frame, tape: number): TreeForm {
   const [level, counts] = JSON.parse(frame.json) as [number, number[]?];
   return { level, counts: counts ?? [], pieces: piecesOf(parseRefs(frame.refs, tape)[0]) };
@@ -43,26 +54,26 @@ export function parseNode(frame: Frame, tape: number): TreeForm {
 function resolve(tree: Shadow, refs: readonly Ref[]): FrameTree {
   if (typeof tree !== "object" || tree === null) return tree;
   if (Array.isArray(tree)) return tree.map((part) => resolve(part, refs));
-  if (!isPlainObject(tree)) throw unreadable("a part of it is no JSON");
+  if (!isPlainObject(tree)) throw damagedFrame("a part of it is not JSON");
   const tag = tagOf(tree);
   const kind = tag?.[0];
   switch (kind) {
     case "value":
     case "text":
     case "dense":
-      return unread(kind, tag as unknown as ListTag, refs);
+      return listRef(kind, tag as unknown as ListTag, refs);
     case "array":
     case "object":
     case "dict":
     case "map":
     case "set":
-      // A small Map, Set or escaped object stands inline, with its content where a list has its position.
-      if (typeof tag?.[1] === "number") return unread(kind, tag as unknown as ListTag, refs);
+      // A small Map, Set or escaped object is inline: its tag has the content where that of a list has its position.
+      if (typeof tag?.[1] === "number") return listRef(kind, tag as unknown as ListTag, refs);
       break;
     case "blob":
     case "blobBuffer": {
       const ref = refs[tag?.[1] as number];
-      if (!ref || !("blob" in ref)) throw unreadable("a blob it names is not in its refs");
+      if (!ref || !("blob" in ref)) throw damagedFrame("its refs do not contain a blob that it refers to");
       return new PartRef(kind, ref.blob, JSON.stringify(tree).length);
     }
     default:
@@ -74,16 +85,16 @@ function resolve(tree: Shadow, refs: readonly Ref[]): FrameTree {
 
 type ListTag = readonly [string, number, number?, (readonly number[])?];
 
-function unread(kind: PartRef["kind"], tag: ListTag, refs: readonly Ref[]): PartRef {
+function listRef(kind: PartRef["kind"], tag: ListTag, refs: readonly Ref[]): PartRef {
   const form = { level: tag[2] ?? 0, counts: tag[3] ?? [], pieces: piecesOf(refs[tag[1]]) };
   return new PartRef(kind, form, JSON.stringify({ [TAG]: tag }).length);
 }
 
 function piecesOf(ref: Ref | undefined): readonly Piece[] {
-  if (!ref || !("pieces" in ref)) throw unreadable("a list it names is not in its refs");
+  if (!ref || !("pieces" in ref)) throw damagedFrame("its refs do not contain a list that it refers to");
   return ref.pieces;
 }
 
-function unreadable(why: string): SavepointError {
-  return new SavepointError("DAMAGED", `A stored frame is unreadable: ${why}.`);
+function damagedFrame(reason: string): SavepointError {
+  return new SavepointError("DAMAGED", `A stored frame is damaged: ${reason}.`);
 }

@@ -1,13 +1,18 @@
-export { decodeParts, decodeState, type Hole, type StateReader, type Unreadable } from "./decode.js";
-export { type EncodedState, encodeShadow, type Frame } from "./encode.js";
-export { type FrameTree, parseFrame, parseNode, PartRef } from "./frame.js";
+/**
+ * The stored form of states: encoding a shadow as a skeleton and items, decoding it again, and readable JSON. An encoded
+ * state decodes to exactly the value that was saved, or to `DAMAGED`.
+ */
+export { decodeParts, decodeState, type Hole } from "./decode.js";
+export { type EncodedState, encodeShadow } from "./encode.js";
+export { type Frame, type FrameTree, parseFrame, parseNode, PartRef } from "./frame.js";
 export { fromJson, type Json, toJson, type ToJsonOptions } from "./json.js";
 export {
-  readStoredItems,
   CachingReader,
-  runReadTask,
-  type StoredItem,
   type ReadTask,
+  readStoredItems,
+  runReadTask,
   runTogether,
+  type StoredItem,
 } from "./read-task.js";
-export { parseValue, stringifyValue } from "./text-value.js";
+export type { StateReader, Unreadable } from "./state-reader.js";
+export { parseValue, stringifyValue } from "./value-string.js";

@@ -1,32 +1,34 @@
 /**
- * States as JSON that people, programs and models can read. What JSON has no form for stands as an object whose first key
- * begins with `$`: `{"$date": "…"}`, `{"$bytes": 3, "base64": "AQID"}`, `{"$map": …}`, `{"$set": […]}`, `{"$bigint": "1"}`,
+ * States as readable JSON, for users, programs and models. A value that JSON cannot represent becomes an object whose first
+ * key begins with `$`: `{"$date": "…"}`, `{"$bytes": 3, "base64": "AQID"}`, `{"$map": …}`, `{"$set": […]}`, `{"$bigint": "1"}`,
  * `{"$number": "NaN"}`, `{"$url": "…"}`, `{"$undefined": true}`.
  */
 
 /** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
+/** Options of {@link toJson}. */
 export interface ToJsonOptions {
   /**
-   * Of more bytes than this only the number is said.
-   * @default all are shown
+   * The largest `Uint8Array` that is included. Of a larger one, only the length is.
+   * @default Infinity
    */
   readonly maxBytes?: number;
   /**
-   * Leave out properties that are `undefined`.
+   * Omits properties that are `undefined`.
    * @default false
    */
   readonly omitUndefined?: boolean;
 }
 
+/** Converts any value to JSON. Does not throw for values that cannot be stored: their type is shown instead. */
 export function toJson(value: unknown, options: ToJsonOptions = {}): Json {
   switch (typeof value) {
     case "string":
     case "boolean":
       return value;
     case "number":
-      // JSON has no names for these, and would say null, or 0.
+      // JSON would turn these into null or 0.
       return Number.isFinite(value) && !Object.is(value, -0)
         ? value
         : { $number: Object.is(value, -0) ? "-0" : String(value) };
@@ -62,14 +64,14 @@ function bytesToJson(bytes: Uint8Array, max: number): Json {
   return { $bytes: bytes.length, base64: Buffer.from(buffer, byteOffset, byteLength).toString("base64") };
 }
 
-/** By their keys where those are texts, so that pointers lead through them; else as pairs. */
+/** An object if all keys are strings, so that JSON pointers work; else a list of pairs. */
 function mapToJson(map: ReadonlyMap<unknown, unknown>, each: (part: unknown) => Json): Json {
   const entries = [...map];
   if (!entries.every(([key]) => typeof key === "string")) return entries.map((pair) => pair.map(each));
   return Object.fromEntries(entries.map(([key, entry]) => [key as string, each(entry)]));
 }
 
-/** The other way: for states that people have edited. An object that has one of these forms is what it stands for. */
+/** The inverse of {@link toJson}, for states that a user has edited. Any object in one of the `$` forms is converted. */
 export function fromJson(json: unknown): unknown {
   if (Array.isArray(json)) return json.map(fromJson);
   if (typeof json !== "object" || json === null) return json;

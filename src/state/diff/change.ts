@@ -1,24 +1,24 @@
 /**
- * What differs between two states, as a list of changes, and applying such a list.
+ * Changes between two states, and their application.
  *
- * Paths are JSON pointers with the meaning they have in RFC 6902: changes are applied in order, and an index counts at
- * the moment its change is applied. A Map whose keys are strings is walked like an object.
+ * Paths are JSON pointers as in RFC 6902: changes are applied in order, and an index refers to the array at the time when its
+ * change is applied. A Map whose keys are strings is treated like an object.
  */
 import { SavepointError } from "../../errors.js";
 import { parsePointer, setKey } from "../tree/index.js";
 
-/** One difference between two states. */
+/** One difference between two states. `before` is the old value, `value` the new one. */
 export type Change =
   | { readonly op: "add"; readonly path: string; readonly value: unknown }
   | { readonly op: "remove"; readonly path: string; readonly before: unknown }
   | { readonly op: "replace"; readonly path: string; readonly before: unknown; readonly value: unknown };
 
 /**
- * Applies changes to a state in order and returns the new state: a copy where it is touched, the same objects elsewhere.
- * The input is not changed. A change that does not fit the state is `INVALID_ARGUMENT`.
+ * Applies changes to a state in order and returns the new state. The input is not modified: changed objects are copied, all
+ * others are shared. Throws `INVALID_ARGUMENT` if a change does not fit the state.
  */
 export function applyChanges(state: unknown, changes: readonly Change[]): unknown {
-  // Copied once, a container is ours and the changes that follow may write to it.
+  // Containers that are already copied. Later changes may modify them.
   const owned = new Set<unknown>();
   return changes.reduce((current, change) => apply(current, change, parsePointer(change.path), 0, owned), state);
 }
@@ -30,13 +30,13 @@ function apply(value: unknown, change: Change, keys: readonly string[], depth: n
     return change.value;
   }
   const container = owned.has(value) ? value : copyOf(value);
-  if (container === undefined) throw misfit(change, "it leads through something that has no members");
+  if (container === undefined) throw misfit(change, "the path leads through a value without members");
   owned.add(container);
-  const places = placesOf(container, key, change);
-  if (depth < keys.length - 1) places.set(apply(places.get(), change, keys, depth + 1, owned));
-  else if (change.op === "add") places.add(change.value);
-  else if (change.op === "remove") places.remove();
-  else places.set(change.value);
+  const member = memberOf(container, key, change);
+  if (depth < keys.length - 1) member.set(apply(member.get(), change, keys, depth + 1, owned));
+  else if (change.op === "add") member.add(change.value);
+  else if (change.op === "remove") member.remove();
+  else member.set(change.value);
   return container;
 }
 
@@ -49,17 +49,17 @@ function copyOf(value: unknown): unknown {
   return prototype === Object.prototype ? { ...value } : undefined;
 }
 
-/** One place in a container. All but `add` want something to be there. */
-interface Place {
+/** One member of a container. All operations but `add` require that it exists. */
+interface Member {
   get(): unknown;
   set(value: unknown): void;
   add(value: unknown): void;
   remove(): void;
 }
 
-function placesOf(container: unknown, key: string, change: Change): Place {
+function memberOf(container: unknown, key: string, change: Change): Member {
   const check = (exists: boolean): void => {
-    if (!exists) throw misfit(change, `there is no ${JSON.stringify(key)}`);
+    if (!exists) throw misfit(change, `${JSON.stringify(key)} does not exist`);
   };
   if (Array.isArray(container)) {
     const array = container as unknown[];
@@ -89,10 +89,10 @@ function placesOf(container: unknown, key: string, change: Change): Place {
   };
 }
 
-function misfit(change: Change, why: string): SavepointError {
+function misfit(change: Change, reason: string): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    `The change "${change.op}" at ${JSON.stringify(change.path)} does not fit the state: ${why}. Changes fit only the state they were made from.`,
+    `The change "${change.op}" at ${JSON.stringify(change.path)} does not fit the state: ${reason}. Changes can be applied only to the state that they were computed from.`,
     { details: { path: change.path } },
   );
 }

@@ -1,69 +1,62 @@
 /**
- * The walk over two stored states, side by side, in the form in which they are stored.
+ * Compares two states in their stored form.
  *
- * What both point at, by address, is never read; of two lists only the elements that one of them does not have are. The
- * result says what becomes what; whether two parts that were not taken apart really differ is left to who decodes them.
+ * Parts with the same address in both states are never read. Of two lists, only elements that the other list does not have
+ * are read. The result is a tree of differences whose leaves are not decoded yet: two leaves may turn out to be equal.
  */
-import {
-  alignKeys,
-  cutAtSameBounds,
-  expandSpans,
-  spanKey,
-  type ElementSpan,
-  spansOfForm,
-  sharedKeys,
-} from "./alignment.js";
 import {
   type FrameTree,
   parseFrame,
-  readStoredItems,
-  type StoredItem,
-  type ReadTask,
-  runTogether,
   PartRef,
+  type ReadTask,
+  readStoredItems,
+  runTogether,
+  type StoredItem,
 } from "../codec/index.js";
 import { type Path, type ShadowObject, tagOf, type TreeForm } from "../tree/index.js";
+import { alignKeys } from "./alignment.js";
+import { cutAtSameBounds, type ElementSpan, expandSpans, sharedKeys, spanKey, spansOfForm } from "./element-spans.js";
 
-/** A part of a state, as it is stored, and where in its state it stands. */
+/** A part of a stored state, and its path. */
 export interface StatePart {
   readonly tree: FrameTree;
   readonly path: Path | undefined;
 }
 
-/** How a part of one state becomes a part of the other. */
+/** The difference between a part of one state and a part of the other. */
 export type Delta =
-  /** `count` elements of an array stay as they are. */
+  /** `count` elements of an array are unchanged. */
   | { readonly op: "same"; readonly count: number }
   | { readonly op: "add"; readonly value: StatePart }
   | { readonly op: "remove"; readonly before: StatePart }
-  /** Only if they differ once they are read. */
+  /** A difference only if the decoded parts differ. */
   | { readonly op: "replace"; readonly before: StatePart; readonly value: StatePart }
   | { readonly op: "members"; readonly members: readonly (readonly [key: string, delta: Delta])[] }
   | { readonly op: "elements"; readonly elements: readonly Delta[] };
 
 const SAME: Delta = { op: "same", count: 1 };
 
-/** How `a` becomes `b`. */
+/** Compares two parts. */
 export function* compare(a: StatePart, b: StatePart): ReadTask<Delta> {
-  if (isSurelySame(a.tree, b.tree)) return SAME;
-  const [before, value] = yield* both(open(a), open(b));
-  const whole: Delta = { op: "replace", before, value };
+  if (isCertainlySame(a.tree, b.tree)) return SAME;
+  const [before, value] = yield* both(resolve(a), resolve(b));
+  const replacement: Delta = { op: "replace", before, value };
   const ours = viewOf(before);
   const theirs = viewOf(value);
-  if (ours.kind !== theirs.kind) return whole;
+  if (ours.kind !== theirs.kind) return replacement;
   switch (ours.kind) {
     case "array":
       return yield* compareElements(ours, theirs);
     case "object":
     case "dict":
     case "map":
-      return (yield* compareEntries(ours, theirs)) ?? whole;
+      return (yield* compareEntries(ours, theirs)) ?? replacement;
     default:
-      return whole;
+      return replacement;
   }
 }
 
-/** What a part is, with its elements or its `[key, value]` pairs: inline, or as ranges of items. */
+/** The kind of a part, and its elements or `[key, value]` pairs: inline, or as ranges of items. */
 interface View {
   readonly kind: string;
   readonly content: readonly FrameTree[] | TreeForm;
@@ -83,8 +76,8 @@ function viewOf({ tree, path }: StatePart): View {
   return view(tag[0], Array.isArray(tag[1]) ? tag[1] : []);
 }
 
-/** Are they the same for all that can be said without reading? */
-function isSurelySame(a: FrameTree, b: FrameTree): boolean {
+/** Are two parts certainly equal, without reading? */
+function isCertainlySame(a: FrameTree, b: FrameTree): boolean {
   if (typeof a !== "object" || a === null || typeof b !== "object" || b === null) return a === b;
   if (a instanceof PartRef || b instanceof PartRef) {
     if (!(a instanceof PartRef && b instanceof PartRef) || a.kind !== b.kind) return false;
@@ -95,21 +88,21 @@ function isSurelySame(a: FrameTree, b: FrameTree): boolean {
   const keys = Object.keys(ours);
   if (keys.length !== Object.keys(theirs).length) return false;
   return keys.every(
-    (key) => Object.hasOwn(theirs, key) && isSurelySame(ours[key] as FrameTree, theirs[key] as FrameTree),
+    (key) => Object.hasOwn(theirs, key) && isCertainlySame(ours[key] as FrameTree, theirs[key] as FrameTree),
   );
 }
 
-/** A text that only what is the same in all respects has. */
+/** A string that is equal only for trees with equal JSON and equal addresses. */
 function contentKey(tree: FrameTree): string {
   return JSON.stringify(tree, (_, part: unknown) => (part instanceof PartRef ? [part.kind, part.location] : part));
 }
 
-/** Reads what only says how it is stored, up to the value itself. */
-function* open(part: StatePart): ReadTask<StatePart> {
+/** Reads a part that is stored as one value, or as segments of its JSON, until its kind is known. */
+function* resolve(part: StatePart): ReadTask<StatePart> {
   let { tree } = part;
   while (tree instanceof PartRef && (tree.kind === "value" || tree.kind === "dense")) {
-    const items = yield* readRuns(spansOfForm(tree.location as TreeForm), part.path);
-    if (tree.kind === "dense") tree = JSON.parse(joinChunks(items)) as FrameTree;
+    const items = yield* readSpans(spansOfForm(tree.location as TreeForm), part.path);
+    if (tree.kind === "dense") tree = JSON.parse(joinSegments(items)) as FrameTree;
     else tree = parseItem(items[0] as StoredItem);
   }
   return { tree, path: part.path };
@@ -122,16 +115,16 @@ function* compareElements(a: View, b: View): ReadTask<Delta> {
   const [ours, theirs] = yield* cutAtSameBounds({ form: a.content, path: a.path }, { form: b.content, path: b.path });
   const sizeOf = (at: number): number => (ours[at] as ElementSpan).size;
   const kept = alignKeys(ours.map(spanKey), theirs.map(spanKey), sizeOf);
-  const [oldPlaces, newPlaces] = [placesOf(ours), placesOf(theirs)];
+  const [oldOffsets, newOffsets] = [offsetsOf(ours), offsetsOf(theirs)];
   const gaps = gapsBetween(kept, ours.length, theirs.length).map(function* (gap): ReadTask<Delta[]> {
-    const olds = readElements(ours.slice(...gap.old), a.path, oldPlaces[gap.old[0]]);
-    const news = readElements(theirs.slice(...gap.new), b.path, newPlaces[gap.new[0]]);
+    const olds = readElements(ours.slice(...gap.old), a.path, oldOffsets[gap.old[0]]);
+    const news = readElements(theirs.slice(...gap.new), b.path, newOffsets[gap.new[0]]);
     return yield* compareGap(...(yield* both(olds, news)));
   });
   return { op: "elements", elements: interleave(yield* runTogether(gaps), kept, sizeOf) };
 }
 
-/** Elements that have no counterpart by address: matched by content first, then in order. */
+/** Compares elements that have no counterpart by address: matched by content first, then in order. */
 function* compareGap(olds: readonly StatePart[], news: readonly StatePart[]): ReadTask<Delta[]> {
   const keysOf = (parts: readonly StatePart[]): string[] => parts.map((part) => contentKey(part.tree));
   const kept = olds.length && news.length ? alignKeys(keysOf(olds), keysOf(news)) : [];
@@ -148,7 +141,7 @@ function* compareGap(olds: readonly StatePart[], news: readonly StatePart[]): Re
   return interleave(yield* runTogether(gaps), kept, () => 1);
 }
 
-/** What lies before, between and after the kept pairs: one gap more than there are pairs. */
+/** The gaps before, between and after the kept pairs: one more than there are pairs. */
 function gapsBetween(kept: readonly [number, number][], oldEnd: number, newEnd: number): Gap[] {
   let from: [number, number] = [0, 0];
   return [...kept, [oldEnd, newEnd] as const].map(([old, fresh]): Gap => {
@@ -174,7 +167,7 @@ function interleave(
   });
 }
 
-/** `undefined` where keys cannot say what differs: in a Map, an entry whose key is not a string. */
+/** `undefined` if an entry of a Map that differs has a key that is not a string: it has no JSON pointer. */
 function* compareEntries(a: View, b: View): ReadTask<Delta | undefined> {
   const [olds, news] = yield* unsharedEntries(a, b);
   if (!olds || !news) return undefined;
@@ -199,34 +192,34 @@ function* unsharedEntries(a: View, b: View): ReadTask<[Entries | undefined, Entr
   else {
     const [ours, theirs] = yield* cutAtSameBounds({ form: a.content, path: a.path }, { form: b.content, path: b.path });
     const shared = sharedKeys(ours, theirs);
-    const rest = (runs: readonly ElementSpan[]): ElementSpan[] => runs.filter((run) => !shared.has(spanKey(run)));
-    const [olds, news] = yield* both(readRuns(rest(ours), a.path), readRuns(rest(theirs), b.path));
+    const rest = (spans: readonly ElementSpan[]): ElementSpan[] => spans.filter((span) => !shared.has(spanKey(span)));
+    const [olds, news] = yield* both(readSpans(rest(ours), a.path), readSpans(rest(theirs), b.path));
     pairs = [olds.map(parseItem), news.map(parseItem)];
   }
   const [olds, news] = withoutEqual(...pairs);
   return yield* both(entriesOf(olds, a.path), entriesOf(news, b.path));
 }
 
-/** Both without the pairs that are equal. Each goes with one other: a Map may have several keys of equal content. */
+/** Removes equal pairs from both lists, one for one: a Map may have several keys of equal content. */
 function withoutEqual(a: readonly FrameTree[], b: readonly FrameTree[]): [FrameTree[], FrameTree[]] {
-  const waiting = new Map<string, FrameTree[]>();
+  const unmatched = new Map<string, FrameTree[]>();
   for (const part of b) {
     const key = contentKey(part);
-    const equal = waiting.get(key);
+    const equal = unmatched.get(key);
     if (equal) equal.push(part);
-    else waiting.set(key, [part]);
+    else unmatched.set(key, [part]);
   }
-  const olds = a.filter((part) => !waiting.get(contentKey(part))?.pop());
-  return [olds, [...waiting.values()].flat()];
+  const olds = a.filter((part) => !unmatched.get(contentKey(part))?.pop());
+  return [olds, [...unmatched.values()].flat()];
 }
 
 function* entriesOf(pairs: readonly FrameTree[], path: Path | undefined): ReadTask<Entries | undefined> {
   const opened = yield* runTogether(
     pairs.map(function* (pair): ReadTask<[FrameTree, FrameTree]> {
-      // The pair of a Map is a list of its own where it is large, and so is its key.
+      // A large pair of a Map is itself a list, and a large key is stored in segments.
       const [key, value] = (yield* pairsOf(viewOf({ tree: pair, path }))) as [FrameTree, FrameTree];
       if (!(key instanceof PartRef && key.kind === "text")) return [key, value];
-      return [joinChunks(yield* readRuns(spansOfForm(key.location as TreeForm), path)), value];
+      return [joinSegments(yield* readSpans(spansOfForm(key.location as TreeForm), path)), value];
     }),
   );
   const entries: Entries = new Map();
@@ -238,7 +231,7 @@ function* entriesOf(pairs: readonly FrameTree[], path: Path | undefined): ReadTa
 }
 
 function* pairsOf({ content, path }: View): ReadTask<readonly FrameTree[]> {
-  return isInline(content) ? content : (yield* readRuns(spansOfForm(content), path)).map(parseItem);
+  return isInline(content) ? content : (yield* readSpans(spansOfForm(content), path)).map(parseItem);
 }
 
 function* elementsOf({ content, path }: View): ReadTask<StatePart[]> {
@@ -246,22 +239,22 @@ function* elementsOf({ content, path }: View): ReadTask<StatePart[]> {
   return content.map((parsed, index) => ({ tree: parsed, path: { parent: path, key: index } }));
 }
 
-/** Elements of an array, of which the first stands at `from`. */
-function* readElements(runs: readonly ElementSpan[], path: Path | undefined, from = 0): ReadTask<StatePart[]> {
+/** Reads elements of an array. @param from the index of the first one */
+function* readElements(spans: readonly ElementSpan[], path: Path | undefined, from = 0): ReadTask<StatePart[]> {
   const pathOf = (index: number): Path => ({ parent: path, key: from + index });
-  const items = yield* readStoredItems(yield* expandSpans(runs, path), pathOf);
+  const items = yield* readStoredItems(yield* expandSpans(spans, path), pathOf);
   return items.map((item, index) => ({ tree: parseItem(item), path: pathOf(index) }));
 }
 
-/** Parts that have no place of their own in the state: entries, whose keys are unknown before they are read, and chunks. */
-function* readRuns(runs: readonly ElementSpan[], path: Path | undefined): ReadTask<StoredItem[]> {
-  return yield* readStoredItems(yield* expandSpans(runs, path), () => path);
+/** Reads items without a path of their own: entries, whose keys are unknown before they are read, and segments. */
+function* readSpans(spans: readonly ElementSpan[], path: Path | undefined): ReadTask<StoredItem[]> {
+  return yield* readStoredItems(yield* expandSpans(spans, path), () => path);
 }
 
-/** At which element each run begins, and where the last one ends. */
-function placesOf(runs: readonly ElementSpan[]): number[] {
+/** The index of the first element of each span, and the end of the last one. */
+function offsetsOf(spans: readonly ElementSpan[]): number[] {
   let at = 0;
-  return [0, ...runs.map((run) => (at += run.size))];
+  return [0, ...spans.map((span) => (at += span.size))];
 }
 
 function isInline(content: View["content"]): content is readonly FrameTree[] {
@@ -272,7 +265,7 @@ function parseItem({ frame, tape }: StoredItem): FrameTree {
   return parseFrame(frame, tape);
 }
 
-function joinChunks(items: readonly StoredItem[]): string {
+function joinSegments(items: readonly StoredItem[]): string {
   return items.map(({ frame }) => JSON.parse(frame.json) as string).join("");
 }
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isSavepointError } from "../../errors.js";
 import { anyValue, editAnywhere } from "../../../test/support/states/any-state.js";
-import { applyChanges, type Change, diffStates } from "./diff.js";
+import { applyChanges, type Change, diffStates } from "./index.js";
 import { edit, newEditedState } from "../../../test/support/states/edited-state.js";
 import { exactText, History, seeded } from "../../../test/support/states/history.js";
 import { MAX_DEPTH } from "../tree/limits.js";
@@ -13,7 +13,7 @@ import { runs } from "../../../test/support/runs.js";
 const long = "x".repeat(500);
 
 describe("a diff between two states", () => {
-  it("leads from the one to the other, whatever was edited in between and on whichever branch", async () => {
+  it("turns one state into the other after any edits on any branch", async () => {
     await property(80, 12, async (random, steps) => {
       const history = new History();
       let state: unknown = { one: anyValue(random, 4), list: [anyValue(random, 4), anyValue(random, 4)] };
@@ -26,7 +26,7 @@ describe("a diff between two states", () => {
           await history.fork(from);
           state = await history.load(from);
         }
-        // The same content again, under other addresses.
+        // The same content at other addresses.
         if (random(10) === 0) history.shadow = undefined;
       }
       await check(history, steps - 1, random(steps));
@@ -35,7 +35,7 @@ describe("a diff between two states", () => {
     });
   });
 
-  it("leads from the one to the other along the life of an agent", async () => {
+  it("turns each state of a long agent session into the next one", async () => {
     await property(30, 20, async (random, steps) => {
       const history = new History();
       const state = newEditedState(random);
@@ -48,7 +48,7 @@ describe("a diff between two states", () => {
     });
   });
 
-  it("leads from any value to any other", async () => {
+  it("turns any value into any other", async () => {
     await property(300, 1, async (random) => {
       const history = new History();
       history.save(anyValue(random, 3));
@@ -58,7 +58,7 @@ describe("a diff between two states", () => {
     });
   });
 
-  it("is empty, and reads nothing, for a state and itself", async () => {
+  it("is empty and reads nothing for identical states", async () => {
     await property(100, 1, async (random) => {
       const history = new History();
       history.save(anyValue(random, 4));
@@ -67,7 +67,7 @@ describe("a diff between two states", () => {
     });
   });
 
-  it("is empty for equal content under different addresses, and in a different order of keys", async () => {
+  it("is empty for equal content at different addresses and for a different order of keys", async () => {
     await property(150, 1, async (random) => {
       const history = new History();
       const state = anyValue(random, 4);
@@ -82,7 +82,7 @@ describe("a diff between two states", () => {
     });
   });
 
-  it("reports what is appended at the next index", async () => {
+  it("reports appended elements at the next index", async () => {
     const changes = await diff({ messages: ["a"] }, { messages: ["a", "b", "c"] });
     expect(changes).toEqual([
       { op: "add", path: "/messages/1", value: "b" },
@@ -108,7 +108,7 @@ describe("a diff between two states", () => {
       copy.splice(start, remove, ...values);
       return copy;
     };
-    it("does not report the tail after a deletion", async () => {
+    it("does not report the elements after a deletion", async () => {
       expect(await diff({ array }, { array: spliced(1, 1) })).toEqual([
         { op: "remove", path: "/array/1", before: array[1] },
       ]);
@@ -118,7 +118,7 @@ describe("a diff between two states", () => {
         "remove /array/0",
       ]);
     });
-    it("does not report the tail after an insertion", async () => {
+    it("does not report the elements after an insertion", async () => {
       expect(await diff({ array }, { array: spliced(2, 0, "new") })).toEqual([
         { op: "add", path: "/array/2", value: "new" },
       ]);
@@ -127,13 +127,13 @@ describe("a diff between two states", () => {
         "add /array/1",
       ]);
     });
-    it("reports what is moved as removed and added", async () => {
+    it("reports a moved element as removed and added", async () => {
       expect(brief(await diff({ array }, { array: [...spliced(1, 1), array[1]] }))).toEqual([
         "remove /array/1",
         `add /array/${array.length - 1}`,
       ]);
     });
-    it("pairs what is left in order", async () => {
+    it("pairs changed elements in order", async () => {
       expect(brief(await diff({ array }, { array: spliced(1, 2, true) }))).toEqual([
         "replace /array/1",
         "remove /array/2",
@@ -143,7 +143,7 @@ describe("a diff between two states", () => {
         "add /array/2",
       ]);
     });
-    it("reports all of it where it goes empty, and back", async () => {
+    it("reports all elements if the array becomes empty, and if it is filled again", async () => {
       const removed = await diff({ array }, { array: [] });
       expect(new Set(brief(removed))).toEqual(new Set(["remove /array/0"]));
       expect(removed.length).toBe(array.length);
@@ -151,7 +151,7 @@ describe("a diff between two states", () => {
     });
   });
 
-  it("reports an edit inside an element where it is", async () => {
+  it("reports an edit inside an element with its full path", async () => {
     const edited = large.map((message) => ({ ...message }));
     (edited[3] as { text: string }).text = "edited";
     expect(await diff({ messages: large }, { messages: edited })).toEqual([
@@ -160,7 +160,7 @@ describe("a diff between two states", () => {
     expect(brief(await diff({ m: [{ a: [{ b: 1 }] }] }, { m: [{ a: [{ b: 2 }] }] }))).toEqual(["replace /m/0/a/0/b"]);
   });
 
-  it("reports an edit far inside a large element, beside others", async () => {
+  it("reports an edit deep inside a large element beside other edits", async () => {
     const make = (): { id: number; calls: { id: number; text: string }[] }[] =>
       Array.from({ length: 20 }, (_, id) => ({
         id,
@@ -179,7 +179,7 @@ describe("a diff between two states", () => {
       "remove /before/6/calls/30",
       "add /before/6/calls/59",
     ]);
-    // The removed element is read whole, its value is in the diff. Of the edited one only what was edited is.
+    // The removed element is read entirely, because the diff contains its value. Of the edited one only the edit is read.
     expect(history.asked.items).toBeLessThan(70);
     expect(history.asked.calls).toBeLessThan(6);
   });
@@ -191,7 +191,7 @@ describe("a diff between two states", () => {
       Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`key ${at}`, { at, long }])),
     ],
     ["a dense object", Object.fromEntries(Array.from({ length: 900 }, (_, at) => [`k${at}`, at]))],
-  ])("reports keys of %s, whatever their order, and escapes them", async (_, base) => {
+  ])("reports keys of %s in any order, and escapes them", async (_, base) => {
     const before = { b: 1, a: undefined, "a/b": { "m~n": 1 }, gone: null, ...base };
     const after = { ...base, "": [], "a/b": { "m~n": 2 }, a: undefined, b: 1, fresh: undefined };
     const expected = ["replace /object/a~1b/m~0n", "remove /object/gone", "add /object/", "add /object/fresh"].sort();
@@ -203,13 +203,13 @@ describe("a diff between two states", () => {
     expect(brief(await diff({ object: before }, { object: plain(before) }))).toEqual(["replace /object"]);
   });
 
-  it("takes inherited keys for missing ones", async () => {
+  it("treats inherited keys as missing", async () => {
     const odd = JSON.parse('{"__proto__":{}}') as object;
     expect(brief(await diff({ a: odd }, { a: { x: 1 } }))).toEqual(["remove /a/__proto__", "add /a/x"]);
     expect(brief(await diff({ a: { x: 1 } }, { a: odd }))).toEqual(["remove /a/x", "add /a/__proto__"]);
   });
 
-  it("tells undefined from a missing key", async () => {
+  it("distinguishes undefined from a missing key", async () => {
     expect(await diff({ a: undefined }, {})).toEqual([{ op: "remove", path: "/a", before: undefined }]);
     expect(await diff({}, { a: undefined })).toEqual([{ op: "add", path: "/a", value: undefined }]);
     expect(await diff({ a: null }, { a: undefined })).toEqual([
@@ -217,7 +217,7 @@ describe("a diff between two states", () => {
     ]);
   });
 
-  it("replaces a Map as a whole where a key that is no string is concerned", async () => {
+  it("replaces the entire Map if a key that is not a string is affected", async () => {
     const base: [unknown, unknown][] = [
       ["a", long],
       [1, long],
@@ -230,7 +230,7 @@ describe("a diff between two states", () => {
     expect(brief(await diff({ m: new Map([[1, { a: 1 }]]) }, { m: new Map([[1, { a: 2 }]]) }))).toEqual(["replace /m"]);
   });
 
-  it("replaces Sets, strings, dates, URLs, bytes and numbers as a whole", async () => {
+  it("replaces Sets, strings, dates, URLs, bytes and numbers entirely", async () => {
     const pairs: [unknown, unknown][] = [
       [new Set([1]), new Set([1, 2])],
       [new Set([[1, 2]]), new Set([[2, 1]])],
@@ -269,7 +269,7 @@ describe("a diff between two states", () => {
     }
   });
 
-  it("replaces instances of registered classes as a whole, with instances", async () => {
+  it("replaces instances of registered classes by instances", async () => {
     class Money {
       constructor(readonly amount: number) {}
     }
@@ -286,7 +286,7 @@ describe("a diff between two states", () => {
     expect((changes[0] as { value: unknown }).value).toBeInstanceOf(Money);
   });
 
-  it("compares what is stored inline on one side and as items on the other", async () => {
+  it("compares a value that is inline in one state and stored as items in the other", async () => {
     const list = (count: number): unknown[] => Array.from({ length: count }, (_, at) => ({ at, text: "some words" }));
     expect(brief(await diff({ a: list(2) }, { a: list(9) }))).toEqual(
       [2, 3, 4, 5, 6, 7, 8].map((at) => `add /a/${at}`),
@@ -319,13 +319,13 @@ describe("a diff between two states", () => {
           ["k", inside],
         ]),
     ],
-  ])("reaches the core of %s nested as deep as is allowed", async (_, step, wrap) => {
+  ])("finds a change inside %s nested to the maximum depth", async (_, step, wrap) => {
     let [before, after]: unknown[] = ["core", "CORE"];
     for (let depth = 0; depth < MAX_DEPTH; depth++) [before, after] = [wrap(before), wrap(after)];
     expect(brief(await diff(before, after))).toEqual([`replace ${step.repeat(MAX_DEPTH)}`]);
   });
 
-  it("gives values that are the caller's own", async () => {
+  it("returns values that share nothing with each other", async () => {
     const history = new History();
     history.save({ a: [] });
     history.save({ a: [{ deep: [long] }] });
@@ -334,7 +334,7 @@ describe("a diff between two states", () => {
     expect(await diffOf(history, 0, 1)).toEqual([{ op: "add", path: "/a/0", value: { deep: [long] } }]);
   });
 
-  describe("reads little", () => {
+  describe("reads only a few items", () => {
     const messages = Array.from({ length: 1000 }, (_, id) => ({ id, role: "user", content: `message ${id} ${long}` }));
     const cost = async (states: readonly unknown[]): Promise<{ changes: string[]; items: number; calls: number }> => {
       const history = new History();
@@ -379,7 +379,7 @@ describe("a diff between two states", () => {
       const random = seeded(7);
       let state = { files: Object.fromEntries(messages.map(({ id, content }) => [`f${id}`, content])), list: messages };
       history.save(state);
-      // Fragments build up step by step, as they do in life.
+      // Fragments accumulate step by step, as in real sessions.
       for (let step = 0; step < 600; step++) {
         state = { files: { ...state.files, [`f${random(1000)}`]: `edit ${step}` }, list: [...state.list] };
         state.list[random(1000)] = { id: step, role: "tool", content: `edit ${step}` };
@@ -400,7 +400,7 @@ describe("a diff between two states", () => {
     });
   });
 
-  it("is DAMAGED, with the path, where a part that it must read is, and only there", async () => {
+  it("rejects with DAMAGED and the path if a part that it must read is damaged, and ignores other damage", async () => {
     const history = new History();
     const messages = Array.from({ length: 100 }, (_, id) => ({ id, content: `message ${id} ${long}` }));
     history.save({ messages, deep: { text: long } });
@@ -419,7 +419,7 @@ describe("a diff between two states", () => {
 });
 
 describe("applying changes", () => {
-  it("leaves the input as it is and copies only what it touches", () => {
+  it("does not modify the input and copies only changed objects", () => {
     const state = { list: [{ a: 1 }, { b: 1 }], map: new Map([["k", { c: 1 }]]), other: { d: 1 } };
     const text = exactText(state);
     const changes: Change[] = [
@@ -461,7 +461,7 @@ describe("applying changes", () => {
     ["no pointer", { op: "add", path: "list", value: 1 }],
     ["the root", { op: "remove", path: "", before: 1 }],
     ["a Map's key that is not there", { op: "replace", path: "/map/x", before: 1, value: 1 }],
-  ])("refuses %s", (_, change) => {
+  ])("rejects %s", (_, change) => {
     const state = { list: [1, 2], date: new Date(0), map: new Map() };
     let error: unknown;
     try {
@@ -473,7 +473,7 @@ describe("applying changes", () => {
   });
 });
 
-/** `act` with seeds and step counts of all kinds; fast-check prints those that fail. */
+/** Calls `act` with random seeds and step counts. fast-check prints those that fail. */
 async function property(
   numRuns: number,
   maxSteps: number,
@@ -490,7 +490,7 @@ async function diffOf(history: History, from: number, to: number): Promise<Chang
   return diffStates(history.checkpoint(from), history.checkpoint(to), history.reader, history.registry);
 }
 
-/** Makes the diff, and sees that it leads from the one state to the other. */
+/** Computes the diff and asserts that it turns one state into the other. */
 async function check(history: History, from: number, to: number): Promise<Change[]> {
   const changes = await diffOf(history, from, to);
   const [before, after] = [await history.load(from), await history.load(to)];
@@ -503,7 +503,7 @@ async function check(history: History, from: number, to: number): Promise<Change
   return changes;
 }
 
-/** The diff of two states that are saved one after the other, which must be the same when nothing is shared. */
+/** The diff of two consecutive states, which must be the same if they share no items. */
 async function diff(before: unknown, after: unknown, registry?: ClassRegistry): Promise<Change[]> {
   const history = new History(registry);
   history.save(before);
@@ -526,7 +526,7 @@ async function failure(promise: Promise<unknown>): Promise<unknown> {
   );
 }
 
-/** The same content with the keys of every object, Map and Set the other way round. */
+/** The same content with the keys of every object, Map and Set in reverse order. */
 function reordered(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(reordered);
   if (value instanceof Map)

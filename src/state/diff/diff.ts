@@ -1,25 +1,36 @@
 /**
- * What differs between two stored states, read from as little as possible.
+ * The difference between two stored states.
  *
- * The walk over both (compare.ts) gives a tree of differences whose values are still as stored. They are decoded here,
- * all at once, and what then turns out to be equal is no difference.
+ * `compare.ts` returns a tree of differences whose leaves are still in their stored form. All leaves are decoded here, with
+ * shared requests, and leaves that turn out to be equal are dropped.
  */
+import { CachingReader, decodeParts, type Frame, parseFrame, runReadTask, type StateReader } from "../codec/index.js";
+import {
+  BlobNode,
+  type ClassRegistry,
+  joinPointer,
+  ListNode,
+  pathToPointer,
+  type Shadow,
+  shadowToValue,
+  tagOf,
+  TextNode,
+  ValueNode,
+} from "../tree/index.js";
 import type { Change } from "./change.js";
 import { compare, type Delta, type StatePart } from "./compare.js";
-import { decodeParts, type Frame, parseFrame, CachingReader, runReadTask, type StateReader } from "../codec/index.js";
-import { type ClassRegistry, joinPointer, pathToPointer, type Shadow, shadowToValue } from "../tree/index.js";
-import { isSameContent } from "./same-content.js";
 
-export { applyChanges, type Change } from "./change.js";
-
-/** A state as a checkpoint holds it. */
+/** The skeleton of a checkpoint. */
 export interface StoredSkeleton {
   readonly skeleton: Frame;
-  /** The tape that the skeleton's refs do not name. */
+  /** The tape of the checkpoint, which the refs of the skeleton do not name. */
   readonly tape: number;
 }
 
-/** What leads from `a` to `b`, reading only what differs. What is damaged and has to be read is `DAMAGED`. */
+/**
+ * The changes that turn state `a` into state `b`. Reads only parts that differ, so that damage elsewhere does not matter;
+ * throws `DAMAGED` if a part that it must read is damaged.
+ */
 export async function diffStates(
   a: StoredSkeleton,
   b: StoredSkeleton,
@@ -40,7 +51,7 @@ export async function diffStates(
   return changes;
 }
 
-/** What is still to be decoded. */
+/** The leaves of a tree of differences. */
 function partsOf(delta: Delta): StatePart[] {
   switch (delta.op) {
     case "same":
@@ -92,4 +103,40 @@ function listChanges(
       }
     }
   }
+}
+
+/**
+ * Do two shadows have the same content, however it is stored? Unlike `equalsShadow`, this ignores the order of keys, of the
+ * pairs of a Map and of the members of a Set, which no user would call a difference.
+ */
+function isSameContent(a: Shadow, b: Shadow): boolean {
+  const text = stringOf(a);
+  return text === undefined ? contentKey(a) === contentKey(b) : text === stringOf(b);
+}
+
+function stringOf(shadow: Shadow): string | undefined {
+  if (shadow instanceof TextNode && shadow.dense === undefined) return shadow.text;
+  return typeof shadow === "string" ? shadow : undefined;
+}
+
+/** A canonical string of the content: equal if and only if the content is equal. */
+function contentKey(shadow: Shadow): string {
+  if (typeof shadow !== "object" || shadow === null) return JSON.stringify(shadow);
+  if (Array.isArray(shadow)) return listKey("array", shadow);
+  if (shadow instanceof TextNode) return contentKey(shadow.dense ?? shadow.text);
+  if (shadow instanceof ValueNode) return contentKey(shadow.value);
+  if (shadow instanceof BlobNode) return `${shadow.isBuffer ? "buffer" : "bytes"}#${shadow.hash}`;
+  if (shadow instanceof ListNode) {
+    const { kind, keys, elements } = shadow;
+    return listKey(kind, keys ? elements.map((element, index): Shadow => [keys[index] as string, element]) : elements);
+  }
+  const tag = tagOf(shadow);
+  if (!tag) return listKey("object", Object.entries(shadow));
+  const [name, ...content] = tag;
+  return Array.isArray(content[0]) ? listKey(name, content[0]) : `${name}(${content.map(contentKey).join()})`;
+}
+
+function listKey(kind: string, parts: readonly Shadow[]): string {
+  const keys = parts.map(contentKey);
+  return `${kind}[${(kind === "array" ? keys : keys.sort()).join()}]`;
 }

@@ -1,13 +1,14 @@
-/** Adding to a list inside a shadow, for the price of what is added. */
+/** Appends elements to a list inside a shadow. Costs O(appended elements), not O(list). */
 import { SavepointError } from "../../errors.js";
-import type { Path } from "./pointer.js";
 import type { ClassRegistry } from "./class-registry.js";
-import { appendElements, reviseShadow } from "./revision.js";
-import { isFrameObject } from "./layout.js";
+import { isFrameObject, layoutElement } from "./layout.js";
+import type { Path } from "./pointer.js";
+import { reviseShadow } from "./revision.js";
 import { ListNode, type Shadow, ValueNode } from "./shadow.js";
 import { shadowToValue } from "./shadow-to-value.js";
+import { valueToShadow } from "./value-to-shadow.js";
 
-/** The shadow with `values` added to the array at `keys`; it is changed in place. */
+/** Appends values to the array at `keys` of a shadow, in place. Returns the shadow, or the one that replaces it. */
 export function appendToShadow(
   shadow: Shadow,
   keys: readonly string[],
@@ -15,11 +16,11 @@ export function appendToShadow(
   registry: ClassRegistry,
 ): Shadow {
   if (appendInPlace(shadow, keys, values, registry, undefined)) return shadow;
-  // A small array stands inline in its frame: the frame is small as well, and simply compared anew.
+  // A small array is inline in its frame. The frame is small as well and is compared again.
   return reviseShadow(shadow, appendToValue(shadowToValue(shadow, registry), keys, values), registry);
 }
 
-/** The state with `values` added to the array at `keys`; it is changed in place. */
+/** Appends values to the array at `keys` of a live state, in place. */
 export function appendToValue(state: unknown, keys: readonly string[], values: readonly unknown[]): unknown {
   const array = keys.reduce<unknown>(
     (value, key) =>
@@ -29,14 +30,33 @@ export function appendToValue(state: unknown, keys: readonly string[], values: r
   if (!Array.isArray(array)) {
     throw new SavepointError(
       "INVALID_ARGUMENT",
-      `Cannot append at ${JSON.stringify(keys.map((key) => `/${key}`).join(""))}: there is ${array === undefined ? "nothing" : "no array"} there.`,
+      `Cannot append at ${JSON.stringify(keys.map((key) => `/${key}`).join(""))}: expected an array, found ${array === undefined ? "nothing" : "another value"}.`,
     );
   }
   for (const value of values) array.push(value);
   return state;
 }
 
-/** Walks down to the list and back, marking the items that contain it as changed; `false` where it is no stored list. */
+/** Adds elements at the end of a list. */
+export function appendElements(
+  list: ListNode,
+  values: readonly unknown[],
+  registry: ClassRegistry,
+  path: Path | undefined,
+): void {
+  const from = list.elements.length;
+  for (const [index, value] of values.entries()) {
+    list.elements.push(layoutElement(valueToShadow(value, registry, { parent: path, key: from + index })));
+  }
+  const sizes = values.map(() => 0);
+  list.splice(from, from, sizes, [{ from, count: values.length }]);
+}
+
+/**
+ * Descends to the list at `keys`, appends to it and marks the items that contain it as changed.
+ *
+ * @returns `false`, with nothing changed, if there is no list of items at `keys`
+ */
 function appendInPlace(
   shadow: Shadow,
   keys: readonly string[],

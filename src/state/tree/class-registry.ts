@@ -1,8 +1,8 @@
-/** The classes a caller has taught the codec, beside those it knows. */
+/** The classes whose instances can be stored in addition to the built-in ones. */
 import { SavepointError } from "../../errors.js";
 
 /**
- * How instances of a class are stored and made again.
+ * Defines how instances of a class are stored and restored. Passed in `classes` when a store is opened.
  *
  * @example
  * const money: StoredClass<Money> = {
@@ -14,34 +14,36 @@ import { SavepointError } from "../../errors.js";
  * const sp = await Savepoint.open("sqlite:./agents.db", { classes: [money] });
  */
 export interface StoredClass<Instance = unknown, Stored = unknown> {
-  /** The name it is stored under. Keep it for as long as states that contain it are to be read. */
+  /** The stored name of the class. States that contain instances can be read only while the name stays the same. */
   readonly name: string;
-  /** Only direct instances are taken: a subclass wants an entry of its own. */
+  /** The class. Only direct instances are stored this way: a subclass needs its own definition. */
   readonly class: abstract new (...args: never[]) => Instance;
-  /** Gives what is stored: any value that can itself be stored. */
+  /** Converts an instance to any value that can be stored. */
   encode(instance: Instance): Stored;
-  /** Makes the instance again from what `encode` gave. */
+  /** Restores an instance from the result of `encode`. */
   decode(stored: Stored): Instance;
 }
 
-/** A {@link StoredClass} of any types, as the registry keeps it. */
+/** A {@link StoredClass} of any types. */
 export type AnyStoredClass = Omit<StoredClass, "encode" | "decode"> & {
   encode(instance: never): unknown;
   decode(stored: never): unknown;
 };
 
+/** The registered classes, by prototype and by name. */
 export class ClassRegistry {
   readonly #byPrototype = new Map<object, StoredClass>();
   readonly #byName = new Map<string, StoredClass>();
 
   constructor(classes: readonly AnyStoredClass[] = []) {
-    for (const known of classes as readonly StoredClass[]) {
-      const prototype = known.class.prototype as object;
-      if (this.#byName.has(known.name) || this.#byPrototype.has(prototype)) {
-        throw new SavepointError("INVALID_ARGUMENT", `The class ${known.name} is registered twice. Register it once.`);
+    for (const registered of classes as readonly StoredClass[]) {
+      const { name } = registered;
+      const prototype = registered.class.prototype as object;
+      if (this.#byName.has(name) || this.#byPrototype.has(prototype)) {
+        throw new SavepointError("INVALID_ARGUMENT", `The class ${name} is registered twice. Register it once.`);
       }
-      this.#byName.set(known.name, known);
-      this.#byPrototype.set(prototype, known);
+      this.#byName.set(name, registered);
+      this.#byPrototype.set(prototype, registered);
     }
   }
 
@@ -49,12 +51,13 @@ export class ClassRegistry {
     return this.#byPrototype.get(prototype);
   }
 
+  /** The class with a stored name. Throws `INVALID_STATE` if it is not registered. */
   byName(name: string): StoredClass {
-    const known = this.#byName.get(name);
-    if (known) return known;
+    const registered = this.#byName.get(name);
+    if (registered) return registered;
     throw new SavepointError(
       "INVALID_STATE",
-      `The state contains an instance of ${name}, which is not registered here. Pass it in \`classes\` when you open the store.`,
+      `The state contains an instance of ${name}, which is not registered. Pass it in \`classes\` when you open the store.`,
     );
   }
 }

@@ -1,17 +1,30 @@
 /**
- * Does a live value still equal its shadow? Key order counts, numbers are compared with `Object.is`, and nothing is
- * trusted but the values themselves.
+ * Compares a live value with a shadow. The order of keys matters, and numbers are compared with `Object.is`.
  *
- * Named properties and symbols added to an array, and symbols added to an object, after it was first saved are not
- * noticed here: looking for them would cost as much as the whole comparison.
+ * Only the values themselves are trusted, with one exception: named properties and symbols that were added to an array, and
+ * symbols that were added to an object, after it was first saved are not noticed. Searching for them would cost as much as
+ * the rest of the comparison.
  */
-import { encodeInstance, nameOfNumber } from "./value-to-shadow.js";
-import { kindOf } from "./kind.js";
 import type { ClassRegistry } from "./class-registry.js";
-import { BlobNode, ListNode, type Shadow, type ShadowObject, TAG, tagOf, TextNode, ValueNode } from "./shadow.js";
+import { kindOf } from "./kind.js";
+import {
+  BlobNode,
+  isPlainObject,
+  ListNode,
+  type Shadow,
+  type ShadowObject,
+  TAG,
+  tagOf,
+  TextNode,
+  ValueNode,
+} from "./shadow.js";
+import { encodeInstance, nameOfNumber, timeOf, toBase64 } from "./value-to-shadow.js";
 
 /**
- * @param frozen what Savepoint deep-froze when it made the shadow, if it did: then being the same object is enough
+ * Does a live value equal a shadow?
+ *
+ * @param frozen the live value that the shadow was made from, if Savepoint has deep-frozen it: an identical object is equal
+ *   without further comparison
  */
 export function equalsShadow(shadow: Shadow, value: unknown, registry: ClassRegistry, frozen?: unknown): boolean {
   switch (typeof value) {
@@ -29,46 +42,63 @@ export function equalsShadow(shadow: Shadow, value: unknown, registry: ClassRegi
     case "object":
       if (value === null || shadow === null || typeof shadow !== "object") return value === shadow;
       if (frozen !== undefined && frozen === value) return true;
-      // Most of every state is plain objects, so they are looked at first and with as little as possible.
+      // A shortcut for plain objects, which are most of every state.
       if (Object.getPrototypeOf(value) === Object.prototype && Object.getPrototypeOf(shadow) === Object.prototype) {
-        return isSameRecord(shadow as ShadowObject, value as Record<string, unknown>, registry, frozen);
+        return equalsRecord(shadow as ShadowObject, value as Record<string, unknown>, registry, frozen);
       }
-      return isSameObject(unwrap(shadow), value, registry, frozen);
+      return equalsObject(unwrap(shadow), value, registry, frozen);
     default:
       return false;
   }
 }
 
-/** The value inside a node that only says how it is stored. */
-export function unwrap(shadow: Shadow): Shadow {
+/**
+ * Does an element of an array equal the element of a list at `at`? A hole in the array equals nothing: it is then rejected
+ * where new elements are copied.
+ *
+ * @param frozen the array that the list was made from, if it is deep-frozen
+ */
+export function equalsElement(
+  elements: readonly Shadow[],
+  at: number,
+  array: readonly unknown[],
+  index: number,
+  registry: ClassRegistry,
+  frozen: unknown,
+): boolean {
+  const value = array[index];
+  if (value === undefined && !(index in array)) return false;
+  return equalsShadow(elements[at] as Shadow, value, registry, (frozen as unknown[] | undefined)?.[at]);
+}
+
+/** The value inside a node that is stored as one value or as its JSON; any other shadow itself. */
+function unwrap(shadow: Shadow): Shadow {
   if (shadow instanceof ValueNode) return shadow.value;
   return shadow instanceof TextNode && shadow.dense !== undefined ? shadow.dense : shadow;
 }
 
-function isSameObject(shadow: Shadow, value: object, registry: ClassRegistry, frozen: unknown): boolean {
+function equalsObject(shadow: Shadow, value: object, registry: ClassRegistry, frozen: unknown): boolean {
   const kind = kindOf(value, registry);
   switch (kind) {
     case "array":
-      return isSameArray(elementsOf(shadow, "array"), value as unknown[], registry, frozen);
+      return equalsArray(elementsOf(shadow, "array"), value as unknown[], registry, frozen);
     case "object":
-      if (shadow instanceof ListNode) return shadow.kind === "object" && isSameEntries(shadow, value, registry, frozen);
-      return isPlainObject(shadow) && isSameRecord(shadow, value as Record<string, unknown>, registry, frozen);
+      if (shadow instanceof ListNode) return shadow.kind === "object" && equalsEntries(shadow, value, registry, frozen);
+      return isPlainObject(shadow) && equalsRecord(shadow, value as Record<string, unknown>, registry, frozen);
     case "dict":
-      if (shadow instanceof ListNode) return shadow.kind === "dict" && isSameEntries(shadow, value, registry, frozen);
-      return isSameTagged(shadow, "dict", value, registry);
+      if (shadow instanceof ListNode) return shadow.kind === "dict" && equalsEntries(shadow, value, registry, frozen);
+      return equalsTaggedEntries(shadow, "dict", value, registry);
     case "map":
-      return isSameArray(elementsOf(shadow, "map"), [...(value as Map<unknown, unknown>)], registry, undefined);
+      return equalsArray(elementsOf(shadow, "map"), [...(value as Map<unknown, unknown>)], registry, undefined);
     case "set":
-      return isSameArray(elementsOf(shadow, "set"), [...(value as Set<unknown>)], registry, undefined);
-    case "date": {
-      const time = (value as Date).getTime();
-      return isTag(shadow, "date", Number.isNaN(time) ? null : new Date(time).toISOString());
-    }
+      return equalsArray(elementsOf(shadow, "set"), [...(value as Set<unknown>)], registry, undefined);
+    case "date":
+      return isTag(shadow, "date", timeOf(value as Date));
     case "url":
       return isTag(shadow, "url", (value as URL).href);
     case "bytes":
     case "buffer":
-      return isSameBytes(shadow, value as Uint8Array, kind);
+      return equalsBytes(shadow, value as Uint8Array, kind);
     case undefined:
       return false;
     default: {
@@ -79,19 +109,15 @@ function isSameObject(shadow: Shadow, value: object, registry: ClassRegistry, fr
   }
 }
 
-/** The elements of a list of that kind, wherever they are kept. */
-export function elementsOf(shadow: Shadow, kind: "array" | "map" | "set"): Shadow[] | undefined {
+/** The elements of an array, Map or Set, whether they are items or inline; `undefined` if it is of another kind. */
+function elementsOf(shadow: Shadow, kind: "array" | "map" | "set"): Shadow[] | undefined {
   if (shadow instanceof ListNode) return shadow.kind === kind ? shadow.elements : undefined;
   if (Array.isArray(shadow)) return kind === "array" ? shadow : undefined;
   const tag = isPlainObject(shadow) ? tagOf(shadow) : undefined;
   return tag?.[0] === kind && Array.isArray(tag[1]) ? tag[1] : undefined;
 }
 
-export function isPlainObject(shadow: Shadow): shadow is ShadowObject {
-  return typeof shadow === "object" && shadow !== null && Object.getPrototypeOf(shadow) === Object.prototype;
-}
-
-function isSameArray(
+function equalsArray(
   elements: Shadow[] | undefined,
   array: readonly unknown[],
   registry: ClassRegistry,
@@ -106,21 +132,8 @@ function isSameArray(
   return true;
 }
 
-/** One element of an array; a hole equals nothing, so that it is met, and refused, where new elements are copied. */
-export function equalsElement(
-  elements: readonly Shadow[],
-  at: number,
-  array: readonly unknown[],
-  index: number,
-  registry: ClassRegistry,
-  frozen: unknown,
-): boolean {
-  const value = array[index];
-  if (value === undefined && !(index in array)) return false;
-  return equalsShadow(elements[at] as Shadow, value, registry, (frozen as unknown[] | undefined)?.[at]);
-}
-
-function isSameEntries(node: ListNode, value: object, registry: ClassRegistry, frozen: unknown): boolean {
+/** An object that is stored as a list of entries. */
+function equalsEntries(node: ListNode, value: object, registry: ClassRegistry, frozen: unknown): boolean {
   const keys = Object.keys(value);
   const live = value as Record<string, unknown>;
   const ours = node.keys as string[];
@@ -134,16 +147,17 @@ function isSameEntries(node: ListNode, value: object, registry: ClassRegistry, f
   return true;
 }
 
-function isSameRecord(
+/** An object that is inline. */
+function equalsRecord(
   shadow: ShadowObject,
   value: Record<string, unknown>,
   registry: ClassRegistry,
   frozen: unknown,
 ): boolean {
   const keys = Object.keys(shadow);
-  if (keys.length === 1 && keys[0] === TAG) return isSameTagged(shadow, "object", value, registry);
+  if (keys.length === 1 && keys[0] === TAG) return equalsTaggedEntries(shadow, "object", value, registry);
   let index = 0;
-  // Inherited keys, where somebody has given Object.prototype some, make it unequal: that costs bytes, nothing else.
+  // Keys inherited from a modified Object.prototype make the objects unequal. That costs bytes and nothing else.
   for (const key in value) {
     if (keys[index++] !== key) return false;
     const ours = shadow[key] as Shadow;
@@ -154,18 +168,16 @@ function isSameRecord(
   return index === keys.length;
 }
 
-/** An object stored as a tag with a list of its entries. */
-function isSameTagged(shadow: Shadow, name: "object" | "dict", value: object, registry: ClassRegistry): boolean {
+/** An object that is inline as a tag with a list of its entries. */
+function equalsTaggedEntries(shadow: Shadow, name: "object" | "dict", value: object, registry: ClassRegistry): boolean {
   const tag = isPlainObject(shadow) ? tagOf(shadow) : undefined;
   if (tag?.[0] !== name) return false;
-  return isSameArray(tag[1] as Shadow[], Object.entries(value), registry, undefined);
+  return equalsArray(tag[1] as Shadow[], Object.entries(value), registry, undefined);
 }
 
-function isSameBytes(shadow: Shadow, value: Uint8Array, kind: "bytes" | "buffer"): boolean {
-  if (shadow instanceof BlobNode) {
-    return shadow.isBuffer === (kind === "buffer") && Buffer.compare(shadow.content, value) === 0;
-  }
-  return isTag(shadow, kind, Buffer.from(value.buffer, value.byteOffset, value.length).toString("base64"));
+function equalsBytes(shadow: Shadow, value: Uint8Array, kind: "bytes" | "buffer"): boolean {
+  if (!(shadow instanceof BlobNode)) return isTag(shadow, kind, toBase64(value));
+  return shadow.isBuffer === (kind === "buffer") && Buffer.compare(shadow.content, value) === 0;
 }
 
 function isTag(shadow: Shadow, name: string, content: Shadow | undefined): boolean {

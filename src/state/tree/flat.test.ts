@@ -7,7 +7,7 @@ import { equalsShadow } from "./equality.js";
 
 const registry = new ClassRegistry();
 const json = fc.jsonValue({ maxDepth: 4 }).map((value) => JSON.parse(JSON.stringify(value)) as unknown);
-/** Small parts, so that two that are made by chance are often almost the same. */
+/** Small parts, so that two random values are often almost equal. */
 const small = fc.letrec((tie) => ({
   value: fc.oneof(
     { depthSize: "small", withCrossShrink: true },
@@ -18,7 +18,7 @@ const small = fc.letrec((tie) => ({
 })).value;
 
 describe("a flat form", () => {
-  it("equals the value it was made of, and copies of it", () => {
+  it("equals its original value and copies of it", () => {
     fc.assert(
       fc.property(json, (value) => {
         const flat = flatten(valueToShadow(value, registry));
@@ -27,7 +27,7 @@ describe("a flat form", () => {
     );
   });
 
-  it("never equals what the shadow it was made of does not", () => {
+  it("never equals a value that its shadow does not equal", () => {
     fc.assert(
       fc.property(small, small, (one, other) => {
         const shadow = valueToShadow(one, registry);
@@ -38,7 +38,7 @@ describe("a flat form", () => {
     );
   });
 
-  it("tells what JSON would not", () => {
+  it("distinguishes values that have equal JSON", () => {
     const flat = flatten({ a: [0, "x"], b: { c: null } }) ?? [];
     const same = (value: unknown): boolean => equalsFlat(flat, value);
     expect(same({ a: [0, "x"], b: { c: null } })).toBe(true);
@@ -63,7 +63,7 @@ describe("a flat form", () => {
     }
   });
 
-  it("is not there for what is more than plain JSON", () => {
+  it("does not exist for anything but plain JSON", () => {
     for (const value of [new Date(), { $: 1 }, [new Map()], { a: new Uint8Array(2000) }, Number.NaN]) {
       expect(flatten(valueToShadow(value, registry))).toBeNull();
     }

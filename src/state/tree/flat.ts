@@ -1,20 +1,21 @@
 /**
- * A plain JSON value as one flat list, made to be compared fast with a live value that is most likely the same: no keys
- * to ask for, no objects to look into on our side, one step per part.
+ * A plain JSON value as one flat list, for fast comparison with a live value that is probably equal: it needs no property
+ * lookups on the stored side, and one step per part.
  *
- * The list has the parts in the order in which they are met: for an object the list of its keys and then its values, for
- * an array its {@link Length} and then its elements, and everything else as it is.
+ * The list has the parts in depth-first order: for an object the list of its keys and then its values, for an array its
+ * {@link Length} and then its elements, and every primitive as it is.
  */
 import { isStoredNode, type Shadow, TAG } from "./shadow.js";
 
+/** A flat value; see {@link flatten}. */
 export type Flat = readonly (null | boolean | number | string | readonly string[] | Length)[];
 
-/** Stands for an array of this length. */
+/** Marks an array and its length. */
 class Length {
   constructor(readonly length: number) {}
 }
 
-/** The flat form of a shadow; `null` where it is more than plain JSON. */
+/** The flat form of a shadow; `null` if it contains anything but plain JSON. */
 export function flatten(shadow: Shadow): Flat | null {
   const flat: (null | boolean | number | string | readonly string[] | Length)[] = [];
   const add = (part: Shadow): boolean => {
@@ -29,24 +30,21 @@ export function flatten(shadow: Shadow): Flat | null {
     if (isStoredNode(part)) return false;
     const keys = Object.keys(part);
     if (keys.includes(TAG)) return false;
-    flat.push(shared(keys));
+    flat.push(internKeys(keys));
     return keys.every((key) => add(part[key] as Shadow));
   };
   return add(shadow) ? flat : null;
 }
 
-/** The part that is compared next. */
+/** The index of the part that is compared next. A module variable, so that the hot functions need no cursor object. */
 let next = 0;
 
-/**
- * Is it certain that the live value equals the flat one? Where it is not, it may be equal all the same: an array of
- * another realm, say.
- */
+/** Is a live value certainly equal to a flat one? `false` proves nothing: an array of another realm may still be equal. */
 export function equalsFlat(flat: Flat, value: unknown): boolean {
   const before = next;
   next = 0;
   const same = typeof value === "object" && value !== null ? equalsObject(flat, value) : equalsPrimitive(flat, value);
-  // A getter may have led here from within another comparison.
+  // A getter may call this during another comparison.
   next = before;
   return same;
 }
@@ -55,7 +53,7 @@ function equalsPrimitive(flat: Flat, value: unknown): boolean {
   return flat[next++] === value && (value !== 0 || !Object.is(value, -0));
 }
 
-// Not shorter on purpose: this is where a save spends its time, and a call per part is what it can be spared.
+// Inlined on purpose: a save spends most of its time here, and a call per part would be noticeable.
 function equalsObject(flat: Flat, value: object): boolean {
   const part = flat[next++];
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -85,15 +83,15 @@ function equalsObject(flat: Flat, value: object): boolean {
   return true;
 }
 
-/** Lists of keys, by their JSON: most objects of a state have the keys of others. */
-const known = new Map<string, readonly string[]>();
-const MAX_KNOWN = 1000;
+/** Shared lists of keys by their JSON. Most objects of a state have the same keys as others. */
+const keyLists = new Map<string, readonly string[]>();
+const MAX_KEY_LISTS = 1000;
 
-function shared(keys: readonly string[]): readonly string[] {
-  const name = JSON.stringify(keys);
-  const found = known.get(name);
-  if (found) return found;
-  if (known.size >= MAX_KNOWN) known.clear();
-  known.set(name, keys);
+function internKeys(keys: readonly string[]): readonly string[] {
+  const json = JSON.stringify(keys);
+  const interned = keyLists.get(json);
+  if (interned) return interned;
+  if (keyLists.size >= MAX_KEY_LISTS) keyLists.clear();
+  keyLists.set(json, keys);
   return keys;
 }

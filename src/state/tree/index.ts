@@ -1,18 +1,31 @@
+/**
+ * The shadow of a state: conversion from and to live values, comparison, layout into items, and revision. The shadow of a
+ * branch must always equal the state that is stored last; after a failed revision or commit it is discarded.
+ */
 export { appendToShadow, appendToValue } from "./append.js";
-export { valueToShadow, hashBytes } from "./value-to-shadow.js";
+export { type AnyStoredClass, ClassRegistry, type StoredClass } from "./class-registry.js";
+export { equalsShadow } from "./equality.js";
+export { layoutChild, layoutElement, layoutState } from "./layout.js";
 export { ITEM_LIMITS } from "./limits.js";
-export { type Address, coalesce, innerNode, leafNode, PieceTree, type TreeForm, type TreeNode } from "./piece-tree.js";
+export {
+  type Address,
+  coalesce,
+  innerNode,
+  leafNode,
+  PieceTree,
+  splitPieces,
+  type TreeForm,
+  type TreeNode,
+} from "./piece-tree.js";
 export { joinPointer, parsePointer, type Path, pathToPointer } from "./pointer.js";
 export { RecordedValues } from "./recorded-values.js";
 export { formatRefs, parseRefs, type Piece, type Ref } from "./refs.js";
-export { type AnyStoredClass, ClassRegistry, type StoredClass } from "./class-registry.js";
-export { newShadow, reviseShadow, layoutState } from "./revision.js";
-export { isPlainObject, equalsShadow } from "./equality.js";
-export { layoutChild, layoutElement } from "./layout.js";
+export { newShadow, reviseShadow } from "./revision.js";
 export {
   BlobNode,
   estimateSize,
   hasNodes,
+  isPlainObject,
   isStoredNode,
   type ListKind,
   ListNode,
@@ -26,3 +39,4 @@ export {
   ValueNode,
 } from "./shadow.js";
 export { freezeState, shadowToValue } from "./shadow-to-value.js";
+export { hashBytes, valueToShadow } from "./value-to-shadow.js";

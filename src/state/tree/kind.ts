@@ -1,12 +1,11 @@
-/**
- * What a live value is, as far as storing it goes. One place decides it, so that encoding and comparing never disagree.
- */
+/** The kind of a live value, which determines how it is stored. Decided in one place, so that copying and comparing agree. */
 import { types } from "node:util";
 import type { ClassRegistry, StoredClass } from "./class-registry.js";
 
+/** How an object is stored: as one of the built-in kinds, or by its registered class. */
 export type ValueKind = "array" | "object" | "dict" | "date" | "bytes" | "buffer" | "map" | "set" | "url" | StoredClass;
 
-/** The kind of an object, or `undefined` for what cannot be stored. */
+/** The kind of an object; `undefined` if it cannot be stored. */
 export function kindOf(value: object, registry: ClassRegistry): ValueKind | undefined {
   const prototype = Object.getPrototypeOf(value) as object | null;
   if (prototype === Object.prototype) return "object";
@@ -18,9 +17,9 @@ export function kindOf(value: object, registry: ClassRegistry): ValueKind | unde
   return builtInKind(value, prototype);
 }
 
-/** Built-in classes, also those of another realm (a vm context, an iframe), but never a subclass: it would lose its class. */
+/** Recognises built-in classes, including those of another realm (a vm context), but no subclass: it would lose its class. */
 function builtInKind(value: object, prototype: object): ValueKind | undefined {
-  // Fake timers put a subclass in the place of Date. Then that is what everybody, the caller and we, makes dates with.
+  // Fake timers replace Date by a subclass, which then creates all dates, including those that are loaded.
   if (types.isDate(value)) return prototype === Date.prototype || isBuiltIn(prototype, "Date", 1) ? "date" : undefined;
   if (types.isMap(value)) return isBuiltIn(prototype, "Map", 1) ? "map" : undefined;
   if (types.isSet(value)) return isBuiltIn(prototype, "Set", 1) ? "set" : undefined;
@@ -30,7 +29,7 @@ function builtInKind(value: object, prototype: object): ValueKind | undefined {
   return isBuiltIn(prototype, "Object", 0) ? "object" : undefined;
 }
 
-/** Told by its name and by how many prototypes are above it: a subclass may have the same name, but has one more. */
+/** Compares the name and the number of prototypes above: a subclass may have the same name, but has one prototype more. */
 function isBuiltIn(prototype: object, name: string, above: number): boolean {
   if ((prototype.constructor as { name?: unknown } | undefined)?.name !== name) return false;
   let at = Object.getPrototypeOf(prototype) as object | null;

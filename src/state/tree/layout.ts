@@ -1,33 +1,42 @@
 /**
- * Decides what of a new, inline shadow moves out of its frame into items of its own.
+ * Decides which parts of an inline shadow move out of their frame into items.
  *
- * Small things stay. Long strings become chunks, arrays and objects with many keys become lists with an item per
- * element, and an object with few keys stays as the frame around its large children.
+ * Small parts stay inline. A long string is cut into segments, an array or an object with many keys becomes a list
+ * with one item per element, and an object with few keys stays in the frame while its large children move out. A large
+ * value whose parts are all tiny is dense: it is stored as segments of its JSON, because an item per part would cost more.
  */
 import {
-  SEGMENT_LENGTH,
   type FrameLimits,
   ITEM_LIMITS,
   MAX_INLINE_KEYS,
   MAX_VALUE_SIZE,
   MIN_ELEMENT_SIZE,
+  SEGMENT_LENGTH,
+  SKELETON_LIMITS,
 } from "./limits.js";
-import { isPlainObject } from "./equality.js";
 import {
   estimateSize,
   hasNodes,
+  isPlainObject,
   isStoredNode,
+  type ListKind,
   ListNode,
   setKey,
   type Shadow,
   type ShadowObject,
+  TAG,
   tagOf,
   TextNode,
   ValueNode,
 } from "./shadow.js";
 import { segmentLengths } from "./text-segments.js";
 
-/** A child of a frame: stays inline while it is small, else becomes a node or keeps only its small parts. */
+/** Lays out a whole state. */
+export function layoutState(copy: Shadow): Shadow {
+  return layoutChild(copy, SKELETON_LIMITS);
+}
+
+/** Lays out a child of a frame: inline while it is small, else a node, or an object whose large parts are nodes. */
 export function layoutChild(shadow: Shadow, limits: FrameLimits): Shadow {
   if (isStoredNode(shadow)) return shadow;
   const size = estimateSize(shadow);
@@ -36,29 +45,41 @@ export function layoutChild(shadow: Shadow, limits: FrameLimits): Shadow {
   if (typeof shadow !== "object" || shadow === null) return shadow;
   if (Array.isArray(shadow)) return newList("array", shadow, size);
   const tag = tagOf(shadow);
-  if (tag) return settleTagged(shadow, tag, size);
+  if (tag) return layoutTagged(shadow, tag, size);
   if (Object.keys(shadow).length > MAX_INLINE_KEYS) return newList("object", Object.entries(shadow), size);
-  const framed: ShadowObject = {};
-  for (const key of Object.keys(shadow)) setKey(framed, key, layoutChild(shadow[key] as Shadow, limits));
-  return layoutFrame(framed, limits);
+  const frame: ShadowObject = {};
+  for (const key of Object.keys(shadow)) setKey(frame, key, layoutChild(shadow[key] as Shadow, limits));
+  return layoutFrame(frame, limits);
 }
 
-/** An object whose children are settled: may it stay inline itself? */
-export function layoutFrame(framed: ShadowObject, limits: FrameLimits): Shadow {
-  const size = estimateSize(framed);
-  const keys = Object.keys(framed).length;
-  if (size <= limits.self && keys <= MAX_INLINE_KEYS) return framed;
-  if (size <= MAX_VALUE_SIZE && !hasNodes(framed)) return new ValueNode(framed);
-  return newList("object", Object.entries(framed), size);
+/** Lays out an object whose children are laid out: inline, one item, or a list of entries. */
+export function layoutFrame(frame: ShadowObject, limits: FrameLimits): Shadow {
+  const size = estimateSize(frame);
+  const keys = Object.keys(frame).length;
+  if (size <= limits.self && keys <= MAX_INLINE_KEYS) return frame;
+  if (size <= MAX_VALUE_SIZE && !hasNodes(frame)) return new ValueNode(frame);
+  return newList("object", Object.entries(frame), size);
 }
 
-/** An element of a list: one item, whose large parts move out only when it is large as a whole. */
+/** Lays out an element of a list. It is one item; its large parts move out only if the element as such is large. */
 export function layoutElement(shadow: Shadow): Shadow {
   if (isStoredNode(shadow) || estimateSize(shadow) <= ITEM_LIMITS.self) return shadow;
   return layoutChild(shadow, ITEM_LIMITS);
 }
 
-function settleTagged(shadow: Shadow, tag: readonly [string, ...Shadow[]], size: number): Shadow {
+/** Is it an untagged object that is inline? */
+export function isFrameObject(shadow: Shadow): shadow is ShadowObject {
+  return isPlainObject(shadow) && tagOf(shadow) === undefined;
+}
+
+/** Is a dense value still better stored as segments of its JSON than as items? Twice the limit avoids going to and fro. */
+export function isStillDense(shadow: Shadow): boolean {
+  if (!Array.isArray(shadow) && !isFrameObject(shadow)) return false;
+  const size = estimateSize(shadow);
+  return !hasNodes(shadow) && size > SEGMENT_LENGTH && size / Object.keys(shadow).length < 2 * MIN_ELEMENT_SIZE;
+}
+
+function layoutTagged(shadow: Shadow, tag: readonly [string, ...Shadow[]], size: number): Shadow {
   const [name, content] = tag;
   if ((name === "map" || name === "set" || name === "object" || name === "dict") && Array.isArray(content)) {
     return newList(name, content, size);
@@ -70,32 +91,27 @@ function newText(text: string, dense: Shadow | undefined): TextNode {
   return new TextNode(text, segmentLengths(text), dense);
 }
 
-/** A list of `parts`: elements, or `[key, value]` pairs for the kinds that have keys. */
-function newList(kind: ListNode["kind"], parts: Shadow[], size: number): Shadow {
-  const keyed = kind === "object" || kind === "dict";
+/** A list of `parts`: elements, or `[key, value]` pairs for an `object` or `dict`. */
+function newList(kind: ListKind, parts: Shadow[], size: number): Shadow {
   if (size > SEGMENT_LENGTH && size / parts.length < MIN_ELEMENT_SIZE) {
-    const dense = kind === "array" ? parts : kind === "object" ? toRecord(parts) : undefined;
+    const dense = kind === "array" ? parts : kind === "object" ? recordOf(parts) : undefined;
     if (dense !== undefined && !hasNodes(dense)) return newText(JSON.stringify(dense), dense);
   }
-  if (!keyed) return new ListNode(kind, parts.map(layoutElement), undefined);
-  const keys = parts.map((part) => (part as [string, Shadow])[0]);
+  if (kind !== "object" && kind !== "dict") return new ListNode(kind, parts.map(layoutElement), undefined);
+  const entries = parts as [string, Shadow][];
   return new ListNode(
     kind,
-    parts.map((part) => layoutElement((part as [string, Shadow])[1])),
-    keys,
+    entries.map(([, value]) => layoutElement(value)),
+    entries.map(([key]) => key),
   );
 }
 
-function toRecord(entries: readonly Shadow[]): ShadowObject | undefined {
+/** The object of some entries; `undefined` if it would look like a tagged value. */
+function recordOf(entries: readonly Shadow[]): ShadowObject | undefined {
   const record: ShadowObject = {};
-  for (const entry of entries as [string, Shadow][]) {
-    if (entry[0] === "$") return undefined;
-    setKey(record, entry[0], entry[1]);
+  for (const [key, value] of entries as [string, Shadow][]) {
+    if (key === TAG) return undefined;
+    setKey(record, key, value);
   }
   return record;
-}
-
-/** Is it a frame object: plain, untagged, standing inline? */
-export function isFrameObject(shadow: Shadow): shadow is ShadowObject {
-  return isPlainObject(shadow) && tagOf(shadow) === undefined;
 }

@@ -1,17 +1,17 @@
 /**
- * Where a value stops being inline and becomes items, in one place. All sizes are characters of JSON text, estimated.
+ * The sizes from which parts of a state move out of their frame into items, in estimated characters of JSON.
  *
- * A *frame* is what is written as one piece of text: the skeleton in a checkpoint's row, or one item. The skeleton is
- * written again with every checkpoint, so little may stay inline in it; an item is written once, so much may.
+ * A frame is a string that is written at once: the skeleton of a checkpoint, or one item. The skeleton is written again with
+ * every checkpoint, so little may stay inline in it. An item is written once, so more may.
  */
 
 /**
- * Nesting beyond this is refused: it would overflow the stack of whoever reads it back. With Node's default stack, Maps
- * in Maps do so at about 450 and the diff of arrays in arrays at about 400; the rest is left to whoever calls us.
+ * Deeper nesting is rejected, because reading it back would overflow the stack. With the default stack of Node, nested Maps
+ * overflow at about 450 levels and the diff of nested arrays at about 400. The margin is for the stack of the caller.
  */
 export const MAX_DEPTH = 200;
 
-/** What may stay inline in a frame: a child of at most `child`, an object of at most `self` after its children moved out. */
+/** The largest child that stays inline in a frame, and the largest object after its large children have moved out. */
 export interface FrameLimits {
   readonly child: number;
   readonly self: number;
@@ -20,23 +20,23 @@ export interface FrameLimits {
 export const SKELETON_LIMITS: FrameLimits = { child: 96, self: 256 };
 export const ITEM_LIMITS: FrameLimits = { child: 1024, self: 8192 };
 
-/** An object with more keys than this is stored as a list of entries, so that editing one entry costs one entry. */
+/** An object with more keys is stored as a list of entries, so that editing one entry writes one entry. */
 export const MAX_INLINE_KEYS = 16;
 
-/** An object up to this size that leaves the skeleton is one item; a larger one is a list of entries. */
+/** An object up to this size that moves out of its frame is one item. A larger one is a list of entries. */
 export const MAX_VALUE_SIZE = 1024;
 
-/** A list whose elements are smaller than this on average is stored as chunks of its JSON text instead. */
+/** A list whose elements are smaller on average is stored as segments of its JSON. */
 export const MIN_ELEMENT_SIZE = 32;
 
-/** Long strings are cut into chunks of about this many characters. */
+/** The length of the segments that long strings are cut into, in characters. */
 export const SEGMENT_LENGTH = 4096;
 
-/** Bytes from this length on are stored once per store, under their hash. */
+/** Bytes of at least this length are blobs: stored once per store, under their hash. */
 export const MIN_BLOB_BYTES = 1024;
 
-/** Ranges of one list that may stand in its frame; beyond it they move into node items. */
+/** The number of ranges of a list that stay in its frame. More of them move into node items. */
 export const MAX_INLINE_PIECES = 32;
 
-/** Ranges, or child nodes, of one node item. */
+/** The number of ranges or child nodes in one node item. */
 export const NODE_FANOUT = 64;

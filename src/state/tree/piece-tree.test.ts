@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readTree } from "../codec/decode.js";
-import type { Frame } from "../codec/encode.js";
+import type { Frame } from "../codec/frame.js";
+import { readTree } from "../codec/stored-tree.js";
 import { seeded } from "../../../test/support/states/history.js";
 import { MAX_INLINE_PIECES, NODE_FANOUT } from "./limits.js";
 import { PieceTree, type TreeForm } from "./piece-tree.js";
 import { formatRefs, type Piece } from "./refs.js";
 import { runs } from "../../../test/support/runs.js";
 
-describe("the ranges of a list", () => {
-  it("are those of an array that was spliced alike, however many there are and however often they were stored", async () => {
+describe("a piece tree", () => {
+  it("has the same elements as an array after the same splices, with any number of ranges and of stores", async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: 2 ** 31 - 1 }), async (seed) => {
         const random = seeded(seed);
@@ -43,7 +43,7 @@ describe("the ranges of a list", () => {
     );
   });
 
-  it("are rewritten one path of nodes at a time", () => {
+  it("rewrites only one path of nodes for an edit", () => {
     const nodes = new Nodes();
     const tree = new PieceTree();
     tree.splice(

@@ -1,14 +1,14 @@
 /**
- * The ranges of one list, as a tree: the piece table itself.
+ * The piece table of a list: the ranges of its items, as a tree.
  *
- * Leaves hold ranges of items, inner nodes hold nodes. A small list is a single leaf and stands inline in its frame. A
- * large one is written as node items of at most 64 entries, so that an edit rewrites one path of nodes and never the
- * whole list of ranges. Nodes are immutable; one that was written remembers its address and is not written again.
+ * Leaves hold ranges of items, inner nodes hold nodes. A small list is a single leaf, inline in its frame. A large one is
+ * written as node items of at most 64 entries, so that an edit rewrites one path of nodes and never all ranges. Nodes are
+ * immutable. A written node knows its address and is not written again.
  */
 import { MAX_INLINE_PIECES, NODE_FANOUT } from "./limits.js";
 import type { Piece } from "./refs.js";
 
-/** Where an item is: its number on a tape of its session. */
+/** The address of an item: its number on a tape of its session. */
 export interface Address {
   readonly tape: number;
   readonly item: number;
@@ -19,7 +19,7 @@ export type TreeNode = Leaf | Inner;
 interface NodeBase {
   /** Elements below this node. */
   readonly count: number;
-  /** Where the node is stored; unset until it is written, and for what stands inline in a frame. */
+  /** The item of the node; `undefined` until it is written, and for a node that is inline in a frame. */
   at?: Address;
 }
 interface Leaf extends NodeBase {
@@ -29,16 +29,17 @@ interface Inner extends NodeBase {
   readonly children: readonly TreeNode[];
 }
 
-/** How a tree stands in its frame: ranges of elements (level 0), or of the node items one level below, with their counts. */
+/** The stored form of a node: ranges of elements (level 0), or of the node items one level below, with their counts. */
 export interface TreeForm {
   readonly level: number;
   readonly counts: readonly number[];
   readonly pieces: readonly Piece[];
 }
 
-/** A node to write: level 0 points at elements, a higher one at nodes with these counts. Returns where it was put. */
+/** Writes a node as an item and returns its address. */
 export type WriteNode = (form: TreeForm) => Address;
 
+/** The ranges of a list, editable in O(log n) node writes. */
 export class PieceTree {
   #root: TreeNode;
 
@@ -50,7 +51,7 @@ export class PieceTree {
     return this.#root.count;
   }
 
-  /** Replaces `remove` elements from `start` on by the elements of `pieces`. */
+  /** Replaces `remove` elements from `start` by the elements of `pieces`. */
   splice(start: number, remove: number, pieces: readonly Piece[]): void {
     let nodes = spliceNode(this.#root, start, remove, pieces);
     while (nodes.length > 1) nodes = group(nodes);
@@ -59,14 +60,14 @@ export class PieceTree {
     this.#root = root;
   }
 
-  /** The ranges of `count` elements from `start` on. */
+  /** The ranges of `count` elements from `start`. */
   slice(start: number, count: number): Piece[] {
     const found: Piece[] = [];
     collect(this.#root, start, start + count, found);
     return coalesce(found);
   }
 
-  /** Writes the nodes that are new and returns how the tree stands in its frame. */
+  /** Writes the new nodes and returns the form of the tree in its frame. */
   store(write: WriteNode): TreeForm {
     const root = this.#root;
     if ("pieces" in root && root.pieces.length <= MAX_INLINE_PIECES)
@@ -76,7 +77,7 @@ export class PieceTree {
   }
 }
 
-/** A node for ranges of elements. */
+/** A node of ranges of elements. */
 export function leafNode(pieces: readonly Piece[], at?: Address): TreeNode {
   const count = pieces.reduce((sum, piece) => sum + piece.count, 0);
   return at ? { count, pieces, at } : { count, pieces };
@@ -88,7 +89,14 @@ export function innerNode(children: readonly TreeNode[], at?: Address): TreeNode
   return at ? { count, children, at } : { count, children };
 }
 
-/** Joins neighbouring ranges of one tape. */
+/** One range per item. */
+export function splitPieces(pieces: readonly Piece[]): Piece[] {
+  return pieces.flatMap(({ tape, start, count }) =>
+    Array.from({ length: count }, (_, index) => ({ tape, start: start + index, count: 1 })),
+  );
+}
+
+/** Joins adjacent ranges of one tape and drops empty ones. */
 export function coalesce(pieces: readonly Piece[]): Piece[] {
   const joined: Piece[] = [];
   for (const piece of pieces) {
@@ -110,22 +118,19 @@ function spliceNode(node: TreeNode, start: number, remove: number, insert: reado
     const pieces = coalesce([...before, ...insert, ...after]);
     return pieces.length === 0 ? [] : split(pieces).map((part) => leafNode(part));
   }
-  const children: TreeNode[] = [];
-  let at = 0;
-  let pending: readonly Piece[] | undefined = insert;
-  for (const [index, child] of node.children.entries()) {
-    const end = at + child.count;
-    const last = index === node.children.length - 1;
-    const from = Math.max(start, at);
+  let total = 0;
+  const ends = node.children.map((child) => (total += child.count));
+  // The first child that reaches beyond `start` receives the insertion, else the last one. The others only lose elements.
+  const first = ends.findIndex((end) => start < end);
+  const receiver = first < 0 ? ends.length - 1 : first;
+  const children = node.children.flatMap((child, index) => {
+    const end = ends[index] as number;
+    const offset = end - child.count;
+    const from = Math.max(start, offset);
     const to = Math.min(start + remove, end);
-    // The insertion goes to the first child that reaches its place; further children only lose what is removed.
-    const takesInsert = pending !== undefined && (start < end || last);
-    if (takesInsert || to > from) {
-      children.push(...spliceNode(child, from - at, Math.max(0, to - from), takesInsert ? (pending ?? []) : []));
-      if (takesInsert) pending = undefined;
-    } else children.push(child);
-    at = end;
-  }
+    if (index !== receiver && to <= from) return [child];
+    return spliceNode(child, from - offset, Math.max(0, to - from), index === receiver ? insert : []);
+  });
   return group(joinSmall(children));
 }
 
@@ -156,7 +161,7 @@ function split<T>(parts: readonly T[]): T[][] {
   return Array.from({ length: groups }, (_, index) => parts.slice(index * size, (index + 1) * size));
 }
 
-/** Joins neighbours that together fill less than half a node, so that deletions leave no crumbs. */
+/** Joins neighbours that together fill at most half a node, so that deletions leave no tiny nodes. */
 function joinSmall(nodes: readonly TreeNode[]): TreeNode[] {
   const joined: TreeNode[] = [];
   for (const node of nodes) {
@@ -174,10 +179,10 @@ function entries(node: TreeNode): number {
 function join(a: TreeNode, b: TreeNode): TreeNode {
   if ("pieces" in a && "pieces" in b) return leafNode(coalesce([...a.pieces, ...b.pieces]));
   if ("children" in a && "children" in b) return innerNode([...a.children, ...b.children]);
-  throw new Error("nodes of one parent are of one level");
+  throw new Error("Nodes of one parent must be of one level.");
 }
 
-/** Writes what is new among `nodes`, deepest first and each level side by side, and says how they are pointed at. */
+/** Writes the new ones among `nodes`, deepest first and each level consecutively, and returns the form that refers to them. */
 function formOf(nodes: readonly TreeNode[], write: WriteNode): TreeForm {
   const forms = nodes.map((node) => {
     if (node.at) return undefined;
@@ -186,7 +191,7 @@ function formOf(nodes: readonly TreeNode[], write: WriteNode): TreeForm {
   const pieces = nodes.map((node, index) => {
     const form = forms[index];
     if (form) node.at = write(form);
-    if (!node.at) throw new Error("a node without a form has an address");
+    if (!node.at) throw new Error("A node that is not written must have an address.");
     return { tape: node.at.tape, start: node.at.item, count: 1 };
   });
   return { level: levelOf(nodes[0]) + 1, counts: nodes.map((node) => node.count), pieces: coalesce(pieces) };

@@ -1,7 +1,7 @@
-/** JSON pointers (RFC 6901), and the linked path that walks keep so that a pointer is only built when it is needed. */
+/** JSON pointers (RFC 6901), and linked paths, from which a pointer is built only when it is needed. */
 import { SavepointError } from "../../errors.js";
 
-/** Where a walk stands: the key, and the path of what holds it. `undefined` is the root. */
+/** The path of a part of a state: its key, and the path of its parent. `undefined` is the root. */
 export interface Path {
   readonly parent: Path | undefined;
   readonly key: string | number;
@@ -17,7 +17,7 @@ export function joinPointer(pointer: string, key: string | number): string {
   return pointer + escapeToken(key);
 }
 
-/** The keys of a pointer. Anything that is not a pointer is `INVALID_ARGUMENT`. */
+/** The keys of a pointer. Throws `INVALID_ARGUMENT` if the string is not a pointer. */
 export function parsePointer(pointer: string): string[] {
   if (pointer === "") return [];
   if (!pointer.startsWith("/") || /~(?![01])/.test(pointer)) {

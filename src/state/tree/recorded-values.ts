@@ -1,25 +1,26 @@
 /**
- * Values that are stored as items already, because a run has recorded them. A state that such a value becomes part of
- * refers to its items instead of writing a second copy.
+ * Values that a run has already recorded as items. A state that contains such a value refers to its items instead of storing
+ * a second copy.
  */
-import type { Piece } from "./refs.js";
 import type { ClassRegistry } from "./class-registry.js";
-import { isPlainObject, equalsShadow } from "./equality.js";
-import { estimateSize, isStoredNode, setKey, type Shadow, tagOf, ValueNode } from "./shadow.js";
+import { equalsShadow } from "./equality.js";
+import type { Piece } from "./refs.js";
+import { estimateSize, isPlainObject, isStoredNode, setKey, type Shadow, tagOf, ValueNode } from "./shadow.js";
 import { signatureOf } from "./signature.js";
 
-/** A value that is one item, or the parts of one. */
+/** A value that is stored as one item. */
 export interface StoredValue {
   readonly shadow: Shadow;
   readonly piece: Piece;
   readonly bytes: number;
 }
 
-/** Smaller values are copied: referring to them would cost as much. */
+/** Smaller values are copied, because a reference would cost as much. */
 const MIN_SIZE = 1024;
-/** How deep in what is new a recorded value is looked for: a tool's result is mostly in a message. */
+/** The depth to which new parts are searched for recorded values. The result of a tool is usually inside a message. */
 const MAX_DEPTH = 4;
 
+/** Recorded values by content. Each can be claimed once. */
 export class RecordedValues {
   readonly #registry: ClassRegistry;
   readonly #bySignature = new Map<unknown, StoredValue[]>();
@@ -28,7 +29,7 @@ export class RecordedValues {
     this.#registry = registry;
   }
 
-  /** @param stored its shadow becomes part of the state that takes it */
+  /** @param stored its shadow becomes part of the state that claims it */
   add(stored: StoredValue): void {
     if (stored.bytes < MIN_SIZE) return;
     const signature = signatureOf(stored.shadow);
@@ -37,7 +38,7 @@ export class RecordedValues {
     else this.#bySignature.set(signature, [stored]);
   }
 
-  /** The item of a value that equals this one; given once only, because two places must not share a shadow. */
+  /** Removes and returns a recorded value that equals `value`. Two places must not share one shadow. */
   claim(value: unknown): StoredValue | undefined {
     if (this.#bySignature.size === 0) return undefined;
     const candidates = this.#bySignature.get(signatureOf(value)) ?? [];
@@ -45,7 +46,11 @@ export class RecordedValues {
     return at < 0 ? undefined : candidates.splice(at, 1)[0];
   }
 
-  /** A new part of a state, `copy` of `value`, in which what is recorded is referred to. It is changed in place. */
+  /**
+   * Replaces recorded values in a new part of a state by references to their items.
+   *
+   * @param copy the inline shadow of `value`; changed in place
+   */
   replaceWithRefs(copy: Shadow, value: unknown, depth = 0): Shadow {
     if (this.#bySignature.size === 0 || depth > MAX_DEPTH || estimateSize(copy) < MIN_SIZE) return copy;
     const stored = this.claim(value);
@@ -68,7 +73,7 @@ export class RecordedValues {
   }
 }
 
-/** What stands for it inside a frame. */
+/** The node that represents a recorded value in a frame. */
 function toNode({ shadow, piece, bytes }: StoredValue): Shadow {
   if (isStoredNode(shadow)) return shadow;
   const node = new ValueNode(shadow);

@@ -1,13 +1,13 @@
 /**
- * What a frame points at, as one short line of text kept beside its payload: `0+1000;2:5+3,9+1;#9f86…`.
+ * The references of a frame to items and blobs, as a short string that is stored beside its JSON: `0+1000;2:5+3,9+1;#9f86…`.
  *
- * Entries are separated by `;` and addressed by position from the payload. An entry is either a list of ranges
- * (`start+count`, with `tape:` before it where the tape is not the frame's own) or `#` and the hash of a blob. Garbage
- * collection reads this line alone, never payloads.
+ * Entries are separated by `;`, and the JSON refers to them by position. An entry is either a list of ranges
+ * (`start+count`, after `tape:` if the tape is not that of the frame) or `#` and the hash of a blob. Garbage collection reads
+ * only refs, never JSON.
  */
 import { SavepointError } from "../../errors.js";
 
-/** A range of items: `count` items of `tape`, from number `start` on. Tapes are numbered within their session. */
+/** A range of items: `count` items of `tape`, from number `start`. Tapes are numbered within their session. */
 export interface Piece {
   readonly tape: number;
   readonly start: number;
@@ -17,13 +17,14 @@ export interface Piece {
 /** One entry of a frame's refs: ranges of items, or the hash of a blob. */
 export type Ref = { readonly pieces: readonly Piece[] } | { readonly blob: string };
 
+/** @param ownTape the tape of the frame, which the refs do not name */
 export function formatRefs(refs: readonly Ref[], ownTape: number): string {
   return refs
     .map((ref) => ("blob" in ref ? `#${ref.blob}` : ref.pieces.map((piece) => formatPiece(piece, ownTape)).join(",")))
     .join(";");
 }
 
-/** Reads what {@link formatRefs} wrote. Anything else is damage. */
+/** The inverse of {@link formatRefs}. Throws `DAMAGED` for any other string. */
 export function parseRefs(text: string, ownTape: number): Ref[] {
   if (text === "") return [];
   return text.split(";").map((entry) => {
@@ -39,7 +40,11 @@ function formatPiece(piece: Piece, ownTape: number): string {
 
 function parsePiece(text: string, ownTape: number): Piece {
   const match = /^(?:(\d+):)?(\d+)\+(\d+)$/.exec(text);
-  if (!match) throw new SavepointError("DAMAGED", `A reference is unreadable: ${JSON.stringify(text)}.`);
+  if (!match)
+    throw new SavepointError(
+      "DAMAGED",
+      `A reference to items is damaged: ${JSON.stringify(text)}. Run \`savepoint repair\`.`,
+    );
   return {
     tape: match[1] === undefined ? ownTape : Number(match[1]),
     start: Number(match[2]),

@@ -1,10 +1,11 @@
-/** From a shadow to a live value that is the caller's own: plain, mutable, and sharing nothing but strings. */
+/** Converts a shadow to a live value. The value is mutable and shares nothing with the shadow but strings. */
 import { SavepointError } from "../../errors.js";
 import { kindOf } from "./kind.js";
 import { MAX_DEPTH } from "./limits.js";
 import type { ClassRegistry } from "./class-registry.js";
 import { BlobNode, ListNode, setKey, type Shadow, type ShadowObject, tagOf, TextNode, ValueNode } from "./shadow.js";
 
+/** @param registry the classes whose instances the shadow may contain */
 export function shadowToValue(shadow: Shadow, registry: ClassRegistry): unknown {
   if (typeof shadow !== "object" || shadow === null) return shadow;
   if (Array.isArray(shadow)) return shadow.map((part) => shadowToValue(part, registry));
@@ -22,36 +23,43 @@ export function shadowToValue(shadow: Shadow, registry: ClassRegistry): unknown 
 }
 
 /**
- * Freezes a state that `update` gave, deeply, except for what `before` (frozen already) has at the same place.
+ * Deep-freezes a state that `update` returned, except for parts that it shares with `before`, which is already frozen.
  *
- * @returns whether all of it can be frozen: a Date, a Map or bytes stay mutable, and then identity proves nothing
+ * @returns whether all of it is frozen. A Date, a Map or bytes stay mutable; then identity does not prove equality
  */
 export function freezeState(value: unknown, registry: ClassRegistry, before?: unknown): boolean {
   return freeze(value, registry, before, new Set(), 0);
 }
 
-function freeze(value: unknown, registry: ClassRegistry, before: unknown, seen: Set<object>, depth: number): boolean {
+function freeze(
+  value: unknown,
+  registry: ClassRegistry,
+  before: unknown,
+  visited: Set<object>,
+  depth: number,
+): boolean {
   if (typeof value !== "object" || value === null || value === before) return true;
-  // Cycles, and what is nested too deep, are refused with their path when they are saved.
-  if (seen.has(value)) return true;
+  // Cycles and too deep nesting are rejected, with their path, when the state is saved.
+  if (visited.has(value)) return true;
   if (depth >= MAX_DEPTH) return false;
-  seen.add(value);
+  visited.add(value);
   const kind = kindOf(value, registry);
   if (kind !== "array" && kind !== "object" && kind !== "dict") return false;
   Object.freeze(value);
-  let pure = true;
+  let isFrozen = true;
   if (Array.isArray(value)) {
     const old: unknown[] = Array.isArray(before) ? before : [];
     for (let index = 0; index < value.length; index++) {
-      if (value[index] !== old[index]) pure = freeze(value[index], registry, old[index], seen, depth + 1) && pure;
+      if (value[index] !== old[index])
+        isFrozen = freeze(value[index], registry, old[index], visited, depth + 1) && isFrozen;
     }
-    return pure;
+    return isFrozen;
   }
   const old = typeof before === "object" && before !== null ? (before as Record<string, unknown>) : {};
   for (const key of Object.keys(value)) {
-    pure = freeze((value as Record<string, unknown>)[key], registry, old[key], seen, depth + 1) && pure;
+    isFrozen = freeze((value as Record<string, unknown>)[key], registry, old[key], visited, depth + 1) && isFrozen;
   }
-  return pure;
+  return isFrozen;
 }
 
 function listToValue(
@@ -107,11 +115,11 @@ function tagToValue([name, ...content]: [string, ...Shadow[]], registry: ClassRe
     default:
       throw new SavepointError(
         "STORE_TOO_NEW",
-        `The state contains a value of the kind ${JSON.stringify(name)}, which this version of Savepoint does not know. Update the package.`,
+        `The state contains a value of kind ${JSON.stringify(name)}, which this version of Savepoint does not support. Update the package.`,
       );
   }
 }
 
-function copyBytes(content: Uint8Array, buffer: boolean): Uint8Array {
-  return buffer ? Buffer.from(content) : new Uint8Array(content);
+function copyBytes(content: Uint8Array, isBuffer: boolean): Uint8Array {
+  return isBuffer ? Buffer.from(content) : new Uint8Array(content);
 }

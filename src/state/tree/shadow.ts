@@ -1,43 +1,46 @@
 /**
- * The shadow: a private copy of the last saved state, in the form in which it is stored.
+ * The shadow: a private copy of the last saved state, in its stored form.
  *
- * It is the encoded JSON tree itself: plain JSON stands for itself, an object with the single key `$` is a tagged value
- * (a Date, a Map, …), and nodes of the classes below stand where a part of the state lives in items of its own. Strings
- * are shared with the state it was made from, so comparing the two is mostly comparing pointers.
+ * It is a JSON tree in which plain JSON represents itself, an object with the single key `$` is a tagged value (a Date, a
+ * Map, …), and a node of one of the classes below represents a part of the state that is stored in items. Strings are shared
+ * with the state that the shadow was made from, so that most comparisons of the two compare pointers.
  *
- * A shadow is changed in place while a new state is compared with it. Whoever does that throws the shadow away when the
- * comparison or the commit fails.
+ * A shadow is changed in place when a new state is compared with it. If the comparison or the commit fails, the shadow is
+ * invalid and its owner must discard it.
  */
 import { PieceTree } from "./piece-tree.js";
 import type { Piece } from "./refs.js";
 
+/** A state, or a part of one, in its stored form. */
 export type Shadow = null | boolean | number | string | ShadowArray | ShadowObject | StoredNode;
 export type ShadowArray = Shadow[];
 export interface ShadowObject {
   [key: string]: Shadow;
 }
+/** A part of a state that is stored outside its frame. */
 export type StoredNode = ListNode | TextNode | ValueNode | BlobNode;
 
-/** The key that marks a tagged value. A caller's object that has it is stored as the tag `object`. */
+/** The key of a tagged value. A user's object that has this key is itself stored as a value with the tag `object`. */
 export const TAG = "$";
 
+/** What a list represents: `dict` is an object without a prototype. */
 export type ListKind = "array" | "set" | "map" | "object" | "dict";
 
-/** New elements `from` to `from + count`, or elements that are stored already, by their ranges. */
+/** New elements `from` to `from + count`, or the ranges of elements that are already stored. */
 export type SplicePart = { readonly from: number; readonly count: number } | { readonly pieces: readonly Piece[] };
 
-/** What has changed since the node was last stored; applied to its tree when the node is encoded. */
+/** A change of a node since it was last stored. It is applied to the tree of the node when the node is encoded. */
 export interface Splice {
   readonly start: number;
   readonly remove: number;
   readonly parts: readonly SplicePart[];
 }
 
-/** What lists and texts have in common: parts that are items, the ranges of those items, and their sizes. */
+/** The common base of lists and texts: parts that are items, the ranges of those items, and their sizes. */
 class PartsNode {
   readonly tree: PieceTree;
   pending: Splice | undefined;
-  /** JSON bytes of each part as it would stand inline. */
+  /** The bytes of JSON that each part would take inline. */
   #sizes: number[];
   #total: number;
 
@@ -61,7 +64,7 @@ class PartsNode {
     this.#sizes[index] = size;
   }
 
-  /** Notes that parts `start` to `end` give way to parts of these sizes (0 where it is not known yet). */
+  /** Records the replacement of the parts `start` to `end`. The sizes of new parts are 0 until they are encoded. */
   splice(start: number, end: number, sizes: readonly number[], parts: readonly SplicePart[]): void {
     for (let index = start; index < end; index++) this.#total -= this.#sizes[index] as number;
     for (const size of sizes) this.#total += size;
@@ -70,16 +73,16 @@ class PartsNode {
   }
 }
 
-/** Where the parts of a node that was loaded are stored. */
+/** The ranges and sizes of the parts of a loaded node. */
 export interface StoredParts {
   readonly tree: PieceTree;
   readonly sizes: number[];
 }
 
-/** Elements of an array or set, pairs of a Map, or entries of an object, each an item. */
+/** The elements of an array or Set, pairs of a Map, or entries of an object, each of which is an item. */
 export class ListNode extends PartsNode {
-  /** What was made of the elements, as far as it was asked for; see {@link ListNode.memoized}. */
-  #made: unknown[] = [];
+  /** See {@link ListNode.memoized}. */
+  #memos: unknown[] = [];
 
   constructor(
     readonly kind: ListKind,
@@ -91,28 +94,32 @@ export class ListNode extends PartsNode {
     super(elements.length, stored);
   }
 
-  /** What `make`, always the same, makes of an element: made once, because an element that has no nodes never changes. */
-  memoized<T extends object | null>(index: number, make: (element: Shadow) => T): T {
-    const made = this.#made[index] as T | undefined;
-    return made === undefined ? ((this.#made[index] = make(this.elements[index] as Shadow)) as T) : made;
+  /**
+   * The result of `compute` for an element, computed once: an element without nodes never changes.
+   *
+   * @param compute must be the same function in all calls; must return `null` for an element with nodes
+   */
+  memoized<T extends object | null>(index: number, compute: (element: Shadow) => T): T {
+    const memo = this.#memos[index] as T | undefined;
+    return memo === undefined ? ((this.#memos[index] = compute(this.elements[index] as Shadow)) as T) : memo;
   }
 
   /**
-   * Puts elements in the place of those from `start` to `end`.
+   * Replaces the elements `start` to `end`.
    *
-   * @param kept for each of them the place it had before, if it is an old one
+   * @param keptFrom for each new element, the index that it had before, if it is an old one
    */
   replace(
     start: number,
     end: number,
     elements: readonly Shadow[],
     keys: readonly string[],
-    kept: readonly (number | undefined)[],
+    keptFrom: readonly (number | undefined)[],
   ): void {
-    // Made as long as the list first: what is beyond its end would move the parts to a wrong place.
-    this.#made.length = this.elements.length;
-    const made = kept.map((from) => (from === undefined ? undefined : this.#made[from]));
-    this.#made = replaceRange(this.#made, start, end, made);
+    // The memos are sparse. Without the length of the list, the replacement would end up at a wrong index.
+    this.#memos.length = this.elements.length;
+    const memos = keptFrom.map((from) => (from === undefined ? undefined : this.#memos[from]));
+    this.#memos = replaceRange(this.#memos, start, end, memos);
     this.elements = replaceRange(this.elements, start, end, elements);
     if (this.keys) this.keys = replaceRange(this.keys, start, end, keys);
   }
@@ -123,14 +130,14 @@ export class ListNode extends PartsNode {
   }
 }
 
-/** A long string in chunks; or (`dense`) a large value of very small parts, in chunks of its JSON text. */
+/** A long string in segments; or (`dense`) a large value of tiny parts, in segments of its JSON. */
 export class TextNode extends PartsNode {
   constructor(
-    /** What is chunked. */
+    /** The string that the segments make up. */
     public text: string,
-    /** The length of each chunk, in characters. */
+    /** The length of each segment, in characters. */
     public lengths: number[],
-    /** The value that `text` is the JSON of; `undefined` for a string. */
+    /** The value whose JSON is `text`; `undefined` for a string. */
     public dense: Shadow | undefined,
     stored?: StoredParts,
   ) {
@@ -142,7 +149,7 @@ export class TextNode extends PartsNode {
   }
 }
 
-/** `array` with `start` to `end` replaced; in place where it only grows, so that growth does not copy a long list. */
+/** Replaces `start` to `end` of an array. Works in place if the array only grows, so that appending does not copy it. */
 export function replaceRange<T>(array: T[], start: number, end: number, parts: readonly T[]): T[] {
   if (start === end && start === array.length) {
     for (const part of parts) array.push(part);
@@ -151,23 +158,23 @@ export function replaceRange<T>(array: T[], start: number, end: number, parts: r
   return [...array.slice(0, start), ...parts, ...array.slice(end)];
 }
 
-/** A value that left its frame as one item. */
+/** A value that is stored as one item. */
 export class ValueNode {
-  /** Where it is stored; unset until it is encoded. */
+  /** The item; `undefined` until the node is encoded. */
   piece: Piece | undefined;
   bytes = 0;
 
   constructor(public value: Shadow) {}
 }
 
-/** Bytes, stored once per store under their hash. */
+/** Bytes that are stored once per store, under their hash. */
 export class BlobNode {
   constructor(
     readonly hash: string,
     readonly content: Uint8Array,
-    /** Was it a Buffer? */
+    /** Is it loaded as a Buffer, not as a plain Uint8Array? */
     readonly isBuffer: boolean,
-    /** Is it in the store already? Then it is not sent again. */
+    /** Is it already in the store? Then it is not sent again. */
     public isStored: boolean,
   ) {}
 
@@ -185,27 +192,32 @@ export function isStoredNode(shadow: Shadow): shadow is StoredNode {
   );
 }
 
-/** Does any part of it live in items of its own? */
+/** Is any part of it stored outside its frame? */
 export function hasNodes(shadow: Shadow): boolean {
   if (typeof shadow !== "object" || shadow === null) return false;
   if (isStoredNode(shadow)) return true;
   return Array.isArray(shadow) ? shadow.some(hasNodes) : Object.values(shadow).some(hasNodes);
 }
 
-/** The name and content of a tagged value, or `undefined` for anything else. */
+/** Is it an object that is inline: plain or tagged, but neither an array nor a node? */
+export function isPlainObject(shadow: Shadow): shadow is ShadowObject {
+  return typeof shadow === "object" && shadow !== null && Object.getPrototypeOf(shadow) === Object.prototype;
+}
+
+/** The name and content of a tagged value; `undefined` for any other object. */
 export function tagOf(shadow: ShadowObject): [string, ...Shadow[]] | undefined {
   const tag = Object.hasOwn(shadow, TAG) ? shadow[TAG] : undefined;
   return tag === undefined ? undefined : (tag as [string, ...Shadow[]]);
 }
 
-/** Sets a key, also `__proto__`, which assignment would not. */
+/** Sets a key of an object. Unlike an assignment, it also sets `__proto__`. */
 export function setKey<T>(object: Record<string, T>, key: string, value: T): void {
   if (key === "__proto__") {
     Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
   } else object[key] = value;
 }
 
-/** Roughly how many characters of JSON it takes inline. */
+/** Estimates the characters of JSON that a shadow takes in its frame. */
 export function estimateSize(shadow: Shadow): number {
   if (typeof shadow === "string") return shadow.length + 2;
   if (typeof shadow !== "object" || shadow === null) return 6;

@@ -1,12 +1,14 @@
 /**
- * A cheap key by which an element of a list is found again after it moved. Equal elements have equal signatures, whether
- * they are live values or shadows; unequal ones mostly differ. It is a hint only: whoever uses it compares in full.
+ * A cheap key that finds an element of a list after it has moved.
+ *
+ * Equal elements have equal signatures, whether they are live values or shadows. Unequal ones usually have different
+ * signatures, so a match must still be compared in full.
  */
 import { ListNode, type Shadow, tagOf, TextNode, ValueNode } from "./shadow.js";
 
 const MAX_LEAVES = 16;
 
-/** The longest of the first few strings in it (ids and contents tell elements apart), else its first primitives. */
+/** The longest of the first few strings of a value, such as an id or a content; else its first primitives. */
 export function signatureOf(value: unknown): unknown {
   const leaves: (string | number | boolean | null)[] = [];
   gather(value, leaves, 0);

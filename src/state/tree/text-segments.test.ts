@@ -5,8 +5,8 @@ import { seeded } from "../../../test/support/states/history.js";
 import { segmentLengths, editSegments } from "./text-segments.js";
 import { runs } from "../../../test/support/runs.js";
 
-describe("the chunks of a text", () => {
-  it("make up the text, are of a sensible size and never end inside a surrogate pair, whatever is edited", () => {
+describe("the segments of a string", () => {
+  it("make up the string, are neither tiny nor huge and never split a surrogate pair, after any edits", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 2 ** 31 - 1 }), (seed) => {
         const random = seeded(seed);
@@ -41,7 +41,7 @@ describe("the chunks of a text", () => {
     );
   });
 
-  it("stay where an edit does not touch them", () => {
+  it("are kept if an edit does not touch them", () => {
     const text = Array.from({ length: 40_000 }, (_, at) => `${at} `).join("");
     const lengths = segmentLengths(text);
     const edited = editSegments(text, lengths, `${text.slice(0, 100_000)}inserted${text.slice(100_000)}`);

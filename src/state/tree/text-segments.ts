@@ -1,12 +1,12 @@
-/** Cutting long strings into chunks, and finding which chunks of an old text a new one still has. */
+/** Cuts long strings into segments, and finds the segments of an old string that a new one still has. */
 import { SEGMENT_LENGTH } from "./limits.js";
 
-/** The lengths of the chunks of `text`: about `CHUNK` characters each, never ending inside a surrogate pair. */
+/** The lengths of the segments of a string: about `SEGMENT_LENGTH` each, never ending inside a surrogate pair. */
 export function segmentLengths(text: string): number[] {
   const lengths: number[] = [];
   for (let start = 0; start < text.length;) {
     const left = text.length - start;
-    // A short rest joins the last chunk instead of becoming a crumb.
+    // A short rest joins the last segment instead of becoming a tiny one.
     let length = left <= SEGMENT_LENGTH + SEGMENT_LENGTH / 4 ? left : SEGMENT_LENGTH;
     if (start + length < text.length && isHighSurrogate(text.charCodeAt(start + length - 1))) length--;
     lengths.push(length);
@@ -15,7 +15,7 @@ export function segmentLengths(text: string): number[] {
   return lengths;
 }
 
-/** Chunks `start` to `start + remove` of the old text give way to `lengths`; all others stay as they are. */
+/** Segments `start` to `start + remove` of the old string are replaced by `lengths`. All others are unchanged. */
 export interface SegmentEdit {
   readonly start: number;
   readonly remove: number;
@@ -26,7 +26,7 @@ export function editSegments(oldText: string, oldLengths: readonly number[], new
   let start = 0;
   let from = 0;
   for (const length of oldLengths) {
-    // Comparing two parts is many times faster than asking whether one is found in a text.
+    // Comparing substrings is many times faster than `startsWith` with an offset.
     if (newText.substring(from, from + length) !== oldText.substring(from, from + length)) break;
     start++;
     from += length;
@@ -42,11 +42,11 @@ export function editSegments(oldText: string, oldLengths: readonly number[], new
     oldTo -= length;
     newTo -= length;
   }
-  // A small edit between two chunks takes one of them along, so that edits leave no crumbs. Growth at the end does not:
-  // it would break the one long range that a growing text is.
+  // A small edit between two segments replaces one of them too, so that edits leave no tiny segments. Growth at the end
+  // does not: it would split the single range of a growing text.
   if (newTo - from < SEGMENT_LENGTH / 4 && newTo > from && end < oldLengths.length)
     newTo += oldLengths[end++] as number;
-  // Cutting the text anew must not split a pair that the old boundary, now next to other text, would have split.
+  // The old boundaries are now next to other characters and must not split a surrogate pair.
   if (start > 0 && isSplitPair(newText, from)) from -= oldLengths[--start] as number;
   if (end < oldLengths.length && isSplitPair(newText, newTo)) newTo += oldLengths[end++] as number;
   return { start, remove: end - start, lengths: segmentLengths(newText.slice(from, newTo)) };

@@ -1,29 +1,30 @@
 /**
- * Reading and writing the contents. Reading first catches up with other processes, and never needs the lock. Writing needs
- * the lock, and within this process only one caller writes at a time.
+ * Access to the contents of a store. Reading first catches up with other processes, and never needs the lock. Writing needs
+ * the lock, and within this process one caller writes at a time.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
+import { isMissingFileError, Mutex } from "../../util/index.js";
 import type { StoreContents } from "./contents.js";
-import { FileReplacedError } from "./data-file.js";
-import { isMissingFileError } from "../../util/index.js";
+import { FileReplacedError } from "./file-handles.js";
 import { type FolderLock, LockLostError } from "./lock.js";
 
-/** How often to look again while another process replaces a file, which takes milliseconds. */
-const MAX_TRIES = 60;
-/** After so many looks the new file is accepted, although it is not in the list of commits yet. */
-const PATIENCE = 8;
-/** How often work is restarted because the lock was taken over meanwhile. */
+/** How often a read is retried while another process replaces a file, which takes milliseconds. */
+const MAX_READS = 60;
+/** After this many reads, the new file is accepted before the commit log mentions it. */
+const READS_BEFORE_ADOPTING = 8;
+/** How often work is restarted because another process took over the lock. */
 export const MAX_ATTEMPTS = 5;
 
 export class StoreAccess {
   readonly contents: StoreContents;
   readonly lock: FolderLock;
-  #turn: Promise<unknown> = Promise.resolve();
-  #poisoned: unknown;
-  /** What this process knows may be wrong. */
+  readonly #mutex = new Mutex();
+  /** The failure after which nothing may be written. */
+  #poison: unknown;
+  /** Whether the contents in memory may be wrong. */
   #mustLoad = true;
-  /** What is stored must be repaired before it is written to. */
+  /** Whether the files must be repaired before the next write. */
   #mustRepair = false;
 
   constructor(contents: StoreContents, lock: FolderLock) {
@@ -33,31 +34,30 @@ export class StoreAccess {
 
   /**
    * Runs work with the lock held, after catching up with other processes. Synchronous work does not yield to the event loop
-   * while the lock is held. If the lock is taken over meanwhile, the work fails with {@link LockLostError} and is restarted.
+   * while the lock is held. If another process takes over the lock, the work fails with {@link LockLostError} and is
+   * restarted.
    */
   exclusive<T>(work: () => T | Promise<T>): Promise<T> {
-    const mine = this.#turn.then(async () => {
+    return this.#mutex.run(async () => {
       for (let attempt = 1; ; attempt++) {
-        if (this.#poisoned) throw this.#refuse();
+        if (this.#poison) throw this.#poisonedError();
         try {
-          return await this.lock.hold((left) => {
-            this.#prepare(left);
+          return await this.lock.hold((abandoned) => {
+            this.#prepareToWrite(abandoned);
             return work();
           });
         } catch (error) {
-          if (!isLost(error) || attempt >= MAX_ATTEMPTS) throw error;
+          if (!isLockLost(error) || attempt >= MAX_ATTEMPTS) throw error;
           this.invalidate();
         }
       }
     });
-    this.#turn = mine.catch(() => {});
-    return mine;
   }
 
   /**
-   * Takes the lock again, within {@link exclusive}, after it was taken over by another process.
+   * Acquires the lock again, within {@link exclusive}, after another process took it over.
    *
-   * @param fence the newest one that was known before
+   * @param fence the newest fence that was known before
    * @returns the last valid commit among those that were written before
    */
   async reacquireLock(fence: number): Promise<number> {
@@ -65,37 +65,41 @@ export class StoreAccess {
       this.invalidate();
       this.lock.release();
       try {
-        await this.lock.acquire((left) => this.#prepare(left));
+        await this.lock.acquire((abandoned) => this.#prepareToWrite(abandoned));
         const { fences, catalog } = this.contents;
         return fences.lastCommitOf(fence) ?? catalog.lastCommit;
       } catch (error) {
-        if (!isLost(error) || attempt >= MAX_ATTEMPTS) throw error;
+        if (!isLockLost(error) || attempt >= MAX_ATTEMPTS) throw error;
       }
     }
   }
 
-  /** Reads, knowing all that was committed before. `last` says that what is missing now is missing for good. */
-  async read<T>(work: (last: boolean) => T): Promise<T> {
-    for (let tries = 1; ; tries++) {
-      const last = tries >= MAX_TRIES;
+  /**
+   * Runs a synchronous read, which sees everything that was committed before this call.
+   *
+   * @param work its argument is true for the last attempt: then a missing file is missing for good
+   */
+  async read<T>(work: (isLastAttempt: boolean) => T): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      const isLast = attempt >= MAX_READS;
       try {
         if (!this.#mustLoad && !this.contents.catchUp()) this.invalidate();
-        if (this.#mustLoad) this.#load(tries > PATIENCE);
-        return work(last);
+        if (this.#mustLoad) this.#load(attempt > READS_BEFORE_ADOPTING);
+        return work(isLast);
       } catch (error) {
-        if (!(error instanceof FileReplacedError) || last) throw error;
-        await sleep(tries);
-        if (tries > PATIENCE && !this.#mustLoad) this.contents.adopt(error);
+        if (!(error instanceof FileReplacedError) || isLast) throw error;
+        await sleep(attempt);
+        if (attempt > READS_BEFORE_ADOPTING && !this.#mustLoad) this.contents.adopt(error);
       }
     }
   }
 
-  /** What this process knows may be wrong: everything is read anew before anything else is read or written. */
+  /** Makes the next read or write load everything again, because the contents in memory may be wrong. */
   invalidate(): void {
     this.#mustLoad = true;
   }
 
-  /** Reads everything again, and repairs it. The lock is held. */
+  /** Loads everything again, and repairs it. The lock is held. */
   recover(): void {
     this.#mustLoad = true;
     this.contents.recover(this.lock);
@@ -103,75 +107,75 @@ export class StoreAccess {
     this.#mustRepair = false;
   }
 
-  /** It is unknown what reached the disk: nothing is written through this handle any more. */
+  /** Rejects all later writes, because it is unknown what has reached the disk. */
   poison(error: unknown): void {
-    this.#poisoned = error;
+    this.#poison = error;
   }
 
   get isPoisoned(): boolean {
-    return this.#poisoned !== undefined;
+    return this.#poison !== undefined;
   }
 
   /** Resolves when nothing is being written. */
-  async idle(): Promise<void> {
-    await this.#turn;
+  idle(): Promise<void> {
+    return this.#mutex.idle();
   }
 
   /**
-   * Catches up with all that other processes have written. The lock is held.
+   * Catches up with other processes, and fences off those that lost the lock. The lock is held.
    *
-   * @param left the files of processes that died with the lock or lost it
+   * @param abandoned the lock files of processes that died with the lock or lost it
    */
-  #prepare(left: readonly string[]): void {
-    if (left.length > 0 || this.#mustLoad || this.#mustRepair || !this.#catchUp()) this.recover();
-    if (left.length === 0) return;
-    // This loop ends: a process that lost the lock adds to the list at most once before it notices.
+  #prepareToWrite(abandoned: readonly string[]): void {
+    if (abandoned.length > 0 || this.#mustLoad || this.#mustRepair || !this.#catchUp()) this.recover();
+    if (abandoned.length === 0) return;
+    // This loop ends: a process that lost the lock adds to the log at most once before it notices.
     while (!this.contents.raiseFence(this.lock)) this.recover();
-    this.lock.removeAbandoned(left);
+    this.lock.removeAbandoned(abandoned);
   }
 
   #catchUp(): boolean {
     try {
       return this.contents.catchUp();
     } catch (error) {
-      // The process that replaced it died before it could add that to the list.
+      // The process that replaced a file died before it could add that to the log.
       if (error instanceof FileReplacedError) return false;
       throw error;
     }
   }
 
-  /** Reads everything again, without the lock. */
-  #load(adopts: boolean): void {
+  /** Loads everything again, without the lock. */
+  #load(acceptsReplaced: boolean): void {
     const { log } = this.contents;
     const logBefore = log.observe();
     const before = this.lock.observe();
-    let needsRepair = this.contents.load({ isBusy: !before.isFree, adopts });
+    let needsRepair = this.contents.load({ isBusy: !before.isFree, acceptsReplaced });
     if (before.isFree) {
       const after = this.lock.observe();
-      // If file times are coarse, the lock may have been taken without a change of the time. Then it is still held, or a
-      // line was added to the list before it was released.
+      // If file times are coarse, the lock may have been acquired without a change of the time. Then it is still held, or a
+      // line was added to the log before it was released.
       const isUntouched = after.isFree && after.mark === before.mark && log.observe() === logBefore;
-      if (!isUntouched) needsRepair = this.contents.load({ isBusy: true, adopts });
+      if (!isUntouched) needsRepair = this.contents.load({ isBusy: true, acceptsReplaced });
     }
     this.#mustLoad = false;
     this.#mustRepair = needsRepair;
   }
 
-  #refuse(): SavepointError<"IO_FAILED"> {
-    const reason = this.#poisoned instanceof Error ? this.#poisoned.message : String(this.#poisoned);
+  #poisonedError(): SavepointError<"IO_FAILED"> {
+    const reason = this.#poison instanceof Error ? this.#poison.message : String(this.#poison);
     return new SavepointError(
       "IO_FAILED",
       `An earlier write to ${this.contents.url} failed: ${reason}. It is unknown how much of it reached the disk. Open the store again; everything that was acknowledged is safe.`,
-      { cause: this.#poisoned },
+      { cause: this.#poison },
     );
   }
 }
 
 /**
- * Was the lock lost? If a temporary file is gone when it is to be renamed, a process that was taking over the lock has removed
- * it, even if that process has lost the lock again since.
+ * Whether the lock was lost. A temporary file that is missing when it is to be renamed was removed by a process that took
+ * over the lock, even if that process has lost the lock again since.
  */
-function isLost(error: unknown): boolean {
+function isLockLost(error: unknown): boolean {
   if (error instanceof LockLostError) return true;
   return isMissingFileError(error) && (error as NodeJS.ErrnoException).syscall === "rename";
 }

@@ -1,4 +1,4 @@
-/** Blobs: each a file of its own, named after its hash, in one of 256 folders. */
+/** The files of blobs: one for each, named after its hash, in one of 256 folders. */
 import { existsSync, rmSync, statSync } from "node:fs";
 import { mkdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -6,15 +6,17 @@ import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 import { hashBytes } from "../../state/index.js";
 import type { Unreadable } from "../contract/index.js";
-import type { StoreContents, HeldLock } from "./contents.js";
 import { isMissingFileError, replaceFile, syncFolder } from "../../util/index.js";
+import type { StoreContents } from "./contents.js";
+import type { HeldLock } from "./lock.js";
 
-/** A file that no commit names may be about to be named by one. */
-const AGE = 3_600_000;
-/** Others can unpack it too. */
-const PACKED = ".gz";
-/** Smaller ones gain too little to be worth unpacking; and what they must shrink to. */
+/** A file that no commit refers to is removed when it is older than this, in milliseconds: a commit may be about to. */
+const MIN_AGE = 3_600_000;
+/** Compressed files have this extension, so that other tools can decompress them. */
+const COMPRESSED = ".gz";
+/** Smaller blobs are not compressed. */
 const MIN_BYTES = 512;
+/** A blob is compressed if that makes it at most this fraction of its size. */
 const MAX_RATIO = 0.8;
 
 export class BlobFiles {
@@ -34,22 +36,22 @@ export class BlobFiles {
   }
 
   async read(hash: string): Promise<Uint8Array | Unreadable> {
-    const found = this.#contents.catalog.blob(hash) && (await this.#bytes(hash));
+    const result = this.#contents.catalog.blob(hash) && (await this.#readFile(hash));
     // If the folder itself is missing, for example because a volume is not mounted, this throws: the blob is not lost.
-    if (!found) await stat(this.#contents.folder.path);
-    return found ?? { unreadable: `blob ${hash} is missing` };
+    if (!result) await stat(this.#contents.folder.path);
+    return result ?? { unreadable: `blob ${hash} is missing` };
   }
 
   /**
    * Writes a blob before the commit that refers to it. That commit must check that the blob exists once the lock is held.
    *
-   * @returns how many bytes it takes
+   * @returns its size on the disk, in bytes
    */
   async write(hash: string, bytes: Uint8Array): Promise<number> {
-    const [plain, packed] = this.#paths(hash);
-    const body = await pack(bytes);
-    const known = await this.#bytes(hash);
-    if (known && !("unreadable" in known)) {
+    const [plain, compressed] = this.#paths(hash);
+    const body = await compress(bytes);
+    const existing = await this.#readFile(hash);
+    if (existing && !("unreadable" in existing)) {
       // If no commit refers to it, another process may have just written it, and its name may not be durable yet.
       if (!this.#contents.catalog.blob(hash)) {
         await syncFolder(dirname(plain));
@@ -58,8 +60,8 @@ export class BlobFiles {
       return body?.length ?? bytes.length;
     }
     if (await mkdir(dirname(plain), { recursive: true })) await syncFolder(this.#contents.folder.blobs);
-    await replaceFile(body ? packed : plain, [body ?? bytes]);
-    await rm(body ? plain : packed, { force: true });
+    await replaceFile(body ? compressed : plain, [body ?? bytes]);
+    await rm(body ? plain : compressed, { force: true });
     return body?.length ?? bytes.length;
   }
 
@@ -69,38 +71,37 @@ export class BlobFiles {
     for (const path of this.#paths(hash)) rmSync(path, { force: true });
   }
 
-  /** Removes files that no commit names. The lock is held. */
+  /** Removes files that no commit refers to. The lock is held. */
   removeUnreferenced(lock: HeldLock): void {
     const { folder, catalog } = this.#contents;
     for (const name of folder.storedBlobs()) {
       const path = folder.blob(name);
-      if (catalog.blob(name.endsWith(PACKED) ? name.slice(0, -PACKED.length) : name)) continue;
+      if (catalog.blob(name.endsWith(COMPRESSED) ? name.slice(0, -COMPRESSED.length) : name)) continue;
       const age = Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity);
-      if (age <= AGE) continue;
+      if (age <= MIN_AGE) continue;
       lock.assertHeld();
       lock.refresh();
       rmSync(path, { force: true });
     }
   }
 
-  /** As it is, or packed. */
-  #paths(hash: string): [plain: string, packed: string] {
+  #paths(hash: string): [plain: string, compressed: string] {
     const plain = this.#contents.folder.blob(hash);
-    return [plain, `${plain}${PACKED}`];
+    return [plain, `${plain}${COMPRESSED}`];
   }
 
-  /** Its bytes, or why they cannot be had; `undefined` if there is no file. */
-  async #bytes(hash: string): Promise<Uint8Array | Unreadable | undefined> {
+  /** Reads and verifies a blob; `undefined` if it has no file. */
+  async #readFile(hash: string): Promise<Uint8Array | Unreadable | undefined> {
     let damage: Unreadable | undefined;
     for (const path of this.#paths(hash)) {
       try {
-        const found = await readFile(path);
-        const bytes = path.endsWith(PACKED) ? await promisify(gunzip)(found) : found;
+        const content = await readFile(path);
+        const bytes = path.endsWith(COMPRESSED) ? await promisify(gunzip)(content) : content;
         if (hashBytes(bytes) === hash) return bytes;
         damage = { unreadable: `blob ${hash} is damaged` };
       } catch (error) {
         if (isMissingFileError(error)) continue;
-        // Of the file system; anything else is said by what unpacks it.
+        // Errors of the file system are thrown; others mean that the compressed bytes are damaged.
         if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error;
         damage = { unreadable: `blob ${hash} is damaged: ${(error as Error).message}` };
       }
@@ -109,9 +110,9 @@ export class BlobFiles {
   }
 }
 
-/** Packed, where that makes it a fifth smaller or more. */
-async function pack(bytes: Uint8Array): Promise<Uint8Array | undefined> {
+/** The compressed bytes; `undefined` if compression saves too little. */
+async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
   if (bytes.length < MIN_BYTES) return undefined;
-  const packed = await promisify(gzip)(bytes, { level: 1 });
-  return packed.length <= bytes.length * MAX_RATIO ? packed : undefined;
+  const compressed = await promisify(gzip)(bytes, { level: 1 });
+  return compressed.length <= bytes.length * MAX_RATIO ? compressed : undefined;
 }

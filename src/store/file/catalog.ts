@@ -1,22 +1,22 @@
 /**
- * What is in a store, and where: the place of every record, item and blob, never their texts. It is what all lines of all
- * files say together: of two about the same thing the one of the later commit counts.
+ * The catalog: the location of every record, item and blob of a store, without their values. It is kept in memory and built
+ * from the lines of all files. Of two lines about the same thing, the one of the later commit counts.
  */
 import { compareKeys, covers, type KeyRange } from "../contract/index.js";
 import type { Slices } from "../../util/index.js";
 import { SortedKeys } from "../shared/index.js";
-import type { DataFile } from "./data-file.js";
-import type { LineHead } from "./lines.js";
+import { type DataFile, LINES_PER_PROGRESS } from "./data-file.js";
+import { isRemoval, type LineHead } from "./lines.js";
 
-/** Where a line is. */
+/** The location of a line. */
 export interface LineLocation {
   readonly file: DataFile;
   readonly offset: number;
-  /** With its end; 0 where the line is lost. */
+  /** In bytes, including the line end; 0 if the line is lost. */
   readonly length: number;
 }
 
-/** A line that was found, or is known to be lost. */
+/** The head of a line, with its location. */
 export interface LocatedLine extends LineLocation {
   readonly head: LineHead;
 }
@@ -24,25 +24,26 @@ export interface LocatedLine extends LineLocation {
 /** A record or an item. */
 export interface CatalogEntry extends LineLocation {
   readonly at: number;
-  /** Does it point at anything? */
+  /** Whether it has references. */
   readonly refs: boolean;
 }
 
 export interface CatalogBlob extends LineLocation {
   readonly at: number;
+  /** When a commit last used it, in milliseconds. */
   readonly used: number;
   readonly bytes: number;
 }
 
-/** Names that are collected in one slice. */
-const MANY = 4096;
+/** The number of heads that are collected in one slice. */
+const SLICE = 4096;
 
 export class Catalog {
   readonly #records = new Map<string, CatalogEntry>();
   readonly #keys = new SortedKeys();
   readonly #tapes = new Map<string, Map<number, CatalogEntry>>();
   readonly #blobs = new Map<string, CatalogBlob>();
-  /** The last commit that is known. */
+  /** The number of the last known commit. */
   lastCommit = 0;
 
   record(key: string): CatalogEntry | undefined {
@@ -61,22 +62,22 @@ export class Catalog {
     return reverse ? this.#keys.withinReversed(range) : this.#keys.within(range);
   }
 
-  /** The items of a tape, in order. */
+  /** The items of a tape, by number. */
   itemsOf(tape: string): [number, CatalogEntry][] {
     return [...(this.#tapes.get(tape) ?? [])].sort(([a], [b]) => a - b);
   }
 
-  /** The items of a tape with these numbers, as far as there are any, in order. */
+  /** The items of a tape within a range of numbers, by number. Missing items are left out. */
   itemsWithin(tape: string, start: number, count: number): [number, CatalogEntry][] {
     const items = this.#tapes.get(tape);
     if (!items || count > items.size)
       return this.itemsOf(tape).filter(([item]) => item >= start && item < start + count);
-    const found: [number, CatalogEntry][] = [];
+    const present: [number, CatalogEntry][] = [];
     for (let item = start; item < start + count; item++) {
       const entry = items.get(item);
-      if (entry) found.push([item, entry]);
+      if (entry) present.push([item, entry]);
     }
-    return found;
+    return present;
   }
 
   tapes(range: KeyRange): string[] {
@@ -87,39 +88,54 @@ export class Catalog {
     return [...this.#blobs.keys()].sort();
   }
 
-  /** Is this line still true? Of lines by which something went nobody can tell here. */
-  isLive(found: LocatedLine): boolean {
-    const entry = this.#entryOf(found.head);
-    if (entry?.file !== found.file || entry.length !== found.length) return false;
-    // What is lost has no place of its own.
-    return entry.offset === found.offset || entry.length === 0;
+  /** Whether a line counts: no later line is about the same thing. Not for removals. */
+  isLive(line: LocatedLine): boolean {
+    const entry = this.#entryOf(line.head);
+    if (entry?.file !== line.file || entry.length !== line.length) return false;
+    // Lost lines have no offset of their own.
+    return entry.offset === line.offset || entry.length === 0;
   }
 
-  /** Takes in what a line says. Lines of one commit come in the order they were written in. */
-  apply(found: LocatedLine): void {
-    const { head } = found;
+  /** Applies a line. Lines of one commit must be applied in the order in which they were written. */
+  apply(line: LocatedLine): void {
+    const { head } = line;
     this.lastCommit = Math.max(this.lastCommit, head.at);
-    if ("put" in head) this.#put(head.put, toEntry(found));
-    else if ("item" in head) this.#item(head.tape, head.item, toEntry(found));
+    if ("put" in head) this.#putRecord(head.put, toEntry(line));
+    else if ("item" in head) this.#putItem(head.tape, head.item, toEntry(line));
     else if ("blob" in head)
-      this.#use(head.blob, { ...toPlace(found), at: head.at, used: head.used, bytes: head.bytes });
+      this.#putBlob(head.blob, { ...toLocation(line), at: head.at, used: head.used, bytes: head.bytes });
     else {
-      found.file.removals.push(head);
-      if ("delete" in head) this.#delete(head.delete, head.at);
-      else if ("free" in head) this.#free(head.free, head.spans, head.at);
-      else this.#drop(head.drop, head.at);
+      line.file.removals.push(head);
+      if ("delete" in head) this.#deleteRecords(head.delete, head.at);
+      else if ("free" in head) this.#freeItems(head.free, head.spans, head.at);
+      else this.#dropBlob(head.drop, head.at);
     }
   }
 
-  /** Collects the names of everything in the store, by file, in slices. Nothing may be written before this ends. */
+  /**
+   * Applies lines of any files and commits, in the order of the commits.
+   *
+   * @param onProgress called regularly, because many lines take a while
+   */
+  applyAll(lines: readonly LocatedLine[], onProgress: () => void = () => {}): void {
+    // Within a commit, removals come first; the other lines keep their order.
+    const rank = ({ head }: LocatedLine): number => (isRemoval(head) ? 0 : 1);
+    const sorted = [...lines].sort((a, b) => a.head.at - b.head.at || rank(a) - rank(b));
+    for (const [index, line] of sorted.entries()) {
+      if (index % LINES_PER_PROGRESS === 0) onProgress();
+      this.apply(line);
+    }
+  }
+
+  /** Collects the heads of everything in the store by file, in slices. Nothing may be written before this ends. */
   *heads(): Slices<Map<DataFile, LineHead[]>> {
     const heads = new Map<DataFile, LineHead[]>();
     let count = 0;
     for (const [file, head] of this.#heads()) {
-      const known = heads.get(file);
-      if (known) known.push(head);
+      const collected = heads.get(file);
+      if (collected) collected.push(head);
       else heads.set(file, [head]);
-      if (++count % MANY === 0) yield;
+      if (++count % SLICE === 0) yield;
     }
     return heads;
   }
@@ -132,7 +148,7 @@ export class Catalog {
     for (const [blob, { file, at, used, bytes }] of this.#blobs) yield [file, { blob, used, bytes, at }];
   }
 
-  /** Is anything lost that was in this file? */
+  /** Whether a record or an item of this file is lost. */
   hasLostEntries(file: DataFile): boolean {
     const isLost = (entry: LineLocation): boolean => entry.file === file && entry.length === 0;
     for (const entry of this.#records.values()) if (isLost(entry)) return true;
@@ -140,7 +156,7 @@ export class Catalog {
     return false;
   }
 
-  /** Forgets what is in these files. */
+  /** Removes everything that is in these files. */
   forget(files: ReadonlySet<DataFile>): void {
     for (const [key, { file }] of this.#records) {
       if (!files.has(file)) continue;
@@ -160,23 +176,23 @@ export class Catalog {
     return "blob" in head ? this.#blobs.get(head.blob) : undefined;
   }
 
-  #put(key: string, entry: CatalogEntry): void {
+  #putRecord(key: string, entry: CatalogEntry): void {
     const before = this.#records.get(key);
     if (!before) this.#keys.add(key);
     this.#records.set(key, newer(before, entry));
   }
 
-  #item(tape: string, item: number, entry: CatalogEntry): void {
+  #putItem(tape: string, item: number, entry: CatalogEntry): void {
     let items = this.#tapes.get(tape);
     if (!items) this.#tapes.set(tape, (items = new Map()));
     items.set(item, newer(items.get(item), entry));
   }
 
-  #use(hash: string, entry: CatalogBlob): void {
+  #putBlob(hash: string, entry: CatalogBlob): void {
     this.#blobs.set(hash, newer(this.#blobs.get(hash), entry));
   }
 
-  #delete(target: string | KeyRange, at: number): void {
+  #deleteRecords(target: string | KeyRange, at: number): void {
     const keys = typeof target === "string" ? [target] : [...this.#keys.within(target)];
     for (const key of keys) {
       const before = this.#records.get(key);
@@ -187,7 +203,7 @@ export class Catalog {
     }
   }
 
-  #free(tape: string, spans: readonly (readonly [number, number])[], at: number): void {
+  #freeItems(tape: string, spans: readonly (readonly [number, number])[], at: number): void {
     const items = this.#tapes.get(tape);
     if (!items) return;
     const remove = (item: number): void => {
@@ -197,14 +213,14 @@ export class Catalog {
       items.delete(item);
     };
     for (const [first, count] of spans) {
-      // A damaged or hostile line may name more items than there are.
+      // A hostile line may list far more items than exist.
       if (count <= items.size) for (let item = first; item < first + count; item++) remove(item);
       else for (const item of items.keys()) if (item >= first && item < first + count) remove(item);
     }
     if (items.size === 0) this.#tapes.delete(tape);
   }
 
-  #drop(hash: string, at: number): void {
+  #dropBlob(hash: string, at: number): void {
     const before = this.#blobs.get(hash);
     if (!before || before.at > at) return;
     before.file.deadBytes += before.length;
@@ -212,16 +228,16 @@ export class Catalog {
   }
 }
 
-function toPlace({ file, offset, length }: LocatedLine): LineLocation {
+function toLocation({ file, offset, length }: LocatedLine): LineLocation {
   return { file, offset, length };
 }
 
-function toEntry(found: LocatedLine): CatalogEntry {
-  const { head } = found;
-  return { ...toPlace(found), at: head.at, refs: "refs" in head && head.refs !== undefined };
+function toEntry(line: LocatedLine): CatalogEntry {
+  const { head } = line;
+  return { ...toLocation(line), at: head.at, refs: "refs" in head && head.refs !== undefined };
 }
 
-/** The one of the later commit; the other one's line is not true any more. */
+/** The entry of the later commit. The line of the other one becomes dead. */
 function newer<T extends LineLocation & { readonly at: number }>(before: T | undefined, entry: T): T {
   const [winner, loser] = before && before.at > entry.at ? [before, entry] : [entry, before];
   if (loser) loser.file.deadBytes += loser.length;

@@ -1,88 +1,113 @@
 /**
- * The store-wide list of commits: which file each was written to, how long that file was then, and the names in it once
- * more. A line is added after its commit is durable, so it says two things: to other processes, where there is something
- * new; and to a process that opens the store after a crash, how much was acknowledged. Anything that is in the list and
- * not in its file is lost; anything in a file beyond the list may be unfinished. Fences (fences.ts) are lines of the list too.
+ * The commit log: for each commit of the store, the file it was written to, the size of that file afterwards, and the heads
+ * of its lines.
  *
- * Apart from fences, which are synced, the list need not be durable: missing lines can be derived from the files.
+ * A line is appended after its commit is durable. It tells other processes where to read new lines, and it tells a process
+ * that opens the store after a crash how much was acknowledged: anything in the log that is missing from its file is lost,
+ * and anything in a file beyond the log may be unfinished. Fences (fences.ts) are lines of the log too.
+ *
+ * Apart from fences, which are synced, the log does not have to be durable: missing lines are derived from the files.
  */
 import { closeSync, fdatasyncSync, fstatSync, openSync, readFileSync, statSync, truncateSync } from "node:fs";
-import { headerLine, openForAppend, readBytes, readHeader } from "./data-file.js";
-import { isMissingFileError, replaceFileSync, type Slices, writeBytes } from "../../util/index.js";
-import { FORMAT, parseLine, splitLines, encodeLine } from "./lines.js";
-import type { LogLine } from "./log-lines.js";
+import { replaceFileSync, type Slices, writeBytes } from "../../util/index.js";
+import { headerLine, openForAppend, openIfPresent, readBytes, readHeader } from "./data-file.js";
+import type { Fence } from "./fences.js";
+import { encodeLine, FORMAT, type LineHead, parseLine, splitLines } from "./lines.js";
 
+/** The state of a file after a commit. */
+export interface LogEntry {
+  readonly file: string;
+  readonly generation: number;
+  readonly size: number;
+  readonly commit: number;
+  /** The newest fence that the writer knew; 0 if omitted. */
+  readonly fence?: number;
+  readonly holds: readonly LineHead[];
+  /** `holds` lists all lines of the file that count, not only those of one commit. */
+  readonly all?: true;
+  /** The commit was not synced to the disk: it can be missing after a power cut. */
+  readonly soft?: true;
+  /** The file was removed, because nothing in it counted any more. */
+  readonly removed?: true;
+}
+
+/** The last process that had the store open has closed it, after syncing all files. */
+export interface CloseMark {
+  readonly closed: number;
+  readonly fence?: number;
+}
+
+/** A line of the log: a commit, the number of the last commit, a fence, or a close mark. */
+export type LogLine = LogEntry | { readonly last: number } | Fence | CloseMark;
+
+/** The entire log. */
 export interface LogContents {
-  /** The version that wrote it. */
+  /** The version of the format that it was written in. */
   readonly format: number;
   readonly lines: readonly LogLine[];
-  /** Whether all of its lines are good. */
+  /** Whether all lines are intact. */
   readonly isIntact: boolean;
-  /** Whether the only bad line is the last one, without its end: a process died while it wrote it, or is still writing it. */
+  /** Whether the only damage is a last line without its end: a process died while writing it, or is still writing it. */
   readonly isUnfinished: boolean;
 }
 
-/** What was added to the list; or all of it. */
+/** Lines that were added since the log was last read. */
 export interface LogUpdate {
   readonly lines: readonly LogLine[];
-  /** Then what it does not name is gone. */
+  /** Whether the log was rewritten. Then `lines` is all of it, and files that it does not mention were removed. */
   readonly isAll: boolean;
-  /** Notes that it has been dealt with. */
+  /** Marks these lines as read. Until then, the next update contains them again. */
   readonly acknowledge: () => void;
 }
 
 const NAME = "commits";
-/** A shorter list is not worth writing anew; nor is one that would not become much shorter. */
-const LONG = 1 << 20;
-const MUCH_LONGER = 8;
+/** The log is rewritten when it is longer than this, and several times as long as after it was last rewritten. */
+const MIN_REWRITE_SIZE = 1 << 20;
+const REWRITE_FACTOR = 8;
 
 export class CommitLog {
   readonly path: string;
   #identity = "";
   #size = 0;
   #generation = 0;
-  #shortest = 0;
+  #sizeWhenRewritten = 0;
 
   constructor(path: string) {
     this.path = path;
   }
 
+  /** The size of the part that was read or written by this process. */
   get size(): number {
     return this.#size;
   }
 
-  /** Is it several times as long as it was when it was written anew? */
+  /** Whether rewriting the log would make it much shorter. */
   get isLong(): boolean {
-    return this.#size > Math.max(LONG, this.#shortest * MUCH_LONGER);
+    return this.#size > Math.max(MIN_REWRITE_SIZE, this.#sizeWhenRewritten * REWRITE_FACTOR);
   }
 
-  /** Reads all of it; `undefined` where there is none. */
+  /** Reads the entire log; `undefined` if it does not exist. */
   readAll(): LogContents | undefined {
-    let handle: number;
+    const handle = openIfPresent(this.path);
+    if (handle === undefined) return undefined;
     try {
-      handle = openSync(this.path, "r");
-    } catch (error) {
-      if (isMissingFileError(error)) return undefined;
-      throw error;
-    }
-    try {
-      const read = parseLog(readFileSync(handle));
-      this.#generation = read.generation ?? this.#generation;
-      // Another process may be writing the last line at this moment.
-      [this.#identity, this.#size] = [identityOf(fstatSync(handle)), read.end];
-      return read;
+      const log = parseLog(readFileSync(handle));
+      this.#generation = log.generation ?? this.#generation;
+      // Only up to the last intact line: another process may be writing the next one at this moment.
+      [this.#identity, this.#size] = [identityOf(fstatSync(handle)), log.end];
+      return log;
     } finally {
       closeSync(handle);
     }
   }
 
-  /** A mark that changes when lines are added or the list is rewritten. */
+  /** A string that changes when lines are added or the log is rewritten. */
   observe(): string {
     const stat = statSync(this.path, { throwIfNoEntry: false });
     return stat ? `${identityOf(stat)} ${stat.size}` : "";
   }
 
-  /** What others have added since it was last read; all of it, if it was written anew. */
+  /** Reads the lines that other processes have added, or the entire log if it was rewritten. */
   readUpdate(): LogUpdate {
     const nothing: LogUpdate = { lines: [], isAll: false, acknowledge: () => {} };
     const stat = statSync(this.path, { throwIfNoEntry: false });
@@ -96,39 +121,39 @@ export class CommitLog {
       const isAll = !isSame || stats.size < this.#size;
       const from = isAll ? 0 : this.#size;
       const { lines, end, generation } = parseLog(readBytes(handle, from, stats.size - from));
-      const take = (): void => {
+      const acknowledge = (): void => {
         [this.#identity, this.#size] = [identity, from + end];
         this.#generation = generation ?? this.#generation;
       };
-      return { lines, isAll, acknowledge: take };
+      return { lines, isAll, acknowledge };
     } finally {
       closeSync(handle);
     }
   }
 
   /**
-   * Adds lines. Only for the holder of the lock, once it has read the entire list.
+   * Appends lines. Only the holder of the lock may call this, after it has read the entire log.
    *
-   * @param isHeld is the lock still held? A process that lost it must not cut off lines that it has written in part
-   * @returns whether no other process has added anything that was not read
+   * @param isHeld whether the lock is still held: a process that lost it must not truncate the log after a failed write
+   * @returns whether no other process has added lines that were not read
    */
   append(lines: readonly LogLine[], isHeld: () => boolean, sync = false): boolean {
     if (lines.length === 0) return true;
     const handle = openForAppend(this.path);
     try {
       const before = fstatSync(handle).size;
-      // Bytes after the last good line may lack a line end.
+      // Bytes after the last intact line may lack a line end.
       const bytes = Buffer.from((before === this.#size ? "" : "\n") + lines.map(encodeLine).join(""));
       try {
         writeBytes(handle, bytes);
         if (sync) fdatasyncSync(handle);
       } catch (error) {
-        // A full disk may have stored some of the lines: others must not rely on them.
+        // A full disk may have stored some of the lines: other processes must not rely on them.
         if (isHeld()) truncateSync(this.path, before);
         throw error;
       }
       const isAlone = before === this.#size && fstatSync(handle).size === before + bytes.length;
-      // A process that lost the lock may have added a line as well: then all of it is read again.
+      // If a process that lost the lock has added a line as well, the next update contains both.
       if (isAlone) this.#size += bytes.length;
       return isAlone;
     } finally {
@@ -137,32 +162,32 @@ export class CommitLog {
   }
 
   /**
-   * Rewrites the list.
+   * Replaces the log, in slices.
    *
-   * @param check throws if the lock is not held
+   * @param assertHeld throws if the lock is not held; called directly before the new log takes the place of the old one
    */
-  *rewrite(lines: readonly LogLine[], check: () => void): Slices<void> {
+  *rewrite(lines: readonly LogLine[], assertHeld: () => void): Slices<void> {
     const parts = [headerLine(NAME, ++this.#generation)];
-    // Each line has the names of everything in a file.
     for (const line of lines) {
+      // A line can be long: it lists everything in a file.
       parts.push(encodeLine(line));
       yield;
     }
     const bytes = Buffer.from(parts.join(""));
-    this.#identity = identityOf(replaceFileSync(this.path, bytes, check));
+    this.#identity = identityOf(replaceFileSync(this.path, bytes, assertHeld));
     this.#size = bytes.length;
-    this.#shortest = this.#size;
+    this.#sizeWhenRewritten = this.#size;
   }
 }
 
-/** Together with the generation, distinguishes a file from its replacement: inodes alone are reused. */
+/** Distinguishes a file from its replacement, together with the generation: inodes alone are reused. */
 function identityOf({ ino, birthtimeMs }: { ino: number; birthtimeMs: number }): string {
   return `${ino} ${birthtimeMs}`;
 }
 
-function parseLog(bytes: Buffer): LogContents & { end: number; generation: number | undefined; lines: LogLine[] } {
+function parseLog(bytes: Buffer): LogContents & { readonly end: number; readonly generation: number | undefined } {
   const lines: LogLine[] = [];
-  let bad = 0;
+  let damaged = 0;
   let isUnfinished = false;
   let end = 0;
   let generation: number | undefined;
@@ -170,12 +195,12 @@ function parseLog(bytes: Buffer): LogContents & { end: number; generation: numbe
   for (const line of splitLines(bytes, 0)) {
     if (line.ends && line.bytes.length === 0) continue;
     const fields = line.ends ? parseLine(line.bytes)?.fields : undefined;
-    if (!fields) bad++;
+    if (!fields) damaged++;
     else if ("savepoint" in fields) [generation, format] = [Number(fields["generation"]), Number(fields["savepoint"])];
     else lines.push(fields as unknown as LogLine);
     if (fields) end = line.offset + line.bytes.length + 1;
-    isUnfinished = !line.ends && bad === 1 && generation !== undefined;
+    isUnfinished = !line.ends && damaged === 1 && generation !== undefined;
   }
-  // Where the first line is missing, others may be.
-  return { lines, isIntact: bad === 0 && generation !== undefined, isUnfinished, end, generation, format };
+  // If the header is missing, other lines may be missing too.
+  return { lines, isIntact: damaged === 0 && generation !== undefined, isUnfinished, end, generation, format };
 }

@@ -1,28 +1,29 @@
 /**
- * Decides which writes are valid of a process that lost the lock and may not have noticed yet.
+ * Fences decide which writes of a process that lost the lock are valid.
  *
- * A process that takes over the lock reads everything and adds a fence to the list of commits: the number of the fence,
- * and the last commit that was accepted. Every commit contains the number of the newest fence that its writer knew. A commit
- * that a process writes after it was fenced off has an older fence and a later number, so it is void, in whichever file it is.
+ * A process that takes over the lock reads everything and adds a fence to the commit log: the number of the fence, and the
+ * last commit that it accepted. Every commit contains the number of the newest fence that its writer knew. A commit that a
+ * process writes after losing the lock has an older fence and a later number, so it is void, in whichever file it is.
  */
 
-/** A line of the list of commits. Commits after `after` are void if their writer knew only older fences. */
+/** A line of the commit log. Commits after `after` are void if their writer knew only older fences. */
 export interface Fence {
   readonly fence: number;
   readonly after: number;
 }
 
-/** The parts of a commit that matter for fences. */
-interface Sealed {
+/** The fields of a commit that fences depend on. */
+interface FencedCommit {
   readonly commit: number;
   readonly fence?: number;
 }
 
+/** All fences of a store. */
 export class Fences {
-  /** In order, each number once. */
+  /** In ascending order; each number occurs once. */
   readonly #fences: Fence[] = [];
 
-  /** The newest one; 0 if there is none. */
+  /** The number of the newest fence; 0 if there is none. */
   get current(): number {
     return this.#fences.at(-1)?.fence ?? 0;
   }
@@ -37,10 +38,10 @@ export class Fences {
    */
   add({ fence, after }: Fence): void {
     const index = this.#fences.findIndex((other) => other.fence >= fence);
-    const known = this.#fences[index];
-    if (!known) this.#fences.push({ fence, after });
-    else if (known.fence !== fence) this.#fences.splice(index, 0, { fence, after });
-    else if (known.after < after) this.#fences[index] = { fence, after };
+    const existing = this.#fences[index];
+    if (!existing) this.#fences.push({ fence, after });
+    else if (existing.fence !== fence) this.#fences.splice(index, 0, { fence, after });
+    else if (existing.after < after) this.#fences[index] = { fence, after };
   }
 
   /** The last valid commit of a writer that knew no newer fence than this one; `undefined` if there is no newer fence. */
@@ -55,21 +56,26 @@ export class Fences {
     return (next < 0 ? this.#fences.at(-1) : this.#fences[next - 1])?.fence ?? 0;
   }
 
-  isVoid({ commit, fence = 0 }: Sealed): boolean {
+  isVoid({ commit, fence = 0 }: FencedCommit): boolean {
     return commit > (this.lastCommitOf(fence) ?? Infinity);
   }
 
   /**
-   * Derives fences from the commits, in case the list of commits is damaged: the first commit of a writer comes right after
-   * those that it accepted.
+   * Derives missing fences from commits, for a store whose commit log is damaged: the first commit of a writer directly
+   * follows those that it accepted.
    */
-  derive(commits: Iterable<Sealed>): void {
+  derive(commits: Iterable<FencedCommit>): void {
     const firsts = new Map<number, number>();
     for (const { commit, fence = 0 } of commits) {
       if (fence > 0) firsts.set(fence, Math.min(firsts.get(fence) ?? Infinity, commit));
     }
-    const known = new Set(this.#fences.map(({ fence }) => fence));
-    // Its first commits may be packed by now, so a fence that is in the list is never changed here.
-    for (const [fence, first] of firsts) if (!known.has(fence)) this.add({ fence, after: first - 1 });
+    const existing = new Set(this.#fences.map(({ fence }) => fence));
+    // The first commits of a writer may have been compacted, so a fence from the log is never changed here.
+    for (const [fence, first] of firsts) if (!existing.has(fence)) this.add({ fence, after: first - 1 });
   }
+}
+
+/** The field by which lines of files and of the commit log identify their writer; omitted for 0. */
+export function fenceField(fence: number): { readonly fence?: number } {
+  return fence === 0 ? {} : { fence };
 }

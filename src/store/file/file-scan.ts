@@ -1,34 +1,34 @@
-/** Reading the lines of a file, and telling what they say together. */
+/** Scanning a data file: reading its lines and grouping them into commits. */
 import type { LocatedLine } from "./catalog.js";
-import { type DataFile, readLines } from "./data-file.js";
+import { type DataFile, LINES_PER_PROGRESS, readLines } from "./data-file.js";
 import type { Fences } from "./fences.js";
-import { type FileHeader, type LineHead, headId, parseLine, type CommitFooter, expandHeads } from "./lines.js";
+import { type CommitFooter, expandHeads, headId, type LineHead, parseLine } from "./lines.js";
 
-/** Something that is wrong with a file. */
+/** Damage in a file. */
 export interface FileProblem {
   readonly file: string;
   readonly offset: number;
   readonly reason: string;
 }
 
-/** What was found in a file. */
+/** The lines of a file, as far as they are readable. */
 export interface FileScan {
-  readonly header: FileHeader | undefined;
-  /** What its whole commits say. */
+  /** The lines of complete commits. Lines that a footer lists and that are damaged are included as lost. */
   readonly committed: readonly LocatedLine[];
-  /** The last lines of whole commits, by where they end. */
+  /** The footers of complete commits, by the offset at which they end. */
   readonly footers: ReadonlyMap<number, CommitFooter>;
-  /** Where the last whole commit ends. */
+  /** The offset at which the last complete commit ends. */
   readonly end: number;
-  /** Good lines behind it, and where bad ones are. */
+  /** Intact lines after the last complete commit. */
   readonly uncommitted: readonly LocatedLine[];
+  /** The offsets of damaged lines after the last complete commit. */
   readonly uncommittedDamage: readonly number[];
+  /** Damaged lines of complete commits. */
   readonly problems: readonly FileProblem[];
 }
 
-/** The result for a file that does not exist. */
+/** The scan of a file that does not exist. */
 export const EMPTY_SCAN: FileScan = {
-  header: undefined,
   committed: [],
   footers: new Map(),
   end: 0,
@@ -37,80 +37,81 @@ export const EMPTY_SCAN: FileScan = {
   problems: [],
 };
 
-/** The part of a file to read: from one offset, where a line begins, to another. */
-interface Part {
+/** The part of a file to scan. Both offsets are the beginnings of lines. */
+interface ScanRange {
   readonly from: number;
   readonly to: number;
   readonly fences: Fences;
-  /** Called regularly, because a large file takes a while. */
+  /** Called regularly, because scanning a large file takes a while. */
   readonly onProgress?: () => void;
 }
 
-/** Lines between two signs of progress. */
-export const LINES_PER_PROGRESS = 1_024;
-
-/** Reads a part of a file. */
-export function scanFile(file: DataFile, handle: number, { from, to, fences, onProgress }: Part): FileScan {
-  let header: FileHeader | undefined;
+/** Reads a part of a file. Changes nothing. */
+export function scanFile(file: DataFile, handle: number, { from, to, fences, onProgress }: ScanRange): FileScan {
   let end = from;
-  let rest: LocatedLine[] = [];
-  let badRest: number[] = [];
-  const found: LocatedLine[] = [];
-  const seals = new Map<number, CommitFooter>();
+  let uncommitted: LocatedLine[] = [];
+  let uncommittedDamage: number[] = [];
+  const committed: LocatedLine[] = [];
+  const footers = new Map<number, CommitFooter>();
   const problems: FileProblem[] = [];
-  let lines = 0;
+  let count = 0;
   for (const { offset, bytes, ends } of readLines(handle, from, to)) {
-    if (++lines % LINES_PER_PROGRESS === 0) onProgress?.();
+    if (++count % LINES_PER_PROGRESS === 0) onProgress?.();
     const fields = ends ? parseLine(bytes)?.fields : undefined;
     const length = bytes.length + 1;
-    if (!fields) badRest.push(offset);
-    else if ("savepoint" in fields) {
-      header = fields as unknown as FileHeader;
-      end = Math.max(end, offset + length);
-    } else if ("commit" in fields) {
-      const seal = fields as unknown as CommitFooter;
-      // The number of a void commit is reused.
-      rest = fences.isVoid(seal) ? rest.filter(({ head }) => head.at !== seal.commit) : withoutStrays(rest, seal);
-      if (fences.isVoid(seal)) continue;
-      pushAll(found, rest);
-      pushAll(found, findLostLines(file, seal.holds, rest, offset));
-      for (const bad of badRest) problems.push({ file: file.name, offset: bad, reason: "a line is damaged" });
-      seals.set(offset + length, seal);
-      [rest, badRest, end] = [[], [], offset + length];
-    } else rest.push({ file, offset, length, head: fields as unknown as LineHead });
+    if (!fields) uncommittedDamage.push(offset);
+    else if ("savepoint" in fields) end = Math.max(end, offset + length);
+    else if ("commit" in fields) {
+      const footer = fields as unknown as CommitFooter;
+      if (fences.isVoid(footer)) {
+        // The number of a void commit is reused by a valid one.
+        uncommitted = uncommitted.filter(({ head }) => head.at !== footer.commit);
+        continue;
+      }
+      const lines = withoutStrayLines(uncommitted, footer);
+      pushAll(committed, lines);
+      pushAll(committed, findLostLines(file, footer.holds, lines, offset));
+      for (const damage of uncommittedDamage) problems.push(damagedLine(file, damage));
+      footers.set(offset + length, footer);
+      [uncommitted, uncommittedDamage, end] = [[], [], offset + length];
+    } else uncommitted.push({ file, offset, length, head: fields as unknown as LineHead });
   }
-  return { header, committed: found, footers: seals, end, uncommitted: rest, uncommittedDamage: badRest, problems };
+  return { committed, footers, end, uncommitted, uncommittedDamage, problems };
+}
+
+export function damagedLine(file: DataFile, offset: number): FileProblem {
+  return { file: file.name, offset, reason: "a line is damaged" };
 }
 
 /**
- * Leaves out lines of an unfinished commit that had the same number: its writer was fenced off. A last line that names
- * something missing records a loss; it need not name the parts that were not lost.
+ * Leaves out lines of an unfinished commit with the same number, whose writer was fenced off. A footer that lists a missing
+ * line records a loss: it does not have to list the lines that were not lost.
  */
-function withoutStrays(found: LocatedLine[], { commit, holds }: CommitFooter): LocatedLine[] {
+function withoutStrayLines(lines: LocatedLine[], { commit, holds }: CommitFooter): LocatedLine[] {
   const count = holds.reduce((sum, head) => sum + ("item" in head ? (head.count ?? 1) : 1), 0);
-  if (found.length <= count) return found;
-  const named = new Set([...expandHeads(holds)].map(headId));
-  const present = new Set(found.map(({ head }) => headId(head)));
-  if ([...named].some((name) => !present.has(name))) return found;
-  return found.filter(({ head }) => head.at !== commit || named.has(headId(head)));
+  if (lines.length <= count) return lines;
+  const listed = new Set([...expandHeads(holds)].map(headId));
+  const present = new Set(lines.map(({ head }) => headId(head)));
+  if ([...listed].some((id) => !present.has(id))) return lines;
+  return lines.filter(({ head }) => head.at !== commit || listed.has(headId(head)));
 }
 
-/** Adds any number of elements: `push(...many)` fails with more elements than a call can have arguments. */
-export function pushAll<T>(list: T[], elements: Iterable<T>): void {
-  for (const element of elements) list.push(element);
-}
-
-/** What was committed and is in none of the lines: texts are lost, everything else is told by the names themselves. */
+/** The heads that were committed and are not among these lines, as lost lines. Of removals, the head is all there is. */
 export function findLostLines(
   file: DataFile,
-  holds: readonly LineHead[],
-  found: readonly LocatedLine[],
+  heads: readonly LineHead[],
+  lines: readonly LocatedLine[],
   offset: number,
 ): LocatedLine[] {
-  const good = new Set(found.map(({ head }) => headId(head)));
+  const present = new Set(lines.map(({ head }) => headId(head)));
   const lost: LocatedLine[] = [];
-  for (const head of expandHeads(holds)) {
-    if (!good.has(headId(head))) lost.push({ file, offset, length: 0, head });
+  for (const head of expandHeads(heads)) {
+    if (!present.has(headId(head))) lost.push({ file, offset, length: 0, head });
   }
   return lost;
+}
+
+/** Appends any number of elements: `push(...elements)` fails above the maximum number of arguments. */
+export function pushAll<T>(list: T[], elements: Iterable<T>): void {
+  for (const element of elements) list.push(element);
 }

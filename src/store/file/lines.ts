@@ -1,27 +1,28 @@
 /**
- * The lines of the files: one JSON object each, which names what it holds, and ends with a checksum over all before it.
+ * The lines of data files: one JSON object each, which ends with a checksum of everything before it.
  *
- * | line | holds |
+ * | line | meaning |
  * |---|---|
- * | `{"savepoint":2,"file":…,"generation":…}` | the first line of every file |
+ * | `{"savepoint":2,"file":…,"generation":…}` | header: the first line of every file |
  * | `{"put":<key>,"at":…,"refs":…,"value":…}` | a record |
  * | `{"item":<number>,"tape":…,"at":…,"refs":…,"value":…}` | an item of a tape |
- * | `{"blob":<hash>,"used":…,"bytes":…,"at":…}` | that a blob was used, which is a file of its own |
- * | `{"delete":<key, or a range>,"at":…}` | that records are gone |
- * | `{"free":<tape>,"spans":[[first, count]…],"at":…}` | that items are gone |
- * | `{"drop":<hash>,"at":…}` | that a blob is gone |
- * | `{"commit":…,"fence":…,"holds":[…]}` | the end of a commit: the names of all its lines once more |
+ * | `{"blob":<hash>,"used":…,"bytes":…,"at":…}` | the use of a blob, whose bytes are in a file of their own |
+ * | `{"delete":<key or range>,"at":…}` | removal of records |
+ * | `{"free":<tape>,"spans":[[first, count]…],"at":…}` | removal of items |
+ * | `{"drop":<hash>,"at":…}` | removal of a blob |
+ * | `{"commit":…,"fence":…,"holds":[…]}` | footer: the last line of a commit, with the heads of all its lines |
  *
- * `at` is the number of the commit, which rises through the whole store: of two lines about the same thing the later one
- * counts, in whichever file it is. What a commit's last line names and no good line holds is known to be lost. `fence`,
- * if it is not 0, identifies the writer: see fences.ts.
+ * `at` is the number of the commit, which increases across all files of the store: of two lines about the same thing, the
+ * one with the higher number counts. A line that a footer lists and that cannot be read is known to be lost. `fence`
+ * identifies the writer (see fences.ts); it is omitted if it is 0.
  */
 import { crc32 } from "node:zlib";
 import type { KeyRange } from "../contract/index.js";
 
+/** The version of the format, which every file header contains. */
 export const FORMAT = 2;
 
-/** What a line is about: its name, without its text. */
+/** The subject of a line: all of its fields except the value. */
 export type LineHead =
   | { readonly put: string; readonly at: number; readonly refs?: string; readonly as?: "text" | "lines" }
   | {
@@ -30,7 +31,7 @@ export type LineHead =
       readonly at: number;
       readonly refs?: string;
       readonly as?: "text";
-      /** In the last line of a commit: how many items from this one on. */
+      /** Only in footers: the number of consecutive items, beginning with this one. */
       readonly count?: number;
     }
   | { readonly blob: string; readonly used: number; readonly bytes: number; readonly at: number }
@@ -42,10 +43,10 @@ export type LineHead =
     }
   | { readonly drop: string; readonly at: number };
 
-/** The last line of a commit. */
+/** The last line of a commit. Without it, the other lines of the commit do not count. */
 export interface CommitFooter {
   readonly commit: number;
-  /** The newest fence that its writer knew; 0 where it is missing. */
+  /** The newest fence that the writer knew; 0 if omitted. */
   readonly fence?: number;
   readonly holds: readonly LineHead[];
 }
@@ -60,81 +61,90 @@ export interface FileHeader {
 const NEWLINE = 10;
 const SUM = ',"sum":';
 const VALUE = ',"value":';
-/** No checksum is longer. */
+/** The length of the longest checksum field. */
 const MAX_SUM = SUM.length + "4294967295}".length;
 
-/** A line of any kind, with its checksum and its end. */
+/** Encodes a line without a value, with its checksum and line end. */
 export function encodeLine(fields: object): string {
-  return seal(JSON.stringify(fields).slice(0, -1));
+  return addChecksum(JSON.stringify(fields).slice(0, -1));
 }
 
-/** A line with a text: as it is where it is JSON, so that it can be read and searched. */
+/** Encodes a line with a value. A value that is JSON is written unquoted, so that it can be read and searched. */
 export function encodeValueLine(head: LineHead, value: string): string {
-  const [as, text] = showValue(value, "item" in head);
-  return seal(`${JSON.stringify(as ? { ...head, as } : head).slice(0, -1)}${VALUE}${text}`);
+  const [as, text] = encodeValue(value, "item" in head);
+  return addChecksum(`${JSON.stringify(as ? { ...head, as } : head).slice(0, -1)}${VALUE}${text}`);
 }
 
-function seal(body: string): string {
+function addChecksum(body: string): string {
   return `${body}${SUM}${crc32(body)}}\n`;
 }
 
-/** Records are often several lines of JSON; between them stands what JSON has only between values. */
-const LINES = ",\t";
+/** Separates the lines of a multi-line record. Lines that contain a tab are not embedded, so it is unambiguous. */
+const LINE_SEPARATOR = ",\t";
 
-function showValue(value: string, isJson: boolean): ["text" | "lines" | undefined, string] {
+function encodeValue(value: string, isJson: boolean): ["text" | "lines" | undefined, string] {
   if (isJson && !value.includes("\n")) return [undefined, value];
   const lines = value.split("\n");
-  if (!lines.every(isJsonLine)) return ["text", JSON.stringify(value)];
-  return lines.length === 1 ? [undefined, value] : ["lines", `[${lines.join(LINES)}]`];
+  if (!lines.every(isEmbeddable)) return ["text", JSON.stringify(value)];
+  return lines.length === 1 ? [undefined, value] : ["lines", `[${lines.join(LINE_SEPARATOR)}]`];
 }
 
-/** Can it stand between values as it is? */
-function isJsonLine(line: string): boolean {
+/** Whether a line is JSON that can be written unquoted. */
+function isEmbeddable(line: string): boolean {
   if (line.includes("\t") || line === "") return false;
   try {
     JSON.parse(line);
     return true;
   } catch {
-    // It is no JSON: then it is shown as a text.
+    // Anything that is not JSON is written as a quoted string.
     return false;
   }
 }
 
-/** A line that is whole. */
+/** An intact line. */
 export interface Line {
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Its text, where it has one. */
+  /** Decodes the value. Only for lines that have one. */
   readonly value: () => string;
 }
 
-/** Reads a line without its end; `undefined` if it is damaged. */
+/** Decodes a line without its line end; `undefined` if it is damaged. */
 export function parseLine(bytes: Buffer): Line | undefined {
   const end = bytes.lastIndexOf(SUM, bytes.length, "latin1");
   if (end < 0 || bytes.length - end > MAX_SUM) return undefined;
   const sum = bytes.toString("latin1", end + SUM.length, bytes.length);
   if (sum !== `${crc32(bytes.subarray(0, end))}}`) return undefined;
   const start = bytes.indexOf(VALUE, 0, "latin1");
-  const isValue = start >= 0 && start < end;
+  const hasValue = start >= 0 && start < end;
   try {
-    const head = `${bytes.toString("utf8", 0, isValue ? start : end)}}`;
+    const head = `${bytes.toString("utf8", 0, hasValue ? start : end)}}`;
     const fields = JSON.parse(head) as Record<string, unknown>;
-    return { fields, value: () => hiddenValue(fields["as"], bytes.toString("utf8", start + VALUE.length, end)) };
+    return { fields, value: () => decodeValue(fields["as"], bytes.toString("utf8", start + VALUE.length, end)) };
   } catch {
-    // The checksum is right and the text is no JSON: nothing that this program has written.
+    // A correct checksum of something that is not JSON: this line was not written by Savepoint.
     return undefined;
   }
 }
 
-function hiddenValue(as: unknown, text: string): string {
+function decodeValue(as: unknown, text: string): string {
   if (as === "text") return JSON.parse(text) as string;
-  return as === "lines" ? text.slice(1, -1).split(LINES).join("\n") : text;
+  return as === "lines" ? text.slice(1, -1).split(LINE_SEPARATOR).join("\n") : text;
 }
 
-/** The lines of some bytes, with where each begins; the last one may lack its end. */
-export function* splitLines(
-  bytes: Buffer,
-  offset: number,
-): Generator<{ offset: number; bytes: Buffer; ends: boolean }> {
+/** A line as it was found in a file, without its line end. */
+export interface RawLine {
+  readonly offset: number;
+  readonly bytes: Buffer;
+  /** Whether the line end is present. It can be missing from the last line of a file. */
+  readonly ends: boolean;
+}
+
+/**
+ * Splits bytes into lines.
+ *
+ * @param offset the offset of the first byte in its file
+ */
+export function* splitLines(bytes: Buffer, offset: number): Generator<RawLine> {
   for (let from = 0; from < bytes.length;) {
     const end = bytes.indexOf(NEWLINE, from);
     const to = end < 0 ? bytes.length : end;
@@ -143,40 +153,40 @@ export function* splitLines(
   }
 }
 
-/** Names of lines as the last line of their commit has them: without what only reading needs, and items together. */
+/** The heads that a footer lists: without fields that only readers of the line need, and with consecutive items merged. */
 export function summarizeHeads(heads: readonly LineHead[]): LineHead[] {
-  const holds: LineHead[] = [];
+  const summary: LineHead[] = [];
   for (const head of heads) {
-    const last = holds.at(-1);
+    const last = summary.at(-1);
     if ("item" in head) {
       const { item, tape, at } = head;
-      // Items are written once: which commit it was need not be known of each.
+      // An item is written once, so the commit of each merged item does not matter.
       if (last && "item" in last && last.tape === tape && last.item + (last.count ?? 1) === item) {
         const count = (last.count ?? 1) + 1;
-        holds[holds.length - 1] = { item: last.item, tape, at: Math.min(last.at, at), count };
-      } else holds.push({ item, tape, at });
-    } else if ("put" in head) holds.push({ put: head.put, at: head.at });
-    else holds.push(head);
+        summary[summary.length - 1] = { item: last.item, tape, at: Math.min(last.at, at), count };
+      } else summary.push({ item, tape, at });
+    } else if ("put" in head) summary.push({ put: head.put, at: head.at });
+    else summary.push(head);
   }
-  return holds;
+  return summary;
 }
 
-/** Says the same of the same thing, wherever a line is named. */
+/** Reverses the merging of {@link summarizeHeads}: one head for each item. */
+export function* expandHeads(summary: readonly LineHead[]): Generator<LineHead> {
+  for (const head of summary) {
+    if (!("item" in head)) yield head;
+    else for (let n = 0; n < (head.count ?? 1); n++) yield { item: head.item + n, tape: head.tape, at: head.at };
+  }
+}
+
+/** A string that is equal for a line and its entry in a footer. */
 export function headId(head: LineHead): string {
   if ("item" in head) return `i${head.item}\t${head.tape}`;
   if ("put" in head) return `p${head.at}\t${head.put}`;
   return JSON.stringify(head);
 }
 
-/** Is it about something that went? */
+/** Whether a line removes something. */
 export function isRemoval(head: LineHead): boolean {
   return "delete" in head || "free" in head || "drop" in head;
-}
-
-/** Single items instead of several together. */
-export function* expandHeads(holds: readonly LineHead[]): Generator<LineHead> {
-  for (const head of holds) {
-    if (!("item" in head)) yield head;
-    else for (let n = 0; n < (head.count ?? 1); n++) yield { item: head.item + n, tape: head.tape, at: head.at };
-  }
 }

@@ -1,9 +1,9 @@
 /**
- * The files of a lock folder: their names, and removing them.
+ * The files in a lock folder: their names, and their removal.
  *
- * A name describes the process that made the file and is never used again, so a file can be removed by any process without
- * the risk that it belongs to another holder. Files of this process that could not be removed do not hold the lock: they
- * are remembered here, for all handles of the process, and removed as soon as that is possible.
+ * A name identifies the process that created the file and is never reused, so any process can remove a file without the risk
+ * that it belongs to another holder. Files of this process that could not be removed do not hold the lock: they are
+ * recorded here, for all stores of the process, and removed as soon as possible.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { unlinkSync } from "node:fs";
@@ -16,27 +16,27 @@ import {
   thisProcess,
 } from "../../util/index.js";
 
-/** How long to wait before another attempt to remove files, in milliseconds. */
+/** The pause between attempts to remove files, in milliseconds. */
 const RETRY_AFTER = 500;
 /** Appended to the name of a lock file whose process has lost the lock. */
 const FENCED = ".fenced";
 
-/** The process that a name describes. All parts except the pid are strings of digits or short hashes. */
+/** The process that a name identifies. All parts except the pid are strings of digits or short hashes. */
 type Holder = { readonly [Part in "host" | "boot" | "namespace" | "start"]: string } & Pick<ProcessIdentity, "pid">;
 
-/** A unique name. Names sort by the time at which they were made. */
+/** A unique name. Names sort by the given time. */
 export function newLockName(time: number): string {
   const { host, boot, namespace, pid, start } = thisProcess();
   const identity = [pid, encode(start), encode(namespace), encode(boot), encode(host)].join("-");
   return `${time.toString(36).padStart(9, "0")}-${identity}-${randomBytes(6).toString("hex")}`;
 }
 
-/** The name that the file of a process keeps until the next holder has fenced off that process. */
+/** The new name of the file of a process whose lock is taken over. */
 export function fencedName(name: string): string {
   return `${name}${FENCED}`;
 }
 
-/** Is this the name of a file of a lock? There may be other files in the folder. */
+/** Whether a file belongs to a lock. There may be other files in the folder. */
 export function isLockName(name: string): boolean {
   return parse(name) !== undefined;
 }
@@ -45,7 +45,7 @@ export function pidOf(name: string): number | undefined {
   return parse(name)?.pid;
 }
 
-/** Is it certain that the process of this file does not hold the lock, and never will with this file? */
+/** Whether it is certain that the process of this file does not hold the lock, and never will with this file. */
 export function isAbandoned(name: string): boolean {
   const other = parse(name);
   const own = thisProcess();
@@ -54,7 +54,7 @@ export function isAbandoned(name: string): boolean {
   const knowsBoot = own.boot !== undefined && other.boot !== encode(undefined);
   if (sameMachine && knowsBoot && other.boot !== encode(own.boot)) return true;
   if (!sameMachine || other.namespace !== encode(own.namespace)) return false;
-  // A pid may have been reused.
+  // The pid may have been reused by another process.
   if (own.start === undefined) return isPidUnused(other.pid);
   return isCertainlyDead({ ...own, pid: other.pid, start: other.start });
 }
@@ -73,31 +73,31 @@ function encode(text: string | undefined): string {
 }
 
 /** Paths of files of this process that could not be removed. */
-const leftBehind = new Set<string>();
+const pendingRemovals = new Set<string>();
 let timer: NodeJS.Timeout | undefined;
 
-/** Removes a file of this process, now or later. Returns the error that prevents it now. */
+/** Removes a file of this process, now or later. Returns the error that prevents its removal now. */
 export function removeOwnLock(path: string): unknown {
   const error = removeFile(path);
-  if (error === undefined) leftBehind.delete(path);
+  if (error === undefined) pendingRemovals.delete(path);
   else {
-    leftBehind.add(path);
-    timer ??= setTimeout(retryAll, RETRY_AFTER).unref();
+    pendingRemovals.add(path);
+    timer ??= setTimeout(retryAllRemovals, RETRY_AFTER).unref();
   }
   return error;
 }
 
-/** Is it a file of this process that could not be removed, and so does not hold the lock? */
+/** Whether this is a file of this process that does not hold the lock, and could not be removed. */
 export function isPendingRemoval(path: string): boolean {
-  return leftBehind.has(path);
+  return pendingRemovals.has(path);
 }
 
-/** Tries again to remove what could not be removed from a folder. */
+/** Retries pending removals in a folder. */
 export function retryRemovals(folder: string): void {
-  for (const path of leftBehind) if (dirname(path) === folder) removeOwnLock(path);
+  for (const path of pendingRemovals) if (dirname(path) === folder) removeOwnLock(path);
 }
 
-/** Removes a file, which may be gone already. Returns the error that prevents it. */
+/** Removes a file, if it exists. Returns the error that prevents its removal. */
 export function removeFile(path: string): unknown {
   try {
     unlinkSync(path);
@@ -107,7 +107,7 @@ export function removeFile(path: string): unknown {
   return undefined;
 }
 
-function retryAll(): void {
+function retryAllRemovals(): void {
   timer = undefined;
-  for (const path of leftBehind) removeOwnLock(path);
+  for (const path of pendingRemovals) removeOwnLock(path);
 }

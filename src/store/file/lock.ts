@@ -1,14 +1,14 @@
 /**
  * The lock of a store: only its holder may write.
  *
- * A process that wants the lock puts a file with a unique name into a folder, and holds the lock if there is no other file.
+ * A process that wants the lock creates a file with a unique name in a folder, and holds the lock if there is no other file.
  * If two processes do so at the same time, at least one sees the other, so two never hold the lock. The one that came first
- * keeps its file and waits, the others remove theirs.
+ * keeps its file and waits; the others remove theirs.
  *
- * A holder refreshes its file while it works. The file of a dead process does not count. If a process has shown no sign of
- * life for a while, because it is frozen, blocks its event loop, or runs on a machine that is gone, its lock is taken over:
- * the file is renamed, which its owner notices before it acknowledges anything, and the new holder adds a fence that makes
- * later writes of the old one void (fences.ts). The files of dead processes and renamed files stay until that is done.
+ * A holder refreshes its file while it works. The file of a dead process does not count. A process that has shown no sign of
+ * life for a while is frozen, blocks its event loop, or runs on an unreachable machine. Its lock is taken over: the file is
+ * renamed, which its owner notices before it acknowledges anything, and the new holder adds a fence that makes later writes
+ * of the old one void (fences.ts). The files of dead processes and renamed files stay until that is done.
  */
 import { closeSync, existsSync, openSync, readdirSync, renameSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
@@ -16,52 +16,63 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
 import { isMissingFileError } from "../../util/index.js";
 import {
-  removeOwnLock,
   fencedName,
   isAbandoned,
-  isPendingRemoval,
   isLockName,
+  isPendingRemoval,
   newLockName,
   pidOf,
   removeFile,
+  removeOwnLock,
   retryRemovals,
 } from "./lock-files.js";
 
-/** How long others wait for a sign of life, in milliseconds: half of the busy timeout, within these limits. */
+/** How long a holder may be silent before its lock is taken over, in milliseconds: half of the busy timeout, within limits. */
 const MAX_SILENCE = 5_000;
 const MIN_SILENCE = 2_000;
-/** How many signs of life a holder shows within the time that others wait for one. */
-const SIGNS = 4;
-/** How long to wait before looking again. */
-const SOON = 1;
-const LATER = 4;
-/** The most that the time between two looks counts as waiting: this process may have been frozen itself. */
+/** How often a holder refreshes its file within that time. */
+const REFRESHES = 4;
+/** Pauses between two attempts to acquire the lock, in milliseconds. */
+const MIN_PAUSE = 1;
+const MAX_EXTRA_PAUSE = 4;
+/** The most that the time between two checks counts as silence, in milliseconds: this process may have been frozen itself. */
 const MAX_STEP = 100;
 
-/** How long to wait for a lock. */
 export interface LockOptions {
-  /** How long to wait for a holder that shows no sign of life, before `BUSY`. */
+  /** How long to wait for a holder that shows no sign of life before failing with `BUSY`, in milliseconds. */
   readonly timeout: number;
-  /** How long a holder may show no sign of life before the lock is taken over; tests make it short. */
+  /** How long a holder may be silent before its lock is taken over, in milliseconds. Tests make it short. */
   readonly silence?: number | undefined;
   readonly report: (message: string, error: unknown) => void;
 }
 
-/** The lock was taken over by another process: nothing may be written. The message is for callers, if retries fail as well. */
+/** The part of a lock that its holder uses while it works. */
+export type HeldLock = Pick<FolderLock, "assertHeld" | "isHeld" | "refresh">;
+
+/** Another process took over the lock: nothing may be written. The message is for callers, after all retries have failed. */
 export class LockLostError extends SavepointError<"BUSY"> {
   constructor(url: string) {
     super(
       "BUSY",
-      `The lock of ${url} was taken over by another process, several times in a row, because this one showed no sign of life. Nothing was written; keep the event loop free, and try again.`,
+      `Writing to ${url} failed: other processes took over its lock several times in a row, because this process showed no sign of life. Nothing was written. Keep the event loop free, and try again.`,
     );
   }
 }
 
-/** The last sign of life of another process, for how long it has been known, and when the file was last checked. */
-interface Sign {
-  time: number;
+/** How long the file of another process has not been refreshed, as observed by this process. */
+interface Observation {
+  refreshedAt: number;
   silence: number;
-  lookedAt: number;
+  checkedAt: number;
+}
+
+/** Another living process that holds the lock or waits for it. */
+interface Rival {
+  readonly name: string;
+  /** How long it has shown no sign of life, in milliseconds. */
+  readonly silence: number;
+  /** The part of that time for which this process has been waiting. */
+  readonly waited: number;
 }
 
 export class FolderLock {
@@ -70,12 +81,13 @@ export class FolderLock {
   readonly #timeout: number;
   readonly #silence: number;
   readonly #report: (message: string, error: unknown) => void;
-  readonly #signs = new Map<string, Sign>();
-  /** Files of others that have been dealt with and could not be removed. */
-  readonly #settled = new Set<string>();
+  readonly #observations = new Map<string, Observation>();
+  /** Abandoned files of other processes that have been fenced off and could not be removed. */
+  readonly #unremovable = new Set<string>();
+  /** The file of this process, while it holds the lock. */
   #own: string | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #signedAt = 0;
+  #refreshedAt = 0;
   #isReported = false;
 
   constructor(folder: string, url: string, { timeout, silence, report }: LockOptions) {
@@ -90,12 +102,12 @@ export class FolderLock {
    * Waits for the lock, and runs work with it held. If the work is synchronous, the lock is released before any other code of
    * this process runs.
    *
-   * @param work gets the files of processes that died with the lock or lost it: see {@link removeAbandoned}
+   * @param work receives the files of processes that died with the lock or lost it: see {@link removeAbandoned}
    */
-  async hold<T>(work: (left: readonly string[]) => T | Promise<T>): Promise<T> {
+  async hold<T>(work: (abandoned: readonly string[]) => T | Promise<T>): Promise<T> {
     let result: T | Promise<T> | undefined;
-    await this.acquire((left) => {
-      result = work(left);
+    await this.acquire((abandoned) => {
+      result = work(abandoned);
       if (!(result instanceof Promise)) this.release();
     });
     try {
@@ -106,74 +118,69 @@ export class FolderLock {
   }
 
   /**
-   * Waits for the lock. `BUSY` if another process has it and shows no sign of life for too long.
+   * Waits for the lock. Fails with `BUSY` if another process holds it and shows no sign of life for too long.
    *
    * @param begin called synchronously as soon as the lock is held; if it throws, the lock is released
    */
-  async acquire(begin: (left: readonly string[]) => void): Promise<void> {
-    const began = Date.now();
-    /** How long each of the others had been silent when this began. */
-    const before = new Map<string, number>();
+  async acquire(begin: (abandoned: readonly string[]) => void): Promise<void> {
+    const requestedAt = Date.now();
+    /** How long each rival had been silent when this process began to wait for it. */
+    const silenceBefore = new Map<string, number>();
     let name: string | undefined;
     try {
       for (;;) {
-        retryRemovals(this.#folder);
-        for (const other of this.#settled) if (removeFile(this.#path(other)) === undefined) this.#settled.delete(other);
-        // A process that waits must show signs of life too, or others may think it is dead.
-        if (name === undefined || !existsSync(this.#path(name))) name = this.#create(began);
-        const there = this.#files();
-        const others = there.filter((other) => other !== name);
-        const living = others.filter((other) => !this.#settled.has(other) && !isAbandoned(other));
-        const waited = living.map((other) => {
-          const silence = this.#watch(other);
-          const start = Math.min(before.get(other) ?? silence, silence);
-          before.set(other, start);
-          return silence - start;
-        });
-        const active = living.filter((other) => (this.#signs.get(other)?.silence ?? 0) <= this.#silence);
-        const isFree = active.length === 0 && there.includes(name);
-        if (isFree && living.every((other) => this.#fenceOff(other))) {
-          this.#own = name;
-          this.#signs.clear();
+        this.#retryRemovals();
+        // Another process may have fenced off this one while it waited.
+        if (name === undefined || !existsSync(this.#path(name))) name = this.#create(requestedAt);
+        const own = name;
+        const present = this.#files();
+        const others = present.filter((other) => other !== own);
+        const rivals = this.#rivals(others, silenceBefore);
+        const active = rivals.filter(({ silence }) => silence <= this.#silence);
+        const isFree = active.length === 0 && present.includes(own);
+        if (isFree && rivals.every((rival) => this.#fenceOff(rival.name))) {
+          this.#own = own;
+          this.#observations.clear();
           begin(others.length === 0 ? [] : this.#abandoned());
-          if (this.#own !== undefined) this.#keepAlive();
+          if (this.#own !== undefined) this.#startRefreshing();
           return;
         }
-        const isFirst = active.every((other) => (name as string) < other);
-        if (isFirst) this.#sign(name);
+        const isFirst = active.every((rival) => own < rival.name);
+        // A waiting process must show signs of life too.
+        if (isFirst) this.#touch(own);
         else {
-          this.#discard(name);
+          this.#removeOwn(own);
           name = undefined;
         }
-        if (waited.some((time) => time > this.#timeout)) throw this.#busy(living);
-        await sleep(isFirst ? SOON : SOON + Math.random() * LATER);
+        if (rivals.some(({ waited }) => waited > this.#timeout)) throw this.#busy(rivals);
+        await sleep(isFirst ? MIN_PAUSE : MIN_PAUSE + Math.random() * MAX_EXTRA_PAUSE);
       }
     } catch (error) {
       this.release();
-      if (name !== undefined) this.#discard(name);
+      if (name !== undefined) this.#removeOwn(name);
       throw error;
     }
   }
 
-  /** Lets others write. What was written is safe, even if the file cannot be removed now. */
+  /** Releases the lock, also if its file cannot be removed now. */
   release(): void {
     clearInterval(this.#timer);
     const own = this.#own;
     this.#own = undefined;
-    if (own !== undefined && this.#discard(own)) this.#isReported = false;
+    if (own !== undefined && this.#removeOwn(own)) this.#isReported = false;
   }
 
-  /** Removes the files of processes that died with the lock or lost it: their writes have been dealt with. */
-  removeAbandoned(left: readonly string[]): void {
-    for (const name of left) {
+  /** Removes the files of processes that died with the lock or lost it, after they have been fenced off. */
+  removeAbandoned(names: readonly string[]): void {
+    for (const name of names) {
       const error = removeFile(this.#path(name));
       if (error === undefined) continue;
-      this.#settled.add(name);
+      this.#unremovable.add(name);
       this.#reportOnce(error);
     }
   }
 
-  /** Is it ours? Another process may have taken it over. */
+  /** Whether this process holds the lock. Another process may have taken it over. */
   get isHeld(): boolean {
     return this.#own !== undefined && existsSync(this.#path(this.#own));
   }
@@ -185,16 +192,16 @@ export class FolderLock {
 
   /** Shows that this process is alive, during work that does not yield to the event loop. */
   refresh(): void {
-    if (this.#own !== undefined) this.#sign(this.#own);
+    if (this.#own !== undefined) this.#touch(this.#own);
   }
 
   /**
-   * Whether another process may be writing, and a mark that changes when the lock is taken or released. File systems
-   * with coarse times (Linux before 6.13: up to 10 ms) may give the same mark for several changes in a row.
+   * Whether no other process can be writing, and a mark that changes when the lock is acquired or released. File systems
+   * with coarse times (Linux before 6.13: up to 10 ms) may return the same mark for several changes in a row.
    */
   observe(): { isFree: boolean; mark: string } {
     const { mtimeNs } = statSync(this.#folder, { bigint: true });
-    const isFree = this.#files().every((name) => this.#settled.has(name) || isAbandoned(name));
+    const isFree = this.#files().every((name) => this.#unremovable.has(name) || isAbandoned(name));
     return { isFree, mark: String(mtimeNs) };
   }
 
@@ -202,42 +209,59 @@ export class FolderLock {
     return join(this.#folder, name);
   }
 
-  #create(began: number): string {
-    const name = newLockName(began);
+  #create(requestedAt: number): string {
+    const name = newLockName(requestedAt);
     closeSync(openSync(this.#path(name), "wx"));
-    this.#signedAt = performance.now();
+    this.#refreshedAt = performance.now();
     return name;
   }
 
-  /** The files that may belong to the holder, or to a process that waits for the lock. */
+  #retryRemovals(): void {
+    retryRemovals(this.#folder);
+    for (const name of this.#unremovable) {
+      if (removeFile(this.#path(name)) === undefined) this.#unremovable.delete(name);
+    }
+  }
+
+  /** The files of the holder, of processes that wait for the lock, and abandoned ones. */
   #files(): string[] {
     return readdirSync(this.#folder).filter((name) => isLockName(name) && !isPendingRemoval(this.#path(name)));
   }
 
   #abandoned(): string[] {
-    return this.#files().filter((name) => !this.#settled.has(name) && isAbandoned(name));
+    return this.#files().filter((name) => !this.#unremovable.has(name) && isAbandoned(name));
+  }
+
+  #rivals(names: readonly string[], silenceBefore: Map<string, number>): Rival[] {
+    const living = names.filter((name) => !this.#unremovable.has(name) && !isAbandoned(name));
+    return living.map((name) => {
+      const silence = this.#measureSilence(name);
+      const before = Math.min(silenceBefore.get(name) ?? silence, silence);
+      silenceBefore.set(name, before);
+      return { name, silence, waited: silence - before };
+    });
   }
 
   /** How long another process has shown no sign of life, by the clock of this machine: clocks of two machines differ. */
-  #watch(name: string): number {
-    const time = statSync(this.#path(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  #measureSilence(name: string): number {
+    const refreshedAt = statSync(this.#path(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
     const now = performance.now();
-    const known = this.#signs.get(name);
-    if (known?.time !== time) {
-      this.#signs.set(name, { time, silence: 0, lookedAt: now });
+    const last = this.#observations.get(name);
+    if (last?.refreshedAt !== refreshedAt) {
+      this.#observations.set(name, { refreshedAt, silence: 0, checkedAt: now });
       return 0;
     }
-    known.silence += Math.min(now - known.lookedAt, MAX_STEP);
-    known.lookedAt = now;
-    return known.silence;
+    last.silence += Math.min(now - last.checkedAt, MAX_STEP);
+    last.checkedAt = now;
+    return last.silence;
   }
 
-  /** Takes the lock from another process. Returns whether that succeeded. */
+  /** Takes the lock from a silent process. Returns whether that process no longer holds it. */
   #fenceOff(name: string): boolean {
     try {
       renameSync(this.#path(name), this.#path(fencedName(name)));
     } catch (error) {
-      // The holder has woken up and released the lock.
+      // The holder has resumed and released the lock.
       if (isMissingFileError(error)) return true;
       this.#reportOnce(error);
       return false;
@@ -245,14 +269,14 @@ export class FolderLock {
     return true;
   }
 
-  #keepAlive(): void {
+  #startRefreshing(): void {
     clearInterval(this.#timer);
-    this.#timer = setInterval(() => this.refresh(), this.#silence / SIGNS).unref();
+    this.#timer = setInterval(() => this.refresh(), this.#silence / REFRESHES).unref();
   }
 
-  #sign(name: string): void {
-    if (performance.now() - this.#signedAt < this.#silence / SIGNS / 2) return;
-    this.#signedAt = performance.now();
+  #touch(name: string): void {
+    if (performance.now() - this.#refreshedAt < this.#silence / REFRESHES / 2) return;
+    this.#refreshedAt = performance.now();
     const now = new Date();
     try {
       utimesSync(this.#path(name), now, now);
@@ -262,8 +286,8 @@ export class FolderLock {
     }
   }
 
-  /** Removes a file of this process, now or later. Returns whether it is gone. */
-  #discard(name: string): boolean {
+  /** Removes a file of this process, now or later. Returns whether it has been removed. */
+  #removeOwn(name: string): boolean {
     const error = removeOwnLock(this.#path(name));
     if (error !== undefined) this.#reportOnce(error);
     return error === undefined;
@@ -273,16 +297,16 @@ export class FolderLock {
     if (this.#isReported) return;
     this.#isReported = true;
     this.#report(
-      `a file in the lock folder of ${this.#url} could not be changed or removed; this is tried again, and until it succeeds other processes wait`,
+      `a file in the lock folder of ${this.#url} could not be changed or removed; this is retried, and other processes may have to wait until it succeeds`,
       error,
     );
   }
 
-  #busy(living: readonly string[]): SavepointError<"BUSY"> {
-    const pids = living.map(pidOf);
+  #busy(rivals: readonly Rival[]): SavepointError<"BUSY"> {
+    const pids = rivals.map(({ name }) => pidOf(name));
     return new SavepointError(
       "BUSY",
-      `Writing to ${this.#url} waited ${this.#timeout} ms for its lock, which process ${pids.join(", ")} holds. Nothing was written; try again, or end that process if it hangs.`,
+      `Writing to ${this.#url} waited ${this.#timeout} ms for its lock, which process ${pids.join(", ")} holds. Nothing was written. Try again, or end that process if it hangs.`,
       { details: { pids } },
     );
   }

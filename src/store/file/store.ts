@@ -1,9 +1,9 @@
 /**
- * `file:`, a folder of plain files that people can read, search and keep under version control.
+ * `file:`, a store in a folder of plain files that can be read, searched and kept under version control.
  *
- * Every tape has a file of lines, to which commits are appended: see lines.ts. Many processes may use the folder: one
- * writes at a time, and each keeps up with what the others have written. Where everything is, every process keeps in
- * memory; the texts themselves are read when they are asked for, and verified each time.
+ * Every tape has a data file, to which commits are appended: see lines.ts. Many processes can use the folder: one writes at a
+ * time, and each catches up with the commits of the others. Every process keeps the locations of all records and items in
+ * memory. Values are read when they are requested, and verified each time.
  */
 import { resolve } from "node:path";
 import { GroupCommit, storeClosed } from "../shared/index.js";
@@ -26,33 +26,33 @@ import {
   type UnreadableRecord,
 } from "../contract/index.js";
 import { StoreAccess } from "./access.js";
-import { Appender } from "./appender.js";
+import { Appender, type AppendWork } from "./appender.js";
 import { BlobFiles } from "./blob-files.js";
 import type { CatalogEntry } from "./catalog.js";
 import { Packer } from "./packer.js";
 import { StoreContents } from "./contents.js";
 import { toFileError } from "../../util/index.js";
-import { Folder } from "./folder.js";
+import { Folder, RECORDS_FILE, tapeFileName } from "./folder.js";
 import { FolderLock } from "./lock.js";
-import { tapeFileName, RECORDS_FILE } from "./names.js";
+
 import { LineReader } from "./reader.js";
 import { Writer } from "./writer.js";
 
-/** A file is packed by itself when more than this, and more than half of it, is not true any more. */
-const MUCH_DEAD = 1 << 20;
+/** A file is compacted automatically when more than this many bytes, and more than half of the file, are dead. */
+const MIN_DEAD_BYTES = 1 << 20;
 
-/** What only tests set. */
+/** Options for tests. */
 export interface FileStoreInternals {
-  /** How long the holder of the lock may show no sign of life before another process takes it over, in milliseconds. */
+  /** How long the holder of the lock may be silent before another process takes over the lock, in milliseconds. */
   readonly silence?: number;
   /**
-   * If there is a probe, is a commit written in two parts, with a probe point in between?
+   * Whether a commit is written in two parts, with a probe point in between, if there is a probe.
    * @default true
    */
   readonly tears?: boolean;
 }
 
-/** Opens a store in a folder, which is created if it does not exist. Opening an existing store needs no lock. */
+/** Opens a store in a folder. Creates the folder unless `create` is false. Opening an existing store needs no lock. */
 export async function openFileStore(
   path: string,
   options: DiskOptions = {},
@@ -84,11 +84,11 @@ class FileStore implements Store {
   readonly #clock: () => number;
   readonly #appender: Appender;
   readonly #blobs: BlobFiles;
-  readonly #compactor: Packer;
+  readonly #packer: Packer;
   readonly #commits: GroupCommit;
   readonly #report: (message: string, error: unknown) => void;
-  #packing: Promise<void> | undefined;
-  #wrote = false;
+  #compacting: Promise<void> | undefined;
+  #hasWritten = false;
   #closing: Promise<void> | undefined;
 
   constructor(access: StoreAccess, options: DiskOptions, { tears = true }: FileStoreInternals) {
@@ -100,12 +100,12 @@ class FileStore implements Store {
     this.#report = createFailureReporter(options);
     this.#appender = new Appender(access, options, tears);
     this.#blobs = new BlobFiles(contents);
-    this.#compactor = new Packer(access, this.#blobs, options);
+    this.#packer = new Packer(access, this.#blobs, options);
     const writer = new Writer(access, this.#appender, this.#blobs, options);
     this.#commits = new GroupCommit(async (commits) => {
-      this.#wrote = true;
+      this.#hasWritten = true;
       const outcomes = await writer.apply(commits);
-      this.#packing ??= this.#packAside();
+      this.#compacting ??= this.#compactInBackground().finally(() => (this.#compacting = undefined));
       return outcomes;
     });
   }
@@ -124,26 +124,26 @@ class FileStore implements Store {
     { limit, reverse = false }: { limit: number; reverse?: boolean },
   ): Promise<(StoredRecord | UnreadableRecord)[]> {
     return this.#read((reader) => {
-      const found: (StoredRecord | UnreadableRecord)[] = [];
+      const records: (StoredRecord | UnreadableRecord)[] = [];
       const { catalog } = this.#contents;
-      if (limit <= 0) return found;
+      if (limit <= 0) return records;
       for (const key of catalog.keys(range, reverse)) {
-        found.push(reader.record(key, catalog.record(key) as CatalogEntry));
-        if (found.length >= limit) break;
+        records.push(reader.record(key, catalog.record(key) as CatalogEntry));
+        if (records.length >= limit) break;
       }
-      return found;
+      return records;
     });
   }
 
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
     return this.#read((reader) => {
-      const wanted: { tape: string; item: number; entry: CatalogEntry | undefined }[] = [];
+      const requests: { tape: string; item: number; entry: CatalogEntry | undefined }[] = [];
       for (const { tape, start, count } of spans) {
         for (let item = start; item < start + count; item++) {
-          wanted.push({ tape, item, entry: this.#contents.catalog.item(tape, item) });
+          requests.push({ tape, item, entry: this.#contents.catalog.item(tape, item) });
         }
       }
-      return reader.items(wanted);
+      return reader.items(requests);
     });
   }
 
@@ -168,16 +168,16 @@ class FileStore implements Store {
 
   async itemRefs({ tape, start, count }: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     return this.#read((reader) => {
-      const wanted = this.#contents.catalog
+      const requests = this.#contents.catalog
         .itemsWithin(tape, start, count)
         .filter(([, entry]) => entry.refs || entry.length === 0)
         .map(([item, entry]) => ({ tape, item, entry }));
-      const found: ItemRefs[] = [];
-      for (const [index, frame] of reader.items(wanted).entries()) {
+      const refs: ItemRefs[] = [];
+      for (const [index, frame] of reader.items(requests).entries()) {
         if ("unreadable" in frame) return frame;
-        found.push({ item: wanted[index]?.item as number, refs: frame.refs });
+        refs.push({ item: requests[index]?.item as number, refs: frame.refs });
       }
-      return found;
+      return refs;
     });
   }
 
@@ -193,38 +193,38 @@ class FileStore implements Store {
     const name = tapeFileName(tape);
     const total = { items: 0, bytes: 0 };
     return this.#change("Freeing items in", async () => {
-      const freed = await this.#append(() => {
+      const freed = await this.#append((group) => {
         const { catalog } = this.#contents;
-        const isLive = liveness(live);
+        const isLive = createLivenessTest(live);
         const dead = catalog.itemsOf(tape).filter(([item]) => item < below && !isLive(item));
         const at = catalog.lastCommit + 1;
         const head = { free: tape, spans: toSpans(dead.map(([item]) => item)), at };
-        if (dead.length > 0) this.#appender.append(name, at, [{ head }]);
+        if (dead.length > 0) group.append(name, at, [{ head }]);
         return { items: dead.length, bytes: dead.reduce((sum, [, entry]) => sum + entry.length, 0) };
       });
-      // If the lock is lost, packing is restarted, including all of this.
+      // If the lock is lost while the file is compacted, all of this is repeated; freed items are counted once.
       total.items += freed.items;
       total.bytes += freed.bytes;
       const file = this.#contents.files.get(name);
-      if (repack && file && file.deadBytes > 0) await this.#compactor.compactFile(file, 0);
+      if (repack && file && file.deadBytes > 0) await this.#packer.compactFile(file, 0);
       return total;
     });
   }
 
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
     return this.#change("Healing items in", () =>
-      this.#append(() => {
+      this.#append((group) => {
         const { catalog, handles } = this.#contents;
-        const wanted = [...items.keys()].map((item) => ({ tape, item, entry: catalog.item(tape, item) }));
-        const found = new LineReader(handles, true).items(wanted);
+        const requests = [...items.keys()].map((item) => ({ tape, item, entry: catalog.item(tape, item) }));
+        const stored = new LineReader(handles, true).items(requests);
         const at = catalog.lastCommit + 1;
-        const lines = wanted
-          .filter((_, index) => "unreadable" in (found[index] as Frame | Unreadable))
+        const lines = requests
+          .filter((_, index) => "unreadable" in (stored[index] as Frame | Unreadable))
           .map(({ item }) => {
             const { json, refs } = items.get(item) as Frame;
             return { head: { item, tape, at, ...(refs !== "" && { refs }) }, value: json };
           });
-        if (lines.length > 0) this.#appender.append(tapeFileName(tape), at, lines);
+        if (lines.length > 0) group.append(tapeFileName(tape), at, lines);
         return lines.length;
       }),
     );
@@ -242,21 +242,21 @@ class FileStore implements Store {
   async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
     const total = { items: 0, bytes: 0 };
     return this.#change("Freeing blobs in", async () => {
-      const unused = await this.#append(() => {
+      const unused = await this.#append((group) => {
         const { catalog } = this.#contents;
-        const found = new Map<string, number>();
+        const sizes = new Map<string, number>();
         for (const hash of hashes) {
           const blob = catalog.blob(hash);
-          if (blob && blob.used < unusedSince) found.set(hash, blob.bytes);
+          if (blob && blob.used < unusedSince) sizes.set(hash, blob.bytes);
         }
         const at = catalog.lastCommit + 1;
-        const lines = [...found.keys()].map((drop) => ({ head: { drop, at } }));
-        if (lines.length > 0) this.#appender.append(RECORDS_FILE, at, lines);
-        return found;
+        const lines = [...sizes.keys()].map((drop) => ({ head: { drop, at } }));
+        if (lines.length > 0) group.append(RECORDS_FILE, at, lines);
+        return sizes;
       });
       total.items += unused.size;
       for (const bytes of unused.values()) total.bytes += bytes;
-      // Only now, when no commit refers to them. A blob that stays because the lock was lost is removed by compacting.
+      // Only after no commit refers to them. Blobs that stay because the lock was lost are removed by compaction.
       for (const hash of unused.keys()) this.#blobs.remove(hash, this.#access.lock);
       return total;
     });
@@ -264,9 +264,9 @@ class FileStore implements Store {
 
   async compact(): Promise<void> {
     this.#checkOpen();
-    this.#wrote = true;
+    this.#hasWritten = true;
     try {
-      await this.#compactor.compact();
+      await this.#packer.compact();
     } catch (error) {
       throw toFileError(error, this.url, "Compacting");
     }
@@ -311,62 +311,63 @@ class FileStore implements Store {
 
   async #close(): Promise<void> {
     await this.#commits.idle();
-    await this.#packing;
+    await this.#compacting;
     await this.#access.idle();
     try {
-      if (this.#wrote) await this.#access.exclusive(() => this.#sayClosed());
+      if (this.#hasWritten) await this.#access.exclusive(() => this.#logClose());
     } catch (error) {
-      // It stays as it would be after a crash: nothing is lost by it.
-      this.#report("it could not be noted that the store was closed", error);
+      // The store is then in the same state as after a crash: nothing is lost.
+      this.#report(
+        "the close mark could not be written; nothing is lost, and the next process checks the store",
+        error,
+      );
     }
     this.#contents.handles.closeAll();
   }
 
-  /** So that whoever opens it next knows that nothing was interrupted. */
-  async #sayClosed(): Promise<void> {
-    await this.#appender.syncEverything();
+  /** Records that the store was closed, so that the next process knows that nothing was interrupted. */
+  async #logClose(): Promise<void> {
+    await this.#appender.syncAll();
     const { lock } = this.#access;
     lock.assertHeld();
     this.#contents.log.append([{ closed: this.#clock(), ...this.#contents.writer }], () => lock.isHeld, true);
   }
 
-  /** Packs files of which the larger part is dead, while nobody waits for it. */
-  async #packAside(): Promise<void> {
+  /** Compacts files that are mostly dead, in the background. */
+  async #compactInBackground(): Promise<void> {
     try {
       for (const file of this.#contents.files.values()) {
-        if (file.deadBytes < MUCH_DEAD || file.deadBytes * 2 < file.size || this.#contents.problems.length > 0)
+        if (file.deadBytes < MIN_DEAD_BYTES || file.deadBytes * 2 < file.size || this.#contents.problems.length > 0)
           continue;
         await this.#access.exclusive(async () => {
-          if (this.#contents.files.get(file.name) === file) await this.#compactor.compactFile(file, 0);
+          if (this.#contents.files.get(file.name) === file) await this.#packer.compactFile(file, 0);
         });
       }
     } catch (error) {
-      this.#report("a file could not be packed, and stays as it is", error);
-    } finally {
-      this.#packing = undefined;
+      this.#report("a file could not be compacted, and was not changed", error);
     }
   }
 
   /** Appends one commit. The lock is held. */
-  async #append<T>(work: () => T): Promise<T> {
-    const [result] = await this.#appender.group([work]);
+  async #append<T>(work: AppendWork<T>): Promise<T> {
+    const [result] = await this.#appender.appendGroup([work]);
     return result as T;
   }
 
-  async #change<T>(what: string, work: () => T | Promise<T>): Promise<T> {
+  async #change<T>(purpose: string, work: () => T | Promise<T>): Promise<T> {
     this.#checkOpen();
-    this.#wrote = true;
+    this.#hasWritten = true;
     try {
       return await this.#access.exclusive(work);
     } catch (error) {
-      throw toFileError(error, this.url, what);
+      throw toFileError(error, this.url, purpose);
     }
   }
 
   async #read<T>(work: (reader: LineReader) => T): Promise<T> {
     this.#checkOpen();
     try {
-      return await this.#access.read((last) => work(new LineReader(this.#contents.handles, last)));
+      return await this.#access.read((isLastAttempt) => work(new LineReader(this.#contents.handles, isLastAttempt)));
     } catch (error) {
       throw toFileError(error, this.url, "Reading");
     }
@@ -377,11 +378,11 @@ class FileStore implements Store {
   }
 }
 
-function liveness(live: readonly { start: number; count: number }[]): (item: number) => boolean {
+/** Whether an item is in one of these spans. Items must be tested in ascending order. */
+function createLivenessTest(live: readonly { start: number; count: number }[]): (item: number) => boolean {
   const spans = [...live].sort((a, b) => a.start - b.start);
   let at = 0;
   let end = -1;
-  // Items are asked for in order.
   return (item) => {
     for (let span = spans[at]; span && span.start <= item; span = spans[++at])
       end = Math.max(end, span.start + span.count);

@@ -1,4 +1,4 @@
-/** Where a write can be interrupted. */
+/** The named points of a write, at which crash tests interrupt it. */
 export const WRITE_POINTS = [
   "locked",
   "checked",

@@ -1,32 +1,28 @@
 /**
- * Writes commits. Each is the lines of one append to one file: those of its items, its records and what it removes, and
- * one last line by which all of them count. A commit with items goes to the file of their tape, any other to `records`.
+ * Writes commits. Each is one append to one file: the lines of its removals, records, items and blobs, and a footer that makes
+ * all of them count. A commit with items goes to the file of their tape, any other to the file of records.
  */
 import { SavepointError } from "../../errors.js";
 import { commitConflict, counterDamaged, type CommitOutcome, type FailedCheck, readCounter } from "../shared/index.js";
-import {
-  type Check,
-  type Commit,
-  type CommitResult,
-  covers,
-  type DiskOptions,
-  type ItemBatch,
-} from "../contract/index.js";
-import { type StoreAccess, MAX_ATTEMPTS } from "./access.js";
+import { type Check, type Commit, type CommitResult, covers, type DiskOptions } from "../contract/index.js";
+import { MAX_ATTEMPTS, type StoreAccess } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
-import { type Appender, isInterruption, type NewLine } from "./appender.js";
+import { type Appender, type AppendWork, isInterruption } from "./appender.js";
 import type { CatalogEntry } from "./catalog.js";
 import { toFileError } from "../../util/index.js";
-import { tapeFileName, RECORDS_FILE } from "./names.js";
+import type { CommitGroup, NewLine } from "./commit-group.js";
+import { RECORDS_FILE, tapeFileName } from "./folder.js";
 import { LineReader } from "./reader.js";
 
-/** The blobs of a group. */
-interface WrittenBlobs {
+/** The blobs that were written for a group of commits. */
+interface BlobWrites {
   /** Commits whose blobs could not be written. */
   readonly failed: ReadonlyMap<Commit, SavepointError>;
-  /** Bytes that blobs take on the disk, by hash. */
+  /** The sizes of blobs on the disk, by hash. */
   readonly sizes: ReadonlyMap<string, number>;
 }
+
+type AppendTarget = Pick<CommitGroup, "append">;
 
 export class Writer {
   readonly #access: StoreAccess;
@@ -41,7 +37,7 @@ export class Writer {
     this.#clock = options.now ?? Date.now;
   }
 
-  /** Writes a group of commits, with one wait for the disk. */
+  /** Writes a group of commits, and waits for the disk once. Each commit has its own outcome. */
   async apply(commits: readonly Commit[]): Promise<CommitOutcome[]> {
     const { url } = this.#access.contents;
     const outcomes: CommitOutcome[] = [];
@@ -49,11 +45,11 @@ export class Writer {
       for (let attempt = 1; outcomes.length < commits.length; attempt++) {
         const left = commits.slice(outcomes.length);
         if (attempt > MAX_ATTEMPTS) {
-          // Commits that were written stay: only the others fail.
+          // Commits that were written are kept: only the others fail.
           outcomes.push(...left.map(() => blobsRemoved(url)));
           break;
         }
-        // Blobs are named by their hash, so writing them needs no lock; but another process may remove unused ones meanwhile.
+        // Writing blobs needs no lock, because they are named by their hash. Another process may remove unused ones meanwhile.
         const blobs = await this.#writeBlobs(left);
         outcomes.push(...(await this.#access.exclusive(() => this.#applyFirst(left, blobs))));
       }
@@ -66,20 +62,20 @@ export class Writer {
     }
   }
 
-  /** The outcomes of the commits before the first one whose blobs are gone. The lock is held. */
-  #applyFirst(commits: readonly Commit[], blobs: WrittenBlobs): CommitOutcome[] | Promise<CommitOutcome[]> {
-    let isGone = false;
-    // Checked again for each attempt: another process may have held the lock in between.
-    const works = commits.map((commit) => (): CommitOutcome | undefined => {
-      isGone ||= !this.#blobs.hasAll(writtenHashes(commit, blobs));
-      return isGone ? undefined : this.#tryOne(commit, blobs);
+  /** Writes the commits before the first one whose blobs were removed. Returns their outcomes. The lock is held. */
+  #applyFirst(commits: readonly Commit[], blobs: BlobWrites): CommitOutcome[] | Promise<CommitOutcome[]> {
+    let isStopped = false;
+    const works = commits.map((commit): AppendWork<CommitOutcome | undefined> => (group) => {
+      // Checked in each attempt: another process may have held the lock in between.
+      isStopped ||= !this.#blobs.hasAll(writtenHashes(commit, blobs));
+      return isStopped ? undefined : this.#tryCommit(group, commit, blobs);
     });
-    const found = this.#appender.group(works);
-    return found instanceof Promise ? found.then(untilMissing) : untilMissing(found);
+    const outcomes = this.#appender.appendGroup(works);
+    return outcomes instanceof Promise ? outcomes.then(untilMissing) : untilMissing(outcomes);
   }
 
-  /** Writes the bytes that come with these commits. If that fails, the other commits of the group are not affected. */
-  async #writeBlobs(commits: readonly Commit[]): Promise<WrittenBlobs> {
+  /** Writes the blobs of these commits. A failure does not affect the other commits of the group. */
+  async #writeBlobs(commits: readonly Commit[]): Promise<BlobWrites> {
     const failed = new Map<Commit, SavepointError>();
     const sizes = new Map<string, number>();
     for (const commit of commits) {
@@ -94,51 +90,62 @@ export class Writer {
     return { failed, sizes };
   }
 
-  #tryOne(commit: Commit, { failed, sizes }: WrittenBlobs): CommitOutcome {
+  #tryCommit(group: AppendTarget, commit: Commit, { failed, sizes }: BlobWrites): CommitOutcome {
     try {
-      return failed.get(commit) ?? this.#one(commit, sizes);
+      return failed.get(commit) ?? this.#commit(group, commit, sizes);
     } catch (error) {
       if (isInterruption(error)) throw error;
-      // One that fails leaves the others of its group alone.
+      // A failure does not affect the other commits of the group.
       return toFileError(error, this.#access.contents.url, "Writing to");
     }
   }
 
-  #one(commit: Commit, sizes: ReadonlyMap<string, number>): CommitResult {
-    const { catalog } = this.#access.contents;
+  #commit(group: AppendTarget, commit: Commit, sizes: ReadonlyMap<string, number>): CommitResult {
     const failed = this.#failedChecks(commit);
     if (failed.length > 0) throw commitConflict(failed);
-    const { firsts, counters } = this.#number(commit);
-    const at = catalog.lastCommit + 1;
-    const lines: NewLine[] = [];
-    for (const target of commit.deletes ?? []) {
-      const some = typeof target === "string" ? catalog.record(target) : !catalog.keys(target).next().done;
-      if (some)
-        lines.push({
-          head: { delete: typeof target === "string" ? target : { from: target.from, to: target.to }, at },
-        });
-    }
-    const put = new Map<string, NewLine>();
-    const isThere = (key: string): boolean =>
-      put.has(key) || (catalog.record(key) !== undefined && !isDeleted(commit, key));
-    for (const { key, value, refs = "", ifAbsent } of commit.puts ?? []) {
-      if (!ifAbsent || !isThere(key)) put.set(key, { head: { put: key, at, ...(refs !== "" && { refs }) }, value });
-    }
-    for (const [key, value] of counters) put.set(key, { head: { put: key, at }, value: String(value) });
-    for (const line of put.values()) lines.push(line);
-    for (const [index, { tape, items }] of (commit.items ?? []).entries()) {
-      for (const [offset, { json, refs }] of items.entries()) {
-        const item = (firsts[index] as number) + offset;
-        lines.push({ head: { item, tape, at, ...(refs !== "" && { refs }) }, value: json });
-      }
-    }
-    const used = this.#clock();
-    for (const { hash } of commit.blobs ?? []) {
-      const size = sizes.get(hash) ?? catalog.blob(hash)?.bytes ?? 0;
-      lines.push({ head: { blob: hash, used: Math.max(used, catalog.blob(hash)?.used ?? 0), bytes: size, at } });
-    }
-    if (lines.length > 0) this.#appender.append(homeOf(commit), at, lines);
+    const { firsts, counters } = this.#numberItems(commit);
+    const at = this.#access.contents.catalog.lastCommit + 1;
+    const lines = [
+      ...this.#deleteLines(commit, at),
+      ...this.#putLines(commit, counters, at),
+      ...itemLines(commit, firsts, at),
+      ...this.#blobLines(commit, sizes, at),
+    ];
+    if (lines.length > 0) group.append(fileOf(commit), at, lines);
     return { firsts };
+  }
+
+  #deleteLines({ deletes = [] }: Commit, at: number): NewLine[] {
+    const { catalog } = this.#access.contents;
+    const lines: NewLine[] = [];
+    for (const target of deletes) {
+      const isKey = typeof target === "string";
+      const exists = isKey ? catalog.record(target) : !catalog.keys(target).next().done;
+      if (exists) lines.push({ head: { delete: isKey ? target : { from: target.from, to: target.to }, at } });
+    }
+    return lines;
+  }
+
+  #putLines(commit: Commit, counters: ReadonlyMap<string, number>, at: number): Iterable<NewLine> {
+    const { catalog } = this.#access.contents;
+    const lines = new Map<string, NewLine>();
+    const exists = (key: string): boolean =>
+      lines.has(key) || (catalog.record(key) !== undefined && !isDeleted(commit, key));
+    for (const { key, value, refs = "", ifAbsent } of commit.puts ?? []) {
+      if (!ifAbsent || !exists(key)) lines.set(key, { head: { put: key, at, ...(refs !== "" && { refs }) }, value });
+    }
+    for (const [key, value] of counters) lines.set(key, { head: { put: key, at }, value: String(value) });
+    return lines.values();
+  }
+
+  #blobLines({ blobs = [] }: Commit, sizes: ReadonlyMap<string, number>, at: number): NewLine[] {
+    const { catalog } = this.#access.contents;
+    const now = this.#clock();
+    return blobs.map(({ hash }) => {
+      const known = catalog.blob(hash);
+      const bytes = sizes.get(hash) ?? known?.bytes ?? 0;
+      return { head: { blob: hash, used: Math.max(now, known?.used ?? 0), bytes, at } };
+    });
   }
 
   #failedChecks(commit: Commit): FailedCheck[] {
@@ -159,26 +166,28 @@ export class Writer {
     return "value" in record && record.value === check.value;
   }
 
-  /** The numbers that the items of a commit get, and what becomes of their counters. */
-  #number(commit: Commit): { firsts: number[]; counters: Map<string, number> } {
+  /** Assigns numbers to the items of a commit. Returns them, and the new values of the counters. */
+  #numberItems(commit: Commit): { firsts: number[]; counters: Map<string, number> } {
     const { catalog } = this.#access.contents;
     const counters = new Map<string, number>();
-    const taken = new Set<string>();
-    const firsts = (commit.items ?? []).map((run) => {
-      const first = "first" in run ? run.first : (counters.get(run.counter) ?? this.#counter(commit, run.counter));
-      if ("counter" in run) counters.set(run.counter, first + run.items.length);
-      for (let item = first; item < first + run.items.length; item++) {
-        const name = `${item}\t${run.tape}`;
-        // The caller worked from a state of the tape that is no longer true.
-        if (catalog.item(run.tape, item) || taken.has(name)) throw commitConflict([{ key: run.tape }]);
-        taken.add(name);
+    const assigned = new Set<string>();
+    const firsts = (commit.items ?? []).map((batch) => {
+      const { tape, items } = batch;
+      const first =
+        "first" in batch ? batch.first : (counters.get(batch.counter) ?? this.#counter(commit, batch.counter));
+      if ("counter" in batch) counters.set(batch.counter, first + items.length);
+      for (let item = first; item < first + items.length; item++) {
+        const id = `${item}\t${tape}`;
+        // The caller has read an outdated state of the tape.
+        if (catalog.item(tape, item) || assigned.has(id)) throw commitConflict([{ key: tape }]);
+        assigned.add(id);
       }
       return first;
     });
     return { firsts, counters };
   }
 
-  /** A counter as it is once the commit's own records are written. */
+  /** The value of a counter after the deletes and puts of the commit. */
   #counter(commit: Commit, key: string): number {
     let value: string | undefined;
     const entry = this.#access.contents.catalog.record(key);
@@ -198,11 +207,12 @@ export class Writer {
   }
 }
 
-/** The blobs of a commit that were written for it. */
-function writtenHashes({ blobs = [] }: Commit, { sizes }: WrittenBlobs): string[] {
+/** The hashes of blobs that were written for a commit. */
+function writtenHashes({ blobs = [] }: Commit, { sizes }: BlobWrites): string[] {
   return blobs.map(({ hash }) => hash).filter((hash) => sizes.has(hash));
 }
 
+/** The outcomes before the first missing one. */
 function untilMissing(outcomes: readonly (CommitOutcome | undefined)[]): CommitOutcome[] {
   const end = outcomes.indexOf(undefined);
   return outcomes.slice(0, end < 0 ? outcomes.length : end) as CommitOutcome[];
@@ -211,7 +221,7 @@ function untilMissing(outcomes: readonly (CommitOutcome | undefined)[]): CommitO
 function blobsRemoved(url: string): SavepointError<"BUSY"> {
   return new SavepointError(
     "BUSY",
-    `Blobs were removed from ${url} by another process before the commit that needs them could be written, several times in a row. Nothing was written; try again.`,
+    `Writing to ${url} failed: another process removed blobs before the commit that refers to them could be written, several times in a row. Nothing was written. Try again.`,
   );
 }
 
@@ -219,8 +229,17 @@ function isDeleted({ deletes = [] }: Commit, key: string): boolean {
   return deletes.some((target) => (typeof target === "string" ? target === key : covers(target, key)));
 }
 
-/** The file that a commit is written to. */
-function homeOf({ items = [] }: Commit): string {
-  const run = items.find((each: ItemBatch) => each.items.length > 0);
-  return run ? tapeFileName(run.tape) : RECORDS_FILE;
+function itemLines({ items: batches = [] }: Commit, firsts: readonly number[], at: number): NewLine[] {
+  return batches.flatMap(({ tape, items }, index) =>
+    items.map(({ json, refs }, offset) => ({
+      head: { item: (firsts[index] as number) + offset, tape, at, ...(refs !== "" && { refs }) },
+      value: json,
+    })),
+  );
+}
+
+/** The name of the file that a commit is written to. */
+function fileOf({ items: batches = [] }: Commit): string {
+  const batch = batches.find(({ items }) => items.length > 0);
+  return batch ? tapeFileName(batch.tape) : RECORDS_FILE;
 }

@@ -1,10 +1,10 @@
 /**
- * Arrays as PostgreSQL sends them in binary: one value each, with nothing to escape and nothing to parse, whatever their
- * texts and bytes are. `pg` would write them as one long quoted text, and bytes as hexadecimal digits.
+ * Arrays in the binary format of PostgreSQL: nothing has to be escaped or parsed. `pg` would send them as one quoted string,
+ * with bytes as hexadecimal digits.
  */
 import { Buffer } from "node:buffer";
 
-/** The numbers by which PostgreSQL knows the types of elements. */
+/** The OIDs of element types. */
 const TEXT = 25;
 const BYTES = 17;
 const INT8 = 20;
@@ -45,7 +45,7 @@ function encode(type: number, elements: readonly (Uint8Array | undefined)[]): Bu
   return Buffer.concat(parts);
 }
 
-/** How many dimensions, whether any element is missing, what they are, and for each dimension its length and first index. */
+/** The number of dimensions, whether there are nulls, the type, and the length and first index of each dimension. */
 function header(type: number, lengths: readonly number[], hasNulls: boolean): Buffer {
   const bytes = Buffer.alloc(12 + 8 * lengths.length);
   bytes.writeInt32BE(lengths.length, 0);

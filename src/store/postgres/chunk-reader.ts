@@ -1,4 +1,4 @@
-/** Finding and reading the rows that hold spans of items: all of them with one statement. */
+/** Reads spans of items: all of their chunks with one statement. */
 import { LazyChunk, readSpan, type ChunkRow } from "../chunks/index.js";
 import type { Frame, ItemSpan, Unreadable } from "../contract/index.js";
 import { integerArray, textArray } from "./arrays.js";
@@ -6,36 +6,36 @@ import type { Connection } from "./connection.js";
 import type { PostgresValue } from "./driver.js";
 import { type RawChunk, CHUNK_COLUMNS, toChunk } from "./rows.js";
 
-/** The items of these spans, one for one. */
+/** Reads the items of spans, in order. */
 export async function readItems(connection: Connection, spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
-  const found: (Frame | Unreadable)[] = [];
-  if (spans.length === 0) return found;
+  const items: (Frame | Unreadable)[] = [];
+  if (spans.length === 0) return items;
   const tapes = new Map<string, LazyChunk[]>();
   for (const row of await findChunks(connection, spans)) {
-    const run = new LazyChunk(row, row);
-    const runs = tapes.get(row.tape);
-    if (runs) runs.push(run);
-    else tapes.set(row.tape, [run]);
+    const chunk = new LazyChunk(row, row);
+    const chunks = tapes.get(row.tape);
+    if (chunks) chunks.push(chunk);
+    else tapes.set(row.tape, [chunk]);
   }
-  for (const span of spans) readSpan(runsIn(tapes.get(span.tape) ?? [], span), span, found);
-  return found;
+  for (const span of spans) readSpan(chunksIn(tapes.get(span.tape) ?? [], span), span, items);
+  return items;
 }
 
-/** Those rows of a tape that hold a span. */
-function runsIn(runs: readonly LazyChunk[], { start, count }: ItemSpan): readonly LazyChunk[] {
-  let [low, high] = [0, runs.length];
+/** The chunks of a tape that contain a span. */
+function chunksIn(chunks: readonly LazyChunk[], { start, count }: ItemSpan): readonly LazyChunk[] {
+  let [low, high] = [0, chunks.length];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((runs[middle] as LazyChunk).first <= start) low = middle + 1;
+    if ((chunks[middle] as LazyChunk).first <= start) low = middle + 1;
     else high = middle;
   }
   const from = Math.max(0, low - 1);
   let to = from;
-  while (to < runs.length && (runs[to] as LazyChunk).first < start + count) to++;
-  return runs.slice(from, to);
+  while (to < chunks.length && (chunks[to] as LazyChunk).first < start + count) to++;
+  return chunks.slice(from, to);
 }
 
-/** The rows that hold these spans, each once, by tape and number. */
+/** Reads the chunks that contain these spans, each once, by tape and number. */
 export async function findChunks(connection: Connection, spans: readonly ItemSpan[]): Promise<ChunkRow[]> {
   if (spans.length === 0) return [];
   const rows = await connection.rows<RawChunk>(
@@ -45,9 +45,9 @@ export async function findChunks(connection: Connection, spans: readonly ItemSpa
   return rows.map(toChunk);
 }
 
-/** For each span: the last row that starts at or before it, and those that start inside it. */
+/** Selects for each span the last chunk that starts at or before it, and those that start inside it. */
 export function chunkQuery(schema: string, columns: string, spans: readonly ItemSpan[]): string {
-  const table = `${schema}.savepoint_run`;
+  const table = `${schema}.savepoint_chunk`;
   if (spans.length === 1) {
     return `SELECT ${columns} FROM ${table} WHERE tape = $1 AND first < $3 AND first >= coalesce(
       (SELECT max(first) FROM ${table} WHERE tape = $1 AND first <= $2), $2) ORDER BY first`;
@@ -59,6 +59,7 @@ export function chunkQuery(schema: string, columns: string, spans: readonly Item
   ) ORDER BY tape, first`;
 }
 
+/** The parameters of {@link chunkQuery}. */
 export function chunkQueryValues(spans: readonly ItemSpan[]): PostgresValue[] {
   const [span] = spans;
   if (span && spans.length === 1) return [span.tape, span.start, span.start + span.count];

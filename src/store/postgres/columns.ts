@@ -1,28 +1,28 @@
-/** Lists of records and rows as arrays, one for each of their columns: how one statement takes many of them. */
+/** Lists of rows as arrays, one for each column: the parameters of statements that write many rows. */
 import type { ChunkRow } from "../chunks/index.js";
 import { bytesArray, integerArray, textArray } from "./arrays.js";
 import { refsSum, valueSum } from "./rows.js";
 
-/** How one column of a list becomes an array. */
-export type Column<T> = (things: readonly T[]) => Buffer;
+/** Extracts one column of a list of rows. */
+export type Column<T> = (rows: readonly T[]) => Buffer;
 
-export function texts<T>(of: (thing: T) => string | undefined): Column<T> {
-  return (things) => textArray(things.map(of));
+export function texts<T>(of: (row: T) => string | undefined): Column<T> {
+  return (rows) => textArray(rows.map(of));
 }
 
-export function integers<T>(of: (thing: T) => number): Column<T> {
-  return (things) => integerArray(things.map(of));
+export function integers<T>(of: (row: T) => number): Column<T> {
+  return (rows) => integerArray(rows.map(of));
 }
 
-export function bytes<T>(of: (thing: T) => Uint8Array | undefined): Column<T> {
-  return (things) => bytesArray(things.map(of));
+export function bytes<T>(of: (row: T) => Uint8Array | undefined): Column<T> {
+  return (rows) => bytesArray(rows.map(of));
 }
 
-export function columns<T>(things: readonly T[], of: readonly Column<T>[]): Buffer[] {
-  return of.map((column) => column(things));
+export function columns<T>(rows: readonly T[], of: readonly Column<T>[]): Buffer[] {
+  return of.map((column) => column(rows));
 }
 
-/** Key, sums, refs and value. */
+/** The columns of records: key, checksums, refs and value. */
 export const RECORD_ARRAYS: readonly Column<{ readonly key: string; readonly refs: string; readonly value: string }>[] =
   [
     texts(({ key }) => key),
@@ -32,7 +32,7 @@ export const RECORD_ARRAYS: readonly Column<{ readonly key: string; readonly ref
     texts(({ value }) => value),
   ];
 
-/** All but the tape. */
+/** The columns of chunks, without the tape. */
 export const CHUNK_ARRAYS: readonly Column<ChunkRow>[] = [
   integers(({ first }) => first),
   integers(({ count }) => count),

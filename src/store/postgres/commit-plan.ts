@@ -1,9 +1,9 @@
 /**
- * What a commit is, as the arguments of the function in the database.
+ * Plans a commit: decides everything that can be decided without the database, and encodes the arguments of the function.
  *
- * Everything that can be decided without looking is decided here: which records are checked and replaced in one go, what
- * is left of several puts of one record, and the numbers of items that the store is to number. Those follow from what
- * their counter is believed to hold, which the commit then checks: if it holds something else, the commit is planned anew.
+ * The plan determines which records are checked and replaced in one step, which of several puts of one record counts, and
+ * the numbers of items that the store assigns. Those numbers follow from the assumed value of a counter, which the commit
+ * checks: if the counter has another value, the commit is planned again.
  */
 import { commitConflict, readCounter } from "../shared/index.js";
 import { type Check, type Commit, compareKeys, covers, type ItemBatch } from "../contract/index.js";
@@ -21,7 +21,7 @@ import type { PostgresValue } from "./driver.js";
 import { CHECK, PUT } from "./functions.js";
 import { refsSum, valueSum } from "./rows.js";
 
-/** What a record becomes. */
+/** The new version of a record. */
 export interface RecordWrite {
   readonly key: string;
   readonly value: string;
@@ -30,15 +30,15 @@ export interface RecordWrite {
 }
 
 export interface PlanOptions {
-  /** The time, where it is not the database's. */
+  /** The time in milliseconds; `undefined` for the clock of the database. */
   readonly clock: number | undefined;
   readonly durable: boolean;
   readonly channel: string;
-  /** What counters are believed to hold. */
+  /** The assumed values of counters. */
   readonly counters: ReadonlyMap<string, string | undefined>;
-  /** Those of them that were looked at just now. */
+  /** Counters whose values were just read. */
   readonly fresh: ReadonlySet<string>;
-  /** Bytes as they are stored, by hash. */
+  /** The stored form of blobs, by hash. */
   readonly blobs: ReadonlyMap<string, CompressedBody>;
 }
 
@@ -46,52 +46,52 @@ export interface CommitPlan {
   /** The arguments of the function. */
   readonly values: () => PostgresValue[];
   readonly records: RecordChanges;
-  /** Are they all there is, beside items, single deletes, and a time by the server's clock? */
+  /** Whether there is nothing else but items, deletes of single keys, and a time by the clock of the server. */
   readonly isPlain: boolean;
   readonly notBefore: number | undefined;
   readonly firsts: readonly number[];
-  /** What the counters hold after it. */
+  /** The values of counters after the commit. */
   readonly counters: ReadonlyMap<string, string>;
-  /** Names that are in the way where what was believed of a counter was wrong: those counters, and their tapes. */
+  /** Keys that fail if the assumed value of a counter was wrong: the counters and their tapes. */
   readonly assumed: ReadonlySet<string>;
-  /** What is there once it is applied. */
+  /** The records that exist after the commit. */
   readonly written: readonly RecordWrite[];
   readonly deleted: readonly string[];
   readonly rows: readonly ChunkRow[];
 }
 
-/** Plans a commit. Throws where it can be told already that it cannot be applied. */
+/** Plans a commit. Throws if it is already known to fail. */
 export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
   const { deletes = [], items = [], blobs = [] } = commit;
-  const written = foldPuts(commit);
+  const written = mergePuts(commit);
   const ranges = deletes.filter((each) => typeof each !== "string");
   const keys = deletes.filter((each) => typeof each === "string");
-  const singly = new Set(keys);
-  const isDeleted = (key: string): boolean => singly.has(key) || ranges.some((range) => covers(range, key));
+  const deletedKeys = new Set(keys);
+  const isDeleted = (key: string): boolean => deletedKeys.has(key) || ranges.some((range) => covers(range, key));
   const counters = new Map<string, string>();
   const checks = [...(commit.checks ?? [])];
-  const guessed = new Set<string>();
-  const firsts = items.map((run) => {
-    if ("first" in run) return run.first;
-    const { counter } = run;
-    const known = checks.length;
-    const first = readCounter(counter, nextOf(counter, counters, written, isDeleted, options, checks));
-    if (checks.length !== known || checks.at(-1)?.key === counter) guessed.add(counter);
-    if (guessed.has(counter)) guessed.add(run.tape);
-    counters.set(counter, String(first + run.items.length));
+  const assumed = new Set<string>();
+  const firsts = items.map((batch) => {
+    if ("first" in batch) return batch.first;
+    const { counter } = batch;
+    const checksBefore = checks.length;
+    const first = readCounter(counter, counterValue(counter, counters, written, isDeleted, options, checks));
+    if (checks.length !== checksBefore || checks.at(-1)?.key === counter) assumed.add(counter);
+    if (assumed.has(counter)) assumed.add(batch.tape);
+    counters.set(counter, String(first + batch.items.length));
     return first;
   });
   for (const [key, value] of counters) written.set(key, { key, value, refs: "", ifAbsent: false });
   const rows = items.flatMap(({ tape, items: frames }, index) => packItems(tape, firsts[index] as number, frames));
-  refuseOverlaps(items, firsts);
-  const sorted = sortOut(checks, written, isDeleted);
+  rejectOverlaps(items, firsts);
+  const sorted = groupRecords(checks, written, isDeleted);
   const uses = new Map(
-    blobs.map(({ hash, bytes: given }) => [
-      `${hash} ${given !== undefined}`,
-      [hash, given && options.blobs.get(hash)] as const,
+    blobs.map(({ hash, bytes: content }) => [
+      `${hash} ${content !== undefined}`,
+      [hash, content && options.blobs.get(hash)] as const,
     ]),
   );
-  // The database's times have no fractions: the next whole one is not before it.
+  // The times of the database are integers.
   const notBefore = commit.notBefore === undefined ? undefined : Math.ceil(commit.notBefore);
   return {
     records: sorted,
@@ -106,7 +106,7 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
       notBefore ?? null,
       ...columns(sorted.replaced, [
         texts(({ put }) => put.key),
-        texts(({ before }) => possible(before)),
+        texts(({ before }) => comparable(before)),
         integers(({ put, before }) => valueSum(put.key, before)),
         integers(({ put }) => valueSum(put.key, put.value)),
         integers(({ put }) => refsSum(put.key, put.refs)),
@@ -115,7 +115,7 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
       ]),
       ...columns(sorted.checked, [
         texts(({ key }) => key),
-        texts(({ value }) => possible(value)),
+        texts(({ value }) => comparable(value)),
         integers(({ key, value = "" }) => valueSum(key, value)),
         integers(({ kind }) => kind),
       ]),
@@ -133,19 +133,19 @@ export function planCommit(commit: Commit, options: PlanOptions): CommitPlan {
       ),
       options.channel,
       ...columns(commit.wakes ?? [], [texts((name) => name)]),
-      ...columns([...guessed], [texts((name) => name)]),
+      ...columns([...assumed], [texts((name) => name)]),
     ],
     firsts,
     counters,
-    assumed: guessed,
+    assumed,
     written: [...written.values()],
     deleted: keys.filter((key) => !written.has(key)),
     rows,
   };
 }
 
-/** Of several puts of one record the last one counts, and those that want none to be there see those before them. */
-function foldPuts({ puts = [] }: Commit): Map<string, RecordWrite> {
+/** Of several puts of one record, the last one counts. A put with `ifAbsent` sees the puts before it. */
+function mergePuts({ puts = [] }: Commit): Map<string, RecordWrite> {
   const written = new Map<string, RecordWrite>();
   for (const { key, value, refs = "", ifAbsent = false } of puts) {
     if (!ifAbsent || !written.has(key)) written.set(key, { key, value, refs, ifAbsent });
@@ -153,13 +153,13 @@ function foldPuts({ puts = [] }: Commit): Map<string, RecordWrite> {
   return written;
 }
 
-/** What a counter holds after the deletes and puts of the commit, and after the runs before. */
-function nextOf(
+/** The value of a counter after the deletes and puts of the commit, and after its earlier batches of items. */
+function counterValue(
   counter: string,
   counters: ReadonlyMap<string, string>,
   written: ReadonlyMap<string, RecordWrite>,
   isDeleted: (key: string) => boolean,
-  { counters: believed, fresh }: PlanOptions,
+  { counters: assumed, fresh }: PlanOptions,
   checks: Check[],
 ): string | undefined {
   const raised = counters.get(counter);
@@ -167,25 +167,25 @@ function nextOf(
   const put = written.get(counter);
   if (put && !put.ifAbsent) return put.value;
   if (isDeleted(counter)) return put?.value;
-  const value = believed.get(counter);
-  // This check says all that others may say of it.
-  const known = checks.findIndex((check) => check.key === counter && "exists" in check);
-  if (known >= 0 && value !== undefined) checks.splice(known, 1);
-  // To look again would be to find the same.
-  if (known >= 0 && value === undefined && fresh.has(counter)) throw commitConflict([{ key: counter }]);
+  const value = assumed.get(counter);
+  // The check of the value implies the check that the counter exists.
+  const existsCheck = checks.findIndex((check) => check.key === counter && "exists" in check);
+  if (existsCheck >= 0 && value !== undefined) checks.splice(existsCheck, 1);
+  // Reading the counter again would find the same.
+  if (existsCheck >= 0 && value === undefined && fresh.has(counter)) throw commitConflict([{ key: counter }]);
   if (!checks.some((check) => check.key === counter && "value" in check)) checks.push({ key: counter, value });
   return value ?? put?.value;
 }
 
-/** The records of a commit, by what is done with them. */
+/** The records of a commit, grouped by operation. */
 export interface RecordChanges {
   readonly replaced: { readonly put: RecordWrite; readonly before: string }[];
   readonly checked: { readonly key: string; readonly value: string | undefined; readonly kind: number }[];
   readonly put: { readonly put: RecordWrite; readonly kind: number }[];
 }
 
-/** What is replaced if it has one value, what is only checked, and what is put; in an order that all who commit share. */
-function sortOut(
+/** Groups the records of a commit. All processes use the same order, which makes deadlocks rare. */
+function groupRecords(
   checks: readonly Check[],
   written: ReadonlyMap<string, RecordWrite>,
   isDeleted: (key: string) => boolean,
@@ -220,25 +220,25 @@ function sortOut(
   return sorted;
 }
 
-/** No number twice within a commit. */
-function refuseOverlaps(runs: readonly ItemBatch[], firsts: readonly number[]): void {
-  const ends = runs
-    .map((run, index) => ({ tape: run.tape, first: firsts[index] as number, count: run.items.length }))
+/** Rejects a commit that assigns a number twice. */
+function rejectOverlaps(batches: readonly ItemBatch[], firsts: readonly number[]): void {
+  const spans = batches
+    .map(({ tape, items }, index) => ({ tape, first: firsts[index] as number, count: items.length }))
     .filter(({ count }) => count > 0)
     .map(({ tape, first, count }) => ({ tape, first, end: first + count }));
-  ends.sort((a, b) => compareKeys(a.tape, b.tape) || a.first - b.first);
-  for (const [index, run] of ends.entries()) {
-    const before = ends[index - 1];
-    if (before && before.tape === run.tape && before.end > run.first) throw commitConflict([{ key: run.tape }]);
+  spans.sort((a, b) => compareKeys(a.tape, b.tape) || a.first - b.first);
+  for (const [index, { tape, first }] of spans.entries()) {
+    const before = spans[index - 1];
+    if (before && before.tape === tape && before.end > first) throw commitConflict([{ key: tape }]);
   }
 }
 
-/** No text in the database has a NUL character: what is expected to have one is null, which nothing is equal to. */
-function possible(value: string | undefined): string | undefined {
+/** An expected value for a comparison. Strings in PostgreSQL have no NUL character, so a value with one is null: it equals nothing. */
+function comparable(value: string | undefined): string | undefined {
   return value?.includes("\0") ? undefined : value;
 }
 
-/** Of an empty list nothing is sent: null costs nothing. */
-function columns<T>(things: readonly T[], of: readonly Column<T>[]): PostgresValue[] {
-  return things.length === 0 ? of.map(() => null) : filledColumns(things, of);
+/** The columns of a list. Those of an empty list are null, which costs nothing. */
+function columns<T>(rows: readonly T[], of: readonly Column<T>[]): PostgresValue[] {
+  return rows.length === 0 ? of.map(() => null) : filledColumns(rows, of);
 }

@@ -1,6 +1,6 @@
 /**
- * The way to the database: statements over a pool, each a transaction of its own. While no database is to be had, a
- * statement is tried again, for as long as the options say.
+ * The connection to the database: statements over a pool, each a transaction of its own. While the database is unreachable,
+ * a statement is retried for as long as the options allow.
  */
 import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,12 +11,12 @@ import type { PostgresClient, PostgresPool, PostgresResult, PostgresValue, State
 import { isUnreachable, isDeadlock, isStatementMissing, isTransient, postgresFailure } from "./errors.js";
 import type { PostgresOptions } from "./options.js";
 
-/** Pauses between attempts, in milliseconds: the last one is repeated. */
+/** Pauses between attempts, in milliseconds. The last one is repeated. */
 const PAUSES = [20, 50, 100, 200, 500];
-/** How often a statement that crossed others is tried again. */
-const MAX_CROSSED = 20;
+/** How often a statement is retried after a deadlock or a serialization failure. */
+const MAX_DEADLOCKS = 20;
 
-/** What a statement is for, for messages. */
+/** The purpose of a statement, for messages. */
 export type Purpose =
   | "Reading"
   | "Writing to"
@@ -28,41 +28,41 @@ export type Purpose =
 
 export class Connection {
   readonly url: string;
-  /** The schema, quoted. */
+  /** The quoted schema. */
   readonly schema: string;
-  /** May one connection be kept from the others? */
+  /** Whether the pool has more than one connection, so that one can be reserved. */
   readonly hasSpareConnection: boolean;
   /** How long transactions of several statements wait for a lock, in milliseconds. */
   readonly busyTimeout: number;
   readonly #pool: PostgresPool;
-  readonly #owned: boolean;
-  /** Do commits have a connection of their own? */
-  readonly #dedicates: boolean;
+  readonly #isOwned: boolean;
+  /** Whether commits have a connection of their own. */
+  readonly #hasWriter: boolean;
   readonly #patience: number;
-  #ended = false;
-  #prepares = true;
+  #isEnded = false;
+  #canPrepare = true;
   #writer: PostgresClient | undefined;
   readonly #closing = new AbortController();
-  /** Statements that were asked for and not answered. */
-  readonly #underWay = new Set<Promise<unknown>>();
+  /** Statements that have not been answered. */
+  readonly #inProgress = new Set<Promise<unknown>>();
 
   constructor(pool: PostgresPool, url: string, schema: string, owned: boolean, options: PostgresOptions) {
     this.#pool = pool;
     this.url = url;
     this.schema = schema;
-    this.#owned = owned;
-    // One may listen, and one writes: there must be another for all the rest, or that waits for ever.
+    this.#isOwned = owned;
+    // One connection may listen and one writes: a third is needed for everything else.
     const size = pool.options?.max ?? 10;
     this.hasSpareConnection = size > 1;
-    this.#dedicates = owned && size > 2;
+    this.#hasWriter = owned && size > 2;
     this.busyTimeout = busyTimeoutOf(options);
     this.#patience = toMilliseconds(options.patience ?? 30_000, "patience");
-    // While no database is to be had, as many wait for it as there are statements.
+    // While the database is unreachable, every waiting statement adds a listener.
     setMaxListeners(0, this.#closing.signal);
-    // A connection that breaks while nobody uses it is replaced when one is next needed.
+    // The pool replaces an idle connection that breaks when it next needs one.
     pool.on("error", ignoreIdleError);
-    // A pool of the caller's own is the caller's to guard.
-    if (owned) pool.on("acquire", guard);
+    // The errors of the caller's own pool are handled by the caller.
+    if (owned) pool.on("acquire", guardClient);
   }
 
   async rows<Row>(sql: string, values: PostgresValue[] = [], purpose: Purpose = "Reading"): Promise<Row[]> {
@@ -72,8 +72,8 @@ export class Connection {
   /**
    * Runs one statement.
    *
-   * @param name by which the server may keep it prepared, so that it need not be understood anew each time
-   * @param onUncertain told, before it is tried again, that an earlier attempt may have been done
+   * @param name the name of the prepared statement; without one, the statement is not prepared
+   * @param onUncertain called before a retry if an earlier attempt may have been applied
    */
   async query(
     sql: string,
@@ -82,27 +82,27 @@ export class Connection {
     { name, onUncertain }: { name?: string; onUncertain?: () => void } = {},
   ): Promise<PostgresResult> {
     const deadline = performance.now() + (purpose === "Opening" ? 0 : this.#patience);
-    for (let [away, crossed] = [0, 0]; ;) {
-      const named = name !== undefined && this.#prepares;
+    for (let [failures, deadlocks] = [0, 0]; ;) {
+      const named = name !== undefined && this.#canPrepare;
       try {
-        if (this.#ended) throw storeClosed(this.url);
+        if (this.#isEnded) throw storeClosed(this.url);
         const statement = named ? { name, text: sql, values } : { text: sql, values };
         return await this.#track(purpose === "Writing to" ? this.#write(statement) : this.#pool.query(statement));
       } catch (error) {
-        // A pooler that changes connections between statements and does not know of it. Nothing was done.
+        // A pooler has changed the connection, and does not support prepared statements. Nothing was executed.
         if (named && isStatementMissing(error)) {
-          this.#prepares = false;
+          this.#canPrepare = false;
           continue;
         }
-        if (isDeadlock(error) && crossed++ < MAX_CROSSED) {
-          await sleep(Math.random() * 5 * crossed);
+        if (isDeadlock(error) && deadlocks++ < MAX_DEADLOCKS) {
+          await sleep(Math.random() * 5 * deadlocks);
           continue;
         }
-        const pause = PAUSES[Math.min(away++, PAUSES.length - 1)] as number;
+        const pause = PAUSES[Math.min(failures++, PAUSES.length - 1)] as number;
         const stop = this.#closing.signal.aborted || performance.now() + pause > deadline;
         if (!isTransient(error) || stop) throw postgresFailure(error, this.url, purpose);
         onUncertain?.();
-        // A store that is being closed does not wait any more.
+        // Closing the store ends the pause.
         await sleep(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
       }
     }
@@ -110,14 +110,14 @@ export class Connection {
 
   /** Reserves one connection for a transaction of several statements. */
   withClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
-    return this.#track(this.#exclusive(work));
+    return this.#track(this.#withClient(work));
   }
 
-  async #exclusive<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
-    if (this.#ended) throw storeClosed(this.url);
+  async #withClient<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+    if (this.#isEnded) throw storeClosed(this.url);
     const client = await this.connect();
     let broken = false;
-    // A connection that is cut says so also to nobody, which would end the process; the next statement fails as well.
+    // Without a listener, the error event of a broken connection would end the process. The next statement fails as well.
     client.on("error", ignoreIdleError);
     try {
       return await work(client);
@@ -135,15 +135,15 @@ export class Connection {
   }
 
   /**
-   * Commits come one after another, and so have a connection of their own: handing one out each time costs more than it
-   * does. A pool of the caller's own is left to its ways.
+   * Runs a commit. Commits are sent one after another over a connection of their own, because acquiring one from the pool each
+   * time costs more than the statement. A pool of the caller is used as it is.
    */
   async #write(statement: Statement): Promise<PostgresResult> {
-    if (!this.#dedicates) return this.#pool.query(statement);
+    if (!this.#hasWriter) return this.#pool.query(statement);
     let writer = this.#writer;
     if (!writer) {
       writer = this.#writer = await this.#pool.connect();
-      // What breaks it while nothing is sent is met by the next statement.
+      // If it breaks while idle, the next statement fails.
       writer.on("error", ignoreIdleError);
     }
     try {
@@ -158,28 +158,28 @@ export class Connection {
   }
 
   async #track<T>(work: Promise<T>): Promise<T> {
-    this.#underWay.add(work);
+    this.#inProgress.add(work);
     try {
       return await work;
     } finally {
-      this.#underWay.delete(work);
+      this.#inProgress.delete(work);
     }
   }
 
-  /** From now on nothing is waited for. */
+  /** Ends all pauses between attempts: statements that fail are no longer retried. */
   abortWaits(): void {
     this.#closing.abort();
   }
 
   async close(): Promise<void> {
     this.abortWaits();
-    // A pool that is ended forgets who waits for a connection.
-    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
-    this.#ended = true;
+    // Ending a pool drops callers that wait for a connection.
+    while (this.#inProgress.size > 0) await Promise.allSettled(this.#inProgress);
+    this.#isEnded = true;
     this.#writer?.release();
-    if (this.#owned) await this.#pool.end();
-    // Of its own connections the server may still say something, to nobody.
-    if (!this.#owned) this.#pool.off("error", ignoreIdleError);
+    if (this.#isOwned) await this.#pool.end();
+    // The listener of an own pool stays: the server may still send errors while connections end.
+    if (!this.#isOwned) this.#pool.off("error", ignoreIdleError);
   }
 }
 
@@ -187,8 +187,8 @@ function ignoreIdleError(): void {}
 
 const guarded = new WeakSet<PostgresClient>();
 
-/** One may be cut in the very moment in which it is handed out: before whoever gets it could listen. */
-function guard(client: PostgresClient): void {
+/** Handles errors of a connection that breaks right after it was acquired, before the caller can add a listener. */
+function guardClient(client: PostgresClient): void {
   if (guarded.has(client)) return;
   guarded.add(client);
   client.on("error", ignoreIdleError);

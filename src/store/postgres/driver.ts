@@ -1,7 +1,7 @@
-/** PostgreSQL itself, through `pg`: loaded when it is first needed, and typed by what is used of it. */
+/** The driver: the package `pg`, loaded when a store is first opened, with structural types of the parts that are used. */
 import { SavepointError } from "../../errors.js";
 
-/** A value that `pg` sends: bytes go as they are. */
+/** A parameter of a statement. */
 export type PostgresValue = string | number | null | Uint8Array;
 
 export interface PostgresResult {
@@ -9,14 +9,14 @@ export interface PostgresResult {
   readonly rowCount: number | null;
 }
 
-/** A statement, which the server may keep prepared if it has a name. */
+/** A statement. With a name, it is prepared once for each connection. */
 export interface Statement {
   readonly name?: string;
   readonly text: string;
   readonly values: PostgresValue[];
 }
 
-/** What Savepoint needs of a pool. A `Pool` of `pg` has it. */
+/** The part of a pool that Savepoint uses. A `Pool` of `pg` implements it. */
 export interface PostgresPool {
   query(statement: Statement): Promise<PostgresResult>;
   connect(): Promise<PostgresClient>;
@@ -24,7 +24,7 @@ export interface PostgresPool {
   on(event: "error", listener: (error: Error) => void): unknown;
   on(event: "acquire", listener: (client: PostgresClient) => void): unknown;
   off(event: "error", listener: (error: Error) => void): unknown;
-  /** How many connections it has at most; `pg` has 10 where nothing is said. */
+  /** The maximum number of connections; 10 by default, as in `pg`. */
   readonly options?: { readonly max?: number | undefined };
 }
 
@@ -32,7 +32,7 @@ export interface PostgresPool {
 export interface PostgresClient {
   query(statement: Statement): Promise<PostgresResult>;
   query(sql: string, values?: PostgresValue[]): Promise<PostgresResult>;
-  /** @param broken do not use it again */
+  /** @param broken whether the pool must not use the connection again */
   release(broken?: boolean): void;
   on(event: "notification", listener: (message: { readonly payload?: string | undefined }) => void): unknown;
   on(event: "error" | "end", listener: (error?: Error) => void): unknown;
@@ -45,14 +45,14 @@ interface Driver {
 
 const PACKAGE = "pg";
 
-/** Opens a pool. No connection is made before it is needed. */
+/** Creates a pool. Connections are opened when they are needed. */
 export async function openPool(url: string, connections: number): Promise<PostgresPool> {
   const { Pool } = await loadDriver();
   return new Pool({
     connectionString: url,
     max: connections,
     application_name: "savepoint",
-    // A network that swallows packets must not hold a caller for ever.
+    // So that a caller does not wait forever for a network that drops packets.
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
   });
@@ -65,7 +65,7 @@ async function loadDriver(): Promise<Driver> {
   } catch (cause) {
     throw new SavepointError(
       "MISSING_DEPENDENCY",
-      `PostgreSQL stores need the package ${PACKAGE}, and it could not be loaded. Run: npm install ${PACKAGE}@8`,
+      `PostgreSQL stores require the package ${PACKAGE}, which could not be loaded. Run: npm install ${PACKAGE}@8`,
       { cause },
     );
   }

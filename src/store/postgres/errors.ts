@@ -1,85 +1,90 @@
-/** What an error of PostgreSQL, or of the way to it, means as an error of Savepoint. */
+/** Maps errors of PostgreSQL and of the network to errors of Savepoint. */
 import { SavepointError, type SavepointErrorCode } from "../../errors.js";
 
-/** What an error of `pg` may tell. */
+/** The fields of an error of `pg`. */
 interface PostgresError {
   readonly code?: string;
   readonly detail?: string;
   readonly message?: string;
   readonly errors?: readonly unknown[];
-  /** What the system was asked to do. */
+  /** The failed system call. */
   readonly syscall?: string;
 }
 
-/** The server is there but not to be had just now: it starts, stops, has no connection left, or does not know itself. */
-const AWAY_STATES = new Set(["57P01", "57P02", "57P03", "57P05", "53300", "40003"]);
-/** Errors of the network. */
-const AWAY_CODES = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"]);
-/** What `pg` says where there is no code. */
-const AWAY_TEXTS =
+/** SQLSTATEs of a server that is starting, stopping, out of connections, or uncertain about the outcome. */
+const UNREACHABLE_STATES = new Set(["57P01", "57P02", "57P03", "57P05", "53300", "40003"]);
+/** Network errors. */
+const UNREACHABLE_CODES = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"]);
+/** Messages of `pg` for errors without a code. */
+const UNREACHABLE_MESSAGES =
   /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|server closed the connection|Query read timeout)/;
 
-const NOT_KNOWN = new Set(["ENOTFOUND", "EAI_AGAIN"]);
+const UNKNOWN_HOST = new Set(["ENOTFOUND", "EAI_AGAIN"]);
 const READ_ONLY = "25006";
-/** How the server itself names an error. */
+/** The format of the error codes of the server. */
 const SQL_STATE = /^[0-9A-Z]{5}$/;
 
 export function sqlStateOf(error: unknown): string | undefined {
   return typeof error === "object" && error !== null ? (error as PostgresError).code : undefined;
 }
 
-/** What is said beside the message. */
+/** The detail of an error of the server. */
 export function errorDetailOf(error: unknown): string | undefined {
   return typeof error === "object" && error !== null ? (error as PostgresError).detail : undefined;
 }
 
-/** Could nobody be reached, or was the connection cut? Whether what was sent has been done, nobody knows then. */
+/** Whether the server could not be reached, or the connection was cut. Then it is unknown whether a statement was executed. */
 export function isUnreachable(error: unknown): boolean {
   const { code = "", message = "", errors = [], syscall } = (error ?? {}) as PostgresError;
-  if (AWAY_STATES.has(code) || AWAY_CODES.has(code) || code.startsWith("08")) return true;
-  // A socket that is not there. Other files that are not there do not come by themselves.
+  if (UNREACHABLE_STATES.has(code) || UNREACHABLE_CODES.has(code) || code.startsWith("08")) return true;
+  // A missing socket: the server may be starting. Other missing files are permanent errors.
   if (code === "ENOENT" && syscall === "connect") return true;
-  return AWAY_TEXTS.test(message) || (errors.length > 0 && errors.every(isUnreachable));
+  return UNREACHABLE_MESSAGES.test(message) || (errors.length > 0 && errors.every(isUnreachable));
 }
 
-/** May it be over in a moment? Also while names of hosts are changed over, and what is reached is not the primary yet. */
+/** Whether a retry may succeed soon. Includes a failover, while host names change or the new primary is still read-only. */
 export function isTransient(error: unknown): boolean {
   const state = sqlStateOf(error) ?? "";
-  return isUnreachable(error) || NOT_KNOWN.has(state) || state === READ_ONLY;
+  return isUnreachable(error) || UNKNOWN_HOST.has(state) || state === READ_ONLY;
 }
 
-/** Two statements waited for each other, or could not both be done: nothing of this one was, and it can be tried again. */
+/** Whether a deadlock or serialization failure rolled the statement back. It can be retried. */
 export function isDeadlock(error: unknown): boolean {
   const state = sqlStateOf(error);
   return state === "40P01" || state === "40001";
 }
 
-/** Is a prepared statement not where it was prepared, or another one in its place? */
+/** Whether a prepared statement does not exist on this connection, or its name is used by another one. */
 export function isStatementMissing(error: unknown): boolean {
   const state = sqlStateOf(error);
   return state === "26000" || state === "42P05";
 }
 
-const TLS_ADVICE = `Say in the URL what is wanted: "?sslmode=verify-full" or "?sslmode=disable", and "&sslrootcert=…" for a certificate of your own.`;
+const TLS_ADVICE = `Set the mode in the URL: "?sslmode=verify-full" or "?sslmode=disable", and "&sslrootcert=…" for your own certificate.`;
 
-/** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
-export function postgresFailure(error: unknown, url: string, what: string): SavepointError {
+/**
+ * Converts any error to a `SavepointError`, with advice. Returns a `SavepointError` unchanged.
+ *
+ * @param purpose the operation that failed, such as "Reading"
+ */
+export function postgresFailure(error: unknown, url: string, purpose: string): SavepointError {
   if (error instanceof SavepointError) return error;
   const { message, errors = [] } = (error ?? {}) as PostgresError;
   const first = errors[0] as PostgresError | undefined;
   const reason = message || first?.message || String(error);
   const failure = (code: SavepointErrorCode, advice: string): SavepointError =>
-    new SavepointError(code, `${what} ${url} failed: ${reason}. ${advice}`, { cause: error });
+    new SavepointError(code, `${purpose} ${url} failed: ${reason}. ${advice}`, { cause: error });
   const state = sqlStateOf(error) ?? "";
-  if (isUnreachable(error)) return failure("UNAVAILABLE", "Is the server running, and are host and port right?");
-  if (NOT_KNOWN.has(state)) return failure("UNAVAILABLE", "No such host is known. Is its name right?");
-  // What the server says is known by its state: in its texts are names, which may be any words.
+  if (isUnreachable(error))
+    return failure("UNAVAILABLE", "Check that the server is running, and that host and port are correct.");
+  if (UNKNOWN_HOST.has(state)) return failure("UNAVAILABLE", "The host name is unknown. Check it.");
+  // Errors of the server are recognized by their code: their messages contain names, which may be any words.
   if (!SQL_STATE.test(state)) {
     if (/SCRAM|password must be a string|SASL/i.test(reason)) {
-      return failure("ACCESS_DENIED", "The server wants a password: put it into the URL, or set PGPASSWORD.");
+      return failure("ACCESS_DENIED", "The server requires a password: put it into the URL, or set PGPASSWORD.");
     }
     if (state === "ENOENT" || state === "EACCES") {
-      return failure("ACCESS_DENIED", "A file that the URL names, such as a certificate, cannot be read.");
+      return failure("ACCESS_DENIED", "A file in the URL, such as a certificate, cannot be read.");
     }
     if (/self.signed|certificate|TLS|SSL|unable to verify/i.test(reason) || state.startsWith("ERR_TLS")) {
       return failure("ACCESS_DENIED", TLS_ADVICE);
@@ -94,37 +99,37 @@ export function postgresFailure(error: unknown, url: string, what: string): Save
     case "42501":
       return failure(
         "ACCESS_DENIED",
-        "The user needs the rights to its schema (GRANT ALL ON SCHEMA … TO …), or, where there is none yet, to make one (GRANT CREATE ON DATABASE … TO …).",
+        "Grant the user the permissions for the schema (GRANT ALL ON SCHEMA … TO …), or to create it (GRANT CREATE ON DATABASE … TO …).",
       );
     case "3D000":
       return failure(
         "STORE_NOT_FOUND",
-        "There is no such database: create it (CREATE DATABASE …), or give another name.",
+        "The database does not exist. Create it (CREATE DATABASE …), or use another name.",
       );
     case "53100":
-      return failure("IO_FAILED", "The server's disk is full: free some space; nothing that was saved is lost.");
+      return failure("IO_FAILED", "The disk of the server is full. Free some space. Nothing that was saved is lost.");
     case "54000":
       return failure(
         "INVALID_ID",
         "Ids are too long for an index: those of session, branch and key may have 2,600 bytes together.",
       );
     case READ_ONLY:
-      return failure("IO_FAILED", "This server can only be read: give the URL of the primary.");
+      return failure("IO_FAILED", "This server is read-only. Use the URL of the primary.");
     case "58030":
       return failure("IO_FAILED", "Check the server's disk.");
     case "XX001":
     case "XX002":
-      return failure("DAMAGED", "The server has found damage in its files: restore them from a backup.");
+      return failure("DAMAGED", "The files of the server are damaged. Restore them from a backup.");
     case "40P01":
     case "40001":
     case "55P03":
     case "57014":
-      return failure("BUSY", "Others were in the way; try again.");
+      return failure("BUSY", "Other transactions held locks. Try again.");
     case "42P01":
     case "3F000":
     case "42883":
-      return failure("STORE_FAILED", "Savepoint's tables or functions are not there any more: open the store again.");
+      return failure("STORE_FAILED", "Tables or functions of Savepoint are missing. Open the store again.");
     default:
-      return failure("STORE_FAILED", "The cause says more.");
+      return failure("STORE_FAILED", "See the cause for details.");
   }
 }

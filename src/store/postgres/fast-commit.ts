@@ -1,7 +1,7 @@
 /**
- * What most commits are, as a plain statement: records that are checked, replaced, deleted and added, and items. It costs
- * the server a third of what the function costs. It either does everything or fails as a whole; where it fails, the
- * function is asked, which says why.
+ * A commit as one plain statement, for the most common kinds of commits: records that are checked, replaced, deleted and
+ * added, and items. It costs the server a third of the function in the database. The statement applies the entire commit or
+ * fails; if it fails, the function is called, which reports why.
  */
 import { createHash } from "node:crypto";
 import type { PostgresValue } from "./driver.js";
@@ -10,36 +10,36 @@ import type { CommitPlan } from "./commit-plan.js";
 import { refsSum, valueSum } from "./rows.js";
 
 export interface CommitStatement {
-  /** By which the server may keep it prepared, where it is to. */
+  /** The name of the prepared statement; without one, the statement is not prepared. */
   readonly name?: string;
   readonly sql: string;
   readonly values: PostgresValue[];
 }
 
-/** More of them come so seldom together that a statement for it is not worth being prepared. */
+/** Larger commits are too rare for a prepared statement of their own. */
 const MAX_RECORDS = 12;
-const MAX_RUNS = 2;
+const MAX_CHUNKS = 2;
 
-/** How many parts of which kind a statement has, in their order. */
+/** The number of parts of each kind in a statement. Commits of the same shape share a prepared statement. */
 interface Shape {
   readonly replaced: number;
-  /** A digit for each. */
+  /** One digit for the kind of each check. */
   readonly checks: string;
   readonly deletes: number;
   readonly timed: boolean;
-  /** A digit for each. */
+  /** One digit for the kind of each put. */
   readonly puts: string;
-  readonly runs: number;
+  readonly chunks: number;
 }
 
-/** Statements by their shape, of all stores of this process. */
+/** Statements by schema and shape, for all stores of this process. */
 const statements = new Map<string, Pick<CommitStatement, "name" | "sql">>();
 
-/** `undefined` for what the function has to do. */
+/** The statement of a commit; `undefined` if the commit needs the function. */
 export function fastCommit(schema: string, plan: CommitPlan): CommitStatement | undefined {
   const { isPlain, records, deleted, notBefore, rows } = plan;
   const { replaced, checked, put } = records;
-  if (!isPlain || replaced.length === 0 || rows.length > MAX_RUNS) return undefined;
+  if (!isPlain || replaced.length === 0 || rows.length > MAX_CHUNKS) return undefined;
   if (replaced.length + checked.length + put.length + deleted.length > MAX_RECORDS) return undefined;
   if (checked.some(({ kind }) => kind !== CHECK.value && kind !== CHECK.exists)) return undefined;
   const shape: Shape = {
@@ -48,7 +48,7 @@ export function fastCommit(schema: string, plan: CommitPlan): CommitStatement | 
     deletes: deleted.length,
     timed: notBefore !== undefined,
     puts: put.map(({ kind }) => kind).join(""),
-    runs: rows.length,
+    chunks: rows.length,
   };
   const name = `${schema} ${Object.values(shape).join(" ")}`;
   let statement = statements.get(name);
@@ -77,16 +77,16 @@ export function fastCommit(schema: string, plan: CommitPlan): CommitStatement | 
   return { ...statement, values };
 }
 
-/** A name that no other statement has: others may use the same connection. */
+/** A name for a prepared statement that is unique on a shared connection. */
 export function statementName(sql: string): string {
   return `savepoint_${createHash("sha256").update(sql).digest("hex").slice(0, 16)}`;
 }
 
 /**
- * Each of its parts has done what it should, or everything is taken back: one that has not makes the last part fail. That is
- * the last row of items, where there are any: without one of the others it has no count, and a row must have one.
+ * Writes the statement of a shape. If one part changes fewer rows than it should, the last part fails, which rolls everything
+ * back: the count of the last chunk becomes null, or, without chunks, a division by zero fails.
  */
-function writeStatement(schema: string, { replaced, checks, deletes, timed, puts, runs }: Shape): string {
+function writeStatement(schema: string, { replaced, checks, deletes, timed, puts, chunks }: Shape): string {
   const records = `${schema}.savepoint_record`;
   const parts: string[] = [];
   const needed: string[] = [];
@@ -121,8 +121,8 @@ function writeStatement(schema: string, { replaced, checks, deletes, timed, puts
       add(`SELECT 1 FROM ${records} WHERE key = ${key} AND sum = ${sum} AND value = ${value} FOR SHARE`, true);
     }
   }
-  // What was added while a check waited is not seen by this statement: where there seems to be nothing to delete, the
-  // function looks again.
+  // This statement does not see records that were added while one of its checks waited. If there is nothing to delete, the
+  // function checks again.
   for (let index = 0; index < deletes; index++)
     add(`DELETE FROM ${records} WHERE key = ${parameters("text")[0]} RETURNING 1`, true);
   if (timed) add(`SELECT 1 WHERE ${parameters("bigint")[0]} <= ${CLOCK}`, true);
@@ -134,13 +134,13 @@ function writeStatement(schema: string, { replaced, checks, deletes, timed, puts
     if (Number(kind) === PUT.always) add(`${insert} ON CONFLICT (key) ${replace}`, false);
     else add(`${insert} ON CONFLICT DO NOTHING RETURNING 1`, Number(kind) === PUT.mustBeNew);
   }
-  for (let index = 0; index < runs; index++) {
+  for (let index = 0; index < chunks; index++) {
     const values = parameters("text", "bigint", "integer", "smallint", "bigint", "bytea", "bytea");
     const [tape, first, count, ...rest] = values;
-    const insert = `INSERT INTO ${schema}.savepoint_run (tape, first, count, codec, sum, head, body)`;
-    const isFree = `coalesce((SELECT first + count FROM ${schema}.savepoint_run WHERE tape = ${tape}
+    const insert = `INSERT INTO ${schema}.savepoint_chunk (tape, first, count, codec, sum, head, body)`;
+    const isFree = `coalesce((SELECT first + count FROM ${schema}.savepoint_chunk WHERE tape = ${tape}
       AND first < ${first} + ${count} ORDER BY first DESC LIMIT 1), 0) <= ${first}`;
-    if (index < runs - 1) {
+    if (index < chunks - 1) {
       add(`${insert} SELECT ${values.join(", ")} WHERE ${isFree} ON CONFLICT DO NOTHING RETURNING 1`, true);
       continue;
     }

@@ -1,6 +1,6 @@
 /**
- * A group of commits as one plain statement, whatever their number: each kind of record and item is one list. It does all
- * of them, or fails as a whole over one that cannot be done; then the function is asked, which tries each on its own.
+ * A group of commits as one plain statement for any number of them: each kind of record, and the items, are one list. The
+ * statement applies all commits or fails; if it fails, the function is called, which tries each commit on its own.
  */
 import { compareKeys } from "../contract/index.js";
 import { integerArray, textArray } from "./arrays.js";
@@ -11,8 +11,8 @@ import type { CommitPlan, RecordWrite } from "./commit-plan.js";
 import { valueSum } from "./rows.js";
 
 /**
- * `undefined` for what the function has to do: more than records and items, or commits that meet each other. The statement
- * is not one to prepare: the server would keep to how it went about it when its tables were small.
+ * The statement of a group; `undefined` if a commit needs the function, or two commits touch the same record or tape. The
+ * statement is not prepared: the server would keep the plan that it made while the tables were small.
  */
 export function fastGroup(schema: string, plans: readonly CommitPlan[]): CommitStatement | undefined {
   const touched = new Set<string>();
@@ -25,12 +25,12 @@ export function fastGroup(schema: string, plans: readonly CommitPlan[]): CommitS
     if (![...keys, ...rows.map(({ tape }) => `t${tape}`)].every(isFree)) return undefined;
   }
   const replaced = plans.flatMap(({ records }) => records.replaced);
-  const putAs = (wanted: number): RecordWrite[] =>
+  const putsOf = (wanted: number): RecordWrite[] =>
     plans
       .flatMap(({ records }) => records.put.flatMap(({ put, kind }) => (kind === wanted ? [put] : [])))
       .sort((a, b) => compareKeys(a.key, b.key));
   const rows = plans.flatMap((plan) => plan.rows);
-  // In an order that all who commit share: mostly they are then touched in it, and none waits for another who waits for it.
+  // All processes use the same order, which makes deadlocks rare.
   replaced.sort((a, b) => compareKeys(a.put.key, b.put.key));
   return {
     sql: writeStatement(schema),
@@ -41,15 +41,15 @@ export function fastGroup(schema: string, plans: readonly CommitPlan[]): CommitS
         replaced.map(({ put }) => put),
         RECORD_ARRAYS,
       ),
-      ...columns(putAs(PUT.mustBeNew), RECORD_ARRAYS),
-      ...columns(putAs(PUT.always), RECORD_ARRAYS),
+      ...columns(putsOf(PUT.mustBeNew), RECORD_ARRAYS),
+      ...columns(putsOf(PUT.always), RECORD_ARRAYS),
       textArray(rows.map(({ tape }) => tape)),
       ...columns(rows, CHUNK_ARRAYS),
     ],
   };
 }
 
-/** Where one of the parts has done less than it should, a division by zero takes everything back. */
+/** If one part changes fewer rows than it should, a division by zero rolls everything back. */
 function writeStatement(s: string): string {
   return `WITH replaced AS (
       UPDATE ${s}.savepoint_record r SET sum = w.sum, refs_sum = w.refs_sum, refs = w.refs, value = w.value, reserved = NULL
@@ -66,10 +66,10 @@ function writeStatement(s: string): string {
       ON CONFLICT (key) DO UPDATE
         SET sum = excluded.sum, refs_sum = excluded.refs_sum, refs = excluded.refs, value = excluded.value, reserved = NULL
     ), items AS (
-      INSERT INTO ${s}.savepoint_run (tape, first, count, codec, sum, head, body)
+      INSERT INTO ${s}.savepoint_chunk (tape, first, count, codec, sum, head, body)
       SELECT w.* FROM unnest($18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bytea[], $24::bytea[])
         AS w (tape, first, count, codec, sum, head, body)
-      WHERE coalesce((SELECT x.first + x.count FROM ${s}.savepoint_run x WHERE x.tape = w.tape
+      WHERE coalesce((SELECT x.first + x.count FROM ${s}.savepoint_chunk x WHERE x.tape = w.tape
         AND x.first < w.first + w.count ORDER BY x.first DESC LIMIT 1), 0) <= w.first
       ON CONFLICT DO NOTHING RETURNING 1
     ) SELECT 1 / ((SELECT count(*) FROM replaced) = cardinality($3)

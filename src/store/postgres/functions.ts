@@ -1,34 +1,36 @@
 /**
- * What runs inside the database: a commit, as one function, so that it is one statement and one round trip.
+ * Functions in the database: a commit is one function call, and so one statement and one round trip.
  *
- * A statement is a transaction of its own, so nothing is locked from one round trip to the next, and it does not matter
- * which connection it comes over: a pooler may stand in between. Plans of what is inside a function are kept by the
- * server, without statements having to be prepared.
+ * A statement is a transaction of its own. Nothing is locked between round trips, and any connection can be used, also
+ * through a pooler. The server caches the plans of statements inside a function, so nothing has to be prepared.
  *
- * A failed check raises an error, which takes back what was done before it; its detail names the keys. Where several
- * commits come together, each is tried on its own.
+ * A failed check raises an error, which rolls back the commit; its detail lists the keys. If several commits are sent in one
+ * statement, each is tried on its own.
  */
 
-/** The state of the error that a failed check raises. */
+/** The SQLSTATE of a failed check. */
 export const CONFLICT_STATE = "SP001";
-/** That of rows that are not there any more, so that nothing takes their place. */
+/** The SQLSTATE of a replacement whose old rows have changed. */
 export const ROWS_CHANGED_STATE = "SP002";
 
-/** What is said of a commit that was not tried, because one before it is to be sent again. */
+/** The result of a commit that was not tried, because an earlier one has to be sent again. */
 export const RESEND = "again";
 
-/** How a record is checked. Those that are also written are locked as such at once: two that only read would then wait for each other. */
+/**
+ * How a record is checked. A record that is also written is locked for update at once: two commits with shared locks would
+ * deadlock when both upgrade them.
+ */
 export const CHECK = { value: 0, absent: 1, exists: 2, valueOfWritten: 3 } as const;
-/** How a record is put: in any case, where there is none, or where there must be none. */
+/** How a record is put: always, only if it does not exist, or failing if it exists. */
 export const PUT = { always: 0, ifAbsent: 1, mustBeNew: 2 } as const;
 
-/** What a commit is told, in this order. What is empty is null. */
+/** The parameters of a commit, in order. Empty lists are null. */
 export const COMMIT_PARAMETERS = [
-  // Milliseconds, where it is not the database's clock that counts.
+  // In milliseconds; null for the clock of the database.
   "clock bigint",
   "durable boolean",
   "not_before bigint",
-  // Records that must have one value, and get another.
+  // Records that must have a given value, and are replaced.
   "replace_keys text[]",
   "replace_before text[]",
   "replace_sums_before bigint[]",
@@ -49,31 +51,35 @@ export const COMMIT_PARAMETERS = [
   "put_refs text[]",
   "put_values text[]",
   "put_kinds bigint[]",
-  "run_tapes text[]",
-  "run_firsts bigint[]",
-  "run_counts bigint[]",
-  "run_codecs bigint[]",
-  "run_sums bigint[]",
-  "run_heads bytea[]",
-  "run_bodies bytea[]",
+  "chunk_tapes text[]",
+  "chunk_firsts bigint[]",
+  "chunk_counts bigint[]",
+  "chunk_codecs bigint[]",
+  "chunk_sums bigint[]",
+  "chunk_heads bytea[]",
+  "chunk_bodies bytea[]",
   "blob_hashes text[]",
   "blob_codecs bigint[]",
   "blob_bodies bytea[]",
   "wake_channel text",
   "wake_names text[]",
-  // Records whose checks are guesses: where one was wrong, the commit is to be sent again.
+  // Keys whose checks are based on assumptions: if one of them fails, the commit is sent again.
   "guessed text[]",
 ] as const;
 
 const NAMES = COMMIT_PARAMETERS.map((parameter) => parameter.split(" ")[0]);
 
-/** The clock of the database, in milliseconds. */
+/** The time of the database, in milliseconds. */
 export const CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/** @param s the schema, quoted */
+/**
+ * The statements that create the functions.
+ *
+ * @param s the quoted schema
+ */
 export function commitFunctions(s: string): string[] {
   const record = `${s}.savepoint_record`;
-  const run = `${s}.savepoint_run`;
+  const chunk = `${s}.savepoint_chunk`;
   const blob = `${s}.savepoint_blob`;
   return [
     `CREATE FUNCTION ${s}.savepoint_commit(${COMMIT_PARAMETERS.join(", ")}) RETURNS void
@@ -93,7 +99,7 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
   END IF;
 
-  -- The update waits for whoever is changing the record, and then looks at what has become of it.
+  -- The update waits for a concurrent change of the record, and then checks its new version.
   FOR i IN 1 .. coalesce(cardinality(replace_keys), 0) LOOP
     UPDATE ${record} SET sum = replace_sums[i], refs_sum = replace_refs_sums[i], refs = replace_refs[i],
         value = replace_values[i], reserved = NULL
@@ -115,7 +121,7 @@ BEGIN
       absent := absent || check_keys[i];
     END CASE;
   END LOOP;
-  -- What is not there cannot be locked. Inserting and deleting it makes other transactions that insert it wait.
+  -- A missing row cannot be locked. Inserting and deleting it makes other transactions that insert it wait.
   IF cardinality(absent) > 0 THEN
     WITH added AS (
       INSERT INTO ${record} (key, sum, refs_sum, refs, value) SELECT k.key, 0, 0, '', '' FROM unnest(absent) AS k (key)
@@ -134,10 +140,10 @@ BEGIN
     END IF;
   END LOOP;
   IF cardinality(failed) > 0 THEN
-    -- Those that must be new are looked at when they are put, which is not done any more.
+    -- Records that must not exist are otherwise checked when they are put, which is not reached.
     SELECT failed || coalesce(array_agg(r.key), '{}') INTO failed FROM unnest(put_keys, put_kinds) AS p (key, kind)
       JOIN ${record} r ON r.key = p.key WHERE p.kind = ${PUT.mustBeNew};
-    RAISE EXCEPTION 'another writer was first' USING ERRCODE = '${CONFLICT_STATE}', DETAIL = array_to_json(failed)::text;
+    RAISE EXCEPTION 'a check failed' USING ERRCODE = '${CONFLICT_STATE}', DETAIL = array_to_json(failed)::text;
   END IF;
 
   IF delete_keys IS NOT NULL THEN
@@ -173,20 +179,20 @@ BEGIN
       WHERE p.kind = ${PUT.mustBeNew} AND p.key NOT IN (SELECT key FROM added);
   END IF;
 
-  -- Rows of a tape do not overlap, so the last that starts before the end of the new numbers tells whether one is taken.
-  FOR i IN 1 .. coalesce(cardinality(run_tapes), 0) LOOP
-    INSERT INTO ${run} (tape, first, count, codec, sum, head, body)
-      SELECT run_tapes[i], run_firsts[i], run_counts[i], run_codecs[i], run_sums[i], run_heads[i], run_bodies[i]
-      WHERE coalesce((SELECT first + count FROM ${run} WHERE tape = run_tapes[i]
-        AND first < run_firsts[i] + run_counts[i] ORDER BY first DESC LIMIT 1), 0) <= run_firsts[i]
+  -- Chunks of a tape do not overlap, so only the last one that starts before the end of the new items can collide with them.
+  FOR i IN 1 .. coalesce(cardinality(chunk_tapes), 0) LOOP
+    INSERT INTO ${chunk} (tape, first, count, codec, sum, head, body)
+      SELECT chunk_tapes[i], chunk_firsts[i], chunk_counts[i], chunk_codecs[i], chunk_sums[i], chunk_heads[i], chunk_bodies[i]
+      WHERE coalesce((SELECT first + count FROM ${chunk} WHERE tape = chunk_tapes[i]
+        AND first < chunk_firsts[i] + chunk_counts[i] ORDER BY first DESC LIMIT 1), 0) <= chunk_firsts[i]
       ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN failed := failed || run_tapes[i]; END IF;
+    IF NOT FOUND THEN failed := failed || chunk_tapes[i]; END IF;
   END LOOP;
   IF cardinality(failed) > 0 THEN
-    RAISE EXCEPTION 'another writer was first' USING ERRCODE = '${CONFLICT_STATE}', DETAIL = array_to_json(failed)::text;
+    RAISE EXCEPTION 'a check failed' USING ERRCODE = '${CONFLICT_STATE}', DETAIL = array_to_json(failed)::text;
   END IF;
 
-  -- Who is told that these bytes are stored must be able to read them, so damaged ones are replaced.
+  -- An acknowledged blob must be readable, so a damaged body is replaced.
   IF blob_hashes IS NOT NULL THEN
     INSERT INTO ${blob} AS b (hash, used_at, codec, body)
       SELECT n.hash, moment, n.codec, n.body FROM unnest(blob_hashes, blob_codecs, blob_bodies)
@@ -199,8 +205,8 @@ BEGIN
     PERFORM pg_notify(wake_channel, waited);
   END LOOP;
 END $body$`,
-    // One of several commits of a statement: it fails alone, and says which keys were in the way. Where a guess was
-    // wrong, it and all that come after it are to be sent again, in their order.
+    // One of several commits in a statement. It fails alone, and returns the keys that failed. If an assumption was wrong,
+    // this commit and all later ones have to be sent again, in order.
     `CREATE FUNCTION ${s}.savepoint_try_commit(${COMMIT_PARAMETERS.join(", ")}) RETURNS text
 LANGUAGE plpgsql AS $body$
 DECLARE
@@ -216,8 +222,8 @@ EXCEPTION WHEN SQLSTATE '${CONFLICT_STATE}' THEN
   END IF;
   RETURN failed;
 END $body$`,
-    // Puts rows of items in the place of others, if those are all still what they were.
-    `CREATE FUNCTION ${s}.savepoint_replace_runs(durable boolean, of_tape text, old_firsts bigint[], old_sums bigint[],
+    // Replaces chunks by others, if none of the old ones has changed.
+    `CREATE FUNCTION ${s}.savepoint_replace_chunks(durable boolean, of_tape text, old_firsts bigint[], old_sums bigint[],
   new_firsts bigint[], new_counts bigint[], new_codecs bigint[], new_sums bigint[], new_heads bytea[], new_bodies bytea[])
 RETURNS void LANGUAGE plpgsql AS $body$
 DECLARE
@@ -226,13 +232,13 @@ BEGIN
   IF NOT durable THEN
     PERFORM set_config('synchronous_commit', 'off', true);
   END IF;
-  DELETE FROM ${run} r USING unnest(old_firsts, old_sums) AS o (first, sum)
+  DELETE FROM ${chunk} r USING unnest(old_firsts, old_sums) AS o (first, sum)
     WHERE r.tape = of_tape AND r.first = o.first AND r.sum = o.sum;
   GET DIAGNOSTICS removed = ROW_COUNT;
   IF removed < coalesce(cardinality(old_firsts), 0) THEN
-    RAISE EXCEPTION 'rows have changed' USING ERRCODE = '${ROWS_CHANGED_STATE}';
+    RAISE EXCEPTION 'chunks have changed' USING ERRCODE = '${ROWS_CHANGED_STATE}';
   END IF;
-  INSERT INTO ${run} (tape, first, count, codec, sum, head, body)
+  INSERT INTO ${chunk} (tape, first, count, codec, sum, head, body)
     SELECT of_tape, n.first, n.count, n.codec, n.sum, n.head, n.body
     FROM unnest(new_firsts, new_counts, new_codecs, new_sums, new_heads, new_bodies)
       AS n (first, count, codec, sum, head, body);

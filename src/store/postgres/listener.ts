@@ -1,23 +1,23 @@
 /**
- * Hears what commits of any process call out. It has a connection to itself, because what is listened to belongs to one;
- * when that is cut, it makes another.
+ * Listens for the notifications of commits of all processes. It reserves a connection, because LISTEN belongs to one, and
+ * reconnects when that connection is cut.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Connection } from "./connection.js";
 import type { PostgresClient } from "./driver.js";
 
-/** Between attempts to connect again, in milliseconds. */
-const PAUSE = 500;
+/** The pause between attempts to reconnect, in milliseconds. */
+const RECONNECT_PAUSE = 500;
 
 export class Listener {
   readonly #connection: Connection;
   readonly #channel: string;
   readonly #listeners = new Set<(name: string) => void>();
   #client: PostgresClient | undefined;
-  /** Lets go of it, once. */
+  /** Releases the connection. Has an effect once. */
   #release: () => void = () => {};
   #connecting: Promise<void> | undefined;
-  #closed = false;
+  #isClosed = false;
 
   constructor(connection: Connection, channel: string) {
     this.#connection = connection;
@@ -25,7 +25,7 @@ export class Listener {
   }
 
   async add(listener: (name: string) => void): Promise<() => Promise<void>> {
-    // Nobody is told anything then, and whoever listens looks from time to time.
+    // Without a spare connection there are no notifications; callers poll as well.
     if (!this.#connection.hasSpareConnection) return async () => {};
     this.#listeners.add(listener);
     await (this.#connecting ??= this.#connect());
@@ -36,60 +36,60 @@ export class Listener {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#listeners.clear();
     await this.#disconnect();
   }
 
-  /** One attempt; where it fails, others follow, and nobody waits for them. */
+  /** Makes one attempt to connect. If it fails, further attempts follow in the background. */
   async #connect(): Promise<void> {
     try {
       await this.#listen();
     } catch {
-      // Nothing is lost by it: who listens also looks from time to time, and is told of the failure by that.
+      // Nothing is lost: callers also poll, and get the error there.
       void this.#reconnect();
     }
   }
 
   async #listen(): Promise<void> {
     const client = await this.#connection.connect();
-    let gone = false;
+    let isReleased = false;
     const release = (): void => {
-      if (gone) return;
-      gone = true;
+      if (isReleased) return;
+      isReleased = true;
       client.release(true);
     };
-    const lose = (): void => {
+    const disconnect = (): void => {
       release();
       if (this.#client !== client) return;
       this.#client = undefined;
       void this.#reconnect();
     };
-    client.on("error", lose);
-    client.on("end", lose);
+    client.on("error", disconnect);
+    client.on("end", disconnect);
     client.on("notification", ({ payload = "" }) => {
       for (const listener of this.#listeners) listener(payload);
     });
     try {
       await client.query(`LISTEN ${this.#channel}`);
     } catch (error) {
-      lose();
+      disconnect();
       throw error;
     }
-    // Its end may have come together with the answer.
-    if (gone) throw new Error("The connection was cut.");
-    if (this.#closed || this.#listeners.size === 0) return lose();
+    // The connection may have ended together with the answer.
+    if (isReleased) throw new Error("The connection was cut.");
+    if (this.#isClosed || this.#listeners.size === 0) return disconnect();
     this.#client = client;
     this.#release = release;
   }
 
   async #reconnect(): Promise<void> {
-    while (!this.#closed && this.#listeners.size > 0) {
-      await sleep(PAUSE, undefined, { ref: false });
-      if (this.#client || this.#closed || this.#listeners.size === 0) return;
+    while (!this.#isClosed && this.#listeners.size > 0) {
+      await sleep(RECONNECT_PAUSE, undefined, { ref: false });
+      if (this.#client || this.#isClosed || this.#listeners.size === 0) return;
       try {
         await this.#listen();
-        // What was called out meanwhile was not heard.
+        // Notifications were missed meanwhile: listeners have to check everything.
         for (const listener of this.#listeners) listener("");
         return;
       } catch {
@@ -101,7 +101,7 @@ export class Listener {
   async #disconnect(): Promise<void> {
     await this.#connecting;
     this.#connecting = undefined;
-    // In this order: what ends on purpose is not connected again.
+    // In this order, so that the end of the connection does not start a reconnect.
     const isConnected = this.#client !== undefined;
     this.#client = undefined;
     if (isConnected) this.#release();

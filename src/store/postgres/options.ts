@@ -1,23 +1,24 @@
-/** Options of a PostgreSQL store. */
+/** The options of a PostgreSQL store. */
 import type { Duration } from "../../util/index.js";
 import type { BackgroundFailure, Durability } from "../contract/index.js";
 import type { PostgresPool } from "./driver.js";
 
+/** Options of `postgres:` stores. */
 export interface PostgresOptions {
   /**
-   * The schema that has Savepoint's tables. It is made where there is none, and may be shared with tables of others. In a
-   * URL: `?schema=agents`.
+   * The schema for Savepoint's tables. It is created if it does not exist, and may contain other tables. In a URL:
+   * `?schema=agents`.
    * @default "savepoint"
    */
   readonly schema?: string;
   /**
-   * Connections that are opened at most. Saves need one, whatever their number; reads run beside them.
+   * The maximum number of connections. All saves share one; reads use the others.
    * @default 4
    */
   readonly connections?: number;
   /**
-   * How long a read or a write that finds no database tries again, before it fails with `UNAVAILABLE`: a restart, or
-   * a switch to another server, is waited for. Opening a store does not wait.
+   * How long a read or write is retried while the database is unreachable, before it fails with `UNAVAILABLE`. This covers
+   * a restart or a failover to another server. Opening a store does not wait.
    * @default "30s"
    */
   readonly patience?: Duration;
@@ -28,13 +29,13 @@ export interface PostgresOptions {
    */
   readonly busyTimeout?: Duration;
   /**
-   * `"power"`: a commit is answered when the server has it on its disk, as far as the server is set up for that.
-   * `"process"`: it is answered before; what was committed in the last moments before the server itself dies may be lost.
+   * `"power"`: a commit resolves when the server has written it to its disk, as far as the server is configured for that.
+   * `"process"`: a commit resolves earlier; the last commits before a crash of the server may be lost.
    * @default "power"
    */
   readonly durability?: Durability;
   /**
-   * Compress items when they are packed, where that makes them a fifth smaller or more. Costs time in a thread.
+   * Compress items when they are packed, if that makes them at least a fifth smaller. Compression uses a thread.
    * @default true
    */
   readonly compress?: boolean;
@@ -44,27 +45,28 @@ export interface PostgresOptions {
    */
   readonly create?: boolean;
   /**
-   * The clock, in milliseconds. Machines that share a store have different clocks, so it is the database's.
-   * @default the database's
+   * The clock, in milliseconds. By default the clock of the database, because machines that share a store have different
+   * clocks.
+   * @default the clock of the database
    */
   readonly now?: () => number;
   /**
-   * Told when something fails while nobody waits for it, such as packing what is stored, by which nothing is lost.
+   * Called when background work, such as packing items, fails. Nothing is lost by such a failure.
    * @default console.warn
    */
   readonly onBackgroundFailure?: (failure: BackgroundFailure) => void;
 }
 
-/** Where a write can be interrupted, seen from the process that makes it. */
+/** The named points of a write, at which crash tests interrupt it. */
 export const POSTGRES_WRITE_POINTS = [
   "begin",
   "sent",
   "committed",
-  "seal:begin",
-  "seal:sent",
-  "seal:committed",
+  "pack:begin",
+  "pack:sent",
+  "pack:committed",
 ] as const;
 export type PostgresWritePoint = (typeof POSTGRES_WRITE_POINTS)[number];
 
-/** Where to open the store: a URL, or the caller's own pool, which stays the caller's to end. */
+/** The database: a URL, or a pool of the caller, which the caller has to end. */
 export type PostgresTarget = string | PostgresPool;

@@ -1,9 +1,9 @@
 /**
- * Packs the small rows that commits leave behind into large ones, and frees what is dead.
+ * Packs the small chunks that commits write into large ones, and frees dead items.
  *
- * Rows are read, packed here, and put in the place of the old ones by one statement, if those are all still there. Nothing
- * is locked in between, and readers see the old rows or the new one. A damaged item is never packed again under a fresh
- * checksum: its row is left as it is.
+ * Chunks are read, packed here, and replaced by one statement, if none of the old ones has changed. Nothing is locked in
+ * between, and readers see either the old chunks or the new one. A damaged item is never packed again under a new checksum:
+ * its chunk is left as it is.
  */
 import { isSavepointError, SavepointError } from "../../errors.js";
 import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
@@ -28,15 +28,18 @@ import { ROWS_CHANGED_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
 import { type RawChunk, CHUNK_COLUMNS, toChunk } from "./rows.js";
 
-/** Full runs that are packed together: what that costs is mostly the way to the server and back. */
-const RUNS_AT_ONCE = 4;
-/** Rows that are looked at with one statement. */
+/** The number of full chunks that are packed at once: most of the cost is the round trip. */
+const CHUNKS_AT_ONCE = 4;
+/** The number of rows that are read with one statement. */
 const BATCH_ROWS = 512;
-/** How often rows are looked at again that others have changed meanwhile. */
+/** How often rows are read again after another process has changed them. */
 const MAX_TRIES = 20;
 
-/** A row of items, without the items. */
-interface Place {
+/** The SQLSTATE of a duplicate key. */
+const UNIQUE_VIOLATION = "23505";
+
+/** The size of a chunk, without its items. */
+interface ChunkInfo {
   readonly first: number;
   readonly count: number;
   readonly sum: number;
@@ -49,33 +52,33 @@ export class Packer {
   readonly #compress: boolean;
   readonly #probe: (point: PostgresWritePoint) => void;
   readonly #report: (message: string, error: unknown) => void;
-  readonly #loose = new PackBacklog(RUNS_AT_ONCE);
+  readonly #backlog = new PackBacklog(CHUNKS_AT_ONCE);
   #work: Promise<void> = Promise.resolve();
   #closed = false;
 
   constructor(connection: Connection, options: PostgresOptions) {
     this.#connection = connection;
-    this.#table = `${connection.schema}.savepoint_run`;
+    this.#table = `${connection.schema}.savepoint_chunk`;
     this.#compress = options.compress ?? true;
     this.#probe = testHooksOf(options).probe ?? (() => {});
     this.#report = createFailureReporter(options);
   }
 
-  /** Notes items that were committed; packs their tape in the background once full runs have gathered. */
-  noteItems(run: ItemBatch): void {
-    if (this.#loose.add(run)) this.#work = this.#work.then(() => this.#sealTail(run.tape));
+  /** Records items that were committed. Packs their tape in the background once they fill several chunks. */
+  noteItems(batch: ItemBatch): void {
+    if (this.#backlog.add(batch)) this.#work = this.#work.then(() => this.#packInBackground(batch.tape));
   }
 
-  /** Packing is never urgent: a failure leaves small rows, and the next full run tries again. */
-  async #sealTail(tape: string): Promise<void> {
+  /** A failure leaves small chunks, which are packed with the next full one. */
+  async #packInBackground(tape: string): Promise<void> {
     if (this.#closed) return;
     try {
-      const from = this.#loose.firstUnpacked(tape) ?? (await this.#startOfTail(tape));
-      const next = await this.#seal(tape, from, false);
-      this.#loose.setFirstUnpacked(tape, next.from);
+      const from = this.#backlog.firstUnpacked(tape) ?? (await this.#findFirstUnpacked(tape));
+      const next = await this.#packFrom(tape, from, false);
+      this.#backlog.setFirstUnpacked(tape, next.from);
     } catch (error) {
       if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED") || this.#closed) return;
-      this.#report("items could not be packed, and stay as they are", error);
+      this.#report("items could not be packed, and were not changed", error);
     }
   }
 
@@ -83,24 +86,24 @@ export class Packer {
     await this.#work;
   }
 
-  /** Starts nothing any more, and waits for what is under way. */
+  /** Stops packing, and waits for what is in progress. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#work;
   }
 
-  /** Packs and compresses every tape. */
+  /** Packs and compresses all tapes. */
   async packAll(): Promise<void> {
     await this.idle();
     const tapes = await this.#connection.rows<{ tape: string }>(
       `SELECT DISTINCT tape FROM ${this.#table} ORDER BY tape`,
     );
     for (const { tape } of tapes) {
-      for (let next = { from: 0, more: true }; next.more;) next = await this.#seal(tape, next.from, true);
+      for (let next = { from: 0, more: true }; next.more;) next = await this.#packFrom(tape, next.from, true);
     }
   }
 
-  /** Frees dead items below a number: whole rows at once, parts of rows only when `repack` is set. */
+  /** Frees dead items below a number: entire chunks always, parts of chunks only if `repack` is set. */
   async retain(
     tape: string,
     live: readonly { start: number; count: number }[],
@@ -111,48 +114,48 @@ export class Packer {
     const spansIn = liveSpans(live, below);
     let tries = 0;
     for (let from: number | undefined = 0; from !== undefined;) {
-      const places: readonly Place[] = await this.#places(tape, from, below);
-      const whole = await this.#retainPlaces(tape, places, spansIn, repack, freed);
-      // Somebody packs the same rows just now: they are looked at again.
-      if (!whole && tries++ < MAX_TRIES) continue;
+      const infos: readonly ChunkInfo[] = await this.#chunkInfos(tape, from, below);
+      const isUnchanged = await this.#retainChunks(tape, infos, spansIn, repack, freed);
+      // Another process is packing the same chunks: they are read again.
+      if (!isUnchanged && tries++ < MAX_TRIES) continue;
       tries = 0;
-      const last = places.at(-1);
-      from = last && places.length === BATCH_ROWS ? last.first + last.count : undefined;
+      const last = infos.at(-1);
+      from = last && infos.length === BATCH_ROWS ? last.first + last.count : undefined;
     }
     return freed;
   }
 
-  /** @returns whether they were all what they were when they were looked at */
-  async #retainPlaces(
+  /** @returns whether no chunk has changed since it was read */
+  async #retainChunks(
     tape: string,
-    places: readonly Place[],
+    infos: readonly ChunkInfo[],
     spansIn: ReturnType<typeof liveSpans>,
     repack: boolean,
     freed: { items: number; bytes: number },
   ): Promise<boolean> {
-    const dead: Place[] = [];
-    let whole = true;
-    for (const place of places) {
-      const spans = spansIn(place);
+    const dead: ChunkInfo[] = [];
+    let isUnchanged = true;
+    for (const info of infos) {
+      const spans = spansIn(info);
       const kept = spans.reduce((count, span) => count + span.end - span.start, 0);
-      if (kept === 0) dead.push(place);
-      if (kept === 0 || kept === place.count || !repack) continue;
-      const cut = await this.#cut(tape, place, spans);
-      if (cut === "gone") whole = false;
+      if (kept === 0) dead.push(info);
+      if (kept === 0 || kept === info.count || !repack) continue;
+      const cut = await this.#cut(tape, info, spans);
+      if (cut === "changed") isUnchanged = false;
       if (cut !== "done") continue;
-      freed.items += place.count - kept;
-      // Their share: what is left may take more than before, because it is not compressed yet.
-      freed.bytes += Math.round((place.bytes * (place.count - kept)) / place.count);
+      freed.items += info.count - kept;
+      // An estimate by share: the rest may take more space than before, because it is not compressed yet.
+      freed.bytes += Math.round((info.bytes * (info.count - kept)) / info.count);
     }
     const removed = await this.#remove(tape, dead);
     for (const { count, bytes } of removed) {
       freed.items += count;
       freed.bytes += bytes;
     }
-    return whole && removed.length === dead.length;
+    return isUnchanged && removed.length === dead.length;
   }
 
-  /** Puts items in the place of those that cannot be read. Returns how many. */
+  /** Replaces unreadable items. Returns how many were replaced. */
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
     const rows = await this.#rows(tape, 0, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
     let count = 0;
@@ -162,33 +165,33 @@ export class Packer {
     return count;
   }
 
-  /** Leaves of a row only what is in these spans. A damaged one stays as it is. */
+  /** Reduces a chunk to these spans. A damaged chunk is not changed. */
   async #cut(
     tape: string,
-    place: Place,
+    info: ChunkInfo,
     spans: readonly { start: number; end: number }[],
-  ): Promise<"done" | "gone" | "damaged"> {
-    const [row] = await this.#rows(tape, place.first, place.first + 1, 1);
-    if (row?.sum !== place.sum) return "gone";
+  ): Promise<"done" | "changed" | "damaged"> {
+    const [row] = await this.#rows(tape, info.first, info.first + 1, 1);
+    if (row?.sum !== info.sum) return "changed";
     const items = unpackChunk(row);
     if ("unreadable" in items || !items.every((item): item is Frame => "json" in item)) return "damaged";
     const parts = spans.map(({ start, end }) =>
       packChunk(tape, start, items.slice(start - row.first, end - row.first)),
     );
-    return (await this.#replace(tape, [row], parts)) ? "done" : "gone";
+    return (await this.#replace(tape, [row], parts)) ? "done" : "changed";
   }
 
-  async #remove(tape: string, places: readonly Place[]): Promise<{ count: number; bytes: number }[]> {
-    if (places.length === 0) return [];
+  async #remove(tape: string, infos: readonly ChunkInfo[]): Promise<{ count: number; bytes: number }[]> {
+    if (infos.length === 0) return [];
     const sql = `DELETE FROM ${this.#table} r USING unnest($2::bigint[], $3::bigint[]) AS o (first, sum)
       WHERE r.tape = $1 AND r.first = o.first AND r.sum = o.sum RETURNING r.count, octet_length(r.body) AS bytes`;
-    const [firsts, sums] = [places.map(({ first }) => first), places.map(({ sum }) => sum)];
+    const [firsts, sums] = [infos.map(({ first }) => first), infos.map(({ sum }) => sum)];
     return this.#connection.rows(sql, [tape, integerArray(firsts), integerArray(sums)], "Freeing items in");
   }
 
-  /** Packs the rows of a tape from a number on; returns where to go on, and whether there is more already. */
-  async #seal(tape: string, from: number, all: boolean): Promise<{ from: number; more: boolean }> {
-    this.#probe("seal:begin");
+  /** Packs the chunks of a tape from a number on. Returns where to continue, and whether there are more chunks. */
+  async #packFrom(tape: string, from: number, all: boolean): Promise<{ from: number; more: boolean }> {
+    this.#probe("pack:begin");
     const rows = await this.#rows(tape, from, Number.MAX_SAFE_INTEGER, BATCH_ROWS);
     const { groups, ...next } = planPacking(rows, from, rows.length === BATCH_ROWS, all);
     const old: ChunkRow[] = [];
@@ -199,14 +202,14 @@ export class Packer {
       old.push(...group);
       packed.push(row);
     }
-    // What is packed by the way need not be on disk: should the server go down, the small rows are there again.
+    // Background packing does not wait for the disk: after a crash of the server, the small chunks are there again.
     const done = packed.length === 0 || (await this.#replace(tape, old, packed, all));
-    // Where somebody was faster with some of them, the others are looked at again with those that follow.
+    // If another process has packed some of these chunks, the others are packed with those that follow.
     return done || all ? next : { from, more: false };
   }
 
-  /** The first of the small rows at the end of a tape: all before it has been packed. */
-  async #startOfTail(tape: string): Promise<number> {
+  /** The first item of the small chunks at the end of a tape. Everything before it has been packed. */
+  async #findFirstUnpacked(tape: string): Promise<number> {
     const rows = await this.#connection.rows<Omit<ChunkSize, "first"> & { readonly first: string }>(
       `SELECT first, count, codec, octet_length(body) AS bytes FROM ${this.#table}
        WHERE tape = $1 ORDER BY first DESC LIMIT $2`,
@@ -215,26 +218,31 @@ export class Packer {
     return findFirstUnpacked(rows.map((row) => ({ ...row, first: Number(row.first) })));
   }
 
-  /** Whoever packed or freed some of these rows meanwhile was first: then nothing is done. */
-  async #replace(tape: string, old: readonly ChunkRow[], rows: readonly ChunkRow[], durably = true): Promise<boolean> {
+  /** Replaces chunks. Returns false, and changes nothing, if another process has changed one of the old ones. */
+  async #replace(
+    tape: string,
+    old: readonly ChunkRow[],
+    rows: readonly ChunkRow[],
+    isDurable = true,
+  ): Promise<boolean> {
     const values = [
-      String(durably),
+      String(isDurable),
       tape,
       integerArray(old.map(({ first }) => first)),
       integerArray(old.map(({ sum }) => sum)),
       ...columns(rows, CHUNK_ARRAYS),
     ];
-    const sql = `SELECT ${this.#connection.schema}.savepoint_replace_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
+    const sql = `SELECT ${this.#connection.schema}.savepoint_replace_chunks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
     const running = this.#connection.query(sql, values, "Packing");
-    this.#probe("seal:sent");
+    this.#probe("pack:sent");
     try {
       await running;
-      this.#probe("seal:committed");
+      this.#probe("pack:committed");
       return true;
     } catch (error) {
-      // Rows that are gone, or, after the connection was cut, our own that are there already.
+      // The old chunks have changed; or, after the connection was cut, the new ones exist already.
       const state = sqlStateOf(error instanceof SavepointError ? error.cause : error);
-      if (state === ROWS_CHANGED_STATE || state === "23505") return false;
+      if (state === ROWS_CHANGED_STATE || state === UNIQUE_VIOLATION) return false;
       throw error;
     }
   }
@@ -245,7 +253,7 @@ export class Packer {
     return (await this.#connection.rows<RawChunk>(sql, [tape, from, below, limit])).map(toChunk);
   }
 
-  async #places(tape: string, from: number, below: number): Promise<Place[]> {
+  async #chunkInfos(tape: string, from: number, below: number): Promise<ChunkInfo[]> {
     const sql = `SELECT first, count, sum, octet_length(body) AS bytes FROM ${this.#table}
       WHERE tape = $1 AND first >= $2 AND first < $3 ORDER BY first LIMIT $4`;
     const rows = await this.#connection.rows<{ first: string; count: number; sum: string; bytes: number }>(sql, [

@@ -1,4 +1,4 @@
-/** Rows of the tables as `pg` gives them: large integers are texts. */
+/** Rows of the tables as `pg` returns them: bigint columns are strings. */
 import { checksum, isChecksum } from "../shared/index.js";
 import type { ChunkRow } from "../chunks/index.js";
 import type { StoredRecord, UnreadableRecord } from "../contract/index.js";
@@ -16,11 +16,12 @@ export const RECORD_COLUMNS = "key, sum, refs_sum, refs, value";
 export const valueSum = (key: string, value: string): number => checksum(key, value);
 export const refsSum = (key: string, refs: string): number => checksum(key, refs);
 
+/** Whether both checksums of a record are correct. */
 export function isIntact({ key, sum, refs_sum: sumOfRefs, refs, value }: RecordRow): boolean {
   return isChecksum(Number(sum), key, value) && isChecksum(Number(sumOfRefs), key, refs);
 }
 
-/** A row of items as it comes. */
+/** A row of `savepoint_chunk`. */
 export interface RawChunk extends Omit<ChunkRow, "first" | "sum"> {
   readonly first: string;
   readonly sum: string;

@@ -1,10 +1,11 @@
 /**
- * The tables of a PostgreSQL store, and how an older store becomes a newer one.
+ * The tables of a PostgreSQL store, and their migrations.
  *
- * Migrations are numbered by their place in the list and only ever added to. A process that opens a store reads its
- * version without a lock; only if it is outdated does it take an advisory lock, check again, and migrate in one transaction:
- * of many processes that start at once, one migrates and the others find it done. Functions belong to the version that made
- * them: a later one makes new ones beside them, because processes of the earlier version may still be at work.
+ * Migrations are numbered by their position in the list, and are only ever added. A process that opens a store reads its
+ * format without a lock. Only if it is outdated does the process take an advisory lock, check again, and migrate in one
+ * transaction: of many processes that start at once, one migrates, and the others find it done. Functions belong to the
+ * format that created them: a later one creates new functions beside them, because processes of the earlier version may
+ * still be running.
  */
 import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld } from "../shared/index.js";
@@ -14,23 +15,26 @@ import { sqlStateOf } from "./errors.js";
 import { commitFunctions } from "./functions.js";
 import { runTransaction } from "./transaction.js";
 
-/** Migration n brings a store from version n to n + 1. */
+/** The first format that this version reads. Formats before it were never released, so there is no migration from them. */
+const FIRST_FORMAT = 2;
+
+/** The first migration creates a store in {@link FIRST_FORMAT}; each other one brings a store to the next format. */
 const MIGRATIONS: readonly ((schema: string) => readonly string[])[] = [
   (s) => [
-    // Records, in key order. Room is left in each page, so that a record that is replaced again and again stays on its
-    // page, and no index has to be told; what it was is cleared away by whoever comes to that page next.
+    // Records, by key. The fill factor leaves room in each page, so that a record that is updated often stays on its page:
+    // then no index is updated, and old versions are removed by the next statement that reads the page.
     `CREATE TABLE ${s}.savepoint_record (
       key text COLLATE "C" PRIMARY KEY,
-      -- Of key and value, and of key and refs: a value can be checked without knowing what it points at.
+      -- Checksums of key and value, and of key and refs, so that a value can be compared without its refs.
       sum bigint NOT NULL,
       refs_sum bigint NOT NULL,
       refs text NOT NULL,
       value text NOT NULL,
-      -- Until when others who look for work leave it alone, in milliseconds. A hint, and no part of what is stored.
+      -- Until when reserve() skips the record, in milliseconds. A hint, not a part of the record.
       reserved bigint
     ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`,
-    // Items of a tape, side by side: those of one commit at first, packed into larger runs later.
-    `CREATE TABLE ${s}.savepoint_run (
+    // Chunks: consecutive items of a tape. Those of one commit at first, packed into larger chunks later.
+    `CREATE TABLE ${s}.savepoint_chunk (
       tape text COLLATE "C" NOT NULL,
       first bigint NOT NULL,
       count integer NOT NULL,
@@ -46,115 +50,122 @@ const MIGRATIONS: readonly ((schema: string) => readonly string[])[] = [
       codec smallint NOT NULL,
       body bytea NOT NULL
     )`,
-    // They are compressed before they come, where that pays.
-    `ALTER TABLE ${s}.savepoint_run ALTER COLUMN body SET STORAGE EXTERNAL`,
+    // Savepoint compresses bodies itself.
+    `ALTER TABLE ${s}.savepoint_chunk ALTER COLUMN body SET STORAGE EXTERNAL`,
     `ALTER TABLE ${s}.savepoint_blob ALTER COLUMN body SET STORAGE EXTERNAL`,
     ...commitFunctions(s),
   ],
 ];
 
 export interface MigrateOptions {
-  /** Create and upgrade tables? Otherwise a store that needs it is refused. */
+  /** Whether to create or migrate tables; otherwise that fails with `STORE_NOT_FOUND` or `STORE_TOO_OLD`. */
   readonly create: boolean;
-  /** @default those of this version */
+  /** For tests. @default the migrations of this version */
   readonly migrations?: typeof MIGRATIONS;
 }
 
-/** Makes sure that the tables are there and current. */
+/** Creates the tables, or migrates them to the current format. */
 export async function migrate(connection: Connection, options: MigrateOptions): Promise<void> {
   const { url, schema, busyTimeout: timeout } = connection;
   const { create, migrations = MIGRATIONS } = options;
-  const known = migrations.length;
-  const version = await runTransaction(connection, { purpose: "Opening", timeout }, async (client) => {
-    const found = await readVersion(client, url, schema, known);
-    // If another session has locked a table, opening fails now with the name of that session, and not the first read later.
-    if (found === known) await client.query(touchTables(schema));
+  const current = FIRST_FORMAT + migrations.length - 1;
+  const format = await runTransaction(connection, { purpose: "Opening", timeout }, async (client) => {
+    const found = await readFormat(client, url, schema, current);
+    // If another session has locked a table, opening fails now and names that session, instead of the first read later.
+    if (found === current) await client.query(lockTables(schema));
     return found;
   });
-  if (version === known) return;
-  if (!create) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, known);
+  if (format === current) return;
+  if (!create) throw format === 0 ? storeNotFound(url) : storeTooOld(url, format, current);
   const lock = { name: `savepoint ${schema}`, seed: 0 };
   await runTransaction(connection, { purpose: "Opening", timeout, lock }, async (client) => {
-    const current = await readVersion(client, url, schema, known);
-    if (current === 0) {
-      // If the schema exists already, the right to create one is not needed.
-      const sql = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS there";
-      const [found] = await answers(client, sql, [nameOf(schema)]);
-      if (!found?.there) await client.query(`CREATE SCHEMA ${schema}`);
+    const before = await readFormat(client, url, schema, current);
+    if (before === 0) {
+      // If the schema exists, the permission to create one is not needed.
+      const sql = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS present";
+      const [namespace] = await selectRows(client, sql, [unquoteName(schema)]);
+      if (!namespace?.present) await client.query(`CREATE SCHEMA ${schema}`);
       await client.query(`CREATE TABLE ${schema}.savepoint_meta (key text PRIMARY KEY, value text NOT NULL)`);
     }
-    for (const migration of migrations.slice(current)) {
+    for (const migration of migrations.slice(before === 0 ? 0 : before - FIRST_FORMAT + 1)) {
       for (const statement of migration(schema)) await client.query(statement);
     }
     await client.query(
       `INSERT INTO ${schema}.savepoint_meta (key, value) VALUES ('schema', $1)
        ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
-      [String(known)],
+      [String(current)],
     );
   });
 }
 
-/** A statement that takes the same locks as all reads, and reads nothing. */
-function touchTables(s: string): string {
-  return `SELECT FROM ${s}.savepoint_record, ${s}.savepoint_run, ${s}.savepoint_blob LIMIT 0`;
+/** A statement that takes the same locks as any read, and reads nothing. */
+function lockTables(s: string): string {
+  return `SELECT FROM ${s}.savepoint_record, ${s}.savepoint_chunk, ${s}.savepoint_blob LIMIT 0`;
 }
 
-/** The name of a schema as it is written in SQL. */
+/** Quotes the name of a schema for SQL. */
 export function quoteName(name: string): string {
   if (name === "" || name.includes("\0") || Buffer.byteLength(name) > 63) {
     throw new SavepointError(
       "INVALID_ARGUMENT",
-      `${JSON.stringify(name)} is no name for a schema: it needs 1 to 63 bytes, and no NUL character.`,
+      `The schema name ${JSON.stringify(name)} is invalid: it must have 1 to 63 bytes and no NUL character.`,
     );
   }
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** The name that was quoted. */
-function nameOf(quoted: string): string {
+/** Reverses {@link quoteName}. */
+function unquoteName(quoted: string): string {
   return quoted.slice(1, -1).replaceAll('""', '"');
 }
 
-const NO_SUCH_COLUMN = "42703";
+const UNDEFINED_COLUMN = "42703";
 
-interface Answer {
+interface SelectedRow {
   readonly value?: string;
-  readonly there?: boolean;
+  readonly present?: boolean;
 }
 
-async function answers(client: PostgresClient, sql: string, values: PostgresValue[] = []): Promise<Answer[]> {
-  return (await client.query(sql, values)).rows as Answer[];
+async function selectRows(client: PostgresClient, sql: string, values: PostgresValue[] = []): Promise<SelectedRow[]> {
+  return (await client.query(sql, values)).rows as SelectedRow[];
 }
 
-/** The version of the store in this schema; 0 for none yet. */
-async function readVersion(client: PostgresClient, url: string, schema: string, known: number): Promise<number> {
-  // The tables themselves are asked: to_regclass may answer from what it knew before the lock was waited for.
-  const [meta] = await answers(
+/** Reads the format of the store in this schema; 0 if there is none. Throws if this version cannot read it. */
+async function readFormat(client: PostgresClient, url: string, schema: string, current: number): Promise<number> {
+  // From the catalog tables: to_regclass may use a cache from before this transaction waited for the lock.
+  const [meta] = await selectRows(
     client,
     `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-      WHERE n.nspname = $1 AND c.relname = 'savepoint_meta') AS there`,
-    [nameOf(schema)],
+      WHERE n.nspname = $1 AND c.relname = 'savepoint_meta') AS present`,
+    [unquoteName(schema)],
   );
-  if (!meta?.there) return 0;
-  const [row] = await answers(client, `SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`).catch(
+  if (!meta?.present) return 0;
+  const [row] = await selectRows(client, `SELECT value FROM ${schema}.savepoint_meta WHERE key = 'schema'`).catch(
     (error: unknown) => {
-      if (sqlStateOf(error) !== NO_SUCH_COLUMN) throw error;
+      if (sqlStateOf(error) !== UNDEFINED_COLUMN) throw error;
       return [];
     },
   );
-  const version = Number(row?.value);
-  if (!Number.isInteger(version) || version < 1) {
+  const format = Number(row?.value);
+  if (!Number.isInteger(format) || format < 1) {
     throw new SavepointError(
       "NOT_A_STORE",
-      `${url} is not a Savepoint store: its version is unreadable. It was not touched; give another schema.`,
+      `${url} is not a Savepoint store: its format is unreadable. It was not changed. Use another schema.`,
     );
   }
-  if (version > known) {
+  if (format > current) {
     throw new SavepointError(
       "STORE_TOO_NEW",
-      `The store ${url} has format ${version}, this version of Savepoint knows up to ${known}. Update the package; the store was not touched.`,
-      { details: { found: version, known } },
+      `The store ${url} has format ${format}, and this version of Savepoint supports formats up to ${current}. Update the package. The store was not changed.`,
+      { details: { found: format, known: current } },
     );
   }
-  return version;
+  if (format < FIRST_FORMAT) {
+    throw new SavepointError(
+      "STORE_TOO_OLD",
+      `The store ${url} has the unreleased format ${format}, and this version of Savepoint supports formats from ${FIRST_FORMAT}. The store was not changed. Export it with the version that wrote it ("savepoint export"), and import the bundle into a new schema.`,
+      { details: { found: format, known: current } },
+    );
+  }
+  return format;
 }

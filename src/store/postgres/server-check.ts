@@ -1,13 +1,13 @@
-/** What a server must be like to keep what Savepoint promises. */
+/** Checks that a server meets the requirements of Savepoint. */
 import { SavepointError } from "../../errors.js";
 import { createFailureReporter } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 import type { PostgresOptions } from "./options.js";
 
-/** The oldest version that is tried. */
-const OLDEST = 140_000;
+/** The oldest supported version. */
+const MIN_VERSION = 140_000;
 
-/** @returns whether it waits for its disk before it answers a commit, unless it is told otherwise */
+/** @returns whether the server waits for its disk before it acknowledges a commit, by default */
 export async function checkServer(connection: Connection, options: PostgresOptions): Promise<boolean> {
   const [server] = await connection.rows<{ encoding: string; version: string; fsync: string; sync: string }>(
     `SELECT current_setting('server_encoding') AS encoding, current_setting('server_version_num') AS version,
@@ -19,17 +19,17 @@ export async function checkServer(connection: Connection, options: PostgresOptio
   if (server?.encoding !== "UTF8") {
     throw new SavepointError(
       "STORE_FAILED",
-      `The database of ${url} has the encoding ${server?.encoding}, in which not every text can be saved. Create one with: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+      `The database of ${url} has the encoding ${server?.encoding}, which cannot store every string. Create a database with: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
     );
   }
-  if (Number(server.version) < OLDEST) {
+  if (Number(server.version) < MIN_VERSION) {
     throw new SavepointError(
       "STORE_FAILED",
-      `The server of ${url} has version ${server.version}, and Savepoint needs PostgreSQL 14 or later.`,
+      `The server of ${url} has version ${server.version}, and Savepoint requires PostgreSQL 14 or later. Upgrade the server.`,
     );
   }
   if (server.fsync === "off" && options.durability !== "process") {
-    const message = `the server of ${url} runs with fsync = off, so what is saved may be lost when its machine fails`;
+    const message = `the server of ${url} runs with fsync = off, so saves may be lost when its machine fails`;
     createFailureReporter(options)(
       message,
       new SavepointError("STORE_FAILED", 'fsync is off: set it to on, or open with durability: "process".'),

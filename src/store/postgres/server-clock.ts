@@ -1,53 +1,54 @@
 /**
- * The server's clock, without asking for it each time: it is asked once in a while, and this machine counts on from there.
- * What must not happen before its time is checked by the server itself.
+ * The clock of the server, without a query for each reading: the server is queried from time to time, and this machine counts
+ * from there. The server itself checks that nothing happens before its time (`notBefore`).
  */
 
-/** For how long it is counted on, in milliseconds. */
-const ASK_EVERY = 10_000;
-/** An answer that took longer says too little of what time it is now. */
-const LONG_TRIP = 100;
-/** Where this machine's own clocks disagree by more than this, it was asleep, or one of them was set. */
-const DISAGREE = 100;
+/** How long to count before the next query, in milliseconds. */
+const MAX_AGE = 10_000;
+/** An answer that took longer than this, in milliseconds, is too inaccurate to count from. */
+const MAX_ROUND_TRIP = 100;
+/** If the two clocks of this machine differ by more than this, in milliseconds, it was asleep or its clock was set. */
+const MAX_DRIFT = 100;
 
-interface Known {
+/** A reading of the server's clock, and of both local clocks at the same moment. */
+interface Reading {
   readonly server: number;
   readonly ticks: number;
   readonly clock: number;
 }
 
 export class ServerClock {
-  readonly #ask: () => Promise<number>;
-  #known: Known | undefined;
+  readonly #query: () => Promise<number>;
+  #reading: Reading | undefined;
 
-  constructor(ask: () => Promise<number>) {
-    this.#ask = ask;
+  constructor(query: () => Promise<number>) {
+    this.#query = query;
   }
 
-  /** The server has said that it is another time than was believed. */
+  /** Makes the next call query the server, because its time was different from the computed one. */
   forget(): void {
-    this.#known = undefined;
+    this.#reading = undefined;
   }
 
   async now(): Promise<number> {
     const [ticks, clock] = [performance.now(), Date.now()];
-    if (this.#known) {
-      const passed = ticks - this.#known.ticks;
-      const agrees = Math.abs(clock - this.#known.clock - passed) < DISAGREE;
-      if (passed < ASK_EVERY && agrees) return Math.floor(this.#known.server + passed);
+    if (this.#reading) {
+      const passed = ticks - this.#reading.ticks;
+      const agrees = Math.abs(clock - this.#reading.clock - passed) < MAX_DRIFT;
+      if (passed < MAX_AGE && agrees) return Math.floor(this.#reading.server + passed);
     }
-    const server = await this.#ask();
+    const server = await this.#query();
     const answered = performance.now();
-    // Counted from when the answer came: it is never said to be later than it is.
-    const learned = answered - ticks < LONG_TRIP ? { server, ticks: answered, clock: Date.now() } : undefined;
-    // Who asked at the same time may have been answered sooner. By a slower answer it would be earlier than it was.
-    const meanwhile = this.#known && this.#known.ticks > ticks ? this.#known : undefined;
-    if (!meanwhile || (learned && lead(learned) > lead(meanwhile))) this.#known = learned;
+    // Counted from the arrival of the answer, so the result is never ahead of the server.
+    const reading = answered - ticks < MAX_ROUND_TRIP ? { server, ticks: answered, clock: Date.now() } : undefined;
+    // A concurrent query may have been answered faster. A slower answer must not move the time back.
+    const meanwhile = this.#reading && this.#reading.ticks > ticks ? this.#reading : undefined;
+    if (!meanwhile || (reading && lead(reading) > lead(meanwhile))) this.#reading = reading;
     return server;
   }
 }
 
-/** By how much the server's clock is ahead of this machine's ticks. */
-function lead({ server, ticks }: Known): number {
+/** How far the server's clock is ahead of this machine's ticks. */
+function lead({ server, ticks }: Reading): number {
   return server - ticks;
 }

@@ -2,7 +2,7 @@
  * `postgres:`, the store that many machines share.
  *
  * Every read and every write is one statement and a transaction of its own: nothing is locked between two round trips, and
- * any connection will do. Commits that wait at the same time go together. Times are the database's.
+ * any connection can be used. Commits that wait at the same time are sent together. Times are those of the database.
  */
 import { createHash } from "node:crypto";
 import { isSavepointError, SavepointError } from "../../errors.js";
@@ -40,15 +40,17 @@ import { PostgresTextIndex } from "./text-index.js";
 import { parsePostgresUrl } from "./url.js";
 import { Writer } from "./writer.js";
 
-/** Opens a PostgreSQL store, creating its schema and tables where there are none. */
+/** Opens a PostgreSQL store. Creates its schema and tables if they do not exist, unless `create` is false. */
 export async function openPostgresStore(target: PostgresTarget, options: PostgresOptions = {}): Promise<Store> {
   const parsed = typeof target === "string" ? parsePostgresUrl(target) : undefined;
   const url = parsed?.displayUrl ?? "postgres: (your pool)";
   const schema = quoteName(options.schema ?? parsed?.schema ?? "savepoint");
   const { connections = 4 } = options;
   if (!Number.isInteger(connections) || connections < 1) {
-    const advice = "Give a whole number above 0.";
-    throw new SavepointError("INVALID_ARGUMENT", `The number of connections is ${String(connections)}. ${advice}`);
+    throw new SavepointError(
+      "INVALID_ARGUMENT",
+      `\`connections\` must be a positive integer, got ${String(connections)}.`,
+    );
   }
   const pool = typeof target === "string" ? await openPool(parsed?.connectionString ?? target, connections) : target;
   const connection = new Connection(pool, url, schema, pool !== target, options);
@@ -68,12 +70,12 @@ class PostgresStore implements Store {
   readonly texts: PostgresTextIndex;
   readonly #connection: Connection;
   readonly #records: string;
-  readonly #runs: string;
+  readonly #chunks: string;
   readonly #blobs: string;
-  /** The time, where it is not the server's. */
-  readonly #givenClock: (() => number) | undefined;
+  /** The clock of the options; `undefined` for the server's. */
+  readonly #ownClock: (() => number) | undefined;
   readonly #serverClock: ServerClock;
-  readonly #sealer: Packer;
+  readonly #packer: Packer;
   readonly #commits: GroupCommit;
   readonly #listener: Listener;
   #closing: Promise<void> | undefined;
@@ -83,17 +85,17 @@ class PostgresStore implements Store {
     this.url = connection.url;
     this.#connection = connection;
     this.#records = `${schema}.savepoint_record`;
-    this.#runs = `${schema}.savepoint_run`;
+    this.#chunks = `${schema}.savepoint_chunk`;
     this.#blobs = `${schema}.savepoint_blob`;
-    this.#givenClock = options.now;
-    this.#serverClock = new ServerClock(() => this.#askForTime());
-    this.#sealer = new Packer(connection, options);
-    // A name that fits, whatever the schema's is.
+    this.#ownClock = options.now;
+    this.#serverClock = new ServerClock(() => this.#queryTime());
+    this.#packer = new Packer(connection, options);
+    // A hash: with the prefix, the name of a schema may be too long for a channel.
     const channel = `savepoint_${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
     this.#listener = new Listener(connection, channel);
     this.texts = new PostgresTextIndex(connection, () => this.#checkOpen());
     const writer = new Writer(connection, channel, options, ({ items = [] }) => {
-      for (const run of items) this.#sealer.noteItems(run);
+      for (const batch of items) this.#packer.noteItems(batch);
     });
     this.#commits = new GroupCommit((commits) => writer.apply(commits));
   }
@@ -141,7 +143,7 @@ class PostgresStore implements Store {
     try {
       return await this.#commits.commit(commit);
     } catch (error) {
-      // It was tried because it was thought to be time.
+      // The commit was sent because the computed time had reached notBefore: the server disagrees.
       if (commit.notBefore !== undefined && isSavepointError(error, "CONFLICT")) this.#serverClock.forget();
       throw error;
     }
@@ -149,10 +151,10 @@ class PostgresStore implements Store {
 
   async now(): Promise<number> {
     this.#checkOpen();
-    return this.#givenClock?.() ?? this.#serverClock.now();
+    return this.#ownClock?.() ?? this.#serverClock.now();
   }
 
-  async #askForTime(): Promise<number> {
+  async #queryTime(): Promise<number> {
     const [row] = await this.#connection.rows<{ now: string }>(`SELECT ${CLOCK} AS now`);
     return Number(row?.now);
   }
@@ -161,23 +163,23 @@ class PostgresStore implements Store {
     this.#checkOpen();
     const columns = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
     const sql = chunkQuery(this.#connection.schema, columns, [span]);
-    const found: ItemRefs[] = [];
+    const refs: ItemRefs[] = [];
     for (const row of await this.#connection.rows<RawChunk>(sql, chunkQueryValues([span]))) {
-      const refs = unpackRefs(toChunk(row));
-      if ("unreadable" in refs) return refs;
-      found.push(...refs.filter(({ item }) => item >= span.start && item < span.start + span.count));
+      const unpacked = unpackRefs(toChunk(row));
+      if ("unreadable" in unpacked) return unpacked;
+      refs.push(...unpacked.filter(({ item }) => item >= span.start && item < span.start + span.count));
     }
-    return found;
+    return refs;
   }
 
   async tapes(range: KeyRange): Promise<string[]> {
     this.#checkOpen();
-    // From one tape to the next: their rows are many more than they are.
+    // Skips from one tape to the next, because a tape has many rows.
     const rows = await this.#connection.rows<{ tape: string | null }>(
       `WITH RECURSIVE t AS (
-        (SELECT tape FROM ${this.#runs} WHERE tape >= $1 AND tape < $2 ORDER BY tape LIMIT 1)
+        (SELECT tape FROM ${this.#chunks} WHERE tape >= $1 AND tape < $2 ORDER BY tape LIMIT 1)
         UNION ALL
-        SELECT (SELECT r.tape FROM ${this.#runs} r WHERE r.tape > t.tape AND r.tape < $2 ORDER BY r.tape LIMIT 1)
+        SELECT (SELECT r.tape FROM ${this.#chunks} r WHERE r.tape > t.tape AND r.tape < $2 ORDER BY r.tape LIMIT 1)
         FROM t WHERE t.tape IS NOT NULL
       ) SELECT tape FROM t WHERE tape IS NOT NULL`,
       [range.from, range.to],
@@ -191,12 +193,12 @@ class PostgresStore implements Store {
     options: { below: number; repack?: boolean },
   ): Promise<Freed> {
     this.#checkOpen();
-    return this.#sealer.retain(tape, live, options);
+    return this.#packer.retain(tape, live, options);
   }
 
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
     this.#checkOpen();
-    return this.#sealer.heal(tape, items);
+    return this.#packer.heal(tape, items);
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
@@ -218,11 +220,11 @@ class PostgresStore implements Store {
     return { items: rows.length, bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0) };
   }
 
-  /** The space of what was freed is used again; the server gives back what is free at the end of its files. */
+  /** Packs all tapes and vacuums the tables. Freed space is reused; the server returns only the free end of its files. */
   async compact(): Promise<void> {
     this.#checkOpen();
-    await this.#sealer.packAll();
-    for (const table of [this.#records, this.#runs, this.#blobs]) {
+    await this.#packer.packAll();
+    for (const table of [this.#records, this.#chunks, this.#blobs]) {
       await this.#connection.query(`VACUUM (ANALYZE) ${table}`, [], "Compacting");
     }
   }
@@ -249,7 +251,7 @@ class PostgresStore implements Store {
         JOIN ${this.#records} r ON r.key >= w.low AND r.key < w.high)
       + (SELECT coalesce(sum(octet_length(r.head) + octet_length(r.body)), 0)
         FROM unnest($3::text[], $4::text[]) AS w (low, high)
-        JOIN ${this.#runs} r ON r.tape >= w.low AND r.tape < w.high) AS bytes`,
+        JOIN ${this.#chunks} r ON r.tape >= w.low AND r.tape < w.high) AS bytes`,
       [...ends(records), ...ends(tapes)],
     );
     return Number(row?.bytes);
@@ -274,7 +276,7 @@ class PostgresStore implements Store {
         textArray(ranges.map(({ to }) => to)),
         limit,
         Math.ceil(forMs),
-        this.#givenClock ? Math.floor(this.#givenClock()) : null,
+        this.#ownClock ? Math.floor(this.#ownClock()) : null,
       ],
     );
     const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));
@@ -297,7 +299,7 @@ class PostgresStore implements Store {
 
   async #close(): Promise<void> {
     await this.#commits.idle();
-    await this.#sealer.close();
+    await this.#packer.close();
     await this.#listener.close();
     await this.#connection.close();
   }

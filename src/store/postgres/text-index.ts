@@ -1,4 +1,4 @@
-/** The search index of a PostgreSQL store: in tables beside those of the store. */
+/** The search index of a PostgreSQL store, in tables of its own. */
 import { SavepointError } from "../../errors.js";
 import {
   DOCUMENTS_PER_SOURCE,
@@ -22,17 +22,17 @@ interface SourceRow extends Omit<TextSource, "id"> {
   readonly id: string;
 }
 
-/** Tables or columns that are not there any more. */
+/** SQLSTATEs of missing tables, columns and functions. */
 const MISSING_STATES = new Set(["42P01", "42703", "42883"]);
 
 export class PostgresTextIndex implements TextIndex {
   readonly #connection: Connection;
   readonly #checkOpen: () => void;
   #prepared: Promise<void> | undefined;
-  /** When `changes` last had nothing to say, and of what. */
-  #settled: string | undefined;
+  /** The snapshot and the ranges for which `changes` last returned nothing. */
+  #unchangedAt: string | undefined;
 
-  /** @param checkOpen throws when the store was closed */
+  /** @param checkOpen throws if the store is closed */
   constructor(connection: Connection, checkOpen: () => void) {
     this.#connection = connection;
     this.#checkOpen = checkOpen;
@@ -40,10 +40,10 @@ export class PostgresTextIndex implements TextIndex {
 
   async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
     await this.#prepare();
-    // While no transaction has begun to write since, nothing has been written.
-    const [now] = await this.#rows<{ moment: string }>("SELECT pg_current_snapshot()::text AS moment");
-    const moment = `${now?.moment} ${JSON.stringify(ranges)}`;
-    if (moment === this.#settled) return [];
+    // If the snapshot is the same, no transaction has written anything since.
+    const [now] = await this.#rows<{ snapshot: string }>("SELECT pg_current_snapshot()::text AS snapshot");
+    const moment = `${now?.snapshot} ${JSON.stringify(ranges)}`;
+    if (moment === this.#unchangedAt) return [];
     const { schema: s } = this.#connection;
     const marks: Mark[] = [];
     for (const { from, to } of ranges) {
@@ -56,7 +56,7 @@ export class PostgresTextIndex implements TextIndex {
       );
       for (const { key, sum } of rows) marks.push({ key, sum: sum === null ? undefined : Number(sum) });
     }
-    if (marks.length === 0 && limit > 0) this.#settled = moment;
+    if (marks.length === 0 && limit > 0) this.#unchangedAt = moment;
     return marks;
   }
 
@@ -74,10 +74,10 @@ export class PostgresTextIndex implements TextIndex {
 
   async update({ sources, marks }: TextUpdate): Promise<boolean> {
     await this.#prepare();
-    this.#settled = undefined;
+    this.#unchangedAt = undefined;
     const { schema: s } = this.#connection;
     return this.#transaction(async (client) => {
-      // In an order that all who do this share: of two who take the same sources, one waits for the other.
+      // In a fixed order, so that two updates of the same sources wait for each other and do not deadlock.
       const names = sources.map(({ name }) => name).sort();
       await client.query(
         `SELECT pg_advisory_xact_lock(hashtextextended(name, 2)) FROM (SELECT unnest($1::text[]) AS name) AS n ORDER BY name`,
@@ -97,13 +97,13 @@ export class PostgresTextIndex implements TextIndex {
 
   async find(text: string, { below, limit }: { below: number; limit: number }): Promise<number[]> {
     await this.#prepare();
-    const wanted = toSearchableText(text);
+    const sought = toSearchableText(text);
     const { schema: s } = this.#connection;
-    const like = wanted === "" ? "" : "text LIKE $3 AND";
-    const pattern = `%${wanted.replace(/[\\%_]/g, (character) => `\\${character}`)}%`;
+    const like = sought === "" ? "" : "text LIKE $3 AND";
+    const pattern = `%${sought.replace(/[\\%_]/g, (character) => `\\${character}`)}%`;
     const rows = await this.#rows<{ number: string }>(
       `SELECT number FROM ${s}.savepoint_text WHERE ${like} number < $1 ORDER BY number DESC LIMIT $2`,
-      [below, limit, ...(wanted === "" ? [] : [pattern])],
+      [below, limit, ...(sought === "" ? [] : [pattern])],
     );
     return rows.map(({ number }) => Number(number));
   }
@@ -111,7 +111,7 @@ export class PostgresTextIndex implements TextIndex {
   async clear(): Promise<void> {
     this.#checkOpen();
     const { schema: s } = this.#connection;
-    this.#settled = undefined;
+    this.#unchangedAt = undefined;
     await createTextTables(this.#connection);
     await this.#transaction(async (client) => {
       await client.query(`TRUNCATE ${s}.savepoint_text, ${s}.savepoint_text_mark, ${s}.savepoint_text_source`);
@@ -147,7 +147,7 @@ export class PostgresTextIndex implements TextIndex {
     }
   }
 
-  /** Does not wait for an unreachable server and does not retry: the index can be derived again. */
+  /** Does not wait for an unreachable server and does not retry: the index can be rebuilt. */
   async #transaction<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     try {
       const wait = { purpose: "Searching", timeout: this.#connection.busyTimeout } as const;
@@ -167,7 +167,7 @@ export class PostgresTextIndex implements TextIndex {
     this.#prepared = undefined;
     return new SavepointError(
       "DAMAGED",
-      `The search index of ${this.#connection.url} is damaged. Nothing that was saved is lost by it; it has to be cleared and made anew.`,
+      `The search index of ${this.#connection.url} is damaged. Nothing that was saved is lost. Clear the index; it is then rebuilt.`,
       { cause: error },
     );
   }
@@ -202,11 +202,11 @@ async function writeSource(client: PostgresClient, s: string, source: SourceUpda
 }
 
 async function writeMarks(client: PostgresClient, s: string, marks: readonly Mark[]): Promise<void> {
-  const noted = new Map(marks.flatMap(({ key, sum }) => (sum === undefined ? [] : [[key, sum]])));
-  const gone = marks.filter(({ sum }) => sum === undefined).map(({ key }) => key);
+  const present = new Map(marks.flatMap(({ key, sum }) => (sum === undefined ? [] : [[key, sum]])));
+  const removed = marks.filter(({ sum }) => sum === undefined).map(({ key }) => key);
   const table = `${s}.savepoint_text_mark`;
-  // By key: two who note the same records must not wait for each other.
-  const sorted = [...noted].sort(([a], [b]) => (a < b ? -1 : 1));
+  // In the order of keys, so that two processes that mark the same records do not deadlock.
+  const sorted = [...present].sort(([a], [b]) => (a < b ? -1 : 1));
   if (sorted.length > 0) {
     await client.query(
       `INSERT INTO ${table} (key, sum) SELECT n.key, n.sum FROM unnest($1::text[], $2::bigint[]) AS n (key, sum)
@@ -214,7 +214,7 @@ async function writeMarks(client: PostgresClient, s: string, marks: readonly Mar
       [textArray(sorted.map(([key]) => key)), integerArray(sorted.map(([, sum]) => sum))],
     );
   }
-  if (gone.length > 0) await client.query(`DELETE FROM ${table} WHERE key = ANY ($1::text[])`, [textArray(gone)]);
+  if (removed.length > 0) await client.query(`DELETE FROM ${table} WHERE key = ANY ($1::text[])`, [textArray(removed)]);
 }
 
 function toSource({ id, name, count, note }: SourceRow): TextSource {

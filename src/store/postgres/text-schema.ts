@@ -1,21 +1,21 @@
 /**
- * The tables of the search index. They are made when it is first used: a store that is never searched has none of them.
+ * The tables of the search index. They are created when the index is first used: a store that is never searched has none.
  *
- * Where the extension pg_trgm is there or can be made, documents are found by trigrams. Where it is neither, every
- * document is looked at: that takes longer, and finds the same.
+ * If the extension pg_trgm is installed or can be created, documents are found by trigrams. Otherwise every document is
+ * scanned: that is slower, and finds the same.
  */
 import type { Connection } from "./connection.js";
 import { isSavepointError } from "../../errors.js";
 import { isUnreachable } from "./errors.js";
 import { runTransaction } from "./transaction.js";
 
-/** Makes the tables where there are none. */
+/** Creates the tables if they do not exist. */
 export async function createTextTables(connection: Connection): Promise<void> {
   const { schema } = connection;
-  const [found] = await connection.rows<{ there: boolean }>("SELECT to_regclass($1) IS NOT NULL AS there", [
+  const [found] = await connection.rows<{ present: boolean }>("SELECT to_regclass($1) IS NOT NULL AS present", [
     `${schema}.savepoint_text_source`,
   ]);
-  if (found?.there) return;
+  if (found?.present) return;
   await createTrigrams(connection);
   const lock = { name: `savepoint ${schema}`, seed: 1 };
   await runTransaction(connection, { purpose: "Searching", timeout: connection.busyTimeout, lock }, async (client) => {
@@ -34,21 +34,21 @@ export async function createTextTables(connection: Connection): Promise<void> {
         `CREATE INDEX IF NOT EXISTS savepoint_text_trigrams ON ${schema}.savepoint_text USING gin (text ${name}.gin_trgm_ops)`,
       );
     }
-    // Ids are not reused: a process that has read a source that was removed meanwhile must not confuse it with another.
+    // Ids are not reused: a process that has read a source which was removed meanwhile must not confuse it with another one.
     await client.query(`CREATE TABLE IF NOT EXISTS ${schema}.savepoint_text_source (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE,
         count integer NOT NULL, note text NOT NULL)`);
   });
 }
 
-/** In a transaction of its own: a user who may not make extensions may still search. */
+/** In a separate transaction, because a user without the permission to create extensions can still search. */
 async function createTrigrams(connection: Connection): Promise<void> {
   try {
     await runTransaction(connection, { purpose: "Searching", timeout: connection.busyTimeout }, (client) =>
       client.query("CREATE EXTENSION IF NOT EXISTS pg_trgm"),
     );
   } catch (error) {
-    // The right or the extension is missing, or another process has just created it: the exact error does not matter.
+    // The permission or the extension is missing, or another process has just created it: the error does not matter.
     if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED") || isUnreachable(error)) throw error;
   }
 }

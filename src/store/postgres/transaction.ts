@@ -1,9 +1,9 @@
 /**
  * Transactions of several statements, which wait for locks for a bounded time.
  *
- * Another session may hold what such a transaction needs for as long as it likes: a process that was frozen inside a migration,
- * or a person who left a transaction open. The limit is set for the transaction alone (`SET LOCAL`), so that a pooler may
- * hand its connection to another client afterwards.
+ * Another session may hold a lock indefinitely: a process that was frozen inside a migration, or a user who left a
+ * transaction open. The limit is set for the transaction alone (`SET LOCAL`), so that a pooler can give its connection to
+ * another client afterwards.
  */
 import { SavepointError } from "../../errors.js";
 import type { Connection, Purpose } from "./connection.js";
@@ -15,14 +15,14 @@ const LOCK_TIMEOUT = "55P03";
 /** The largest timeout that the server accepts, in milliseconds. */
 const MAX_TIMEOUT = 2_147_483_647;
 /** The server ends a transaction that was idle for so many milliseconds: its process is frozen or unreachable. */
-const MAX_SILENCE = 60_000;
+const MAX_IDLE = 60_000;
 /** The longest interval between two queries for the holders of a lock, in milliseconds. */
-const WATCH_EVERY = 1000;
+const MAX_WATCH_INTERVAL = 1000;
 
 const LIMITS = `SELECT pg_backend_pid() AS pid, set_config('lock_timeout', $1, true),
   set_config('idle_in_transaction_session_timeout', $2, true)`;
 
-// The server knows the blocking sessions only while the transaction waits; the holder of an advisory lock it also knows later.
+// Blocking sessions can be queried only while the transaction waits; the holder of an advisory lock also later.
 const HOLDERS = `SELECT h.pid, a.application_name AS application, a.usename AS "user", host(a.client_addr) AS address,
     a.client_port AS port, a.state, a.xact_start::text AS since
   FROM (SELECT unnest(pg_blocking_pids($1)) AS pid
@@ -50,11 +50,11 @@ export interface AdvisoryLock {
 }
 
 export interface TransactionOptions {
-  /** What the transaction does, for messages. */
+  /** The purpose of the transaction, for messages. */
   readonly purpose: Purpose;
   /** How long to wait for each lock, in milliseconds. */
   readonly timeout: number;
-  /** Taken first, and held until the transaction ends. */
+  /** An advisory lock that is acquired first, and held until the transaction ends. */
   readonly lock?: AdvisoryLock;
 }
 
@@ -64,19 +64,19 @@ export interface TransactionOptions {
  */
 export async function runTransaction<T>(
   connection: Connection,
-  wait: TransactionOptions,
+  options: TransactionOptions,
   work: (client: PostgresClient) => Promise<T>,
 ): Promise<T> {
-  const { timeout, lock } = wait;
-  const watch = new LockWatch(connection, wait);
+  const { timeout, lock } = options;
+  const watch = new LockWatch(connection, options);
   try {
     return await connection.withClient(async (client) => {
-      // Whatever the default isolation is: changes that others made while this waited for a lock must be visible.
+      // Explicitly, because changes that others made while this transaction waited for a lock must be visible.
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       try {
         // 0 would mean no limit.
         const limit = Math.min(Math.max(1, Math.ceil(timeout)), MAX_TIMEOUT);
-        const { rows } = await client.query(LIMITS, [String(limit), String(MAX_SILENCE)]);
+        const { rows } = await client.query(LIMITS, [String(limit), String(MAX_IDLE)]);
         watch.start((rows[0] as { pid: number }).pid);
         if (lock) await client.query("SELECT pg_advisory_xact_lock(hashtextextended($1, $2))", [lock.name, lock.seed]);
         const result = await work(client);
@@ -92,32 +92,32 @@ export async function runTransaction<T>(
   } catch (error) {
     const cause = error instanceof SavepointError ? error.cause : error;
     if (sqlStateOf(cause) !== LOCK_TIMEOUT) throw error;
-    throw lockedOut(connection.url, wait, await watch.holders(), cause);
+    throw lockTimeout(connection.url, options, await watch.holders(), cause);
   }
 }
 
 /** Finds the sessions that block a transaction, over another connection. */
 class LockWatch {
   readonly #connection: Connection;
-  readonly #wait: TransactionOptions;
+  readonly #options: TransactionOptions;
   #pid = 0;
   #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | undefined;
-  #seen: readonly LockHolder[] = [];
+  #querying: Promise<void> | undefined;
+  #holders: readonly LockHolder[] = [];
 
-  constructor(connection: Connection, wait: TransactionOptions) {
+  constructor(connection: Connection, options: TransactionOptions) {
     this.#connection = connection;
-    this.#wait = wait;
+    this.#options = options;
   }
 
   start(pid: number): void {
     this.#pid = pid;
     // A query over the same connection would have to wait as well.
     if (!this.#connection.hasSpareConnection) return;
-    const every = Math.min(Math.max(20, this.#wait.timeout / 4), WATCH_EVERY);
+    const interval = Math.min(Math.max(20, this.#options.timeout / 4), MAX_WATCH_INTERVAL);
     this.#timer = setInterval(() => {
-      this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
-    }, every);
+      this.#querying ??= this.#query().finally(() => (this.#querying = undefined));
+    }, interval);
   }
 
   stop(): void {
@@ -126,23 +126,23 @@ class LockWatch {
 
   /** The sessions that were found last, once the transaction has failed. */
   async holders(): Promise<readonly LockHolder[]> {
-    await this.#looking;
-    if (this.#seen.length === 0) await this.#look();
-    return this.#seen;
+    await this.#querying;
+    if (this.#holders.length === 0) await this.#query();
+    return this.#holders;
   }
 
-  async #look(): Promise<void> {
-    const { name = null, seed = 0 } = this.#wait.lock ?? {};
+  async #query(): Promise<void> {
+    const { name = null, seed = 0 } = this.#options.lock ?? {};
     try {
       const found = await this.#connection.rows<LockHolder>(HOLDERS, [this.#pid, name, seed], "Opening");
-      if (found.length > 0) this.#seen = found;
+      if (found.length > 0) this.#holders = found;
     } catch {
-      // This only affects the text of the error: that the lock could not be acquired is reported in any case.
+      // Only the details of the message are missing: that the lock could not be acquired is reported in any case.
     }
   }
 }
 
-function lockedOut(
+function lockTimeout(
   url: string,
   { purpose, timeout }: TransactionOptions,
   holders: readonly LockHolder[],
@@ -159,12 +159,12 @@ function lockedOut(
 
 function describeHolder({ pid, application, user, address, port, state, since }: LockHolder): string {
   const from = address === null ? "a local socket" : `${address}:${port}`;
-  const known = [
+  const details = [
     `application ${JSON.stringify(application ?? "")}`,
     ...(user === null ? [] : [`user ${user}`]),
     `from ${from}`,
     ...(state === null ? [] : [state]),
     ...(since === null ? [] : [`its transaction began ${since}`]),
   ];
-  return `backend ${pid} (${known.join(", ")})`;
+  return `backend ${pid} (${details.join(", ")})`;
 }

@@ -1,12 +1,12 @@
-/** The URL of a PostgreSQL store: what is for the server, what is for Savepoint, and what may be shown. */
+/** Parses the URL of a PostgreSQL store into the parts for the server, for Savepoint, and for messages. */
 import { SavepointError } from "../../errors.js";
 
 export interface PostgresUrl {
-  /** What `pg` is given. */
+  /** The URL for `pg`. */
   readonly connectionString: string;
-  /** What messages show: never a password. */
+  /** The URL for messages: without the password. */
   readonly displayUrl: string;
-  /** What the URL says of the schema. */
+  /** The parameter `schema`. */
   readonly schema: string | undefined;
 }
 
@@ -26,20 +26,20 @@ function parse(url: string): URL {
   try {
     parsed = new URL(url);
   } catch {
-    // What was given may contain a password, and so may the error.
+    // The URL, and so the cause, may contain a password.
     throw new SavepointError(
       "INVALID_URL",
-      `The URL of the PostgreSQL store cannot be read. Write ${example}; characters such as @, / and # in a password are written as %40, %2F, %23.`,
+      `The URL of the PostgreSQL store is invalid. Expected ${example}; characters such as @, / and # in a password are written as %40, %2F, %23.`,
     );
   }
   if (parsed.pathname.length < 2) {
-    throw new SavepointError("INVALID_URL", `The URL of the PostgreSQL store names no database. Write ${example}.`);
+    throw new SavepointError("INVALID_URL", `The URL of the PostgreSQL store names no database. Expected ${example}.`);
   }
-  // Of a password with a slash in it, the part behind that would be taken for the database, and shown.
+  // If a password contains a slash, the part after it would be taken for the database and shown in messages.
   if (parsed.pathname.includes("@")) {
     throw new SavepointError(
       "INVALID_URL",
-      `The URL of the PostgreSQL store has an @ in the name of its database. Write ${example}; @ and / are written as %40 and %2F, also in a password.`,
+      `The URL of the PostgreSQL store has an @ in the name of its database. Expected ${example}; @ and / are written as %40 and %2F, also in a password.`,
     );
   }
   return parsed;

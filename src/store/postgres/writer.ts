@@ -1,12 +1,13 @@
 /**
- * Applies a group of commits with one statement: one round trip, one wait for the server's disk.
+ * Applies groups of commits, each with one statement: one round trip, and one wait for the disk of the server.
  *
- * When the connection is cut, nobody knows whether the statement was done. It is sent again. What it checks keeps it from
- * being done twice; where a check then fails, and what the commit wanted to write is exactly what is there, it was done.
- * Of items that the store numbers it is enough that they are there: a counter that others have raised since says nothing,
- * and to number them once more would be to add them twice.
+ * If the connection is cut, it is unknown whether the statement was executed. It is sent again, and its checks prevent that it
+ * is applied twice: if a check then fails, and exactly the records and items of the commit are stored, it was applied. For
+ * items that the store numbers, it is enough that the items are stored: the counter may have been increased by others since,
+ * and numbering the items again would add them twice.
  */
 import { SavepointError } from "../../errors.js";
+import { LruMap } from "../../util/index.js";
 import { commitConflict, type CommitOutcome, type FailedCheck, testHooksOf } from "../shared/index.js";
 import { compress, type CompressedBody, RAW, type ChunkRow, unpackChunk } from "../chunks/index.js";
 import type { Commit, Frame } from "../contract/index.js";
@@ -21,20 +22,20 @@ import { type CommitPlan, planCommit } from "./commit-plan.js";
 import { isIntact, RECORD_COLUMNS, type RecordRow } from "./rows.js";
 import { readItems } from "./chunk-reader.js";
 
-/** Commits of one statement: each is a subtransaction, and of more than 64 PostgreSQL keeps track less well. */
-const MAX_STATEMENT = 60;
-/** Counters whose values are remembered. */
+/** The most commits in one statement. Each is a subtransaction, and more than 64 are slow in PostgreSQL. */
+const MAX_GROUP = 60;
+/** The number of counters whose values are cached. */
 const MAX_COUNTERS = 10_000;
-/** Others who append to the same tape are first, again and again: each time one of them has made progress. */
+/** How often a commit is retried because another process appended to the same tape. Each time, another one has made progress. */
 const MAX_TRIES = 1000;
-/** Errors by which the server says that what it was given cannot be: texts, sizes, and what a fast statement divides by. */
-const OWN_FAULT = /^(22|23|54)/;
+/** SQLSTATEs of values that the server cannot store, and of the division by zero by which a plain statement fails. */
+const INVALID_DATA = /^(22|23|54)/;
 
-/** What kept a commit out: keys that were in the way, that one before it is to be sent again, or that it cannot be. */
-type Failed = readonly string[] | typeof RESEND | SavepointError | undefined;
+/** Why a commit was not applied: the keys that failed, an earlier commit that has to be sent again, or an error. */
+type Rejection = readonly string[] | typeof RESEND | SavepointError | undefined;
 
-/** What was found out about counters just now. */
-interface Learned {
+/** Counters that were just read. */
+interface CounterReads {
   readonly damaged: ReadonlySet<string>;
   readonly fresh: ReadonlySet<string>;
 }
@@ -43,13 +44,13 @@ export class Writer {
   readonly #connection: Connection;
   readonly #options: PostgresOptions;
   readonly #channel: string;
-  readonly #fast: boolean;
+  readonly #usesPlainStatements: boolean;
   readonly #onApplied: (commit: Commit) => void;
   readonly #probe: (point: PostgresWritePoint) => void;
-  /** What counters held when they were last seen. */
-  readonly #counters = new Map<string, string | undefined>();
+  /** The last known values of counters; `undefined` for a counter that does not exist. */
+  readonly #counters = new LruMap<string, string | undefined>(MAX_COUNTERS);
 
-  /** @param onApplied told of each commit that was applied */
+  /** @param onApplied called for each commit that was applied */
   constructor(
     connection: Connection,
     channel: string,
@@ -60,39 +61,42 @@ export class Writer {
     this.#channel = channel;
     this.#options = options;
     this.#onApplied = onApplied;
-    // Only the function can ask for another durability than what the server has for everybody.
-    this.#fast = options.syncs && options.durability !== "process";
+    // Only the function can set a durability other than the default of the server.
+    this.#usesPlainStatements = options.syncs && options.durability !== "process";
     this.#probe = testHooksOf(options).probe ?? (() => {});
   }
 
   async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
     const outcomes: CommitOutcome[] = [];
     while (outcomes.length < commits.length) {
-      const group = commits.slice(outcomes.length, outcomes.length + MAX_STATEMENT);
-      const { done, failure } = await this.#applyTogether(group);
+      const group = commits.slice(outcomes.length, outcomes.length + MAX_GROUP);
+      const { done, failure } = await this.#applyGroup(group);
       outcomes.push(...done);
-      // What was applied before stays so. What comes after would wait for the same failure once more.
+      // Earlier groups stay applied. Later ones would wait for the same failure again.
       if (failure) while (outcomes.length < commits.length) outcomes.push(failure);
     }
     return outcomes;
   }
 
-  /** Those whose counters did not hold what was believed are planned anew; all others are done. */
-  async #applyTogether(commits: readonly Commit[]): Promise<{ done: CommitOutcome[]; failure?: SavepointError }> {
+  /** Applies one group. Commits whose assumptions about counters were wrong are planned and sent again. */
+  async #applyGroup(commits: readonly Commit[]): Promise<{ done: CommitOutcome[]; failure?: SavepointError }> {
     const outcomes = new Map<Commit, CommitOutcome>();
     const done = (): CommitOutcome[] => commits.map((commit) => outcomes.get(commit) as CommitOutcome);
     let left = [...commits];
     try {
-      const blobs = await this.#pack(commits);
+      const blobs = await this.#compressBlobs(commits);
       for (let tries = 0; left.length > 0; tries++) {
         this.#probe("begin");
-        const learned = await this.#learnCounters(left, tries > 0);
+        const reads = await this.#readCounters(left, tries > 0);
         const again: Commit[] = [];
-        for (const [commit, outcome] of await this.#send(left, blobs, learned)) {
+        for (const [commit, outcome] of await this.#send(left, blobs, reads)) {
           if (outcome !== "again") outcomes.set(commit, outcome);
           else if (tries < MAX_TRIES) again.push(commit);
           else
-            outcomes.set(commit, new SavepointError("BUSY", "Others append to the same tape all the time; try again."));
+            outcomes.set(
+              commit,
+              new SavepointError("BUSY", "Writing failed: other processes keep appending to the same tape. Try again."),
+            );
         }
         left = again;
       }
@@ -107,20 +111,20 @@ export class Writer {
   async #send(
     commits: readonly Commit[],
     blobs: ReadonlyMap<string, CompressedBody>,
-    { damaged, fresh }: Learned,
+    { damaged, fresh }: CounterReads,
   ): Promise<[commit: Commit, outcome: CommitOutcome | "again"][]> {
     const outcomes: [Commit, CommitOutcome | "again"][] = [];
     const planned: [Commit, CommitPlan][] = [];
-    const believed = new Map(countersOf(commits).map((key) => [key, this.#counters.get(key)]));
-    // What no number is refuses those who need one, and nobody else.
-    for (const key of damaged) believed.set(key, "damaged");
+    const assumed = new Map(countersOf(commits).map((key) => [key, this.#counters.get(key)]));
+    // A damaged counter fails only the commits that need it.
+    for (const key of damaged) assumed.set(key, "damaged");
     const durable = this.#options.durability !== "process";
     for (const commit of commits) {
       try {
         const clock = this.#options.now && Math.floor(this.#options.now());
-        const plan = planCommit(commit, { clock, durable, channel: this.#channel, counters: believed, fresh, blobs });
+        const plan = planCommit(commit, { clock, durable, channel: this.#channel, counters: assumed, fresh, blobs });
         for (const { key, value, ifAbsent } of plan.written) {
-          if (believed.has(key) && (!ifAbsent || believed.get(key) === undefined)) believed.set(key, value);
+          if (assumed.has(key) && (!ifAbsent || assumed.get(key) === undefined)) assumed.set(key, value);
         }
         planned.push([commit, plan]);
       } catch (error) {
@@ -137,30 +141,30 @@ export class Writer {
         continue;
       }
       const applied = !keys || (uncertain && (await this.#isApplied(plan)));
-      // In their order: nothing is done before what comes before it.
+      // In order: no commit is applied before an earlier one.
       if (!applied && (keys === RESEND || outcomes.at(-1)?.[1] === "again")) {
         outcomes.push([commit, "again"]);
       } else if (applied) {
-        for (const [key, value] of plan.counters) this.#know(key, value);
+        for (const [key, value] of plan.counters) this.#counters.set(key, value);
         this.#onApplied(commit);
         outcomes.push([commit, { firsts: plan.firsts }]);
       } else {
         const named = keys as readonly string[];
         const real = named.filter((key) => !plan.assumed.has(key));
         const again = real.length === 0 && named.some((key) => plan.counters.has(key));
-        outcomes.push([commit, again ? "again" : commitConflict(inOrder(real.length > 0 ? real : named, commit))]);
+        outcomes.push([commit, again ? "again" : commitConflict(sortByCheck(real.length > 0 ? real : named, commit))]);
       }
     }
     return outcomes;
   }
 
-  /** For each what kept it out, or `undefined`; and whether it may have been done by an earlier attempt. */
-  async #execute(plans: readonly CommitPlan[]): Promise<{ failed: Failed[]; uncertain: boolean }> {
+  /** Returns for each commit why it was rejected, or `undefined`; and whether an earlier attempt may have applied them. */
+  async #execute(plans: readonly CommitPlan[]): Promise<{ failed: Rejection[]; uncertain: boolean }> {
     if (plans.length === 0) return { failed: [], uncertain: false };
     let uncertain = false;
     const onUncertain = (): void => void (uncertain = true);
     const { schema } = this.#connection;
-    if (this.#fast && (await this.#executeFast(plans, onUncertain))) {
+    if (this.#usesPlainStatements && (await this.#executePlain(plans, onUncertain))) {
       return { failed: plans.map(() => undefined), uncertain };
     }
     const values = plans.flatMap((each) => each.values());
@@ -176,7 +180,7 @@ export class Writer {
     try {
       const { rows } = await running;
       const [row] = rows as Record<string, string | null>[];
-      // A single commit that fails raises an error; of several, each says what was in its way.
+      // A single commit that fails raises an error; of several, each returns the keys that failed.
       return {
         failed: plans.map((_, index) => (plans.length > 1 ? keysOf(row?.[`c${index}`]) : undefined)),
         uncertain,
@@ -184,18 +188,21 @@ export class Writer {
     } catch (error) {
       const cause = error instanceof SavepointError ? error.cause : error;
       const state = sqlStateOf(cause) ?? "";
-      if (plans.length > 1 && OWN_FAULT.test(state)) return this.#executeEach(plans, uncertain);
+      if (plans.length > 1 && INVALID_DATA.test(state)) return this.#executeEach(plans, uncertain);
       if (plans.length > 1 || state !== CONFLICT_STATE) throw error;
       return { failed: [keysOf(errorDetailOf(cause)) ?? []], uncertain };
     }
   }
 
-  /** One by one, where one of them cannot be stored: the others are not to fail with it. */
-  async #executeEach(plans: readonly CommitPlan[], before: boolean): Promise<{ failed: Failed[]; uncertain: boolean }> {
-    const failed: Failed[] = [];
+  /** Applies commits one by one, if one of them contains invalid data, so that the others do not fail with it. */
+  async #executeEach(
+    plans: readonly CommitPlan[],
+    before: boolean,
+  ): Promise<{ failed: Rejection[]; uncertain: boolean }> {
+    const failed: Rejection[] = [];
     let uncertain = before;
     for (const plan of plans) {
-      // One whose guess was wrong is sent again, and so is all that comes after it.
+      // A commit whose assumption was wrong is sent again, and so are all later ones.
       if (failed.some((keys) => keys === RESEND)) {
         failed.push(RESEND);
         continue;
@@ -204,19 +211,20 @@ export class Writer {
         const alone = await this.#execute([plan]);
         const [keys] = alone.failed;
         uncertain ||= alone.uncertain;
-        const isGuess = Array.isArray(keys) && keys.length > 0 && keys.every((key: string) => plan.assumed.has(key));
-        failed.push(isGuess && !(uncertain && (await this.#isApplied(plan))) ? RESEND : keys);
+        const isAssumption =
+          Array.isArray(keys) && keys.length > 0 && keys.every((key: string) => plan.assumed.has(key));
+        failed.push(isAssumption && !(uncertain && (await this.#isApplied(plan))) ? RESEND : keys);
       } catch (error) {
         const failure = postgresFailure(error, this.#connection.url, "Writing to");
-        if (!OWN_FAULT.test(sqlStateOf(failure.cause) ?? "")) throw failure;
+        if (!INVALID_DATA.test(sqlStateOf(failure.cause) ?? "")) throw failure;
         failed.push(failure);
       }
     }
     return { failed, uncertain };
   }
 
-  /** `false` where the function has to do it, or to say why it cannot be done. */
-  async #executeFast(plans: readonly CommitPlan[], onUncertain: () => void): Promise<boolean> {
+  /** Applies commits with a plain statement. Returns false if the function has to apply them, or to report why they fail. */
+  async #executePlain(plans: readonly CommitPlan[], onUncertain: () => void): Promise<boolean> {
     const { schema } = this.#connection;
     const [plan] = plans;
     const fast: CommitStatement | undefined =
@@ -229,27 +237,27 @@ export class Writer {
       await running;
       return true;
     } catch (error) {
-      // A part of it has not done what it should, or one of them is what the server cannot store: the others are not to fail with it.
-      if (OWN_FAULT.test(sqlStateOf(error instanceof SavepointError ? error.cause : error) ?? "")) return false;
+      // A check failed, or a commit contains invalid data: the function handles each commit on its own.
+      if (INVALID_DATA.test(sqlStateOf(error instanceof SavepointError ? error.cause : error) ?? "")) return false;
       throw error;
     }
   }
 
-  /** Is all there that a commit wanted to write? */
+  /** Whether everything that a commit writes is stored. */
   async #isApplied({ written, deleted, rows, assumed }: CommitPlan): Promise<boolean> {
     if (assumed.size > 0 && rows.length > 0) return this.#areStored(rows);
-    const wanted = written.filter(({ ifAbsent }) => !ifAbsent);
-    if (wanted.length + deleted.length + rows.length === 0) return false;
-    const keys = [...wanted.map(({ key }) => key), ...deleted];
+    const puts = written.filter(({ ifAbsent }) => !ifAbsent);
+    if (puts.length + deleted.length + rows.length === 0) return false;
+    const keys = [...puts.map(({ key }) => key), ...deleted];
     const found = await this.#records(keys);
-    const same = wanted.every(
+    const isSame = puts.every(
       ({ key, value, refs }) => found.get(key)?.value === value && found.get(key)?.refs === refs,
     );
-    if (!same || deleted.some((key) => found.has(key))) return false;
+    if (!isSame || deleted.some((key) => found.has(key))) return false;
     return this.#areStored(rows);
   }
 
-  /** Are these the items that are there? They may have been packed with others meanwhile. */
+  /** Whether these items are stored. They may have been packed with others meanwhile. */
   async #areStored(rows: readonly ChunkRow[]): Promise<boolean> {
     const spans = rows.map(({ tape, first, count }) => ({ tape, start: first, count }));
     const stored = await readItems(this.#connection, spans);
@@ -260,8 +268,8 @@ export class Writer {
     });
   }
 
-  /** Finds out what counters hold, of which nothing is known or what was believed was wrong. */
-  async #learnCounters(commits: readonly Commit[], again: boolean): Promise<Learned> {
+  /** Reads counters that are not cached; all of them, if an assumption was wrong. */
+  async #readCounters(commits: readonly Commit[], again: boolean): Promise<CounterReads> {
     const keys = new Set(countersOf(commits).filter((key) => again || !this.#counters.has(key)));
     const damaged = new Set<string>();
     const found = keys.size === 0 ? new Map<string, RecordRow>() : await this.#records([...keys]);
@@ -270,16 +278,9 @@ export class Writer {
       if (row && !isIntact(row)) {
         this.#counters.delete(key);
         damaged.add(key);
-      } else this.#know(key, row?.value);
+      } else this.#counters.set(key, row?.value);
     }
     return { damaged, fresh: keys };
-  }
-
-  #know(key: string, value: string | undefined): void {
-    this.#counters.delete(key);
-    this.#counters.set(key, value);
-    const [oldest] = this.#counters.keys();
-    if (this.#counters.size > MAX_COUNTERS && oldest !== undefined) this.#counters.delete(oldest);
   }
 
   async #records(keys: readonly string[]): Promise<Map<string, RecordRow>> {
@@ -288,26 +289,26 @@ export class Writer {
     return new Map(rows.map((row) => [row.key, row]));
   }
 
-  /** Compresses the bytes that come with these commits. */
-  async #pack(commits: readonly Commit[]): Promise<ReadonlyMap<string, CompressedBody>> {
-    const packed = new Map<string, CompressedBody>();
+  /** Compresses the blobs of these commits. */
+  async #compressBlobs(commits: readonly Commit[]): Promise<ReadonlyMap<string, CompressedBody>> {
+    const compressed = new Map<string, CompressedBody>();
     for (const { blobs = [] } of commits) {
       for (const { hash, bytes } of blobs) {
-        if (!bytes || packed.has(hash)) continue;
-        packed.set(hash, this.#options.compress === false ? { codec: RAW, body: bytes } : await compress(bytes));
+        if (!bytes || compressed.has(hash)) continue;
+        compressed.set(hash, this.#options.compress === false ? { codec: RAW, body: bytes } : await compress(bytes));
       }
     }
-    return packed;
+    return compressed;
   }
 }
 
-/** The counters by which items of these commits are numbered. */
+/** The counters that number the items of these commits. */
 function countersOf(commits: readonly Commit[]): string[] {
-  return commits.flatMap(({ items = [] }) => items.flatMap((run) => ("counter" in run ? [run.counter] : [])));
+  return commits.flatMap(({ items = [] }) => items.flatMap((batch) => ("counter" in batch ? [batch.counter] : [])));
 }
 
-/** In the order in which the commit names them. */
-function inOrder(keys: readonly string[], { checks = [] }: Commit): FailedCheck[] {
+/** The failed conditions of a commit in the order of its checks, with the tags of those. */
+function sortByCheck(keys: readonly string[], { checks = [] }: Commit): FailedCheck[] {
   const place = (key: string): number => {
     const index = checks.findIndex((check) => check.key === key);
     return index < 0 ? checks.length : index;

@@ -1,4 +1,4 @@
-/** A commit is applied as a whole, or nothing of it is. */
+/** Atomicity: a commit is applied entirely or not at all. */
 import assert from "node:assert/strict";
 import type { Commit, Store } from "../../store/index.js";
 import { assertItems, rejectsWith, valueOf } from "../assertions.js";
@@ -9,18 +9,18 @@ export function atomicitySpec(suite: Suite): void {
   suite.describe("atomicity", () => {
     const reasons: Record<string, Commit> = {
       "a failed check": { checks: [{ key: "head", value: "stale" }] },
-      "a time that has not come": { notBefore: Date.UTC(2200, 0) },
-      "a blob that is not there": { blobs: [{ hash: sha256(new Uint8Array(1)) }] },
-      "a number that is taken": { items: [{ tape: "t", first: 4, items: frames(1) }] },
-      "a numbered run that meets a taken number": { items: [{ tape: "t", counter: "low", items: frames(3) }] },
+      "a notBefore in the future": { notBefore: Date.UTC(2200, 0) },
+      "a use of a missing blob": { blobs: [{ hash: sha256(new Uint8Array(1)) }] },
+      "an item number that is in use": { items: [{ tape: "t", first: 4, items: frames(1) }] },
+      "a counter that points at a number in use": { items: [{ tape: "t", counter: "low", items: frames(3) }] },
     };
     for (const [reason, failing] of Object.entries(reasons)) {
-      suite.test(`${reason} leaves nothing of the commit behind`, async ({ store }) => {
+      suite.test(`a commit rejected for ${reason} writes nothing`, async ({ store }) => {
         await fill(store);
         const before = await contentOf(store);
         await rejectsWith("CONFLICT", store.commit(withWrites(failing)));
         assert.deepEqual(await contentOf(store), before);
-        // The same once more, between others that are applied.
+        // Again, between commits that are applied.
         const outcomes = await Promise.allSettled([
           store.commit({ puts: [{ key: "before", value: "1" }] }),
           store.commit(withWrites(failing)),
@@ -40,7 +40,7 @@ export function atomicitySpec(suite: Suite): void {
       });
     }
 
-    suite.test("what was refused can be committed once its reason is gone", async ({ store }) => {
+    suite.test("a rejected commit succeeds once the reason for the conflict is removed", async ({ store }) => {
       await fill(store);
       const commit = withWrites({ checks: [{ key: "head", value: "2" }] });
       await rejectsWith("CONFLICT", store.commit(commit));
@@ -68,7 +68,7 @@ async function fill(store: Store): Promise<void> {
   });
 }
 
-/** A commit that writes something of every kind, before and after what makes it fail. */
+/** A commit that writes all kinds of data, before and after the part that makes it fail. */
 function withWrites(failing: Commit): Commit {
   return {
     ...failing,

@@ -1,4 +1,4 @@
-/** A caller that never waits is made to wait, or refused; it is never half served. */
+/** Backpressure: a caller that does not await its commits is delayed or rejected with `BUSY`. */
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
 import { listAll } from "../samples.js";
@@ -7,9 +7,9 @@ import type { Suite } from "../suite.js";
 const FLOOD = 15_000;
 
 export function backpressureSpec(suite: Suite): void {
-  suite.describe("queue", () => {
+  suite.describe("backpressure", () => {
     suite.test(
-      "of a flood of commits, each is applied or refused with BUSY, and the store goes on",
+      "each commit of a flood is applied or rejected with BUSY, and the store stays usable",
       async ({ store }) => {
         const key = (n: number): string => `k/${String(n).padStart(6, "0")}`;
         const commits = Array.from({ length: FLOOD }, (_, n) => store.commit({ puts: [{ key: key(n), value: "1" }] }));

@@ -1,4 +1,4 @@
-/** Blobs: bytes under their hash, kept once, and for as long as commits use them. */
+/** Blobs: bytes that are stored once, under their hash, for as long as commits use them. */
 import assert from "node:assert/strict";
 import type { Store } from "../../store/index.js";
 import { assertSame, assertUnreadable, rejectsWithConflict, isUnreadable } from "../assertions.js";
@@ -11,7 +11,7 @@ const AN_HOUR = 3_600_000;
 
 export function blobSpec(suite: Suite): void {
   suite.describe("blobs", () => {
-    suite.test("bytes are read back by their hash", async ({ store }) => {
+    suite.test("blobs are read back by their hash", async ({ store }) => {
       const all = [
         new Uint8Array(0),
         Uint8Array.of(0),
@@ -26,7 +26,7 @@ export function blobSpec(suite: Suite): void {
       assertUnreadable(await store.blob(sha256(bytesOf(3))));
     });
 
-    suite.test("the same bytes are kept once", async ({ store }) => {
+    suite.test("equal bytes are stored once", async ({ store }) => {
       const bytes = bytesOf(100_000);
       const hash = sha256(bytes);
       await store.commit({
@@ -39,11 +39,14 @@ export function blobSpec(suite: Suite): void {
       await store.compact();
       assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [hash]);
       const size = await store.bytes();
-      assert.ok(size < 1_000_000, `22 times the same 100,000 bytes take ${size}.`);
+      assert.ok(
+        size < 1_000_000,
+        `Expected 22 equal blobs of 100,000 bytes to be stored once, got a size of ${size} bytes.`,
+      );
     });
 
     suite.test(
-      "the bytes are the store's own: changing what was given or returned changes nothing",
+      "changing the bytes of a blob after a commit or a read does not change the stored blob",
       async ({ store }) => {
         const { hash, bytes } = blobOf("mine");
         await store.commit({ blobs: [{ hash, bytes }] });
@@ -53,7 +56,7 @@ export function blobSpec(suite: Suite): void {
       },
     );
 
-    suite.test("using a blob that is not there conflicts; using one that is there does not", async ({ store }) => {
+    suite.test("using a missing blob conflicts; using a stored blob does not", async ({ store }) => {
       const { hash, bytes } = blobOf("a");
       await rejectsWithConflict(hash, store, { blobs: [{ hash }], puts: [{ key: "k", value: "1" }] });
       assert.deepEqual(await store.get(["k"]), [undefined]);
@@ -62,7 +65,7 @@ export function blobSpec(suite: Suite): void {
       assert.equal((await bytesIn(store, hash)).toString(), "a");
     });
 
-    suite.test("hashes are listed in order, page by page", async ({ store }) => {
+    suite.test("blob hashes are listed in order, page by page", async ({ store }) => {
       const blobs = Array.from({ length: 25 }, (_, n) => blobOf(`blob ${n}`));
       await store.commit({ blobs });
       const found: string[] = [];
@@ -74,7 +77,7 @@ export function blobSpec(suite: Suite): void {
       assert.deepEqual(found, blobs.map(({ hash }) => hash).sort());
     });
 
-    suite.test("what was used since a moment is kept, what was not is freed", async ({ store }) => {
+    suite.test("dropBlobs() frees only blobs that are unused since the given time", async ({ store }) => {
       const blobs = [blobOf("a"), blobOf("b")];
       const hashes = blobs.map(({ hash }) => hash);
       await store.commit({ blobs });
@@ -90,7 +93,7 @@ export function blobSpec(suite: Suite): void {
       assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [hashes[1]]);
     });
 
-    suite.test("a use counts as from now on, with the bytes and without", async ({ store }) => {
+    suite.test("a commit that uses a blob renews its last use, with or without the bytes", async ({ store }) => {
       const [idle, touched, again] = [blobOf("idle"), blobOf("touched"), blobOf("again")];
       await store.commit({ blobs: [idle, touched, again] });
       const since = await laterThan(store, 0);
@@ -100,7 +103,7 @@ export function blobSpec(suite: Suite): void {
       assert.deepEqual(await store.blobs({ after: "", limit: 10 }), [touched.hash, again.hash].sort());
     });
 
-    suite.test("a commit that conflicts uses nothing", async ({ store }) => {
+    suite.test("a commit that conflicts neither stores nor uses blobs", async ({ store }) => {
       const idle = blobOf("idle");
       await store.commit({ blobs: [idle] });
       const since = await laterThan(store, 0);

@@ -1,4 +1,4 @@
-/** How much of the store a range takes. How things are packed is the store's business, so no test asks for exact numbers. */
+/** The size of ranges. It depends on how a store packs its data, so no test expects exact numbers. */
 import assert from "node:assert/strict";
 import type { Frame, KeyRange, Store } from "../../store/index.js";
 import { bytesOf, EVERYTHING, frame, sha256 } from "../samples.js";
@@ -9,8 +9,8 @@ const B: KeyRange = { from: "b/", to: "b0" };
 const ALL = { records: [EVERYTHING], tapes: [EVERYTHING] };
 
 export function bytesSpec(suite: Suite): void {
-  suite.describe("bytes of ranges", () => {
-    suite.test("nothing takes nothing", async ({ store }) => {
+  suite.describe("size of ranges", () => {
+    suite.test("an empty store, no ranges and empty ranges have a size of 0", async ({ store }) => {
       assert.equal(await store.bytesOf(ALL), 0);
       await store.commit({
         puts: [{ key: "a/1", value: "x" }],
@@ -21,7 +21,7 @@ export function bytesSpec(suite: Suite): void {
       assert.equal(await store.bytesOf({ records: [{ from: "b", to: "a" }], tapes: [{ from: "b", to: "a" }] }), 0);
     });
 
-    suite.test("records and items take about what they are long, each in their ranges", async ({ store }) => {
+    suite.test("the size of a range is about the length of its records and items", async ({ store }) => {
       await store.commit({
         puts: [
           { key: "a/1", value: noise(40_000, 1), refs: noise(1_000, 2) },
@@ -40,13 +40,13 @@ export function bytesSpec(suite: Suite): void {
       assert.ok((await store.bytesOf(ALL)) >= (await store.bytesOf({ records: [A, B], tapes: [A, B] })));
     });
 
-    suite.test("blobs are not counted", async ({ store }) => {
+    suite.test("blobs are not counted in the size of a range", async ({ store }) => {
       const bytes = bytesOf(50_000);
       await store.commit({ blobs: [{ hash: sha256(bytes), bytes }] });
       assert.equal(await store.bytesOf(ALL), 0);
     });
 
-    suite.test("saves, one after another, are counted as soon as they are there", async ({ store }) => {
+    suite.test("a commit is counted in the size as soon as it has resolved", async ({ store }) => {
       await store.commit({ puts: [{ key: "a/head", value: "0" }] });
       for (let n = 0; n < 20; n++) {
         await store.commit({
@@ -60,7 +60,7 @@ export function bytesSpec(suite: Suite): void {
       await assertAbout(store, { records: [], tapes: [A] }, 20_000);
     });
 
-    suite.test("what is gone takes nothing", async ({ store }) => {
+    suite.test("deleted records and freed items are not counted in the size", async ({ store }) => {
       await store.commit({
         puts: [{ key: "a/1", value: noise(10_000, 1) }],
         items: [{ tape: "a/1", first: 0, items: [noiseFrame(10_000, 2)] }],
@@ -71,20 +71,20 @@ export function bytesSpec(suite: Suite): void {
       assert.equal(await store.bytesOf(ALL), 0);
     });
 
-    suite.testShared("what another handle has written is counted", async ({ store }, second) => {
+    suite.testShared("commits of another handle are counted in the size", async ({ store }, second) => {
       await second.commit({ puts: [{ key: "a/1", value: noise(10_000, 1) }] });
       await assertAbout(store, { records: [A], tapes: [] }, 10_000);
     });
   });
 }
 
-/** Between half and twice as much: there may be checksums, and some compress. */
+/** Asserts a size between half and twice of `expected`: stores add checksums, and some compress. */
 async function assertAbout(store: Store, ranges: Parameters<Store["bytesOf"]>[0], expected: number): Promise<void> {
   const bytes = await store.bytesOf(ranges);
-  assert.ok(bytes >= expected / 2 && bytes <= expected * 2, `About ${expected} bytes, not ${bytes}.`);
+  assert.ok(bytes >= expected / 2 && bytes <= expected * 2, `Expected about ${expected} bytes, got ${bytes}.`);
 }
 
-/** A text that cannot be made much shorter. */
+/** A string that cannot be compressed much. */
 function noise(length: number, seed: number): string {
   return Buffer.from(bytesOf(length, seed)).toString("base64").slice(0, length);
 }

@@ -1,4 +1,4 @@
-/** Closing: what was committed before is kept, and nothing works afterwards. */
+/** Closing: earlier commits are kept, and later calls are rejected with `CLOSED`. */
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
 import type { Store, TextIndex } from "../../store/index.js";
@@ -8,31 +8,31 @@ import type { Suite } from "../suite.js";
 
 export function closeSpec(suite: Suite): void {
   suite.describe("close", () => {
-    suite.test("everything fails with CLOSED afterwards", async ({ store }) => {
+    suite.test("every method rejects with CLOSED after close()", async ({ store }) => {
       await store.commit({ puts: [{ key: "k", value: "1" }] });
       await store.close();
       for (const use of Object.values(uses(store))) await rejectsWith("CLOSED", use());
     });
 
-    suite.test("everything fails with CLOSED from the moment that close was called", async ({ store }) => {
+    suite.test("every method rejects with CLOSED as soon as close() is called", async ({ store }) => {
       const commit = store.commit({ puts: [{ key: "k", value: "1" }] });
       const closing = store.close();
       await Promise.all(Object.values(uses(store)).map((use) => rejectsWith("CLOSED", use())));
       await Promise.all([commit, closing]);
     });
 
-    suite.test("closing again does nothing, also while it is being closed", async ({ store }) => {
+    suite.test("close() can be called repeatedly and concurrently", async ({ store }) => {
       await Promise.all([store.close(), store.close()]);
       await store.close();
       await store[Symbol.asyncDispose]();
     });
 
-    suite.test("a store can be disposed of", async ({ store }) => {
+    suite.test("disposing of a store closes it", async ({ store }) => {
       await store[Symbol.asyncDispose]();
       await rejectsWith("CLOSED", store.get(["k"]));
     });
 
-    suite.test("what still runs when it is closed is finished, or fails with CLOSED", async ({ store }) => {
+    suite.test("maintenance that runs during close() finishes or rejects with CLOSED", async ({ store }) => {
       for (let first = 0; first < 300; first += 3) {
         await store.commit({ items: [{ tape: "t", first, items: frames(3, first) }] });
       }
@@ -49,21 +49,24 @@ export function closeSpec(suite: Suite): void {
       await closing;
     });
 
-    suite.testDurable("commits before it are durable, although nobody awaited them", async ({ store, reopen }) => {
-      const commits = Array.from({ length: 500 }, (_, n) =>
-        store.commit({ puts: [{ key: `k${n}`, value: "1" }], items: [{ tape: "t", first: n, items: [frame(n)] }] }),
-      );
-      await store.close();
-      const again = await reopen();
-      assert.equal((await again.list(EVERYTHING, { limit: 1_000 })).length, 500);
-      assert.deepEqual(
-        await again.items([{ tape: "t", start: 0, count: 500 }]),
-        commits.map((_, n) => frame(n)),
-      );
-      await Promise.all(commits);
-    });
+    suite.testDurable(
+      "commits called before close() are durable even if they were not awaited",
+      async ({ store, reopen }) => {
+        const commits = Array.from({ length: 500 }, (_, n) =>
+          store.commit({ puts: [{ key: `k${n}`, value: "1" }], items: [{ tape: "t", first: n, items: [frame(n)] }] }),
+        );
+        await store.close();
+        const again = await reopen();
+        assert.equal((await again.list(EVERYTHING, { limit: 1_000 })).length, 500);
+        assert.deepEqual(
+          await again.items([{ tape: "t", start: 0, count: 500 }]),
+          commits.map((_, n) => frame(n)),
+        );
+        await Promise.all(commits);
+      },
+    );
 
-    suite.testShared("closing one handle leaves the other alone", async ({ store }, second) => {
+    suite.testShared("closing one handle does not affect another one", async ({ store }, second) => {
       await store.commit({ puts: [{ key: "k", value: "1" }] });
       await store.close();
       assert.equal(await valueOf(second, "k"), "1");
@@ -73,7 +76,7 @@ export function closeSpec(suite: Suite): void {
   });
 }
 
-/** Every member that does something. */
+/** Calls of all methods. */
 function uses(store: Store): Record<string, () => Promise<unknown>> {
   return {
     get: () => store.get(["k"]),

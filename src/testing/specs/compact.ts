@@ -1,12 +1,10 @@
-/** Compaction changes how things are packed, and nothing that can be read. */
+/** Compaction: it changes how data is packed and nothing that can be read. */
 import assert from "node:assert/strict";
 import type { Store } from "../../store/index.js";
 import { assertSame } from "../assertions.js";
 import { blobOf, bytesOf, contentOf, EVERYTHING, frame, sha256 } from "../samples.js";
 import type { Suite } from "../suite.js";
-
-/** How long others may be at it, in milliseconds. */
-const PATIENCE = 20_000;
+import { until } from "./until.js";
 
 export function compactSpec(suite: Suite): void {
   suite.describe("compact", () => {
@@ -15,7 +13,7 @@ export function compactSpec(suite: Suite): void {
       assert.deepEqual(await store.list(EVERYTHING, { limit: 1 }), []);
     });
 
-    suite.test("everything reads the same afterwards, and again", async ({ store }) => {
+    suite.test("compaction does not change what is read, also when repeated", async ({ store }) => {
       await fill(store);
       const before = await contentOf(store);
       for (let round = 0; round < 2; round++) {
@@ -24,7 +22,7 @@ export function compactSpec(suite: Suite): void {
       }
     });
 
-    suite.test("commits may go on meanwhile", async ({ store }) => {
+    suite.test("commits during compaction are applied", async ({ store }) => {
       await fill(store);
       const commits = Array.from({ length: 50 }, (_, n) =>
         store.commit({
@@ -39,7 +37,7 @@ export function compactSpec(suite: Suite): void {
     });
 
     suite.testShared(
-      "a handle that has slept meanwhile sees what is left, and nothing else",
+      "an idle handle reads the current content after another handle has compacted",
       async ({ store }, second) => {
         await fill(store);
         await contentOf(second);
@@ -51,7 +49,7 @@ export function compactSpec(suite: Suite): void {
       },
     );
 
-    suite.test("the space of what is gone is given back", async ({ store }) => {
+    suite.test("compaction returns the space of deleted data", async ({ store }) => {
       const blob = bytesOf(2_000_000);
       await store.commit({
         puts: [{ key: "large", value: "x".repeat(1_000_000) }],
@@ -64,17 +62,19 @@ export function compactSpec(suite: Suite): void {
       await store.commit({ deletes: ["large"] });
       await store.retain("t", [], { below: 1 });
       await store.dropBlobs([sha256(blob)], { unusedSince: Number.MAX_SAFE_INTEGER });
-      // Where others use the same database, what they still could look at is kept until they are done.
-      const patience = Date.now() + PATIENCE;
-      let empty = full;
-      while (empty >= full / 2 && Date.now() < patience) {
-        await store.compact();
-        empty = await store.bytes();
-      }
-      assert.ok(empty < full / 2, `${full} bytes became ${empty}.`);
+      // A shared database keeps deleted data until transactions of other users that could read it have ended.
+      let size = full;
+      await until(
+        async () => {
+          await store.compact();
+          size = await store.bytes();
+          return size < full / 2;
+        },
+        () => `compaction to return the space: ${full} bytes became ${size}`,
+      );
     });
 
-    suite.testDurable("what was compacted is there when the store is opened again", async ({ store, reopen }) => {
+    suite.testDurable("compacted content is intact after the store is reopened", async ({ store, reopen }) => {
       await fill(store);
       const before = await contentOf(store);
       await store.compact();
@@ -82,7 +82,7 @@ export function compactSpec(suite: Suite): void {
       assertSame(await contentOf(await reopen()), before, "The content");
     });
 
-    suite.testShared("two handles may compact at once", async ({ store }, second) => {
+    suite.testShared("two handles may compact concurrently", async ({ store }, second) => {
       await fill(store);
       const before = await contentOf(store);
       await Promise.all([store.compact(), second.compact()]);
@@ -92,7 +92,7 @@ export function compactSpec(suite: Suite): void {
   });
 }
 
-/** Tapes of small runs and holes, records, blobs. */
+/** Commits tapes of small batches and gaps, records and blobs. */
 async function fill(store: Store): Promise<void> {
   const commits: Promise<unknown>[] = [];
   for (let n = 0; n < 150; n++) {

@@ -1,4 +1,4 @@
-/** Many at once: nothing is lost, and nobody sees half of a commit. */
+/** Concurrency: no update is lost, and no read sees a part of a commit. */
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
 import type { Store } from "../../store/index.js";
@@ -8,7 +8,7 @@ import type { Suite } from "../suite.js";
 
 export function concurrencySpec(suite: Suite): void {
   suite.describe("concurrency", () => {
-    suite.test("many commits at once on different keys and tapes are all applied", async ({ store }) => {
+    suite.test("concurrent commits on different keys and tapes are all applied", async ({ store }) => {
       const commits = Array.from({ length: 500 }, (_, n) =>
         store.commit({
           checks: [{ key: `k/${n}`, value: undefined }],
@@ -25,34 +25,35 @@ export function concurrencySpec(suite: Suite): void {
       assert.equal((await store.blobs({ after: "", limit: 100 })).length, 50);
     });
 
-    suite.test("increments that are tried again on a conflict add up", async ({ store }) => {
+    suite.test("concurrent increments that retry on conflict lose no update", async ({ store }) => {
       await Promise.all(Array.from({ length: 10 }, () => increment(store, 10)));
       assert.equal(await valueOf(store, "count"), "100");
     });
 
-    suite.testShared("two handles that race for one record lose nothing", async ({ store }, second) => {
+    suite.testShared("concurrent increments through two handles lose no update", async ({ store }, second) => {
       await Promise.all([increment(store, 40), increment(second, 40), increment(store, 40), increment(second, 40)]);
       assert.equal(await valueOf(store, "count"), "160");
       assert.equal(await valueOf(second, "count"), "160");
     });
 
-    suite.test("several keys are read at one moment", ({ store }) => readWhileWriting(store, store));
+    suite.test("a read of several keys sees one snapshot", ({ store }) => readWhileWriting(store, store));
 
-    suite.testShared("several keys are read at one moment, also through another handle", ({ store }, second) =>
+    suite.testShared("a read of several keys through another handle sees one snapshot", ({ store }, second) =>
       readWhileWriting(store, second),
     );
 
-    suite.test("items that are read while their tape is packed and freed are whole", ({ store }) =>
+    suite.test("items are intact when read while their tape is packed and freed", ({ store }) =>
       readWhilePacking(store, store),
     );
 
-    suite.testShared("items that another handle reads while their tape is packed are whole", ({ store }, second) =>
-      readWhilePacking(store, second),
+    suite.testShared(
+      "items are intact when another handle reads them while their tape is packed",
+      ({ store }, second) => readWhilePacking(store, second),
     );
   });
 }
 
-/** Adds to a count by compare-and-set, as every writer of a branch does. */
+/** Increments a counter by compare-and-set, as writers of a branch do. */
 async function increment(store: Store, times: number): Promise<void> {
   for (let done = 0; done < times;) {
     const value = await valueOf(store, "count");
@@ -80,7 +81,7 @@ async function readWhileWriting(writer: Store, reader: Store): Promise<void> {
     while (writing) {
       for (const records of [await reader.get(keys), await reader.list({ from: "a", to: "zz" }, { limit: 10 })]) {
         const values = new Set(records.map((record) => (record && "value" in record ? record.value : record)));
-        assert.ok(values.size <= 1, `One commit was seen in part: ${preview([...values])}.`);
+        assert.ok(values.size <= 1, `Expected the values of one commit, got ${preview([...values])}.`);
       }
       await new Promise((resolve) => setImmediate(resolve));
     }

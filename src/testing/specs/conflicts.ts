@@ -1,4 +1,4 @@
-/** Checks: a commit is applied only where what its caller relied on still holds. */
+/** Checks: a commit is applied only if its preconditions hold. */
 import assert from "node:assert/strict";
 import type { Check, Commit } from "../../store/index.js";
 import { rejectsWithConflict, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
@@ -9,7 +9,7 @@ const AN_HOUR = 3_600_000;
 
 export function conflictSpec(suite: Suite): void {
   suite.describe("conflicts", () => {
-    suite.test("each kind of check holds or fails as it says", async ({ store }) => {
+    suite.test("checks on values, existence and absence pass and fail as documented", async ({ store }) => {
       await store.commit({ puts: [{ key: "there", value: "1" }] });
       const holds: Check[] = [
         { key: "there", value: "1" },
@@ -36,7 +36,7 @@ export function conflictSpec(suite: Suite): void {
       assert.equal(await valueOf(store, "written"), undefined);
     });
 
-    suite.test("a conflict names every key whose check failed, and no other", async ({ store }) => {
+    suite.test("a conflict names exactly the keys whose check failed", async ({ store }) => {
       await store.commit({ puts: [{ key: "fine", value: "1" }] });
       const checks: Check[] = [
         { key: "b", exists: true },
@@ -92,7 +92,7 @@ export function conflictSpec(suite: Suite): void {
       assert.equal(await valueOf(store, "head"), "4");
     });
 
-    suite.test("an empty value is a value", async ({ store }) => {
+    suite.test("a record with an empty value exists", async ({ store }) => {
       await store.commit({ puts: [{ key: "k", value: "" }] });
       await store.commit({
         checks: [
@@ -103,27 +103,27 @@ export function conflictSpec(suite: Suite): void {
       await rejectsWithConflict("k", store, { checks: [{ key: "k", value: undefined }] });
     });
 
-    suite.test("checks look at the store before the commit's own writes", async ({ store }) => {
+    suite.test("checks are evaluated before the commit's own writes", async ({ store }) => {
       await rejectsWithConflict("k", store, { checks: [{ key: "k", value: "1" }], puts: [{ key: "k", value: "1" }] });
       await store.commit({ checks: [{ key: "k", value: undefined }], puts: [{ key: "k", value: "1" }] });
       await store.commit({ checks: [{ key: "k", value: "1" }], deletes: ["k"] });
       assert.equal(await valueOf(store, "k"), undefined);
     });
 
-    suite.test("notBefore waits for the store's clock", async ({ store }) => {
+    suite.test("a commit with a notBefore in the future of the store's clock conflicts", async ({ store }) => {
       const now = await store.now();
       assert.ok(Number.isFinite(now) && now > 0);
       await rejectsWith("CONFLICT", store.commit({ notBefore: now + AN_HOUR, puts: [{ key: "k", value: "early" }] }));
       assert.equal(await valueOf(store, "k"), undefined);
       await store.commit({ notBefore: now, puts: [{ key: "k", value: "in time" }] });
       await store.commit({ notBefore: now - AN_HOUR });
-      // Clocks that were told by how much time has passed have parts of milliseconds.
+      // Clocks that are derived from elapsed time have fractions of milliseconds.
       await store.commit({ notBefore: now - 0.5 });
       await rejectsWith("CONFLICT", store.commit({ notBefore: now + AN_HOUR + 0.5 }));
       assert.equal(await valueOf(store, "k"), "in time");
     });
 
-    suite.test("of two commits in one turn, the second may build on the first", async ({ store }) => {
+    suite.test("commits called in one turn may build on each other", async ({ store }) => {
       await Promise.all([
         store.commit({ puts: [{ key: "head", value: "1" }], items: [{ tape: "t", first: 0, items: [frame(0)] }] }),
         store.commit({
@@ -137,7 +137,7 @@ export function conflictSpec(suite: Suite): void {
       assert.equal(await valueOf(store, "head"), "4");
     });
 
-    suite.test("of those in one turn, each conflicts alone", async ({ store }) => {
+    suite.test("a conflict does not affect other commits called in the same turn", async ({ store }) => {
       const commits = Array.from({ length: 20 }, (_, n): Commit => {
         const puts = [{ key: `k${n}`, value: "1" }];
         return n % 3 === 1 ? { checks: [{ key: "missing", exists: true }], puts } : { puts };
@@ -149,7 +149,7 @@ export function conflictSpec(suite: Suite): void {
       }
     });
 
-    suite.test("those that build on a failed one fail with it", async ({ store }) => {
+    suite.test("commits that build on a rejected commit are rejected too", async ({ store }) => {
       const step = (from: string | undefined, to: string): Commit => ({
         checks: [{ key: "head", value: from }],
         puts: [{ key: "head", value: to }],
@@ -163,7 +163,7 @@ export function conflictSpec(suite: Suite): void {
       assert.equal(await valueOf(store, "head"), "5");
     });
 
-    suite.test("one of many that race for a key wins", async ({ store }) => {
+    suite.test("exactly one of many commits that race to create a record succeeds", async ({ store }) => {
       const claims = Array.from({ length: 50 }, (_, n) =>
         store.commit({ checks: [{ key: "owner", value: undefined }], puts: [{ key: "owner", value: String(n) }] }),
       );
@@ -172,7 +172,7 @@ export function conflictSpec(suite: Suite): void {
       assert.deepEqual(winners, [await valueOf(store, "owner")]);
     });
 
-    suite.test("a commit without anything is applied", async ({ store }) => {
+    suite.test("an empty commit is applied", async ({ store }) => {
       assert.deepEqual(await store.commit({}), { firsts: [] });
       const found = await store.items([{ tape: "t", start: 0, count: 1 }]);
       assert.ok(isUnreadable(found[0]));

@@ -1,4 +1,4 @@
-/** Damaged data is never returned as good, and what is not damaged stays readable. */
+/** Damage: damaged data is never returned as good, and intact data stays readable. */
 import assert from "node:assert/strict";
 import type { Store } from "../../store/index.js";
 import {
@@ -15,120 +15,135 @@ import { blobOf, EVERYTHING, frame, frames } from "../samples.js";
 import type { Suite } from "../suite.js";
 
 const KINDS: readonly Damage[] = ["flip", "truncate", "remove"];
-const TEXT = "a text with é, \u{1f600} and a good many letters, so that half of it is still something";
+const TEXT = "a string with é, \u{1f600} and many letters, so that half of it is still a string";
 const VICTIM = frame({ text: TEXT }, "0+1;2:5+3");
 const BLOB = blobOf(TEXT);
 
 export function corruptionSpec(suite: Suite): void {
   suite.describe("damage", () => {
     if (!suite.isDamageable) {
-      suite.test("only what is not durable comes without a way to damage it", async ({ store }) => {
+      suite.test("a durable store has a harness that can damage it", async ({ store }) => {
         assert.equal(store.capabilities.durable, false);
       });
     }
 
     for (const how of KINDS) {
-      suite.testDamage(`a record: ${how}`, async ({ store, damage }) => {
-        await fill(store);
-        await damage({ kind: "record", key: "k/2" }, how);
-        const record = await getOne(store, "k/2");
-        const listed = await store.list({ from: "k/", to: "k0" }, { limit: 10 });
-        // A store may notice that something is missing.
-        if (how === "remove" && record === undefined) {
-          assert.deepEqual(
-            listed.map(({ key }) => key),
-            ["k/1", "k/3"],
-          );
-        } else {
-          assertUnreadable(record);
-          assert.equal(record?.key, "k/2");
-          assert.deepEqual(
-            listed.map(({ key }) => key),
-            ["k/1", "k/2", "k/3"],
-          );
-          assertUnreadable(listed[1]);
-        }
-        assert.deepEqual([await valueOf(store, "k/1"), await valueOf(store, "k/3")], [TEXT, TEXT]);
-        assert.deepEqual(listed[0], { key: "k/1", value: TEXT, refs: "0+1" });
-        assert.deepEqual(listed.at(-1), { key: "k/3", value: TEXT, refs: "0+1" });
-        await rejectsWithConflict("k/2", store, {
-          checks: [{ key: "k/2", value: TEXT }],
-          puts: [{ key: "new", value: "1" }],
-        });
-        if (how !== "remove") await rejectsWithConflict("k/2", store, { checks: [{ key: "k/2", value: undefined }] });
-        // Not even what is stored there now counts as its value.
-        const guesses = damagedForms(TEXT).map((value) => store.commit({ checks: [{ key: "k/2", value }] }));
-        await Promise.all(guesses.map((guess) => rejectsWith("CONFLICT", guess)));
-        assert.equal(await valueOf(store, "new"), undefined);
-        await assertOthersReadable(store);
-        await store.commit({ puts: [{ key: "k/2", value: "mended" }] });
-        assert.equal(await valueOf(store, "k/2"), "mended");
-      });
+      suite.testDamage(
+        `a damaged record (${how}) is unreadable, fails every check on its value and can be overwritten`,
+        async ({ store, damage }) => {
+          await fill(store);
+          await damage({ kind: "record", key: "k/2" }, how);
+          const record = await getOne(store, "k/2");
+          const listed = await store.list({ from: "k/", to: "k0" }, { limit: 10 });
+          // A store may or may not notice that a record is missing.
+          if (how === "remove" && record === undefined) {
+            assert.deepEqual(
+              listed.map(({ key }) => key),
+              ["k/1", "k/3"],
+            );
+          } else {
+            assertUnreadable(record);
+            assert.equal(record?.key, "k/2");
+            assert.deepEqual(
+              listed.map(({ key }) => key),
+              ["k/1", "k/2", "k/3"],
+            );
+            assertUnreadable(listed[1]);
+          }
+          assert.deepEqual([await valueOf(store, "k/1"), await valueOf(store, "k/3")], [TEXT, TEXT]);
+          assert.deepEqual(listed[0], { key: "k/1", value: TEXT, refs: "0+1" });
+          assert.deepEqual(listed.at(-1), { key: "k/3", value: TEXT, refs: "0+1" });
+          await rejectsWithConflict("k/2", store, {
+            checks: [{ key: "k/2", value: TEXT }],
+            puts: [{ key: "new", value: "1" }],
+          });
+          if (how !== "remove") await rejectsWithConflict("k/2", store, { checks: [{ key: "k/2", value: undefined }] });
+          // A check on the damaged value fails as well.
+          const guesses = damagedForms(TEXT).map((value) => store.commit({ checks: [{ key: "k/2", value }] }));
+          await Promise.all(guesses.map((guess) => rejectsWith("CONFLICT", guess)));
+          assert.equal(await valueOf(store, "new"), undefined);
+          await assertOthersReadable(store);
+          await store.commit({ puts: [{ key: "k/2", value: "repaired" }] });
+          assert.equal(await valueOf(store, "k/2"), "repaired");
+        },
+      );
 
-      suite.testDamage(`an item: ${how}`, async ({ store, damage }) => {
-        await fill(store);
-        await damage({ kind: "item", tape: "t", item: 1 }, how);
-        await assertItems(store, { tape: "t", start: 0, count: 3 }, [frame(0), undefined, frame(2)]);
-        await assertItems(store, { tape: "t", start: 1, count: 1 }, [undefined]);
-        const refs = await store.itemRefs({ tape: "t", start: 0, count: 3 });
-        if (how === "remove") assert.ok(isUnreadable(refs) || refs.length === 0);
-        else assert.ok(isUnreadable(refs) || (refs.length === 1 && refs[0]?.refs === VICTIM.refs));
-        await assertOthersReadable(store);
-      });
+      suite.testDamage(
+        `a damaged item (${how}) is unreadable and its neighbours are not`,
+        async ({ store, damage }) => {
+          await fill(store);
+          await damage({ kind: "item", tape: "t", item: 1 }, how);
+          await assertItems(store, { tape: "t", start: 0, count: 3 }, [frame(0), undefined, frame(2)]);
+          await assertItems(store, { tape: "t", start: 1, count: 1 }, [undefined]);
+          const refs = await store.itemRefs({ tape: "t", start: 0, count: 3 });
+          if (how === "remove") assert.ok(isUnreadable(refs) || refs.length === 0);
+          else assert.ok(isUnreadable(refs) || (refs.length === 1 && refs[0]?.refs === VICTIM.refs));
+          await assertOthersReadable(store);
+        },
+      );
 
-      suite.testDamage(`an item, and then everything is packed: ${how}`, async ({ store, damage }) => {
-        await fill(store);
-        await damage({ kind: "item", tape: "t", item: 1 }, how);
-        for (let first = 3; first < 150; first += 3) {
-          await store.commit({ items: [{ tape: "t", first, items: frames(3, first) }] });
-        }
-        await store.compact();
-        await assertItems(store, { tape: "t", start: 0, count: 150 }, [
-          frame(0),
-          undefined,
-          frame(2),
-          ...frames(147, 3),
-        ]);
-        await store.retain("t", [{ start: 0, count: 5 }], { below: 140, repack: true });
-        await assertItems(store, { tape: "t", start: 0, count: 5 }, [frame(0), undefined, frame(2), ...frames(2, 3)]);
-        await assertOthersReadable(store);
-      });
+      suite.testDamage(
+        `a damaged item (${how}) stays unreadable, and its neighbours readable, after packing`,
+        async ({ store, damage }) => {
+          await fill(store);
+          await damage({ kind: "item", tape: "t", item: 1 }, how);
+          for (let first = 3; first < 150; first += 3) {
+            await store.commit({ items: [{ tape: "t", first, items: frames(3, first) }] });
+          }
+          await store.compact();
+          await assertItems(store, { tape: "t", start: 0, count: 150 }, [
+            frame(0),
+            undefined,
+            frame(2),
+            ...frames(147, 3),
+          ]);
+          await store.retain("t", [{ start: 0, count: 5 }], { below: 140, repack: true });
+          await assertItems(store, { tape: "t", start: 0, count: 5 }, [frame(0), undefined, frame(2), ...frames(2, 3)]);
+          await assertOthersReadable(store);
+        },
+      );
 
-      suite.testDamage(`an item that is healed: ${how}`, async ({ store, damage }) => {
-        await fill(store);
-        await damage({ kind: "item", tape: "t", item: 1 }, how);
-        await rejectsWith("CONFLICT", store.commit({ items: [{ tape: "t", first: 2, items: [VICTIM] }] }));
-        const healing = new Map([
-          [0, frame("wrong")],
-          [1, VICTIM],
-        ]);
-        assert.equal(await store.heal("t", healing), 1);
-        assert.equal(await store.heal("t", healing), 0);
-        for (const when of ["before", "after"]) {
-          if (when === "after") await store.compact();
-          await assertItems(store, { tape: "t", start: 0, count: 3 }, [frame(0), VICTIM, frame(2)]);
-          assert.deepEqual(await store.itemRefs({ tape: "t", start: 0, count: 3 }), [{ item: 1, refs: VICTIM.refs }]);
-        }
-        await assertOthersReadable(store);
-      });
+      suite.testDamage(
+        `heal() restores a damaged item (${how}) and leaves intact items alone`,
+        async ({ store, damage }) => {
+          await fill(store);
+          await damage({ kind: "item", tape: "t", item: 1 }, how);
+          await rejectsWith("CONFLICT", store.commit({ items: [{ tape: "t", first: 2, items: [VICTIM] }] }));
+          const healing = new Map([
+            [0, frame("wrong")],
+            [1, VICTIM],
+          ]);
+          assert.equal(await store.heal("t", healing), 1);
+          assert.equal(await store.heal("t", healing), 0);
+          for (const when of ["before", "after"]) {
+            if (when === "after") await store.compact();
+            await assertItems(store, { tape: "t", start: 0, count: 3 }, [frame(0), VICTIM, frame(2)]);
+            assert.deepEqual(await store.itemRefs({ tape: "t", start: 0, count: 3 }), [{ item: 1, refs: VICTIM.refs }]);
+          }
+          await assertOthersReadable(store);
+        },
+      );
 
-      suite.testDamage(`a blob: ${how}`, async ({ store, damage }) => {
-        await fill(store);
-        await damage({ kind: "blob", hash: BLOB.hash }, how);
-        assertUnreadable(await store.blob(BLOB.hash));
-        if (how === "remove") await rejectsWithConflict(BLOB.hash, store, { blobs: [{ hash: BLOB.hash }] });
-        await assertOthersReadable(store);
-        // Who brings the bytes again and is told that they are stored must be able to read them.
-        await store.commit({ blobs: [BLOB] });
-        assert.deepEqual(Buffer.from((await store.blob(BLOB.hash)) as Uint8Array), Buffer.from(BLOB.bytes));
-      });
+      suite.testDamage(
+        `a damaged blob (${how}) is unreadable until its bytes are committed again`,
+        async ({ store, damage }) => {
+          await fill(store);
+          await damage({ kind: "blob", hash: BLOB.hash }, how);
+          assertUnreadable(await store.blob(BLOB.hash));
+          if (how === "remove") await rejectsWithConflict(BLOB.hash, store, { blobs: [{ hash: BLOB.hash }] });
+          await assertOthersReadable(store);
+          // Bytes whose commit has resolved must be readable.
+          await store.commit({ blobs: [BLOB] });
+          assert.deepEqual(Buffer.from((await store.blob(BLOB.hash)) as Uint8Array), Buffer.from(BLOB.bytes));
+        },
+      );
 
-      suite.testDamage(`a counter: ${how}`, async ({ store, damage }) => {
+      suite.testDamage(`an append with a damaged counter (${how}) is rejected`, async ({ store, damage }) => {
         for (let n = 0; n < 12; n++)
           await store.commit({ items: [{ tape: "n", counter: "next", items: frames(1, n) }] });
         await damage({ kind: "record", key: "next" }, how);
         const append = store.commit({ items: [{ tape: "n", counter: "next", items: frames(1, 12) }] });
-        // It may fail before the record is read.
+        // It may reject before it is awaited.
         append.catch(() => {});
         const [counter] = await store.get(["next"]);
         await rejectsWith(counter ? "DAMAGED" : "CONFLICT", append);
@@ -137,7 +152,7 @@ export function corruptionSpec(suite: Suite): void {
     }
 
     for (const how of ["flip", "truncate"] as const) {
-      suite.testDamage(`what an item points at: ${how}`, async ({ store, damage }) => {
+      suite.testDamage(`damaged refs of an item (${how}) are unreadable`, async ({ store, damage }) => {
         await fill(store);
         await damage({ kind: "refs", tape: "t", item: 1 }, how);
         assertUnreadable(await store.itemRefs({ tape: "t", start: 0, count: 3 }));
@@ -152,7 +167,7 @@ export function corruptionSpec(suite: Suite): void {
   });
 }
 
-/** Things of each kind side by side, each written by a commit of its own. */
+/** Commits data of all kinds, each with a separate commit. */
 async function fill(store: Store): Promise<void> {
   for (const key of ["k/1", "k/2", "k/3"]) await store.commit({ puts: [{ key, value: TEXT, refs: "0+1" }] });
   for (const [first, item] of [frame(0), VICTIM, frame(2)].entries()) {
@@ -163,7 +178,7 @@ async function fill(store: Store): Promise<void> {
   await store.commit({ blobs: [blobOf("other")] });
 }
 
-/** Everything that a flipped bit or a cut can have made of a text. */
+/** All results of flipping a bit of a string or truncating it. */
 function damagedForms(text: string): string[] {
   const bytes = Buffer.from(text);
   const flips = Array.from({ length: 8 * bytes.length }, (_, bit) => {
@@ -174,7 +189,7 @@ function damagedForms(text: string): string[] {
   return [...flips, ...Array.from(bytes, (_, length) => bytes.subarray(0, length))].map((form) => form.toString());
 }
 
-/** What the tests of damage leave alone. */
+/** Asserts that the data that the tests do not damage is readable. */
 async function assertOthersReadable(store: Store): Promise<void> {
   assert.equal(await valueOf(store, "k/1"), TEXT);
   await assertItems(store, { tape: "other", start: 0, count: 1 }, [VICTIM]);

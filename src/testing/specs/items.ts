@@ -1,4 +1,4 @@
-/** Items: what was added to a tape is read back by its numbers, however it was written and whatever lies between. */
+/** Items: they are read back by their numbers, independent of the commits that have added them. */
 import assert from "node:assert/strict";
 import { assertItems, assertSame, assertUnreadable, rejectsWithConflict } from "../assertions.js";
 import { EVERYTHING, frame, frames } from "../samples.js";
@@ -6,14 +6,14 @@ import type { Suite } from "../suite.js";
 
 export function itemSpec(suite: Suite): void {
   suite.describe("items", () => {
-    suite.test("a run is read back by its numbers", async ({ store }) => {
+    suite.test("items are read back by their numbers", async ({ store }) => {
       const { firsts } = await store.commit({ items: [{ tape: "t", first: 0, items: frames(5) }] });
       assert.deepEqual(firsts, [0]);
       await assertItems(store, { tape: "t", start: 0, count: 5 }, frames(5));
       await assertItems(store, { tape: "t", start: 2, count: 2 }, frames(2, 2));
     });
 
-    suite.test("a span may cross runs of several commits", async ({ store }) => {
+    suite.test("a span may cover items of several commits", async ({ store }) => {
       for (const first of [0, 3, 4, 9]) {
         const next = { 0: 3, 3: 4, 4: 9, 9: 12 }[first] as number;
         await store.commit({ items: [{ tape: "t", first, items: frames(next - first, first) }] });
@@ -25,7 +25,7 @@ export function itemSpec(suite: Suite): void {
       }
     });
 
-    suite.test("spans are answered one for one and in order, also the same one twice", async ({ store }) => {
+    suite.test("spans are answered in order, including a span that is requested twice", async ({ store }) => {
       await store.commit({
         items: [
           { tape: "a", first: 0, items: frames(4) },
@@ -42,7 +42,7 @@ export function itemSpec(suite: Suite): void {
       assert.deepEqual(await store.items([]), []);
     });
 
-    suite.test("missing items are unreadable, in their place", async ({ store }) => {
+    suite.test("missing items are unreadable at their position", async ({ store }) => {
       await store.commit({ items: [{ tape: "t", first: 2, items: frames(2, 2) }] });
       await store.commit({ items: [{ tape: "t", first: 6, items: frames(1, 6) }] });
       const there = new Set([2, 3, 6]);
@@ -53,7 +53,7 @@ export function itemSpec(suite: Suite): void {
       await assertItems(store, { tape: "no such tape", start: 0, count: 2 }, [undefined, undefined]);
     });
 
-    suite.test("numbers may lie far apart", async ({ store }) => {
+    suite.test("item numbers of one tape may lie far apart", async ({ store }) => {
       const numbers = [0, 1_000, 2 ** 31, 2 ** 32 + 1, 2 ** 52];
       for (const first of numbers) await store.commit({ items: [{ tape: "t", first, items: [frame(first)] }] });
       for (const start of numbers) {
@@ -62,12 +62,12 @@ export function itemSpec(suite: Suite): void {
       }
     });
 
-    suite.test("runs may be added out of order, and fill the gap between others", async ({ store }) => {
+    suite.test("batches may be added out of order and fill gaps", async ({ store }) => {
       for (const first of [8, 0, 4]) await store.commit({ items: [{ tape: "t", first, items: frames(4, first) }] });
       await assertItems(store, { tape: "t", start: 0, count: 12 }, frames(12));
     });
 
-    suite.test("one commit may add several runs, also to one tape", async ({ store }) => {
+    suite.test("one commit may add several batches, also to one tape", async ({ store }) => {
       const { firsts } = await store.commit({
         items: [
           { tape: "a", first: 4, items: frames(2, 4) },
@@ -80,13 +80,13 @@ export function itemSpec(suite: Suite): void {
       await assertItems(store, { tape: "b", start: 0, count: 1 }, frames(1));
     });
 
-    suite.test("an empty run writes nothing and makes no tape", async ({ store }) => {
+    suite.test("an empty batch writes nothing and creates no tape", async ({ store }) => {
       const { firsts } = await store.commit({ items: [{ tape: "t", first: 7, items: [] }] });
       assert.deepEqual(firsts, [7]);
       assert.deepEqual(await store.tapes(EVERYTHING), []);
     });
 
-    suite.test("a number that is taken conflicts, wherever in a run it lies", async ({ store }) => {
+    suite.test("a batch that contains a number in use conflicts, at any position in the batch", async ({ store }) => {
       await store.commit({ items: [{ tape: "t", first: 10, items: frames(5, 10) }] });
       for (const first of [7, 10, 12, 14]) {
         await rejectsWithConflict("t", store, { items: [{ tape: "t", first, items: frames(4) }] });
@@ -97,7 +97,7 @@ export function itemSpec(suite: Suite): void {
       await assertItems(store, { tape: "t", start: 6, count: 10 }, frames(10, 6));
     });
 
-    suite.test("a number that is taken conflicts after a long tape was packed", async ({ store }) => {
+    suite.test("a number in use conflicts after the tape is packed", async ({ store }) => {
       for (let first = 0; first < 200; first += 2) {
         await store.commit({ items: [{ tape: "t", first, items: frames(2, first) }] });
       }
@@ -108,7 +108,7 @@ export function itemSpec(suite: Suite): void {
       await assertItems(store, { tape: "t", start: 0, count: 201 }, [...frames(200), undefined]);
     });
 
-    suite.test("two runs of one commit that overlap conflict", async ({ store }) => {
+    suite.test("two overlapping batches in one commit conflict", async ({ store }) => {
       const items = [
         { tape: "t", first: 0, items: frames(4) },
         { tape: "t", first: 3, items: frames(4) },
@@ -117,14 +117,14 @@ export function itemSpec(suite: Suite): void {
       assert.deepEqual(await store.tapes(EVERYTHING), []);
     });
 
-    suite.test("tapes whose names look alike are kept apart", async ({ store }) => {
+    suite.test("tapes with similar names are kept apart", async ({ store }) => {
       const tapes = ["a", "A", "a ", "a/1", "a/10", "a%", "é", "e\u0301", "'", "\u{1f600}", "t".repeat(4_096)];
       await store.commit({ items: tapes.map((tape) => ({ tape, first: 0, items: [frame(tape)] })) });
       for (const tape of tapes) await assertItems(store, { tape, start: 0, count: 1 }, [frame(tape)]);
       assert.equal((await store.tapes(EVERYTHING)).length, tapes.length);
     });
 
-    suite.test("tapes are listed by range, in the order of their bytes", async ({ store }) => {
+    suite.test("tapes are listed by range, in the order of their UTF-8 bytes", async ({ store }) => {
       const tapes = ["a", "b/1", "b/2", "b0", "\u{fffd}", "\u{10000}"];
       const shuffled = [3, 5, 0, 2, 4, 1].map((index) => tapes[index] as string);
       await store.commit({ items: shuffled.map((tape) => ({ tape, first: 3, items: frames(2) })) });
@@ -133,7 +133,7 @@ export function itemSpec(suite: Suite): void {
       assert.deepEqual(await store.tapes({ from: "b/1", to: "b/1" }), []);
     });
 
-    suite.test("items are kept to the character", async ({ store }) => {
+    suite.test("every character of an item is preserved", async ({ store }) => {
       const values = [
         "",
         "é",
@@ -155,7 +155,7 @@ export function itemSpec(suite: Suite): void {
       await assertItems(store, { tape: "t", start: 0, count: items.length }, items);
     });
 
-    suite.test("items of several megabytes stand beside small ones", async ({ store }) => {
+    suite.test("items of several megabytes are stored beside small ones", async ({ store }) => {
       const items = [
         frame("before"),
         frame("x".repeat(5_000_000)),
@@ -167,7 +167,7 @@ export function itemSpec(suite: Suite): void {
       await assertItems(store, { tape: "t", start: 0, count: 8 }, [...items, ...items]);
     });
 
-    suite.test("thousands of items fit in one commit", async ({ store }) => {
+    suite.test("one commit may add thousands of items", async ({ store }) => {
       const items = frames(10_000);
       await store.commit({ items: [{ tape: "t", first: 0, items }] });
       assertSame(await store.items([{ tape: "t", start: 0, count: 10_000 }]), items, "The items");
@@ -176,7 +176,7 @@ export function itemSpec(suite: Suite): void {
       assertSame(await store.items(spans), expected, "Single items");
     });
 
-    suite.test("a span with a hole has all the others", async ({ store }) => {
+    suite.test("a span with a missing item returns all other items", async ({ store }) => {
       await store.commit({ items: [{ tape: "t", first: 0, items: frames(100) }] });
       await store.commit({ items: [{ tape: "t", first: 101, items: frames(100, 101) }] });
       const found = await store.items([{ tape: "t", start: 0, count: 201 }]);

@@ -1,4 +1,4 @@
-/** Appends that the store numbers: concurrent ones never get the same numbers. */
+/** Appends that the store numbers: concurrent appends never get the same numbers. */
 import assert from "node:assert/strict";
 import { assertItems, rejectsWithConflict, isUnreadable, rejectsWith, valueOf } from "../assertions.js";
 import { frame, frames } from "../samples.js";
@@ -6,7 +6,7 @@ import type { Suite } from "../suite.js";
 
 export function numberingSpec(suite: Suite): void {
   suite.describe("numbered appends", () => {
-    suite.test("a missing counter counts as 0, and rises by as many as are added", async ({ store }) => {
+    suite.test("a missing counter starts at 0 and increases by the number of appended items", async ({ store }) => {
       const append = async (count: number): Promise<readonly number[]> =>
         (await store.commit({ items: [{ tape: "t", counter: "next", items: frames(count) }] })).firsts;
       assert.deepEqual(await append(2), [0]);
@@ -17,7 +17,7 @@ export function numberingSpec(suite: Suite): void {
       await assertItems(store, { tape: "t", start: 0, count: 6 }, [...frames(2), ...frames(3), undefined]);
     });
 
-    suite.test("runs of one commit may share a counter, also across tapes", async ({ store }) => {
+    suite.test("batches of one commit may share a counter, also across tapes", async ({ store }) => {
       const { firsts } = await store.commit({
         items: [
           { tape: "a", counter: "next", items: frames(2) },
@@ -25,14 +25,14 @@ export function numberingSpec(suite: Suite): void {
           { tape: "a", counter: "other", items: [frame("no")] },
           { tape: "c", first: 7, items: frames(1) },
         ],
-        // The counter of this one is put before it is used.
+        // The counter of the third batch is put before it is used.
         puts: [{ key: "other", value: "40" }],
       });
       assert.deepEqual(firsts, [0, 2, 40, 7]);
       assert.deepEqual([await valueOf(store, "next"), await valueOf(store, "other")], ["5", "41"]);
     });
 
-    suite.test("a counter that the same commit deletes starts again from 0", async ({ store }) => {
+    suite.test("a counter deleted by the same commit restarts at 0", async ({ store }) => {
       await store.commit({ items: [{ tape: "old", counter: "next", items: frames(5) }] });
       const { firsts } = await store.commit({
         deletes: ["next"],
@@ -42,29 +42,32 @@ export function numberingSpec(suite: Suite): void {
       assert.equal(await valueOf(store, "next"), "2");
     });
 
-    suite.test("a counter that leads to a number that is taken conflicts, and stays as it is", async ({ store }) => {
-      await store.commit({
-        items: [{ tape: "t", first: 3, items: [frame("there")] }],
-        puts: [{ key: "next", value: "2" }],
-      });
-      await rejectsWithConflict("t", store, { items: [{ tape: "t", counter: "next", items: frames(2) }] });
-      assert.equal(await valueOf(store, "next"), "2");
-      await assertItems(store, { tape: "t", start: 2, count: 3 }, [undefined, frame("there"), undefined]);
-    });
+    suite.test(
+      "an append whose counter points at a number in use conflicts and leaves the counter unchanged",
+      async ({ store }) => {
+        await store.commit({
+          items: [{ tape: "t", first: 3, items: [frame("there")] }],
+          puts: [{ key: "next", value: "2" }],
+        });
+        await rejectsWithConflict("t", store, { items: [{ tape: "t", counter: "next", items: frames(2) }] });
+        assert.equal(await valueOf(store, "next"), "2");
+        await assertItems(store, { tape: "t", start: 2, count: 3 }, [undefined, frame("there"), undefined]);
+      },
+    );
 
-    suite.test("a counter that holds no number is refused, and only its own commit", async ({ store }) => {
+    suite.test("a counter that is not a number makes only its own commit fail", async ({ store }) => {
       await store.commit({ puts: [{ key: "next", value: '{"not":"a number"}' }] });
-      const refused = store.commit({
+      const rejected = store.commit({
         items: [{ tape: "t", counter: "next", items: frames(1) }],
         puts: [{ key: "a", value: "1" }],
       });
       const fine = store.commit({ puts: [{ key: "b", value: "1" }] });
-      await rejectsWith("DAMAGED", refused);
+      await rejectsWith("DAMAGED", rejected);
       await fine;
       assert.deepEqual([await valueOf(store, "a"), await valueOf(store, "b")], [undefined, "1"]);
     });
 
-    suite.test("concurrent appends get numbers in the order they were called in, without gaps", async ({ store }) => {
+    suite.test("concurrent appends are numbered in call order, without gaps", async ({ store }) => {
       const results = await Promise.all(
         Array.from({ length: 300 }, (_, n) =>
           store.commit({ items: [{ tape: "t", counter: "next", items: [frame(n), frame(-n)] }] }),
@@ -78,14 +81,14 @@ export function numberingSpec(suite: Suite): void {
       await assertItems(store, { tape: "t", start: 0, count: 600 }, expected);
     });
 
-    suite.test("numbers whose items were freed are not given again", async ({ store }) => {
+    suite.test("numbers of freed items are not assigned again", async ({ store }) => {
       await store.commit({ items: [{ tape: "t", counter: "next", items: frames(10) }] });
       await store.retain("t", [], { below: 10, repack: true });
       const { firsts } = await store.commit({ items: [{ tape: "t", counter: "next", items: frames(1) }] });
       assert.deepEqual(firsts, [10]);
     });
 
-    suite.testDurable("numbering goes on after the store was reopened", async ({ store, reopen }) => {
+    suite.testDurable("numbering continues after the store is reopened", async ({ store, reopen }) => {
       await store.commit({ items: [{ tape: "t", counter: "next", items: frames(3) }] });
       await store.close();
       const again = await reopen();

@@ -1,4 +1,4 @@
-/** Commits of one caller apply in the order they were called in, and a read sees every commit that has resolved. */
+/** Order: commits of one handle are applied in call order, and a read sees all resolved commits. */
 import assert from "node:assert/strict";
 import { assertItems, getOne, isUnreadable, valueOf } from "../assertions.js";
 import { blobOf, EVERYTHING, frame } from "../samples.js";
@@ -6,7 +6,7 @@ import type { Suite } from "../suite.js";
 
 export function orderSpec(suite: Suite): void {
   suite.describe("order", () => {
-    suite.test("a thousand commits that nobody awaited apply in order", async ({ store }) => {
+    suite.test("commits that are not awaited are applied in call order", async ({ store }) => {
       const commits: Promise<unknown>[] = [];
       for (let n = 0; n < 1_000; n++) {
         commits.push(
@@ -23,7 +23,7 @@ export function orderSpec(suite: Suite): void {
       await assertItems(store, { tape: "t", start: 0, count: 1_000 }, expected);
     });
 
-    suite.test("commits resolve in the order they were called in", async ({ store }) => {
+    suite.test("commits resolve in call order", async ({ store }) => {
       const resolved: number[] = [];
       const commits = Array.from({ length: 50 }, (_, n) =>
         store.commit({ puts: [{ key: "k", value: String(n) }] }).then(() => resolved.push(n)),
@@ -35,7 +35,7 @@ export function orderSpec(suite: Suite): void {
       );
     });
 
-    suite.test("order is kept between turns of the event loop", async ({ store }) => {
+    suite.test("commits of different turns of the event loop are applied in call order", async ({ store }) => {
       const commits: Promise<unknown>[] = [];
       for (let n = 0; n < 60; n++) {
         const checks = [{ key: "head", value: n === 0 ? undefined : String(n - 1) }];
@@ -46,7 +46,7 @@ export function orderSpec(suite: Suite): void {
       assert.equal(await valueOf(store, "head"), "59");
     });
 
-    suite.test("every kind of read sees a commit that has resolved", async ({ store }) => {
+    suite.test("every kind of read sees a resolved commit", async ({ store }) => {
       for (let n = 0; n < 30; n++) {
         const blob = blobOf(`blob ${n}`);
         await store.commit({
@@ -67,7 +67,7 @@ export function orderSpec(suite: Suite): void {
       }
     });
 
-    suite.testShared("a read sees what another handle has committed", async ({ store }, second) => {
+    suite.testShared("a read sees resolved commits of another handle", async ({ store }, second) => {
       for (let n = 0; n < 30; n++) {
         const [writer, reader] = n % 2 ? [store, second] : [second, store];
         await writer.commit({ puts: [{ key: "k", value: String(n) }] });

@@ -1,4 +1,4 @@
-/** Random operations, on the store and on a memory store: every answer must be the same. */
+/** Random operations on the store and on a memory store: all results must be equal. */
 import assert from "node:assert/strict";
 import { isSavepointError } from "../../errors.js";
 import type { Commit, CommitResult, Frame, ItemSpan, Store, Unreadable } from "../../store/index.js";
@@ -10,12 +10,13 @@ import type { TestStore, Suite } from "../suite.js";
 
 const STEPS = 120;
 
-/** @param seed of the first round; the others follow it */
+/** @param seed the seed of the first round; later rounds use the following numbers */
 export function randomOperationsSpec(suite: Suite, seed: number, rounds: number): void {
   suite.describe("random operations", () => {
     for (let round = 0; round < rounds; round++) {
-      suite.test(`give the same answers as a memory store (${round + 1} of ${rounds})`, (fresh) =>
-        new Comparison(fresh, suite.isReopenable, new Random(seed + round)).run(),
+      suite.test(
+        `random operations have the same results as on a memory store (${round + 1} of ${rounds})`,
+        (testStore) => new Comparison(testStore, suite.isReopenable, new Random(seed + round)).run(),
       );
     }
   });
@@ -24,18 +25,18 @@ export function randomOperationsSpec(suite: Suite, seed: number, rounds: number)
 type Operation = "commit" | "read" | "retain" | "dropBlobs" | "compact" | "reopen";
 
 class Comparison {
-  readonly #fresh: TestStore;
+  readonly #testStore: TestStore;
   readonly #isReopenable: boolean;
   readonly #random: Random;
   readonly #model: StoreModel;
   #store: Store;
 
-  constructor(fresh: TestStore, isReopenable: boolean, random: Random) {
-    this.#fresh = fresh;
+  constructor(testStore: TestStore, isReopenable: boolean, random: Random) {
+    this.#testStore = testStore;
     this.#isReopenable = isReopenable;
     this.#random = random;
     this.#model = new StoreModel(random);
-    this.#store = fresh.store;
+    this.#store = testStore.store;
   }
 
   async run(): Promise<void> {
@@ -78,7 +79,7 @@ class Comparison {
     }
   }
 
-  /** Several at once, without waiting for one another. */
+  /** Calls several commits without awaiting each. */
   async #commit(): Promise<void> {
     const commits: Commit[] = [];
     const expected: Outcome[] = [];
@@ -140,7 +141,7 @@ class Comparison {
 
   async #reopen(): Promise<void> {
     await this.#store.close();
-    this.#store = await this.#fresh.reopen();
+    this.#store = await this.#testStore.reopen();
   }
 
   async #everything(): Promise<void> {
@@ -160,7 +161,7 @@ class Comparison {
   async #sameItems(spans: readonly ItemSpan[]): Promise<void> {
     const expected = await this.#model.store.items(spans);
     const found = await this.#store.items(spans);
-    assert.equal(found.length, expected.length, "the number of items");
+    assert.equal(found.length, expected.length, "The number of items");
     const places = spans.flatMap(({ tape, start, count }) =>
       Array.from({ length: count }, (_, n) => ({ tape, item: start + n })),
     );
@@ -206,7 +207,7 @@ class Comparison {
   }
 }
 
-/** What became of a commit: its numbers, or the code of its error. */
+/** The result of a commit, or the code of its error. */
 type Outcome = CommitResult | string;
 
 async function outcomeOf(commit: Promise<CommitResult>): Promise<Outcome> {

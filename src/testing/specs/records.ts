@@ -1,11 +1,11 @@
-/** Records: what was put is read back under exactly its key, in the order of the keys' bytes. */
+/** Records: a record is read back by exactly its key, and lists are in the byte order of the keys. */
 import assert from "node:assert/strict";
 import { prefixRange, type Store } from "../../store/index.js";
 import { assertSame, getOne } from "../assertions.js";
 import { EVERYTHING, listAll } from "../samples.js";
 import type { Suite } from "../suite.js";
 
-/** Keys that a query language, a file system or a careless comparison would confuse. */
+/** Keys that a query language, a file system or an inexact comparison would confuse. */
 const HOSTILE_KEYS = [
   " ",
   "  ",
@@ -50,7 +50,7 @@ const HOSTILE_KEYS = [
   "日本語",
 ];
 
-/** In the order of their UTF-8 bytes. As JavaScript strings, the two last ones come before the two that precede them. */
+/** Keys in the order of their UTF-8 bytes. In the order of JavaScript strings, the last two come before the preceding two. */
 const BYTE_ORDER = ["A", "Z", "a", "z", "~", "é", "ÿ", "日", "\u{ff5e}", "\u{fffd}", "\u{10000}", "\u{1f600}"];
 
 export function recordSpec(suite: Suite): void {
@@ -60,19 +60,19 @@ export function recordSpec(suite: Suite): void {
       assert.deepEqual(await getOne(store, "k"), { key: "k", value: '{"a":1}', refs: "0+3;#abc" });
     });
 
-    suite.test("a put without refs has empty ones, and a second put replaces value and refs", async ({ store }) => {
+    suite.test("a put without refs has empty refs, and a second put replaces value and refs", async ({ store }) => {
       await store.commit({ puts: [{ key: "k", value: "1", refs: "0+1" }] });
       await store.commit({ puts: [{ key: "k", value: "2" }] });
       assert.deepEqual(await getOne(store, "k"), { key: "k", value: "2", refs: "" });
     });
 
-    suite.test("of two puts under one key in a commit, the last wins", async ({ store }) => {
+    suite.test("the last of several puts of one key in a commit wins", async ({ store }) => {
       const puts = [1, 2, 3].map((n) => ({ key: "k", value: String(n) }));
       await store.commit({ puts });
       assert.deepEqual(await getOne(store, "k"), { key: "k", value: "3", refs: "" });
     });
 
-    suite.test("ifAbsent writes a new record and leaves an existing one as it is", async ({ store }) => {
+    suite.test("ifAbsent creates a missing record and leaves an existing one unchanged", async ({ store }) => {
       await store.commit({ puts: [{ key: "k", value: "1", refs: "0+1", ifAbsent: true }] });
       await store.commit({
         puts: [
@@ -84,7 +84,7 @@ export function recordSpec(suite: Suite): void {
       assert.deepEqual(await getOne(store, "l"), { key: "l", value: "3", refs: "" });
     });
 
-    suite.test("get answers one for one, with undefined for what is missing", async ({ store }) => {
+    suite.test("get() returns one result per key, and undefined for a missing record", async ({ store }) => {
       await put(store, ["a", "b"]);
       const found = await store.get(["b", "x", "a", "b", "A"]);
       assert.deepEqual(
@@ -94,7 +94,7 @@ export function recordSpec(suite: Suite): void {
       assert.deepEqual(await store.get([]), []);
     });
 
-    suite.test("get takes thousands of keys", async ({ store }) => {
+    suite.test("get() accepts thousands of keys", async ({ store }) => {
       const keys = Array.from({ length: 5_000 }, (_, n) => `key/${n}`);
       await put(store, keys);
       assert.deepEqual(
@@ -103,7 +103,7 @@ export function recordSpec(suite: Suite): void {
       );
     });
 
-    suite.test("keys that look alike or hostile are kept apart", async ({ store }) => {
+    suite.test("similar and hostile keys are kept apart", async ({ store }) => {
       await put(store, HOSTILE_KEYS);
       for (const key of HOSTILE_KEYS) {
         assert.deepEqual(await getOne(store, key), { key, value: JSON.stringify(key), refs: "" });
@@ -113,14 +113,14 @@ export function recordSpec(suite: Suite): void {
       assert.equal((await store.list(EVERYTHING, { limit: 1_000 })).length, HOSTILE_KEYS.length - 4);
     });
 
-    suite.test("keys may have 4,096 bytes, and differ in the last one only", async ({ store }) => {
+    suite.test("keys of 4,096 bytes that differ only in the last byte are kept apart", async ({ store }) => {
       const long = ["a", "b", "c"].map((end) => "k".repeat(4_095) + end);
       const wide = "\u{1f600}".repeat(1_024);
       await put(store, [...long, wide]);
       assertSame(await keysOf(store), [...long, wide], "The keys");
     });
 
-    suite.test("values are kept to the character", async ({ store }) => {
+    suite.test("every character of a value is preserved", async ({ store }) => {
       const texts = [
         "",
         " ",
@@ -133,7 +133,7 @@ export function recordSpec(suite: Suite): void {
         "\u{fffe}\u{ffff}",
         "\u{feff}",
       ];
-      // JSON of a NUL and of a lone surrogate is an escape, in plain ASCII.
+      // The JSON of a NUL and of a lone surrogate is an escape sequence in ASCII.
       texts.push(JSON.stringify("\u0000"), JSON.stringify("\ud800"), "x".repeat(1_000_000), "é".repeat(300_000));
       await store.commit({
         puts: texts.map((value, n) => ({ key: `k${n}`, value, refs: n % 2 ? value.slice(0, 99) : "" })),
@@ -174,7 +174,7 @@ export function recordSpec(suite: Suite): void {
       assert.deepEqual(await keys(prefixRange("b/").from, prefixRange("b/").to), ["b/1", "b/2"]);
     });
 
-    suite.test("a limit takes the first ones of the direction that is read in", async ({ store }) => {
+    suite.test("a limit returns the first records in the direction of the read", async ({ store }) => {
       await put(store, ["a", "b", "c", "d"]);
       const keys = async (limit: number, reverse: boolean): Promise<string[]> =>
         (await store.list({ from: "a", to: "d" }, { limit, reverse })).map(({ key }) => key);
@@ -186,7 +186,7 @@ export function recordSpec(suite: Suite): void {
       assert.deepEqual(await keys(0, true), []);
     });
 
-    suite.test("a long range is read page by page, forwards and backwards", async ({ store }) => {
+    suite.test("a long range can be read page by page, forwards and backwards", async ({ store }) => {
       const keys = Array.from({ length: 250 }, (_, n) => `k/${String(n).padStart(4, "0")}`);
       await put(store, keys);
       const forwards = await listAll(store, prefixRange("k/"), 7);
@@ -203,12 +203,12 @@ export function recordSpec(suite: Suite): void {
       assert.deepEqual(backwards, [...keys].reverse());
     });
 
-    suite.test("a list has values and refs too", async ({ store }) => {
+    suite.test("a list returns values and refs", async ({ store }) => {
       await store.commit({ puts: [{ key: "k", value: "1", refs: "0+1" }] });
       assert.deepEqual(await store.list(EVERYTHING, { limit: 1 }), [{ key: "k", value: "1", refs: "0+1" }]);
     });
 
-    suite.test("a deleted key is gone, and can be used again", async ({ store }) => {
+    suite.test("a deleted record is not returned, and its key can be reused", async ({ store }) => {
       await store.commit({ puts: [{ key: "k", value: "1", refs: "0+1" }] });
       await store.commit({ deletes: ["k", "never there"] });
       assert.deepEqual(await store.get(["k"]), [undefined]);
@@ -217,13 +217,13 @@ export function recordSpec(suite: Suite): void {
       assert.deepEqual(await getOne(store, "k"), { key: "k", value: "2", refs: "" });
     });
 
-    suite.test("a range of keys is deleted from its start to before its end", async ({ store }) => {
+    suite.test("deleting a range includes its start and excludes its end", async ({ store }) => {
       await put(store, [...BYTE_ORDER, "b", "b/1", "b/\u{1f600}", "b0"]);
       await store.commit({ deletes: [prefixRange("b/"), { from: "z", to: "\u{10000}" }, { from: "Z", to: "A" }] });
       assert.deepEqual(await keysOf(store), ["A", "Z", "a", "b", "b0", "\u{10000}", "\u{1f600}"]);
     });
 
-    suite.test("deletes of a commit come before its puts", async ({ store }) => {
+    suite.test("the deletes of a commit are applied before its puts", async ({ store }) => {
       await put(store, ["k/1", "k/2"]);
       await store.commit({
         deletes: [prefixRange("k/"), "l"],
@@ -241,7 +241,7 @@ export function recordSpec(suite: Suite): void {
   });
 }
 
-/** Each key with itself as its value. */
+/** Puts a record for each key, with the key as its value. */
 async function put(store: Store, keys: readonly string[]): Promise<void> {
   await store.commit({ puts: keys.map((key) => ({ key, value: JSON.stringify(key) })) });
 }

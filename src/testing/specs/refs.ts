@@ -1,4 +1,4 @@
-/** What items point at, as garbage collection reads it: without their texts. */
+/** Refs of items, which garbage collection reads without the JSON of the items. */
 import assert from "node:assert/strict";
 import { assertItems } from "../assertions.js";
 import { frame } from "../samples.js";
@@ -6,7 +6,7 @@ import type { Suite } from "../suite.js";
 
 export function refSpec(suite: Suite): void {
   suite.describe("refs of items", () => {
-    suite.test("items that point at something are listed in order, and no others", async ({ store }) => {
+    suite.test("itemRefs() lists exactly the items that have refs, in order", async ({ store }) => {
       const items = [frame(0), frame(1, "0+1"), frame(2, "1:5+3,9+1;#9f86"), frame(3), frame(4, "2+2")];
       await store.commit({ items: [{ tape: "t", first: 10, items }] });
       assert.deepEqual(await store.itemRefs({ tape: "t", start: 10, count: 5 }), [
@@ -17,7 +17,7 @@ export function refSpec(suite: Suite): void {
       await assertItems(store, { tape: "t", start: 10, count: 5 }, items);
     });
 
-    suite.test("a span has the refs of its own items only, across runs", async ({ store }) => {
+    suite.test("itemRefs() returns only refs of the span, also across batches", async ({ store }) => {
       for (let first = 0; first < 20; first += 4) {
         const items = [0, 1, 2, 3].map((n) => frame(first + n, `${first + n}+1`));
         await store.commit({ items: [{ tape: "t", first, items }] });
@@ -29,7 +29,7 @@ export function refSpec(suite: Suite): void {
       assert.deepEqual(await store.itemRefs({ tape: "t", start: 3, count: 0 }), []);
     });
 
-    suite.test("missing items and missing tapes point at nothing", async ({ store }) => {
+    suite.test("missing items and missing tapes have no refs", async ({ store }) => {
       await store.commit({ items: [{ tape: "t", first: 5, items: [frame(5, "0+1")] }] });
       assert.deepEqual(await store.itemRefs({ tape: "t", start: 0, count: 5 }), []);
       assert.deepEqual(await store.itemRefs({ tape: "t", start: 6, count: 1_000_000 }), []);
@@ -37,7 +37,7 @@ export function refSpec(suite: Suite): void {
       assert.deepEqual(await store.itemRefs({ tape: "no such tape", start: 0, count: 5 }), []);
     });
 
-    suite.test("refs stay the same when a long tape is packed", async ({ store }) => {
+    suite.test("packing a tape does not change its refs", async ({ store }) => {
       for (let n = 0; n < 150; n++) {
         await store.commit({ items: [{ tape: "t", first: n, items: [frame(n, n % 3 ? "" : `é${n}+1`)] }] });
       }

@@ -1,4 +1,4 @@
-/** Freeing items: what is live stays as it is, whatever it was packed with. */
+/** Freeing items: live items are unchanged, even if they are packed together with freed ones. */
 import assert from "node:assert/strict";
 import type { Frame, Store } from "../../store/index.js";
 import { assertItems, isUnreadable } from "../assertions.js";
@@ -9,8 +9,8 @@ const ITEMS = 300;
 
 export function retainSpec(suite: Suite): void {
   suite.describe("retain", () => {
-    for (const [layout, step] of Object.entries({ "one by one": 1, "in small runs": 7, "at once": ITEMS })) {
-      suite.test(`live items stay and dead ones go, written ${layout}`, async ({ store }) => {
+    for (const [layout, step] of Object.entries({ "one by one": 1, "in small batches": 7, "at once": ITEMS })) {
+      suite.test(`retain() keeps live items and frees all others, written ${layout}`, async ({ store }) => {
         await write(store, step);
         const live = [
           { start: 10, count: 1 },
@@ -23,13 +23,13 @@ export function retainSpec(suite: Suite): void {
         await assertLeft(store, (n) => isIn(live, n) || n >= 250);
       });
 
-      suite.test(`without repack, what stays is still right, written ${layout}`, async ({ store }) => {
+      suite.test(`retain() without repack never frees live items, written ${layout}`, async ({ store }) => {
         await write(store, step);
         const live = [{ start: 100, count: 100 }];
         const freed = await store.retain("t", live, { below: ITEMS });
         const items = await store.items([{ tape: "t", start: 0, count: ITEMS }]);
         for (const [n, item] of items.entries()) {
-          if (isUnreadable(item)) assert.ok(!isIn(live, n), `Item ${n} is live, and was freed.`);
+          if (isUnreadable(item)) assert.ok(!isIn(live, n), `Item ${n} is live but was freed.`);
           else assert.deepEqual(item, itemOf(n));
         }
         assert.equal(freed.items, items.filter(isUnreadable).length);
@@ -39,7 +39,7 @@ export function retainSpec(suite: Suite): void {
       });
     }
 
-    suite.test("live spans may overlap, touch, repeat, be empty, and come in any order", async ({ store }) => {
+    suite.test("live spans may overlap, touch, repeat, be empty and come in any order", async ({ store }) => {
       await write(store, 7);
       const live = [
         { start: 50, count: 20 },
@@ -54,14 +54,14 @@ export function retainSpec(suite: Suite): void {
       await assertLeft(store, (n) => isIn(live, n) || n >= 290);
     });
 
-    suite.test("a live span may reach over the bound", async ({ store }) => {
+    suite.test("a live span may extend past `below`", async ({ store }) => {
       await write(store, ITEMS);
       const live = [{ start: 20, count: 20 }];
       assert.equal((await store.retain("t", live, { below: 32, repack: true })).items, 20);
       await assertLeft(store, (n) => n >= 20);
     });
 
-    suite.test("nothing is freed from the bound on", async ({ store }) => {
+    suite.test("retain() frees no items at or above `below`", async ({ store }) => {
       await write(store, 3);
       await store.retain("t", [], { below: 100, repack: true });
       await assertLeft(store, (n) => n >= 100);
@@ -69,7 +69,7 @@ export function retainSpec(suite: Suite): void {
       assert.deepEqual(await store.retain("t", [], { below: 100, repack: true }), { items: 0, bytes: 0 });
     });
 
-    suite.test("a tape without items is no longer listed, and other tapes are untouched", async ({ store }) => {
+    suite.test("a tape without items is not listed, and other tapes are unchanged", async ({ store }) => {
       await write(store, 50);
       await store.commit({ items: [{ tape: "u", first: 0, items: [frame("u")] }] });
       assert.equal((await store.retain("t", [], { below: ITEMS })).items, ITEMS);
@@ -78,7 +78,7 @@ export function retainSpec(suite: Suite): void {
       assert.deepEqual(await store.retain("no such tape", [], { below: 10 }), { items: 0, bytes: 0 });
     });
 
-    suite.test("items are added behind freed ones, and read with those that stayed", async ({ store }) => {
+    suite.test("items can be appended after freed ones and read together with retained ones", async ({ store }) => {
       await write(store, 7);
       await store.retain("t", [{ start: 298, count: 2 }], { below: ITEMS, repack: true });
       await store.commit({ items: [{ tape: "t", first: ITEMS, items: [itemOf(ITEMS), itemOf(ITEMS + 1)] }] });
@@ -87,12 +87,12 @@ export function retainSpec(suite: Suite): void {
       await assertItems(store, { tape: "t", start: 297, count: 6 }, expected);
     });
 
-    suite.test("freeing works on a long tape, in parts of it", async ({ store }) => {
+    suite.test("retain() frees many separate parts of a long tape", async ({ store }) => {
       const items = Array.from({ length: 6_000 }, (_, n) => itemOf(n));
       for (let first = 0; first < 6_000; first += 300) {
-        const run = items.slice(first, first + 300);
+        const batch = items.slice(first, first + 300);
         await Promise.all(
-          run.map((one, n) => store.commit({ items: [{ tape: "t", first: first + n, items: [one] }] })),
+          batch.map((one, n) => store.commit({ items: [{ tape: "t", first: first + n, items: [one] }] })),
         );
       }
       const live = Array.from({ length: 60 }, (_, n) => ({ start: 100 * n, count: 20 }));
@@ -107,7 +107,7 @@ export function retainSpec(suite: Suite): void {
   });
 }
 
-/** An item of the tape; every third points at something. */
+/** An item of the tape. Every third has refs. */
 function itemOf(n: number): Frame {
   return frame({ n, text: "é".repeat(n % 10) }, n % 3 ? "" : `${n}+1`);
 }
@@ -125,7 +125,7 @@ function isIn(spans: readonly { start: number; count: number }[], n: number): bo
   return spans.some(({ start, count }) => n >= start && n < start + count);
 }
 
-/** Exactly these are left, with their refs; also after compaction. */
+/** Asserts that exactly these items are left, with their refs, before and after compaction. */
 async function assertLeft(store: Store, isLeft: (n: number) => boolean): Promise<void> {
   const numbers = Array.from({ length: ITEMS }, (_, n) => n);
   for (const when of ["before", "after"]) {

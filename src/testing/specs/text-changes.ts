@@ -1,4 +1,4 @@
-/** Which records have changed since they were noted. */
+/** Changes of records since they were marked as indexed. */
 import assert from "node:assert/strict";
 import type { Mark } from "../../store/index.js";
 import { EVERYTHING } from "../samples.js";
@@ -9,7 +9,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
   const test = textTest(suite, open);
 
   suite.describe("changes of records", () => {
-    test("a record is new until it is noted, then when it was changed, then when it is gone", async (texts, {
+    test("a record is reported as changed after it is created, updated or deleted, until it is marked", async (texts, {
       store,
     }) => {
       assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
@@ -17,7 +17,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       const created = await onlyChange(texts);
       assert.equal(created.key, "a");
       assert.equal(typeof created.sum, "number");
-      assert.deepEqual(await texts.changes([EVERYTHING], 10), [created], "It has not been noted.");
+      assert.deepEqual(await texts.changes([EVERYTHING], 10), [created], "The change is not marked yet.");
       await recordMarks(texts, [created]);
       assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
 
@@ -35,7 +35,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
     });
 
-    test("saves, one after another, are seen each time", async (texts, { store }) => {
+    test("each of several consecutive commits is reported as a change", async (texts, { store }) => {
       await store.commit({ puts: [{ key: "head", value: "0" }] });
       for (let n = 0; n < 20; n++) {
         const found = await onlyChange(texts);
@@ -48,7 +48,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       }
     });
 
-    test("what is saved while it looks is seen then, or the next time", async (texts, { store }) => {
+    test("a commit during a call of changes() is reported by that call or the next one", async (texts, { store }) => {
       await store.commit({ puts: [{ key: "head", value: "0" }] });
       for (let n = 0; n < 20; n++) {
         const save = store.commit({
@@ -65,7 +65,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       }
     });
 
-    test("what was noted as something else than it is has changed", async (texts, { store }) => {
+    test("a record marked with another checksum than its own is reported as changed", async (texts, { store }) => {
       await store.commit({ puts: [{ key: "a", value: "1" }] });
       const { key, sum } = await onlyChange(texts);
       await store.commit({ puts: [{ key: "a", value: "2" }] });
@@ -73,7 +73,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       assert.notEqual((await onlyChange(texts)).sum, sum);
     });
 
-    test("ranges are looked at one by one, and no more are given than asked for", async (texts, { store }) => {
+    test("changes() reports only the given ranges, up to the limit", async (texts, { store }) => {
       const keys = ["a/1", "a/2", "b/1", "c/1", "c/é", "c/\u{10000}"];
       await store.commit({ puts: keys.map((key) => ({ key, value: key })) });
       const [a, c] = [
@@ -84,22 +84,26 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       assert.deepEqual(keysOf(await texts.changes([c], 10)), ["c/1", "c/é", "c/\u{10000}"]);
       assert.deepEqual(await texts.changes([], 10), []);
       assert.deepEqual(await texts.changes([a, c], 0), []);
-      const seen: string[] = [];
+      const reported: string[] = [];
       for (;;) {
         const found = await texts.changes([a, c], 2);
         assert.ok(found.length <= 2);
         if (found.length === 0) break;
-        seen.push(...keysOf(found));
+        reported.push(...keysOf(found));
         await recordMarks(texts, found);
       }
-      assert.deepEqual(seen.sort(), keys.filter((key) => key !== "b/1").sort());
-      assert.deepEqual(keysOf(await texts.changes([EVERYTHING], 10)), ["b/1"], "Other ranges are other questions.");
+      assert.deepEqual(reported.sort(), keys.filter((key) => key !== "b/1").sort());
+      assert.deepEqual(
+        keysOf(await texts.changes([EVERYTHING], 10)),
+        ["b/1"],
+        "Marks in one range do not affect another.",
+      );
       await store.commit({ deletes: [EVERYTHING] });
       assert.equal((await texts.changes([a, c], 3)).length, 3);
       assert.equal((await texts.changes([a, c], 10)).length, 5);
     });
 
-    suite.testDamage("a damaged record is noted once", async ({ store, damage }) => {
+    suite.testDamage("a damaged record can be marked", async ({ store, damage }) => {
       await store.commit({ puts: [{ key: "a", value: "some text" }] });
       await damage({ kind: "record", key: "a" }, "flip");
       const texts = open(store);
@@ -108,7 +112,7 @@ export function textChangesSpec(suite: Suite, open: OpenTexts): void {
       assert.deepEqual(await texts.changes([EVERYTHING], 10), []);
     });
 
-    suite.testShared("what another handle writes is seen", async ({ store }, second) => {
+    suite.testShared("a commit of another handle is reported as a change", async ({ store }, second) => {
       const texts = open(store);
       if (!texts) return;
       for (let n = 0; n < 3; n++) {

@@ -1,4 +1,4 @@
-/** An index that a durable store keeps: it is there when the store is opened again, and several handles may use it. */
+/** Text indexes of durable stores: they survive a reopen and can be used by several handles. */
 import assert from "node:assert/strict";
 import { EVERYTHING } from "../samples.js";
 import type { Suite } from "../suite.js";
@@ -6,8 +6,8 @@ import { addSource, assertFound, recordMarks, onlyChange, sourceOf, MAX_DOCUMENT
 
 export function textSharingSpec(suite: Suite): void {
   if (!suite.isReopenable) return;
-  suite.describe("texts that are kept", () => {
-    suite.testDurable("they are there when the store is opened again", async ({ store, reopen }) => {
+  suite.describe("durable text index", () => {
+    suite.testDurable("the text index is intact after the store is reopened", async ({ store, reopen }) => {
       if (!store.texts) return;
       await store.commit({ puts: [{ key: "k", value: "1" }] });
       await recordMarks(store.texts, [await onlyChange(store.texts)]);
@@ -19,7 +19,7 @@ export function textSharingSpec(suite: Suite): void {
       await assertFound(texts, { text: ["s/0", "s/1"], another: ["s/1"] });
     });
 
-    suite.testShared("of two handles that update a source at once, one does", async ({ store }, second) => {
+    suite.testShared("of two concurrent updates of a source, exactly one is applied", async ({ store }, second) => {
       if (!store.texts || !second.texts) return;
       await addSource(store.texts, "s", ["zero"]);
       for (let n = 1; n < 10; n++) {
@@ -35,20 +35,17 @@ export function textSharingSpec(suite: Suite): void {
       assert.equal((await second.texts.find("number", { below: MAX_DOCUMENT, limit: 100 })).length, 9);
     });
 
-    suite.testShared(
-      "a handle that was sure of everything hears that another has forgotten it",
-      async ({ store }, second) => {
-        if (!store.texts || !second.texts) return;
-        await store.commit({ puts: [{ key: "k", value: "1" }] });
-        await recordMarks(store.texts, [await onlyChange(store.texts)]);
-        await addSource(store.texts, "s", ["some text"]);
-        assert.deepEqual(await store.texts.changes([EVERYTHING], 10), []);
-        await second.texts.clear();
-        assert.equal((await onlyChange(store.texts)).key, "k");
-        assert.deepEqual(await store.texts.find("text", { below: MAX_DOCUMENT, limit: 10 }), []);
-        await addSource(store.texts, "s", ["some text"]);
-        await assertFound(second.texts, { text: ["s/0"] });
-      },
-    );
+    suite.testShared("a handle notices that another handle has cleared the text index", async ({ store }, second) => {
+      if (!store.texts || !second.texts) return;
+      await store.commit({ puts: [{ key: "k", value: "1" }] });
+      await recordMarks(store.texts, [await onlyChange(store.texts)]);
+      await addSource(store.texts, "s", ["some text"]);
+      assert.deepEqual(await store.texts.changes([EVERYTHING], 10), []);
+      await second.texts.clear();
+      assert.equal((await onlyChange(store.texts)).key, "k");
+      assert.deepEqual(await store.texts.find("text", { below: MAX_DOCUMENT, limit: 10 }), []);
+      await addSource(store.texts, "s", ["some text"]);
+      await assertFound(second.texts, { text: ["s/0"] });
+    });
   });
 }

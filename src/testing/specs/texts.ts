@@ -1,4 +1,4 @@
-/** Finding documents by what they contain: nothing is missed, and an update is applied as a whole or not at all. */
+/** Text indexes: a search misses no document, and updates are atomic. */
 import assert from "node:assert/strict";
 import { DOCUMENTS_PER_SOURCE, type SourceUpdate } from "../../store/index.js";
 import { Random } from "../random.js";
@@ -20,19 +20,19 @@ import {
 
 const ROUNDS = 4;
 
-/** @param seed of the first round of random texts; the others follow it */
+/** @param seed the seed of the first round of random strings; later rounds use the following numbers */
 export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
   const test = textTest(suite, open);
 
-  suite.describe("texts", () => {
-    test("an empty index has nothing", async (texts) => {
+  suite.describe("text index", () => {
+    test("an empty text index has no sources and no matches", async (texts) => {
       assert.deepEqual(await texts.sources(["s"]), [undefined]);
       assert.deepEqual(await texts.sourcesById([1]), [undefined]);
       for (const text of ["", "a", "abc"])
         assert.deepEqual(await texts.find(text, { below: MAX_DOCUMENT, limit: 10 }), []);
     });
 
-    test("sources are found by name and by id, one for one", async (texts) => {
+    test("sources are found by name and by id, one result per request", async (texts) => {
       await addSource(texts, "one", ["a", "b"], "first");
       await addSource(texts, "two", [], "second");
       const [one, two] = await texts.sources(["one", "two"]);
@@ -43,7 +43,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       assert.deepEqual(await texts.sourcesById(ids), [two, undefined, one]);
     });
 
-    test("ids rise and are not given again, nor after everything was forgotten", async (texts) => {
+    test("source ids increase and are never reused, also after clear()", async (texts) => {
       const ids: number[] = [];
       for (const name of ["a", "b", "c"]) ids.push(idOf(await addSource(texts, name, ["text"])));
       await removeSource(texts, "c");
@@ -53,7 +53,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       for (const [index, id] of ids.entries()) assert.ok(id > (ids[index - 1] ?? -1), ids.join(" "));
     });
 
-    test("documents are numbered from their source's id on, and found highest first", async (texts) => {
+    test("documents are numbered from their source's id and returned highest first", async (texts) => {
       const one = idOf(await addSource(texts, "one", ["xabcx", "nothing", "abc"]));
       const two = idOf(await addSource(texts, "two", ["abc abc"]));
       assert.deepEqual(await texts.find("abc", { below: MAX_DOCUMENT, limit: 10 }), [
@@ -63,7 +63,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       ]);
     });
 
-    test("pages follow one another, below the last number", async (texts) => {
+    test("pages of matches continue below the last number", async (texts) => {
       const documents = Array.from({ length: 25 }, (_, n) => (n % 2 ? `the needle ${n}` : `hay, only hay ${n}`));
       const id = idOf(await addSource(texts, "s", documents));
       const expected = documents
@@ -93,7 +93,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       assert.equal((await texts.find("", { below: MAX_DOCUMENT, limit: 100 })).length, documents.length);
     });
 
-    test("documents are added, replaced and removed", async (texts) => {
+    test("documents of a source can be added, replaced and removed", async (texts) => {
       await addSource(texts, "s", ["alpha", "beta", "gamma"]);
       await addSource(texts, "other", ["alpha"]);
       await replaceDocuments(texts, "s", 3, ["delta"]);
@@ -109,7 +109,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       assert.deepEqual(await texts.sources(["s"]), [undefined]);
     });
 
-    test("an update is applied as a whole, or not at all", async (texts, { store }) => {
+    test("an update of the text index is atomic", async (texts, { store }) => {
       await store.commit({ puts: [{ key: "k", value: "1" }] });
       const before = await addSource(texts, "s", ["old"], "1");
       const update = (source: Partial<SourceUpdate>): Promise<boolean> =>
@@ -138,7 +138,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
       await assertFound(texts, { added: ["s/1", "new/0"], old: ["s/0"] });
     });
 
-    test("everything can be forgotten, and be made anew", async (texts, { store }) => {
+    test("clear() empties the text index, which can then be rebuilt", async (texts, { store }) => {
       await store.commit({ puts: [{ key: "k", value: "1" }] });
       await recordMarks(texts, [await onlyChange(texts)]);
       await addSource(texts, "s", ["some text"]);
@@ -155,7 +155,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
     });
 
     for (let round = 0; round < ROUNDS; round++) {
-      test(`nothing that contains a text is missed (${round + 1} of ${ROUNDS})`, async (texts) => {
+      test(`a search returns every document that contains the string (${round + 1} of ${ROUNDS})`, async (texts) => {
         const random = new Random(seed + round);
         const documents = Array.from({ length: 40 }, () => randomText(random, 60));
         const id = idOf(await addSource(texts, "s", documents.slice(0, 20)));
@@ -165,7 +165,7 @@ export function textSpec(suite: Suite, seed: number, open: OpenTexts): void {
           for (const [n, document] of documents.entries()) {
             const missed = document.includes(text) && !found.has(id * DOCUMENTS_PER_SOURCE + n);
             const what = `${JSON.stringify(text)} in ${JSON.stringify(document)}`;
-            assert.ok(!missed, `With the seed ${random.seed}, find misses ${what}.`);
+            assert.ok(!missed, `With the seed ${random.seed}, find() misses ${what}.`);
           }
         }
       });

@@ -1,4 +1,4 @@
-/** Looking for work, and being told of it: for stores that have either. */
+/** Reservations of records and notifications of commits, for stores that support them. */
 import assert from "node:assert/strict";
 import type { Store } from "../../store/index.js";
 import type { Suite } from "../suite.js";
@@ -8,13 +8,13 @@ const RANGES = [
   { from: "w/b", to: "w/c" },
   { from: "w/a", to: "w/b" },
 ];
-/** Longer than any test takes, and shorter than that. */
+/** A reservation that does not expire during a test, in milliseconds. */
 const LONG = 600_000;
 
 export function workSpec(suite: Suite): void {
   suite.describe("reserve", () => {
     suite.test(
-      "gives records in the order of the ranges and of their keys, no more than asked for",
+      "reserve() returns records in the order of the ranges and their keys, up to the limit",
       async ({ store }) => {
         if (!store.reserve) return;
         await fill(store);
@@ -23,7 +23,7 @@ export function workSpec(suite: Suite): void {
       },
     );
 
-    suite.test("gives each to one caller only, while it lasts", async ({ store }) => {
+    suite.test("a record is reserved for one caller until the reservation expires", async ({ store }) => {
       if (!store.reserve) return;
       await fill(store);
       const first = await store.reserve(RANGES, { limit: 2, forMs: LONG });
@@ -35,7 +35,7 @@ export function workSpec(suite: Suite): void {
       assert.deepEqual(await store.reserve(RANGES, { limit: 10, forMs: LONG }), []);
     });
 
-    suite.test("keeps nobody from reading or writing, and whoever writes takes it away", async ({ store }) => {
+    suite.test("a reservation does not block reads or writes, and a write ends it", async ({ store }) => {
       if (!store.reserve) return;
       await fill(store);
       await store.reserve(RANGES, { limit: 10, forMs: LONG });
@@ -51,7 +51,7 @@ export function workSpec(suite: Suite): void {
       );
     });
 
-    suite.testShared("gives each to one of several handles that ask at once", async ({ store }, second) => {
+    suite.testShared("concurrent reservations of several handles never share a record", async ({ store }, second) => {
       if (!store.reserve || !second.reserve) return;
       for (let n = 0; n < 60; n++) await store.commit({ puts: [{ key: `w/a${n}`, value: "1" }] });
       const ask = async (handle: Store): Promise<string[]> =>
@@ -59,36 +59,39 @@ export function workSpec(suite: Suite): void {
       const asked = Array.from({ length: 12 }, (_, index) => ask(index % 2 ? store : second));
       const keys = (await Promise.all(asked)).flat();
       assert.equal(new Set(keys).size, keys.length);
-      // Those that were asked for at the same moment may have stepped over what the others were about to be given.
+      // Concurrent calls may have skipped records that others were about to reserve.
       keys.push(...keysOf(await store.reserve(RANGES, { limit: 60, forMs: LONG })));
       assert.equal(keys.length, 60);
     });
   });
 
   suite.describe("listen", () => {
-    suite.test("names are called out once a commit is applied, and not where it is refused", async ({ store }) => {
-      if (!store.listen) return;
-      const heard = await listenTo(store);
-      await store.commit({ puts: [{ key: "k", value: "1" }], wakes: ["one", "Ünï'\"code"] });
-      await store.commit({ checks: [{ key: "k", value: "2" }], wakes: ["never"] }).catch(() => {});
-      await store.commit({ puts: [{ key: "k", value: "2" }], wakes: ["two"] });
-      await heard.until((names) => names.includes("two"));
-      assert.deepEqual(heard.names, ["one", "Ünï'\"code", "two"]);
-      await heard.end();
-      const later = await listenTo(store);
-      await store.commit({ wakes: ["three"] });
-      await later.until((names) => names.includes("three"));
-      assert.ok(!heard.names.includes("three"));
-      await later.end();
-    });
+    suite.test(
+      "a listener receives the wake names of applied commits and not those of rejected ones",
+      async ({ store }) => {
+        if (!store.listen) return;
+        const listener = await listenTo(store);
+        await store.commit({ puts: [{ key: "k", value: "1" }], wakes: ["one", "Ünï'\"code"] });
+        await store.commit({ checks: [{ key: "k", value: "2" }], wakes: ["never"] }).catch(() => {});
+        await store.commit({ puts: [{ key: "k", value: "2" }], wakes: ["two"] });
+        await listener.until((names) => names.includes("two"));
+        assert.deepEqual(listener.names, ["one", "Ünï'\"code", "two"]);
+        await listener.end();
+        const later = await listenTo(store);
+        await store.commit({ wakes: ["three"] });
+        await later.until((names) => names.includes("three"));
+        assert.ok(!listener.names.includes("three"));
+        await later.end();
+      },
+    );
 
-    suite.testShared("those of another handle are heard", async ({ store }, second) => {
+    suite.testShared("a listener receives the wake names of commits of another handle", async ({ store }, second) => {
       if (!store.listen) return;
-      const heard = await listenTo(store);
+      const listener = await listenTo(store);
       await Promise.all(Array.from({ length: 20 }, (_, n) => second.commit({ wakes: [`name ${n}`] })));
-      await heard.until((names) => names.length >= 20);
-      assert.equal(new Set(heard.names).size, 20);
-      await heard.end();
+      await listener.until((names) => names.length >= 20);
+      assert.equal(new Set(listener.names).size, 20);
+      await listener.end();
     });
   });
 }
@@ -103,13 +106,13 @@ function keysOf(records: readonly { readonly key: string }[]): string[] {
   return records.map(({ key }) => key);
 }
 
-interface Heard {
+interface Listener {
   readonly names: string[];
   until(holds: (names: readonly string[]) => boolean): Promise<void>;
   end(): Promise<void>;
 }
 
-async function listenTo(store: Store): Promise<Heard> {
+async function listenTo(store: Store): Promise<Listener> {
   const names: string[] = [];
   const end = (await store.listen?.((name) => names.push(name))) ?? (async () => {});
   return {
@@ -118,7 +121,7 @@ async function listenTo(store: Store): Promise<Heard> {
     until: (holds) =>
       until(
         () => holds(names),
-        () => `names to be called out: only these were heard: ${names.join(", ")}`,
+        () => `wake names; received only: ${names.join(", ")}`,
       ),
   };
 }

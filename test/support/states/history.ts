@@ -1,6 +1,8 @@
 /** For tests: tapes and checkpoints kept in memory, which is what a session does, without a store. */
-import { decodeState, type StateReader } from "../../../src/state/codec/decode.js";
-import { encodeShadow, type Frame } from "../../../src/state/codec/encode.js";
+import { decodeState } from "../../../src/state/codec/decode.js";
+import { encodeShadow } from "../../../src/state/codec/encode.js";
+import type { Frame } from "../../../src/state/codec/frame.js";
+import type { StateReader } from "../../../src/state/codec/state-reader.js";
 import type { Piece } from "../../../src/state/tree/refs.js";
 import { ClassRegistry } from "../../../src/state/tree/class-registry.js";
 import { newShadow, reviseShadow } from "../../../src/state/tree/revision.js";

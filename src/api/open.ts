@@ -1,0 +1,134 @@
+/** Opening a store: from a URL and options to the services behind a `Savepoint`. */
+import { SavepointError } from "../errors.js";
+import type { Context } from "../context.js";
+import { Events, type LastShutdown, type Listeners, ProcessRegistration } from "../events/index.js";
+import { PolicyCache, SweepSchedules } from "../policies/index.js";
+import { createIdSource } from "../records/index.js";
+import { readLastShutdown, type StoreAddress } from "../runs/index.js";
+import { type AgentMigrations, Migrations } from "../sessions/index.js";
+import { type AnyStoredClass, ClassRegistry } from "../state/index.js";
+import { openTarget, type OpenTarget, type Store, type StoreOptions } from "../store/index.js";
+import { type Duration, toMilliseconds } from "../util/index.js";
+import { Services } from "./services.js";
+
+/** Options of `Savepoint.open()`. */
+export interface OpenOptions extends StoreOptions {
+  /**
+   * Classes whose instances may be part of states. `Date`, `Map`, `Set`, `BigInt`, `Uint8Array` and `URL` need no entry.
+   * @default none
+   */
+  readonly classes?: readonly AnyStoredClass[];
+  /** Event listeners that are registered before the store is opened, so that they miss no event. See `sp.on()`. */
+  readonly on?: Listeners;
+  /**
+   * Memory for the cached states of open sessions, in bytes. Saving a session whose state is no longer cached first loads it.
+   * @default 134217728 (128 MB)
+   */
+  readonly cacheBytes?: number;
+  /**
+   * Generates ids of checkpoints and conversations. Ids must be unique within the store.
+   * @default UUIDv7
+   */
+  readonly newId?: () => string;
+  /**
+   * How long other machines wait after the last heartbeat of this process before they resume its runs. A shorter lease means
+   * faster recovery from a dead machine and more heartbeats. A dead process on the same machine is detected at once. At least
+   * 100 ms.
+   * @default "30s"
+   */
+  readonly lease?: Duration;
+  /**
+   * Migrations by agent id: functions that upgrade states of earlier versions when they are loaded. They apply to
+   * `sp.agents` (list `agent`) and to session handles of `sp.session()` (list `session`).
+   *
+   * The rule: declare the migrations of session states where the states are written. An agent that Savepoint runs declares
+   * them in `defineAgent({ migrations })`, an application that saves through `sp.session()` declares them here. If a session
+   * is used both ways, pass the same array to both, because both count their migrations in the same stored version.
+   * Migrations of an agent's own state (`sp.agents`) are declared only here.
+   *
+   * @example
+   * const upgradeTicket = [(state) => ({ ...state, priority: "normal" })];
+   * const support = defineAgent({ name: "support", migrations: upgradeTicket, initial, step });
+   * const sp = await Savepoint.open(url, { migrations: { support: { session: upgradeTicket } } });
+   *
+   * @default none
+   */
+  readonly migrations?: Readonly<Record<string, AgentMigrations>>;
+}
+
+/** A store that was just opened. */
+export interface OpenedStore {
+  readonly services: Services;
+  readonly lastShutdown: LastShutdown;
+}
+
+const DEFAULT_CACHE_BYTES = 128 * 2 ** 20;
+const DEFAULT_LEASE = 30_000;
+/** Shorter leases cannot be renewed reliably. */
+const MIN_LEASE = 100;
+
+/**
+ * Opens the store of `target` and reads how it was last closed.
+ *
+ * @throws `INVALID_ARGUMENT` before anything is opened, if an option is invalid
+ */
+export async function openServices(target: OpenTarget, options: OpenOptions): Promise<OpenedStore> {
+  const {
+    classes,
+    on,
+    cacheBytes = DEFAULT_CACHE_BYTES,
+    newId,
+    lease: leaseOption,
+    migrations,
+    ...storeOptions
+  } = options;
+  const lease = parseLease(leaseOption);
+  const registry = new ClassRegistry(classes);
+  const declaredMigrations = new Migrations(migrations);
+  const events = new Events(on);
+  const opened = await openTarget(target, {
+    onBackgroundFailure: (failure) => events.emit("backgroundFailure", failure),
+    onDamage: (reason) =>
+      events.emit("damage", { sessionId: undefined, checkpointId: undefined, seq: undefined, reason }),
+    ...storeOptions,
+  });
+  const registration = opened.capabilities.durable ? new ProcessRegistration(opened) : undefined;
+  const store = registration?.store ?? opened;
+  const now = options.now ?? Date.now;
+  const policies = new PolicyCache(store, events, now);
+  const sweeps = new SweepSchedules();
+  const context: Context = { store, registry, events, policies, sweeps, now, newId: newId ?? createIdSource(now) };
+  const ownsStore = opened !== target;
+  const lastShutdown = await readLastShutdown({ ...context, store: opened }, options.create === false).catch(
+    async (error: unknown) => {
+      // An error of closing follows from the first error, and must not replace it.
+      if (ownsStore) await opened.close().catch(() => {});
+      throw error;
+    },
+  );
+  if (!lastShutdown.clean) events.emit("uncleanShutdown", lastShutdown);
+  const services = new Services(context, {
+    cacheBytes,
+    lease,
+    storeAddress: addressFor(target, store, options),
+    migrations: declaredMigrations,
+    registration,
+    ownsStore,
+  });
+  return { services, lastShutdown };
+}
+
+function parseLease(lease: Duration = DEFAULT_LEASE): number {
+  const milliseconds = toMilliseconds(lease, "lease");
+  if (milliseconds >= MIN_LEASE) return milliseconds;
+  throw new SavepointError(
+    "INVALID_ARGUMENT",
+    `\`lease\` must be at least ${MIN_LEASE} ms, got ${milliseconds} ms: a shorter one cannot be renewed in time.`,
+  );
+}
+
+/** How the heartbeat thread opens the same store: only by URL, only a shared one, and only if it uses the same clock. */
+function addressFor(target: OpenTarget, store: Store, { schema, now }: OpenOptions): StoreAddress | undefined {
+  if (typeof target !== "string" || !store.capabilities.shared || now !== undefined) return undefined;
+  return { url: target, options: { connections: 1, ...(schema !== undefined && { schema }) } };
+}

@@ -1,0 +1,109 @@
+/** The open store and the process-wide state around it, shared by all objects of the public API. */
+import { isSavepointError, SavepointError } from "../errors.js";
+import { AgentCheckpoints } from "../agents/index.js";
+import type { Context } from "../context.js";
+import { ConversationWriter } from "../conversations/index.js";
+import type { ProcessRegistration, RunEvent } from "../events/index.js";
+import { Runs, type StoreAddress } from "../runs/index.js";
+import { Search } from "../search/index.js";
+import { Cursors, type Migrations, NumberSource } from "../sessions/index.js";
+
+/** What {@link Services} are built from. */
+export interface ServiceSettings {
+  /** Budget of the state cache, in bytes. */
+  readonly cacheBytes: number;
+  /** Lease time of runs, in milliseconds. */
+  readonly lease: number;
+  /** How the heartbeat thread opens the same store; `undefined` if it cannot. */
+  readonly storeAddress: StoreAddress | undefined;
+  readonly migrations: Migrations;
+  /** Records that this process has the store open; `undefined` for stores that do not survive the process. */
+  readonly registration: ProcessRegistration | undefined;
+  /** Does closing also close the store? `false` for a store that the caller opened. */
+  readonly ownsStore: boolean;
+}
+
+/** One instance per `Savepoint`. Everything below is shared by its sessions, agents, conversations and runs. */
+export class Services {
+  readonly cursors: Cursors;
+  readonly numbers: NumberSource;
+  readonly runs: Runs;
+  readonly search: Search;
+  readonly migrations: Migrations;
+  readonly agentCheckpoints: AgentCheckpoints;
+  readonly conversationWriter: ConversationWriter;
+  readonly lease: number;
+  readonly #context: Context;
+  readonly #settings: ServiceSettings;
+  /** How often this process has deleted each session: handles from before a deletion are rejected. */
+  readonly #deletions = new Map<string, number>();
+  #isClosed = false;
+
+  constructor(context: Context, settings: ServiceSettings) {
+    const { cacheBytes, lease, migrations } = settings;
+    this.#context = context;
+    this.#settings = settings;
+    this.lease = lease;
+    this.migrations = migrations;
+    this.numbers = new NumberSource(context.store);
+    this.cursors = new Cursors(this.numbers, cacheBytes);
+    this.runs = this.createRuns(lease);
+    this.search = new Search(context);
+    this.agentCheckpoints = new AgentCheckpoints(context, this.cursors, migrations);
+    this.conversationWriter = new ConversationWriter(context, this.numbers);
+  }
+
+  /** The store and what belongs to it, for one call. @throws CLOSED */
+  open(): Context {
+    if (!this.#isClosed) return this.#context;
+    const { url } = this.#context.store;
+    throw new SavepointError("CLOSED", `This Savepoint on ${url} is closed. Open it again with Savepoint.open().`);
+  }
+
+  /** The same without the check, for what works on a closed store too: its URL and its events. */
+  get context(): Context {
+    return this.#context;
+  }
+
+  /** The runs of this process, for one call. @throws CLOSED */
+  openRuns(): Runs {
+    this.open();
+    return this.runs;
+  }
+
+  /** Runs with a lease of their own, such as those of a worker. */
+  createRuns(lease: number, onEvent?: (event: RunEvent) => void): Runs {
+    return new Runs(this.#context, this.cursors, lease, this.#settings.storeAddress, onEvent);
+  }
+
+  /** Rises whenever this process deletes the session. */
+  deletionsOf(sessionId: string): number {
+    return this.#deletions.get(sessionId) ?? 0;
+  }
+
+  /** Invalidates the caches and handles of a session that was just deleted. */
+  forgetSession(sessionId: string): void {
+    this.#context.policies.invalidate();
+    this.#deletions.set(sessionId, this.deletionsOf(sessionId) + 1);
+    this.cursors.invalidateSession(sessionId);
+  }
+
+  /** From now on every call fails with `CLOSED`. */
+  refuseCalls(): void {
+    this.#isClosed = true;
+  }
+
+  /** Stops the runs, waits for saves in progress, and closes the store if it is ours. */
+  async close(): Promise<void> {
+    const { registration, ownsStore } = this.#settings;
+    await this.runs.close();
+    await this.cursors.idle();
+    // If the note stays, the next process that opens the store reports an unclean shutdown, which is true.
+    await registration?.remove().catch((error: unknown) => {
+      if (isSavepointError(error, "CLOSED")) return;
+      const message = "the clean shutdown could not be recorded";
+      this.#context.events.emit("backgroundFailure", { message, error });
+    });
+    if (ownsStore) await this.#context.store.close();
+  }
+}

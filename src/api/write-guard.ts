@@ -1,0 +1,86 @@
+/** The optimistic concurrency control of a session handle. */
+import { type CheckpointInfo, MAIN } from "../records/index.js";
+import {
+  agentMismatch,
+  BranchHeldError,
+  branchMoved,
+  branchNotFound,
+  type Heads,
+  sessionDeleted,
+} from "../sessions/index.js";
+import type { Services } from "./services.js";
+
+/** What a handle last read or wrote: the number of its session, and the head of its branch. */
+interface Observation {
+  readonly number: number | undefined;
+  readonly head: string | undefined;
+  readonly seq: number;
+}
+
+/**
+ * Rejects writes of a handle that would build on something its user has not seen: a head that another writer has moved, or
+ * a session that was deleted and created again under the same id. A handle that has read nothing yet accepts any head.
+ */
+export class WriteGuard {
+  readonly #services: Services;
+  readonly #sessionId: string;
+  readonly #branch: string;
+  readonly #agent: string | undefined;
+  readonly #deletions: number;
+  #observed: Observation | undefined;
+
+  constructor(services: Services, sessionId: string, branch: string, agent: string | undefined) {
+    this.#services = services;
+    this.#sessionId = sessionId;
+    this.#branch = branch;
+    this.#agent = agent;
+    this.#deletions = services.deletionsOf(sessionId);
+  }
+
+  /** @throws `SESSION_DELETED` if this process has deleted the session since the handle was created */
+  requireUndeleted(): void {
+    if (this.#deletions !== this.#services.deletionsOf(this.#sessionId)) throw sessionDeleted(this.#sessionId);
+  }
+
+  /** @throws `SESSION_DELETED` if these records belong to a later session with the same id */
+  requireSameSession({ session }: Heads): void {
+    const number = this.#observed?.number;
+    if (number !== undefined && session?.record.number !== number) throw sessionDeleted(this.#sessionId);
+    this.requireUndeleted();
+  }
+
+  /** @throws `AGENT_MISMATCH` if the handle names another agent than the owner of the session */
+  requireAgent(owner: string | undefined): void {
+    if (owner === undefined || this.#agent === undefined || owner === this.#agent) return;
+    throw agentMismatch(this.#sessionId, owner, this.#agent);
+  }
+
+  /** Checks that the handle may save on these records. @throws `CONFLICT` if another writer has moved the branch */
+  admit(heads: Heads): void {
+    this.requireSameSession(heads);
+    const { session, branch } = heads;
+    this.requireAgent(session?.record.agent);
+    if (!branch && this.#branch !== MAIN) throw branchNotFound(this.#sessionId, this.#branch);
+    if (branch?.record.held) throw new BranchHeldError(this.#sessionId, this.#branch);
+    const isMoved = this.#observed !== undefined && this.#observed.head !== branch?.record.head?.id;
+    if (isMoved) throw branchMoved(this.#sessionId, this.#branch, heads);
+  }
+
+  /** Records what the user of the handle now knows: later saves build on these heads. */
+  observe(heads: Heads): void {
+    this.requireSameSession(heads);
+    const head = heads.branch?.record.head;
+    this.#observed = { number: heads.session?.record.number, head: head?.id, seq: head?.seq ?? -1 };
+  }
+
+  /** Records a save of this handle. A save on another branch, or one that returned an older checkpoint, changes nothing. */
+  observeSave(info: CheckpointInfo, sessionNumber: number | undefined): void {
+    if (info.branch !== this.#branch || info.seq <= (this.#observed?.seq ?? -1)) return;
+    this.#observed = { number: sessionNumber, head: info.id, seq: info.seq };
+  }
+
+  /** Records that the session was emptied. */
+  observeClear(): void {
+    if (this.#observed) this.#observed = { number: this.#observed.number, head: undefined, seq: -1 };
+  }
+}

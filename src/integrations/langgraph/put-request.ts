@@ -1,0 +1,139 @@
+/**
+ * The arguments of `put`, encoded when it is called: LangGraph may change them as soon as `put` waits for anything.
+ *
+ * LangGraph passes all channel values and the versions of the new ones. Only new values are encoded. The others are those of
+ * the parent checkpoint, so they cost nothing and cannot be changed by mistake.
+ */
+import type { RunnableConfig } from "@langchain/core/runnables";
+import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
+import { SavepointError } from "../../index.js";
+import { type CheckpointAddress, requireAddress, type ThreadAddress } from "./address.js";
+import { type StoredCheckpoint, versionOf } from "./stored.js";
+import { Encoder } from "./values.js";
+
+/** The arguments of `put`. */
+export interface PutArguments {
+  /** Its `checkpoint_id` is that of the parent. */
+  readonly config: RunnableConfig;
+  readonly checkpoint: Checkpoint;
+  readonly metadata: CheckpointMetadata;
+  readonly newVersions: ChannelVersions | undefined;
+}
+
+/** A checkpoint to put: encoded, and independent of the caller's objects. */
+export interface PutRequest {
+  /** The namespace it belongs to, and its parent. */
+  readonly address: CheckpointAddress;
+  readonly id: string;
+  /** The checkpoint without its id and channel values. */
+  readonly rest: Omit<StoredCheckpoint, "channel_values">;
+  readonly channels: ChannelInput;
+  readonly metadata: unknown;
+  readonly source: string | undefined;
+  /** The checkpoints of the graphs that contain its graph. */
+  readonly parents: readonly (readonly [namespace: string, id: string])[];
+  /** Does it have channels whose values are computed from the writes of earlier checkpoints? */
+  readonly usesDeltas: boolean;
+  /** Does the caller intend to branch off? */
+  readonly isFork: boolean;
+  readonly encoder: Encoder;
+}
+
+/** The channels of a checkpoint to put. */
+export interface ChannelInput {
+  /** All channels with a value, in the order in which LangGraph passed them. */
+  readonly order: readonly string[];
+  readonly versions: ChannelVersions;
+  /** The new versions; `undefined` if all values are new. */
+  readonly newVersions: ChannelVersions | undefined;
+  /** The encoded values of all channels that may not be inherited. */
+  readonly values: ReadonlyMap<string, unknown>;
+}
+
+/** @param recall returns a checkpoint from the cache: values that it already has are not encoded */
+export function parsePutRequest(
+  { config, checkpoint, metadata, newVersions }: PutArguments,
+  recall: (address: ThreadAddress, id: string | undefined) => StoredCheckpoint | undefined,
+): PutRequest {
+  const address = requireAddress(config, "A checkpoint");
+  const {
+    id,
+    channel_values: values = {},
+    channel_versions: versions = {},
+    ...rest
+  } = checkpoint as Partial<Checkpoint>;
+  if (typeof id !== "string" || id === "") {
+    throw new SavepointError(
+      "INVALID_ARGUMENT",
+      "The checkpoint has no id and cannot be saved. Create one with uuid6().",
+    );
+  }
+  const encoder = new Encoder();
+  const encode = (value: unknown): unknown => encoder.encode(value);
+  // A checkpoint that is put again can name itself as its parent.
+  const parent = address.checkpoint === id ? undefined : address.checkpoint;
+  const { source, parents, counters_since_delta_snapshot: deltas } = metadata ?? {};
+  return {
+    address: { ...address, checkpoint: parent },
+    id,
+    rest: encode({ ...rest, channel_versions: versions }) as PutRequest["rest"],
+    channels: encodeChannels(values, versions, newVersions, recall(address, parent), encode),
+    metadata: encode(metadata),
+    source,
+    parents: Object.entries(parents ?? {}),
+    usesDeltas: deltas !== undefined,
+    isFork: source === "fork" || config.configurable?.["fork"] === true,
+    encoder,
+  };
+}
+
+/** @param parent the parent checkpoint, if it is cached */
+function encodeChannels(
+  channelValues: Readonly<Record<string, unknown>>,
+  versions: ChannelVersions,
+  newVersions: ChannelVersions | undefined,
+  parent: StoredCheckpoint | undefined,
+  encode: (value: unknown) => unknown,
+): ChannelInput {
+  const values = new Map<string, unknown>();
+  const input = { order: Object.keys(channelValues), versions: { ...versions }, newVersions, values };
+  for (const [channel, value] of Object.entries(channelValues)) {
+    if (isNew(input, channel) || !isInherited(input, channel, parent)) values.set(channel, encode(value));
+  }
+  return input;
+}
+
+/**
+ * The channel values of the checkpoint: the new ones, and those that it inherits from its parent.
+ *
+ * @param isStored was this version of the channel stored with any checkpoint of the namespace?
+ */
+export async function resolveChannels(
+  input: ChannelInput,
+  parent: StoredCheckpoint | undefined,
+  isStored: (channel: string, version: string | number) => Promise<boolean>,
+): Promise<Record<string, unknown>> {
+  const resolved = new Map<string, unknown>();
+  for (const channel of new Set([...input.order, ...Object.keys(input.versions)])) {
+    const version = versionOf(input.versions, channel);
+    if (isNew(input, channel)) {
+      if (input.values.has(channel)) resolved.set(channel, input.values.get(channel));
+    } else if (isInherited(input, channel, parent)) resolved.set(channel, parent?.channel_values[channel]);
+    // A channel without a version has its initial value. And the copy of a checkpoint has the same parent and the same
+    // versions as the original, none of which are new.
+    else if (input.values.has(channel) && (version === undefined || (await isStored(channel, version)))) {
+      resolved.set(channel, input.values.get(channel));
+    }
+  }
+  return Object.fromEntries(resolved);
+}
+
+function isNew({ newVersions }: ChannelInput, channel: string): boolean {
+  return newVersions === undefined || Object.hasOwn(newVersions, channel);
+}
+
+function isInherited({ versions }: ChannelInput, channel: string, parent: StoredCheckpoint | undefined): boolean {
+  if (!parent || !Object.hasOwn(parent.channel_values, channel)) return false;
+  const version = versionOf(versions, channel);
+  return version !== undefined && version === versionOf(parent.channel_versions, channel);
+}

@@ -1,0 +1,42 @@
+/**
+ * Keys of what is recorded about a checkpoint after it was saved: notes (a label or a pin, which override the row's own)
+ * and annotations (values that callers attach).
+ */
+import { type KeyRange, prefixRange } from "../store/index.js";
+import { decodeNumbers, encodeNumber } from "./keys.js";
+
+/** A note of a checkpoint: `label` or `pin`. */
+export const noteKey = (number: number, seq: number, name: string): string =>
+  `a${encodeNumber(number)}${encodeNumber(seq)}${name}`;
+/** The notes of the checkpoints with a seq from `from` (inclusive) to `to` (exclusive). */
+export const notesOf = (number: number, from?: number, to?: number): KeyRange => {
+  const all = prefixRange(`a${encodeNumber(number)}`);
+  return {
+    from: from === undefined ? all.from : noteKey(number, from, ""),
+    to: to === undefined ? all.to : noteKey(number, to, ""),
+  };
+};
+
+/** The seq and the name in the key of a note or an annotation. */
+export function parseNoteKey(key: string): { seq: number; name: string } {
+  const { numbers, rest } = decodeNumbers(key.slice(1), 2);
+  return { seq: numbers[1] as number, name: rest };
+}
+
+/** Finds a checkpoint by its label; the key ends with the seq. */
+export const labelKey = (number: number, label: string, seq: number): string =>
+  `l${encodeNumber(number)}${label}\t${encodeNumber(seq)}`;
+export const labelRange = (number: number, label: string): KeyRange =>
+  prefixRange(`l${encodeNumber(number)}${label}\t`);
+export const labelsOf = (number: number): KeyRange => prefixRange(`l${encodeNumber(number)}`);
+
+/** The tape that stores the annotations of a session. No session has this many branches. */
+export const ANNOTATIONS_TAPE = 2 ** 32 - 1;
+export const annotationCounterKey = (number: number): string => `w${encodeNumber(number)}`;
+export const annotationKey = (number: number, seq: number, name: string): string =>
+  `w${encodeNumber(number)}${encodeNumber(seq)}${name}`;
+/** The annotations of the checkpoints with a seq from `from` (inclusive) to `to` (exclusive). */
+export const annotationsOf = (number: number, from = 0, to?: number): KeyRange => {
+  const all = prefixRange(`w${encodeNumber(number)}`);
+  return { from: annotationKey(number, from, ""), to: to === undefined ? all.to : annotationKey(number, to, "") };
+};

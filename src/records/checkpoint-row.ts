@@ -1,0 +1,253 @@
+/**
+ * The row of a checkpoint: everything about it except the items that its state refers to.
+ *
+ * Fields with their default value are left out of the encoding, so a row takes about a hundred bytes.
+ */
+import { SavepointError } from "../errors.js";
+import {
+  type ClassRegistry,
+  valueToShadow,
+  type Frame,
+  hasNodes,
+  type Piece,
+  type Shadow,
+  shadowToValue,
+} from "../state/index.js";
+import { type KeyRange, prefixRange } from "../store/index.js";
+import type { CheckpointKind, CheckpointStatus, Usage } from "./checkpoint.js";
+import { MAIN, timeOfId, unnamedBranch } from "./ids.js";
+import { decodeNumbers, encodeNumber, packId, unpackId } from "./keys.js";
+
+/** A checkpoint as it is stored. */
+export interface CheckpointRow {
+  readonly seq: number;
+  readonly id: string;
+  /** The tape of the branch it was saved on. Refs in the skeleton that name no tape mean this one. */
+  readonly tape: number;
+  readonly branch: string;
+  readonly parent: number | undefined;
+  /** The parent's parent, so that the history continues past one unreadable row. */
+  readonly grandparent: number | undefined;
+  readonly createdAt: number;
+  readonly step: number;
+  readonly kind: CheckpointKind;
+  readonly status: CheckpointStatus;
+  readonly reason: string | undefined;
+  readonly label: string | undefined;
+  readonly description: string | undefined;
+  readonly trigger: string | undefined;
+  readonly resumeHint: string | undefined;
+  readonly tasksCompleted: number;
+  readonly usage: Usage | undefined;
+  /** In its encoded form. */
+  readonly metadata: Shadow | undefined;
+  readonly pinned: boolean;
+  /** Its lifetime in milliseconds, if it was saved with one. */
+  readonly ttl: number | undefined;
+  readonly stateBytes: number;
+  readonly storedBytes: number;
+  readonly skeleton: Frame;
+  /** The number of migrations applied to its state; `undefined` if its writer declared no migrations. */
+  readonly version: number | undefined;
+  /** Set if a run saved it. */
+  readonly run: RunPosition | undefined;
+}
+
+/** The position of a checkpoint within a run. */
+export interface RunPosition {
+  /** The seq of the checkpoint at which its step starts. */
+  readonly boundary: number;
+  /** The journal of the step up to here; the row's refs include its items. */
+  readonly journal: Piece | undefined;
+  /** `true` inside a step; `false` where one step ends and the next one starts. */
+  readonly midStep: boolean;
+  /** The number of inputs that the session had received. */
+  readonly turn: number;
+  /** The item of the output, if the turn ended here. */
+  readonly output: Piece | undefined;
+}
+
+/** When a checkpoint expires by its own `ttl`; `undefined` if it has none. */
+export function expiryOf({ createdAt, ttl }: CheckpointRow): number | undefined {
+  return ttl === undefined ? undefined : createdAt + ttl;
+}
+
+/** The earliest of these rows' expiries; `undefined` if no row has a `ttl`. */
+export function earliestExpiryOf(rows: Iterable<CheckpointRow>): number | undefined {
+  let first = Number.POSITIVE_INFINITY;
+  for (const row of rows) first = Math.min(first, expiryOf(row) ?? first);
+  return Number.isFinite(first) ? first : undefined;
+}
+
+/** The fields of a row, by letters. Fields with their default value are missing. */
+interface StoredRow {
+  /** id */
+  i: string;
+  /** tape, and the branch's name where it has one */
+  b?: number | [number, string];
+  /** distances to the parent and the grandparent; 0 for none */
+  p?: [number, number];
+  t?: number;
+  s: number;
+  k?: CheckpointKind;
+  c?: CheckpointStatus;
+  r?: string;
+  l?: string;
+  d?: string;
+  g?: string;
+  h?: string;
+  n?: number;
+  u?: Usage;
+  m?: Shadow;
+  x?: 1;
+  /** ttl */
+  e?: number;
+  z: number;
+  w: number;
+  /** version */
+  v?: number;
+  /** run */
+  j?: StoredRunPosition;
+}
+
+/** Distance to the boundary, turn, mid-step; tape, first item and count of the journal; the item of the output. */
+type StoredRunPosition = [
+  distance: number,
+  turn: number,
+  midStep: 0 | 1,
+  tape?: number,
+  first?: number,
+  count?: number,
+  output?: number,
+];
+
+/** Each row is written twice: under its own key, and in the record of its branch. */
+const encodings = new WeakMap<CheckpointRow, string>();
+
+/** The fields on the first line and the skeleton on the second, so that listings parse only the first. */
+export function encodeRow(row: CheckpointRow): string {
+  let text = encodings.get(row);
+  if (text === undefined) encodings.set(row, (text = stringifyRow(row)));
+  return text;
+}
+
+function stringifyRow(row: CheckpointRow): string {
+  const [toParent, toGrandparent] = [distance(row.seq, row.parent), distance(row.parent, row.grandparent)];
+  const [usualParent, usualGrandparent] = defaultParents(row.seq);
+  const stored: Partial<StoredRow> = { i: packId(row.id) };
+  if (row.tape !== 0) stored.b = row.branch === unnamedBranch(row.tape) ? row.tape : [row.tape, row.branch];
+  if (toParent !== usualParent || toGrandparent !== usualGrandparent) stored.p = [toParent, toGrandparent];
+  if (row.createdAt !== timeOfId(row.id)) stored.t = row.createdAt;
+  stored.s = row.step;
+  if (row.kind !== "manual") stored.k = row.kind;
+  if (row.status !== "running") stored.c = row.status;
+  if (row.reason !== undefined) stored.r = row.reason;
+  if (row.label !== undefined) stored.l = row.label;
+  if (row.description !== undefined) stored.d = row.description;
+  if (row.trigger !== undefined) stored.g = row.trigger;
+  if (row.resumeHint !== undefined) stored.h = row.resumeHint;
+  if (row.tasksCompleted !== 0) stored.n = row.tasksCompleted;
+  if (row.usage !== undefined) stored.u = row.usage;
+  if (row.metadata !== undefined) stored.m = row.metadata;
+  if (row.pinned) stored.x = 1;
+  if (row.ttl !== undefined) stored.e = row.ttl;
+  stored.z = row.stateBytes;
+  stored.w = row.storedBytes;
+  if (row.version !== undefined) stored.v = row.version;
+  if (row.run) stored.j = encodeRunPosition(row.seq, row.run);
+  return `${JSON.stringify(stored)}\n${row.skeleton.json}`;
+}
+
+/** @param refs the refs of the stored record, which belong to the skeleton */
+export function decodeRow(seq: number, value: string, refs: string): CheckpointRow {
+  const end = value.indexOf("\n");
+  const stored = JSON.parse(value.slice(0, end)) as StoredRow;
+  const [tape, branch] = typeof stored.b === "number" ? [stored.b, unnamedBranch(stored.b)] : (stored.b ?? [0, MAIN]);
+  const [toParent, toGrandparent] = stored.p ?? defaultParents(seq);
+  const parent = toParent === 0 ? undefined : seq - toParent;
+  const id = unpackId(stored.i);
+  return {
+    seq,
+    id,
+    tape,
+    branch,
+    parent,
+    grandparent: parent === undefined || toGrandparent === 0 ? undefined : parent - toGrandparent,
+    createdAt: stored.t ?? timeOfId(id) ?? 0,
+    step: stored.s,
+    kind: stored.k ?? "manual",
+    status: stored.c ?? "running",
+    reason: stored.r,
+    label: stored.l,
+    description: stored.d,
+    trigger: stored.g,
+    resumeHint: stored.h,
+    tasksCompleted: stored.n ?? 0,
+    usage: stored.u,
+    metadata: stored.m,
+    pinned: stored.x === 1,
+    ttl: stored.e,
+    stateBytes: stored.z,
+    storedBytes: stored.w,
+    skeleton: { json: value.slice(end + 1), refs },
+    version: stored.v,
+    run: stored.j && decodeRunPosition(seq, stored.j),
+  };
+}
+
+function encodeRunPosition(seq: number, run: RunPosition): StoredRunPosition {
+  const { boundary, journal, midStep, turn, output } = run;
+  const stored: StoredRunPosition = [seq - boundary, turn, midStep ? 1 : 0];
+  const tape = journal?.tape ?? output?.tape;
+  if (tape !== undefined) stored.push(tape, journal?.start ?? 0, journal?.count ?? 0);
+  if (output) stored.push(output.start);
+  return stored;
+}
+
+function decodeRunPosition(seq: number, stored: StoredRunPosition): RunPosition {
+  const [distance, turn, midStep, tape = 0, start = 0, count = 0, output] = stored;
+  return {
+    boundary: seq - distance,
+    journal: count > 0 ? { tape, start, count } : undefined,
+    midStep: midStep === 1,
+    turn,
+    output: output === undefined ? undefined : { tape, start: output, count: 1 },
+  };
+}
+
+/** In most sessions the parent of a checkpoint is the one saved before it. */
+function defaultParents(seq: number): [number, number] {
+  return [Math.min(seq, 1), seq > 1 ? 1 : 0];
+}
+
+function distance(from: number | undefined, to: number | undefined): number {
+  return from === undefined || to === undefined ? 0 : from - to;
+}
+
+/** Encodes metadata for a row. Large binary values are rejected: rows are read by every listing. */
+export function encodeMetadata(metadata: object | undefined, registry: ClassRegistry): Shadow | undefined {
+  if (metadata === undefined || Object.keys(metadata).length === 0) return undefined;
+  const shadow = valueToShadow(metadata, registry);
+  if (!hasNodes(shadow)) return shadow;
+  throw new SavepointError(
+    "INVALID_ARGUMENT",
+    "The metadata contains binary data that is too large for it. Store it in the state instead.",
+  );
+}
+
+export function decodeMetadata(metadata: Shadow | undefined, registry: ClassRegistry): Record<string, unknown> {
+  return metadata === undefined ? {} : (shadowToValue(metadata, registry) as Record<string, unknown>);
+}
+
+export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;
+/** The rows with a seq from `from` (inclusive) to `to` (exclusive). */
+export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
+  const all = prefixRange(`z${encodeNumber(number)}`);
+  return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
+};
+/** The seq in the key of a row. */
+export const seqOfRowKey = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
+
+/** Finds a checkpoint by an id that does not encode its place. Several sessions can use the same id. */
+export const idKey = (id: string, number: number): string => `${idPrefix(id)}${encodeNumber(number)}`;
+export const idPrefix = (id: string): string => `i${packId(id)}\t`;

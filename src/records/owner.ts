@@ -1,0 +1,19 @@
+/** The record of a process that owns leases. All its leases expire together, so that one write renews them. */
+import { type KeyRange, prefixRange } from "../store/index.js";
+import type { ProcessIdentity } from "../util/index.js";
+
+/** A process, and when its leases expire. */
+export interface OwnerRecord {
+  /** When its leases expire, by the store's clock. */
+  readonly until: number;
+  readonly process: ProcessIdentity;
+}
+
+/** The expiry that a process records when it shuts down cleanly but could not release every session. */
+export const CLEAN_SHUTDOWN = 0;
+
+export const encodeOwner = (record: OwnerRecord): string => JSON.stringify(record);
+export const decodeOwner = (value: string): OwnerRecord => JSON.parse(value) as OwnerRecord;
+
+export const ownerKey = (owner: string): string => `h${owner}`;
+export const ALL_OWNERS: KeyRange = prefixRange("h");

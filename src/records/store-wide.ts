@@ -1,0 +1,28 @@
+/** Keys of records that belong to the store as a whole: its counter, policies, imports, open processes and garbage. */
+import { type KeyRange, prefixRange } from "../store/index.js";
+import { encodeNumber } from "./keys.js";
+
+/** The counter that numbers sessions and conversations. */
+export const NEXT_NUMBER_KEY = "#";
+
+/** A record that changes with every change of a retention policy, so that other processes notice. */
+export const RETENTION_STAMP_KEY = "p";
+export const STORE_RETENTION_KEY = "p\t";
+export const agentRetentionKey = (agent: string): string => `p\ta\t${agent}`;
+export const sessionRetentionKey = (session: string): string => `p\ts\t${session}`;
+/** All retention policies, without the stamp. */
+export const ALL_RETENTION_POLICIES: KeyRange = prefixRange("p\t");
+
+/** A process that has the store open for writing. */
+export const openProcessKey = (process: string): string => `o${process}`;
+export const ALL_OPEN_PROCESSES: KeyRange = prefixRange("o");
+
+/** A deleted session or conversation, by number, whose rows and tapes are not freed yet. */
+export const garbageKey = (number: number): string => `x${encodeNumber(number)}`;
+export const ALL_GARBAGE: KeyRange = prefixRange("x");
+
+/** An import in progress. */
+export const importKey = (bundle: string): string => `v\t${bundle}`;
+export const ALL_IMPORTS: KeyRange = prefixRange("v\t");
+/** The offset between the numbers in the checkpoints of an imported agent and the numbers in this store. */
+export const movedNumbersKey = (agent: string): string => `m\t${agent}`;
