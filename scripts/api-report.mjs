@@ -1,6 +1,6 @@
 // The public API as text: node scripts/api-report.mjs [--check]
 //
-// Writes api/<entry>.api.d.ts for each entry point of package.json: every exported name with its declaration, without
+// Writes api/<entry>.txt for each entry point of package.json: every exported name with its declaration, without
 // comments. The files are checked in, so that every change of the public API shows in a diff; --check fails if they are not
 // current.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -26,12 +26,12 @@ const checker = program.getTypeChecker();
 mkdirSync(join(root, "api"), { recursive: true });
 for (const { name, file } of entries) {
   const report = reportOf(file);
-  const path = join(root, "api", `${name}.api.d.ts`);
+  const path = join(root, "api", `${name}.txt`);
   const before = existsSync(path) ? readFileSync(path, "utf8") : "";
   if (before === report) continue;
   changed = true;
   if (!process.argv.includes("--check")) writeFileSync(path, report);
-  else console.error(`api/${name}.api.d.ts is not current: the public API has changed.`);
+  else console.error(`api/${name}.txt is not current: the public API has changed.`);
 }
 if (changed && process.argv.includes("--check")) {
   console.error("If the change is intended, run: npm run build && node scripts/api-report.mjs, and commit api/.");
@@ -50,11 +50,18 @@ function reportOf(file) {
     .map((symbol) => {
       const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
       const texts = (target.declarations ?? []).map((declaration) => {
+        const [, dependency] = /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(declaration.getSourceFile().fileName) ?? [];
+        if (dependency) return `${symbol.name}: from ${dependency}`;
         const statement = ts.isVariableDeclaration(declaration) ? declaration.parent.parent : declaration;
         return printer.printNode(ts.EmitHint.Unspecified, statement, declaration.getSourceFile());
       });
       const renamed = target.name === symbol.name ? "" : `// exported as ${symbol.name}\n`;
-      return renamed + texts.map((text) => text.replace(/^export (default )?(declare )?/, "")).join("\n");
+      return (
+        renamed +
+        texts
+          .map((text) => text.replace(/^export (default )?(declare )?/, "").replaceAll(/^ +#private;\n/gm, ""))
+          .join("\n")
+      );
     });
   return `${parts.join("\n\n")}\n`;
 }

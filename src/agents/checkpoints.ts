@@ -1,4 +1,4 @@
-/** Checkpoints of whole agents: taking them, and reading them. */
+/** Checkpoints of agents: an agent and all of its conversations at one moment. */
 import { validatePlainObject, type Duration } from "../util/index.js";
 import {
   AgentRepository,
@@ -20,11 +20,11 @@ import {
   MAIN,
   type CheckpointRow,
 } from "../records/index.js";
-import type { AgentCheckpoint, AgentCheckpointInfo } from "./agent-checkpoint.js";
 import type { Context } from "../context.js";
 import {
   decodeSnapshot,
   encodeSnapshot,
+  type ConversationInfo,
   type ConversationSnapshot,
   isSameSnapshot,
   readAgentConversations,
@@ -33,9 +33,23 @@ import {
   unreadableConversation,
 } from "../conversations/index.js";
 import { type Cursors, loadShadow, type Migrations, SessionReader } from "../sessions/index.js";
-import { agentNotFound } from "./saved-agent.js";
+import { agentNotFound, type SavedAgent } from "./saved-agent.js";
 
-/** What can be said about a checkpoint of an agent. */
+/** A checkpoint of an agent, without its contents. Its `metadata` is that of the checkpoint, not of the agent. */
+export interface AgentCheckpointInfo extends Omit<CheckpointInfo, "sessionId" | "agent"> {
+  /** A checkpoint of an agent belongs to no session. */
+  readonly sessionId: undefined;
+  readonly agent: string;
+}
+
+/** A checkpoint of an agent: the agent at that moment, and its conversations without their messages. */
+export interface AgentCheckpoint extends AgentCheckpointInfo {
+  readonly state: SavedAgent<unknown>;
+  /** Load their messages of that moment with `sp.conversations.load(id, { at: checkpoint.id })`. */
+  readonly conversations: readonly ConversationInfo[];
+}
+
+/** A checkpoint of an agent to create. */
 export interface CreateCheckpointOptions {
   readonly agent: string;
   readonly label?: string;
@@ -43,13 +57,14 @@ export interface CreateCheckpointOptions {
   /** @default "manual" */
   readonly kind?: CheckpointKind;
   readonly metadata?: object;
-  /** Pinned ones are never pruned. @default false */
+  /** A pinned checkpoint is never pruned. @default false */
   readonly pinned?: boolean;
   readonly trigger?: string;
-  /** How long it is wanted; then it goes, unless it is pinned or the newest. @default for ever */
+  /** Its lifetime. After that it is removed, unless it is pinned or the newest. @default unlimited */
   readonly ttl?: Duration;
 }
 
+/** Creates and loads checkpoints of agents. */
 export class AgentCheckpoints {
   readonly #context: Context;
   readonly #cursors: Cursors;
@@ -61,16 +76,21 @@ export class AgentCheckpoints {
     this.#migrations = migrations;
   }
 
+  /** The stored versions of an agent. */
   repository(agent: string): AgentRepository {
     return new AgentRepository(this.#context, this.#cursors, agent, this.#migrations.of(agent));
   }
 
-  /** Takes a checkpoint of an agent and its conversations as they are at one moment. */
+  /**
+   * Creates a checkpoint of an agent and its conversations at one moment.
+   *
+   * @throws DAMAGED if a conversation cannot be read
+   */
   async create(options: CreateCheckpointOptions): Promise<AgentCheckpointInfo> {
     const { agent, metadata, ...saveOptions } = options;
     const { registry } = this.#context;
     validatePlainObject(metadata, "The metadata of a checkpoint");
-    // A copy: the object is the caller's own.
+    // A copy, because the object belongs to the caller.
     const own = decodeMetadata(encodeMetadata(metadata, registry), registry);
     const info = await this.repository(agent).save(async (found) => {
       if (!found) throw agentNotFound(agent);
@@ -81,7 +101,8 @@ export class AgentCheckpoints {
         metadata: { agent: { ...found.metadata.agent, version: found.version }, own },
         options: saveOptions,
         asCheckpoint: true,
-        // Whatever cuts messages off changes the record: those that it names must not be freed before it is there.
+        // Replacing messages changes the record. The check ensures that no message is freed before the checkpoint refers
+        // to it.
         more: { checks: intact.map(({ id, value }) => ({ key: conversationKey(id), value })) },
       };
     });
@@ -90,31 +111,32 @@ export class AgentCheckpoints {
 
   /** Has the agent, or any of its conversations, changed since its newest checkpoint? */
   async hasChanged(agent: string): Promise<boolean> {
-    const line = this.repository(agent);
-    const found = await line.load();
+    const repository = this.repository(agent);
+    const found = await repository.load();
     if (!found) throw agentNotFound(agent);
-    const { branch } = await line.reader.heads(MAIN);
+    const { branch } = await repository.reader.heads(MAIN);
     if (branch?.record.hidden !== false) return true;
     const { intact, damaged } = await readAgentConversations(this.#context, agent);
-    return damaged.length > 0 || !isSameEntries(snapshotsOf(intact), found.state.conversations);
+    return damaged.length > 0 || !isSameSnapshots(snapshotsOf(intact), found.state.conversations);
   }
 
+  /** Loads the checkpoint of a row, with the agent's state migrated. */
   async load(agent: string, number: number, row: CheckpointRow): Promise<AgentCheckpoint> {
-    const line = this.repository(agent);
-    const { reader } = line;
+    const repository = this.repository(agent);
+    const { reader } = repository;
     const info = await reader.loadInfo(number, row, agent);
     const stored = await readAgentState(reader, number, row);
-    const { state } = await line.migrate(toFound(reader, row, stored));
-    const found = toFound(reader, row, state);
-    const entered = [...stored.conversations].map(([id, entry]) =>
+    const { state } = await repository.migrate(toStoredAgent(reader, row, stored));
+    const found = toStoredAgent(reader, row, state);
+    const conversations = [...stored.conversations].map(([id, entry]) =>
       toSnapshotInfo(id, decodeSnapshot(entry, agent), this.#context),
     );
-    const active = entered.filter(({ archived }) => !archived).map(({ id }) => id);
+    const active = conversations.filter(({ archived }) => !archived).map(({ id }) => id);
     const { own } = found.metadata;
-    return { ...toAgentCheckpointInfo(agent, info, own), state: toSavedAgent(found, active), conversations: entered };
+    return { ...toAgentCheckpointInfo(agent, info, own), state: toSavedAgent(found, active), conversations };
   }
 
-  /** What a checkpoint has of a conversation; `undefined` if it was not there. */
+  /** A conversation as it was at a checkpoint; `undefined` if it did not exist then. */
   async findConversation(
     agent: string,
     number: number,
@@ -128,29 +150,29 @@ export class AgentCheckpoints {
   }
 }
 
-/** What a checkpoint has of these conversations, by id. */
+/** Encoded snapshots of these conversations, by id. */
 export function snapshotsOf(conversations: readonly StoredConversation[]): Map<string, string> {
   return new Map(conversations.map((conversation) => [conversation.id, encodeSnapshot(conversation)]));
 }
 
-function isSameEntries(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
+function isSameSnapshots(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
   return a.size === b.size && [...a].every(([id, entry]) => isSameSnapshot(b.get(id) ?? "", entry));
 }
 
-/** The state of a row of an agent's line, as it is stored. */
+/** Reads the state of a row of an agent, as it is stored. */
 export async function readAgentState(reader: SessionReader, number: number, row: CheckpointRow): Promise<AgentState> {
   const shadow = await loadShadow(reader, number, row);
   return decodeAgentState(shadow, reader, agentOfHistoryId(reader.sessionId) ?? "");
 }
 
-/** An agent as a row has it. */
-function toFound(reader: SessionReader, row: CheckpointRow, state: AgentState): StoredAgent {
+/** The version of an agent in a row. */
+function toStoredAgent(reader: SessionReader, row: CheckpointRow, state: AgentState): StoredAgent {
   const metadata = decodeAgentMetadata(row, reader);
   const info = toSavedAgentInfo(agentOfHistoryId(reader.sessionId) ?? "", row, metadata);
   return { info, metadata, state, row, headId: row.id, version: info.version, skipped: [] };
 }
 
-/** A checkpoint of an agent, as callers see it. */
+/** A checkpoint of an agent, as it is shown to callers. */
 export function toAgentCheckpointInfo(
   agent: string,
   info: CheckpointInfo,

@@ -1,5 +1,5 @@
-/** Deleting an agent with all that is its. */
-import { isSavepointError } from "../errors.js";
+/** Deletion of an agent with its checkpoints, sessions and conversations. */
+import { retryOnConflict } from "../util/index.js";
 import { type Check, type KeyRange, type Put, scan } from "../store/index.js";
 import { freeGarbage, SessionReader } from "../sessions/index.js";
 import type { Context } from "../context.js";
@@ -31,31 +31,28 @@ import {
 import { buildPolicyRemoval } from "../policies/index.js";
 
 /**
- * One commit makes all of it unreachable; what it leaves behind is freed afterwards, and by the next collection should
- * this process die before that.
+ * Deletes an agent and everything that belongs to it. One commit makes all of it unreachable; the space is freed
+ * afterwards, or by the next garbage collection if this process dies before that.
  *
- * @param forget told the ids of the sessions as soon as they are gone
- * @returns whether there was anything
+ * @param forget called with the ids of the deleted sessions, right after the commit
+ * @returns whether anything was deleted
  */
 export async function deleteAgent(
   context: Context,
   agent: string,
   forget: (sessions: readonly string[]) => void,
 ): Promise<boolean> {
-  for (;;) {
-    const plan = await planDeletion(context, agent);
-    if (plan.checks.length === 0 && plan.numbers.length === 0) return false;
-    try {
-      await context.store.commit({ checks: plan.checks, deletes: plan.deletes, puts: plan.puts });
-    } catch (error) {
-      // Somebody has saved meanwhile: that is to go as well.
-      if (isSavepointError(error, "CONFLICT")) continue;
-      throw error;
-    }
-    forget(plan.sessions);
-    for (const number of plan.numbers) await freeGarbage(context, number);
-    return true;
-  }
+  // A save that comes in between is deleted as well, by the next attempt.
+  const plan = await retryOnConflict(async () => {
+    const { checks, deletes, puts, sessions, numbers } = await planDeletion(context, agent);
+    if (checks.length === 0 && numbers.length === 0) return undefined;
+    await context.store.commit({ checks, deletes, puts });
+    return { sessions, numbers };
+  });
+  if (!plan) return false;
+  forget(plan.sessions);
+  for (const number of plan.numbers) await freeGarbage(context, number);
+  return true;
 }
 
 interface Deletion {
@@ -63,7 +60,7 @@ interface Deletion {
   readonly deletes: (string | KeyRange)[];
   readonly puts: Put[];
   readonly sessions: string[];
-  /** Of everything that leaves something behind. */
+  /** The numbers of all sessions and conversations whose space is to be freed. */
   readonly numbers: number[];
 }
 
@@ -82,7 +79,7 @@ async function planDeletion(context: Context, agent: string): Promise<Deletion> 
   return plan;
 }
 
-/** The agent's own line, and its sessions. */
+/** Adds the agent's own history and its sessions to the plan. */
 async function planSessions(context: Context, agent: string, plan: Deletion): Promise<void> {
   const { store } = context;
   const ids = [agentHistoryId(agent)];
@@ -93,21 +90,22 @@ async function planSessions(context: Context, agent: string, plan: Deletion): Pr
   }
   const records = await store.get(ids.map(sessionKey));
   for (const [index, record] of records.entries()) {
-    const session = ids[index] as string;
+    const id = ids[index] as string;
     if (!record) continue;
-    const known = "value" in record ? decodeSession(record.value) : undefined;
-    // It may have been deleted, and begun again by another agent.
-    if (known && index > 0 && known.agent !== agent) continue;
+    const session = "value" in record ? decodeSession(record.value) : undefined;
+    // The session may have been deleted, and created again by another agent.
+    if (session && index > 0 && session.agent !== agent) continue;
     plan.checks.push("value" in record ? { key: record.key, value: record.value } : { key: record.key, exists: true });
-    plan.deletes.push(record.key, branchesOf(session), runsOf(session), queueEntriesOf(session));
-    plan.sessions.push(session);
-    const number = known ? known.number : await new SessionReader(context, session).scanForNumber();
+    plan.deletes.push(record.key, branchesOf(id), runsOf(id), queueEntriesOf(id));
+    plan.sessions.push(id);
+    const number = session ? session.number : await new SessionReader(context, id).scanForNumber();
     if (number === undefined) continue;
     plan.deletes.push(sessionNumberKey(number), agentSessionKey(agent, number));
     plan.numbers.push(number);
   }
 }
 
+/** Adds the agent's conversations to the plan. */
 async function planConversations(context: Context, agent: string, plan: Deletion): Promise<void> {
   const listed: { id: string; order: number }[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {

@@ -1,5 +1,12 @@
-export type { AgentCheckpoint, AgentCheckpointInfo } from "./agent-checkpoint.js";
+/**
+ * Agents: who acts, with their own durable state, and checkpoints of an agent together with its conversations.
+ *
+ * An agent is stored as the history of one session (`agentHistoryId`), so saves, retention and garbage collection work on
+ * it unchanged. A checkpoint refers to messages of conversations by ranges and copies none.
+ */
 export {
+  type AgentCheckpoint,
+  type AgentCheckpointInfo,
   AgentCheckpoints,
   type CreateCheckpointOptions,
   readAgentState,

@@ -1,9 +1,9 @@
 /**
- * An agent as it is stored: a session of its own, whose state is the agent.
+ * The stored versions of an agent: a session of its own, the agent's history, whose state is the agent.
  *
- * Saving the agent makes a head without a row. A checkpoint of the whole agent is a row, whose state also says where the
- * messages of each of its conversations were: a short text each, which is written again only when the conversation has
- * changed. What listings show of an agent stands in the row itself.
+ * A save of the agent writes a hidden head. A checkpoint of the agent is a row, whose state also contains a snapshot of each
+ * of its conversations: a short string that is written again only if the conversation has changed. The fields that
+ * listings show are in the row's metadata, so that listing reads no states.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import {
@@ -31,56 +31,58 @@ import {
   type SaveOptions,
   type SkippedCheckpoint,
 } from "../records/index.js";
+import { retryOnConflict } from "../util/index.js";
 import type { Context } from "../context.js";
 import { renumberSnapshots, readNumberMoves } from "../conversations/index.js";
 import type { SavedAgent, SavedAgentInfo, AgentContent } from "./saved-agent.js";
 import { type Shadow, shadowToValue } from "../state/index.js";
 
-/** The state of an agent's line. */
+/** The state in an agent's history. */
 export interface AgentState {
   readonly systemPrompt?: string;
   readonly config: Record<string, unknown>;
   readonly state: unknown;
-  /** What the checkpoint has of each conversation, by id; see conversation-entry.ts. */
+  /** Encoded snapshots of its conversations, by id. Only those of checkpoints are up to date. */
   readonly conversations: ReadonlyMap<string, string>;
 }
 
-/** What the rows of an agent's line say beside their state. */
+/** The metadata of the rows in an agent's history. */
 export interface AgentMetadata {
   readonly agent: Pick<SavedAgentInfo, "name" | "type" | "capabilities" | "metadata" | "createdAt" | "version"> & {
-    /** How many migrations its state has been through. */
+    /** How many migrations were applied to its state. */
     readonly schema: number;
   };
-  /** What the caller said about the checkpoint. */
+  /** The metadata that the caller gave to the checkpoint. */
   readonly own: Record<string, unknown>;
 }
 
-/** An agent as it is stored: its state may be of an earlier version. */
+/** The newest intact version of an agent. Its state is not migrated. */
 export interface StoredAgent {
   readonly info: SavedAgentInfo;
   readonly metadata: AgentMetadata;
   readonly state: AgentState;
   readonly row: CheckpointRow;
-  /** The newest version, by its id: another one than the row's, if that is damaged. */
+  /** The id of the newest version. It differs from the row's if the newest version is damaged. */
   readonly headId: string | undefined;
-  /** The highest version that it has had. */
+  /** The highest version number so far, including damaged versions. */
   readonly version: number;
   readonly skipped: readonly SkippedCheckpoint[];
 }
 
-/** What is to be saved. */
+/** A new version of an agent. */
 export interface AgentChange {
   readonly state: AgentState;
   readonly metadata: AgentMetadata;
   readonly options: SaveOptions;
-  /** Does it stay as a checkpoint? */
+  /** Is it a checkpoint? Otherwise the next save replaces it. */
   readonly asCheckpoint: boolean;
   readonly more?: CommitParts;
 }
 
-/** Each time somebody else was faster; more often than that, something else is wrong. */
-const MAX_TRIES = 100;
+/** Attempts while other processes save the agent. */
+const MAX_ATTEMPTS = 100;
 
+/** Loads and saves one agent. */
 export class AgentRepository {
   readonly id: string;
   readonly reader: SessionReader;
@@ -94,19 +96,19 @@ export class AgentRepository {
     this.#plan = plan;
   }
 
-  /** How many migrations the state of this agent has been through when it is saved. Refuses what is too new. */
+  /** The schema version to save the agent with. Rejects an agent that was saved by a newer program. */
   schemaAfter(before: number): number {
-    const known = this.#plan.agent.length;
-    if (known > 0 && before > known) throw agentTooOld(describeSession(this.reader.sessionId), before, known);
-    return Math.max(before, known);
+    const declared = this.#plan.agent.length;
+    if (declared > 0 && before > declared) throw agentTooOld(describeSession(this.reader.sessionId), before, declared);
+    return Math.max(before, declared);
   }
 
-  /** The newest whole version of the agent; `undefined` if it was never saved. */
+  /** Loads the newest intact version of the agent; `undefined` if it was never saved. */
   async load(): Promise<StoredAgent | undefined> {
     return this.#retry(() => this.#exclusive((cursor) => this.#find(cursor)));
   }
 
-  /** The same agent with its state brought up to date. */
+  /** The same agent with all migrations applied to its state. */
   async migrate(found: StoredAgent): Promise<StoredAgent> {
     const { schema } = found.metadata.agent;
     const whose = describeSession(this.reader.sessionId);
@@ -127,13 +129,14 @@ export class AgentRepository {
   }
 
   /**
-   * Saves what `make` makes of the agent as it is. It is asked again if somebody else saves it meanwhile.
+   * Saves a new version of the agent. If another process saves it meanwhile, `change` is called again.
    *
-   * @param make gets `undefined` where the agent was never saved; and what is known of its newest version in any case
-   * @param overwrite is it all the same what was there? Then it may be damaged, and counts as never saved
+   * @param change builds the new version from the stored one, or `undefined` if the agent was never saved; `last` is set even
+   *   if the stored version is damaged
+   * @param overwrite may the stored version be damaged? Then it counts as never saved
    */
   async save(
-    make: (
+    change: (
       found: StoredAgent | undefined,
       last: Pick<SavedAgentInfo, "version" | "createdAt"> | undefined,
     ) => Promise<AgentChange> | AgentChange,
@@ -146,21 +149,16 @@ export class AgentRepository {
           throw error;
         });
         const { head } = cursor;
-        // The row of a damaged version can be read where its state cannot.
+        // The row of a version can be intact although its state is damaged.
         const last = head && decodeAgentMetadata(head, this.reader).agent;
-        return this.#commit(cursor, head?.id, await make(found, last));
+        return this.#commit(cursor, head?.id, await change(found, last));
       }),
     );
   }
 
-  async #retry<T>(attempt: () => Promise<T>): Promise<T> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await attempt();
-      } catch (error) {
-        if (!(error instanceof LineMoved) || tries === MAX_TRIES) throw error;
-      }
-    }
+  #retry<T>(attempt: () => Promise<T>): Promise<T> {
+    const isRetryable = (error: unknown): boolean => error instanceof AgentChanged;
+    return retryOnConflict(attempt, { maxAttempts: MAX_ATTEMPTS, isRetryable });
   }
 
   async #commit(cursor: BranchCursor, head: string | undefined, change: AgentChange): Promise<CheckpointInfo> {
@@ -172,7 +170,7 @@ export class AgentRepository {
     const author: Author = {
       agent: undefined,
       admit: ({ branch }: Heads) => {
-        if (branch?.record.head?.id !== head) throw new LineMoved(this.id);
+        if (branch?.record.head?.id !== head) throw new AgentChanged(this.id);
       },
     };
     const extension: SaveExtension = {
@@ -185,7 +183,7 @@ export class AgentRepository {
     try {
       return await cursor.save({ live: change.state }, options, author, extension);
     } catch (error) {
-      if (isSavepointError(error, "CONFLICT")) throw new LineMoved(this.id, error);
+      if (isSavepointError(error, "CONFLICT")) throw new AgentChanged(this.id, error);
       throw error;
     }
   }
@@ -194,9 +192,10 @@ export class AgentRepository {
     const number = (await this.reader.session())?.record.number ?? -1;
     const row = await this.reader.row(number, info.seq);
     if (row && !("unreadable" in row)) return row;
-    throw new LineMoved(this.id);
+    throw new AgentChanged(this.id);
   }
 
+  /** The cursor of the agent's history. */
   get cursor(): BranchCursor {
     return this.#cursors.get(this.reader, MAIN);
   }
@@ -211,36 +210,41 @@ export class AgentRepository {
   }
 }
 
-/** Somebody else has saved the agent, or changed a conversation of it, since it was looked at. */
-class LineMoved extends SavepointError<"CONFLICT"> {
+/** Another process has saved the agent, or changed one of its conversations, since it was read. */
+class AgentChanged extends SavepointError<"CONFLICT"> {
   constructor(id: string, cause?: unknown) {
-    super("CONFLICT", `Agent ${JSON.stringify(id)} was changed by others again and again. Try again.`, { cause });
+    super(
+      "CONFLICT",
+      `Agent ${JSON.stringify(id)} was changed by other processes during each of ${MAX_ATTEMPTS} attempts. Try again.`,
+      { cause },
+    );
   }
 }
 
-/** What the row of an agent's line says of the agent. */
+/** Decodes the metadata of a row in an agent's history. */
 export function decodeAgentMetadata(row: CheckpointRow, reader: SessionReader): AgentMetadata {
   return decodeMetadata(row.metadata, reader.context.registry) as unknown as AgentMetadata;
 }
 
+/** An agent without its state, as it is shown to callers. */
 export function toSavedAgentInfo(id: string, row: CheckpointRow, { agent }: AgentMetadata): SavedAgentInfo {
   const { name, type, capabilities, metadata, createdAt, version } = agent;
   return { id, name, type, capabilities, metadata, createdAt, modifiedAt: row.createdAt, version };
 }
 
-/** The state of an agent's line, with the numbers that conversations have here. */
+/** Decodes a state in an agent's history. Its snapshots get the numbers that the conversations have in this store. */
 export async function decodeAgentState(shadow: Shadow, { context }: SessionReader, agent: string): Promise<AgentState> {
   const state = shadowToValue(shadow, context.registry) as AgentState;
   return { ...state, conversations: renumberSnapshots(state.conversations, await readNumberMoves(context, agent)) };
 }
 
-/** The part of an agent that its state has. */
-export function buildAgentState(taken: AgentContent, conversations: AgentState["conversations"]): AgentState {
-  const { systemPrompt, config, state } = taken;
+/** The part of an agent that is stored in its state. */
+export function buildAgentState(content: AgentContent, conversations: AgentState["conversations"]): AgentState {
+  const { systemPrompt, config, state } = content;
   return { ...(systemPrompt !== undefined && { systemPrompt }), config, state, conversations };
 }
 
-/** The agent as callers see it. */
+/** An agent with its state, as it is shown to callers. */
 export function toSavedAgent(found: StoredAgent, activeConversations: readonly string[]): SavedAgent<unknown> {
   const { systemPrompt, config, state } = found.state;
   return { ...found.info, systemPrompt, config, state, activeConversations, skipped: found.skipped };

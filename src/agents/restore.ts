@@ -1,18 +1,17 @@
 /**
- * Going back to a checkpoint of a whole agent: the agent is as it was then, and so are its conversations; newer ones are
- * removed. One commit, which also keeps what was there, as a checkpoint of kind `preOperation`.
+ * Restores a checkpoint of an agent: the agent and its conversations become what they were then, and newer conversations are
+ * removed. It is one commit, which also saves the current state as a checkpoint of kind `preOperation`.
  *
- * A message that is appended at the same moment is not in the way: it stands behind the restored ones, as if it had come
- * right after. Only one that comes to a conversation that is to go makes it begin again.
+ * A message that is appended at the same time comes after the restored ones, as if it had been appended after the restore.
+ * Only a message to a conversation that is to be removed makes the restore start again.
  */
 import { isDeepStrictEqual } from "node:util";
 import { isSavepointError, SavepointError } from "../errors.js";
 import { type Change, diffStates, encodeShadow, newShadow, reviseShadow } from "../state/index.js";
 import type { Check, KeyRange, Put } from "../store/index.js";
-import { snapshotsOf, readAgentState, toAgentCheckpointInfo } from "./checkpoints.js";
+import { type AgentCheckpointInfo, snapshotsOf, readAgentState, toAgentCheckpointInfo } from "./checkpoints.js";
 import type { AgentRepository, StoredAgent, AgentMetadata, AgentState } from "./repository.js";
 import { decodeAgentMetadata } from "./repository.js";
-import type { AgentCheckpointInfo } from "./agent-checkpoint.js";
 import {
   type AgentConversations,
   decodeSnapshot,
@@ -50,91 +49,102 @@ import {
 } from "../sessions/index.js";
 import { agentNotFound } from "./saved-agent.js";
 
-/** What going back to a checkpoint changes, or would change. */
+/** What restoring a checkpoint changes, or would change. */
 export interface RestorePlan {
   readonly agent: string | undefined;
-  /** Set where it is a checkpoint of a session. */
+  /** Set if it is a checkpoint of a session. */
   readonly sessionId: string | undefined;
-  /** What becomes different about the agent, by JSON pointers into what `sp.agents.load` gives; or about the state. */
+  /** Changes of the agent, by JSON pointers into the result of `sp.agents.load`; or of the state of the session. */
   readonly changes: readonly Change[];
-  /** Conversations that get other messages, or about which something else is said. */
+  /** Conversations whose messages or fields change. */
   readonly restored: readonly RestoredConversation[];
-  /** Those that were deleted since, or are damaged, and come back. */
+  /** Conversations that were deleted since, or are damaged, and are created again. */
   readonly recreated: readonly string[];
-  /** Those that are newer, and go. */
+  /** Conversations that are newer than the checkpoint, and are removed. */
   readonly removed: readonly string[];
 }
 
+/** How many messages a conversation has before and after a restore. */
 export interface RestoredConversation {
   readonly id: string;
   readonly messagesBefore: number;
   readonly messagesAfter: number;
 }
 
+/** A restore that was committed. */
 export interface RestoreResult {
   readonly plan: RestorePlan;
-  /** The newest checkpoint now, like the one that was gone back to. */
+  /** The new checkpoint, with the contents of the restored one. */
   readonly checkpoint: AgentCheckpointInfo;
-  /** What was there before. */
+  /** The checkpoint of the state before the restore. */
   readonly before: AgentCheckpointInfo;
 }
 
-/** Each time somebody else changed something; more often than that, they always will. */
-const MAX_TRIES = 100;
-/** As often it is hoped that no message comes meanwhile. After that one may: then what is derived from it is missing. */
-const MAX_STRICT_TRIES = 10;
+/** Attempts while other processes change the agent or its conversations. */
+const MAX_ATTEMPTS = 100;
+/**
+ * Attempts that fail if a message is appended meanwhile. Later ones accept it; then the title and time derived from it
+ * are lost.
+ */
+const MAX_STRICT_ATTEMPTS = 10;
 
-/** A checkpoint to go back to, and what it has. */
+/** The checkpoint to restore. */
 interface Target {
   readonly number: number;
   readonly row: CheckpointRow;
   readonly state: AgentState;
 }
 
+/** Restores checkpoints of one agent. */
 export class AgentRestorer {
-  readonly #line: AgentRepository;
+  readonly #repository: AgentRepository;
   readonly #cursors: Cursors;
   readonly #numbers: NumberSource;
 
-  constructor(line: AgentRepository, cursors: Cursors, numbers: NumberSource) {
-    this.#line = line;
+  constructor(repository: AgentRepository, cursors: Cursors, numbers: NumberSource) {
+    this.#repository = repository;
     this.#cursors = cursors;
     this.#numbers = numbers;
   }
 
-  /** What going back would change. */
+  /** What restoring a checkpoint would change. */
   async plan(number: number, row: CheckpointRow): Promise<RestorePlan> {
-    const target = { number, row, state: await readAgentState(this.#line.reader, number, row) };
-    return this.#toPlan(target, await this.#require(), await this.#conversations());
+    const target = { number, row, state: await readAgentState(this.#repository.reader, number, row) };
+    return this.#planChanges(target, await this.#require(), await this.#conversations());
   }
 
+  /**
+   * Restores a checkpoint.
+   *
+   * @throws BUSY if the agent or its conversations change all the time
+   */
   async restore(number: number, row: CheckpointRow): Promise<RestoreResult> {
-    const { reader } = this.#line;
+    const { reader } = this.#repository;
     const target = { number, row, state: await readAgentState(reader, number, row) };
-    for (let tries = 1; ; tries++) {
+    for (let attempt = 1; ; attempt++) {
       const found = await this.#require();
       const conversations = await this.#conversations();
-      const plan = await this.#toPlan(target, found, conversations);
+      const plan = await this.#planChanges(target, found, conversations);
       try {
-        const restored = await this.#commit(target, found, conversations, tries <= MAX_STRICT_TRIES);
+        const restored = await this.#commit(target, found, conversations, attempt <= MAX_STRICT_ATTEMPTS);
         if (restored) return { plan, ...restored };
       } catch (error) {
         if (!isSavepointError(error, "CONFLICT")) throw error;
         await this.#checkOwners(plan.recreated);
       }
-      if (!(await reader.row(number, row.seq))) throw removedMeanwhile(row);
-      if (tries === MAX_TRIES) throw alwaysChanging(this.#line.id);
+      if (!(await reader.row(number, row.seq))) throw checkpointRemoved(row);
+      if (attempt === MAX_ATTEMPTS) throw agentBusy(this.#repository.id);
     }
   }
 
-  /** `undefined` where the agent was saved since it was read. */
+  /** Commits a restore; `undefined` if the agent was saved since it was read. */
   async #commit(
     target: Target,
     found: StoredAgent,
     conversations: AgentConversations,
     strict: boolean,
   ): Promise<Omit<RestoreResult, "plan"> | undefined> {
-    const { reader, id: agent } = this.#line;
+    const { reader, id: agent } = this.#repository;
     const { context, sessionId } = reader;
     const { registry } = context;
     const cursor = this.#cursors.get(reader, MAIN);
@@ -144,9 +154,9 @@ export class AgentRestorer {
       if (session?.record.number !== target.number || !branch || !head || head.id !== found.headId) return undefined;
       const { number, nextSeq } = session.record;
       const now = context.now();
-      const entries = [...keptEntries(found, conversations), ...snapshotsOf(conversations.intact)];
+      const entries = [...snapshotsOfDamaged(found, conversations), ...snapshotsOf(conversations.intact)];
       const state = { ...found.state, conversations: new Map(entries) };
-      // What is left of a damaged one is written anew.
+      // The rest of a damaged state cannot be revised: it is written completely.
       const damaged = head.id !== found.row.id;
       const shadow = damaged
         ? newShadow(state, registry)
@@ -155,7 +165,7 @@ export class AgentRestorer {
       const metadata = { agent: { ...found.metadata.agent, version: found.version }, own: {} };
       const options = parseSaveOptions({ kind: "preOperation", trigger: "restore", metadata }, registry);
       const place = { number, seq: nextSeq, branch: branch.record };
-      const kept = buildRow(place, encoded, options, context.newId, now, undefined);
+      const before = buildRow(place, encoded, options, context.newId, now, undefined);
       const recovered = this.#recoveredRow(target.row, { number, seq: nextSeq + 1 }, found.version + 1, now);
       const built = buildCommit({
         sessionId,
@@ -169,7 +179,7 @@ export class AgentRestorer {
           head: recovered,
           headParentId: target.row.id,
         },
-        rows: [kept, recovered],
+        rows: [before, recovered],
         items: encoded.items,
         blobs: encoded.blobs,
         requiredRows: [target.row.seq],
@@ -177,22 +187,22 @@ export class AgentRestorer {
       });
       await context.store.commit(built.commit);
       cursor.adoptCommit(built);
-      const keptParent = branch.record.hidden ? branch.record.headParentId : head.id;
+      const beforeParent = branch.record.hidden ? branch.record.headParentId : head.id;
       return {
         checkpoint: toAgentCheckpointInfo(agent, reader.toInfo(recovered, agent, target.row.id), {}),
-        before: toAgentCheckpointInfo(agent, reader.toInfo(kept, agent, keptParent), {}),
+        before: toAgentCheckpointInfo(agent, reader.toInfo(before, agent, beforeParent), {}),
       };
     });
   }
 
-  /** A new row with the state of another, and a version of its own. */
+  /** A new row with the state of another one, and its own version number. */
   #recoveredRow(
     row: CheckpointRow,
     place: { number: number; seq: number },
     version: number,
     now: number,
   ): CheckpointRow {
-    const { reader } = this.#line;
+    const { reader } = this.#repository;
     const { agent } = decodeAgentMetadata(row, reader);
     const metadata: AgentMetadata = { agent: { ...agent, version }, own: {} };
     return {
@@ -213,7 +223,11 @@ export class AgentRestorer {
     };
   }
 
-  /** What makes the conversations what they were. */
+  /**
+   * The parts of the commit that restore the conversations.
+   *
+   * @param strict fail if a message is appended meanwhile
+   */
   async #conversationParts(
     target: AgentState,
     { intact, damaged }: AgentConversations,
@@ -222,16 +236,16 @@ export class AgentRestorer {
     const parts = { checks: [] as Check[], puts: [] as Put[], deletes: [] as (string | KeyRange)[] };
     const current = new Map(intact.map((conversation) => [conversation.id, conversation]));
     const broken = new Set(damaged.map(({ id }) => id));
-    for (const [id, text] of target.conversations) {
+    for (const [id, snapshot] of target.conversations) {
       const stored = current.get(id);
       current.delete(id);
       if (stored) parts.checks.push({ key: conversationKey(id), value: stored.value });
-      if (stored && isSameSnapshot(encodeSnapshot(stored), text)) continue;
-      const { record, lastMessageAt, firstTitle } = decodeSnapshot(text, this.#line.id);
-      // One that was deleted has a tape of its own from now on: its old one may go on being freed.
+      if (stored && isSameSnapshot(encodeSnapshot(stored), snapshot)) continue;
+      const { record, lastMessageAt, firstTitle } = decodeSnapshot(snapshot, this.#repository.id);
+      // A conversation that was deleted gets a new tape: the old one may be in the course of being freed.
       const number =
         stored?.record.number ??
-        (await allocateConversationNumber(this.#line.reader.context, this.#numbers, this.#line.id));
+        (await allocateConversationNumber(this.#repository.reader.context, this.#numbers, this.#repository.id));
       const order = stored?.record.order ?? record.order;
       const next = { ...record, number, order, ...splitPieces(record.base, number, stored?.items ?? 0) };
       parts.puts.push(
@@ -253,7 +267,7 @@ export class AgentRestorer {
       const { deletes, puts } = planConversationRemoval(id, record, true);
       parts.checks.push(
         { key: conversationKey(id), value },
-        // What it has is in the checkpoint that is kept; nothing may be added to it now.
+        // Its messages are in the checkpoint before the restore. A message that is appended now would be lost.
         { key: messageCounterKey(id, record.number), value: String(items) },
       );
       parts.deletes.push(...deletes);
@@ -262,20 +276,20 @@ export class AgentRestorer {
     return parts;
   }
 
-  async #toPlan(target: Target, found: StoredAgent, conversations: AgentConversations): Promise<RestorePlan> {
-    const { reader, id: agent } = this.#line;
+  async #planChanges(target: Target, found: StoredAgent, conversations: AgentConversations): Promise<RestorePlan> {
+    const { reader, id: agent } = this.#repository;
     const current = new Map<string, StoredConversation>(conversations.intact.map((each) => [each.id, each]));
     const restored: RestoredConversation[] = [];
     const recreated: string[] = [];
-    for (const [id, text] of target.state.conversations) {
+    for (const [id, snapshot] of target.state.conversations) {
       const stored = current.get(id);
       current.delete(id);
       if (!stored) recreated.push(id);
-      else if (!isSameSnapshot(encodeSnapshot(stored), text)) {
+      else if (!isSameSnapshot(encodeSnapshot(stored), snapshot)) {
         restored.push({
           id,
           messagesBefore: countPieces(piecesOf(stored.record, stored.items)),
-          messagesAfter: countPieces(piecesOfSnapshot(decodeSnapshot(text, agent))),
+          messagesAfter: countPieces(piecesOfSnapshot(decodeSnapshot(snapshot, agent))),
         });
       }
     }
@@ -288,41 +302,41 @@ export class AgentRestorer {
     return { agent, sessionId: undefined, changes, restored, recreated, removed: [...current.keys()] };
   }
 
-  /** A conversation that was deleted may have been made again, by somebody else. */
+  /** Rejects a restore if the id of a deleted conversation is used by another agent now. */
   async #checkOwners(ids: readonly string[]): Promise<void> {
-    const agent = this.#line.id;
-    for (const conversation of await readConversations(this.#line.reader.context, ids)) {
+    const agent = this.#repository.id;
+    for (const conversation of await readConversations(this.#repository.reader.context, ids)) {
       if (!conversation || "unreadable" in conversation || conversation.record.agent === agent) continue;
       const { id, record } = conversation;
       const owner = record.agent === undefined ? "no agent" : `agent ${JSON.stringify(record.agent)}`;
       throw new SavepointError(
         "CONFLICT",
-        `Conversation ${JSON.stringify(id)} of agent ${JSON.stringify(agent)} was deleted, and belongs to ${owner} by now. Delete that one to restore this checkpoint; nothing was changed.`,
+        `Conversation ${JSON.stringify(id)} of agent ${JSON.stringify(agent)} was deleted, and its id belongs to ${owner} now. Nothing was changed. Delete that conversation to restore this checkpoint.`,
         { details: { agent, conversationId: id } },
       );
     }
   }
 
   #conversations(): Promise<AgentConversations> {
-    return readAgentConversations(this.#line.reader.context, this.#line.id);
+    return readAgentConversations(this.#repository.reader.context, this.#repository.id);
   }
 
   async #require(): Promise<StoredAgent> {
-    const found = await this.#line.load();
-    if (!found) throw agentNotFound(this.#line.id);
+    const found = await this.#repository.load();
+    if (!found) throw agentNotFound(this.#repository.id);
     return found;
   }
 }
 
-/** What the newest checkpoint has of conversations that cannot be read any more. */
-function keptEntries({ state }: StoredAgent, { damaged }: AgentConversations): [id: string, entry: string][] {
+/** The snapshots in the newest checkpoint of conversations that are damaged now. */
+function snapshotsOfDamaged({ state }: StoredAgent, { damaged }: AgentConversations): [id: string, entry: string][] {
   return damaged.flatMap(({ id }) => {
     const entry = state.conversations.get(id);
     return entry === undefined ? [] : [[id, entry] as [string, string]];
   });
 }
 
-/** What differs in the fields that listings show. */
+/** The changes of the fields that listings show. */
 function fieldChanges(now: AgentMetadata["agent"], then: AgentMetadata["agent"]): Change[] {
   const changes: Change[] = [];
   for (const key of ["name", "type", "capabilities", "metadata"] as const) {
@@ -332,13 +346,16 @@ function fieldChanges(now: AgentMetadata["agent"], then: AgentMetadata["agent"])
   return changes;
 }
 
-function removedMeanwhile(row: CheckpointRow): SavepointError {
-  return new SavepointError("CHECKPOINT_NOT_FOUND", `Checkpoint ${row.id} was removed meanwhile.`);
+function checkpointRemoved(row: CheckpointRow): SavepointError {
+  return new SavepointError(
+    "CHECKPOINT_NOT_FOUND",
+    `Checkpoint ${row.id} was removed while it was being restored. Nothing was changed.`,
+  );
 }
 
-function alwaysChanging(agent: string): SavepointError<"BUSY"> {
+function agentBusy(agent: string): SavepointError<"BUSY"> {
   return new SavepointError(
     "BUSY",
-    `Agent ${JSON.stringify(agent)} could not be restored: it, or a conversation that would go, changed each of ${MAX_TRIES} times. Stop what writes to it and try again; nothing was changed.`,
+    `Agent ${JSON.stringify(agent)} could not be restored: it, or a conversation to be removed, changed during each of ${MAX_ATTEMPTS} attempts. Nothing was changed. Stop the processes that write to it and try again.`,
   );
 }

@@ -1,10 +1,10 @@
-/** What an agent is that is saved: who acts, and its own durable state. */
+/** The public types of saved agents, and the validation of what callers save. */
 import { SavepointError } from "../errors.js";
 import { type ClassRegistry, valueToShadow, shadowToValue } from "../state/index.js";
 import { validateFields, validatePlainObject, invalidArgument } from "../util/index.js";
 import { checkId, type SkippedCheckpoint } from "../records/index.js";
 
-/** An agent without its state: what listings give. */
+/** An agent without its state, as it is listed. */
 export interface SavedAgentInfo {
   readonly id: string;
   readonly name: string;
@@ -14,35 +14,35 @@ export interface SavedAgentInfo {
   /** Milliseconds since 1970. */
   readonly createdAt: number;
   readonly modifiedAt: number;
-  /** 1 for the first save; one more with every other. */
+  /** 1 after the first save, and 1 more after each further save. */
   readonly version: number;
 }
 
-/** An agent with its state, which is plain, mutable and the caller's own. */
+/** An agent with its state. The state is a plain, mutable copy that belongs to the caller. */
 export interface SavedAgent<State = Record<string, unknown>> extends SavedAgentInfo {
   readonly systemPrompt: string | undefined;
   readonly config: Record<string, unknown>;
   readonly state: State;
-  /** Its conversations that are not archived, by id, oldest first. */
+  /** The ids of its conversations that are not archived, oldest first. */
   readonly activeConversations: readonly string[];
-  /** Newer versions that had to be stepped over because they are damaged. */
+  /** Newer versions that were skipped because they are damaged. */
   readonly skipped: readonly SkippedCheckpoint[];
 }
 
-/** What can be said about an agent. */
+/** The fields of an agent that callers set. */
 export interface AgentFields<State = unknown> {
   readonly name: string;
   readonly type?: string | undefined;
   readonly systemPrompt?: string | undefined;
   readonly capabilities?: readonly string[];
   readonly config?: object;
-  /** Its own durable state: any plain data. Only what changed is written. */
+  /** Its own durable state: plain data. A save writes only the change. */
   readonly state?: State;
-  /** Any plain data; read with every listing, so keep it small. */
+  /** Plain data. It is read with every listing, so keep it small. */
   readonly metadata?: object;
 }
 
-/** An agent to save. What `load` gave can be given back: what Savepoint itself keeps is not looked at. */
+/** An agent to save. A loaded agent can be saved back: the fields that Savepoint maintains are ignored. */
 export interface AgentToSave<State = unknown>
   extends
     AgentFields<State>,
@@ -50,7 +50,7 @@ export interface AgentToSave<State = unknown>
   readonly id: string;
 }
 
-/** Fields with everything filled in, and nothing of the caller's own in them. */
+/** Validated fields of an agent with all defaults. They share nothing with the caller's objects. */
 export interface AgentContent {
   readonly name: string;
   readonly type: string | undefined;
@@ -61,11 +61,12 @@ export interface AgentContent {
   readonly metadata: Record<string, unknown>;
 }
 
-const GIVEN = ["id", "name", "type", "systemPrompt", "capabilities", "config", "state", "metadata"];
-/** What `load` gave can be given back. */
-const KEPT = ["version", "createdAt", "modifiedAt", "activeConversations", "skipped"];
-const FIELDS: ReadonlySet<string> = new Set([...GIVEN, ...KEPT]);
+const WRITABLE = ["id", "name", "type", "systemPrompt", "capabilities", "config", "state", "metadata"];
+/** Fields of a loaded agent, which can be passed to `save`. They are ignored. */
+const READ_ONLY = ["version", "createdAt", "modifiedAt", "activeConversations", "skipped"];
+const FIELDS: ReadonlySet<string> = new Set([...WRITABLE, ...READ_ONLY]);
 
+/** Validates and copies the fields of an agent. */
 export function parseAgent(id: string, fields: AgentFields, registry: ClassRegistry): AgentContent {
   validateFields(fields, "An agent", FIELDS);
   checkId(id, "agent id");
@@ -73,11 +74,11 @@ export function parseAgent(id: string, fields: AgentFields, registry: ClassRegis
   validatePlainObject(fields.metadata, "The metadata of an agent");
   const { name, type, systemPrompt, capabilities = [], config = {}, state = {}, metadata = {} } = fields;
   for (const [key, text] of Object.entries({ name, type, systemPrompt })) {
-    const wanted = typeof text === "string" || (text === undefined && key !== "name");
-    if (!wanted) throw invalidField(id, `its ${key} is ${text === undefined ? "missing" : `of type ${typeof text}`}`);
+    const isValid = typeof text === "string" || (text === undefined && key !== "name");
+    if (!isValid) throw invalidField(id, `\`${key}\` must be a string, got ${typeof text}`);
   }
   if (!Array.isArray(capabilities) || !capabilities.every((each) => typeof each === "string")) {
-    throw invalidField(id, "its capabilities are not an array of texts");
+    throw invalidField(id, "`capabilities` must be an array of strings");
   }
   const copy = <T>(value: T): T => shadowToValue(valueToShadow(value, registry), registry) as T;
   return {
@@ -91,10 +92,11 @@ export function parseAgent(id: string, fields: AgentFields, registry: ClassRegis
   };
 }
 
+/** The error for an agent that does not exist. */
 export function agentNotFound(id: string): SavepointError<"AGENT_NOT_FOUND"> {
   return new SavepointError(
     "AGENT_NOT_FOUND",
-    `There is no agent ${JSON.stringify(id)}. Save it first with sp.agents.save(); sp.agents.list() names those there are.`,
+    `There is no agent ${JSON.stringify(id)}. Save it first with sp.agents.save(); sp.agents.list() lists all agents.`,
     { details: { agent: id } },
   );
 }

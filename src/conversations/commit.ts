@@ -1,4 +1,4 @@
-/** The parts of commits by which conversations come, change and go. */
+/** Parts of the commits that create, change and remove conversations, and the lists of conversations that they keep. */
 import { type Check, type Commit, type RecordResult, type Put, scan, type Store } from "../store/index.js";
 import type { Context } from "../context.js";
 import { damagedConversation, readConversations } from "./reader.js";
@@ -17,13 +17,13 @@ import {
   partsOfConversation,
 } from "../records/index.js";
 
-/** What removes a conversation. Its messages are freed when nothing needs them any more. */
+/** What a commit has to delete and put to remove a conversation. Its messages are freed when no checkpoint needs them. */
 export function planConversationRemoval(
   id: string,
   { agent, number, order }: Pick<ConversationRecord, "agent" | "number" | "order">,
   hasCheckpoints: boolean,
 ): { deletes: NonNullable<Commit["deletes"]>; puts: Put[] } {
-  const rest = agent !== undefined && hasCheckpoints ? removedConversationKey(agent, number) : garbageKey(number);
+  const remains = agent !== undefined && hasCheckpoints ? removedConversationKey(agent, number) : garbageKey(number);
   return {
     deletes: [
       conversationKey(id),
@@ -31,11 +31,11 @@ export function planConversationRemoval(
       conversationNumberKey(order),
       agentConversationKey(agent, order),
     ],
-    puts: [{ key: rest, value: "" }],
+    puts: [{ key: remains, value: "" }],
   };
 }
 
-/** The records that say what a conversation is. */
+/** The record of a conversation, and its entries in the lists of all conversations and of its agent. */
 export function conversationPuts(id: string, record: ConversationRecord): Put[] {
   const { order, agent, archived } = record;
   return [
@@ -45,21 +45,26 @@ export function conversationPuts(id: string, record: ConversationRecord): Put[] 
   ];
 }
 
-/** The conversation in a record of the list of an agent, and whether it is archived. */
+/** Decodes an entry of an agent's list of conversations. A trailing tab marks an archived one. */
 export function decodeConversationListing(value: string): { readonly id: string; readonly archived: boolean } {
   return value.endsWith("\t") ? { id: value.slice(0, -1), archived: true } : { id: value, archived: false };
 }
 
+/** The title that the first message of a user gives a conversation. It is shown while no title is set. */
 export function firstTitlePut(id: string, number: number, title: string): Put {
   return { key: derivedTitleKey(id, number), value: JSON.stringify(title) };
 }
 
-/** A conversation that is there, whole or damaged: what it takes to remove it. */
+/** A conversation, intact or damaged, with what its removal needs. */
 export interface RemovableConversation extends Pick<ConversationRecord, "agent" | "number" | "order"> {
+  /** Fails the removal if the conversation has changed. */
   readonly check: Check;
 }
 
-/** The conversation with an id. A damaged one says nothing of itself, and is looked for in the lists. */
+/**
+ * Finds a conversation to remove; `undefined` if there is none. The fields of a damaged one come from the lists that it
+ * is in.
+ */
 export async function findRemovable(context: Context, id: string): Promise<RemovableConversation | undefined> {
   const [stored] = await readConversations(context, [id]);
   const key = conversationKey(id);
@@ -69,7 +74,8 @@ export async function findRemovable(context: Context, id: string): Promise<Remov
     return { agent, number, order, check: { key, value: stored.value } };
   }
   for await (const record of scan(context.store, ALL_AGENT_CONVERSATIONS)) {
-    // Its place in the list is its number, unless it was deleted before; then its messages stay until its agent goes.
+    // The number in the key is that of the conversation, unless a restore recreated it: then its messages stay until its
+    // agent is deleted.
     const number = trailingNumberOf(record.key);
     const value = await readWithFallback(context.store, record, conversationNumberKey(number));
     if (value === undefined || decodeConversationListing(value).id !== id) continue;
@@ -78,13 +84,13 @@ export async function findRemovable(context: Context, id: string): Promise<Remov
   throw damagedConversation(stored);
 }
 
-/** What a record of a list says; where it is damaged, the record under another key says the same. */
+/** The value of a record, or of its copy under another key if it is damaged; `undefined` if both are. */
 export async function readWithFallback(
   store: Store,
   record: RecordResult,
-  otherKey: string,
+  copyKey: string,
 ): Promise<string | undefined> {
   if ("value" in record) return record.value;
-  const [other] = await store.get([otherKey]);
-  return other && "value" in other ? other.value : undefined;
+  const [copy] = await store.get([copyKey]);
+  return copy && "value" in copy ? copy.value : undefined;
 }

@@ -1,91 +1,92 @@
-/** What a conversation is, to callers. */
+/** The public types of conversations. */
 import type { Message, Role } from "../messages/index.js";
 
-/** A conversation without its messages: what listings give. */
+/** A conversation without its messages, as it is listed. */
 export interface ConversationInfo {
   readonly id: string;
-  /** The agent whose it is, where one was named. */
+  /** The agent that it belongs to, if any. */
   readonly agent: string | undefined;
-  /** As it was given, or else the beginning of the first message of a user. */
+  /** The title that was set, or else the beginning of the first message of a user. */
   readonly title: string | undefined;
   readonly tags: readonly string[];
   readonly archived: boolean;
   readonly metadata: Readonly<Record<string, unknown>>;
   /** Milliseconds since 1970. */
   readonly createdAt: number;
-  /** When the last message came; when it was made, if it has none yet. */
+  /** When the last message was appended, or the conversation was created if it has none. */
   readonly lastMessageAt: number;
   readonly messageCount: number;
 }
 
-/** A message, and what is known about it. */
+/** A message with its id, time, role and text. */
 export interface ConversationEntry<M = Message> {
-  /** Its own id if it has one; else one that is always the same. */
+  /** The message's own id, or else one that never changes. */
   readonly id: string;
-  /** When it was written if it says so; else when it was appended. */
+  /** The message's own time, or else when it was appended. In milliseconds since 1970. */
   readonly timestamp: number;
   readonly role: Role | undefined;
-  /** What it says, as people read and search it. */
+  /** Its text, as it is shown and searched. */
   readonly text: string;
-  /** The message itself, exactly as it was appended. */
+  /** The message exactly as it was appended. */
   readonly message: M;
 }
 
-/** A conversation with its messages, or some of them. */
+/** A conversation with all of its messages, or a page of them. */
 export interface Conversation<M = Message> extends ConversationInfo {
-  /** Exactly as they were appended, whatever SDK made them. */
+  /** The messages exactly as they were appended, of any SDK. */
   readonly messages: M[];
   /** The same messages with their ids, times and texts. */
   readonly entries: readonly ConversationEntry<M>[];
-  /** The place of the first of these messages in the conversation: 0 where it was loaded whole. */
+  /** The index of the first of these messages in the conversation: 0 if all were loaded. */
   readonly first: number;
-  /** Messages that are lost; only ever non-empty when it was loaded with `partial`. */
+  /** Damaged messages, which are left out. Always empty unless the conversation was loaded with `partial: true`. */
   readonly holes: readonly { readonly index: number; readonly reason: string }[];
 }
 
-/** What can be said about a conversation when it is made. */
+/** A conversation to create. */
 export interface ConversationOptions<M = Message> {
   /** @default a new UUIDv7 */
   readonly id?: string;
-  /** The agent whose it is. Naming one creates none. */
+  /** The agent that it belongs to. The agent need not exist. */
   readonly agent?: string | undefined;
   /**
-   * Cut to 50 characters, as people count them.
+   * At most 50 characters (grapheme clusters); longer titles are cut.
    * @default the beginning of the first message of a user
    */
   readonly title?: string | undefined;
   readonly tags?: readonly string[];
   /** @default false */
   readonly archived?: boolean;
-  /** Any plain data; read with every listing, so keep it small. */
+  /** Plain data. It is read with every listing, so keep it small. */
   readonly metadata?: object;
   readonly messages?: readonly M[];
 }
 
-/** How a conversation is loaded. */
+/** What to load of a conversation. */
 export interface LoadConversationOptions {
-  /** At most this many messages: the last ones. */
+  /** Load at most this many messages: the last ones. @default all */
   readonly limit?: number;
-  /** As it was at a checkpoint of its agent, by the id of that. */
+  /** Load the conversation as it was at this checkpoint of its agent. @default as it is now */
   readonly at?: string;
-  /** Only messages before this place. With `limit`, the page before one that began there. */
+  /** Load only messages before this index. With `limit`, the page before the one that begins there. */
   readonly before?: number;
   /**
-   * Leave out damaged messages, and name them in `holes`, instead of failing with `DAMAGED`.
+   * Leave out damaged messages and list them in `holes`, instead of throwing `DAMAGED`.
    * @default false
    */
   readonly partial?: boolean;
 }
 
+/** Which conversations to list. All conditions must hold. */
 export interface ConversationListOptions {
-  /** Only those of this agent. */
+  /** Only conversations of this agent. */
   readonly agent?: string;
-  /** Only those with this tag. */
+  /** Only conversations with this tag. */
   readonly tag?: string;
-  /** Only archived ones, or only those that are not. */
+  /** `true`: only archived conversations; `false`: only others. @default both */
   readonly archived?: boolean;
-  /** Only those with a message at or after this time. */
+  /** Only conversations with a message at or after this time. */
   readonly since?: number | Date;
-  /** At most this many. */
+  /** At most this many. @default all */
   readonly limit?: number;
 }

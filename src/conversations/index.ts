@@ -1,3 +1,9 @@
+/**
+ * Conversations: messages of an agent on an append-only tape, and a small record with their title, tags and metadata.
+ *
+ * Appending never reads; every other change replaces the record under a check. A conversation is its record plus ranges of
+ * tapes, so that checkpoints of an agent (snapshots) and edits share messages instead of copying them.
+ */
 export {
   decodeConversationListing,
   conversationPuts,
@@ -24,7 +30,7 @@ export {
   toSnapshotInfo,
   unreadableConversation,
 } from "./snapshot.js";
-export { parseConversation, type ConversationFields, parseTags, parseTitle } from "./fields.js";
+export { parseConversation, type ConversationFields, parseTags, parseTitle, toTitle } from "./fields.js";
 export { moveMessage } from "./message-item.js";
 export { renumberSnapshots, type NumberMoves, allocateConversationNumber, readNumberMoves } from "./moved-numbers.js";
 export {
@@ -37,5 +43,4 @@ export {
   type StoredConversation,
   toConversationInfo,
 } from "./reader.js";
-export { toTitle } from "./title.js";
 export { conversationNotFound, ConversationWriter } from "./writer.js";

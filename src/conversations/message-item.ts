@@ -1,4 +1,4 @@
-/** A message as it is stored: one item, the time it came and the message itself. Large bytes in it are blobs. */
+/** Messages as they are stored: one item each, with the time of the append and the message. Large bytes are blobs. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import {
   type ClassRegistry,
@@ -16,18 +16,19 @@ import type { ConversationEntry } from "./conversation.js";
 import { messageIdAt, type CheckpointPlace } from "../records/index.js";
 import { describeMessage } from "../messages/index.js";
 
+/** Messages as items, and the blobs that they refer to, by hash. */
 export interface EncodedMessages {
   readonly frames: readonly Frame[];
   readonly blobs: ReadonlyMap<string, Uint8Array>;
 }
 
-/** Nothing is kept of the objects that are given. What cannot be stored is refused with the path to it. */
+/** Encodes messages, and keeps no reference to them. Unsupported values are rejected with the path to them. */
 export function encodeMessages(messages: readonly unknown[], time: number, registry: ClassRegistry): EncodedMessages {
   const blobs = new Map<string, Uint8Array>();
   const frames = messages.map((message, index) => {
     if (typeof message !== "object" || message === null) throw notAMessage(message, index);
     const copy = valueToShadow(message, registry, { parent: undefined, key: index });
-    // A tape is named only by ranges, and there are none: bytes are all that leaves an inline shadow.
+    // The shadow is inline, so it has no ranges and needs no tape. Only bytes are stored outside of it.
     const encoded = encodeShadow([time, copy], 0, 0);
     for (const [hash, bytes] of encoded.blobs) blobs.set(hash, bytes);
     return encoded.skeleton;
@@ -35,14 +36,14 @@ export function encodeMessages(messages: readonly unknown[], time: number, regis
   return { frames, blobs };
 }
 
-/** The item of a message that moves to another place, and keeps its id. */
+/** The item of a message that is moved to another place. The item then contains the id that the message had before. */
 export function moveMessage(frame: Frame, from: CheckpointPlace): Frame {
   const [time, message, id] = JSON.parse(frame.json) as [number, unknown, string?];
   if (id !== undefined || describeMessage(message)?.id !== undefined) return frame;
   return { ...frame, json: `${frame.json.slice(0, -1)},${JSON.stringify(messageIdAt(time, from))}]` };
 }
 
-/** The message in an item, with what is known of it. Its bytes are not read: see {@link decodeMessageWithBlobs}. */
+/** Decodes an item without blobs; see {@link decodeMessageWithBlobs}. */
 export function decodeMessage(
   frame: Frame,
   place: CheckpointPlace,
@@ -51,7 +52,7 @@ export function decodeMessage(
   return toEntry(JSON.parse(frame.json) as Shadow, place, registry);
 }
 
-/** The same for a message with bytes; or why they cannot be read. */
+/** Decodes an item and reads its blobs; `unreadable` if one of them is damaged. */
 export async function decodeMessageWithBlobs(
   frame: Frame,
   place: CheckpointPlace,
@@ -73,27 +74,34 @@ function toEntry(stored: Shadow, place: CheckpointPlace, registry: ClassRegistry
   return assignEntryId(id === undefined ? entry : { ...entry, id }, time, place);
 }
 
-/** What a message says of itself, before it has a place. */
+/** Describes a message that has no place yet. */
 export function draftEntry<M>(message: M, time: number): EntryDraft<M> {
   const { id, timestamp = time, role, text = "" } = describeMessage(message) ?? {};
   return { id, timestamp, role, text, message };
 }
 
+/**
+ * An entry without a place. Its id is `undefined` if the message has none of its own: then it is derived from the place.
+ */
 export type EntryDraft<M> = Omit<ConversationEntry<M>, "id"> & { readonly id: string | undefined };
 
-/** @param time when it was appended */
+/**
+ * Completes an entry when its place is known.
+ *
+ * @param time when the message was appended
+ */
 export function assignEntryId<M>(entry: EntryDraft<M>, time: number, place: CheckpointPlace): ConversationEntry<M> {
   return { ...entry, id: entry.id ?? messageIdAt(time, place) };
 }
 
 async function noItems(pieces: readonly Piece[]): Promise<never[]> {
   if (pieces.length === 0) return [];
-  throw new SavepointError("DAMAGED", "A message refers to items, which messages do not have.");
+  throw new SavepointError("DAMAGED", "A message refers to other items, which messages never do.");
 }
 
 function notAMessage(message: unknown, index: number): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    `Message ${index} is ${message === null ? "null" : `of type ${typeof message}`}, not an object. Make messages with message.user() and its siblings, or give those of your SDK.`,
+    `Message ${index} is ${message === null ? "null" : `of type ${typeof message}`}, not an object. Create messages with message.user() and the like, or pass those of your SDK.`,
   );
 }

@@ -1,18 +1,18 @@
 /**
- * Numbers of conversations that came with an agent from another store, where they had others.
+ * Numbers of conversations that were imported with an agent from another store, where they had other numbers.
  *
- * Checkpoints of the agent name conversations by number, in states that are never written again; so the store remembers by
- * how much numbers have moved. Those that conversations of the agent are given here are higher than all that came: so there
- * is no doubt which are meant.
+ * Checkpoints of the agent contain the old numbers, in states that are never rewritten; so the store records by how much
+ * they have moved. New conversations of the agent get numbers above all imported ones, so a number is never ambiguous.
  */
 import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
 import { decodeConversation, encodeConversation, movedNumbersKey } from "../records/index.js";
 import type { NumberSource } from "../sessions/index.js";
 
-/** Numbers up to `upTo` are to be read as so much higher; the first that fits counts. */
+/** Numbers up to `upTo` have moved up by `by`; the first entry that applies counts. */
 export type NumberMoves = readonly { readonly upTo: number; readonly by: number }[];
 
+/** The moves of an agent; none if it was not imported. */
 export async function readNumberMoves({ store }: Context, agent: string): Promise<NumberMoves> {
   const [record] = await store.get([movedNumbersKey(agent)]);
   if (!record) return [];
@@ -23,7 +23,10 @@ export async function readNumberMoves({ store }: Context, agent: string): Promis
   );
 }
 
-/** The number for a new conversation of an agent. A process may have taken low ones before the agent came. */
+/**
+ * A number for a new conversation. This process may have reserved low numbers before the agent was imported: those are
+ * skipped.
+ */
 export async function allocateConversationNumber(
   context: Context,
   numbers: NumberSource,
@@ -36,18 +39,20 @@ export async function allocateConversationNumber(
   }
 }
 
-/** What a checkpoint has of its conversations, with the numbers that they have here. */
+/** The snapshots in a checkpoint, with the numbers that the conversations have in this store. */
 export function renumberSnapshots(
-  entries: ReadonlyMap<string, string>,
+  snapshots: ReadonlyMap<string, string>,
   moves: NumberMoves,
 ): ReadonlyMap<string, string> {
-  return moves.length === 0 ? entries : new Map([...entries].map(([id, text]) => [id, moveEntry(text, moves)]));
+  return moves.length === 0
+    ? snapshots
+    : new Map([...snapshots].map(([id, text]) => [id, renumberSnapshot(text, moves)]));
 }
 
-function moveEntry(text: string, moves: NumberMoves): string {
+function renumberSnapshot(text: string, moves: NumberMoves): string {
   const move = (number: number): number => number + (moves.find(({ upTo }) => number <= upTo)?.by ?? 0);
   const [record = "", last = "", title = "", order = ""] = text.split("\n");
-  const entered = decodeConversation(record);
-  const base = entered.base.map((piece) => ({ ...piece, tape: move(piece.tape) }));
-  return [encodeConversation({ ...entered, base }), last, title, move(Number(order))].join("\n");
+  const conversation = decodeConversation(record);
+  const base = conversation.base.map((piece) => ({ ...piece, tape: move(piece.tape) }));
+  return [encodeConversation({ ...conversation, base }), last, title, move(Number(order))].join("\n");
 }

@@ -1,4 +1,4 @@
-/** Reads conversations: what they are, and their messages. It caches nothing. */
+/** Reads conversations and their messages. Nothing is cached. */
 import { SavepointError } from "../errors.js";
 import type { Piece, Unreadable } from "../state/index.js";
 import type { RecordResult, Frame, Store, StoredRecord } from "../store/index.js";
@@ -21,25 +21,27 @@ import {
 } from "../records/index.js";
 import { decodeMessage, decodeMessageWithBlobs } from "./message-item.js";
 
-/** All that is stored of a conversation but its messages. */
+/** A conversation as it is stored, without its messages. */
 export interface StoredConversation {
   readonly id: string;
   readonly record: ConversationRecord;
-  /** The text of the record, which a commit checks. */
+  /** The encoded record, for the check of a commit. */
   readonly value: string;
-  /** How many items its tape has; likewise. */
+  /** How many items its tape has, for the check of a commit. */
   readonly items: number;
   readonly lastMessageAt: number;
-  /** The title that its first message gave it. */
+  /** The title that the first message of a user gave it. */
   readonly firstTitle: string | undefined;
 }
 
-/** A conversation that is there and cannot be read. */
+/** A conversation that exists but cannot be read. */
 export interface DamagedConversation extends Unreadable {
   readonly id: string;
 }
 
-/** The conversations with these ids, one for one, all as they were at one moment. */
+/**
+ * Reads conversations at one moment, in the order of the ids; `undefined` for those that do not exist. Emits `damage`.
+ */
 export async function readConversations(
   context: Context,
   ids: readonly string[],
@@ -51,7 +53,7 @@ export async function readConversations(
     if (number === undefined) return [];
     return [messageCounterKey, lastMessageTimeKey, derivedTitleKey].map((key) => key(id, number));
   });
-  // Again, and all at one moment: what was read before said only where the rest is.
+  // All records are read again at one moment: the first read was only for the numbers in the keys.
   const found = await context.store.get([...ids.map(conversationKey), ...keys]);
   let next = ids.length;
   return numbers.map((number, index) => {
@@ -62,14 +64,18 @@ export async function readConversations(
   });
 }
 
-/** One conversation; `DAMAGED` if it cannot be read. */
+/**
+ * Reads one conversation; `undefined` if it does not exist.
+ *
+ * @throws DAMAGED if it cannot be read
+ */
 export async function readConversation(context: Context, id: string): Promise<StoredConversation | undefined> {
   const [stored] = await readConversations(context, [id]);
   if (stored && "unreadable" in stored) throw damagedConversation(stored);
   return stored;
 }
 
-/** Those that can be read; the others are reported, and left out. */
+/** Reads the conversations that are intact. Damaged ones are left out, and emit `damage`. */
 export async function readIntactConversations(context: Context, ids: readonly string[]): Promise<StoredConversation[]> {
   const found = await readConversations(context, ids);
   return found.filter((stored): stored is StoredConversation => stored !== undefined && !("unreadable" in stored));
@@ -89,7 +95,8 @@ function toStored(
   }
   const { value } = main as StoredRecord;
   const record = decodeConversation(value);
-  // Deleted and made again in between: its other records are elsewhere, and it is as good as not there yet.
+  // It was deleted and created again between the two reads, so its other records were not read. It counts as not created
+  // yet.
   if (record.number !== number || !counter) return undefined;
   const at = last && optional(context, id, last);
   const firstTitle = title && optional(context, id, title);
@@ -103,6 +110,7 @@ function toStored(
   };
 }
 
+/** A conversation as it is shown to callers. */
 export function toConversationInfo(stored: StoredConversation, context: Context): ConversationInfo {
   const { id, record, items, lastMessageAt, firstTitle } = stored;
   return {
@@ -118,7 +126,7 @@ export function toConversationInfo(stored: StoredConversation, context: Context)
   };
 }
 
-/** A conversation with its messages, or the page of them that is asked for. */
+/** Loads a conversation with its messages, or a page of them; `undefined` if it does not exist. */
 export async function loadConversation(
   context: Context,
   id: string,
@@ -128,23 +136,29 @@ export async function loadConversation(
     const stored = await readConversation(context, id);
     if (!stored) return undefined;
     const pieces = piecesOf(stored.record, stored.items);
-    // What is missing may have been cut and freed while it was read. If nothing has changed since, it is damage.
-    const last = before?.value === stored.value;
-    const loaded = await loadMessages(context, id, pieces, options, last);
+    // A missing message may have been replaced and freed since the record was read. If the record is unchanged, it is
+    // damage.
+    const isUnchanged = before?.value === stored.value;
+    const loaded = await loadMessages(context, id, pieces, options, isUnchanged);
     if (loaded) return { ...toConversationInfo(stored, context), ...loaded };
     before = stored;
   }
 }
 
+/** The messages of a conversation, or a page of them. */
 export type MessagePage = Pick<Conversation<unknown>, "messages" | "entries" | "first" | "holes">;
 
-/** @param last is damage certain? Otherwise `undefined` says that there may be some, and to look again */
+/**
+ * Loads the messages in these ranges.
+ *
+ * @param isUnchanged is a missing message damage? Otherwise the result is `undefined`: read the conversation again.
+ */
 export async function loadMessages(
   context: Context,
   id: string,
   pieces: readonly Piece[],
   { limit = Number.POSITIVE_INFINITY, before = Number.POSITIVE_INFINITY, partial = false }: LoadConversationOptions,
-  last: boolean,
+  isUnchanged: boolean,
 ): Promise<MessagePage | undefined> {
   validateCount(limit, "`limit`");
   validateCount(before, "`before`");
@@ -158,7 +172,7 @@ export async function loadMessages(
     else holes.push({ index: first + index, reason: entry.unreadable });
   }
   if (holes.length > 0) {
-    if (!last) return undefined;
+    if (!isUnchanged) return undefined;
     const [hole] = holes as [(typeof holes)[0]];
     reportDamage(context, id, `message ${hole.index}: ${hole.reason}`);
     if (!partial) throw damagedMessages(id, holes.length, hole);
@@ -166,7 +180,7 @@ export async function loadMessages(
   return { messages: entries.map(({ message }) => message), entries, first, holes };
 }
 
-/** The messages in these ranges, one for one. */
+/** Reads the messages in these ranges, in their order. */
 export async function readMessages(
   { store, registry }: Context,
   pieces: readonly Piece[],
@@ -174,14 +188,14 @@ export async function readMessages(
   const found: (ConversationEntry<unknown> | Unreadable)[] = [];
   for (const { frame, place } of await readMessageFrames(store, pieces)) {
     if ("unreadable" in frame) found.push(frame);
-    // Most have no bytes, and need not wait for anything.
+    // Most messages have no blobs, and are decoded synchronously.
     else if (frame.refs === "") found.push(decodeMessage(frame, place, registry));
     else found.push(await decodeMessageWithBlobs(frame, place, registry, store));
   }
   return found;
 }
 
-/** The items in these ranges as they are stored, one for one, and where each is. */
+/** Reads the items in these ranges as they are stored, in their order, with their places. */
 export async function readMessageFrames(
   store: Store,
   pieces: readonly Piece[],
@@ -193,10 +207,12 @@ export async function readMessageFrames(
   return places.map((place, index) => ({ place, frame: frames[index] ?? { unreadable: "it is missing" } }));
 }
 
+/** Emits `damage` for a conversation. */
 export function reportDamage({ events }: Context, conversationId: string, reason: string): void {
   events.emit("damage", { sessionId: undefined, conversationId, checkpointId: undefined, seq: undefined, reason });
 }
 
+/** The error for a conversation whose record is damaged. */
 export function damagedConversation({ id, unreadable }: DamagedConversation): SavepointError<"DAMAGED"> {
   return new SavepointError(
     "DAMAGED",
@@ -205,7 +221,7 @@ export function damagedConversation({ id, unreadable }: DamagedConversation): Sa
   );
 }
 
-/** What can be done without is. */
+/** The value of a record that a conversation can do without; `undefined` if it is damaged. */
 function optional(context: Context, id: string, record: RecordResult): string | undefined {
   if ("value" in record) return record.value;
   reportDamage(context, id, record.unreadable);

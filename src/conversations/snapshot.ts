@@ -1,6 +1,6 @@
 /**
- * What a checkpoint of a whole agent has of a conversation: one short text that says where its messages are, and what was
- * said about it. No message is copied.
+ * A conversation in a checkpoint of its agent: one short string with the ranges of its messages and its fields. No message
+ * is copied.
  */
 import type { Piece } from "../state/index.js";
 import { scan, type UnreadableRecord } from "../store/index.js";
@@ -19,29 +19,31 @@ import {
 import { decodeConversationListing, readWithFallback } from "./commit.js";
 import { SavepointError } from "../errors.js";
 
-/** A conversation as a checkpoint has it. */
+/** A conversation as it was at a checkpoint. */
 export interface ConversationSnapshot {
-  /** With all its messages in `base`. */
+  /** All ranges of its messages are in `base`. */
   readonly record: ConversationRecord;
   readonly lastMessageAt: number;
   readonly firstTitle: string | undefined;
 }
 
 /**
- * Its record with all its ranges, when its last message came, its first title, and its place in lists. Without its agent
- * and its number: one that was deleted and has come back under another number is the same.
+ * Encodes a conversation: its record with all ranges, the time of its last message, its first title, and its place in lists.
+ * The agent and the number are left out, so that a conversation that was deleted and restored under another number
+ * encodes to the same string.
  */
 export function encodeSnapshot({ record, items, lastMessageAt, firstTitle }: StoredConversation): string {
-  const whole = { ...record, number: 0, order: 0, agent: undefined, base: piecesOf(record, items), tapeStart: 0 };
+  const complete = { ...record, number: 0, order: 0, agent: undefined, base: piecesOf(record, items), tapeStart: 0 };
   const title = firstTitle === undefined ? "" : JSON.stringify(firstTitle);
-  return `${encodeConversation(whole)}\n${lastMessageAt}\n${title}\n${record.order}`;
+  return `${encodeConversation(complete)}\n${lastMessageAt}\n${title}\n${record.order}`;
 }
 
-/** Do two entries say the same of a conversation? Its place in lists is not part of that. */
+/** Are two encoded snapshots equal? The place in lists is not compared. */
 export function isSameSnapshot(a: string, b: string): boolean {
   return a === b || a.slice(0, a.lastIndexOf("\n")) === b.slice(0, b.lastIndexOf("\n"));
 }
 
+/** Decodes a snapshot of a conversation of this agent. */
 export function decodeSnapshot(text: string, agent: string): ConversationSnapshot {
   const [record = "", last = "", title = "", order = ""] = text.split("\n");
   return {
@@ -51,41 +53,46 @@ export function decodeSnapshot(text: string, agent: string): ConversationSnapsho
   };
 }
 
-/** The ranges of its messages. */
+/** The ranges of the messages of a snapshot. */
 export function piecesOfSnapshot({ record }: ConversationSnapshot): readonly Piece[] {
   return record.base;
 }
 
-export function toSnapshotInfo(id: string, entered: ConversationSnapshot, context: Context): ConversationInfo {
-  const { record, lastMessageAt, firstTitle } = entered;
+/** A snapshot as it is shown to callers. */
+export function toSnapshotInfo(id: string, snapshot: ConversationSnapshot, context: Context): ConversationInfo {
+  const { record, lastMessageAt, firstTitle } = snapshot;
   return toConversationInfo({ id, record, value: "", items: 0, lastMessageAt, firstTitle }, context);
 }
 
-/** The conversations of an agent. */
+/** The conversations of an agent at one moment. */
 export interface AgentConversations {
   readonly intact: readonly StoredConversation[];
   readonly damaged: readonly DamagedConversation[];
 }
 
-/** Conversations come and go all the time; more often than that, something else is wrong. */
-const MAX_TRIES = 50;
+/** Attempts to read the conversations while none is created or deleted. */
+const MAX_ATTEMPTS = 50;
 
-/** All conversations of an agent as they are at one moment. */
+/**
+ * Reads all conversations of an agent at one moment.
+ *
+ * @throws BUSY if conversations are created or deleted all the time
+ */
 export async function readAgentConversations(context: Context, agent: string): Promise<AgentConversations> {
   let list = await readList(context, agent);
-  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const found = await readConversations(
       context,
       list.map(({ id }) => id),
     );
-    // If the list is the same before and after, it is that of the moment when they were read.
+    // If the list is the same before and after, it was the same when the conversations were read.
     const again = await readList(context, agent);
-    if (JSON.stringify(again) === JSON.stringify(list)) return sortOut(found, agent);
+    if (JSON.stringify(again) === JSON.stringify(list)) return partition(found, agent);
     list = again;
   }
   throw new SavepointError(
     "BUSY",
-    `The conversations of agent ${JSON.stringify(agent)} could not be read at one moment: others were made or deleted each of ${MAX_TRIES} times. Try again.`,
+    `The conversations of agent ${JSON.stringify(agent)} could not be read at one moment: conversations were created or deleted during each of ${MAX_ATTEMPTS} attempts. Try again.`,
   );
 }
 
@@ -99,25 +106,25 @@ async function readList({ store }: Context, agent: string): Promise<{ key: strin
   return list;
 }
 
-function sortOut(
+function partition(
   found: readonly (StoredConversation | DamagedConversation | undefined)[],
   agent: string,
 ): AgentConversations {
-  const whole: StoredConversation[] = [];
+  const intact: StoredConversation[] = [];
   const damaged: DamagedConversation[] = [];
   for (const conversation of found) {
     if (!conversation) continue;
     if ("unreadable" in conversation) damaged.push(conversation);
-    else if (conversation.record.agent === agent) whole.push(conversation);
+    else if (conversation.record.agent === agent) intact.push(conversation);
   }
-  return { intact: whole, damaged };
+  return { intact, damaged };
 }
 
-/** What a checkpoint of an agent cannot be taken over: it would be incomplete. */
+/** The error for a checkpoint that would be incomplete, because a conversation of its agent is damaged. */
 export function unreadableConversation(agent: string, reason: string): SavepointError<"DAMAGED"> {
   return new SavepointError(
     "DAMAGED",
-    `A conversation of agent ${JSON.stringify(agent)} cannot be read: ${reason}. Without it a checkpoint would be incomplete: restore one that has it, or delete it.`,
+    `A conversation of agent ${JSON.stringify(agent)} cannot be read: ${reason}. A checkpoint without it would be incomplete. Restore a checkpoint that contains the conversation, or delete it.`,
     { details: { agent } },
   );
 }

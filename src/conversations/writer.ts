@@ -1,15 +1,16 @@
 /**
- * Writes conversations. Appending is one commit that knows nothing of what is there already: the store numbers the new
- * messages, so that any number of writers lose nothing. Everything else replaces the conversation's record, after a look.
+ * Writes conversations. An append is one commit without a read: the store numbers the new messages, so concurrent writers
+ * lose nothing. All other changes read the conversation's record and replace it.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Piece } from "../state/index.js";
 import type { Commit, Frame, Put } from "../store/index.js";
 import { freeGarbage, isConflictOn, type NumberSource } from "../sessions/index.js";
+import { LruMap, retryOnConflict } from "../util/index.js";
 import type { Context } from "../context.js";
 import type { ConversationEntry } from "./conversation.js";
 import { findRemovable, conversationPuts, planConversationRemoval, firstTitlePut } from "./commit.js";
-import type { ConversationFields } from "./fields.js";
+import { type ConversationFields, toTitle } from "./fields.js";
 import { readConversation, readMessageFrames, type StoredConversation } from "./reader.js";
 import {
   agentHistoryId,
@@ -26,37 +27,41 @@ import {
 } from "../records/index.js";
 import { draftEntry, encodeMessages, type EncodedMessages, assignEntryId, type EntryDraft } from "./message-item.js";
 import { allocateConversationNumber } from "./moved-numbers.js";
-import { toTitle } from "./title.js";
 
-/** Conversations whose numbers are remembered, so that appending to them takes no look. */
-const MAX_KNOWN = 10_000;
-/** Ranges of a conversation that was edited often; with more, its messages are written anew. */
+/** Conversations whose numbers are cached, so that an append needs no read. */
+const MAX_CACHED_NUMBERS = 10_000;
+/** The most ranges of an edited conversation; beyond that, `replace` writes all of its messages again. */
 const MAX_PIECES = 256;
 
+/** Creates, changes and deletes conversations of a store. */
 export class ConversationWriter {
   readonly #context: Context;
   readonly #numbers: NumberSource;
-  /** Their numbers, by id. */
-  readonly #known = new Map<string, number>();
-  readonly #looking = new Map<string, Promise<number>>();
+  /** Numbers of conversations, by id. A number is stale if the conversation was deleted; then an append conflicts. */
+  readonly #cachedNumbers = new LruMap<string, number>(MAX_CACHED_NUMBERS);
+  readonly #reading = new Map<string, Promise<number>>();
 
   constructor(context: Context, numbers: NumberSource) {
     this.#context = context;
     this.#numbers = numbers;
   }
 
-  /** Makes a conversation. @throws CONFLICT if there is one with that id */
-  async create(taken: ConversationFields, messages: readonly unknown[]): Promise<string> {
+  /**
+   * Creates a conversation.
+   *
+   * @throws CONFLICT if the id is in use
+   */
+  async create(fields: ConversationFields, messages: readonly unknown[]): Promise<string> {
     const { registry, store } = this.#context;
     const now = this.#context.now();
-    // All that is taken from the messages is taken now: the objects are the caller's own.
+    // The messages are the caller's objects: everything is read from them before the first await.
     const encoded = encodeMessages(messages, now, registry);
-    const entries = describeAll(messages, () => now);
-    const number = await allocateConversationNumber(this.#context, this.#numbers, taken.agent);
-    const id = taken.id ?? this.#context.newId({ number, seq: 0 });
-    const { agent } = taken;
+    const entries = draftEntries(messages, () => now);
+    const number = await allocateConversationNumber(this.#context, this.#numbers, fields.agent);
+    const id = fields.id ?? this.#context.newId({ number, seq: 0 });
+    const { agent } = fields;
     const record: ConversationRecord = {
-      ...taken.record,
+      ...fields.record,
       number,
       order: number,
       agent,
@@ -78,22 +83,22 @@ export class ConversationWriter {
       if (isSavepointError(error, "CONFLICT")) throw conversationExists(id, error);
       throw error;
     }
-    this.#remember(id, number);
+    this.#cachedNumbers.set(id, number);
     return id;
   }
 
-  /** Adds messages at the end. They stand side by side, and in order. */
+  /** Appends messages. They stay adjacent and in order, whatever other writers append. */
   async append(id: string, messages: readonly unknown[]): Promise<ConversationEntry<unknown>[]> {
     const now = this.#context.now();
     const encoded = encodeMessages(messages, now, this.#context.registry);
-    const described = describeAll(messages, () => now);
+    const described = draftEntries(messages, () => now);
     const title = titleOf(described);
     if (described.length === 0) {
       await this.#require(id);
       return [];
     }
     for (;;) {
-      const number = this.#known.get(id) ?? (await this.#look(id));
+      const number = this.#cachedNumbers.get(id) ?? (await this.#readNumber(id));
       try {
         const { firsts } = await this.#context.store.commit({
           checks: [{ key: messageCounterKey(id, number), exists: true }],
@@ -107,36 +112,45 @@ export class ConversationWriter {
         const first = firsts[0] as number;
         return described.map((entry, index) => assignEntryId(entry, now, { number, seq: first + index }));
       } catch (error) {
-        // It was deleted, and perhaps made again.
-        this.#known.delete(id);
+        // If the conversation was deleted and created again, it has another number.
+        this.#cachedNumbers.delete(id);
         if (!isSavepointError(error, "CONFLICT") || !isConflictOn(error, messageCounterKey(id, number))) throw error;
       }
     }
   }
 
-  /** One look for all who append at once: they go on in the order in which they came. */
-  #look(id: string): Promise<number> {
-    const known = this.#looking.get(id);
-    if (known) return known;
-    const looking = this.#require(id)
-      .then(({ record }) => this.#remember(id, record.number))
-      .finally(() => this.#looking.delete(id));
-    this.#looking.set(id, looking);
-    return looking;
+  /**
+   * Reads the number of a conversation, once for all concurrent appends, which then continue in the order of their calls.
+   */
+  #readNumber(id: string): Promise<number> {
+    const pending = this.#reading.get(id);
+    if (pending) return pending;
+    const reading = this.#require(id)
+      .then(({ record }) => {
+        this.#cachedNumbers.set(id, record.number);
+        return record.number;
+      })
+      .finally(() => this.#reading.delete(id));
+    this.#reading.set(id, reading);
+    return reading;
   }
 
   /**
-   * Puts messages in the place of those that are there; messages that are there already are not written again.
+   * Replaces the fields and messages of a conversation. Messages that it contains already are not written again.
    *
-   * @param messages nobody else's
-   * @returns `false` where the conversation was changed since it was read
+   * @param messages are not changed by the caller meanwhile
+   * @returns `false` if the conversation was changed since it was read; then nothing was written
    */
-  async replace(stored: StoredConversation, taken: ConversationFields, messages: readonly unknown[]): Promise<boolean> {
+  async replace(
+    stored: StoredConversation,
+    fields: ConversationFields,
+    messages: readonly unknown[],
+  ): Promise<boolean> {
     const { id, record, items } = stored;
     const { number } = record;
     const now = this.#context.now();
     const encoded = encodeMessages(messages, now, this.#context.registry);
-    const places = await this.#placesOf(piecesOf(record, items));
+    const places = await this.#placesByContent(piecesOf(record, items));
     const pieces: Piece[] = [];
     const times: number[] = [];
     const added: Frame[] = [];
@@ -147,14 +161,15 @@ export class ConversationWriter {
       times.push(place?.time ?? now);
     }
     const joined = joinPieces(pieces);
-    const anew = joined.length > MAX_PIECES;
-    const written = anew ? encoded.frames : added;
+    const rewrite = joined.length > MAX_PIECES;
+    const written = rewrite ? encoded.frames : added;
     const end = items + written.length;
-    const all = anew ? [{ tape: number, start: items, count: written.length }] : joined;
-    // A title that comes back as its first message gave it was not given by anybody.
-    const given = taken.record.title === stored.firstTitle ? undefined : taken.record.title;
-    const next = { ...record, ...taken.record, title: given, ...splitPieces(all, number, end) };
-    const entries = describeAll(messages, (index) => (anew ? now : (times[index] as number)));
+    const all = rewrite ? [{ tape: number, start: items, count: written.length }] : joined;
+    // A loaded conversation shows the title of its first message as its own; saved back, that is not a title that was
+    // set.
+    const ownTitle = fields.record.title === stored.firstTitle ? undefined : fields.record.title;
+    const next = { ...record, ...fields.record, title: ownTitle, ...splitPieces(all, number, end) };
+    const entries = draftEntries(messages, (index) => (rewrite ? now : (times[index] as number)));
     const title = titleOf(entries);
     const done = await this.#commitChange(stored, {
       puts: [
@@ -168,74 +183,68 @@ export class ConversationWriter {
       ],
       ...itemsOf(number, items, { ...encoded, frames: written }),
     });
-    if (done) this.#known.delete(id);
+    if (done) this.#cachedNumbers.delete(id);
     return done;
   }
 
-  /** Changes what is said about a conversation. */
+  /**
+   * Changes the record of a conversation: title, tags, metadata, archived.
+   *
+   * @param change may be called more than once
+   */
   async change(id: string, change: (record: ConversationRecord) => ConversationRecord): Promise<void> {
-    for (;;) {
+    await retryOnConflict(async () => {
       const stored = await this.#require(id);
-      const record = change(stored.record);
-      try {
-        await this.#context.store.commit({
-          checks: [{ key: conversationKey(id), value: stored.value }],
-          puts: conversationPuts(id, record),
-        });
-        return;
-      } catch (error) {
-        if (!isSavepointError(error, "CONFLICT")) throw error;
-      }
-    }
+      await this.#context.store.commit({
+        checks: [{ key: conversationKey(id), value: stored.value }],
+        puts: conversationPuts(id, change(stored.record)),
+      });
+    });
   }
 
-  /** Returns whether there was one. Its messages stay for as long as checkpoints of its agent need them. */
+  /** Deletes a conversation; returns whether it existed. Checkpoints of its agent keep the messages that they need. */
   async delete(id: string): Promise<boolean> {
-    for (;;) {
+    return retryOnConflict(async () => {
       const found = await findRemovable(this.#context, id);
       if (!found) return false;
-      const line = sessionKey(agentHistoryId(found.agent ?? ""));
-      const [agent] = await this.#context.store.get([line]);
+      const history = sessionKey(agentHistoryId(found.agent ?? ""));
+      const [agent] = await this.#context.store.get([history]);
       const { deletes, puts } = planConversationRemoval(id, found, agent !== undefined);
-      try {
-        await this.#context.store.commit({
-          checks: [
-            found.check,
-            // If it has an agent by now, that may have a checkpoint as well.
-            agent ? { key: line, exists: true } : { key: line, value: undefined },
-          ],
-          deletes,
-          puts,
-        });
-        this.#known.delete(id);
-        if (!agent) await freeGarbage(this.#context, found.number);
-        return true;
-      } catch (error) {
-        if (!isSavepointError(error, "CONFLICT")) throw error;
-      }
-    }
+      await this.#context.store.commit({
+        checks: [
+          found.check,
+          // An agent that was created meanwhile may have a checkpoint with this conversation.
+          agent ? { key: history, exists: true } : { key: history, value: undefined },
+        ],
+        deletes,
+        puts,
+      });
+      this.#cachedNumbers.delete(id);
+      if (!agent) await freeGarbage(this.#context, found.number);
+      return true;
+    });
   }
 
-  /** Forgets what it knows: conversations were changed by other means. */
+  /** Drops all cached numbers, because conversations were changed by other means. */
   forget(): void {
-    this.#known.clear();
+    this.#cachedNumbers.clear();
   }
 
-  /** Where messages with the same content are, and when they came. */
-  async #placesOf(pieces: readonly Piece[]): Promise<Map<string, { piece: Piece; time: number }[]>> {
+  /** The places of the messages in these ranges and when they were appended, by their content. */
+  async #placesByContent(pieces: readonly Piece[]): Promise<Map<string, { piece: Piece; time: number }[]>> {
     const places = new Map<string, { piece: Piece; time: number }[]>();
     for (const { frame, place } of await readMessageFrames(this.#context.store, pieces)) {
-      // One that cannot be read is written anew.
+      // An unreadable message is not reused: if it is in the new messages, it is written again.
       if ("unreadable" in frame) continue;
       const content = contentOf(frame);
-      const known = places.get(content) ?? [];
-      places.set(content, known);
-      known.push({ piece: { tape: place.number, start: place.seq, count: 1 }, time: timeOf(frame) });
+      const list = places.get(content) ?? [];
+      places.set(content, list);
+      list.push({ piece: { tape: place.number, start: place.seq, count: 1 }, time: timeOf(frame) });
     }
     return places;
   }
 
-  /** `false` where it was changed since it was read, or a message has come. */
+  /** Commits if the conversation has not changed since it was read; `false` if it has, or a message was appended. */
   async #commitChange({ id, record, value, items }: StoredConversation, commit: Commit): Promise<boolean> {
     try {
       await this.#context.store.commit({
@@ -252,12 +261,6 @@ export class ConversationWriter {
     }
   }
 
-  #remember(id: string, number: number): number {
-    if (this.#known.size >= MAX_KNOWN) this.#known.clear();
-    this.#known.set(id, number);
-    return number;
-  }
-
   async #require(id: string): Promise<StoredConversation> {
     const stored = await readConversation(this.#context, id);
     if (!stored) throw conversationNotFound(id);
@@ -265,10 +268,11 @@ export class ConversationWriter {
   }
 }
 
+/** The error for a conversation that does not exist. */
 export function conversationNotFound(id: string): SavepointError<"CONVERSATION_NOT_FOUND"> {
   return new SavepointError(
     "CONVERSATION_NOT_FOUND",
-    `There is no conversation ${JSON.stringify(id)}. Make one with sp.conversations.create().`,
+    `There is no conversation ${JSON.stringify(id)}. Create it with sp.conversations.create().`,
     { details: { conversationId: id } },
   );
 }
@@ -276,12 +280,12 @@ export function conversationNotFound(id: string): SavepointError<"CONVERSATION_N
 function conversationExists(id: string, cause: unknown): SavepointError<"CONFLICT"> {
   return new SavepointError(
     "CONFLICT",
-    `There is a conversation ${JSON.stringify(id)} already. Append to it, or replace it with save().`,
+    `Conversation ${JSON.stringify(id)} exists already. Append to it, or replace it with save().`,
     { cause, details: { conversationId: id } },
   );
 }
 
-/** What a message says, without when it came. */
+/** The content of an item without the time of the append, which comes first. */
 function contentOf({ json, refs }: Frame): string {
   return `${refs}\n${json.slice(json.indexOf(",") + 1)}`;
 }
@@ -290,7 +294,7 @@ function timeOf({ json }: Frame): number {
   return Number(json.slice(1, json.indexOf(",")));
 }
 
-function describeAll(messages: readonly unknown[], timeOfMessage: (index: number) => number): EntryDraft<unknown>[] {
+function draftEntries(messages: readonly unknown[], timeOfMessage: (index: number) => number): EntryDraft<unknown>[] {
   return messages.map((message, index) => draftEntry(message, timeOfMessage(index)));
 }
 

@@ -1,4 +1,4 @@
-/** Releasing what an import has stored under numbers that no session or conversation has come to use. */
+/** Releases what unfinished imports have stored under numbers that no session or conversation uses. */
 import { scan, type Store } from "../store/index.js";
 import type { Context } from "../context.js";
 import {
@@ -12,27 +12,28 @@ import {
   trailingNumberOf,
 } from "../records/index.js";
 
-/** What an unfinished import has stored so far. */
+/** The progress of an unfinished import. */
 export interface ImportRecord {
+  /** By how much the numbers of the bundle are moved. */
   readonly by: number;
-  /** When something was last stored, in milliseconds since 1970. */
+  /** When the import last stored something, in milliseconds since 1970. */
   readonly at: number;
   readonly numbers: readonly number[];
 }
 
-/** An import that nobody has gone on with for so long is given up. */
-const PATIENCE = 24 * 3_600_000;
+/** An import that was not continued for this long is abandoned. */
+const ABANDONED_AFTER = 24 * 3_600_000;
 
-/** Frees what imports have left that nobody goes on with. */
+/** Turns what abandoned imports have stored into garbage. */
 export async function releaseAbandonedImports(context: Context): Promise<void> {
   for await (const record of scan(context.store, ALL_IMPORTS)) {
     if (!("value" in record)) continue;
     const { at, numbers } = JSON.parse(record.value) as ImportRecord;
-    if (Date.now() - at > PATIENCE) await releaseImport(context, record.key, numbers);
+    if (Date.now() - at > ABANDONED_AFTER) await releaseImport(context, record.key, numbers);
   }
 }
 
-/** Numbers that nothing has come to use are those of remains. */
+/** Ends an import: those of its numbers that are not in use become garbage. */
 export async function releaseImport({ store }: Context, key: string, numbers: Iterable<number>): Promise<void> {
   const staged = [...numbers];
   const used = staged.length > 0 ? await numbersInUse(store) : new Set<number>();
@@ -40,7 +41,7 @@ export async function releaseImport({ store }: Context, key: string, numbers: It
   await store.commit({ deletes: [key], puts });
 }
 
-/** The numbers of sessions and conversations, and of deleted conversations that something still needs. */
+/** The numbers of sessions and conversations, and of removed conversations whose messages a checkpoint still needs. */
 async function numbersInUse(store: Store): Promise<Set<number>> {
   const used = new Set<number>();
   for await (const { key } of scan(store, ALL_SESSION_NUMBERS))

@@ -1,13 +1,15 @@
 /**
- * Garbage collection of conversations: frees messages that neither their conversation nor a checkpoint of its agent has.
+ * Garbage collection of conversations: frees messages that neither their conversation nor a checkpoint of its agent contains.
  *
- * Safe while any process writes. What comes back to a conversation comes from a checkpoint, with a new checkpoint in the
- * same commit; so checkpoints and conversations are marked until no checkpoint has come meanwhile, and then whoever needs
- * a message now has been seen. What is appended is numbered above what was read first, and not looked at.
+ * It is safe while other processes write. A message can return to a conversation only from a checkpoint, by a commit that
+ * creates another checkpoint; so checkpoints and conversations are marked until no new checkpoint has appeared meanwhile.
+ * Then everything that needs a message is marked. Messages that are appended meanwhile are numbered above the counters
+ * that were read first, and are not touched.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
 import { parseRefs, type Piece, type Unreadable } from "../state/index.js";
+import { MarkError } from "./marks.js";
 import { type KeyRange, prefixRange, scan } from "../store/index.js";
 import { type AgentState, decodeAgentState } from "../agents/index.js";
 import type { Context } from "../context.js";
@@ -32,17 +34,13 @@ import {
 import { IntervalSet } from "../util/index.js";
 import { loadShadow, SessionReader } from "../sessions/index.js";
 
-/** Times that it is looked whether checkpoints have come. */
+/** Attempts to mark everything without a new checkpoint in between. */
 const MAX_PASSES = 20;
 
-/** Something that may point at messages cannot be read: nothing may be freed. */
-export class MarkError extends Error {
-  constructor(readonly damage: Unreadable) {
-    super(damage.unreadable);
-  }
-}
-
-/** The agents that have, or had, conversations; `""` for those that belong to none. */
+/**
+ * The agents that have conversations, or removed ones whose messages are still stored; `""` stands for conversations
+ * without an agent.
+ */
 export async function listAgentsWithConversations(context: Context): Promise<string[]> {
   const agents = new Set<string>();
   for (const range of [ALL_AGENT_CONVERSATIONS, ALL_REMOVED_CONVERSATIONS]) {
@@ -51,7 +49,7 @@ export async function listAgentsWithConversations(context: Context): Promise<str
   return [...agents];
 }
 
-/** One look per agent: what is between is stepped over. */
+/** The agents in the keys of a range, with one query per agent. */
 async function* agentsIn({ store }: Context, range: KeyRange): AsyncGenerator<string> {
   for (let { from } = range; ;) {
     const [first] = await store.list({ from, to: range.to }, { limit: 1 });
@@ -63,11 +61,11 @@ async function* agentsIn({ store }: Context, range: KeyRange): AsyncGenerator<st
 }
 
 /**
- * Frees what nothing has of the conversations of one agent.
+ * Frees the messages of one agent's conversations that nothing needs.
  *
- * @param blobs gets the hashes of all bytes that messages have
- * @returns `undefined` where so many checkpoints came that nobody can tell; then nothing was freed
- * @throws Unmarkable where something cannot be read; then nothing was freed
+ * @param blobs the hashes of all blobs that messages refer to are added to it
+ * @returns `undefined` if checkpoints are created all the time; then nothing was freed
+ * @throws MarkError if something that may refer to messages is damaged; then nothing was freed
  */
 export async function collectConversations(
   context: Context,
@@ -79,14 +77,14 @@ export async function collectConversations(
   const live = new Map<number, IntervalSet>();
   const mark = (pieces: readonly Piece[]): void => markPieces(live, pieces);
   const counters = await markConversations(context, agent, mark);
-  const gone: number[] = [];
-  for await (const { key } of scan(store, removedConversationsOf(agent))) gone.push(trailingNumberOf(key));
+  const removed: number[] = [];
+  for await (const { key } of scan(store, removedConversationsOf(agent))) removed.push(trailingNumberOf(key));
   const checkpoints = new CheckpointMarks(context, agent, mark);
   for (let passes = 1; ; passes++) {
     await checkpoints.markNew();
     await markConversations(context, agent, mark);
     if (!(await checkpoints.hasNew())) break;
-    // Others take one checkpoint after another: another time, then.
+    // Other processes create one checkpoint after another: the next collection tries again.
     if (passes === MAX_PASSES) return undefined;
     await nextTurn();
   }
@@ -100,14 +98,17 @@ export async function collectConversations(
     freed.bytes += result.bytes;
   };
   for (const [number, items] of counters) await free(number, items);
-  for (const number of gone) {
+  for (const number of removed) {
     await free(number, Number.MAX_SAFE_INTEGER);
     if (!live.has(number)) await store.commit({ deletes: [removedConversationKey(agent, number)] });
   }
   return freed;
 }
 
-/** What the conversations of an agent and its checkpoints have, by the numbers of conversations. What is damaged is left out. */
+/**
+ * The messages that an agent's conversations and checkpoints contain, by the number of the conversation. Damaged records
+ * are left out.
+ */
 export async function findLiveMessages(context: Context, agent: string): Promise<Map<number, IntervalSet>> {
   const live = new Map<number, IntervalSet>();
   const mark = (pieces: readonly Piece[]): void => markPieces(live, pieces);
@@ -115,13 +116,13 @@ export async function findLiveMessages(context: Context, agent: string): Promise
   try {
     await new CheckpointMarks(context, agent, mark, () => {}).markNew();
   } catch (error) {
-    // Its own record is damaged: then nobody can tell what its checkpoints are.
+    // The record of the agent's history is damaged, so its checkpoints cannot be found.
     if (!isSavepointError(error, "DAMAGED")) throw error;
   }
   return live;
 }
 
-/** Adds ranges of messages to what is live, by the numbers of conversations. */
+/** Adds ranges of messages to the live ones, by the number of the conversation. */
 export function markPieces(live: Map<number, IntervalSet>, pieces: readonly Piece[]): void {
   for (const { tape, start, count } of pieces) {
     const intervals = live.get(tape) ?? new IntervalSet();
@@ -130,17 +131,17 @@ export function markPieces(live: Map<number, IntervalSet>, pieces: readonly Piec
   }
 }
 
-/** Nothing may be freed where something cannot be read. */
-function unmarkable(damage: Unreadable): never {
+/** Stops a collection: nothing may be freed if a referrer cannot be read. */
+function throwMarkError(damage: Unreadable): never {
   throw new MarkError(damage);
 }
 
-/** Marks the messages of all conversations of an agent; returns how many items their tapes had, by number. */
+/** Marks the messages of all conversations of an agent. Returns how many items their tapes have, by number. */
 async function markConversations(
   context: Context,
   agent: string,
   mark: (pieces: readonly Piece[]) => void,
-  onDamage: (damage: Unreadable) => void = unmarkable,
+  onDamage: (damage: Unreadable) => void = throwMarkError,
 ): Promise<Map<number, number>> {
   const ids: string[] = [];
   for await (const record of scan(context.store, conversationsOf(agent))) {
@@ -160,14 +161,14 @@ async function markConversations(
   return counters;
 }
 
-/** Marks what the checkpoints of an agent have of its conversations, as they come. */
+/** Marks the messages in the checkpoints of an agent, including checkpoints that are created meanwhile. */
 class CheckpointMarks {
   readonly #reader: SessionReader;
   readonly #agent: string;
   readonly #mark: (pieces: readonly Piece[]) => void;
   readonly #onDamage: (damage: Unreadable) => void;
-  /** Most conversations are the same in most checkpoints. */
-  readonly #seen = new Set<string>();
+  /** Snapshots that are marked already: most conversations are the same in most checkpoints. */
+  readonly #marked = new Set<string>();
   #number: number | undefined;
   #nextSeq = 0;
 
@@ -175,7 +176,7 @@ class CheckpointMarks {
     context: Context,
     agent: string,
     mark: (pieces: readonly Piece[]) => void,
-    onDamage: (damage: Unreadable) => void = unmarkable,
+    onDamage: (damage: Unreadable) => void = throwMarkError,
   ) {
     this.#onDamage = onDamage;
     this.#reader = new SessionReader(context, agentHistoryId(agent));
@@ -183,7 +184,7 @@ class CheckpointMarks {
     this.#mark = mark;
   }
 
-  /** Has one come since? Saving the agent makes none. */
+  /** Has a checkpoint been created since the last {@link markNew}? A save of the agent creates none. */
   async hasNew(): Promise<boolean> {
     const number = (await this.#reader.session())?.record.number;
     if (number === undefined || number !== this.#number) return number !== this.#number;
@@ -191,7 +192,7 @@ class CheckpointMarks {
     return (await store.list(rowsOf(number, this.#nextSeq), { limit: 1 })).length > 0;
   }
 
-  /** Marks those that have come since it was last asked. */
+  /** Marks the checkpoints that were created since the last call. */
   async markNew(): Promise<void> {
     const { number, nextSeq = 0 } = (await this.#reader.session())?.record ?? {};
     const from = number === this.#number ? this.#nextSeq : 0;
@@ -204,7 +205,7 @@ class CheckpointMarks {
         continue;
       }
       const shadow = await loadShadow(this.#reader, number, row).catch((error: unknown) => {
-        // Deleted meanwhile: what it had, nobody needs for its sake.
+        // The checkpoint was deleted meanwhile, and needs nothing any more.
         if (isSavepointError(error, "CHECKPOINT_NOT_FOUND")) return undefined;
         if (!isSavepointError(error, "DAMAGED")) throw error;
         this.#onDamage({ unreadable: error.message });
@@ -216,8 +217,8 @@ class CheckpointMarks {
 
   #markRow({ conversations }: AgentState): void {
     for (const entry of conversations.values()) {
-      if (!this.#seen.has(entry)) this.#mark(piecesOfSnapshot(decodeSnapshot(entry, this.#agent)));
-      this.#seen.add(entry);
+      if (!this.#marked.has(entry)) this.#mark(piecesOfSnapshot(decodeSnapshot(entry, this.#agent)));
+      this.#marked.add(entry);
     }
   }
 }

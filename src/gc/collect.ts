@@ -2,19 +2,22 @@
  * Garbage collection: frees the items and blobs that no checkpoint reaches. It reads rows and refs, never the states of
  * sessions; conversations are collected by collect-conversations.ts.
  *
- * It is safe while any process saves, because of three orders. Tapes are listed before branches, and a tape's first items
- * come with its branch's record: a listed tape without a branch has no writer any more. Item counters are read before
- * rows: what is written later is numbered above them and not looked at. Rows are read in the order of their seqs: a save
- * may only point at what its parent reaches, so if the parent's row is gone before it is read, the child's is read later.
+ * Three orders make it safe while other processes save:
  *
- * Where anything that may point at something cannot be read, nothing is freed.
+ * - Tapes are listed before branches. The first items of a tape are committed with the record of its branch, so a listed
+ *   tape without a branch has no writer any more.
+ * - Item counters are read before rows. Items that are written later are numbered above them, and are not touched.
+ * - Rows are read in the order of their seqs. A save refers only to what its parent reaches; so if the parent's row is
+ *   removed before it is read, the child's row is read after it.
+ *
+ * If anything that may refer to items is damaged, nothing is freed.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
 import { type RecordResult, scan, scanPages, type StoredRecord } from "../store/index.js";
 import { releaseAbandonedImports } from "./abandoned-imports.js";
 import { freeAllGarbage, SessionReader } from "../sessions/index.js";
-import { listAgentsWithConversations, collectConversations, MarkError } from "./collect-conversations.js";
+import { listAgentsWithConversations, collectConversations } from "./collect-conversations.js";
 import type { Context } from "../context.js";
 import {
   agentHistoryId,
@@ -29,27 +32,32 @@ import {
   tapeName,
   tapesOf,
 } from "../records/index.js";
-import { journalRefs, rowRefs, Marks, readJournals } from "./marks.js";
+import { journalRefs, MarkError, rowRefs, Marks, readJournals } from "./marks.js";
 
-/** What a collection has freed. */
+/** What a garbage collection has freed. */
 export interface CollectReport {
-  /** Deleted sessions whose remains were freed. */
+  /** How many deleted sessions and conversations were freed. */
   readonly sessions: number;
   readonly items: number;
   readonly blobs: number;
-  /** Bytes of the freed items and blobs. The file may take them back later. */
+  /** Bytes of the freed items and blobs. The file itself may shrink later, or only with `compact()`. */
   readonly bytes: number;
 }
 
-/** A blob must be unused for this long before it is freed: a save may be about to point at it. */
+/** A blob must be unused for this long before it is freed: a save in progress may refer to it. */
 const BLOB_AGE = 3_600_000;
 
+/** How to collect. */
 export interface CollectOptions {
-  /** Told as it goes on. What it throws ends it, between two sessions. */
+  /** Called after each session. An error that it throws stops the collection there. */
   readonly onProgress?: (progress: { readonly sessions: number }) => void;
 }
 
-/** @param options.repack also rewrite what is packed together with live items */
+/**
+ * Collects the garbage of a store.
+ *
+ * @param options.repack also rewrite chunks that contain live items and garbage
+ */
 export async function collectGarbage(
   context: Context,
   options: CollectOptions & { readonly repack: boolean },
@@ -63,7 +71,7 @@ export async function collectGarbage(
   let complete = true;
   let done = 0;
   for await (const { reader, number } of allSessions(context)) {
-    // A local store answers synchronously, and saves must be able to run in between.
+    // A local store answers without a turn of the event loop; saves must be able to run in between.
     await nextTurn();
     const result = reader && (await collectSession(reader, number, blobs, options.repack));
     if (result) {
@@ -83,7 +91,7 @@ export async function collectGarbage(
   return { sessions, items: freed.items, blobs: dropped.items, bytes: freed.bytes + dropped.bytes };
 }
 
-/** `undefined` where it could not be told what is needed; then nothing was freed. */
+/** Collects the conversations of an agent; `undefined` if it is not known what is needed, then nothing was freed. */
 async function collectAgent(
   context: Context,
   agent: string,
@@ -94,14 +102,14 @@ async function collectAgent(
     return await collectConversations(context, agent, blobs, repack);
   } catch (error) {
     if (!(error instanceof MarkError) && !isSavepointError(error, "DAMAGED")) throw error;
-    const reason = `nothing was freed of its conversations: ${error.message}`;
+    const reason = `no messages of its conversations were freed: ${error.message}`;
     new SessionReader(context, agentHistoryId(agent)).reportDamage(undefined, undefined, reason);
     return undefined;
   }
 }
 
 interface ListedSession {
-  /** Missing where nobody can tell which session it is: its branches, and so their counters, cannot be found. */
+  /** `undefined` if the id of the session cannot be read: then its branches, and so their counters, cannot be found. */
   readonly reader: SessionReader | undefined;
   readonly number: number;
 }
@@ -111,14 +119,16 @@ async function* allSessions(context: Context): AsyncGenerator<ListedSession> {
     const number = decodeNumbers(record.key.slice(1), 1).numbers[0] as number;
     if ("value" in record) yield { reader: new SessionReader(context, record.value), number };
     else {
-      const reason = `nothing was freed of session number ${number}: ${record.unreadable}`;
+      const reason = `nothing was freed from session number ${number}: ${record.unreadable}`;
       new SessionReader(context, "").reportDamage(undefined, undefined, reason);
       yield { reader: undefined, number };
     }
   }
 }
 
-/** Frees what no checkpoint of a session reaches. `undefined` where something could not be read; then nothing was freed. */
+/**
+ * Frees the items of a session that no checkpoint reaches; `undefined` if something is damaged, then nothing was freed.
+ */
 export async function collectSession(
   reader: SessionReader,
   number: number,
@@ -130,7 +140,8 @@ export async function collectSession(
   const counters = new Map<string, number>();
   const marks = new Marks(reader, number, blobs);
   try {
-    // Journals before heads: what a journal has let go of by then, the head that came after it names.
+    // Journals before heads: entries that a journal no longer has by then are reached from the head that was saved after
+    // them.
     for (const journal of await readJournals(reader)) {
       if (journal.number !== number) continue;
       counters.set(tapeName(number, journal.tape), journal.first + journal.count);
@@ -138,18 +149,18 @@ export async function collectSession(
     }
     for await (const { record } of reader.branches()) {
       counters.set(tapeName(number, record.tape), record.nextItem);
-      // A head without a row of its own.
+      // A hidden head has no row.
       if (record.hidden && record.head) await marks.markFrames([rowRefs(record.head)]);
     }
-    const [attached] = await store.get([annotationCounterKey(number)]);
-    if (attached && !("value" in attached)) throw new MarkError(attached);
-    counters.set(tapeName(number, ANNOTATIONS_TAPE), Number(attached?.value ?? 0));
+    const [counter] = await store.get([annotationCounterKey(number)]);
+    if (counter && !("value" in counter)) throw new MarkError(counter);
+    counters.set(tapeName(number, ANNOTATIONS_TAPE), Number(counter?.value ?? 0));
     for await (const page of scanPages(store, annotationsOf(number))) {
-      await marks.markFrames(page.map(readable).map(({ refs }) => ({ refs, tape: ANNOTATIONS_TAPE })));
+      await marks.markFrames(page.map(requireReadable).map(({ refs }) => ({ refs, tape: ANNOTATIONS_TAPE })));
     }
     for await (const page of scanPages(store, rowsOf(number))) {
       await marks.markFrames(
-        page.map(readable).map(({ key, value, refs }) => rowRefs(decodeRow(seqOfRowKey(key), value, refs))),
+        page.map(requireReadable).map(({ key, value, refs }) => rowRefs(decodeRow(seqOfRowKey(key), value, refs))),
       );
     }
   } catch (error) {
@@ -168,7 +179,7 @@ export async function collectSession(
   return freed;
 }
 
-function readable(record: RecordResult): StoredRecord {
+function requireReadable(record: RecordResult): StoredRecord {
   if (!("value" in record)) throw new MarkError(record);
   return record;
 }

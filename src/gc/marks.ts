@@ -1,7 +1,7 @@
-/** What the checkpoints and journals of a session point at, found by refs alone: no states are read. */
+/** Marks what the checkpoints and journals of a session refer to. It reads the refs of items only, no states. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { formatRefs, parseRefs, type Piece, type Unreadable } from "../state/index.js";
-import { MarkError } from "./collect-conversations.js";
+
 import { IntervalSet, type Span } from "../util/index.js";
 import {
   decodeJournal,
@@ -13,36 +13,44 @@ import {
 } from "../records/index.js";
 import type { SessionReader } from "../sessions/index.js";
 
-/** A line of refs, and the tape that it counts from. */
+/** The encoded refs of a frame, and the tape that they are relative to. */
 export interface FrameRefs {
   readonly refs: string;
   readonly tape: number;
 }
 
-/** What is reachable so far. */
+/** Something that may refer to items or messages is damaged: nothing may be freed. */
+export class MarkError extends Error {
+  constructor(readonly damage: Unreadable) {
+    super(damage.unreadable);
+  }
+}
+
+/** The items and blobs of a session that are reachable so far. */
 export class Marks {
   readonly #byNumber = new Map<number, IntervalSet>();
 
-  /** @param unreadable told of items that cannot be read; without it they are thrown as {@link MarkError} */
+  /** @param onDamage called for unreadable items; without it they are thrown as {@link MarkError} */
   constructor(
     readonly reader: SessionReader,
     readonly number: number,
     readonly blobs: Set<string>,
-    readonly unreadable?: (damage: Unreadable) => void,
+    readonly onDamage?: (damage: Unreadable) => void,
   ) {}
 
-  /** The tapes that anything is reached on, by number, with what is. */
+  /** The tapes with reachable items, by number, and the spans of these items. */
   *tapes(): Generator<[tape: number, spans: Span[]]> {
     for (const [tape, live] of this.#byNumber) yield [tape, live.spans()];
   }
 
+  /** The reachable items of a tape. */
   liveSpans(tape: string): { start: number; count: number }[] {
     return this.#byNumber.get(tapeNumberOf(tape))?.spans() ?? [];
   }
 
   /**
-   * Marks what frames point at, and what that points at in turn. All frames are followed one level at a time: the items
-   * that they point at on one tape are mostly adjacent, and are read together.
+   * Marks everything that is reachable from frames. All frames are followed one level at a time: the items that they refer to
+   * on one tape are mostly adjacent, and are read together.
    */
   async markFrames(frames: Iterable<FrameRefs>): Promise<void> {
     for (let level = await this.#mark(frames); level.size > 0;) {
@@ -53,7 +61,7 @@ export class Marks {
     }
   }
 
-  /** Marks what frames point at; returns what was not marked before, by tape. */
+  /** Marks the items that frames refer to. Returns those that were not marked before, by tape. */
   async #mark(frames: Iterable<FrameRefs>): Promise<Map<number, IntervalSet>> {
     const fresh = new Map<number, IntervalSet>();
     let count = 0;
@@ -77,30 +85,30 @@ export class Marks {
     }
   }
 
-  /** The items of these spans that point at something. */
+  /** The refs of the items in these spans. */
   async *#framesIn(tape: number, spans: readonly Span[]): AsyncGenerator<FrameRefs> {
     const name = tapeName(this.number, tape);
     const { store } = this.reader.context;
     for (const { all, parts } of joinSpans(spans)) {
-      const isWanted = inSpans(parts);
+      const isInSpans = inSpans(parts);
       await nextTurn();
       const together = await store.itemRefs({ tape: name, ...all });
       if (!("unreadable" in together)) {
-        for (const { item, refs } of together) if (isWanted(item)) yield { refs, tape };
+        for (const { item, refs } of together) if (isInSpans(item)) yield { refs, tape };
         continue;
       }
-      // A damaged item may be in a gap between the wanted ones.
+      // The damaged item may be in a gap between the spans.
       for (const part of parts) {
         const alone = await store.itemRefs({ tape: name, ...part });
         if (!("unreadable" in alone)) for (const { refs } of alone) yield { refs, tape };
-        else if (this.unreadable) this.unreadable(alone);
+        else if (this.onDamage) this.onDamage(alone);
         else throw new MarkError(alone);
       }
     }
   }
 }
 
-/** The longest gap of unneeded items that is read along, to avoid a second query. */
+/** The longest gap between spans that is read with them, to avoid a second query. */
 const MAX_GAP = 256;
 /** Items whose refs are read in one query. */
 const MAX_JOINED = 4096;
@@ -141,7 +149,7 @@ function inSpans(spans: readonly Span[]): (item: number) => boolean {
   };
 }
 
-/** What the runs of a session have recorded since their last boundaries. */
+/** The journals of a session's runs: what they have recorded since their last step boundary. */
 export async function readJournals(reader: SessionReader): Promise<JournalRecord[]> {
   const branches: string[] = [];
   for await (const { record } of reader.branches()) branches.push(record.name);
@@ -153,12 +161,12 @@ export async function readJournals(reader: SessionReader): Promise<JournalRecord
   });
 }
 
-/** A frame that points at the recorded entries of a journal. */
+/** Refs to the entries of a journal. */
 export function journalRefs({ tape, first, count }: JournalRecord): FrameRefs {
   return { refs: formatRefs([{ pieces: [{ tape, start: first, count }] }], tape), tape };
 }
 
-/** The state of a checkpoint. */
+/** The refs of a checkpoint's state. */
 export function rowRefs({ skeleton, tape }: Pick<CheckpointRow, "skeleton" | "tape">): FrameRefs {
   return { refs: skeleton.refs, tape };
 }

@@ -13,4 +13,4 @@ export {
   type RetentionRules,
 } from "./rules.js";
 export { buildPolicyRemoval, decodePolicy, encodePolicy, newPolicyStamp, type StoredPolicy } from "./stored-policy.js";
-export { needsSweep, SMALL_SESSION_ROWS, type SweepSchedule, SweepSchedules } from "./sweep-schedule.js";
+export { type SweepSchedule, SweepSchedules } from "./sweep-schedule.js";

@@ -2,9 +2,7 @@
  * When to look again for checkpoints that a retention policy removes. A sweep reads all rows of a session, so each one
  * records how long no save can make another one necessary.
  */
-import type { SessionRecord } from "../records/index.js";
 import { LruMap } from "../util/index.js";
-import type { RetentionRules } from "./rules.js";
 
 /** The result of a sweep: until when the next one is not needed. */
 export interface SweepSchedule {
@@ -24,9 +22,6 @@ export interface SweepSchedule {
   /** Branches whose heads, or the `preOperation` checkpoints before them, become removable with the next save. */
   readonly prunableHeads: ReadonlySet<string>;
 }
-
-/** Sessions with at most this many rows are swept as soon as a checkpoint can be removable; larger ones a little later. */
-export const SMALL_SESSION_ROWS = 64;
 
 const MAX_SESSIONS = 10_000;
 
@@ -54,27 +49,4 @@ export class SweepSchedules {
       this.#schedules.set(sessionId, { ...schedule, safeUntilTime: expiresAt });
     }
   }
-}
-
-/** Can a checkpoint be removable, now that one was saved on `branch`? */
-export function needsSweep(
-  session: SessionRecord,
-  branch: string,
-  rules: RetentionRules,
-  policy: string,
-  schedule: SweepSchedule | undefined,
-  now: number,
-): boolean {
-  const isExpired = session.earliestExpiry !== undefined && now > session.earliestExpiry;
-  if (!schedule || schedule.number !== session.number || schedule.policy !== policy) {
-    const { last, unexpired, ttl } = rules;
-    if (isExpired) return true;
-    if (unexpired) return ttl !== undefined && session.checkpoints > 1;
-    return ttl !== undefined || session.checkpoints > Math.max(last, 1);
-  }
-  if (session.nextSeq > schedule.safeUntilSeq || schedule.prunableHeads.has(branch)) return true;
-  const isNewExpiry = isExpired && session.earliestExpiry !== schedule.earliestExpiry;
-  if (now <= schedule.safeUntilTime && !isNewExpiry) return false;
-  // At most one row per millisecond is read: where checkpoints age all the time, they are removed in groups.
-  return schedule.rows <= SMALL_SESSION_ROWS || Math.abs(now - schedule.sweptAt) >= schedule.rows;
 }

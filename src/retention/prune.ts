@@ -1,4 +1,4 @@
-/** Removing the checkpoints of sessions and agents that nobody wants to keep. Reads rows, never states. */
+/** Pruning: removes all checkpoints of sessions and agents that the given rules do not keep. Reads rows, never states. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { collectSession } from "../gc/index.js";
 import type { Context } from "../context.js";
@@ -11,7 +11,8 @@ import {
   sessionsOfAgent,
 } from "../records/index.js";
 import { readAhead } from "../util/index.js";
-import { type NeededBy, removeCheckpoints } from "./removal.js";
+import type { NeededBy } from "./checkpoint-set.js";
+import { removeCheckpoints } from "./removal.js";
 import {
   type KeepReason,
   type RetentionRules,
@@ -22,75 +23,83 @@ import { scan } from "../store/index.js";
 import { SessionReader } from "../sessions/index.js";
 import { needsOf, reasonsToKeep, withRewindNeeds } from "./keep-reasons.js";
 
+/** What to keep, and how to prune. */
 export interface PruneOptions extends RetentionOptions {
   /**
-   * Only say what would go.
+   * Only report what would be removed.
    * @default false
    */
   readonly dryRun?: boolean;
-  /** Told as it goes on. What it throws ends it, between two sessions. */
+  /** Called after each session. An error that it throws stops the pruning there; earlier sessions stay pruned. */
   readonly onProgress?: (progress: PruneProgress) => void;
 }
 
+/** How far a prune has come. */
 export interface PruneProgress {
-  /** How many sessions are done; checkpoints of whole agents count as one each. */
+  /** How many sessions are done. The checkpoints of one agent count as one session. */
   readonly sessions: number;
   readonly removed: number;
 }
 
-/** Whose checkpoints are pruned: those of one session; of one agent and its sessions; all of the store, if nothing is said. */
+/** Which checkpoints are pruned: those of one session, or of one agent and its sessions. @default all of the store */
 export interface PruneTarget {
   readonly session?: string;
   readonly agent?: string;
 }
 
-/** A checkpoint that was pruned, or stays. */
+/** A checkpoint that was removed or kept. */
 export interface PrunedCheckpoint {
   readonly id: string;
   readonly seq: number;
-  /** `undefined` for a checkpoint of a whole agent. */
+  /** `undefined` for a checkpoint of an agent. */
   readonly sessionId: string | undefined;
   readonly agent: string | undefined;
 }
 
+/** A checkpoint that was kept, and why. */
 export interface KeptCheckpoint extends PrunedCheckpoint {
   readonly reasons: readonly KeepReason[];
-  /** What needs it, if one of the reasons is `needed`. */
+  /** Set if one of the reasons is `needed`. */
   readonly neededBy?: readonly NeededBy[];
 }
 
+/** What a prune has removed and kept. */
 export interface PruneResult {
   readonly dryRun: boolean;
-  /** How many checkpoints went, or would go. */
+  /** How many checkpoints were removed; with `dryRun`, how many would be. */
   readonly removed: number;
-  /** Which ones. */
+  /** The removed checkpoints. */
   readonly gone: readonly PrunedCheckpoint[];
   readonly kept: readonly KeptCheckpoint[];
-  /** Items that only removed checkpoints needed. Where states only grow there are none: then rows alone are freed. */
+  /** How many items were freed: those that only removed checkpoints needed. None if states only grow. */
   readonly items: number;
-  /** Bytes of those items. `compact()` gives the space back. */
+  /** Bytes of those items. `compact()` returns the space to the file system. */
   readonly bytes: number;
-  /** Were checkpoints removed and no items freed? So it is where states only grow: those that stay need all of them. */
+  /** Were checkpoints removed, but no items? That is normal if states only grow: the kept checkpoints need all items. */
   readonly rowsOnly: boolean;
 }
 
-/** Sessions that are pruned concurrently: while the store answers for one, another is decided. */
+/** Sessions that are pruned concurrently, so that the store is busy while another one is decided. */
 const SESSIONS_AT_ONCE = 4;
 
-/** Prunes the checkpoints of a store, of an agent with its sessions, or of a session. */
+/**
+ * Prunes the checkpoints of a store, of an agent with its sessions, or of a session.
+ *
+ * @param reset called for each session that has changed, to drop its cursors
+ */
 export async function prune(
   context: Context,
   target: PruneTarget,
   options: PruneOptions,
   reset: (sessionId: string) => void,
 ): Promise<PruneResult> {
-  const { dryRun = false, onProgress, ...kept } = options;
-  const retention = parseRetentionOptions(kept);
+  const { dryRun = false, onProgress, ...retention } = options;
+  const rules = parseRetentionOptions(retention);
   const results: PruneResult[] = [];
   let removed = 0;
   const pruned = readAhead(sessionIds(context, target), SESSIONS_AT_ONCE, async (sessionId) => {
     await nextTurn();
-    const result = await pruneSession(new SessionReader(context, sessionId), retention, false, dryRun);
+    const result = await pruneSession(new SessionReader(context, sessionId), rules, false, dryRun);
     if (result.removed > 0 && !dryRun) reset(sessionId);
     return result;
   });
@@ -105,11 +114,11 @@ export async function prune(
 /**
  * Prunes the checkpoints of one session.
  *
- * @param byPolicy is this an automatic policy, not a call? Then the state before the last rewind is kept as well
+ * @param byPolicy is this an automatic policy, not a call by the user? Then the state before the last rewind is kept too
  */
 export async function pruneSession(
   reader: SessionReader,
-  retention: RetentionRules,
+  rules: RetentionRules,
   byPolicy: boolean,
   dryRun: boolean,
 ): Promise<PruneResult> {
@@ -117,27 +126,27 @@ export async function pruneSession(
   const plan = { removed: [] as CheckpointRow[], kept: [] as KeptCheckpoint[] };
   const session = await reader.session();
   if (!session) return sumPruneResults([], dryRun);
-  await removeCheckpoints(reader, (found) => {
-    const known = byPolicy ? withRewindNeeds(found) : found;
-    const reasons = reasonsToKeep(known, retention, now);
-    plan.removed = known.rows.filter(({ seq }) => !reasons.has(seq));
-    plan.kept = known.rows.flatMap((row) => {
+  await removeCheckpoints(reader, (all) => {
+    const checkpoints = byPolicy ? withRewindNeeds(all) : all;
+    const reasons = reasonsToKeep(checkpoints, rules, now);
+    plan.removed = checkpoints.rows.filter(({ seq }) => !reasons.has(seq));
+    plan.kept = checkpoints.rows.flatMap((row) => {
       const ofRow = reasons.get(row.seq);
       if (!ofRow) return [];
-      const neededBy = needsOf(known, row.seq, reasons);
+      const neededBy = needsOf(checkpoints, row.seq, reasons);
       return [{ ...describe(reader, row), reasons: ofRow, ...(neededBy.length > 0 && { neededBy }) }];
     });
     return { rows: dryRun ? [] : plan.removed };
   });
   const gone = plan.removed.map((row) => describe(reader, row));
   const removed = gone.length;
-  const some = !dryRun && removed > 0;
-  const freed = some ? await collectSession(reader, session.record.number, new Set(), false) : undefined;
+  const isChanged = !dryRun && removed > 0;
+  const freed = isChanged ? await collectSession(reader, session.record.number, new Set(), false) : undefined;
   const { items = 0, bytes = 0 } = freed ?? {};
-  return { dryRun, removed, gone, kept: plan.kept, items, bytes, rowsOnly: some && items === 0 };
+  return { dryRun, removed, gone, kept: plan.kept, items, bytes, rowsOnly: isChanged && items === 0 };
 }
 
-/** What was pruned of several sessions, as one. */
+/** The results of several sessions as one. */
 export function sumPruneResults(results: readonly PruneResult[], dryRun: boolean): PruneResult {
   const gone = results.flatMap((result) => result.gone);
   const removed = gone.length;

@@ -1,6 +1,6 @@
 /**
- * Removing single checkpoints of a session, or of an agent. Those that follow them are linked to those before them, in
- * the same commit. Their items are freed by the next collection.
+ * Removal of single checkpoints of a session, or of an agent. One commit deletes their rows and links the checkpoints after
+ * them to those before them. Their items are freed by the next garbage collection.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import type { Commit, Put } from "../store/index.js";
@@ -9,138 +9,57 @@ import {
   annotationsOf,
   branchKey,
   type BranchRecord,
-  decodeJournal,
+  type CheckpointRow,
+  earliestExpiryOf,
   encodeBranch,
   encodeRow,
   encodeSession,
-  earliestExpiryOf,
   idKey,
-  journalKey,
   labelKey,
   noteKey,
-  type CheckpointRow,
   rowKey,
   sessionKey,
-  type SessionRecord,
 } from "../records/index.js";
-import { describeSession, type LoadedRecord, type Notes, type SessionReader } from "../sessions/index.js";
+import { describeSession, type SessionReader } from "../sessions/index.js";
+import { type CheckpointSet, readCheckpointSet } from "./checkpoint-set.js";
 
-/** What needs a checkpoint. One that only another checkpoint needs may be removed together with that one. */
-export type NeededBy =
-  /** A checkpoint in the middle of a step that began with this one. */
-  | { readonly kind: "checkpoint"; readonly id: string; readonly seq: number }
-  /** A branch that starts from it. */
-  | { readonly kind: "branch"; readonly branch: string }
-  /** The run on this branch: its current step began with it, or its next one does. */
-  | { readonly kind: "run"; readonly branch: string }
-  /** The branch was rewound; this checkpoint is its state before that. */
-  | { readonly kind: "rewind"; readonly branch: string }
-  /** A damaged record that may need it. */
-  | { readonly kind: "damage"; readonly detail: string };
-
-/** All that is known of the checkpoints of a session. */
-export interface CheckpointSet {
-  readonly session: LoadedRecord<SessionRecord>;
-  readonly branches: readonly LoadedRecord<BranchRecord>[];
-  /** In the order of their seqs; those that cannot be read are not among them. */
-  readonly rows: readonly CheckpointRow[];
-  readonly notes: ReadonlyMap<number, Notes>;
-  /** What needs a checkpoint, by seq. That it is a head is not listed here. */
-  readonly needed: ReadonlyMap<number, readonly NeededBy[]>;
-  /** The branches that have a checkpoint as their head, by seq. */
-  readonly heads: ReadonlyMap<number, readonly BranchRecord[]>;
-}
-
-/** What is to go, and what else becomes of the branches. */
+/** Checkpoints to remove, and branches to change in the same commit. */
 export interface Removal {
   readonly rows: readonly CheckpointRow[];
   readonly branches?: readonly BranchRecord[];
 }
 
-/** Somebody saves at the same time, again and again. */
-const MAX_TRIES = 1000;
+/** Attempts while other processes save. */
+const MAX_ATTEMPTS = 1000;
 
 /**
- * Removes what `choose` says of the checkpoints that are there. It is asked again if they change meanwhile.
+ * Removes the checkpoints that `choose` selects. If they change before the commit, they are read and `choose` is called
+ * again. What `choose` throws is not retried.
  *
  * @returns the checkpoints that were removed
+ * @throws BUSY if they changed in each of `maxAttempts` attempts; then nothing was removed
  */
 export async function removeCheckpoints(
   reader: SessionReader,
   choose: (checkpoints: CheckpointSet) => Removal,
-  maxTries = MAX_TRIES,
+  maxAttempts = MAX_ATTEMPTS,
 ): Promise<readonly CheckpointRow[]> {
-  for (let tries = 1; ; tries++) {
-    const checkpoints = await readCheckpoints(reader);
+  for (let attempt = 1; ; attempt++) {
+    const checkpoints = await readCheckpointSet(reader);
     if (!checkpoints) return [];
     const removal = choose(checkpoints);
     if (removal.rows.length === 0) return [];
     try {
-      await reader.context.store.commit(toCommit(reader, checkpoints, removal));
+      await reader.context.store.commit(buildRemovalCommit(reader, checkpoints, removal));
       return removal.rows;
     } catch (error) {
       if (!isSavepointError(error, "CONFLICT")) throw error;
-      if (tries === maxTries) throw alwaysSaving(reader.sessionId, tries, error);
+      if (attempt === maxAttempts) throw checkpointsBusy(reader.sessionId, attempt, error);
     }
   }
 }
 
-export function isPinned(row: CheckpointRow, notes: Notes | undefined): boolean {
-  const pin = notes?.get("pin");
-  return pin === undefined ? row.pinned : pin === "1";
-}
-
-async function readCheckpoints(reader: SessionReader): Promise<CheckpointSet | undefined> {
-  const session = await reader.session();
-  if (!session) return undefined;
-  const { number } = session.record;
-  const branches: LoadedRecord<BranchRecord>[] = [];
-  for await (const branch of reader.branches()) branches.push(branch);
-  const rows: CheckpointRow[] = [];
-  for await (const row of reader.allRows(number, false)) if (!("unreadable" in row)) rows.push(row);
-  const needed = await findNeeds(reader, branches, rows);
-  const keep = (seq: number): void =>
-    addNeed(needed, seq, { kind: "damage", detail: "what is attached to it cannot be read, so it may be pinned" });
-  const notes = await reader.notes(number, 0, session.record.nextSeq, keep);
-  const heads = new Map<number, BranchRecord[]>();
-  for (const { record } of branches) {
-    if (record.head) heads.set(record.head.seq, [...(heads.get(record.head.seq) ?? []), record]);
-  }
-  return { session, branches, rows, notes, needed, heads };
-}
-
-async function findNeeds(
-  reader: SessionReader,
-  branches: readonly LoadedRecord<BranchRecord>[],
-  rows: readonly CheckpointRow[],
-): Promise<Map<number, NeededBy[]>> {
-  const needs = new Map<number, NeededBy[]>();
-  for (const { run, id, seq } of rows) {
-    if (run?.midStep) addNeed(needs, run.boundary, { kind: "checkpoint", id, seq });
-  }
-  const keys = branches.map(({ record }) => journalKey(reader.sessionId, record.name));
-  const journals = await reader.context.store.get(keys);
-  for (const [index, { record }] of branches.entries()) {
-    const branch = record.name;
-    if (record.forkedFrom !== undefined) addNeed(needs, record.forkedFrom, { kind: "branch", branch });
-    const journal = journals[index];
-    if (!journal) continue;
-    if ("value" in journal) addNeed(needs, decodeJournal(journal.value).boundary, { kind: "run", branch });
-    else {
-      const detail = `the record of the run on branch ${JSON.stringify(branch)} is damaged, and its step may begin with it`;
-      for (const { seq } of rows) addNeed(needs, seq, { kind: "damage", detail });
-    }
-  }
-  return needs;
-}
-
-function addNeed(needs: Map<number, NeededBy[]>, seq: number, need: NeededBy): void {
-  const known = needs.get(seq);
-  if (known) known.push(need);
-  else needs.set(seq, [need]);
-}
-
-function toCommit(reader: SessionReader, checkpoints: CheckpointSet, removal: Removal): Commit {
+function buildRemovalCommit(reader: SessionReader, checkpoints: CheckpointSet, removal: Removal): Commit {
   const { session, notes } = checkpoints;
   const { sessionId } = reader;
   const { number } = session.record;
@@ -150,7 +69,7 @@ function toCommit(reader: SessionReader, checkpoints: CheckpointSet, removal: Re
     value,
   }));
   const rows = new Map(checkpoints.rows.map((row) => [row.seq, row]));
-  // A head may have no row of its own.
+  // A hidden head has no row.
   for (const { head } of branches) if (head && !rows.has(head.seq)) rows.set(head.seq, head);
   const relinked = relink(rows, removal.rows);
   const stored = new Set(checkpoints.rows.map(({ seq }) => seq));
@@ -163,18 +82,18 @@ function toCommit(reader: SessionReader, checkpoints: CheckpointSet, removal: Re
     const next = encodeBranch(head ? { ...branch, head, headParentId: parentId } : branch);
     if (next !== value) puts.push({ key: branchKey(sessionId, branch.name), value: next });
   }
-  const left = Math.max(0, session.record.checkpoints - removal.rows.length);
-  const gone = new Set(removal.rows.map(({ seq }) => seq));
-  const expires = earliestExpiryOf(checkpoints.rows.filter(({ seq }) => !gone.has(seq)));
+  const count = Math.max(0, session.record.checkpoints - removal.rows.length);
+  const removed = new Set(removal.rows.map(({ seq }) => seq));
+  const earliestExpiry = earliestExpiryOf(checkpoints.rows.filter(({ seq }) => !removed.has(seq)));
   puts.push({
     key: sessionKey(sessionId),
-    value: encodeSession({ ...session.record, checkpoints: left, earliestExpiry: expires }),
+    value: encodeSession({ ...session.record, checkpoints: count, earliestExpiry }),
   });
   return {
     checks: [
       { key: sessionKey(sessionId), value: session.value },
       ...checkpoints.branches.map(({ record, value }) => ({ key: branchKey(sessionId, record.name), value })),
-      // One that somebody has pinned or labelled meanwhile is another matter.
+      // A checkpoint that was pinned or labelled meanwhile may have to be kept.
       ...removal.rows.flatMap(({ seq }) =>
         ["pin", "label"].map((name) => ({ key: noteKey(number, seq, name), value: notes.get(seq)?.get(name) })),
       ),
@@ -184,14 +103,14 @@ function toCommit(reader: SessionReader, checkpoints: CheckpointSet, removal: Re
         const label = notes.get(row.seq)?.get("label") ?? row.label;
         return [
           rowKey(number, row.seq),
-          // The commit checks that none was added since. A checkpoint with unreadable notes is never removed.
+          // The checks above fail if a note was added since. A checkpoint with unreadable notes is never removed.
           ...[...(notes.get(row.seq)?.keys() ?? [])].map((name) => noteKey(number, row.seq, name)),
           idKey(row.id, number),
           ...(label ? [labelKey(number, label, row.seq)] : []),
         ];
       }),
-      // Consecutive checkpoints have adjacent attachments.
-      ...spansOf(gone).map(({ start, count }) => annotationsOf(number, start, start + count)),
+      // Consecutive checkpoints have adjacent annotations.
+      ...spansOf(removed).map(({ start, count }) => annotationsOf(number, start, start + count)),
     ],
     puts,
   };
@@ -203,55 +122,39 @@ function spansOf(seqs: ReadonlySet<number>): Span[] {
   return intervals.spans();
 }
 
-/** Those of the rows that stay whose parent or grandparent goes, with the next ones that stay in their place. */
+/** The kept rows whose parent or grandparent is removed, linked to their nearest kept ancestors instead. */
 function relink(
   rows: ReadonlyMap<number, CheckpointRow>,
   removed: readonly CheckpointRow[],
 ): Map<number, CheckpointRow> {
-  const gone = new Map(removed.map((row) => [row.seq, row]));
-  const staying = (seq: number | undefined): number | undefined => {
+  const removedBySeq = new Map(removed.map((row) => [row.seq, row]));
+  const nearestKept = (seq: number | undefined): number | undefined => {
     let at = seq;
-    while (at !== undefined && gone.has(at)) at = gone.get(at)?.parent;
+    while (at !== undefined && removedBySeq.has(at)) at = removedBySeq.get(at)?.parent;
     return at;
   };
   const relinked = new Map<number, CheckpointRow>();
   for (const row of rows.values()) {
-    if (gone.has(row.seq)) continue;
-    const parent = staying(row.parent);
-    const known = parent === undefined ? undefined : rows.get(parent);
-    // What is before a row that cannot be read, only the row itself can say.
-    const grandparent = staying(known ? known.parent : parent === row.parent ? row.grandparent : undefined);
+    if (removedBySeq.has(row.seq)) continue;
+    const parent = nearestKept(row.parent);
+    const parentRow = parent === undefined ? undefined : rows.get(parent);
+    // The parent of an unreadable row is known only from its child.
+    const grandparent = nearestKept(parentRow ? parentRow.parent : parent === row.parent ? row.grandparent : undefined);
     if (parent !== row.parent || grandparent !== row.grandparent)
       relinked.set(row.seq, { ...row, parent, grandparent });
   }
   return relinked;
 }
 
-function alwaysSaving(sessionId: string, tries: number, cause: unknown): SavepointError<"BUSY"> {
+function checkpointsBusy(sessionId: string, attempts: number, cause: unknown): SavepointError<"BUSY"> {
   return new SavepointError(
     "BUSY",
-    `Checkpoints of ${describeSession(sessionId)} could not be removed: others saved each of ${tries} times. Try again; nothing was removed.`,
+    `Checkpoints of ${describeSession(sessionId)} could not be removed: other processes saved during each of ${attempts} attempts. Nothing was removed. Try again.`,
     { cause },
   );
 }
 
-/** What needs a checkpoint, for messages that mention the checkpoint first. */
-export function describeNeed(need: NeededBy): string {
-  switch (need.kind) {
-    case "checkpoint":
-      return `checkpoint #${need.seq} is in the middle of a step that begins with it`;
-    case "branch":
-      return `branch ${JSON.stringify(need.branch)} starts from it`;
-    case "run":
-      return `the run on branch ${JSON.stringify(need.branch)} resumes from it`;
-    case "rewind":
-      return `it is the state before the last rewind of branch ${JSON.stringify(need.branch)}`;
-    case "damage":
-      return need.detail;
-  }
-}
-
-/** A checkpoint that cannot be removed, and why. */
+/** The error for a checkpoint that cannot be removed, with the reason as a clause. */
 export function stillNeeded(sessionId: string, row: CheckpointRow, why: string): SavepointError<"CONFLICT"> {
   return new SavepointError(
     "CONFLICT",

@@ -1,1 +1,6 @@
-export { type ConversationHit, Search, type SearchHit, type SearchOptions } from "./search.js";
+/**
+ * Full-text search. The index is derived data: saves do not write it, a search brings it up to date first, and every hit is
+ * read from the conversation or session itself, so that a stale or damaged index cannot return a wrong hit.
+ */
+export type { ConversationHit, SearchHit, SearchOptions } from "./query.js";
+export { Search } from "./search.js";

@@ -1,10 +1,9 @@
 /**
- * Keeps the index of a store up to date: what is said in conversations, what they are called, and what is said in the
- * states of sessions.
+ * The search index of a store: the messages and titles of conversations, and the messages in the newest states of sessions.
  *
- * Saving does nothing for it. Before a search answers, the records that have changed since it last looked are found, and
- * what is new in them is indexed. A conversation that was only added to is read from where it was left off. Any number
- * of processes may do so at once: each step is one transaction, which says what it started from.
+ * Saves do not touch it. A search first finds the records that have changed since the last update, and indexes what is new
+ * in them; a conversation that was only appended to is read from where the last update ended. Several processes may
+ * update at the same time: each transaction checks the state of the sources that it started from.
  */
 import { createHash } from "node:crypto";
 import { isSavepointError } from "../errors.js";
@@ -16,6 +15,7 @@ import {
   type TextIndex,
   type TextSource,
 } from "../store/index.js";
+import { Mutex } from "../util/index.js";
 import type { Context } from "../context.js";
 import { readConversations, readMessages, type StoredConversation } from "../conversations/index.js";
 import {
@@ -30,51 +30,82 @@ import {
   piecesOf,
   slicePieces,
 } from "../records/index.js";
-import { fold } from "./text-match.js";
+import { foldText } from "./text-match.js";
 import { IndexWriter, MAX_DOCUMENTS } from "./index-writer.js";
 import { readSessionMessages } from "./session-messages.js";
 
-/** What is being looked for: only conversations, or sessions as well. */
+/** What is searched: only conversations, or sessions as well. */
 export type SearchScope = "conversations" | "all";
 
-/** Records that are looked at together. */
+/** Changed records that are read together. */
 const PAGE = 8192;
 
-/** The documents of a conversation's messages, and the one that is its title. */
+/** The names of the sources for the messages and for the title of a conversation. */
 export const messagesSource = (id: string): string => conversationKey(id);
 export const titleSource = (id: string): string => `${conversationKey(id)}\ttitle`;
 
-/** What a conversation consists of: as long as that stays the same, it is only added to. */
+/** The note of a conversation's messages. As long as it stays the same, the conversation was only appended to. */
 export function noteOf({ number, base, tapeStart }: ConversationRecord): string {
   return `${number} ${formatPieces(base, number)} ${tapeStart}`;
 }
 
-/** A title as it is noted: with whatever is in it, also what a text in a database cannot have. */
+/** The note of a title is its JSON, because a title may contain characters that a database does not accept. */
 const noteOfTitle = (title: string | undefined): string => (title === undefined ? "" : JSON.stringify(title));
+/** The title in a note. */
 export const titleOfNote = (note: string): string => (note.startsWith('"') ? (JSON.parse(note) as string) : note);
 
+/** A message or title that the index has found. */
+export interface IndexedDocument {
+  readonly source: TextSource;
+  /** The key of the conversation or session that it belongs to, which has at most one hit. */
+  readonly owner: string;
+  /** Its position in the source. */
+  readonly ordinal: number;
+}
+
+/** Updates and queries the index. */
 export class SearchIndex {
-  readonly texts: TextIndex;
+  readonly #texts: TextIndex;
   readonly #context: Context;
-  #turn: Promise<void> = Promise.resolve();
+  readonly #mutex = new Mutex();
 
   constructor(context: Context) {
     this.#context = context;
-    this.texts = context.store.texts ?? openScanTextIndex(context.store);
+    this.#texts = context.store.texts ?? openScanTextIndex(context.store);
   }
 
-  /** Resolves when all that was saved before is indexed. */
-  catchUp(scope: SearchScope): Promise<void> {
+  /** A page of documents that may contain a folded text, in descending order of their numbers, below a number. */
+  async find(
+    folded: string,
+    below: number,
+    limit: number,
+  ): Promise<{ documents: IndexedDocument[]; lowest: number; isLast: boolean }> {
+    const numbers = await this.#texts.find(folded, { below, limit });
+    const ids = [...new Set(numbers.map((number) => Math.floor(number / DOCUMENTS_PER_SOURCE)))];
+    const sources = new Map<number, TextSource>();
+    for (const source of await this.#texts.sourcesById(ids)) if (source) sources.set(source.id, source);
+    const documents = numbers.flatMap((number) => {
+      const source = sources.get(Math.floor(number / DOCUMENTS_PER_SOURCE));
+      return source ? [{ source, owner: ownerOf(source.name), ordinal: number % DOCUMENTS_PER_SOURCE }] : [];
+    });
+    return { documents, lowest: numbers.at(-1) ?? below, isLast: numbers.length < limit };
+  }
+
+  /** Deletes the index. The next update rebuilds it. */
+  async clear(): Promise<void> {
+    await this.#texts.clear();
+  }
+
+  /** Resolves when everything that was saved before is indexed. */
+  update(scope: SearchScope): Promise<void> {
     const ranges = scope === "all" ? [ALL_CONVERSATIONS, ALL_SESSIONS] : [ALL_CONVERSATIONS];
-    const mine = this.#turn.then(() => this.#catchUp(ranges));
-    this.#turn = mine.catch(() => {});
-    return mine;
+    return this.#mutex.run(() => this.#update(ranges));
   }
 
-  async #catchUp(ranges: readonly KeyRange[]): Promise<void> {
-    const writer = new IndexWriter(this.texts, this.#context.events);
+  async #update(ranges: readonly KeyRange[]): Promise<void> {
+    const writer = new IndexWriter(this.#texts, this.#context.events);
     for (;;) {
-      const changes = await this.texts.changes(ranges, PAGE);
+      const changes = await this.#texts.changes(ranges, PAGE);
       if (changes.length === 0) break;
       await this.#index(changes, writer);
       await writer.flush();
@@ -96,18 +127,18 @@ export class SearchIndex {
   async #indexConversations(changed: ReadonlyMap<string, readonly Mark[]>, writer: IndexWriter): Promise<void> {
     const ids = [...changed.keys()];
     const found = await readConversations(this.#context, ids);
-    const sources = await this.texts.sources([...ids.map(messagesSource), ...ids.map(titleSource)]);
+    const sources = await this.#texts.sources([...ids.map(messagesSource), ...ids.map(titleSource)]);
     for (const [index, id] of ids.entries()) {
       const stored = found[index];
-      const whole = stored && !("unreadable" in stored) ? stored : undefined;
+      const intact = stored && !("unreadable" in stored) ? stored : undefined;
       const title = sources[ids.length + index];
-      // First, so that messages are found before the title that is taken from one of them.
-      this.#indexTitle(id, whole, title, writer);
-      if (await this.#indexMessages(id, whole, sources[index], writer)) await writer.note(changed.get(id) ?? []);
+      // The title first: newer documents are found first, and a message is a better hit than the title derived from it.
+      this.#indexTitle(id, intact, title, writer);
+      if (await this.#indexMessages(id, intact, sources[index], writer)) await writer.note(changed.get(id) ?? []);
     }
   }
 
-  /** `false` where another process was faster: what is left is looked at again. */
+  /** Indexes the new messages of a conversation; `false` if another process does so too, then it has to be read again. */
   async #indexMessages(
     id: string,
     stored: StoredConversation | undefined,
@@ -120,19 +151,19 @@ export class SearchIndex {
       return true;
     }
     const pieces = piecesOf(stored.record, stored.items);
-    // The index numbers no more. What a million messages are followed by is not found.
+    // The index has this many numbers per source. Messages beyond them are not found.
     const count = Math.min(countPieces(pieces), DOCUMENTS_PER_SOURCE);
     const note = noteOf(stored.record);
     let before = source;
     for (let from = source?.note === note ? source.count : 0; from < count || before?.note !== note;) {
       const to = Math.min(count, from + MAX_DOCUMENTS);
       const entries = await readMessages(this.#context, slicePieces(pieces, from, to));
-      const texts = entries.map((entry) => ("unreadable" in entry ? "" : fold(entry.text)));
+      const texts = entries.map((entry) => ("unreadable" in entry ? "" : foldText(entry.text)));
       writer.add({ name, before, from, texts, note });
       from = to;
       if (from >= count) break;
       if (!(await writer.flush())) return false;
-      [before] = await this.texts.sources([name]);
+      [before] = await this.#texts.sources([name]);
     }
     return true;
   }
@@ -146,15 +177,15 @@ export class SearchIndex {
     const title = stored?.record.title ?? stored?.firstTitle;
     const note = stored && noteOfTitle(title);
     if (note === before?.note) return;
-    const texts = title === undefined ? [] : [fold(title)];
+    const texts = title === undefined ? [] : [foldText(title)];
     writer.add({ name: titleSource(id), before, from: 0, texts, note });
   }
 
-  /** What the newest state of a branch says. */
+  /** Indexes the messages in the newest state of a branch. */
   async #indexSession(mark: Mark, writer: IndexWriter): Promise<void> {
     const [, session = "", branch] = mark.key.split("\t");
     if (branch !== undefined && agentOfHistoryId(session) === undefined) {
-      const [before] = await this.texts.sources([mark.key]);
+      const [before] = await this.#texts.sources([mark.key]);
       const texts = await this.#sessionTexts(session, branch);
       if (texts) {
         const from = before && before.note === hashTexts(texts, before.count) ? before.count : 0;
@@ -170,7 +201,7 @@ export class SearchIndex {
   async #sessionTexts(session: string, branch: string): Promise<string[] | undefined> {
     try {
       const messages = await readSessionMessages(this.#context, session, branch);
-      return messages?.slice(0, DOCUMENTS_PER_SOURCE).map(({ text }) => fold(text));
+      return messages?.slice(0, DOCUMENTS_PER_SOURCE).map(({ text }) => foldText(text));
     } catch (error) {
       if (isSavepointError(error, "DAMAGED")) return undefined;
       throw error;
@@ -178,9 +209,16 @@ export class SearchIndex {
   }
 }
 
-/** Stands for the first so many texts. */
+/** A hash of the first `count` texts. */
 function hashTexts(texts: readonly string[], count: number): string {
   const hash = createHash("sha256");
   for (const text of texts.slice(0, count)) hash.update(`${text.length} ${text}`);
   return `${count} ${hash.digest("base64")}`;
+}
+
+/**
+ * A conversation with its title, or a session with its branches, has one owner: the first two parts of the source's name.
+ */
+function ownerOf(name: string): string {
+  return name.split("\t", 2).join("\t");
 }

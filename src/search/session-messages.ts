@@ -1,9 +1,10 @@
-/** The messages in the newest state of a session, whatever SDK's they are. */
+/** The messages in the newest state of a session, of any SDK. */
 import { shadowToValue } from "../state/index.js";
 import type { Context } from "../context.js";
 import { describeMessage, findMessages, type Role } from "../messages/index.js";
 import { loadShadow, SessionReader } from "../sessions/index.js";
 
+/** A message in a state. */
 export interface SessionMessage {
   readonly id: string | undefined;
   /** JSON pointer to it in the state. */
@@ -13,7 +14,7 @@ export interface SessionMessage {
   readonly timestamp: number | undefined;
 }
 
-/** `undefined` where there is no state. */
+/** Reads the messages of a branch; `undefined` if it has no state. */
 export async function readSessionMessages(
   context: Context,
   sessionId: string,

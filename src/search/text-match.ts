@@ -1,32 +1,32 @@
-/** Comparing texts without regard to case, and showing where one is in another. */
+/** Case-insensitive matching of texts, with snippets of the match. */
 
-/** How many characters are shown before and after what was found. */
+/** How many characters a snippet has before and after the match. */
 const BEFORE = 40;
 const AFTER = 100;
 
 /**
- * A text in the form in which it is searched. Character by character, whatever stands around it: otherwise a part of a
- * text would not be a part of its folded form. (`toLowerCase` minds its neighbours in one case, the final sigma.)
+ * Folds the case of a text for the index. Each character is folded independently of its neighbours: otherwise the folded
+ * form of a part of a text would not be a part of its folded form. (`toLowerCase` treats a final sigma differently.)
  */
-export function fold(text: string): string {
+export function foldText(text: string): string {
   return text.toLowerCase().replaceAll("ς", "σ");
 }
 
-/** Where a text was found in another. */
+/** A match of one text in another. */
 export interface TextMatch {
-  /** The part around the first place. */
+  /** The text around the first occurrence. */
   readonly snippet: string;
-  /** Does it, anywhere, begin and end where words do? */
+  /** Does any occurrence begin and end at word boundaries? */
   readonly wholeWord: boolean;
 }
 
-/** Finds a folded text in one that is not; `undefined` where it is not in it. */
+/** Finds a folded text in an unfolded one; `undefined` if it does not occur. */
 export function findMatch(text: string, folded: string): TextMatch | undefined {
-  const haystack = fold(text);
+  const haystack = foldText(text);
   const at = haystack.indexOf(folded);
   if (at < 0) return undefined;
   const [start, end] =
-    haystack.length === text.length ? [at, at + folded.length] : unfoldedPlace(text, at, at + folded.length);
+    haystack.length === text.length ? [at, at + folded.length] : unfoldedRange(text, at, at + folded.length);
   const from = cutAt(text, Math.max(0, start - BEFORE));
   const to = cutAt(text, Math.min(text.length, end + AFTER));
   const part = text.slice(from, to).replace(/\s+/gu, " ");
@@ -47,19 +47,19 @@ function isLetter(character: string | undefined): boolean {
   return character !== undefined && /[\p{L}\p{N}]/u.test(character);
 }
 
-/** Where a part of the folded text is in the text itself; folding may make some characters longer. */
-function unfoldedPlace(text: string, foldedStart: number, foldedEnd: number): [number, number] {
+/** The range in the text for a range in its folded form: folding makes some characters longer. */
+function unfoldedRange(text: string, foldedStart: number, foldedEnd: number): [number, number] {
   let [at, folded, start] = [0, 0, 0];
   for (const character of text) {
     if (folded <= foldedStart) start = at;
     if (folded >= foldedEnd) break;
     at += character.length;
-    folded += fold(character).length;
+    folded += foldText(character).length;
   }
   return [start, at];
 }
 
-/** The same place, or the one before it where that is inside a character. */
+/** The same index, or the one before it if that is inside a surrogate pair. */
 function cutAt(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at;

@@ -79,14 +79,16 @@ describe("the snippets of the documentation", () => {
       strict: false,
     };
     const host = ts.createCompilerHost(options);
-    const { fileExists, readFile, getSourceFile } = host;
+    const [fileExists, readFile, getSourceFile] = [
+      host.fileExists.bind(host),
+      host.readFile.bind(host),
+      host.getSourceFile.bind(host),
+    ];
     host.fileExists = (file) => sources.has(file) || fileExists(file);
     host.readFile = (file) => sources.get(file)?.text ?? readFile(file);
     host.getSourceFile = (file, version, ...rest) => {
       const own = sources.get(file);
-      return own
-        ? ts.createSourceFile(file, own.text, version, true)
-        : getSourceFile.call(host, file, version, ...rest);
+      return own ? ts.createSourceFile(file, own.text, version, true) : getSourceFile(file, version, ...rest);
     };
     const program = ts.createProgram([...sources.keys()], options, host);
     const problems = [...sources].flatMap(([file, { snippet }]) => {

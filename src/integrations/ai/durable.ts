@@ -1,58 +1,56 @@
 /**
- * A turn of the SDK's loop, from `durable()` to `complete()`: its model calls and tools are recorded, and what was recorded is
- * given again when the same turn is started again after a crash.
+ * A turn of the SDK's loop, from `durable()` to `complete()`. Its model calls and tool calls are recorded, and replayed when
+ * the turn is started again after a crash.
  */
 import type { OpenRun, OpenRunOptions, RunResult, Savepoint } from "../../index.js";
-import { readAnswer } from "./answer.js";
-import { invalidArgument } from "./invalid.js";
+import { parseMessages } from "./messages.js";
 import { type ModelOptions, wrapModel } from "./model.js";
-import { parseMessages } from "./take-messages.js";
-import type { AiState, ModelMessage } from "./sdk.js";
+import { type AiState, invalidArgument, isObject, type ModelMessage } from "./sdk.js";
 import { type ToolPolicies, wrapTools } from "./tools.js";
 import { Transcript } from "./transcript.js";
 import { Turn } from "./turn.js";
 
-/** Which turn of which session it is. */
+/** Which turn of which session to open. */
 export type DurableOptions = Omit<OpenRunOptions, "initial">;
 
-/** A turn of a session, for the SDK to work in. */
+/** An open turn of a session. */
 export interface DurableRun extends AsyncDisposable {
   readonly session: string;
   readonly branch: string;
-  /** Aborted when the run is cancelled or has lost its lease: hand it to the SDK as `abortSignal`, if you like. */
+  /** Aborted when the run is cancelled or has lost its lease. Pass it to the SDK as `abortSignal` to stop early. */
   readonly signal: AbortSignal;
-  /** What this turn returned, where it was completed before. Running it once more returns the same, and does nothing. */
+  /** The result of this turn, if it was completed before. Running the loop again replays it without any effect. */
   readonly finished: RunResult<AiState> | undefined;
 
-  /** The same model, whose replies are recorded; of a turn that was interrupted it gives those that were. */
+  /** Wraps a model: its replies are recorded, and recorded replies of an interrupted turn are replayed. */
   model<Model extends object>(model: Model, options?: ModelOptions): Model;
 
   /**
-   * The same tools, whose results are recorded before the SDK gets them.
+   * Wraps tools: their results are recorded before the SDK gets them. Tools without `execute` are returned unchanged.
    *
-   * @param policies what to do about a tool that was interrupted, by its name; `ask`, if it is not said
+   * @param policies what to do if a tool call was interrupted, by the name of the tool; by default `ask`
    */
   tools<Tools extends Record<string, object>>(tools: Tools, policies?: ToolPolicies<Tools>): Tools;
 
   /**
-   * What was said in this session so far, and what is said now. A turn that was interrupted goes on with what it was given
-   * when it began.
+   * The messages of the session so far, and the input of this turn: what to call the SDK with. An interrupted turn resumes
+   * with the input that it was started with.
    */
   messages(input?: string | ModelMessage | readonly ModelMessage[]): ModelMessage[];
 
   /**
-   * Ends the turn. Give the SDK's result itself: its messages are kept as they are, requests for approval among them, and
-   * its text or object is what the turn returns. Any other value is what the turn returns.
+   * Ends the turn. Pass the SDK's result: its messages are saved unchanged, including requests for approval, and its text or
+   * object is the output of the turn. Any other value is the output itself.
    */
   complete(result?: unknown): Promise<RunResult<AiState>>;
-  /** Ends the turn as failed. Opened by the same name it goes on. */
+  /** Ends the turn as failed. Opening the same turn again resumes it. */
   fail(error: unknown): Promise<RunResult<AiState>>;
-  /** Lets go of the turn as it stands, so that it can be opened again, here or elsewhere. */
+  /** Releases the turn without ending it, so that this or another process can open it again. */
   release(): Promise<void>;
 }
 
 /**
- * Opens a turn of a session for the AI SDK's own loop.
+ * Opens a turn of a session for the AI SDK's loop.
  *
  * @example
  * const run = await durable(sp, { session: "order-42", agent: "shop" });
@@ -115,19 +113,19 @@ class Durable implements DurableRun {
   }
 
   messages(input: string | ModelMessage | readonly ModelMessage[] = []): ModelMessage[] {
-    const said = parseMessages(input);
-    return this.#transcript.begin(this.#run.remember("messages", () => said));
+    const messages = parseMessages(input);
+    return this.#transcript.start(this.#run.remember("messages", () => messages));
   }
 
   async complete(result?: unknown): Promise<RunResult<AiState>> {
-    const { output, messages } = await readAnswer(result);
-    this.#run.state = await this.#transcript.end(messages);
+    const { output, messages } = await readResult(result);
+    this.#run.state = await this.#transcript.finish(messages);
     return this.#run.complete(output);
   }
 
   async fail(error: unknown): Promise<RunResult<AiState>> {
-    // What was said is said: the next turn knows it. This one, tried again, begins where it began.
-    this.#run.state = await this.#transcript.end(undefined);
+    // The next turn continues the conversation so far. This turn, opened again, starts with its own input.
+    this.#run.state = await this.#transcript.finish(undefined);
     return this.#run.fail(error);
   }
 
@@ -138,4 +136,21 @@ class Durable implements DurableRun {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }
+}
+
+/** Reads a result of the SDK, of either version, streamed or not. Any other value is the output of the turn. */
+async function readResult(
+  result: unknown,
+): Promise<{ readonly output: unknown; readonly messages: readonly ModelMessage[] | undefined }> {
+  if (!isSdkResult(result)) return { output: result, messages: undefined };
+  // The fields of a streamed result are promises.
+  const response = await result["response"];
+  const messages = (await result["responseMessages"]) ?? (isObject(response) ? response["messages"] : undefined);
+  const output = "object" in result ? await result["object"] : await result["text"];
+  return { output, messages: Array.isArray(messages) ? (messages as ModelMessage[]) : undefined };
+}
+
+/** Is it a result of `generateText`, `streamText`, `generateObject`, `streamObject` or an agent? */
+function isSdkResult(value: unknown): value is Readonly<Record<string, unknown>> {
+  return isObject(value) && "response" in value && "finishReason" in value && ("text" in value || "object" in value);
 }

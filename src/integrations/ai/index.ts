@@ -1,4 +1,9 @@
-/** The Vercel AI SDK's own loop, made durable: published as `savepoint/ai`. */
+/**
+ * The Vercel AI SDK's own loop, made durable: published as `savepoint/ai`.
+ *
+ * Each model reply and tool result is recorded before the SDK can act on it, so that a turn that was interrupted replays what
+ * was recorded and continues from there. The SDK is not imported.
+ */
 export { durable, type DurableOptions, type DurableRun } from "./durable.js";
 export type { ModelOptions } from "./model.js";
 export type { AiState, ModelMessage } from "./sdk.js";

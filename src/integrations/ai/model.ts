@@ -1,27 +1,46 @@
-/** Models whose replies are recorded. */
-import { invalidArgument } from "./invalid.js";
-import { omit } from "./omit.js";
-import { asGenerated, asStream, type RecordedReply } from "./other-form.js";
-import { recordStream, replayStream } from "./stream.js";
-import { anySignal, type CallOptions, type Generated, isObject, type SdkModel, type Streamed } from "./sdk.js";
+/**
+ * Models whose replies are recorded, and replayed when an interrupted turn is started again.
+ *
+ * The SDK gets a generated reply after it is recorded. A streamed reply is passed on part by part while it is recorded, but
+ * its end, from the part `finish` on, only when all of it is recorded: a caller that has seen the end of a reply never gets
+ * a different one.
+ */
+import { AsyncResource } from "node:async_hooks";
+import {
+  recordGenerated,
+  type RecordedReply,
+  type RecordedStream,
+  recordParts,
+  toGenerated,
+  toStream,
+} from "./reply.js";
+import {
+  anySignal,
+  type CallOptions,
+  type Generated,
+  invalidArgument,
+  isObject,
+  type SdkModel,
+  type SdkPart,
+  type Streamed,
+} from "./sdk.js";
 import type { Turn } from "./turn.js";
-import { usageOf } from "./usage.js";
 
-/** What is said about a model. */
+/** Options of a recorded model. */
 export interface ModelOptions {
   /**
-   * Tells apart models that are asked in parallel in one turn.
+   * Distinguishes models that are called in parallel in one turn.
    * @default "model"
    */
   readonly name?: string;
   /**
-   * Is what it is asked, and says, no part of the conversation? For a title, a classification, a summary.
+   * Are its calls no part of the conversation? For a title, a classification or a summary.
    * @default false
    */
   readonly aside?: boolean;
 }
 
-/** The same model, recorded. It keeps its specification, and everything else that it has. */
+/** Wraps a model so that its replies are recorded. The wrapped model keeps its specification and all other properties. */
 export function wrapModel<Model extends object>(model: Model, turn: Turn, options: ModelOptions): Model {
   const inner = checkModel(model);
   const { name = "model", aside = false } = options;
@@ -31,11 +50,24 @@ export function wrapModel<Model extends object>(model: Model, turn: Turn, option
     get(target, property) {
       if (property === "doGenerate") return doGenerate;
       if (property === "doStream") return doStream;
-      // As itself: a model's own fields may be private.
+      // The model itself must be `this`: its fields may be private.
       const value: unknown = Reflect.get(target, property, target);
       return typeof value === "function" ? (value.bind(target) as unknown) : value;
     },
   });
+}
+
+function checkModel(model: unknown): SdkModel {
+  if (typeof model === "string") {
+    throw invalidArgument(
+      `run.model() needs a model object, got the name ${JSON.stringify(model)}. Get the model from its provider, or with gateway(${JSON.stringify(model)}) of the AI SDK.`,
+    );
+  }
+  const { doGenerate, doStream } = isObject(model) ? model : {};
+  if (typeof doGenerate === "function" && typeof doStream === "function") return model as unknown as SdkModel;
+  throw invalidArgument(
+    "run.model() needs a language model of the AI SDK: an object with doGenerate() and doStream().",
+  );
 }
 
 async function generate(
@@ -46,43 +78,134 @@ async function generate(
   call: CallOptions,
 ): Promise<Generated> {
   let live: Generated | undefined;
-  const recorded = await turn.ask<RecordedReply>(name, aside, call, {
-    ask: async (signal) => {
-      live = await model.doGenerate({ ...call, abortSignal: anySignal(signal, call.abortSignal) });
-      return withoutBodies(live);
-    },
-    content: (reply) => asGenerated(reply).content,
-    usage: (reply) => usageOf(asGenerated(reply).usage),
+  const recorded = await turn.callModel(name, aside, call, async (signal) => {
+    live = await model.doGenerate({ ...call, abortSignal: anySignal(signal, call.abortSignal) });
+    return recordGenerated(live);
   });
-  return live ?? asGenerated(recorded);
+  return live ?? toGenerated(recorded);
 }
 
 async function stream(model: SdkModel, turn: Turn, name: string, aside: boolean, call: CallOptions): Promise<Streamed> {
-  const live = recordStream(turn);
-  const reply = turn.ask<RecordedReply>(name, aside, call, {
-    ask: (signal) =>
-      live.record((abortSignal) => model.doStream({ ...call, abortSignal }), anySignal(signal, call.abortSignal)),
-    content: (recorded) => asGenerated(recorded).content,
-    usage: (recorded) => usageOf(asGenerated(recorded).usage),
-  });
-  const recorded = reply.then(asStream);
-  live.end(recorded);
-  // Where it is asked, it begins before it is recorded.
-  return Promise.race([live.begun, recorded.then((stored) => (live.hasBegun ? live.begun : replayStream(stored)))]);
+  const live = new LiveStream(turn);
+  const reply: Promise<RecordedReply> = turn.callModel(name, aside, call, (signal) =>
+    live.record((abortSignal) => model.doStream({ ...call, abortSignal }), anySignal(signal, call.abortSignal)),
+  );
+  const recorded = reply.then(toStream);
+  live.endWhen(recorded);
+  // If the model is called, the SDK gets the stream as soon as it starts; a replayed reply never starts a live one.
+  return Promise.race([
+    live.started,
+    recorded.then((stored) => (live.hasStarted ? live.started : replayStream(stored))),
+  ]);
 }
 
-function withoutBodies(generated: Generated): Generated {
-  const { response } = generated;
-  return omit({ ...generated, ...(response && { response: omit(response, "body") }) }, "request");
-}
+/** A stream that is passed on to the SDK while it is recorded. */
+class LiveStream {
+  /** Resolves with what the SDK gets, as soon as the model starts to reply. */
+  readonly started: Promise<Streamed>;
+  readonly #turn: Turn;
+  readonly #start: (streamed: Streamed) => void;
+  readonly #output: ReadableStream<SdkPart>;
+  readonly #controller: ReadableStreamDefaultController<SdkPart>;
+  /** Aborted when the SDK cancels the stream, or the reply cannot be recorded. */
+  readonly #stopped = new AbortController();
+  /** Passes a part on. The SDK handles it in its own async context, not in that of the recorded call. */
+  readonly #pass: (part: SdkPart) => void;
+  /** The end of the reply, which is passed on when all of it is recorded. */
+  readonly #held: SdkPart[] = [];
+  #recorded: Promise<RecordedStream> | undefined;
+  #hasStarted = false;
+  /** Has the model streamed an error? The SDK gets that part, and the end of such a reply is not held back. */
+  #hasFailed = false;
 
-function checkModel(model: unknown): SdkModel {
-  if (typeof model === "string") {
-    throw invalidArgument(
-      `run.model() needs the model itself, not its name ${JSON.stringify(model)}. Get it from its provider, or with gateway(${JSON.stringify(model)}) of the AI SDK.`,
+  constructor(turn: Turn) {
+    this.#turn = turn;
+    let start: (streamed: Streamed) => void = () => {};
+    this.started = new Promise<Streamed>((resolve) => (start = resolve));
+    this.#start = start;
+    let controller: ReadableStreamDefaultController<SdkPart> | undefined;
+    this.#output = new ReadableStream<SdkPart>({
+      start: (given) => void (controller = given),
+      cancel: (reason) => this.#stopped.abort(reason ?? new Error("The stream was cancelled.")),
+    });
+    this.#controller = controller as unknown as ReadableStreamDefaultController<SdkPart>;
+    this.#pass = AsyncResource.bind((part: SdkPart): void => {
+      if (!this.#stopped.signal.aborted) this.#controller.enqueue(part);
+    });
+  }
+
+  get hasStarted(): boolean {
+    return this.#hasStarted;
+  }
+
+  /** Calls the model and reads its stream to the end, or until a signal is aborted. */
+  async record(call: (signal: AbortSignal) => PromiseLike<Streamed>, aborted: AbortSignal): Promise<RecordedStream> {
+    const signal = anySignal(aborted, this.#stopped.signal);
+    const { stream: source, request, response } = await call(signal);
+    this.#hasStarted = true;
+    this.#start({ stream: this.#output, request, ...(response && { response }) });
+    const parts: SdkPart[] = [];
+    for await (const part of readParts(source, signal)) {
+      if (part.type === "error") this.#hasFailed = true;
+      if (part.type === "tool-call" && this.#recorded) {
+        this.#turn.addPendingCall(String(part["toolCallId"]), this.#recorded);
+      }
+      parts.push(part);
+      const isEnd = this.#held.length > 0 || part.type === "finish";
+      if (isEnd && !this.#hasFailed) this.#held.push(part);
+      else this.#pass(part);
+    }
+    if (this.#hasFailed) throw new Error("The model's stream reported an error.");
+    return recordParts(parts, response);
+  }
+
+  /** Ends the output when the reply is recorded, or could not be. */
+  endWhen(recorded: Promise<RecordedStream>): void {
+    this.#recorded = recorded;
+    const { signal } = this.#stopped;
+    recorded.then(
+      () => {
+        for (const part of this.#held) this.#pass(part);
+        if (!signal.aborted) this.#controller.close();
+      },
+      (error: unknown) => {
+        if (signal.aborted) return;
+        // If the model's stream failed, the SDK got the error as a part.
+        if (this.#hasFailed) this.#controller.close();
+        else this.#controller.error(error);
+        this.#stopped.abort(error);
+      },
     );
   }
-  const { doGenerate, doStream } = isObject(model) ? model : {};
-  if (typeof doGenerate === "function" && typeof doStream === "function") return model as unknown as SdkModel;
-  throw invalidArgument("run.model() needs a language model of the AI SDK: one with doGenerate() and doStream().");
+}
+
+/**
+ * The parts of a stream, until it ends or the signal is aborted. Then it is cancelled: not every model obeys the signal.
+ */
+async function* readParts(source: ReadableStream<SdkPart>, signal: AbortSignal): AsyncGenerator<SdkPart> {
+  const reader = source.getReader();
+  // The reason of the abort is reported, not that cancelling failed.
+  const cancel = (): void => void reader.cancel(signal.reason).catch(() => {});
+  signal.addEventListener("abort", cancel);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      signal.throwIfAborted();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    signal.removeEventListener("abort", cancel);
+  }
+}
+
+/** The stream of a recorded reply. */
+function replayStream({ parts, response }: RecordedStream): Streamed {
+  const output = new ReadableStream<SdkPart>({
+    start(controller) {
+      for (const part of parts) controller.enqueue(part);
+      controller.close();
+    },
+  });
+  return { stream: output, ...(response && { response }) };
 }

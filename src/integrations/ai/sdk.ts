@@ -1,40 +1,41 @@
 /**
- * What is needed of the AI SDK, by what it looks like. Nothing of it is loaded: versions 6 and 7, and models of any
- * specification that they take, differ in what their messages and parts hold, which is recorded as it is.
+ * The AI SDK's models, tools and messages, typed structurally. The SDK is not loaded: its versions 6 and 7, and the model
+ * specifications that they support, differ in the contents of messages and parts, which are recorded unchanged.
  */
 import type { ModelMessage } from "ai";
+import { SavepointError } from "../../index.js";
 
 export type { ModelMessage };
 
-/** The state of a session whose loop is the SDK's. */
+/** The state of a session that is run by the SDK's loop. */
 export interface AiState {
-  /** Everything said so far, as the SDK's own messages. */
+  /** The conversation so far, as the SDK's own messages. */
   readonly messages: ModelMessage[];
   /** The turn that the last of them belong to. */
   readonly turn: {
-    /** Where its messages begin. */
+    /** The index of its first message. */
     readonly from: number;
-    /** Is it over? */
+    /** Has it ended? */
     readonly done: boolean;
   };
 }
 
-/** A part of a message, of a reply or of a stream. */
+/** A part of a message, a reply or a stream. */
 export type SdkPart = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** A message as a model gets it. */
+/** A message of the prompt of a model call. */
 export interface PromptMessage {
   readonly role: string;
   readonly content: string | readonly SdkPart[];
 }
 
-/** What a model is called with, as far as it matters here. */
+/** The options of a model call that are used here. */
 export interface CallOptions {
   readonly prompt: readonly PromptMessage[];
   readonly abortSignal?: AbortSignal | undefined;
 }
 
-/** A model's reply. */
+/** The result of `doGenerate`. */
 export interface Generated {
   readonly content: readonly SdkPart[];
   readonly finishReason?: unknown;
@@ -45,7 +46,7 @@ export interface Generated {
   readonly response?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A model's reply that comes in parts. */
+/** The result of `doStream`. */
 export interface Streamed {
   readonly stream: ReadableStream<SdkPart>;
   readonly request?: unknown;
@@ -60,13 +61,13 @@ export interface SdkModel {
   doStream(options: CallOptions): PromiseLike<Streamed>;
 }
 
-/** What a tool's function gets beside its input. */
+/** The second argument of a tool's `execute`. */
 export interface ExecuteOptions {
   readonly toolCallId: string;
   readonly abortSignal?: AbortSignal | undefined;
 }
 
-/** A tool of the SDK that is run here. */
+/** A tool of the SDK that runs in this process. */
 export interface SdkTool {
   execute(input: unknown, options: ExecuteOptions): unknown;
   toModelOutput?(given: { toolCallId: string; input: unknown; output: unknown }): unknown;
@@ -76,7 +77,12 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null;
 }
 
-/** A signal that is aborted when one of these is. */
+/** A signal that is aborted as soon as one of these is. */
 export function anySignal(...signals: readonly (AbortSignal | undefined)[]): AbortSignal {
   return AbortSignal.any(signals.filter((signal) => signal !== undefined));
+}
+
+/** The error for an argument that is invalid; the message says what to pass instead. */
+export function invalidArgument(message: string, details: Readonly<Record<string, unknown>> = {}): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", message, { details });
 }

@@ -1,29 +1,30 @@
-/** Tools whose results are recorded before the SDK gets them, and that are never silently run twice. */
+/**
+ * Tools whose results are recorded before the SDK gets them. A tool call with an unknown outcome is never silently
+ * repeated.
+ */
 import type { EffectContext, EffectOptions, Verdict } from "../../index.js";
-import { invalidArgument } from "./invalid.js";
-import { toOutput } from "./reply-message.js";
-import { Preliminary } from "./preliminary.js";
-import { anySignal, type ExecuteOptions, isObject, type SdkTool } from "./sdk.js";
+import { toToolOutput } from "./messages.js";
+import { anySignal, type ExecuteOptions, invalidArgument, isObject, type SdkTool } from "./sdk.js";
 import type { Turn } from "./turn.js";
 
-/** What to do about a tool that was interrupted, so that nobody knows whether it happened. */
+/** What to do if a tool call was interrupted, so that its outcome is unknown. */
 export interface ToolPolicy<Input = unknown, Output = unknown> extends Pick<EffectOptions, "onUnknown" | "timeout"> {
-  /** Finds out whether it happened; for `onUnknown: "verify"`. */
+  /** Finds out whether the call has taken effect. Required by `onUnknown: "verify"`, and only allowed with it. */
   readonly verify?: (context: VerifyContext<Input>) => Verdict<Output> | Promise<Verdict<Output>>;
 }
 
-/** What is known about a tool that was interrupted. */
+/** The interrupted tool call that `verify` checks. */
 export interface VerifyContext<Input = unknown> extends EffectContext {
   readonly toolCallId: string;
   readonly input: Input;
 }
 
-/** Policies by the names of tools. */
+/** Policies by the name of the tool. */
 export type ToolPolicies<Tools extends Record<string, object>> = {
   readonly [Name in keyof Tools]?: ToolPolicy<InputOf<Tools[Name]>>;
 };
 
-/** What a tool's function is given first. A tool may be one of several types, some of which have no function. */
+/** The input of a tool's `execute`. A tool may be a union of types, some of which have no `execute`. */
 type InputOf<Tool> = Tool extends { execute?: infer Execute }
   ? [NonNullable<Execute>] extends [never]
     ? never
@@ -33,8 +34,8 @@ type InputOf<Tool> = Tool extends { execute?: infer Execute }
   : never;
 
 /**
- * The key by which the outside world can tell that a tool call is made a second time, from what its function is given:
- * the same in every attempt of this very call, and no other's. `undefined` where the tool is not run by a durable turn.
+ * The idempotency key of a tool call, from the options of its `execute`. It is the same in every attempt of this call and
+ * differs from that of any other call. `undefined` if the tool does not run in a durable turn.
  *
  * @example
  * execute: ({ amount }, options) => pay(amount, { idempotencyKey: idempotencyKeyOf(options) })
@@ -44,36 +45,41 @@ export function idempotencyKeyOf(options: object): string | undefined {
   return typeof key === "string" ? key : undefined;
 }
 
-/** The same tools, recorded. Those that are run elsewhere, by the provider or the user's browser, stay what they are. */
+/**
+ * Wraps tools so that their results are recorded. Tools that run elsewhere, at the provider or in a browser, stay as they
+ * are.
+ */
 export function wrapTools<Tools extends Record<string, object>>(
   tools: Tools,
   policies: ToolPolicies<Tools>,
   turn: Turn,
 ): Tools {
   if (!isObject(tools) || !isObject(policies))
-    throw invalidArgument("run.tools() needs tools by their names: run.tools({ name: tool({ … }) }).");
+    throw invalidArgument("run.tools() needs an object of tools by name: run.tools({ name: tool({ … }) }).");
   for (const name of Object.keys(policies)) {
-    if (Object.hasOwn(tools, name) && isRunHere(tools[name])) continue;
-    const known = Object.keys(tools).filter((each) => isRunHere(tools[each]));
+    if (Object.hasOwn(tools, name) && isLocalTool(tools[name])) continue;
+    const available = Object.keys(tools).filter((each) => isLocalTool(tools[each]));
     throw invalidArgument(
-      `There is a policy for ${JSON.stringify(name)}, which is no tool that is run here. Those are: ${known.join(", ") || "none"}.`,
+      `There is a policy for ${JSON.stringify(name)}, but no tool of that name with an execute function. Tools that have one: ${available.join(", ") || "none"}.`,
     );
   }
   const wrapped = Object.entries(tools).map(([name, tool]) => {
     const policy = checkPolicy(name, (policies as Readonly<Record<string, ToolPolicy | undefined>>)[name] ?? {});
-    return [name, isRunHere(tool) ? wrapTool(name, tool, policy, turn) : tool];
+    return [name, isLocalTool(tool) ? wrapTool(name, tool, policy, turn) : tool];
   });
   return Object.fromEntries(wrapped) as Tools;
 }
 
 const UNKNOWN: readonly unknown[] = ["ask", "retry", "verify", "fail"];
 
-/** Told before anything is run: in the middle of the loop it would be told to the model. */
+/**
+ * Rejects an invalid policy before anything runs: in the middle of the loop the SDK would report the error to the model.
+ */
 function checkPolicy(name: string, policy: ToolPolicy): ToolPolicy {
   const { onUnknown = "ask", verify } = policy;
   if (!UNKNOWN.includes(onUnknown)) {
     throw invalidArgument(
-      `The policy for ${JSON.stringify(name)} says onUnknown: ${JSON.stringify(onUnknown)}. Use ${UNKNOWN.join(", ")}.`,
+      `The policy for ${JSON.stringify(name)} has onUnknown: ${JSON.stringify(onUnknown)}. Use one of ${UNKNOWN.join(", ")}.`,
     );
   }
   if ((onUnknown === "verify") !== (typeof verify === "function")) {
@@ -84,15 +90,15 @@ function checkPolicy(name: string, policy: ToolPolicy): ToolPolicy {
   return policy;
 }
 
-function isRunHere(tool: unknown): tool is SdkTool {
+function isLocalTool(tool: unknown): tool is SdkTool {
   return isObject(tool) && typeof tool["execute"] === "function";
 }
 
 function wrapTool(name: string, tool: SdkTool, policy: ToolPolicy, turn: Turn): SdkTool {
-  const run = (input: unknown, options: ExecuteOptions, tell: (part: unknown) => void): Promise<unknown> =>
-    runTool(name, tool, policy, turn, input, options, tell);
+  const run = (input: unknown, options: ExecuteOptions, onProgress: (result: unknown) => void): Promise<unknown> =>
+    runTool(name, tool, policy, turn, input, options, onProgress);
   const execute = isGenerator(tool)
-    ? (input: unknown, options: ExecuteOptions) => new Preliminary((tell) => run(input, options, tell))
+    ? (input: unknown, options: ExecuteOptions) => streamResults((onProgress) => run(input, options, onProgress))
     : (input: unknown, options: ExecuteOptions) => run(input, options, () => {});
   return Object.assign(Object.create(Object.getPrototypeOf(tool) as object) as SdkTool, tool, { execute });
 }
@@ -104,7 +110,7 @@ async function runTool(
   turn: Turn,
   input: unknown,
   options: ExecuteOptions,
-  tell: (part: unknown) => void,
+  onProgress: (result: unknown) => void,
 ): Promise<unknown> {
   const { toolCallId, abortSignal } = options;
   const call = { id: toolCallId, name, arguments: input };
@@ -116,20 +122,20 @@ async function runTool(
   };
   const execute = async ({ idempotencyKey, signal }: EffectContext): Promise<unknown> => {
     const given = { ...options, abortSignal: anySignal(signal, abortSignal), idempotencyKey };
-    return lastOf(await tool.execute(input, given), tell);
+    return lastOf(await tool.execute(input, given), onProgress);
   };
   try {
-    const output = await turn.tool(call, execute, settings);
-    const told = (): unknown => tool.toModelOutput?.({ toolCallId, input, output }) ?? toOutput(output);
-    turn.answered(toolCallId, name, told);
+    const output = await turn.callTool(call, execute, settings);
+    const toOutput = (): unknown => tool.toModelOutput?.({ toolCallId, input, output }) ?? toToolOutput(output);
+    turn.addToolOutput(toolCallId, name, toOutput);
     return output;
   } catch (error) {
-    turn.answered(toolCallId, name, () => ({ type: "error-text", value: messageOf(error) }));
+    turn.addToolOutput(toolCallId, name, () => ({ type: "error-text", value: messageOf(error) }));
     throw error;
   }
 }
 
-/** As the SDK tells a model. */
+/** The text of an error, as the SDK reports it to a model. */
 function messageOf(error: unknown): string {
   if (error instanceof Error) return error.message;
   return typeof error === "string" ? error : (JSON.stringify(error) ?? "unknown error");
@@ -140,19 +146,50 @@ function verifyContext(context: EffectContext, toolCallId: string, input: unknow
   return { idempotencyKey, signal, attempt, toolCallId, input };
 }
 
-/** What a tool returns that tells how far it is: the last that it tells. */
-async function lastOf(result: unknown, tell: (part: unknown) => void): Promise<unknown> {
+/** The result of a tool: the last of its results, if it yields preliminary ones. */
+async function lastOf(result: unknown, onProgress: (result: unknown) => void): Promise<unknown> {
   if (!isObject(result) || !(Symbol.asyncIterator in result)) return result;
   let last: unknown;
   for await (const part of result as unknown as AsyncIterable<unknown>) {
     last = part;
-    tell(part);
+    onProgress(part);
   }
   return last;
 }
 
-/** Does it tell how far it is? The SDK has to know before it is run. */
+/** Does the tool yield preliminary results? The SDK has to know before it runs. */
 function isGenerator(tool: SdkTool): boolean {
   const { execute } = tool as { readonly execute: { readonly [Symbol.toStringTag]?: string } };
   return execute[Symbol.toStringTag] === "AsyncGeneratorFunction";
+}
+
+/**
+ * Yields the preliminary results of a tool while it runs, for the SDK to iterate over.
+ *
+ * @param run runs the tool, or replays its result: then only that is yielded
+ */
+async function* streamResults(
+  run: (onProgress: (result: unknown) => void) => Promise<unknown>,
+): AsyncGenerator<unknown> {
+  const pending: unknown[] = [];
+  let wake: () => void = () => {};
+  let count = 0;
+  const result = run((preliminary) => {
+    pending.push(preliminary);
+    count++;
+    wake();
+  });
+  let isDone = false;
+  const end = (): void => {
+    isDone = true;
+    wake();
+  };
+  result.then(end, end);
+  for (;;) {
+    while (pending.length > 0) yield pending.shift();
+    if (isDone) break;
+    await new Promise<void>((resolve) => (wake = resolve));
+  }
+  const last = await result;
+  if (count === 0) yield last;
 }

@@ -1,107 +1,107 @@
 /**
- * Everything said in a session, as the SDK's own messages.
+ * The conversation of a session as the SDK's own messages.
  *
- * It is put together from what passes by: what a model is asked tells what people and tools have said since it was asked
- * before, its reply what the assistant says. Where `complete()` is given the SDK's result, its own messages count.
+ * It is put together from the model calls: a prompt contains the user and tool messages since the previous call, and a reply
+ * is the assistant's message. If `complete()` gets the SDK's result, the messages in it replace those of the loop.
  */
-import { replyToMessage } from "./reply-message.js";
-import { type AiState, isObject, type ModelMessage, type SdkPart, type PromptMessage } from "./sdk.js";
-import { tidyMessage } from "./tidy.js";
-import { answerCalls, partsOf, unanswered } from "./tool-calls.js";
 import { SavepointError } from "../../index.js";
+import { appendInput, cleanMessage, findUnansweredCalls, partsOf, replyToMessage } from "./messages.js";
+import { type AiState, isObject, type ModelMessage, type PromptMessage, type SdkPart } from "./sdk.js";
 
-/** What a tool has answered, by the id of its call. */
-interface ToolAnswer {
+/** The output of a tool, in the form in which a model gets it. */
+interface ToolOutput {
   readonly toolName: string;
   readonly output: () => unknown;
 }
 
+/** The messages of a session while a turn runs. */
 export class Transcript {
+  /** The messages before this turn. */
   readonly #history: readonly ModelMessage[];
   #messages: ModelMessage[];
-  /** Where this turn's messages begin. */
+  /** Where the messages of this turn begin. */
   readonly #from: number;
-  /** Is what was said at its beginning known? */
-  #begun: boolean;
-  /** Is what people say next known from {@link begin}? */
-  #told = false;
-  /** Did a turn that was forked with another state have its beginning in it? */
-  readonly #goesOn: boolean;
-  /** Where the loop's own messages begin. */
+  /** Does `#messages` contain the input of this turn? A state that was forked in the middle of a turn does. */
+  #hasInput: boolean;
+  /** Was the input of the next model call given to {@link start}? Then user messages in its prompt are not new. */
+  #isInputGiven = false;
+  /** Where the messages of the SDK's loop begin. */
   #loopFrom: number | undefined;
-  /** How often the SDK was called. */
+  /** How often the SDK's loop was called. */
   #calls = 0;
   #replies = 0;
-  readonly #answers = new Map<string, ToolAnswer>();
+  /** Outputs of the tools that the last reply has called, by the id of the call. */
+  readonly #outputs = new Map<string, ToolOutput>();
 
   constructor(session: string, state: unknown) {
-    const { messages, turn } = takeState(session, state);
+    const { messages, turn } = parseState(session, state);
     this.#history = messages;
     this.#messages = [...messages];
-    this.#goesOn = !turn.done;
-    this.#begun = this.#goesOn;
-    this.#from = this.#goesOn ? turn.from : messages.length;
+    this.#hasInput = !turn.done;
+    this.#from = turn.done ? messages.length : turn.from;
   }
 
-  /** What was said before, and now: what the SDK is to be called with. */
-  begin(said: readonly ModelMessage[]): ModelMessage[] {
-    if (!this.#begun) this.#messages = answerCalls(this.#history, said);
-    else if (!this.#told && this.#replies > 0) this.#messages = answerCalls(this.#messages, said);
-    this.#begun = this.#told = true;
+  /** Adds the input of the turn. Returns the messages to call the SDK with. */
+  start(input: readonly ModelMessage[]): ModelMessage[] {
+    if (!this.#hasInput) this.#messages = appendInput(this.#history, input);
+    else if (!this.#isInputGiven && this.#replies > 0) this.#messages = appendInput(this.#messages, input);
+    this.#hasInput = this.#isInputGiven = true;
     return [...this.#messages];
   }
 
-  /** A model is asked. Is one of the loop's steps done by that? */
-  asked(prompt: readonly PromptMessage[]): boolean {
-    const said = prompt.filter(({ role }) => role !== "system") as unknown as readonly (PromptMessage & ModelMessage)[];
-    const tail = said.slice(said.map(({ role }) => role).lastIndexOf("assistant") + 1);
-    if (!this.#begun) {
-      const whole = said.some(({ role }) => role !== "user");
-      this.#messages = whole ? said.map(tidyMessage) : answerCalls(this.#history, said.map(tidyMessage));
-      this.#begun = true;
-    } else this.#add(tail);
-    this.#told = false;
-    if (this.#loopFrom === undefined || tail.some(({ role }) => role === "user")) this.#calls++;
+  /** Adds what is new in the prompt of a model call. Returns whether a step of the loop ends with it. */
+  addPrompt(prompt: readonly PromptMessage[]): boolean {
+    const messages = prompt.filter(({ role }) => role !== "system") as unknown as readonly (PromptMessage &
+      ModelMessage)[];
+    const sinceReply = messages.slice(messages.map(({ role }) => role).lastIndexOf("assistant") + 1);
+    if (!this.#hasInput) {
+      const cleaned = messages.map(cleanMessage);
+      const isComplete = messages.some(({ role }) => role !== "user");
+      this.#messages = isComplete ? cleaned : appendInput(this.#history, cleaned);
+      this.#hasInput = true;
+    } else this.#addNew(sinceReply);
+    this.#isInputGiven = false;
+    if (this.#loopFrom === undefined || sinceReply.some(({ role }) => role === "user")) this.#calls++;
     this.#loopFrom ??= this.#messages.length;
     return this.#replies > 0;
   }
 
-  /** A model has replied. */
-  replied(content: readonly SdkPart[]): void {
+  /** Adds a model's reply. */
+  addReply(content: readonly SdkPart[]): void {
     this.#replies++;
     const message = replyToMessage(content);
     if (message) this.#push(message);
-    this.#answers.clear();
+    this.#outputs.clear();
   }
 
-  /** A tool has answered the last reply. */
-  answered(toolCallId: string, answer: ToolAnswer): void {
-    this.#answers.set(toolCallId, answer);
+  /** Keeps the output of a tool that the last reply has called. The next prompt contains it, if there is one. */
+  addToolOutput(toolCallId: string, output: ToolOutput): void {
+    this.#outputs.set(toolCallId, output);
   }
 
-  /** What was said so far, in a turn that is not over. */
+  /** The state in the middle of the turn. */
   get state(): AiState {
     return { messages: [...this.#messages], turn: { from: this.#from, done: false } };
   }
 
   /**
-   * What was said in all.
+   * The state after the turn.
    *
-   * @param messages those that the SDK's loop has added, where it says so
+   * @param messages those that the SDK's loop has added, if the SDK's result is known
    */
-  async end(messages: readonly ModelMessage[] | undefined): Promise<AiState> {
+  async finish(messages: readonly ModelMessage[] | undefined): Promise<AiState> {
     if (messages && this.#calls === 1) {
-      this.#messages = [...this.#messages.slice(0, this.#loopFrom), ...this.#withoutKnown(messages).map(tidyMessage)];
-    } else await this.#addAnswers();
+      this.#messages = [...this.#messages.slice(0, this.#loopFrom), ...fromFirstReply(messages).map(cleanMessage)];
+    } else await this.#addOutputs();
     return { messages: this.#messages, turn: { from: this.#from, done: true } };
   }
 
-  /** What people and tools have said since the last reply, as far as it is new. */
-  #add(tail: readonly (PromptMessage & ModelMessage)[]): void {
-    const open = unanswered(this.#messages);
-    for (const message of tail) {
+  /** Adds those user and tool messages since the last reply that are new. */
+  #addNew(sinceReply: readonly (PromptMessage & ModelMessage)[]): void {
+    const open = findUnansweredCalls(this.#messages);
+    for (const message of sinceReply) {
       if (message.role === "user") {
-        if (this.#replies > 0 && !this.#told) this.#push(message);
+        if (this.#replies > 0 && !this.#isInputGiven) this.#push(message);
         continue;
       }
       const parts = partsOf(message).filter(
@@ -112,21 +112,14 @@ export class Transcript {
   }
 
   #push(message: ModelMessage): void {
-    this.#messages.push(tidyMessage(message));
+    this.#messages.push(cleanMessage(message));
   }
 
-  /** The SDK has run tools that were approved before it asked a model: those are known from what it asked. */
-  #withoutKnown(messages: readonly ModelMessage[]): readonly ModelMessage[] {
-    const first = messages.findIndex(({ role }) => role === "assistant");
-    return first > 0 ? messages.slice(first) : messages;
-  }
-
-  /** Where no model is asked any more, what tools have answered is here. */
-  async #addAnswers(): Promise<void> {
-    const open = unanswered(this.#messages);
+  /** Adds the outputs of tools that no prompt has contained, because no model was called after them. */
+  async #addOutputs(): Promise<void> {
     const content: unknown[] = [];
-    for (const toolCallId of open) {
-      const answer = this.#answers.get(toolCallId);
+    for (const toolCallId of findUnansweredCalls(this.#messages)) {
+      const answer = this.#outputs.get(toolCallId);
       if (!answer) continue;
       content.push({ type: "tool-result", toolCallId, toolName: answer.toolName, output: await answer.output() });
     }
@@ -134,16 +127,25 @@ export class Transcript {
   }
 }
 
-/** A state that was saved by a turn, or by hand. */
-function takeState(session: string, state: unknown): AiState {
+/** The SDK runs approved tools before it calls a model; the first prompt contains their results already. */
+function fromFirstReply(messages: readonly ModelMessage[]): readonly ModelMessage[] {
+  const first = messages.findIndex(({ role }) => role === "assistant");
+  return first > 0 ? messages.slice(first) : messages;
+}
+
+/** A state that a turn has saved, or the user. */
+function parseState(session: string, state: unknown): AiState {
   const { messages, turn } = isObject(state) ? state : {};
   if (!Array.isArray(messages)) {
     throw new SavepointError(
       "INVALID_STATE",
-      `Session ${JSON.stringify(session)} has a state without a list "messages": it is not one of the AI SDK's. Use another session.`,
+      `The state of session ${JSON.stringify(session)} has no array "messages", so no turn of the AI SDK can continue it. Use another session.`,
     );
   }
   const { from, done } = isObject(turn) ? turn : {};
-  const known = typeof from === "number" && typeof done === "boolean";
-  return { messages: messages as ModelMessage[], turn: known ? { from, done } : { from: messages.length, done: true } };
+  const isTurn = typeof from === "number" && typeof done === "boolean";
+  return {
+    messages: messages as ModelMessage[],
+    turn: isTurn ? { from, done } : { from: messages.length, done: true },
+  };
 }

@@ -1,21 +1,15 @@
-/** What a turn's models and tools share: the run, what was said, and which reply has called which tool. */
+/** What the models and tools of a turn share: the run, the transcript, and which streamed reply has called which tool. */
 import type { EffectContext, OpenRun, OpenToolOptions } from "../../index.js";
-import type { AiState, CallOptions, SdkPart } from "./sdk.js";
+import { contentOf, type RecordedReply, usageOf } from "./reply.js";
+import type { AiState, CallOptions } from "./sdk.js";
 import type { Transcript } from "./transcript.js";
 
-/** A model's reply, as it is recorded. */
-export interface Asking<Reply> {
-  /** Asks it. */
-  readonly ask: (signal: AbortSignal) => Promise<Reply>;
-  readonly content: (reply: Reply) => readonly SdkPart[];
-  readonly usage: (reply: Reply) => { readonly tokens: number } | undefined;
-}
-
+/** A turn of the SDK's loop, as an open run. */
 export class Turn {
   readonly #run: OpenRun<AiState>;
   readonly #transcript: Transcript;
-  /** Replies that are still coming, by the ids of the tool calls that have come with them. */
-  readonly #coming = new Map<string, Promise<unknown>>();
+  /** Replies that are not recorded yet, by the ids of the tool calls that were streamed with them. */
+  readonly #pending = new Map<string, Promise<unknown>>();
 
   constructor(run: OpenRun<AiState>, transcript: Transcript) {
     this.#run = run;
@@ -23,45 +17,51 @@ export class Turn {
   }
 
   /**
-   * Asks a model, or gives what it has replied. Of what it is given the assistant's and the tools' messages must be the same:
-   * they are what the loop has made of what was recorded. What people and the program say may change.
+   * Calls a model and records its reply, or replays the recorded one. The assistant and tool messages of the prompt must be
+   * those of the recorded call: the loop derives them from recorded effects. User and system messages may differ.
    *
-   * @param aside what is said is no part of the conversation
+   * @param aside is the call no part of the conversation?
+   * @param call calls the model
    */
-  async ask<Reply>(name: string, aside: boolean, { prompt }: CallOptions, asking: Asking<Reply>): Promise<Reply> {
-    if (!aside && this.#transcript.asked(prompt)) {
+  async callModel(
+    name: string,
+    aside: boolean,
+    { prompt }: CallOptions,
+    call: (signal: AbortSignal) => Promise<RecordedReply>,
+  ): Promise<RecordedReply> {
+    if (!aside && this.#transcript.addPrompt(prompt)) {
       this.#run.state = this.#transcript.state;
       await this.#run.stepDone();
     }
     const input = prompt.filter(({ role }) => role === "assistant" || role === "tool");
-    const reply = (await this.#run.llm(({ signal }) => asking.ask(signal), {
+    const reply = (await this.#run.llm(({ signal }) => call(signal), {
       name,
       input,
-      usage: asking.usage as (reply: unknown) => { tokens: number } | undefined,
-    })) as Reply;
-    if (!aside) this.#transcript.replied(asking.content(reply));
+      usage: usageOf as (reply: unknown) => { tokens: number } | undefined,
+    })) as RecordedReply;
+    if (!aside) this.#transcript.addReply(contentOf(reply));
     return reply;
   }
 
-  /** A tool was called by a reply that is still coming: it is not run before that is recorded. */
-  calledBy(toolCallId: string, reply: Promise<unknown>): void {
-    this.#coming.set(toolCallId, reply);
-    const forget = (): void => void this.#coming.delete(toolCallId);
-    reply.then(forget, forget);
+  /** Delays a tool call until the reply that it was streamed with is recorded. */
+  addPendingCall(toolCallId: string, reply: Promise<unknown>): void {
+    this.#pending.set(toolCallId, reply);
+    const remove = (): void => void this.#pending.delete(toolCallId);
+    reply.then(remove, remove);
   }
 
-  /** Runs a tool, or gives what it has returned. */
-  async tool<Result>(
+  /** Runs a tool and records its result, or replays the recorded one. */
+  async callTool<Result>(
     call: { readonly id: string; readonly name: string; readonly arguments: unknown },
     run: (context: EffectContext) => Promise<Result>,
     options: OpenToolOptions,
   ): Promise<Result> {
-    await this.#coming.get(call.id);
+    await this.#pending.get(call.id);
     return (await this.#run.tool(call, run, options as OpenToolOptions<Awaited<Result>>)) as Result;
   }
 
-  /** A tool has answered: should no model be asked any more, that is where its answer is kept. */
-  answered(toolCallId: string, toolName: string, output: () => unknown): void {
-    this.#transcript.answered(toolCallId, { toolName, output });
+  /** Keeps the output of a tool for the transcript, in case that no further prompt contains it. */
+  addToolOutput(toolCallId: string, toolName: string, output: () => unknown): void {
+    this.#transcript.addToolOutput(toolCallId, { toolName, output });
   }
 }
