@@ -2,7 +2,7 @@
  * Keeps the WAL short. SQLite would checkpoint it (copy it into the database) inside some commit, and the event loop would wait for
  * the disk. Instead, a thread with its own connection does it concurrently with commits.
  *
- * A passive checkpoint blocks nobody, but it never catches up while others write, and the WAL cannot restart from its beginning. So
+ * A passive checkpoint blocks no reader or writer, but it never catches up while others write, and the WAL cannot restart from its beginning. So
  * past a bound, the writers of this process are held while the rest is copied. A reader with an old snapshot prevents even that;
  * then the next attempt waits until the WAL has grown again.
  */
