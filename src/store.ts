@@ -1,4 +1,4 @@
-/** `savepoint/store`: the contract of a store, the stores themselves, and the drivers that they use. */
+/** `savepoint/store`: the store contract, the four stores, and the structural types of their drivers. */
 export type * from "./store/contract/index.js";
 export { prefixRange } from "./store/contract/index.js";
 export { openFileStore } from "./store/file/index.js";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compareKeys } from "../store/memory/store.js";
+import { compareKeys } from "../store/contract/index.js";
 import type { KeyRange } from "../store/contract/contract.js";
 import { labelKey, labelRange, labelsOf, noteKey, notesOf } from "./annotations.js";
 import { branchesOf, branchKey } from "./branch.js";

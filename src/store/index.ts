@@ -1,28 +1,9 @@
+/**
+ * Stores: the contract, its four implementations, and how a URL becomes a store. Everything above depends only on the contract, so
+ * the implementations are loaded when they are opened.
+ */
+export { DOCUMENTS_PER_SOURCE, prefixRange } from "./contract/index.js";
 export type * from "./contract/index.js";
-export {
-  type BackgroundFailure,
-  type BlobUse,
-  type Check,
-  type Commit,
-  type CommitResult,
-  type DiskOptions,
-  DOCUMENTS_PER_SOURCE,
-  type Durability,
-  type Frame,
-  type ItemBatch,
-  type ItemSpan,
-  type KeyRange,
-  type Mark,
-  prefixRange,
-  type Put,
-  type SourceUpdate,
-  type Store,
-  type StoredRecord,
-  type TextIndex,
-  type TextSource,
-  type Unreadable,
-  type UnreadableRecord,
-} from "./contract/index.js";
 export { findStore } from "./find.js";
 export { openMemoryStore } from "./memory/index.js";
 export { openStore, type OpenTarget, openTarget, type StoreOptions } from "./open.js";
@@ -37,9 +18,9 @@ export type {
 } from "./postgres/index.js";
 export {
   FIRST_PAGE_SIZE,
-  type RecordResult,
   nextPageSize,
   openScanTextIndex,
+  type RecordResult,
   scan,
   scanPages,
 } from "./shared/index.js";

@@ -1,24 +1,29 @@
-/** From a URL to a store. No driver is loaded before a store needs it. */
+/** Opens the store of a URL, a handle or a pool. A driver is loaded only when its store is opened. */
 import { SavepointError } from "../errors.js";
 import { openMemoryStore } from "./memory/index.js";
 import type { PostgresOptions, PostgresPool } from "./postgres/index.js";
 import type { SqliteDatabase, SqliteOptions } from "./sqlite/index.js";
 import type { Store } from "./contract/index.js";
 
-/** Options of any store; each takes those it knows. */
+/** The options of all stores. Each store ignores those of the others. */
 export type StoreOptions = SqliteOptions & Pick<PostgresOptions, "schema" | "connections" | "patience">;
 
 const SCHEMES = `"sqlite:./agents.db" (one file), "file:./agents" (a folder of plain files), "postgres://user:password@host/database", "sqlite::memory:" or "memory:"`;
 
-/** What can be opened: a URL, a store, or a SQLite handle or a pool of `pg` of the caller's own. */
+/** What can be opened: a URL, a store, or a SQLite handle or `pg` pool of the caller, which the caller closes. */
 export type OpenTarget = string | Store | SqliteDatabase | PostgresPool;
 
-/** Opens the store that a URL names. */
+/**
+ * Opens the store of a URL. Throws `INVALID_URL` for an unknown scheme or a missing path.
+ *
+ * @example
+ * const store = await openStore("sqlite:./agents.db", { durability: "process" });
+ */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const [scheme, rest] = splitUrl(url);
   switch (scheme) {
     case "memory":
-      if (rest !== "") throw invalidUrl(url, `"memory:" takes no path`);
+      if (rest !== "") throw invalidUrl(url, `"memory:" has no path`);
       return openMemoryStore(options);
     case "sqlite": {
       const { openSqliteStore } = await import("./sqlite/index.js");
@@ -37,17 +42,17 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
       throw invalidUrl(
         url,
         scheme === undefined
-          ? `it has no scheme; "sqlite:${withoutPassword(url)}" would be a file`
+          ? `it has no scheme; for a file, use "sqlite:${withoutPassword(url)}"`
           : `there is no store for "${scheme}:"`,
       );
   }
 }
 
-/** Opens a URL, a handle or a pool; a store is returned as it is. */
+/** Opens a URL, a handle or a pool. A store is returned unchanged. */
 export async function openTarget(target: OpenTarget, options: StoreOptions): Promise<Store> {
   if (typeof target === "string") return openStore(target, options);
-  const given: unknown = target;
-  if (typeof given !== "object" || given === null) throw notAStore();
+  const value: unknown = target;
+  if (typeof value !== "object" || value === null) throw notAStore();
   if ("commit" in target) return target;
   if ("prepare" in target) {
     const { openSqliteStore } = await import("./sqlite/index.js");
@@ -63,7 +68,7 @@ export async function openTarget(target: OpenTarget, options: StoreOptions): Pro
 function notAStore(): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    "Savepoint.open() takes a URL, a store, a SQLite database handle, or a pool of pg.",
+    "Savepoint.open() needs a URL, a store, a SQLite database handle, or a pg pool.",
   );
 }
 
@@ -79,17 +84,17 @@ function splitUrl(url: string): [string | undefined, string] {
   return match ? [match[1]?.toLowerCase(), match[2] ?? ""] : [undefined, url];
 }
 
-/** The URL is shown without what could be a password: all between the scheme and the last @, and what says that it is one. */
+/** Removes what could be a password: everything between the scheme and the last @, and the value of `password=`. */
 function withoutPassword(url: string): string {
   return url.replace(/^([^:/@]*:?(?:\/\/)?).*@/s, "$1…@").replace(/(password\s*=\s*)('[^']*'|[^&\s]+)/gi, "$1…");
 }
 
 function invalidUrl(url: string, why: string): SavepointError {
-  const shown = withoutPassword(url);
-  return new SavepointError("INVALID_URL", `Cannot open ${JSON.stringify(shown)}: ${why}. Use ${SCHEMES}.`);
+  const safeUrl = JSON.stringify(withoutPassword(url));
+  return new SavepointError("INVALID_URL", `Cannot open ${safeUrl}: ${why}. Use ${SCHEMES}.`);
 }
 
-/** Is this a pool of the caller's own? */
+/** Is this a `pg` pool? */
 function isPostgresPool(target: object): target is PostgresPool {
   const { query, connect, end, on } = target as Partial<Record<keyof PostgresPool, unknown>>;
   return [query, connect, end, on].every((member) => typeof member === "function");

@@ -3,6 +3,7 @@
 import { copyFileSync, existsSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Savepoint } from "savepoint";
+import { withTestHooks } from "../support/test-hooks.mjs";
 import { found, NOW, operations, warmUp } from "./operations.mjs";
 import { openTelling } from "./statements.mjs";
 
@@ -14,7 +15,8 @@ const say = (line) => writeSync(1, `${JSON.stringify(line)}\n`);
 /** @param {string} path @param {boolean} statements @param {(point: string) => void} probe */
 function open(path, statements, probe) {
   const on = { damage: fail, backgroundFailure: fail };
-  return Savepoint.open(statements ? openTelling(path, probe) : `sqlite:${path}`, { now: () => NOW, probe, on });
+  const target = statements ? openTelling(path, probe) : `sqlite:${path}`;
+  return Savepoint.open(target, withTestHooks({ probe }, { now: () => NOW, on }));
 }
 
 /** @param {object} event @returns {never} */

@@ -73,7 +73,7 @@ async function leftOver(url: string): Promise<object> {
   const database = await openDatabase(url.slice("sqlite:".length));
   const count = (table: string): number =>
     (database.prepare(`SELECT count(*) AS rows FROM ${table}`).get() as { rows: number }).rows;
-  const [runs, blobs] = [count("savepoint_run"), count("savepoint_blob")];
+  const [runs, blobs] = [count("savepoint_chunk"), count("savepoint_blob")];
   const keys = database.prepare("SELECT key FROM savepoint_record WHERE key <> '#'").all();
   database.close();
   return { runs, blobs, keys };

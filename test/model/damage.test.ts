@@ -301,7 +301,7 @@ describe("damage", () => {
       // The note's chunks come behind the messages; which item is which is the codec's own business.
       const whole = (await session.load(id))?.state as State;
       const [{ first: item }] = file.database
-        .prepare("SELECT max(first) AS first FROM savepoint_run WHERE tape = ?")
+        .prepare("SELECT max(first) AS first FROM savepoint_chunk WHERE tape = ?")
         .all(tapeName(0, 0)) as [{ first: number }];
       flipItem(item);
       const again = await reopen();

@@ -2,6 +2,7 @@
 import { writeSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Savepoint } from "savepoint";
+import { withTestHooks } from "../support/test-hooks.mjs";
 
 export const SESSIONS = 6;
 
@@ -29,7 +30,7 @@ async function write(sp, id) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [, , path = "", mode] = process.argv;
-  const noSync = { syncFile: (/** @type {number} */ _, /** @type {(error: null) => void} */ done) => done(null) };
+  const noSync = withTestHooks({ syncFile: (_, done) => done(null) });
   const sp = await Savepoint.open(path, mode === "no-sync" ? noSync : {});
   // With its file system gone every write fails: that is how this ends.
   await Promise.all(Array.from({ length: SESSIONS }, (_, n) => write(sp, `session-${n}`))).catch(() => process.exit(0));

@@ -2,6 +2,7 @@
 // after a crash, because inputs have keys.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Savepoint } from "savepoint";
+import { withTestHooks } from "../support/test-hooks.mjs";
 import { createClerk, resultOf } from "./clerk.mjs";
 import { World } from "./world.mjs";
 
@@ -29,15 +30,16 @@ const FORK = "what-if";
  * @param {World} world
  */
 export function openStore(world) {
-  return Savepoint.open(world.url, {
-    probe: (point) => world.pass(point),
-    // That the server of the tests does not wait for its disk would be told each time.
+  const options = {
+    // The test server does not wait for its disk, which would be reported at each opening.
     ...(world.url.startsWith("postgres:") && { durability: /** @type {const} */ ("process") }),
     on: {
-      damage: ({ reason }) => world.note(`damage ${reason}`),
-      backgroundFailure: ({ message, error }) => world.note(`damage ${message}: ${String(error)}`),
+      damage: (/** @type {{ reason: string }} */ { reason }) => world.note(`damage ${reason}`),
+      backgroundFailure: (/** @type {{ message: string, error: unknown }} */ { message, error }) =>
+        world.note(`damage ${message}: ${String(error)}`),
     },
-  });
+  };
+  return Savepoint.open(world.url, withTestHooks({ probe: (point) => world.pass(point) }, options));
 }
 
 /** What somebody who has looked says. @param {World} world @param {string} session @param {string} branch @param {Question} question */

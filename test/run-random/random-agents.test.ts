@@ -7,7 +7,7 @@ import { readEntries } from "../../src/runs/journal/entry.js";
 import { RecordedEffects } from "../../src/runs/journal/recorded-effects.js";
 import { ClassRegistry } from "../../src/state/tree/class-registry.js";
 import { openMemoryStore } from "../../src/store/memory/store.js";
-import { openSqliteStore } from "../../src/store/sqlite/store.js";
+import { openSqliteStore } from "../../src/store/sqlite/index.js";
 import type { Store } from "../../src/store/contract/contract.js";
 import { chooseSeed } from "../support/seed.js";
 import { agentOf, anyProgram, type Op, type Program, type ProgramState } from "./program.js";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { defineAgent, type OpenOptions, Savepoint } from "../../src/index.js";
-import type { SyncFile } from "../../src/store/contract/options.js";
+import { type SyncFile, withTestHooks } from "../../src/store/shared/index.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { errorOf } from "./lab.js";
 
@@ -68,7 +68,7 @@ describe.each(URLS)("a run whose disk fails to sync, on %s", (_, urlOf) => {
 
   /** A run that has failed with the disk, which works again. */
   async function failRun(): Promise<{ sp: Savepoint; error: Error }> {
-    const sp = await open(url, { syncFile });
+    const sp = await open(url, withTestHooks({ syncFile }));
     const error = await errorOf(
       sp.run(
         createAgent(() => void (fails = true)),

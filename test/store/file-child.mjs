@@ -11,6 +11,8 @@
 import { once } from "node:events";
 import { existsSync, writeSync } from "node:fs";
 
+import { withTestHooks } from "../support/test-hooks.mjs";
+
 const { openFileStore } = await import(new URL("../../dist/store.js", import.meta.url).href);
 const { isSavepointError } = await import(new URL("../../dist/errors.js", import.meta.url).href);
 
@@ -46,7 +48,7 @@ async function work(onPoint, text, internals = {}) {
   const probe = (/** @type {string} */ point) => {
     if (armed) onPoint(point);
   };
-  const store = await openFileStore(folder, { probe }, internals);
+  const store = await openFileStore(folder, withTestHooks({ probe }), internals);
   armed = true;
   const result = text === "compact" ? store.compact() : store.commit(JSON.parse(text));
   const outcome = await result.then(

@@ -10,7 +10,8 @@ import { isSavepointError, type SavepointError } from "../../src/errors.js";
 import { encodeLine } from "../../src/store/file/lines.js";
 import { tapeFileName } from "../../src/store/file/folder.js";
 import { openFileStore, openStore, type Store } from "../../src/store.js";
-import type { DiskOptions, SyncFile } from "../../src/store/contract/options.js";
+import type { DiskOptions } from "../../src/store/contract/options.js";
+import { type SyncFile, withTestHooks } from "../../src/store/shared/index.js";
 import { blobOf, type StoreContent, contentOf, frame, sha256, listAll } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 import { requireOrSkip } from "../support/requires.js";
@@ -511,7 +512,7 @@ describe("a disk that fails to sync", () => {
       if (fails) done(Object.assign(new Error("EIO: i/o error, fdatasync"), { code: "EIO", syscall: "fdatasync" }));
       else fdatasync(file, done);
     };
-    return { options: { syncFile, onBackgroundFailure: () => {} }, fail: (yes) => (fails = yes) };
+    return { options: withTestHooks({ syncFile }, { onBackgroundFailure: () => {} }), fail: (yes) => (fails = yes) };
   };
 
   it("fails the entire group, and all later commits, until the store is opened again", async () => {

@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openFileStore, type Store } from "../../src/store.js";
-import type { BackgroundFailure, DiskOptions, SyncFile } from "../../src/store/contract/options.js";
+import type { BackgroundFailure, DiskOptions } from "../../src/store/contract/options.js";
+import { type SyncFile, withTestHooks } from "../../src/store/shared/index.js";
 import { until } from "../support/until.mjs";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
@@ -74,7 +75,7 @@ describe("a lock file that cannot be removed after a save", () => {
     await chmod(folder, 0o777);
     await withoutPrivileges(async () => {
       const { syncFile, next } = duringSave();
-      const store = await open({ syncFile });
+      const store = await open(withTestHooks({ syncFile }));
       const other = await open();
       await store.commit(put("1"));
       next(() => chmodSync(lock, 0o555));
@@ -96,7 +97,7 @@ describe("a lock file that cannot be removed after a save", () => {
     await chmod(folder, 0o777);
     await withoutPrivileges(async () => {
       const { syncFile, next } = duringSave();
-      const store = await open({ syncFile });
+      const store = await open(withTestHooks({ syncFile }));
       next(() => chmodSync(lock, 0o555));
       await store.commit(put("1"));
       chmodSync(lock, 0o755);
@@ -113,7 +114,7 @@ describe(`a lock folder from which nothing can be removed${canSeal ? "" : " (ski
 
   it.runIf(canSeal)("lets the process save on, and others as soon as things can be removed again", async () => {
     const { syncFile, next } = duringSave();
-    const store = await open({ syncFile });
+    const store = await open(withTestHooks({ syncFile }));
     const other = await open();
     await store.commit(put("1"));
     next(seal);

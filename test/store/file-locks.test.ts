@@ -12,7 +12,8 @@ import { isSavepointError } from "../../src/errors.js";
 import { parseLine, splitLines } from "../../src/store/file/lines.js";
 import { WRITE_POINTS } from "../../src/store/file/write-points.js";
 import { openFileStore, type Commit, type Store } from "../../src/store.js";
-import type { DiskOptions, SyncFile } from "../../src/store/contract/options.js";
+import type { DiskOptions } from "../../src/store/contract/options.js";
+import { type SyncFile, withTestHooks } from "../../src/store/shared/index.js";
 import { thisProcess } from "../../src/util/process-identity.js";
 import { contentOf, frame } from "../../src/testing/samples.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
@@ -236,7 +237,7 @@ describe("a living process whose lock was taken over", () => {
       other = await open();
       await other.commit({ puts: [{ key: "k", value: "1" }] });
       watcher = await open();
-      slow = await open({ syncFile });
+      slow = await open(withTestHooks({ syncFile }));
       // Two commits: whoever takes over notes only how the file stands after both.
       const commits = ["slow", "slow/2"].map((key) => slow.commit({ puts: [{ key, value: "1" }] }));
       const done = Promise.all(commits).then(
@@ -285,7 +286,7 @@ describe("a living process whose lock was taken over", () => {
         const commit = JSON.stringify({ items: [{ tape: "t", first: 2, items: [frame(2)] }] });
         expect(spawnSync(process.execPath, [CHILD, path, "commit", commit], { stdio: "inherit" }).status).toBe(0);
       };
-      const slow = await open({ probe });
+      const slow = await open(withTestHooks({ probe }));
       await slow.compact().catch((error: unknown) => expect(isSavepointError(error)).toBe(true));
       expect(isTaken).toBe(true);
       await expectIntactLog();
@@ -316,7 +317,7 @@ it("other files in the lock folder are left alone", async () => {
 it("a lock of another handle in the same process is honoured", async () => {
   let answer: (() => void) | undefined;
   const syncFile: SyncFile = (file, done) => (answer = () => fdatasync(file, done));
-  const slow = await open({ syncFile });
+  const slow = await open(withTestHooks({ syncFile }));
   const other = await open({ busyTimeout: 50 });
   const commit = slow.commit(FIRST);
   const answerNow = await until(() => answer, "the disk to be asked");

@@ -11,6 +11,7 @@ import { fencedName, newLockName } from "../../src/store/file/lock-files.js";
 import { FolderLock } from "../../src/store/file/lock.js";
 import { openFileStore, type Store } from "../../src/store.js";
 import { blobOf, frame } from "../../src/testing/samples.js";
+import { withTestHooks } from "../../src/store/shared/index.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
 let folder: string;
@@ -29,7 +30,7 @@ afterEach(async () => {
 });
 
 async function open(probe?: (point: string) => void): Promise<Store> {
-  const store = await openFileStore(path, probe ? { probe } : {});
+  const store = await openFileStore(path, withTestHooks(probe ? { probe } : {}));
   stores.push(store);
   return store;
 }

@@ -1,5 +1,8 @@
 // Opened by the process that is killed: plain JavaScript, and the build, because that is what Node runs.
+import { withTestHooks } from "../support/test-hooks.mjs";
+
 const { openPostgresStore } = await import(new URL("../../dist/store.js", import.meta.url).href);
 
 /** @type {import("savepoint/testing").OpenForCrash} */
-export const openForCrash = (location, probe) => openPostgresStore(location, { probe, onBackgroundFailure: () => {} });
+export const openForCrash = (location, probe) =>
+  openPostgresStore(location, withTestHooks({ probe }, { onBackgroundFailure: () => {} }));

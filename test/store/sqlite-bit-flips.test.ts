@@ -53,13 +53,13 @@ describe("a bit that flips", () => {
     const database = await openDatabase(file);
     const store = await openSqliteStore(file);
     const { id, codec, body } = database
-      .prepare("SELECT id, codec, body FROM savepoint_run WHERE count > 50")
+      .prepare("SELECT id, codec, body FROM savepoint_chunk WHERE count > 50")
       .get() as PackedRow;
     expect(codec).toBeGreaterThan(0);
     for (let at = 0; at < body.length; at += 5) {
       const damaged = Uint8Array.from(body);
       damaged[at] = (damaged[at] as number) ^ 0x80;
-      database.prepare("UPDATE savepoint_run SET body = ? WHERE id = ?").run(damaged, id);
+      database.prepare("UPDATE savepoint_chunk SET body = ? WHERE id = ?").run(damaged, id);
       const found = await store.items([{ tape: "t", start: 0, count: ITEMS }]);
       expect(found.filter((item) => "unreadable" in item)).toHaveLength(64);
       for (const [n, item] of found.entries()) if ("json" in item) expect(item).toEqual(itemOf(n));
@@ -72,11 +72,11 @@ describe("a bit that flips", () => {
     await make({ compress: false });
     const database = await openDatabase(file);
     const store = await openSqliteStore(file);
-    const { id, body } = database.prepare("SELECT id, body FROM savepoint_run WHERE count > 50").get() as PackedRow;
+    const { id, body } = database.prepare("SELECT id, body FROM savepoint_chunk WHERE count > 50").get() as PackedRow;
     for (let at = 0; at < body.length; at += 7) {
       const damaged = Uint8Array.from(body);
       damaged[at] = (damaged[at] as number) ^ 0x80;
-      database.prepare("UPDATE savepoint_run SET body = ? WHERE id = ?").run(damaged, id);
+      database.prepare("UPDATE savepoint_chunk SET body = ? WHERE id = ?").run(damaged, id);
       const found = await store.items([{ tape: "t", start: 0, count: ITEMS }]);
       expect(found.filter((item) => "unreadable" in item)).toHaveLength(1);
       for (const [n, item] of found.entries()) if ("json" in item) expect(item).toEqual(itemOf(n));
@@ -89,23 +89,23 @@ describe("a bit that flips", () => {
 /** A cell of another type or size than any store writes, as a flipped bit in a row's header makes it. */
 describe("a cell that cannot be", () => {
   const cells: Record<string, string> = {
-    "no number": "UPDATE savepoint_run SET count = 'x'",
-    "a huge count": "UPDATE savepoint_run SET count = 1099511627776",
-    "a number beyond those of the tape": `UPDATE savepoint_run SET first = 9223372036854775807 WHERE first = ${ITEMS}`,
-    "a negative count": "UPDATE savepoint_run SET count = -1",
-    "a number beyond all numbers": "UPDATE savepoint_run SET count = 9223372036854775807",
-    "an unknown codec": "UPDATE savepoint_run SET codec = 77",
+    "no number": "UPDATE savepoint_chunk SET count = 'x'",
+    "a huge count": "UPDATE savepoint_chunk SET count = 1099511627776",
+    "a number beyond those of the tape": `UPDATE savepoint_chunk SET first = 9223372036854775807 WHERE first = ${ITEMS}`,
+    "a negative count": "UPDATE savepoint_chunk SET count = -1",
+    "a number beyond all numbers": "UPDATE savepoint_chunk SET count = 9223372036854775807",
+    "an unknown codec": "UPDATE savepoint_chunk SET codec = 77",
     "a codec that is a text": "UPDATE savepoint_blob SET codec = 'x'",
-    "bytes that are a text": "UPDATE savepoint_run SET head = CAST(head AS TEXT), body = CAST(body AS TEXT)",
+    "bytes that are a text": "UPDATE savepoint_chunk SET head = CAST(head AS TEXT), body = CAST(body AS TEXT)",
     "a blob that is a text": "UPDATE savepoint_blob SET body = CAST(body AS TEXT)",
     "a text that is bytes": "UPDATE savepoint_record SET value = CAST(value AS BLOB)",
     "refs that are bytes": "UPDATE savepoint_record SET refs = CAST(refs AS BLOB)",
     "a key that is bytes": "UPDATE savepoint_record SET key = CAST(key AS BLOB)",
     "a checksum that is a text": "UPDATE savepoint_record SET sum = 'abcdefgh'",
-    "a checksum that is bytes": "UPDATE savepoint_run SET sum = x'12345678'",
+    "a checksum that is bytes": "UPDATE savepoint_chunk SET sum = x'12345678'",
     "a record that is another's":
       "UPDATE savepoint_record SET value = 'swapped', sum = (SELECT sum FROM savepoint_record WHERE key = 'k/1')",
-    "an item that is another's": "UPDATE savepoint_run SET tape = 'u' WHERE tape = 't'",
+    "an item that is another's": "UPDATE savepoint_chunk SET tape = 'u' WHERE tape = 't'",
   };
   for (const [what, sql] of Object.entries(cells)) {
     it(`is never taken for good: ${what}`, async () => {

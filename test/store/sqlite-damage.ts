@@ -13,9 +13,9 @@ export function damageSqlite(database: SqliteDatabase, target: DamageTarget, how
     case "record":
       return damageCell(database, "savepoint_record", "value", how, "key = ?", target.key);
     case "item":
-      return damageCell(database, "savepoint_run", "body", how, "tape = ? AND first = ?", target.tape, target.item);
+      return damageCell(database, "savepoint_chunk", "body", how, "tape = ? AND first = ?", target.tape, target.item);
     case "refs":
-      return damageCell(database, "savepoint_run", "head", how, "tape = ? AND first = ?", target.tape, target.item);
+      return damageCell(database, "savepoint_chunk", "head", how, "tape = ? AND first = ?", target.tape, target.item);
     case "blob":
       return damageCell(database, "savepoint_blob", "body", how, "hash = ?", target.hash);
   }
@@ -32,7 +32,7 @@ function foldTail(database: SqliteDatabase): void {
 /** Flips a bit in an item that is packed with others; `false` where it stands alone. */
 function flipPacked(database: SqliteDatabase, tape: string, item: number): boolean {
   const row = database
-    .prepare("SELECT * FROM savepoint_run WHERE tape = ? AND first <= ? ORDER BY first DESC LIMIT 1")
+    .prepare("SELECT * FROM savepoint_chunk WHERE tape = ? AND first <= ? ORDER BY first DESC LIMIT 1")
     .get(tape, item) as (ChunkRow & { id: number }) | undefined;
   const items = row && row.count > 1 ? unpackChunk(row) : { unreadable: "" };
   if (!row || "unreadable" in items) return false;
@@ -41,7 +41,7 @@ function flipPacked(database: SqliteDatabase, tape: string, item: number): boole
   const body = Uint8Array.from(row.body);
   const middle = start + ((lengths[item - row.first] as number) >> 1);
   body[middle] = (body[middle] as number) ^ 1;
-  database.prepare("UPDATE savepoint_run SET body = ? WHERE id = ?").run(body, row.id);
+  database.prepare("UPDATE savepoint_chunk SET body = ? WHERE id = ?").run(body, row.id);
   return true;
 }
 

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { Savepoint } from "../../src/index.js";
 import { openSqliteStore } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
-import type { SyncFile } from "../../src/store/contract/options.js";
+import { type SyncFile, withTestHooks } from "../../src/store/shared/index.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 import { until } from "../support/until.mjs";
 
@@ -15,7 +15,7 @@ describe("a commit on a SQLite file", () => {
   it("a commit is not acknowledged before the disk has answered, and the event loop is not blocked meanwhile", async () => {
     let answer: (() => void) | undefined;
     const syncFile: SyncFile = (file, done) => (answer = () => fdatasync(file, done));
-    const store = await openSqliteStore(await newFile(), { syncFile });
+    const store = await openSqliteStore(await newFile(), withTestHooks({ syncFile }));
     let acknowledged = false;
     const commit = store.commit({ puts: [{ key: "a", value: "1" }] }).then(() => (acknowledged = true));
     const answerNow = await until(() => answer, "the disk to be asked");
@@ -33,7 +33,7 @@ describe("a commit on a SQLite file", () => {
       syncs++;
       fdatasync(file, done);
     };
-    const store = await openSqliteStore(await newFile(), { syncFile });
+    const store = await openSqliteStore(await newFile(), withTestHooks({ syncFile }));
     await Promise.all(Array.from({ length: 100 }, (_, n) => store.commit({ puts: [{ key: `k${n}`, value: "" }] })));
     expect(syncs).toBeLessThan(5);
     await store.close();
@@ -41,7 +41,7 @@ describe("a commit on a SQLite file", () => {
 
   it("is not synced at all where only the process is to be survived", async () => {
     const syncFile: SyncFile = () => expect.fail("it was synced");
-    const store = await openSqliteStore(await newFile(), { syncFile, durability: "process" });
+    const store = await openSqliteStore(await newFile(), withTestHooks({ syncFile }, { durability: "process" }));
     await store.commit({ puts: [{ key: "a", value: "1" }] });
     await store.close();
   });
@@ -53,7 +53,7 @@ describe("a commit on a SQLite file", () => {
       synced.push(fstatSync(file, { bigint: true }).ino);
       fdatasync(file, done);
     };
-    const store = await openSqliteStore(path, { syncFile });
+    const store = await openSqliteStore(path, withTestHooks({ syncFile }));
     const script = `const { openDatabase } = await import(${JSON.stringify(driver)});
       const other = await openDatabase(${JSON.stringify(path)});
       other.exec("SELECT count(*) FROM savepoint_record");
@@ -71,7 +71,7 @@ describe("a commit on a SQLite file", () => {
     const syncFile: SyncFile = (file, done) => (failing ? done(new Error("EIO")) : fdatasync(file, done));
     const failures: string[] = [];
     const on = { backgroundFailure: ({ message }: { message: string }) => void failures.push(message) };
-    const sp = await Savepoint.open(`sqlite:${path}`, { syncFile, on });
+    const sp = await Savepoint.open(`sqlite:${path}`, withTestHooks({ syncFile }, { on }));
     const session = sp.session("s");
     await session.save({ n: 1 }, { id: "first" });
     failing = true;

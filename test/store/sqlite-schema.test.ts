@@ -1,4 +1,4 @@
-/** How a store of an older format becomes one of this version, or stays what it is. */
+/** Stores of an older format are upgraded, or rejected without a change. */
 import { describe, expect, it } from "vitest";
 import { openDatabase, type SqliteDatabase } from "../../src/store/sqlite/driver.js";
 import { migrate } from "../../src/store/sqlite/schema.js";
@@ -12,7 +12,7 @@ function tablesOf(database: SqliteDatabase): string[] {
 }
 
 describe("the format of a SQLite store", () => {
-  it("is brought up to date, once, without what is there being made again", async () => {
+  it("is upgraded once, and existing data stays", async () => {
     const database = await openDatabase(":memory:");
     migrate(database, "sqlite:x", { allowOtherTables: false, create: true, migrations: FIRST });
     database.exec("INSERT INTO savepoint_one VALUES (7)");
@@ -24,16 +24,33 @@ describe("the format of a SQLite store", () => {
     database.close();
   });
 
-  it("stays what it is where it is wanted as it is", async () => {
+  it("is not upgraded, and no store is created, with `create: false`", async () => {
     const database = await openDatabase(":memory:");
     const existing = { allowOtherTables: false, create: false };
     expect(() => migrate(database, "sqlite:x", existing)).toThrow(expect.objectContaining({ code: "STORE_NOT_FOUND" }));
     expect(tablesOf(database)).toEqual([]);
     migrate(database, "sqlite:x", { allowOtherTables: false, create: true, migrations: FIRST });
-    const refusal = expect.objectContaining({ code: "STORE_TOO_OLD", details: { found: 1, known: 2 } }) as Error;
+    const refusal = expect.objectContaining({ code: "STORE_TOO_OLD", details: { found: 2, known: 3 } }) as Error;
     expect(() => migrate(database, "sqlite:x", { ...existing, migrations: SECOND })).toThrow(refusal);
     expect(tablesOf(database)).toEqual(["savepoint_meta", "savepoint_one"]);
     migrate(database, "sqlite:x", { ...existing, migrations: FIRST });
+    database.close();
+  });
+
+  it("is rejected with advice, and not changed, if it was never released", async () => {
+    const database = await openDatabase(":memory:");
+    database.exec("CREATE TABLE savepoint_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID");
+    database.exec("INSERT INTO savepoint_meta VALUES ('schema', '1')");
+    for (const create of [true, false]) {
+      expect(() => migrate(database, "sqlite:x", { allowOtherTables: false, create })).toThrow(
+        expect.objectContaining({
+          code: "STORE_TOO_OLD",
+          details: { found: 1, known: 2 },
+          message: expect.stringContaining("savepoint export") as string,
+        }),
+      );
+    }
+    expect(tablesOf(database)).toEqual(["savepoint_meta"]);
     database.close();
   });
 });

@@ -48,7 +48,7 @@ describe("the WAL", () => {
     const database = await openDatabase(path);
     await write(store, 100, "a");
     database.exec("BEGIN");
-    database.prepare("SELECT count(*) FROM savepoint_run").get();
+    database.prepare("SELECT count(*) FROM savepoint_chunk").get();
     await write(store, 1000, "b");
     expect(await walBytes()).toBeGreaterThan(BOUND);
     database.exec("COMMIT");

@@ -43,7 +43,7 @@ describe("the WAL", () => {
       insertOne();
       return reports.length > 0;
     }, "the thread to fail");
-    expect(reports).toEqual(["the WAL cannot be copied in the background, so some saves will wait for it"]);
+    expect(reports).toEqual(["the WAL cannot be checkpointed in the background, so some saves will wait for it"]);
     const before = await walBytes();
     for (let n = 0; n < 1500; n++) insertOne();
     expect((await walBytes()) - before).toBeLessThan(0.3 * 1500 * bytes);

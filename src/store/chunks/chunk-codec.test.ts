@@ -2,15 +2,15 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { packChunk, unpackItem, unpackChunk } from "./chunk-codec.js";
 
-/** Texts of characters that take one to four bytes, and one or two places in a string. */
+/** Strings of characters that take one to four bytes in UTF-8, and one or two UTF-16 code units. */
 const text = fc.array(fc.constantFrom("a", "bcdefgh", "é", "あ", "👍", "\u0000", "x".repeat(37)), { maxLength: 20 });
 const frames = fc.array(
   fc.record({ json: text.map((parts) => parts.join("")), refs: fc.constantFrom("", "0+1", "#ab") }),
   { minLength: 2, maxLength: 20 },
 );
 
-describe("one item of a packed row", () => {
-  it("is the same alone as among all", () => {
+describe("one item of a chunk", () => {
+  it("is the same when it is unpacked alone and with the others", () => {
     fc.assert(
       fc.property(frames, fc.nat(), (all, pick) => {
         const row = packChunk("t", 5, all);
@@ -22,7 +22,7 @@ describe("one item of a packed row", () => {
     );
   });
 
-  it("is never another one than it was, wherever a bit has flipped", () => {
+  it("is never returned changed, wherever a bit has flipped", () => {
     fc.assert(
       fc.property(frames, fc.nat(), fc.nat(), fc.boolean(), (all, pick, bit, inHead) => {
         const row = packChunk("t", 5, all);

@@ -1,17 +1,18 @@
 /**
- * How consecutive items of a tape are packed into one row.
+ * The format of a chunk: consecutive items of a tape in one row.
  *
- * A single item, as most saves leave it, is its JSON with its refs as the head and one checksum over both. Of several
- * items the body is their JSON, one after another, which may be compressed. The head has a checksum of the body as it is
- * stored and then, per item, the length of its text, its refs, and the checksum that it had alone: garbage collection
- * reads and verifies heads alone, a load verifies head and body with one hash each, and damage in one item leaves the
- * others readable.
+ * A chunk of one item, as most saves write it, has the JSON as its body, the refs as its head, and one checksum over both.
+ *
+ * A chunk of several items has their concatenated JSON as its body, which may be compressed. Its head has a checksum of the
+ * stored body and then, per item, the length of its JSON, its refs, and its own checksum. So garbage collection reads and
+ * verifies heads alone, a load verifies head and body with one hash each, and damage in one item of an uncompressed chunk
+ * leaves the others readable.
  */
 import { checksum, CHECKSUM_BYTES, isChecksum } from "../shared/index.js";
 import type { Frame, ItemRefs, Unreadable } from "../contract/index.js";
 import { decompress, type CompressedBody, RAW } from "./compression.js";
 
-/** A row of `savepoint_run`, without its id. */
+/** A chunk as it is stored, without the id of its row. */
 export interface ChunkRow {
   readonly tape: string;
   readonly first: number;
@@ -22,15 +23,15 @@ export interface ChunkRow {
   readonly body: Uint8Array;
 }
 
-/** A row without its body. */
+/** A chunk without its body. */
 export type ChunkHead = Omit<ChunkRow, "body">;
 
-/** An item and its own checksum. */
+/** An item with its own checksum. */
 export interface ChecksummedFrame extends Frame {
   readonly sum: number;
 }
 
-/** The items as one row, not compressed. */
+/** Packs items into an uncompressed chunk. */
 export function packChunk(tape: string, first: number, frames: readonly Frame[]): ChunkRow {
   const [single] = frames;
   if (single && frames.length === 1) {
@@ -42,12 +43,12 @@ export function packChunk(tape: string, first: number, frames: readonly Frame[])
   return packChecksummed(tape, first, summed, { codec: RAW, body: joinBodies(frames) });
 }
 
-/** The text of several items, as bytes. */
+/** The concatenated JSON of several items, as bytes. */
 export function joinBodies(frames: readonly Frame[]): Uint8Array {
   return Buffer.from(frames.map((frame) => frame.json).join(""));
 }
 
-/** The row of several items whose checksums are known and whose joined bodies were packed already. */
+/** Builds a chunk of several items from their checksums and their joined body, which may be compressed. */
 export function packChecksummed(
   tape: string,
   first: number,
@@ -59,15 +60,15 @@ export function packChecksummed(
   return { tape, first, count, codec, head, body, sum: checksum(tape, first, count, codec, head) };
 }
 
-/** The items of a row. Where its head is damaged, nobody knows what it holds: the whole row is {@link Unreadable}. */
+/** Unpacks the items of a chunk. If its head is damaged, its contents are unknown, and the result is {@link Unreadable}. */
 export function unpackChunk(row: ChunkRow): (Frame | Unreadable)[] | Unreadable {
-  if (!(row.body instanceof Uint8Array) || !(row.head instanceof Uint8Array)) return damagedRow(row);
+  if (!(row.body instanceof Uint8Array) || !(row.head instanceof Uint8Array)) return damagedChunk(row);
   if (row.count === 1) return unpackSingle(row);
   const head = unpackHead(row);
-  if (!head) return damagedRow(row);
-  // Checked before it is unpacked: damaged bytes may unpack to anything, of any size.
+  if (!head) return damagedChunk(row);
+  // Verified before it is decompressed: damaged bytes may decompress to anything, of any size.
   if (!isChecksum(head.bodySum, row.body)) {
-    return row.codec === RAW ? unpackDamaged(row, head, textOf(row.body)) : damagedRow(row);
+    return row.codec === RAW ? unpackDamaged(row, head, textOf(row.body)) : damagedChunk(row);
   }
   const body = decompress(row.codec, row.body);
   if ("unreadable" in body) return unreadable(row, 0, body.unreadable);
@@ -82,8 +83,8 @@ export function unpackChunk(row: ChunkRow): (Frame | Unreadable)[] | Unreadable 
 }
 
 /**
- * One item of a row that is not compressed, verified by its own checksum: the others are not looked at. `undefined` where
- * that cannot be done, or it is damaged; then the whole row says more.
+ * Unpacks one item of an uncompressed chunk, verified by its own checksum, without the cost of the others. Returns `undefined`
+ * if that is not possible or the item is damaged; {@link unpackChunk} gives the item or the reason then.
  */
 export function unpackItem(row: ChunkRow, index: number): Frame | undefined {
   const head = row.codec === RAW && row.count > 1 && row.body instanceof Uint8Array ? unpackHead(row) : undefined;
@@ -98,9 +99,9 @@ export function unpackItem(row: ChunkRow, index: number): Frame | undefined {
   return isChecksum(sumAt(head, index), row.tape, row.first + index, frame.refs, frame.json) ? frame : undefined;
 }
 
-/** Where in a text's bytes so many characters, as JavaScript counts them, behind a place are over. */
+/** The byte offset that is `characters` UTF-16 code units behind the offset `from` in UTF-8 bytes. */
 function byteAt(bytes: Uint8Array, from: number, characters: number): number {
-  // Most texts are mostly ASCII: four bytes at a time, where none of them has its highest bit set.
+  // Most JSON is mostly ASCII: four bytes at a time are skipped if none of them has its highest bit set.
   const aligned = bytes.byteOffset % 4 === 0;
   const words = aligned ? new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2) : new Uint32Array(0);
   let at = from;
@@ -114,14 +115,14 @@ function byteAt(bytes: Uint8Array, from: number, characters: number): number {
       if (left <= 0) break;
     }
     const byte = bytes[at] as number;
-    // The first byte of a character says how many follow; those of four bytes count twice.
+    // The first byte of a character determines its length. Characters of four bytes are two code units.
     at += byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
     left -= byte < 0xf0 ? 1 : 2;
   }
   return at;
 }
 
-/** The items of a row with their checksums, to be packed again; `undefined` where any of it is damaged. */
+/** Unpacks the items of a chunk with their checksums, to pack them again; `undefined` if any of them is damaged. */
 export function unpackChecksummed(row: ChunkRow): ChecksummedFrame[] | undefined {
   const frames = unpackChunk(row);
   if ("unreadable" in frames || !frames.every((frame) => "json" in frame)) return undefined;
@@ -130,19 +131,19 @@ export function unpackChecksummed(row: ChunkRow): ChecksummedFrame[] | undefined
   return head && frames.map((frame, index) => ({ ...frame, sum: sumAt(head, index) }));
 }
 
-/** The items of a row that point at something, from its head alone, or with its body where it has a single item. */
+/** Lists the items of a chunk that have references. Needs the body only if the chunk has a single item. */
 export function unpackRefs(row: ChunkHead & { readonly body?: Uint8Array | null }): ItemRefs[] | Unreadable {
   if (row.count === 1) {
     const [frame] = unpackSingle(row as ChunkRow);
-    if (!frame || "unreadable" in frame) return damagedRow(row);
+    if (!frame || "unreadable" in frame) return damagedChunk(row);
     return frame.refs === "" ? [] : [{ item: row.first, refs: frame.refs }];
   }
   const head = unpackHead(row);
-  if (!head) return damagedRow(row);
+  if (!head) return damagedChunk(row);
   return head.refs.flatMap((refs, index) => (refs === "" ? [] : [{ item: row.first + index, refs }]));
 }
 
-/** How long the body is, roughly, when it is not compressed. */
+/** The approximate length of the uncompressed body. */
 export function bodyLength(row: ChunkRow): number {
   const head = row.codec === RAW ? undefined : unpackHead(row);
   return head ? head.lengths.reduce((sum, length) => sum + length, 0) : row.body.length;
@@ -150,22 +151,22 @@ export function bodyLength(row: ChunkRow): number {
 
 function unpackSingle(row: ChunkRow): (Frame | Unreadable)[] {
   const { tape, first, codec, sum, head, body } = row;
-  if (codec !== RAW || !(body instanceof Uint8Array) || !(head instanceof Uint8Array)) return [damagedRow(row)];
+  if (codec !== RAW || !(body instanceof Uint8Array) || !(head instanceof Uint8Array)) return [damagedChunk(row)];
   const frame = { json: textOf(body), refs: head.length === 0 ? "" : textOf(head) };
-  return [isChecksum(sum, tape, first, frame.refs, frame.json) ? frame : damagedRow(row)];
+  return [isChecksum(sum, tape, first, frame.refs, frame.json) ? frame : damagedChunk(row)];
 }
 
-/** Those items of a damaged body that pass their own checksums. */
+/** Unpacks those items of a damaged body that pass their own checksums. */
 function unpackDamaged(row: ChunkRow, head: Head, text: string): (Frame | Unreadable)[] {
   const { lengths, refs } = head;
-  // Damaged bytes may read as more or fewer characters than they were: what lies behind them is found from the end.
+  // Damaged bytes may decode to more or fewer characters than before: items behind them are located from the end.
   const shift = text.length - lengths.reduce((sum, length) => sum + length, 0);
   let at = 0;
   return lengths.map((length, index) => {
     const start = at;
     at += length;
-    for (const place of [start, start + shift]) {
-      const frame = { json: text.slice(place, place + length), refs: refs[index] as string };
+    for (const offset of [start, start + shift]) {
+      const frame = { json: text.slice(offset, offset + length), refs: refs[index] as string };
       if (isChecksum(sumAt(head, index), row.tape, row.first + index, frame.refs, frame.json)) return frame;
     }
     return unreadable(row, index, "is damaged");
@@ -176,7 +177,7 @@ function itemSum(tape: string, item: number, { json, refs }: Frame): number {
   return checksum(tape, item, refs, json);
 }
 
-function damagedRow(row: ChunkHead): Unreadable {
+function damagedChunk(row: ChunkHead): Unreadable {
   return unreadable(row, 0, row.count === 1 ? "is damaged" : "and those packed with it are damaged");
 }
 
@@ -184,13 +185,13 @@ function unreadable(row: ChunkHead, index: number, why: string): Unreadable {
   return { unreadable: `item ${row.first + index} of tape ${row.tape} ${why}` };
 }
 
-/** What the head of several items says. */
+/** The decoded head of a chunk of several items. */
 interface Head {
   readonly bytes: Buffer;
   readonly bodySum: number;
   readonly lengths: readonly number[];
   readonly refs: readonly string[];
-  /** Where in the head each item's checksum stands. */
+  /** The offset of each item's checksum in the head. */
   readonly sums: readonly number[];
 }
 
@@ -213,7 +214,7 @@ function sumBytes(sum: number): Buffer {
   return bytes;
 }
 
-/** `undefined` where the head is damaged. */
+/** Decodes a head; `undefined` if it is damaged. */
 function unpackHead({ tape, first, count, codec, sum, head }: ChunkHead): Head | undefined {
   if (!isChecksum(sum, tape, first, count, codec, head)) return undefined;
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.length);

@@ -1,13 +1,13 @@
-/** How large rows of items are meant to be, which of them are packed together, and what of a row is still needed. */
+/** The size of chunks, which of them are packed together, and which of their items are live. */
 import type { Frame } from "../contract/index.js";
 import { RAW } from "./compression.js";
-import { bodyLength, packChunk, type ChunkRow } from "./chunk-codec.js";
+import { bodyLength, type ChunkRow, packChunk } from "./chunk-codec.js";
 
-/** A run is full with this many items, or with this many bytes. */
+/** A chunk is full with this many items, or with this many bytes. */
 export const CHUNK_ITEMS = 64;
 export const CHUNK_BYTES = 65_536;
 
-/** Items that follow each other, as rows that are no larger than a packed one. */
+/** Packs consecutive items into uncompressed chunks of at most the full size in bytes. */
 export function packItems(tape: string, first: number, items: readonly Frame[]): ChunkRow[] {
   const rows: ChunkRow[] = [];
   let from = 0;
@@ -22,25 +22,25 @@ export function packItems(tape: string, first: number, items: readonly Frame[]):
   return rows;
 }
 
-/** Items with any numbers as rows: those that follow each other share one. */
+/** Packs items with any numbers into uncompressed chunks: consecutive ones share a chunk. */
 export function packScattered(tape: string, items: ReadonlyMap<number, Frame>): ChunkRow[] {
   const rows: ChunkRow[] = [];
-  let run: Frame[] = [];
+  let frames: Frame[] = [];
   let first = 0;
   const flush = (): void => {
-    if (run.length > 0) rows.push(packChunk(tape, first, run));
-    run = [];
+    if (frames.length > 0) rows.push(packChunk(tape, first, frames));
+    frames = [];
   };
   for (const [item, frame] of [...items].sort(([a], [b]) => a - b)) {
-    if (item !== first + run.length || run.length >= CHUNK_ITEMS) flush();
-    if (run.length === 0) first = item;
-    run.push(frame);
+    if (item !== first + frames.length || frames.length >= CHUNK_ITEMS) flush();
+    if (frames.length === 0) first = item;
+    frames.push(frame);
   }
   flush();
   return rows;
 }
 
-/** Rows that stand side by side on their tape, in groups that make a full run. */
+/** Groups neighbouring chunks of a tape, so that each group makes a full chunk. */
 export function groupChunks<Row extends ChunkRow>(rows: readonly Row[]): Row[][] {
   const groups: Row[][] = [];
   for (const row of rows) {
@@ -52,10 +52,12 @@ export function groupChunks<Row extends ChunkRow>(rows: readonly Row[]): Row[][]
   return groups;
 }
 
+/** Does the chunk have several items and no compression? */
 export function isUncompressedChunk(row: ChunkRow): boolean {
   return row.codec === RAW && row.count > 1;
 }
 
+/** Do the chunks of a group together make a full one? */
 export function isFull(group: readonly ChunkRow[]): boolean {
   const items = group.reduce((sum, row) => sum + row.count, 0);
   const bytes = group.reduce((sum, row) => sum + bodyLength(row), 0);
@@ -63,28 +65,28 @@ export function isFull(group: readonly ChunkRow[]): boolean {
 }
 
 /**
- * Tells which numbers of a row stay, when those below `below` that are in none of the live spans may go: in spans that neither
- * overlap nor touch, because each becomes a row, and no item may be in two.
+ * Creates a function that returns the live spans of a chunk, where items below `below` are live only in the spans of `live`.
+ * The returned spans neither overlap nor touch, because each may become a chunk, and no item may be in two.
  */
 export function liveSpans(
   live: readonly { readonly start: number; readonly count: number }[],
   below: number,
-): (row: { readonly first: number; readonly count: number }) => { start: number; end: number }[] {
-  const apart: { start: number; end: number }[] = [];
+): (chunk: { readonly first: number; readonly count: number }) => { start: number; end: number }[] {
+  const merged: { start: number; end: number }[] = [];
   const all = [...live.map(({ start, count }) => ({ start, end: start + count })), { start: below, end: Infinity }];
   for (const span of all.sort((a, b) => a.start - b.start)) {
-    const last = apart.at(-1);
+    const last = merged.at(-1);
     if (last && span.start <= last.end) last.end = Math.max(last.end, span.end);
-    else if (span.end > span.start) apart.push({ ...span });
+    else if (span.end > span.start) merged.push({ ...span });
   }
   return ({ first, count }) => {
-    const found: { start: number; end: number }[] = [];
-    for (let at = firstEndingAfter(apart, first); at < apart.length; at++) {
-      const span = apart[at] as { start: number; end: number };
+    const result: { start: number; end: number }[] = [];
+    for (let at = firstEndingAfter(merged, first); at < merged.length; at++) {
+      const span = merged[at] as { start: number; end: number };
       if (span.start >= first + count) break;
-      found.push({ start: Math.max(span.start, first), end: Math.min(span.end, first + count) });
+      result.push({ start: Math.max(span.start, first), end: Math.min(span.end, first + count) });
     }
-    return found;
+    return result;
   };
 }
 

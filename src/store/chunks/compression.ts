@@ -1,13 +1,15 @@
 /**
- * How bodies are compressed: zstd where Node has it, deflate elsewhere. Both are read everywhere, so that a store that a
- * newer Node wrote can be opened by an older one.
+ * Compression of chunks and blobs: zstd where Node has it, deflate elsewhere. Both can be read everywhere, so an older Node
+ * opens a store that a newer one wrote.
  */
 import { createRequire } from "node:module";
 import { promisify } from "node:util";
 import zlib from "node:zlib";
 import type { decompress as decompressInJavaScript } from "fzstd";
+import { hashBytes } from "../../state/index.js";
+import type { Unreadable } from "../contract/index.js";
 
-/** What newer versions of `node:zlib` have. */
+/** The part of `node:zlib` that only newer versions of Node have. */
 interface Zstd {
   readonly zstdCompress: (
     body: Uint8Array,
@@ -20,27 +22,28 @@ interface Zstd {
 
 const native = "zstdCompress" in zlib ? (zlib as unknown as Zstd) : undefined;
 
-/** The body is stored as it is. */
+/** The codec of a body that is not compressed. */
 export const RAW = 0;
 const DEFLATE = 1;
 const ZSTD = 2;
 
-/** Smaller bodies gain too little to be worth unpacking. */
+/** Smaller bodies are not compressed: they gain too little. */
 const MIN_BYTES = 512;
-/** What a body must shrink to for compression to pay: reading it costs time as well. */
+/** A body must shrink to this share of its size, because reading a compressed one costs time as well. */
 const MAX_RATIO = 0.8;
-/** The fastest level: higher ones gain a few percent and take several times as long. */
+/** The fastest level. Higher ones gain a few percent and take several times as long. */
 const LEVEL = 1;
 
-/** Is there a compression that costs so little to read that everything may be compressed as soon as it is packed? */
+/** Is there a codec that is so fast to read that chunks can be compressed as soon as they are packed? */
 export const HAS_FAST_COMPRESSION = native !== undefined;
 
+/** A body as it is stored, and how it is compressed. */
 export interface CompressedBody {
   readonly codec: number;
   readonly body: Uint8Array;
 }
 
-/** Compresses a body off the main thread; leaves it as it is where that does not pay. */
+/** Compresses a body off the main thread, or returns it as it is if compression does not pay. */
 export async function compress(body: Uint8Array): Promise<CompressedBody> {
   if (body.length < MIN_BYTES) return { codec: RAW, body };
   const packed = native ? await withZstd(native, body) : await withDeflate(body);
@@ -56,14 +59,14 @@ async function withDeflate(body: Uint8Array): Promise<CompressedBody> {
   return { codec: DEFLATE, body: await promisify(zlib.deflateRaw)(body, { level: LEVEL }) };
 }
 
-/** Node's own; else one written in JavaScript, which is loaded only where it is needed. */
+/** Uses Node's zstd, or one written in JavaScript, which is loaded only when it is needed. */
 function zstdDecompress(body: Uint8Array): Uint8Array {
   if (native) return native.zstdDecompressSync(body);
   const fzstd = createRequire(import.meta.url)("fzstd") as { decompress: typeof decompressInJavaScript };
   return fzstd.decompress(body);
 }
 
-/** The body as it was, or why it cannot be had. */
+/** Decompresses a body; the reason why, if it cannot be done, completes a sentence about the body. */
 export function decompress(codec: number, body: Uint8Array): Uint8Array | { readonly unreadable: string } {
   try {
     switch (codec) {
@@ -74,9 +77,17 @@ export function decompress(codec: number, body: Uint8Array): Uint8Array | { read
       case ZSTD:
         return zstdDecompress(body);
       default:
-        return { unreadable: `is packed in a way (${codec}) that this version does not know; update the package` };
+        return { unreadable: `has the unknown codec ${codec}; update the package` };
     }
   } catch (error) {
-    return { unreadable: `cannot be unpacked: ${(error as Error).message}` };
+    return { unreadable: `cannot be decompressed: ${(error as Error).message}` };
   }
+}
+
+/** Decompresses and verifies a blob. The hash covers the uncompressed bytes, so it serves as the checksum. */
+export function readBlob(hash: string, codec: number, body: Uint8Array): Uint8Array | Unreadable {
+  if (!(body instanceof Uint8Array)) return { unreadable: `blob ${hash} is damaged` };
+  const bytes = decompress(codec, body);
+  if ("unreadable" in bytes) return { unreadable: `blob ${hash} is damaged: it ${bytes.unreadable}` };
+  return hashBytes(bytes) === hash ? bytes : { unreadable: `blob ${hash} is damaged` };
 }

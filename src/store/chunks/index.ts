@@ -1,8 +1,11 @@
-export { readBlob } from "./blob-codec.js";
-export { packChunk, type ChunkHead, type ChunkRow, unpackRefs, unpackChunk } from "./chunk-codec.js";
-export { liveSpans, packItems, CHUNK_ITEMS } from "./chunk-groups.js";
-export { compress, HAS_FAST_COMPRESSION, type CompressedBody, RAW } from "./compression.js";
-export { PackBacklog, findFirstUnpacked, type ChunkSize } from "./pack-backlog.js";
-export { packGroup, planPacking } from "./pack-group.js";
-export { planHealing } from "./plan-healing.js";
-export { LazyChunk, readSpan } from "./read-span.js";
+/**
+ * Chunks: consecutive items of a tape that are packed, and where it pays compressed, into one row of a database. Every item keeps
+ * the checksum that it was committed with, and a damaged item is never stored again under a new one.
+ */
+export { type ChunkHead, type ChunkRow, packChunk, unpackChunk, unpackRefs } from "./chunk-codec.js";
+export { CHUNK_ITEMS, liveSpans, packItems } from "./chunk-groups.js";
+export { compress, type CompressedBody, HAS_FAST_COMPRESSION, RAW, readBlob } from "./compression.js";
+export { planHealing } from "./healing-plan.js";
+export { type ChunkSize, findFirstUnpacked, PackBacklog } from "./pack-backlog.js";
+export { packGroup, planPacking } from "./packing-plan.js";
+export { LazyChunk, readSpan } from "./span-reader.js";

@@ -1,54 +1,52 @@
-/** Counts the items that were not packed yet, tape by tape, so that each is packed when full runs have gathered. */
+/** Decides when a tape has enough unpacked items to be packed, and where they begin. */
+import { LruMap } from "../../util/index.js";
 import type { ItemBatch } from "../contract/index.js";
-import { RAW } from "./compression.js";
 import { CHUNK_BYTES, CHUNK_ITEMS } from "./chunk-groups.js";
+import { RAW } from "./compression.js";
 
-/** Tapes whose new items are counted. Of more of them, those that have waited longest are counted anew. */
+/** The most tapes that are tracked. A tape that is dropped starts at zero when it gets its next item. */
 const MAX_TAPES = 10_000;
 
-interface Loose {
+interface TapeBacklog {
   items: number;
   bytes: number;
-  /** All before this number has been packed; unknown until the tape is first packed. */
-  from?: number;
+  /** All items before this one are packed; unknown until the tape is first packed. */
+  firstUnpacked?: number;
 }
 
+/** Counts the unpacked items of each tape. */
 export class PackBacklog {
-  readonly #tapes = new Map<string, Loose>();
-  readonly #runs: number;
+  readonly #tapes = new LruMap<string, TapeBacklog>(MAX_TAPES);
+  readonly #chunks: number;
 
-  /** @param runs how many full runs are to gather before they are packed */
-  constructor(runs = 1) {
-    this.#runs = runs;
+  /** @param chunks how many full chunks of a tape are packed at once */
+  constructor(chunks = 1) {
+    this.#chunks = chunks;
   }
 
-  /** Notes items that were committed; `true` when enough has gathered, and they are counted anew. */
+  /** Adds committed items. Returns `true`, and counts from zero again, when there is enough to pack. */
   add({ tape, items }: ItemBatch): boolean {
-    let loose = this.#tapes.get(tape);
-    if (!loose) {
-      this.#tapes.set(tape, (loose = { items: 0, bytes: 0 }));
-      const [oldest] = this.#tapes.keys();
-      if (this.#tapes.size > MAX_TAPES && oldest !== undefined) this.#tapes.delete(oldest);
-    }
-    loose.items += items.length;
-    for (const { json } of items) loose.bytes += json.length;
-    if (loose.items < this.#runs * CHUNK_ITEMS && loose.bytes < this.#runs * CHUNK_BYTES) return false;
-    loose.items = loose.bytes = 0;
+    let backlog = this.#tapes.peek(tape);
+    if (!backlog) this.#tapes.set(tape, (backlog = { items: 0, bytes: 0 }));
+    backlog.items += items.length;
+    for (const { json } of items) backlog.bytes += json.length;
+    if (backlog.items < this.#chunks * CHUNK_ITEMS && backlog.bytes < this.#chunks * CHUNK_BYTES) return false;
+    backlog.items = backlog.bytes = 0;
     return true;
   }
 
-  /** Where the items of a tape begin that are not packed, if that is known. */
+  /** The first item of a tape that is not packed; `undefined` if it is unknown. */
   firstUnpacked(tape: string): number | undefined {
-    return this.#tapes.get(tape)?.from;
+    return this.#tapes.peek(tape)?.firstUnpacked;
   }
 
-  setFirstUnpacked(tape: string, from: number): void {
-    const loose = this.#tapes.get(tape);
-    if (loose) loose.from = from;
+  setFirstUnpacked(tape: string, item: number): void {
+    const backlog = this.#tapes.peek(tape);
+    if (backlog) backlog.firstUnpacked = item;
   }
 }
 
-/** A row of items as it is looked at from the end of its tape. */
+/** The place and size of a chunk, without its contents. */
 export interface ChunkSize {
   readonly first: number;
   readonly count: number;
@@ -56,7 +54,11 @@ export interface ChunkSize {
   readonly bytes: number;
 }
 
-/** The first of the small rows at the end of a tape: all before it has been packed. */
+/**
+ * The first item of a tape that is not packed.
+ *
+ * @param newestFirst the last chunks of the tape, in reverse order
+ */
 export function findFirstUnpacked(newestFirst: readonly ChunkSize[]): number {
   const packed = newestFirst.find(
     ({ count, codec, bytes }) => count >= CHUNK_ITEMS / 2 || bytes >= CHUNK_BYTES / 2 || codec !== RAW,

@@ -1,17 +1,18 @@
 /**
- * The contract between Savepoint and what it keeps its data in.
+ * The store contract: what Savepoint needs from a storage backend.
  *
- * A store keeps four kinds of things and has no opinion about what they mean:
+ * A store holds three kinds of data and does not interpret any of them:
  *
- * - **records**: small texts under ordered keys, read by key or by range;
- * - **items**: texts on append-only, numbered **tapes**, read by ranges of numbers;
- * - **blobs**: bytes under their hash;
- * - nothing else: there is one write, {@link Store.commit}, which is all or nothing.
+ * - **records**: small strings under ordered keys, read by key or by key range;
+ * - **items**: strings on append-only, numbered **tapes**, read by ranges of numbers;
+ * - **blobs**: bytes under their hash.
  *
- * Texts are well-formed Unicode without NUL characters (all JSON is); keys are at most 4,096 bytes of UTF-8.
+ * There is one write, {@link Store.commit}. It is atomic.
  *
- * Every read verifies a checksum that covers the place as well as the bytes. What fails is returned as
- * {@link Unreadable}, never as good data and never as an exception, so that callers can step around it.
+ * Strings are well-formed Unicode without NUL characters (all JSON is). Keys are at most 4,096 bytes of UTF-8.
+ *
+ * Every read verifies a checksum that covers the location as well as the bytes. Data that fails it is returned as
+ * {@link Unreadable}, never as good data and never as an exception, so that callers can work around it.
  */
 import type { Frame, Unreadable } from "../../state/index.js";
 import type { KeyRange } from "./key-range.js";
@@ -19,32 +20,45 @@ import type { TextIndex } from "./text-index.js";
 
 export type { Frame, KeyRange, Unreadable };
 
-/** A text under a key, with the line of references that garbage collection reads. */
+/** A string under a key, with the references that garbage collection reads. */
 export interface StoredRecord {
   readonly key: string;
   readonly value: string;
-  /** What the value points at; see `docs/architecture.md`. Empty where it points at nothing. */
+  /** What the value points at; see `docs/architecture.md`. Empty if it points at nothing. */
   readonly refs: string;
 }
 
-/** A record that is there and cannot be read. */
+/** A record that exists but cannot be read. */
 export interface UnreadableRecord extends Unreadable {
   readonly key: string;
 }
 
-/** Items of one tape, by number. */
+/** Consecutive items of one tape. */
 export interface ItemSpan {
   readonly tape: string;
   readonly start: number;
   readonly count: number;
 }
 
-/** What must hold for a commit to be applied; looked at inside it. */
-export type Check =
-  /** The record has exactly this value; `undefined`: there is no such record. A damaged record has no value. */
-  | { readonly key: string; readonly value: string | undefined }
-  /** There is such a record. */
-  | { readonly key: string; readonly exists: true };
+/** A condition of a commit. It is evaluated inside the commit, before the commit's own writes. */
+export type Check = {
+  readonly key: string;
+  /**
+   * Names what the check protects. If the check fails, the `CONFLICT` error has the tag in `details.tags`, so that the
+   * caller need not infer the reason from the key.
+   * @default none
+   */
+  readonly tag?: string;
+} & (
+  | {
+      /** The exact value of the record; `undefined` if it must not exist. A damaged record equals no value. */
+      readonly value: string | undefined;
+    }
+  | {
+      /** The record must exist, with any value. */
+      readonly exists: true;
+    }
+);
 
 /** A record to write. */
 export interface Put {
@@ -53,29 +67,35 @@ export interface Put {
   /** @default "" */
   readonly refs?: string;
   /**
-   * Leave an existing record as it is, without failing.
+   * Keep an existing record unchanged, without failing.
    * @default false
    */
   readonly ifAbsent?: boolean;
 }
 
 /**
- * Items to add to a tape. A number that the tape has already fails the commit with `CONFLICT`, which names the tape; an
- * empty run adds nothing.
+ * Items to append to a tape. A number that the tape already has fails the commit with `CONFLICT`, and `details.keys` has
+ * the tape. An empty batch appends nothing.
  */
 export type ItemBatch = { readonly tape: string; readonly items: readonly Frame[] } & (
-  | { readonly first: number }
-  /**
-   * The store numbers them: the record under this key holds the next number as decimal digits (a missing record counts
-   * as 0) and rises by as many as are added, inside the commit. Concurrent commits never get the same numbers. A counter
-   * that is damaged or holds no number fails the commit with `DAMAGED`.
-   */
-  | { readonly counter: string }
+  | {
+      /** The number of the first item. */
+      readonly first: number;
+    }
+  | {
+      /**
+       * The key of a record that holds the next number as decimal digits; a missing record counts as 0. The store assigns
+       * the numbers and raises the counter inside the commit, so concurrent commits never get the same ones. A counter
+       * that is damaged or not a number fails the commit with `DAMAGED`.
+       */
+      readonly counter: string;
+    }
 );
 
 /**
- * Bytes that the commit points at. Without `bytes` the blob must be there already (else `CONFLICT`, which names the hash).
- * It counts as used from now on. Bytes that come again replace damaged ones.
+ * A blob that the commit refers to. Without `bytes`, the blob must exist already; otherwise the commit fails with
+ * `CONFLICT`, and `details.keys` has the hash. The blob counts as used from now on. Bytes of an existing blob replace
+ * damaged ones.
  */
 export interface BlobUse {
   /** The SHA-256 of the bytes, as lower-case hex. */
@@ -83,91 +103,99 @@ export interface BlobUse {
   readonly bytes?: Uint8Array;
 }
 
-/** One write. All of it is applied, or none. Within it: checks, deletes, puts, items, blobs, in this order. */
+/** An atomic write. Its parts are applied in this order: checks, deletes, puts, items, blobs. */
 export interface Commit {
   readonly checks?: readonly Check[];
-  /** Fails the commit while the store's clock is before this time (milliseconds). Leases are taken over with it. */
+  /**
+   * Fails the commit with `CONFLICT` while the store's clock is before this time, in milliseconds. `details.keys` has
+   * `"notBefore"` then. Taking over an expired lease uses it.
+   */
   readonly notBefore?: number;
-  /** Keys, and ranges of keys, to remove. A missing key is no failure. */
+  /** Keys and key ranges to remove. A missing key is not an error. */
   readonly deletes?: readonly (string | KeyRange)[];
   readonly puts?: readonly Put[];
   readonly items?: readonly ItemBatch[];
   readonly blobs?: readonly BlobUse[];
-  /** Names to call out once it is applied: those who {@link Store.listen} are told. A store without that ignores them. */
+  /** Names to send to the listeners of {@link Store.listen} after the commit. A store without `listen` ignores them. */
   readonly wakes?: readonly string[];
 }
 
+/** The result of a commit. */
 export interface CommitResult {
-  /** For each run of items, the number of its first one. */
+  /** The number of the first item of each batch, in the order of the batches. */
   readonly firsts: readonly number[];
 }
 
 /** How stores differ. Everything else is the same for all of them. */
 export interface StoreCapabilities {
-  /** Does what was committed outlive the process? */
+  /** Does committed data survive the end of the process? */
   readonly durable: boolean;
-  /** May several processes have it open at once? If not, opening it again while it is open fails with `BUSY`. */
+  /** Can several processes open the store at once? If not, a second open fails with `BUSY`. */
   readonly shared: boolean;
 }
 
-/** An item that points at something. */
+/** An item with references. */
 export interface ItemRefs {
   readonly item: number;
   readonly refs: string;
 }
 
-/** Records by their keys, and items by the names of their tapes. */
+/** Ranges of records (by key) and of items (by the name of their tape). */
 export interface StoredRanges {
   readonly records: readonly KeyRange[];
   readonly tapes: readonly KeyRange[];
 }
 
-/** Something that is wrong with a store. */
+/** A problem of a store, found by {@link Store.check}. */
 export interface StoreProblem {
-  /** A file, a table or a page, for people. */
+  /** A file, a table or a page, for people to read. */
   readonly place: string;
   readonly reason: string;
-  /** The record that is lost by it, where that can be told and reading does not show it. */
+  /** The key of the record that is lost, if it is known and reading the record does not show it. */
   readonly record?: string;
 }
 
-/** What was freed. */
+/** How much a call has freed. */
 export interface Freed {
   readonly items: number;
   readonly bytes: number;
 }
 
+/** A storage backend. See `docs/writing-a-store.md` for how to write and test one. */
 export interface Store extends AsyncDisposable {
-  /** Where it is, for messages. Never contains a password. */
+  /** The location of the store, for messages. Never contains a password. */
   readonly url: string;
   readonly capabilities: StoreCapabilities;
 
   /**
-   * The records under these keys, one for one; `undefined` for a key that has none. All are read at one moment.
-   * Sees every commit that has resolved, in this process or another.
+   * Reads the records under these keys, in the order of the keys; `undefined` for a missing one. All records are read
+   * from one snapshot, which includes every commit that has resolved, in this or another process.
    */
   get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]>;
 
   /**
-   * Up to `limit` records of a range in the order of their keys, or against it with `reverse`. A range with nothing in
-   * it gives `[]`. Longer ranges are read page by page, by starting again behind the last key: from `${key}\u0001`.
+   * Reads up to `limit` records of a range in the order of their keys, or in reverse order. An empty range gives `[]`.
+   * To read the next page, start behind the last key: from `${key}\u0001`.
    */
   list(
     range: KeyRange,
     options: { readonly limit: number; readonly reverse?: boolean },
   ): Promise<(StoredRecord | UnreadableRecord)[]>;
 
-  /** The items of these spans, one for one and in order. A missing one is {@link Unreadable} too. */
+  /** Reads the items of these spans, in order. A missing item is {@link Unreadable}, like a damaged one. */
   items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]>;
 
-  /** The bytes of a blob, or why they cannot be read. */
+  /** Reads the bytes of a blob. A missing blob is {@link Unreadable}, like a damaged one. */
   blob(hash: string): Promise<Uint8Array | Unreadable>;
 
   /**
-   * Applies a commit. When it resolves, the write is durable as the store promises; when it rejects with `CONFLICT`, a
-   * check failed (`details.keys` names the keys) and nothing was written. Commits of one caller are applied in the order
-   * they were called in. Commits that wait at the same time may share one sync to disk: each still conflicts alone. The
-   * queue is bounded: a caller that does not wait for its commits is made to wait (`BUSY` past a bound).
+   * Applies a commit. When it resolves, the write is durable as the store promises.
+   *
+   * When it rejects with `CONFLICT`, nothing was written: `details.keys` has the keys of the failed checks, in the order of
+   * the checks, and `details.tags` the tags of those that have one.
+   *
+   * Commits of one caller are applied in the order of the calls. Commits that wait at the same time may share one sync to
+   * disk, but each conflicts alone. The queue is bounded; a caller that exceeds it gets `BUSY`.
    */
   commit(commit: Commit): Promise<CommitResult>;
 
@@ -175,17 +203,17 @@ export interface Store extends AsyncDisposable {
   now(): Promise<number>;
 
   /**
-   * For garbage collection: the items of a span that point at something, in order. Where that cannot be told, the whole
-   * answer is {@link Unreadable}: nothing may be freed then. Missing items point at nothing.
+   * Lists the items of a span that have references, in order, for garbage collection. If the references cannot be read,
+   * the result is {@link Unreadable}, and nothing may be freed. Missing items have no references.
    */
   itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable>;
 
-  /** For garbage collection: the names of all tapes from `from` (included) to `to` (excluded). */
+  /** Lists the names of all tapes in a range, in order, for garbage collection. */
   tapes(range: KeyRange): Promise<string[]>;
 
   /**
-   * Frees the items of a tape that are numbered below `below` and in none of the `live` spans, which may overlap and come
-   * in any order. What is packed together with live items may stay as it is, unless `repack` is set.
+   * Frees the items of a tape that are numbered below `below` and in none of the `live` spans. The spans may overlap and
+   * come in any order. Items that are packed together with live ones may stay, unless `repack` is set.
    */
   retain(
     tape: string,
@@ -193,29 +221,27 @@ export interface Store extends AsyncDisposable {
     options: { readonly below: number; readonly repack?: boolean },
   ): Promise<Freed>;
 
-  /** For garbage collection: up to `limit` hashes of blobs behind `after`, in order. */
+  /** Lists up to `limit` hashes of blobs greater than `after`, in order, for garbage collection. */
   blobs(options: { readonly after: string; readonly limit: number }): Promise<string[]>;
 
-  /** Frees those of these blobs that no commit has used since `unusedSince` (the store's clock). */
+  /** Frees those of these blobs that no commit has used since `unusedSince` (by the store's clock). */
   dropBlobs(hashes: readonly string[], options: { readonly unusedSince: number }): Promise<Freed>;
 
-  /** Packs what can be packed closer and gives the space back. Safe while others write; what is stored reads the same. */
+  /** Packs stored data more tightly and returns the space. Safe while others write; reads return the same as before. */
   compact(): Promise<void>;
 
-  /** Bytes that the store takes where it lives. */
+  /** The bytes that the store occupies. */
   bytes(): Promise<number>;
 
-  /**
-   * Bytes of the records and items in these ranges, as they are stored. Blobs are not counted: they belong to no range.
-   * Reads no bodies.
-   */
+  /** The stored bytes of the records and items in these ranges, without blobs. Does not read the data itself. */
   bytesOf(ranges: StoredRanges): Promise<number>;
 
   /**
-   * Up to `limit` records of these ranges, in the order of the ranges and of their keys, that no other caller of this was
-   * given in the last `forMs` milliseconds. Of many who look for work at once, each is so given something else. It is a
-   * hint: it keeps nobody from reading or writing them, and whoever writes one takes the hint away. A store that has
-   * none leaves it out; then those who look for work meet more often.
+   * Reads up to `limit` records of these ranges, in the order of the ranges and keys, and reserves them for `forMs`
+   * milliseconds: meanwhile no other call returns them, so that concurrent workers find different work. A reservation does
+   * not prevent reads or writes, and any write of the record removes it.
+   *
+   * Optional: without it, workers that look for work at once collide more often.
    */
   reserve?(
     ranges: readonly KeyRange[],
@@ -223,37 +249,33 @@ export interface Store extends AsyncDisposable {
   ): Promise<(StoredRecord | UnreadableRecord)[]>;
 
   /**
-   * Listens to the names that commits call out ({@link Commit.wakes}), of any process. One that is called while nobody
-   * can hear it, because the connection is gone, is lost: whoever needs to know looks from time to time as well. A store
-   * in which processes cannot tell each other leaves it out.
+   * Calls `listener` with the names that commits of any process send ({@link Commit.wakes}). Names that are sent while the
+   * connection is down are lost, so callers must also poll.
    *
-   * @returns the function that ends it
+   * Optional: left out by a store whose processes cannot notify each other.
+   *
+   * @returns a function that removes the listener
    */
   listen?(listener: (name: string) => void): Promise<() => Promise<void>>;
 
-  /**
-   * Finds documents by what they contain. A store that has none of its own leaves it out; then one in memory is used,
-   * which is made anew by every process.
-   */
+  /** The full-text index of the store. Optional: without it, each process builds one in memory. */
   readonly texts?: TextIndex;
 
   /**
-   * Puts items in the place of those of a tape that are damaged or missing. Those that can be read are left as they are.
-   * Returns how many were put.
+   * Replaces those of these items of a tape that are damaged or missing. Readable items stay unchanged.
+   *
+   * @returns the number of items replaced
    */
   heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number>;
 
-  /**
-   * What is wrong with how things are stored, beyond what reading each record, item and blob shows. A store that cannot
-   * tell more leaves it out.
-   */
+  /** Finds problems that reading each record, item and blob does not show. Optional. */
   check?(): Promise<StoreProblem[]>;
 
-  /** Waits for what was committed and lets go of everything. Calling it again does nothing. */
+  /** Waits for pending commits and releases all resources. Further calls do nothing. */
   close(): Promise<void>;
 }
 
-/** The keys that begin with `prefix`, which ends with an ASCII character. */
+/** The range of all keys that begin with `prefix`, which must end with an ASCII character. */
 export function prefixRange(prefix: string): KeyRange {
   const last = prefix.charCodeAt(prefix.length - 1);
   return { from: prefix, to: prefix.slice(0, -1) + String.fromCharCode(last + 1) };

@@ -1,39 +1,11 @@
+/**
+ * The contract that every store implements, and the options that they share. It has no implementation: all code above the
+ * stores depends on these types only. A commit is the only write, and it is atomic.
+ */
+export { prefixRange } from "./contract.js";
 export type * from "./contract.js";
-export {
-  type BlobUse,
-  type Check,
-  type Commit,
-  type CommitResult,
-  type Frame,
-  type Freed,
-  type ItemRefs,
-  type ItemBatch,
-  type ItemSpan,
-  prefixRange,
-  type Put,
-  type Store,
-  type StoredRanges,
-  type StoredRecord,
-  type StoreProblem,
-  type Unreadable,
-  type UnreadableRecord,
-} from "./contract.js";
-export { compareKeys, covers, type KeyRange, lowerBound } from "./key-range.js";
-export {
-  type BackgroundFailure,
-  createFailureReporter,
-  busyTimeoutOf,
-  type DiskOptions,
-  type Durability,
-  type SyncFile,
-} from "./options.js";
+export { compareKeys, covers, lowerBound } from "./key-range.js";
+export { busyTimeoutOf, createFailureReporter } from "./options.js";
+export type * from "./options.js";
+export { DOCUMENTS_PER_SOURCE, isSameSource } from "./text-index.js";
 export type * from "./text-index.js";
-export {
-  DOCUMENTS_PER_SOURCE,
-  isSameSource,
-  type Mark,
-  type SourceUpdate,
-  type TextIndex,
-  type TextSource,
-  type TextUpdate,
-} from "./text-index.js";

@@ -1,4 +1,4 @@
-/** Ranges of keys, and their order. */
+/** Key ranges and the order of keys. */
 
 /** Keys from `from` (included) to `to` (excluded), in the order of their UTF-8 bytes. */
 export interface KeyRange {
@@ -6,11 +6,12 @@ export interface KeyRange {
   readonly to: string;
 }
 
+/** Is the key in the range? */
 export function covers({ from, to }: KeyRange, key: string): boolean {
   return compareKeys(key, from) >= 0 && compareKeys(key, to) < 0;
 }
 
-/** The order of UTF-8 bytes, which is that of code points and not of JavaScript's strings. */
+/** Compares keys by their UTF-8 bytes. That is the order of code points, unlike the order of JavaScript strings. */
 export function compareKeys(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let index = 0; index < length; index++) {
@@ -21,12 +22,12 @@ export function compareKeys(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Surrogates stand for code points above all that one unit can hold. */
+/** Surrogates encode code points above all those that fit in one code unit. */
 function codeUnitRank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
 
-/** Where the first key is that is not before this one. */
+/** The index of the first of the sorted keys that is not less than `key`. */
 export function lowerBound(keys: readonly string[], key: string): number {
   let [low, high] = [0, keys.length];
   while (low < high) {

@@ -1,14 +1,14 @@
-/** Options that several stores know. */
+/** Options that several stores share. */
 import { type Duration, toMilliseconds } from "../../util/index.js";
 
-/** What a commit survives. */
+/** What a commit survives: a power cut, or only the death of the process. */
 export type Durability = "power" | "process";
 
 /** Options of a store on a disk. */
 export interface DiskOptions {
   /**
-   * `"power"`: what is committed survives a power cut; each group of commits waits for the disk. `"process"`: it survives
-   * `kill -9` but not a power cut, and commits do not wait for the disk.
+   * `"power"`: committed data survives a power cut; each group of commits waits for the disk. `"process"`: committed data
+   * survives `kill -9` but not a power cut; commits do not wait for the disk.
    * @default "power"
    */
   readonly durability?: Durability;
@@ -30,49 +30,40 @@ export interface DiskOptions {
    */
   readonly now?: () => number;
   /**
-   * Told when something fails while nobody waits for it, such as packing what is stored, by which nothing is lost; or when
-   * a commit is found so damaged that nobody can tell what it was.
+   * Called when background work fails, such as packing, by which no data is lost; and when a commit is found so damaged that
+   * its contents are unknown.
    * @default console.warn
    */
   readonly onBackgroundFailure?: (failure: BackgroundFailure) => void;
   /**
-   * Called once when the store finds that its files were removed or replaced while it was open.
-   * @default none: the commit that notices it is rejected in any case
+   * Called once when the store finds that its files were removed or replaced while it was open. The commit that detects it is
+   * rejected in any case.
+   * @default none
    */
   readonly onDamage?: (reason: string) => void;
-  /**
-   * How what was written is made durable. For tests and benchmarks: a disk that is slow, or fails.
-   * @default fdatasync of node:fs
-   */
-  readonly syncFile?: SyncFile;
-  /**
-   * Called at every named point of a write, with its name. For crash tests: the process may be killed there.
-   */
-  readonly probe?: (point: string) => void;
 }
 
-/** Something that failed while nobody waited for it. */
+/** A failure of background work, which no call reports. */
 export interface BackgroundFailure {
-  /** What was being done, and what becomes of it. */
+  /** What failed, and the consequence. */
   readonly message: string;
   readonly error: unknown;
 }
 
-/** Tells of a failure in the background as the options want it. */
-export function createFailureReporter(options: DiskOptions): (message: string, error: unknown) => void {
+/** Creates a function that reports background failures to `onBackgroundFailure` or the console. It never throws. */
+export function createFailureReporter(
+  options: Pick<DiskOptions, "onBackgroundFailure">,
+): (message: string, error: unknown) => void {
   const { onBackgroundFailure } = options;
   return (message, error) => {
     try {
       if (onBackgroundFailure) onBackgroundFailure({ message, error });
       else console.warn(`savepoint: ${message}:`, error);
     } catch (failure) {
-      console.error("savepoint: the function that is told of failures in the background has failed:", failure);
+      console.error("savepoint: onBackgroundFailure has thrown:", failure);
     }
   };
 }
-
-/** Syncs an open file, like `fdatasync` of node:fs. */
-export type SyncFile = (file: number, done: (error: Error | null) => void) => void;
 
 /** How long to wait for other processes, in milliseconds. */
 export function busyTimeoutOf(options: Pick<DiskOptions, "busyTimeout">): number {

@@ -1,84 +1,85 @@
 /**
- * Documents that are found by what they contain: an optional part of a store.
+ * The full-text index: an optional part of a store.
  *
- * What it holds is derived from what the store holds, by whoever uses it: it may be thrown away and made again. It knows
- * **sources** (things that have documents, by name), each with numbered documents, and **marks**: which records have been
- * looked at, and as what. Nothing is done here when something is saved; `changes` says later what has changed since.
+ * Its contents are derived from the store by the caller, so they can be dropped and built again. It holds **sources**
+ * (named things with numbered documents) and **marks** (which records were indexed, and in which version). A save does not
+ * update it; `changes` finds later which records differ from their marks.
  */
 import type { KeyRange } from "./key-range.js";
 
-/** Documents of one source are numbered from `source.id * DOCUMENTS` on, in order; it has no more than that. */
+/** The most documents of one source. They are numbered consecutively from `source.id * DOCUMENTS_PER_SOURCE`. */
 export const DOCUMENTS_PER_SOURCE = 2 ** 20;
 
-/** A record as it was looked at; `sum` stands for its content, and is missing where the record is. */
+/** The version of a record that was indexed: `sum` identifies its content, and is `undefined` if the record is missing. */
 export interface Mark {
   readonly key: string;
   readonly sum: number | undefined;
 }
 
-/** Something that has documents. */
+/** A named thing with documents. */
 export interface TextSource {
-  /** Given by the index: rises with every source that is new to it. */
+  /** Assigned by the index; increases with every new source. */
   readonly id: number;
   readonly name: string;
-  /** How many documents it has. */
+  /** The number of documents. */
   readonly count: number;
-  /** Whatever its user wants to remember of it: well-formed, without NUL characters. */
+  /** Data of the caller: well-formed, without NUL characters. */
   readonly note: string;
 }
 
-/** What becomes of one source. */
+/** A change of one source. */
 export interface SourceUpdate {
   readonly name: string;
-  /** The source as it was read, `undefined` for one that is new. */
+  /** The source as it was read; `undefined` if it is new. */
   readonly before: TextSource | undefined;
-  /** Documents from this one on, of those there are, are removed; those of `texts` take their place. */
+  /** Existing documents from this number on are removed, and `texts` are added in their place. */
   readonly from: number;
   readonly texts: readonly string[];
-  /** What to remember; `undefined` removes the source with all its documents. */
+  /** The new note; `undefined` removes the source with all its documents. */
   readonly note: string | undefined;
 }
 
+/** An atomic change of the index. */
 export interface TextUpdate {
   readonly sources: readonly SourceUpdate[];
-  /** Records that are taken note of with it. */
+  /** The records that are up to date after this change. */
   readonly marks: readonly Mark[];
 }
 
-/** Where what it holds is damaged, a member fails with `DAMAGED`, and says that it is the index: {@link TextIndex.clear} helps. */
+/** A full-text index. If its data is damaged, calls fail with `DAMAGED`, and {@link TextIndex.clear} fixes it. */
 export interface TextIndex {
   /**
-   * Up to `limit` records of these ranges that are not as they were last noted: new, changed or gone. `[]` means that
-   * all are noted. Costs next to nothing where nothing was written since it last said so.
+   * Finds up to `limit` records of these ranges that differ from their marks: new, changed or removed ones. `[]` means that
+   * all are up to date. Costs almost nothing if nothing was written since the last call that returned `[]`.
    */
   changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]>;
 
-  /** The sources with these names, one for one. */
+  /** Reads the sources with these names, in order; `undefined` for a missing one. */
   sources(names: readonly string[]): Promise<(TextSource | undefined)[]>;
 
-  /** The sources with these ids, one for one. */
+  /** Reads the sources with these ids, in order; `undefined` for a missing one. */
   sourcesById(ids: readonly number[]): Promise<(TextSource | undefined)[]>;
 
   /**
-   * Applies an update, all or nothing. `false` where a source is not what it was when it was read: another process was
-   * faster, and nothing is applied.
+   * Applies an update atomically. Returns `false`, and applies nothing, if a source has changed since it was read, because
+   * another process was faster.
    */
   update(update: TextUpdate): Promise<boolean>;
 
   /**
-   * Numbers of documents that may contain this text, highest first, all below `below`: every one that does contain it,
-   * literally and in its own case, and possibly some that do not. Fewer than `limit` means that there are no more.
+   * Finds numbers of documents that may contain this string, highest first, all below `below`. The result has every document
+   * that contains it literally and case-sensitively, and may have others. Fewer than `limit` means that there are no more.
    */
   find(text: string, options: { readonly below: number; readonly limit: number }): Promise<number[]>;
 
-  /** Puts the index in order when much was added to it, so that finding is fast. */
+  /** Optimises the index after many additions. Optional. */
   tidy?(): Promise<void>;
 
-  /** Forgets everything. */
+  /** Removes everything. */
   clear(): Promise<void>;
 }
 
-/** Is a source what it was when it was read? */
+/** Is a source unchanged since it was read? */
 export function isSameSource(source: TextSource | undefined, before: TextSource | undefined): boolean {
   return source?.id === before?.id && source?.count === before?.count && source?.note === before?.note;
 }

@@ -11,7 +11,8 @@ import { fdatasync } from "node:fs";
 import { promisify } from "node:util";
 import { SavepointError } from "../../errors.js";
 import { toFileError, runSlicesSync, syncFolder, SyncPace } from "../../util/index.js";
-import { createFailureReporter, type DiskOptions, type SyncFile } from "../contract/index.js";
+import { createFailureReporter, type DiskOptions } from "../contract/index.js";
+import { type SyncFile, testHooksOf } from "../shared/index.js";
 import { MAX_ATTEMPTS, type StoreAccess } from "./access.js";
 import { CommitGroup, UnexpectedBytesError, type WriteMode } from "./commit-group.js";
 import { LockLostError } from "./lock.js";
@@ -39,13 +40,14 @@ export class Appender {
   /** @param tears whether a commit is written in two parts if there is a probe */
   constructor(access: StoreAccess, options: DiskOptions, tears: boolean) {
     this.#access = access;
+    const hooks = testHooksOf(options);
     this.#mode = {
       isUnsynced: options.durability === "process",
-      sync: promisify<number, void>((options.syncFile ?? fdatasync) as SyncFile),
-      maySyncHere: options.syncFile === undefined,
+      sync: promisify<number, void>((hooks.syncFile ?? fdatasync) as SyncFile),
+      maySyncHere: hooks.syncFile === undefined,
       pace: new SyncPace(),
-      probe: options.probe ?? (() => {}),
-      tears: tears && options.probe !== undefined,
+      probe: hooks.probe ?? (() => {}),
+      tears: tears && hooks.probe !== undefined,
     };
     this.#report = createFailureReporter(options);
   }

@@ -10,6 +10,7 @@
 import { rmSync } from "node:fs";
 import { replaceFile, runSlices, syncFolder } from "../../util/index.js";
 import type { DiskOptions } from "../contract/index.js";
+import { testHooksOf } from "../shared/index.js";
 import type { StoreAccess } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
 import type { LocatedLine } from "./catalog.js";
@@ -30,7 +31,7 @@ export class Packer {
   constructor(access: StoreAccess, blobs: BlobFiles, options: DiskOptions) {
     this.#access = access;
     this.#blobs = blobs;
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
   }
 
   /**

@@ -3,7 +3,7 @@
  * all of them count. A commit with items goes to the file of their tape, any other to the file of records.
  */
 import { SavepointError } from "../../errors.js";
-import { commitConflict, counterDamaged, type CommitOutcome, readCounter } from "../shared/index.js";
+import { commitConflict, counterDamaged, type CommitOutcome, type FailedCheck, readCounter } from "../shared/index.js";
 import { type Check, type Commit, type CommitResult, covers, type DiskOptions } from "../contract/index.js";
 import { MAX_ATTEMPTS, type StoreAccess } from "./access.js";
 import type { BlobFiles } from "./blob-files.js";
@@ -148,12 +148,12 @@ export class Writer {
     });
   }
 
-  #failedChecks(commit: Commit): string[] {
+  #failedChecks(commit: Commit): FailedCheck[] {
     const { catalog } = this.#access.contents;
-    const failed = (commit.checks ?? []).filter((check) => !this.#holds(check)).map(({ key }) => key);
-    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
+    const failed: FailedCheck[] = (commit.checks ?? []).filter((check) => !this.#holds(check));
+    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push({ key: "notBefore" });
     for (const { hash, bytes } of commit.blobs ?? []) {
-      if (!bytes && !(catalog.blob(hash) && this.#blobs.has(hash))) failed.push(hash);
+      if (!bytes && !(catalog.blob(hash) && this.#blobs.has(hash))) failed.push({ key: hash });
     }
     return failed;
   }
@@ -179,7 +179,7 @@ export class Writer {
       for (let item = first; item < first + items.length; item++) {
         const id = `${item}\t${tape}`;
         // The caller has read an outdated state of the tape.
-        if (catalog.item(tape, item) || assigned.has(id)) throw commitConflict([tape]);
+        if (catalog.item(tape, item) || assigned.has(id)) throw commitConflict([{ key: tape }]);
         assigned.add(id);
       }
       return first;

@@ -1,8 +1,8 @@
 /**
- * `memory:`, a store for tests: maps, gone with the process. It is also the model that the other stores are compared
- * with, so it is as plain as it can be.
+ * `memory:`, a store for tests, in maps. Its data is lost when the process ends. Tests compare the other stores with it, so it
+ * is as simple as possible.
  */
-import { commitConflict, readCounter, storeClosed } from "../shared/index.js";
+import { commitConflict, type FailedCheck, readCounter, storeClosed } from "../shared/index.js";
 import {
   type Check,
   type Commit,
@@ -21,8 +21,6 @@ import {
   type Unreadable,
 } from "../contract/index.js";
 
-export { compareKeys };
-
 /** Opens an empty store in memory. */
 export function openMemoryStore(options: { readonly now?: () => number } = {}): Store {
   return new MemoryStore(options.now ?? Date.now);
@@ -35,7 +33,7 @@ class MemoryStore implements Store {
   readonly #tapes = new Map<string, Map<number, Frame>>();
   readonly #blobs = new Map<string, { bytes: Uint8Array; usedAt: number }>();
   readonly #clock: () => number;
-  /** Until when records are left alone by others who look for work. */
+  /** The times until which records are reserved, by key. */
   readonly #reserved = new Map<string, number>();
   readonly #listeners = new Set<(name: string) => void>();
   #sortedKeys: string[] | undefined;
@@ -46,7 +44,7 @@ class MemoryStore implements Store {
   }
 
   async get(keys: readonly string[]): Promise<(StoredRecord | undefined)[]> {
-    this.#check();
+    this.#assertOpen();
     return keys.map((key) => this.#records.get(key));
   }
 
@@ -54,7 +52,7 @@ class MemoryStore implements Store {
     range: KeyRange,
     { limit, reverse = false }: { limit: number; reverse?: boolean },
   ): Promise<StoredRecord[]> {
-    this.#check();
+    this.#assertOpen();
     this.#sortedKeys ??= [...this.#records.keys()].sort(compareKeys);
     const from = lowerBound(this.#sortedKeys, range.from);
     const to = Math.max(from, lowerBound(this.#sortedKeys, range.to));
@@ -65,7 +63,7 @@ class MemoryStore implements Store {
   }
 
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
-    this.#check();
+    this.#assertOpen();
     const found: (Frame | Unreadable)[] = [];
     for (const { tape, start, count } of spans) {
       const items = this.#tapes.get(tape);
@@ -77,18 +75,18 @@ class MemoryStore implements Store {
   }
 
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
-    this.#check();
+    this.#assertOpen();
     const blob = this.#blobs.get(hash);
     return blob ? Uint8Array.from(blob.bytes) : { unreadable: `blob ${hash} is missing` };
   }
 
   async commit(commit: Commit): Promise<CommitResult> {
-    this.#check();
-    const failed = (commit.checks ?? []).filter((check) => !this.#holds(check)).map((check) => check.key);
-    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
-    for (const use of commit.blobs ?? []) if (!use.bytes && !this.#blobs.has(use.hash)) failed.push(use.hash);
+    this.#assertOpen();
+    const failed: FailedCheck[] = (commit.checks ?? []).filter((check) => !this.#holds(check));
+    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push({ key: "notBefore" });
+    for (const { hash, bytes } of commit.blobs ?? []) if (!bytes && !this.#blobs.has(hash)) failed.push({ key: hash });
     if (failed.length > 0) throw commitConflict(failed);
-    const firsts = this.#number(commit);
+    const firsts = this.#assignNumbers(commit);
 
     this.#sortedKeys = undefined;
     for (const target of commit.deletes ?? []) this.#delete(target);
@@ -97,31 +95,31 @@ class MemoryStore implements Store {
       this.#records.set(key, { key, value, refs });
       this.#reserved.delete(key);
     }
-    for (const [index, run] of (commit.items ?? []).entries()) {
+    for (const [index, batch] of (commit.items ?? []).entries()) {
       const first = firsts[index] as number;
-      for (const [offset, frame] of run.items.entries()) {
-        getOrAdd(this.#tapes, run.tape, () => new Map<number, Frame>()).set(first + offset, frame);
+      for (const [offset, frame] of batch.items.entries()) {
+        getOrAdd(this.#tapes, batch.tape, () => new Map<number, Frame>()).set(first + offset, frame);
       }
-      if ("counter" in run) {
-        this.#records.set(run.counter, { key: run.counter, value: String(first + run.items.length), refs: "" });
+      if ("counter" in batch) {
+        this.#records.set(batch.counter, { key: batch.counter, value: String(first + batch.items.length), refs: "" });
       }
     }
     for (const { hash, bytes } of commit.blobs ?? []) {
-      const known = this.#blobs.get(hash)?.bytes;
-      this.#blobs.set(hash, { bytes: known ?? Uint8Array.from(bytes as Uint8Array), usedAt: this.#clock() });
+      const existing = this.#blobs.get(hash)?.bytes;
+      this.#blobs.set(hash, { bytes: existing ?? Uint8Array.from(bytes as Uint8Array), usedAt: this.#clock() });
     }
-    // Nobody is told before whoever commits has its answer.
+    // Listeners are called after the commit resolves.
     for (const name of commit.wakes ?? []) for (const listener of this.#listeners) setImmediate(listener, name);
     return { firsts };
   }
 
   async now(): Promise<number> {
-    this.#check();
+    this.#assertOpen();
     return this.#clock();
   }
 
   async itemRefs({ tape, start, count }: ItemSpan): Promise<ItemRefs[]> {
-    this.#check();
+    this.#assertOpen();
     return [...(this.#tapes.get(tape) ?? [])]
       .filter(([item, frame]) => item >= start && item < start + count && frame.refs !== "")
       .sort(([a], [b]) => a - b)
@@ -129,7 +127,7 @@ class MemoryStore implements Store {
   }
 
   async tapes(range: KeyRange): Promise<string[]> {
-    this.#check();
+    this.#assertOpen();
     return [...this.#tapes.keys()].filter((tape) => covers(range, tape)).sort(compareKeys);
   }
 
@@ -138,7 +136,7 @@ class MemoryStore implements Store {
     live: readonly { start: number; count: number }[],
     { below }: { below: number },
   ): Promise<Freed> {
-    this.#check();
+    this.#assertOpen();
     const items = this.#tapes.get(tape);
     let freed = 0;
     let bytes = 0;
@@ -153,16 +151,16 @@ class MemoryStore implements Store {
   }
 
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
-    this.#check();
-    const known = getOrAdd(this.#tapes, tape, () => new Map<number, Frame>());
-    const missing = [...items].filter(([item]) => !known.has(item));
-    for (const [item, frame] of missing) known.set(item, frame);
-    if (known.size === 0) this.#tapes.delete(tape);
+    this.#assertOpen();
+    const stored = getOrAdd(this.#tapes, tape, () => new Map<number, Frame>());
+    const missing = [...items].filter(([item]) => !stored.has(item));
+    for (const [item, frame] of missing) stored.set(item, frame);
+    if (stored.size === 0) this.#tapes.delete(tape);
     return missing.length;
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
-    this.#check();
+    this.#assertOpen();
     return [...this.#blobs.keys()]
       .filter((hash) => hash > after)
       .sort()
@@ -170,7 +168,7 @@ class MemoryStore implements Store {
   }
 
   async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
-    this.#check();
+    this.#assertOpen();
     let items = 0;
     let bytes = 0;
     for (const hash of hashes) {
@@ -184,11 +182,11 @@ class MemoryStore implements Store {
   }
 
   async compact(): Promise<void> {
-    this.#check();
+    this.#assertOpen();
   }
 
   async bytes(): Promise<number> {
-    this.#check();
+    this.#assertOpen();
     let bytes = 0;
     for (const { key, value, refs } of this.#records.values()) bytes += key.length + value.length + refs.length;
     for (const tape of this.#tapes.values()) {
@@ -199,7 +197,7 @@ class MemoryStore implements Store {
   }
 
   async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
-    this.#check();
+    this.#assertOpen();
     let bytes = 0;
     for (const range of records) {
       for (const { key, value, refs } of this.#records.values()) {
@@ -220,18 +218,18 @@ class MemoryStore implements Store {
     { limit, forMs }: { limit: number; forMs: number },
   ): Promise<StoredRecord[]> {
     const now = this.#clock();
-    const found: StoredRecord[] = [];
+    const available: StoredRecord[] = [];
     for (const range of ranges) {
       const records = await this.list(range, { limit: Number.MAX_SAFE_INTEGER });
-      found.push(...records.filter(({ key }) => (this.#reserved.get(key) ?? 0) <= now));
+      available.push(...records.filter(({ key }) => (this.#reserved.get(key) ?? 0) <= now));
     }
-    const given = found.slice(0, limit);
-    for (const { key } of given) this.#reserved.set(key, now + forMs);
-    return given;
+    const reserved = available.slice(0, limit);
+    for (const { key } of reserved) this.#reserved.set(key, now + forMs);
+    return reserved;
   }
 
   async listen(listener: (name: string) => void): Promise<() => Promise<void>> {
-    this.#check();
+    this.#assertOpen();
     this.#listeners.add(listener);
     return async () => void this.#listeners.delete(listener);
   }
@@ -250,27 +248,28 @@ class MemoryStore implements Store {
     return "exists" in check ? record !== undefined : record?.value === check.value;
   }
 
-  /** The first number of each run; refuses numbers that are taken, before anything is written. */
-  #number(commit: Commit): number[] {
+  /** The first number of each batch. Throws `CONFLICT` for a number that exists, before anything is written. */
+  #assignNumbers(commit: Commit): number[] {
     const next = new Map<string, number>();
     const added = new Map<string, Set<number>>();
-    return (commit.items ?? []).map((run) => {
+    return (commit.items ?? []).map((batch) => {
       let first: number;
-      if ("first" in run) first = run.first;
+      if ("first" in batch) first = batch.first;
       else {
-        first = next.get(run.counter) ?? readCounter(run.counter, this.#valueAfter(commit, run.counter));
-        next.set(run.counter, first + run.items.length);
+        first = next.get(batch.counter) ?? readCounter(batch.counter, this.#valueAfter(commit, batch.counter));
+        next.set(batch.counter, first + batch.items.length);
       }
-      const mine = getOrAdd(added, run.tape, () => new Set<number>());
-      for (let item = first; item < first + run.items.length; item++) {
-        if (mine.has(item) || this.#tapes.get(run.tape)?.has(item)) throw commitConflict([run.tape]);
-        mine.add(item);
+      const addedToTape = getOrAdd(added, batch.tape, () => new Set<number>());
+      for (let item = first; item < first + batch.items.length; item++) {
+        if (addedToTape.has(item) || this.#tapes.get(batch.tape)?.has(item))
+          throw commitConflict([{ key: batch.tape }]);
+        addedToTape.add(item);
       }
       return first;
     });
   }
 
-  /** What a record will hold after the deletes and puts of a commit: counters are read after them. */
+  /** The value of a record after the deletes and puts of a commit: counters are read after them. */
   #valueAfter({ deletes = [], puts = [] }: Commit, key: string): string | undefined {
     let value = deletes.some((target) => isTarget(target, key)) ? undefined : this.#records.get(key)?.value;
     for (const put of puts) if (put.key === key && !(put.ifAbsent && value !== undefined)) value = put.value;
@@ -285,7 +284,7 @@ class MemoryStore implements Store {
     }
   }
 
-  #check(): void {
+  #assertOpen(): void {
     if (this.#closed) throw storeClosed(this.url);
   }
 }
@@ -295,9 +294,9 @@ function isTarget(target: string | KeyRange, key: string): boolean {
 }
 
 function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const known = map.get(key);
-  if (known !== undefined) return known;
-  const made = make();
-  map.set(key, made);
-  return made;
+  const existing = map.get(key);
+  if (existing !== undefined) return existing;
+  const added = make();
+  map.set(key, added);
+  return added;
 }

@@ -172,7 +172,7 @@ function counterValue(
   const existsCheck = checks.findIndex((check) => check.key === counter && "exists" in check);
   if (existsCheck >= 0 && value !== undefined) checks.splice(existsCheck, 1);
   // Reading the counter again would find the same.
-  if (existsCheck >= 0 && value === undefined && fresh.has(counter)) throw commitConflict([counter]);
+  if (existsCheck >= 0 && value === undefined && fresh.has(counter)) throw commitConflict([{ key: counter }]);
   if (!checks.some((check) => check.key === counter && "value" in check)) checks.push({ key: counter, value });
   return value ?? put?.value;
 }
@@ -229,7 +229,7 @@ function rejectOverlaps(batches: readonly ItemBatch[], firsts: readonly number[]
   spans.sort((a, b) => compareKeys(a.tape, b.tape) || a.first - b.first);
   for (const [index, { tape, first }] of spans.entries()) {
     const before = spans[index - 1];
-    if (before && before.tape === tape && before.end > first) throw commitConflict([tape]);
+    if (before && before.tape === tape && before.end > first) throw commitConflict([{ key: tape }]);
   }
 }
 

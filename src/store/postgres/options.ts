@@ -55,8 +55,6 @@ export interface PostgresOptions {
    * @default console.warn
    */
   readonly onBackgroundFailure?: (failure: BackgroundFailure) => void;
-  /** Called at every named point of a write. For crash tests, which kill the process there. */
-  readonly probe?: (point: string) => void;
 }
 
 /** The named points of a write, at which crash tests interrupt it. */

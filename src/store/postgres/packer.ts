@@ -7,6 +7,7 @@
  */
 import { isSavepointError, SavepointError } from "../../errors.js";
 import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
+import { testHooksOf } from "../shared/index.js";
 import {
   liveSpans,
   PackBacklog,
@@ -59,7 +60,7 @@ export class Packer {
     this.#connection = connection;
     this.#table = `${connection.schema}.savepoint_chunk`;
     this.#compress = options.compress ?? true;
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
     this.#report = createFailureReporter(options);
   }
 

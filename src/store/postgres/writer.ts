@@ -8,7 +8,7 @@
  */
 import { SavepointError } from "../../errors.js";
 import { LruMap } from "../../util/index.js";
-import { commitConflict, type CommitOutcome } from "../shared/index.js";
+import { commitConflict, type CommitOutcome, type FailedCheck, testHooksOf } from "../shared/index.js";
 import { compress, type CompressedBody, RAW, type ChunkRow, unpackChunk } from "../chunks/index.js";
 import type { Commit, Frame } from "../contract/index.js";
 import { textArray } from "./arrays.js";
@@ -63,7 +63,7 @@ export class Writer {
     this.#onApplied = onApplied;
     // Only the function can set a durability other than the default of the server.
     this.#usesPlainStatements = options.syncs && options.durability !== "process";
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
   }
 
   async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
@@ -307,13 +307,14 @@ function countersOf(commits: readonly Commit[]): string[] {
   return commits.flatMap(({ items = [] }) => items.flatMap((batch) => ("counter" in batch ? [batch.counter] : [])));
 }
 
-/** Sorts keys by the order of the checks of the commit. */
-function sortByCheck(keys: readonly string[], { checks = [] }: Commit): string[] {
+/** The failed conditions of a commit in the order of its checks, with the tags of those. */
+function sortByCheck(keys: readonly string[], { checks = [] }: Commit): FailedCheck[] {
   const place = (key: string): number => {
     const index = checks.findIndex((check) => check.key === key);
     return index < 0 ? checks.length : index;
   };
-  return [...new Set(keys)].sort((a, b) => place(a) - place(b));
+  const sorted = [...new Set(keys)].sort((a, b) => place(a) - place(b));
+  return sorted.map((key) => checks[place(key)] ?? { key });
 }
 
 function keysOf(failed: string | null | undefined): readonly string[] | typeof RESEND | undefined {

@@ -1,17 +1,19 @@
 /**
- * Checksums of stored things: a CRC-32 over the place and the bytes, so that a record that was moved or swapped is noticed
- * as well as one that was changed. They guard against damage, not against forgery. Blobs have their SHA-256 instead.
+ * Checksums of stored data: a CRC-32 over the location and the bytes, so that a record that was moved or swapped is
+ * detected as well as one that was changed. They detect damage, not forgery. Blobs have their SHA-256 instead.
  */
 import { crc32 } from "node:zlib";
 
-/** What a checksum takes where it is kept as bytes. */
+/** The size of a checksum that is stored as bytes. */
 export const CHECKSUM_BYTES = 4;
 
 type Part = string | number | Uint8Array;
 
 /**
- * @param parts what is covered, in order; each is marked with its type and length, so that no two lists of parts read the
- * same and a text is never taken for its bytes
+ * Computes a checksum over parts.
+ *
+ * @param parts the covered data, in order. Each part is prefixed with its type and length, so that different lists of parts
+ *   never produce the same input, and a string differs from its bytes
  */
 export function checksum(...parts: readonly Part[]): number {
   let sum = 0;
@@ -27,7 +29,7 @@ export function checksum(...parts: readonly Part[]): number {
   return text === "" ? sum : crc32(text, sum);
 }
 
-/** Is this the checksum of these parts? What a damaged file gives may be of any type. */
+/** Is `stored` the checksum of these parts? Values of any type are accepted, because a damaged file may contain any. */
 export function isChecksum(stored: unknown, ...parts: readonly unknown[]): boolean {
   return typeof stored === "number" && parts.every(isPart) && checksum(...parts) === stored;
 }

@@ -1,7 +1,10 @@
-/** Counters: records that hold the next number of a tape as decimal digits. */
+/** Counters: records that hold the next item number of a tape as decimal digits. */
 import { SavepointError } from "../../errors.js";
 
-/** The number in a counter. What is no number is damage: to number items anyhow could give them numbers that are taken. */
+/**
+ * Parses the value of a counter; a missing one is 0. Anything but a number is damage: guessing could assign item numbers
+ * twice.
+ */
 export function readCounter(key: string, value: string | undefined): number {
   if (value === undefined) return 0;
   const number = Number(value);
@@ -9,9 +12,10 @@ export function readCounter(key: string, value: string | undefined): number {
   return number;
 }
 
+/** The error for a counter that is damaged or not a number. */
 export function counterDamaged(key: string): SavepointError<"DAMAGED"> {
-  const advice = "Nothing was written; put the number that comes next under this key.";
-  return new SavepointError("DAMAGED", `The counter ${JSON.stringify(key)} is damaged or holds no number. ${advice}`, {
+  const advice = "Nothing was written. Write the next number under this key.";
+  return new SavepointError("DAMAGED", `The counter ${JSON.stringify(key)} is damaged or not a number. ${advice}`, {
     details: { keys: [key] },
   });
 }

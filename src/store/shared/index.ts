@@ -1,10 +1,20 @@
+/**
+ * Parts that several stores are built from: checksums, the commit queue, errors, iteration, and a text index in memory.
+ * Everything that must be the same in every store (what a checksum covers, when commits share a sync) is here.
+ */
 export { checksum, CHECKSUM_BYTES, isChecksum } from "./checksum.js";
-export { storeClosed } from "./closed.js";
-export { commitConflict } from "./conflict-error.js";
 export { counterDamaged, readCounter } from "./counter.js";
-export { toIndexableText, toSearchableText } from "./text-normalization.js";
-export { GroupCommit, type CommitOutcome } from "./group-commit.js";
-export { storeNotFound, storeTooOld } from "./missing-store.js";
+export {
+  commitConflict,
+  type FailedCheck,
+  storeClosed,
+  storeNotFound,
+  storeTooOld,
+  storeUnsupported,
+} from "./errors.js";
+export { type CommitOutcome, GroupCommit } from "./group-commit.js";
 export { openScanTextIndex } from "./scan-text-index.js";
-export { FIRST_PAGE_SIZE, type RecordResult, nextPageSize, scan, scanPages } from "./scan.js";
+export { FIRST_PAGE_SIZE, nextPageSize, type RecordResult, scan, scanPages } from "./scan.js";
 export { SortedKeys } from "./sorted-keys.js";
+export { type SyncFile, TEST_HOOKS, type TestHooks, testHooksOf, withTestHooks } from "./test-hooks.js";
+export { toIndexableText, toSearchableText } from "./text-normalization.js";

@@ -1,8 +1,8 @@
 /**
- * Finds documents by looking at every one of them: for stores that have no index of their own.
+ * A text index in memory that scans every document: for stores without an index of their own.
  *
- * It is in memory, gone with the process, and exact. It is also the model that the others are compared with, so it is as
- * plain as it can be: `changes` reads every record of its ranges.
+ * It is exact, and lost when the process ends. Other indexes are compared with it in tests, so it is as simple as possible:
+ * `changes` reads every record of its ranges.
  */
 import { checksum } from "./checksum.js";
 import {
@@ -18,10 +18,10 @@ import {
 } from "../contract/index.js";
 import { type RecordResult, scan } from "./scan.js";
 
-/** Of every record that cannot be read. No checksum is negative. */
+/** Stands for the content of every unreadable record. No checksum is negative. */
 const UNREADABLE_SUM = -1;
 
-/** Opens an empty index of what is derived from this store. */
+/** Opens an empty index of the documents of this store. */
 export function openScanTextIndex(store: Pick<Store, "list">): TextIndex {
   return new ScanTextIndex(store);
 }
@@ -44,15 +44,15 @@ class ScanTextIndex implements TextIndex {
   async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
     const found: Mark[] = [];
     for (const range of ranges) {
-      const gone = new Set([...this.#marks.keys()].filter((key) => covers(range, key)));
+      const removed = new Set([...this.#marks.keys()].filter((key) => covers(range, key)));
       for await (const record of scan(this.#store, range)) {
         const { key } = record;
         const sum = sumOf(record);
-        gone.delete(key);
+        removed.delete(key);
         if (this.#marks.get(key) !== sum) found.push({ key, sum });
         if (found.length >= limit) return found.slice(0, limit);
       }
-      for (const key of gone) found.push({ key, sum: undefined });
+      for (const key of removed) found.push({ key, sum: undefined });
     }
     return found.slice(0, limit);
   }

@@ -1,21 +1,23 @@
-/** Walking a range of records, page by page. */
+/** Iterates over a range of records, page by page. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { KeyRange, Store, StoredRecord, UnreadableRecord } from "../contract/index.js";
 
-type Listed = Pick<Store, "list">;
+type ListStore = Pick<Store, "list">;
 
-/** The first page is small, because many walks end early; who walks on gets larger ones, and a long way takes few. */
+/** The size of the first page. It is small because many scans end early; the pages grow so that a long scan needs few. */
 export const FIRST_PAGE_SIZE = 16;
-const LARGEST_PAGE = 1024;
+const MAX_PAGE_SIZE = 1024;
 
+/** The size of the page after one of this size. */
 export function nextPageSize(size: number): number {
-  return Math.min(8 * size, LARGEST_PAGE);
+  return Math.min(8 * size, MAX_PAGE_SIZE);
 }
 
+/** A record, or the reason why it cannot be read. */
 export type RecordResult = StoredRecord | UnreadableRecord;
 
-/** The records of a range, in pages. */
-export async function* scanPages(store: Listed, range: KeyRange, reverse = false): AsyncGenerator<RecordResult[]> {
+/** Iterates over the pages of a range. */
+export async function* scanPages(store: ListStore, range: KeyRange, reverse = false): AsyncGenerator<RecordResult[]> {
   let { from, to } = range;
   for (let limit = FIRST_PAGE_SIZE; ; limit = nextPageSize(limit)) {
     const page = await store.list({ from, to }, { limit, reverse });
@@ -25,12 +27,12 @@ export async function* scanPages(store: Listed, range: KeyRange, reverse = false
     // A local store answers synchronously: without this, a long iteration would block the event loop.
     await nextTurn();
     if (reverse) to = last.key;
-    // No key continues with a character below this one.
+    // Keys contain no NUL, so no key lies between the last one and this.
     else from = `${last.key}\u0001`;
   }
 }
 
-/** The records of a range. */
-export async function* scan(store: Listed, range: KeyRange, reverse = false): AsyncGenerator<RecordResult> {
+/** Iterates over the records of a range. */
+export async function* scan(store: ListStore, range: KeyRange, reverse = false): AsyncGenerator<RecordResult> {
   for await (const page of scanPages(store, range, reverse)) yield* page;
 }

@@ -1,4 +1,4 @@
-/** Keys in order, many of them: kept in short lists, so that adding one moves few others. */
+/** A sorted set of many keys. It is split into short lists, so that adding a key moves few others. */
 import { compareKeys, type KeyRange, lowerBound } from "../contract/index.js";
 
 const MAX_LIST = 512;
@@ -6,7 +6,7 @@ const MAX_LIST = 512;
 export class SortedKeys {
   #lists: string[][] = [];
 
-  /** Adds a key that is not there yet. */
+  /** Adds a key that the set does not have yet. */
   add(key: string): void {
     const last = this.#lists.at(-1);
     if (!last) {
@@ -28,7 +28,7 @@ export class SortedKeys {
     if (list.length === 0) this.#lists.splice(at, 1);
   }
 
-  /** The keys of a range, in order. Nothing may be added or deleted meanwhile. */
+  /** Iterates over the keys of a range, in order. The set must not change meanwhile. */
   *within({ from, to }: KeyRange): Generator<string> {
     for (let at = this.#listOf(from); at < this.#lists.length; at++) {
       const list = this.#lists[at] as string[];
@@ -40,7 +40,7 @@ export class SortedKeys {
     }
   }
 
-  /** The same, against the order. */
+  /** Like {@link within}, in reverse order. */
   *withinReversed({ from, to }: KeyRange): Generator<string> {
     for (let at = Math.min(this.#listOf(to), this.#lists.length - 1); at >= 0; at--) {
       const list = this.#lists[at] as string[];
@@ -52,7 +52,7 @@ export class SortedKeys {
     }
   }
 
-  /** The first list whose last key is not before this one. */
+  /** The index of the first list whose last key is not less than this one. */
   #listOf(key: string): number {
     let [low, high] = [0, this.#lists.length];
     while (low < high) {

@@ -1,16 +1,16 @@
-/** Texts as every database can hold them, so that what is looked for and what is found are changed in the same way. */
+/** Replaces characters that some databases cannot hold, in the same way in documents and in queries. */
 
-/** Drivers cut texts at NUL or refuse them, and full-text indexes read all of these as U+FFFD; so are halves of surrogate pairs. */
-const UNKEPT = /[\0\ufffe\uffff]|\p{Surrogate}/gu;
-/** Half a pair at either end of a text may be found inside of a whole one. */
+/** Drivers cut strings at NUL or reject them, and full-text indexes read all of these and lone surrogates as U+FFFD. */
+const UNSUPPORTED = /[\0\ufffe\uffff]|\p{Surrogate}/gu;
+/** Half of a surrogate pair at either end of a query may match inside a full pair. */
 const HALF_AT_END = /^[\udc00-\udfff]|[\ud800-\udbff]$/g;
 
-/** A text as it is kept. */
+/** The form in which a document is indexed. */
 export function toIndexableText(text: string): string {
-  return text.replace(UNKEPT, "\ufffd");
+  return text.replace(UNSUPPORTED, "\ufffd");
 }
 
-/** What to look for among kept texts, to find all that contain this one. */
+/** The form in which a query finds all indexed documents that contain it. */
 export function toSearchableText(text: string): string {
   return toIndexableText(text.replace(HALF_AT_END, ""));
 }

@@ -1,17 +1,17 @@
 /**
- * How a commit stands in the tail: one row.
+ * The format of a commit in the write buffer: one row.
  *
- * The body is a line of JSON that says which records and items follow, and how long they are, and then their texts, one
- * after another. The names of the records are kept a second time beside it, with a checksum of their own: where the body
- * is damaged, it is still known which records it was about.
+ * The body is a line of JSON that lists the records and items with their lengths, followed by their concatenated strings. The keys
+ * of the records are stored a second time beside it, with a checksum of their own: if the body is damaged, it is still known
+ * which records the commit has changed.
  */
-import { checksum, isChecksum } from "../shared/index.js";
 import type { Commit, Frame } from "../contract/index.js";
+import { checksum, isChecksum } from "../shared/index.js";
 
-/** A row of `savepoint_tail`, without its id. */
+/** A row of `savepoint_buffer`, without its id. */
 export interface BufferRow {
-  readonly names: string;
-  readonly names_sum: number;
+  readonly keys: string;
+  readonly keys_sum: number;
   readonly sum: number;
   readonly body: Uint8Array;
 }
@@ -28,57 +28,61 @@ export interface BufferedItems {
   readonly items: readonly Frame[];
 }
 
-/** What a row says. */
+/** A commit in the buffer. */
 export interface BufferedCommit {
   readonly puts: readonly BufferedPut[];
   readonly items: readonly BufferedItems[];
 }
 
 /** Keys and lengths of the records; tapes, first numbers and lengths of the items. */
-type Plan = [records: [string, number, number][], runs: [string, number, number[]][]];
+type Header = [records: [string, number, number][], batches: [string, number, number[]][]];
 
-/** @param commit one whose items are numbered, and that only puts records and adds items */
+/** Encodes a commit that only puts records and appends items with numbers. */
 export function encodeCommit({ puts = [], items = [] }: Commit): BufferRow {
-  const texts: string[] = [];
-  const records: Plan[0] = [];
+  const parts: string[] = [];
+  const records: Header[0] = [];
   for (const { key, value, refs = "" } of puts) {
     records.push([key, value.length, refs.length]);
-    texts.push(value, refs);
+    parts.push(value, refs);
   }
-  const runs: Plan[1] = [];
-  for (const run of items) {
+  const batches: Header[1] = [];
+  for (const batch of items) {
     const lengths: number[] = [];
-    for (const { json, refs } of run.items) {
+    for (const { json, refs } of batch.items) {
       lengths.push(json.length, refs.length);
-      texts.push(json, refs);
+      parts.push(json, refs);
     }
-    runs.push([run.tape, "first" in run ? run.first : 0, lengths]);
+    batches.push([batch.tape, "first" in batch ? batch.first : 0, lengths]);
   }
-  const text = `${JSON.stringify([records, runs])}\n${texts.join("")}`;
-  const names = JSON.stringify(puts.map(({ key }) => key));
-  return { names, names_sum: checksum(names), sum: checksum(text), body: Buffer.from(text) };
+  const text = `${JSON.stringify([records, batches])}\n${parts.join("")}`;
+  const keys = JSON.stringify(puts.map(({ key }) => key));
+  return { keys, keys_sum: checksum(keys), sum: checksum(text), body: Buffer.from(text) };
 }
 
-/** The same as {@link decodeCommit} gives for what {@link encodeCommit} gave. */
+/** The result of {@link decodeCommit} for an encoded commit, without encoding it. */
 export function toBufferedCommit({ puts = [], items = [] }: Commit): BufferedCommit {
   return {
     puts: puts.map(({ key, value, refs = "" }) => ({ key, value, refs })),
-    items: items.map((run) => ({ tape: run.tape, first: "first" in run ? run.first : 0, items: run.items })),
+    items: items.map((batch) => ({
+      tape: batch.tape,
+      first: "first" in batch ? batch.first : 0,
+      items: batch.items,
+    })),
   };
 }
 
-/** What a row says; of a damaged one the keys of its records, and `undefined` where not even those can be read. */
+/** Decodes a row. A damaged row gives the keys of its records, or `undefined` if those are damaged as well. */
 export function decodeCommit(row: BufferRow): BufferedCommit | { readonly lost: readonly string[] } | undefined {
   const text = row.body instanceof Uint8Array ? Buffer.from(row.body).toString("utf8") : undefined;
   if (text === undefined || !isChecksum(row.sum, text)) {
-    return isChecksum(row.names_sum, row.names) ? { lost: JSON.parse(row.names) as string[] } : undefined;
+    return isChecksum(row.keys_sum, row.keys) ? { lost: JSON.parse(row.keys) as string[] } : undefined;
   }
   let at = text.indexOf("\n") + 1;
-  const [records, runs] = JSON.parse(text.slice(0, at)) as Plan;
+  const [records, batches] = JSON.parse(text.slice(0, at)) as Header;
   const next = (length: number): string => text.slice(at, (at += length));
   return {
     puts: records.map(([key, length, refs]) => ({ key, value: next(length), refs: next(refs) })),
-    items: runs.map(([tape, first, lengths]) => {
+    items: batches.map(([tape, first, lengths]) => {
       const items: Frame[] = [];
       for (let index = 0; index < lengths.length; index += 2) {
         items.push({ json: next(lengths[index] as number), refs: next(lengths[index + 1] as number) });

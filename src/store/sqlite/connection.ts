@@ -1,284 +1,174 @@
 /**
- * One connection with its prepared statements, and transactions that wait for other processes without blocking this one.
+ * One SQLite connection with its prepared statements, and transactions that wait for other processes without blocking the event
+ * loop.
+ *
+ * Two failures need care. SQLite reports a page that the disk failed to read (EIO) like a damaged page, so apparent damage is
+ * believed only after a second attempt. And after a failed write it is unknown what reached the disk, so the connection is
+ * poisoned: it still reads, but never writes again.
  */
-import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import { SavepointError } from "../../errors.js";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { SavepointError } from "../../errors.js";
+import { Mutex } from "../../util/index.js";
+import { busyTimeoutOf, type StoreProblem } from "../contract/index.js";
 import { storeClosed } from "../shared/index.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
-import { isBusy, isCorrupt, isReadError, isPoisoning, sqliteFailure, diskReadFailure } from "./errors.js";
+import {
+  diskReadFailure,
+  isBusy,
+  isCorrupt,
+  isPoisoning,
+  isReadError,
+  lockTimeout,
+  poisonedConnection,
+  sqliteFailure,
+  syncFailure,
+} from "./errors.js";
 import type { FileGuard } from "./file-guard.js";
-import { busyTimeoutOf, type StoreProblem } from "../contract/index.js";
 import type { SqliteOptions } from "./options.js";
 import type { WalSync } from "./wal-sync.js";
 
-/** How long SQLite itself may wait for a lock, blocking the event loop, before waiting goes on in timers. */
+/** How long SQLite itself may wait for a lock, which blocks the event loop, before we wait with timers, in milliseconds. */
 const BLOCKING_WAIT = 5;
 
-/** The most pages that a database may have to be searched for read errors, which takes about a second. */
-const MAX_SEARCHED = 131_072;
+/** The most pages of a database that is searched for read errors, which takes about a second. */
+const MAX_SEARCHED_PAGES = 131_072;
 
-/** Free pages that are returned to the file system in one transaction. */
-const VACUUM_AT_ONCE = 256;
+/** Free pages that are returned to the file system when a store is closed. `compact()` returns more. */
+const PAGES_FREED_AT_CLOSE = 256;
 
-/** Free pages that are given back when a store is closed. More of them are a matter for `compact()`. */
-const VACUUM_AT_CLOSE = 256;
-
-/** What SQLite says of its WAL. */
-export interface WalPages {
-  readonly log: number;
-  readonly checkpointed: number;
+/** The parts of a connection to a file. */
+export interface ConnectionParts {
+  /** Makes commits durable, if SQLite itself does not wait for the disk. */
+  readonly sync?: WalSync | undefined;
+  /** Detects that the database's files were removed or replaced. */
+  readonly guard?: FileGuard | undefined;
+  /** The database's file. */
+  readonly path?: string | undefined;
+  /** Makes the database release its files after it was closed. */
+  readonly release?: (() => Promise<void>) | undefined;
 }
 
 export class Connection {
   readonly url: string;
   /** The database's file, if it has one. */
   readonly path: string | undefined;
-  // Kept referenced for as long as its statements: one driver crashes if the database is collected before them.
+  /** Did we open the database? Otherwise the caller did, and may use it as well. */
+  readonly owned: boolean;
+  /** Called after every committed transaction. Must not throw: the transaction can no longer be undone. */
+  onWrite: () => void = () => {};
+  /** Called after every transaction that was rolled back, before any other work. */
+  onRollback: () => void = () => {};
+  // Referenced as long as its statements: one driver crashes if the database is collected before them.
   readonly #database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
-  /** Called after every transaction that was committed. Must not throw: the transaction can no longer be undone. */
-  onWrite: () => void = () => {};
-  /** Called after every transaction that was not, before anybody else gets a turn. */
-  onRollback: () => void = () => {};
-  /** Is it ours alone? */
-  readonly owned: boolean;
   readonly #busyTimeout: number;
-  #poison: unknown;
-  #closed = false;
-  #inSnapshot = false;
-  #inTransaction = false;
-  #isSecondTry = false;
-  #isDamaged = false;
-  /** Is a transaction waiting for another process to finish its own? */
-  #waitsForLock = false;
-  #turn: Promise<unknown> = Promise.resolve();
   readonly #sync: WalSync | undefined;
   readonly #guard: FileGuard | undefined;
   readonly #release: (() => Promise<void>) | undefined;
-  /** Pages of the WAL, if there may be little room behind them. */
-  #pages: number | undefined;
+  readonly #transactions = new Mutex();
+  #closed = false;
+  /** The error of the write that poisoned the connection. */
+  #poison: unknown;
+  #inSnapshot = false;
+  #inTransaction = false;
+  #isRetry = false;
+  #isDamageConfirmed = false;
+  /** Does a transaction wait for one of another process? */
+  #waitsForLock = false;
+  /** The pages of the WAL, if the next transaction should preallocate space behind them. */
+  #walPages: number | undefined;
 
-  /**
-   * @param parts.sync makes commits durable, where SQLite itself does not wait for the disk
-   * @param parts.guard notices that the database's files are gone
-   * @param parts.path the database's file
-   * @param parts.release makes the database release its files once it is closed
-   */
   constructor(
     database: SqliteDatabase,
     url: string,
     owned: boolean,
     options: SqliteOptions,
-    parts: {
-      readonly sync?: WalSync | undefined;
-      readonly guard?: FileGuard | undefined;
-      readonly path?: string | undefined;
-      readonly release?: (() => Promise<void>) | undefined;
-    } = {},
+    parts: ConnectionParts = {},
   ) {
     this.url = url;
     this.path = parts.path;
-    this.#release = parts.release;
+    this.owned = owned;
+    this.#database = database;
+    this.#busyTimeout = busyTimeoutOf(options);
     this.#sync = parts.sync;
     this.#guard = parts.guard;
-    this.#database = database;
-    this.owned = owned;
-    this.#busyTimeout = busyTimeoutOf(options);
+    this.#release = parts.release;
     database.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT}`);
   }
 
+  /** All rows of a query. */
   rows<Row>(sql: string, ...values: SqliteValue[]): Row[] {
     return this.#readTwice(() => this.#statement(sql).all(...values) as Row[]);
   }
 
+  /** The first row of a query. */
   row<Row>(sql: string, ...values: SqliteValue[]): Row | undefined {
     return this.#readTwice(() => (this.#statement(sql).get(...values) as Row | undefined | null) ?? undefined);
   }
 
+  /** Runs a statement and returns the number of changed rows. */
   run(sql: string, ...values: SqliteValue[]): number {
     return Number(this.#statement(sql).run(...values).changes);
   }
 
   /**
-   * Runs `work`, which must not wait for anything, in one write transaction. When it resolves, the work is committed:
-   * visible to all, and surviving the process. When it rejects, nothing of it was written. Transactions of this
-   * connection take turns. `work` is run again from the beginning where a page could not be read: see {@link isRetry}.
+   * Runs `work`, which must be synchronous, in one write transaction. When it resolves, the work is committed: visible to all,
+   * and it survives the process. When it rejects, nothing was written. Transactions of this connection run one at a time.
+   * `work` is repeated from the beginning after apparent damage: see {@link isRetry}.
+   *
+   * @param what the beginning of an error message, such as "Writing to"
    */
   transaction<T>(what: string, work: () => T): Promise<T> {
     return this.exclusive(() => this.#transact(what, work));
   }
 
-  /** Runs work while no transaction of this connection runs; those that are asked for meanwhile wait for it. */
-  exclusive<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#turn.then(work);
-    this.#turn = mine.catch(() => {});
-    return mine;
-  }
-
-  /**
-   * Resolves when everything that was committed before is as durable as was asked for, in the files at the store's path.
-   *
-   * @param alone is it one commit that waits, and no others with it?
-   */
-  async makeDurable(alone: boolean): Promise<void> {
-    if (this.#sync) {
-      if (this.#poison !== undefined) throw this.#poisoned();
-      try {
-        await this.#sync.flush(alone);
-      } catch (error) {
-        // A disk that failed once may have dropped the pages: a second sync would succeed without storing them.
-        this.#poison = error;
-        throw this.#notDurable(error);
-      }
-    }
-    this.#verifyFiles("Writing to");
-  }
-
-  /** What happened to the database's files since they were opened. */
-  fileProblems(): StoreProblem[] {
-    const problem = this.#guard?.findProblem();
-    return problem ? [problem] : [];
-  }
-
-  /** Has the next transaction make room in the WAL, which has so many pages. */
-  requestWalSpace(pages: number): void {
-    if (this.#sync) this.#pages = pages;
-  }
-
-  /** How many pages there are in the WAL, and how many of them have been copied into the database. */
-  walPages(): WalPages {
-    return this.row<WalPages>("PRAGMA wal_checkpoint(NOOP)") ?? { log: 0, checkpointed: 0 };
-  }
-
-  /** Has SQLite copy the WAL into the database by itself, when it has this many pages; 0 for never. */
-  setAutoCheckpoint(pages: number): void {
-    this.#database.exec(`PRAGMA wal_autocheckpoint = ${pages}`);
-  }
-
-  /**
-   * Is this the second attempt of a transaction, after apparent damage? SQLite reports a page that the disk failed to read
-   * (EIO) like a damaged one, so damage is assumed only after a second read.
-   */
-  get isRetry(): boolean {
-    return this.#isSecondTry;
-  }
-
-  /** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
-  failure(error: unknown, what: string): SavepointError {
-    if (isCorrupt(error) && this.#hasReadErrors()) return diskReadFailure(this.url, what, error);
-    return sqliteFailure(error, this, what);
-  }
-
-  /** Several reads that see one moment; inside another snapshot, the same one. */
-  snapshot<T>(read: () => T): T {
-    return this.#inSnapshot ? read() : this.#readTwice(() => this.#readAtOnce(read));
-  }
-
-  #readAtOnce<T>(read: () => T): T {
-    this.run("BEGIN");
-    this.#inSnapshot = true;
-    try {
-      const found = read();
-      this.run("COMMIT");
-      return found;
-    } catch (error) {
-      this.#rollBack();
-      throw error;
-    } finally {
-      this.#inSnapshot = false;
-    }
-  }
-
-  /** Like {@link transaction}, but gives up at once, with `false`, where nothing can be written now. */
+  /** Like {@link transaction}, but returns `false` at once if nothing can be written now. */
   async tryTransaction(work: () => void): Promise<boolean> {
     if (this.#waitsForLock) return false;
     return this.exclusive(async () => {
       if (this.#closed || this.#poison !== undefined) return false;
       try {
-        this.#verifyFiles("Writing to");
+        this.verifyFiles("Writing to");
         return this.#attempt(work) !== undefined;
       } catch {
-        // Whoever writes next meets it too, and hears of it.
+        // The next write meets the same error and reports it.
         return false;
       }
     });
   }
 
-  /** Returns free pages to the file system, a few at a time so that other work does not wait long. */
-  async freePages(): Promise<void> {
-    const free = (): number =>
-      this.row<{ pages: number }>("SELECT freelist_count AS pages FROM pragma_freelist_count()")?.pages ?? 0;
-    for (let before = free(); before > 0;) {
-      await this.transaction("Compacting", () => this.rows(`PRAGMA incremental_vacuum(${VACUUM_AT_ONCE})`));
-      await nextTurn();
-      const left = free();
-      if (left >= before) break;
-      before = left;
-    }
-    this.#verifyFiles("Compacting");
+  /** Runs `work` while no transaction of this connection runs. Transactions that start meanwhile wait for it. */
+  exclusive<T>(work: () => Promise<T>): Promise<T> {
+    return this.#transactions.run(work);
   }
 
-  /** Copies the WAL into the database and empties it, synchronously. */
-  truncateWal(): void {
-    this.rows("PRAGMA wal_checkpoint(TRUNCATE)");
+  /** Runs several reads in one snapshot. A nested call uses the outer snapshot. */
+  snapshot<T>(read: () => T): T {
+    return this.#inSnapshot ? read() : this.#readTwice(() => this.#readInSnapshot(read));
   }
 
-  /** Bytes of the pages that are in use. */
-  pageBytes(): number {
-    const row = this.row<{ bytes: number }>(
-      `SELECT (page_count - freelist_count) * page_size AS bytes
-       FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`,
-    );
-    return row?.bytes ?? 0;
-  }
-
-  /** Waits for the transaction that has begun. Whatever comes later fails with `CLOSED`. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.#turn;
-    await this.#sync?.close();
-    this.#statements.clear();
-    if (!this.owned) return;
-    // What the tail has taken is free by now, and in the way of a small file.
-    this.#tidy(`PRAGMA incremental_vacuum(${VACUUM_AT_CLOSE})`);
-    // SQLite does this by itself when the last connection closes, unless a driver keeps statements alive.
-    this.#tidy("PRAGMA wal_checkpoint(TRUNCATE)");
-    this.#database.close();
-    await this.#release?.();
-  }
-
-  /** Nothing is lost where it fails: what was committed stays where it is, and the next one to open the file finds it. */
-  #tidy(sql: string): void {
-    if (this.#poison !== undefined || this.#guard?.isBroken) return;
-    try {
-      this.#database.exec(sql);
-    } catch {
-      // Others are at work on the file, or the disk is full.
-    }
-  }
-
-  async #transact<T>(what: string, work: () => T): Promise<T> {
-    const deadline = Date.now() + this.#busyTimeout;
-    for (let wait = 1; ; wait = Math.min(wait * 2, 50)) {
-      if (this.#poison !== undefined) throw this.#poisoned();
-      this.#verifyFiles(what);
+  /**
+   * Resolves when all earlier commits are as durable as the options demand, in the files at the store's path.
+   *
+   * @param alone does only one commit wait for it?
+   */
+  async makeDurable(alone: boolean): Promise<void> {
+    if (this.#sync) {
+      if (this.#poison !== undefined) throw poisonedConnection(this.url, this.#poison);
       try {
-        // From beginning to end without a turn of the event loop: a read would find itself inside the transaction.
-        const done = this.#attempt(work);
-        if (done) return done.result;
+        await this.#sync.flush(alone);
       } catch (error) {
-        throw this.failure(error, what);
+        // A disk that failed once may have dropped the pages: a second sync would succeed without storing them.
+        this.#poison = error;
+        throw syncFailure(this.url, error);
       }
-      if (Date.now() >= deadline) throw this.#lockedOut(what);
-      // Jitter, so that processes that collided once do not collide again.
-      this.#waitsForLock = true;
-      await sleep(wait * (0.5 + Math.random()));
-      this.#waitsForLock = false;
     }
+    this.verifyFiles("Writing to");
   }
 
-  /** Once a file is gone, nothing is written or acknowledged any more. Closing removes the WAL itself. */
-  #verifyFiles(what: string): void {
+  /** Throws `IO_FAILED` if a file of the database was removed or replaced: nothing is written or acknowledged after that. */
+  verifyFiles(what: string): void {
+    // Closing removes the WAL.
     if (this.#closed) return;
     try {
       this.#guard?.verify(this.url);
@@ -287,46 +177,90 @@ export class Connection {
     }
   }
 
-  /** Reads, and repeats the read after apparent damage. Inside a transaction or a snapshot, all of that is repeated. */
-  #readTwice<T>(read: () => T): T {
-    try {
-      return read();
-    } catch (error) {
-      if (!isCorrupt(error) || this.#inTransaction || this.#inSnapshot) throw error;
-      return read();
-    }
+  /** Problems of the database's files since they were opened. */
+  fileProblems(): StoreProblem[] {
+    const problem = this.#guard?.findProblem();
+    return problem ? [problem] : [];
   }
 
-  /** Are there pages that the disk fails to read? Once damage is confirmed, this is not checked again. */
-  #hasReadErrors(): boolean {
-    if (this.#isDamaged || this.#closed) return false;
+  /** Makes the next transaction preallocate space in the WAL, which has this many pages. */
+  requestWalSpace(pages: number): void {
+    if (this.#sync) this.#walPages = pages;
+  }
+
+  /** Is this the second attempt of a transaction, after apparent damage? If it fails as well, the damage is real. */
+  get isRetry(): boolean {
+    return this.#isRetry;
+  }
+
+  /** Converts an error that was thrown while doing `what`; a SavepointError stays as it is. */
+  failure(error: unknown, what: string): SavepointError {
+    if (isCorrupt(error) && this.#hasReadErrors()) return diskReadFailure(this.url, what, error);
+    return sqliteFailure(error, this, what);
+  }
+
+  /** Waits for transactions that have begun. All later calls fail with `CLOSED`. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#transactions.idle();
+    await this.#sync?.close();
+    this.#statements.clear();
+    if (!this.owned) return;
+    // Returns the pages of the flushed write buffer.
+    this.#tidy(`PRAGMA incremental_vacuum(${PAGES_FREED_AT_CLOSE})`);
+    // SQLite does this automatically when the last connection closes, unless a driver keeps statements alive.
+    this.#tidy("PRAGMA wal_checkpoint(TRUNCATE)");
+    this.#database.close();
+    await this.#release?.();
+  }
+
+  /** A failure loses nothing: committed data stays in the WAL, where the next process that opens the file finds it. */
+  #tidy(sql: string): void {
+    if (this.#poison !== undefined || this.#guard?.isBroken) return;
     try {
-      const pages = this.row<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0;
-      const found = pages <= MAX_SEARCHED ? this.rows<{ quick_check: string }>("PRAGMA quick_check(10)") : [];
-      if (found.some((row) => isReadError(row.quick_check))) return true;
+      this.#database.exec(sql);
     } catch {
-      // The check itself cannot read the database, so the first error of SQLite is taken as it is.
+      // Another process uses the file, or the disk is full.
     }
-    this.#isDamaged = true;
-    return false;
   }
 
-  /** Runs work in one transaction. `undefined` where another process has the lock. */
+  /** Attempts a transaction until it gets the write lock or the busy timeout ends. */
+  async #transact<T>(what: string, work: () => T): Promise<T> {
+    const deadline = Date.now() + this.#busyTimeout;
+    for (let wait = 1; ; wait = Math.min(wait * 2, 50)) {
+      if (this.#poison !== undefined) throw poisonedConnection(this.url, this.#poison);
+      this.verifyFiles(what);
+      try {
+        // Without a turn of the event loop in between: a read would run inside the transaction.
+        const done = this.#attempt(work);
+        if (done) return done.result;
+      } catch (error) {
+        throw this.failure(error, what);
+      }
+      if (Date.now() >= deadline) throw lockTimeout(this.url, what, this.#busyTimeout);
+      // Random, so that processes that collided once do not collide again.
+      this.#waitsForLock = true;
+      await sleep(wait * (0.5 + Math.random()));
+      this.#waitsForLock = false;
+    }
+  }
+
+  /** Runs work in one transaction, and again after apparent damage. `undefined` if another process has the lock. */
   #attempt<T>(work: () => T): { readonly result: T } | undefined {
     try {
       return this.#begin() ? { result: this.#finish(work) } : undefined;
     } catch (error) {
       if (!isCorrupt(error)) throw error;
     }
-    this.#isSecondTry = true;
+    this.#isRetry = true;
     try {
       return this.#begin() ? { result: this.#finish(work) } : undefined;
     } finally {
-      this.#isSecondTry = false;
+      this.#isRetry = false;
     }
   }
 
-  /** Is the write lock ours? */
+  /** Begins a write transaction. Returns `false` if another process has the lock. */
   #begin(): boolean {
     try {
       this.run("BEGIN IMMEDIATE");
@@ -341,11 +275,11 @@ export class Connection {
     let result: T;
     this.#inTransaction = true;
     try {
-      if (this.#pages !== undefined) this.#makeRoom(this.#pages);
+      this.#preallocateWal();
       result = work();
       this.run("COMMIT");
     } catch (error) {
-      if (isPoisoning(error) && (this.#isSecondTry || !isCorrupt(error))) this.#poison = error;
+      if (isPoisoning(error) && (this.#isRetry || !isCorrupt(error))) this.#poison = error;
       this.#rollBack();
       this.onRollback();
       throw error;
@@ -356,12 +290,14 @@ export class Connection {
     return result;
   }
 
-  #makeRoom(pages: number): void {
-    this.#pages = undefined;
+  #preallocateWal(): void {
+    const pages = this.#walPages;
+    if (pages === undefined) return;
+    this.#walPages = undefined;
     try {
       this.#sync?.preallocate(pages);
     } catch {
-      // The disk may be full. If there is no room for the transaction itself, that is told.
+      // The disk may be full. If there is no space for the transaction itself, that fails and reports it.
     }
   }
 
@@ -369,31 +305,47 @@ export class Connection {
     try {
       this.run("ROLLBACK");
     } catch {
-      // SQLite rolls back by itself after errors such as a full disk; then there is nothing left to roll back.
+      // SQLite rolls back automatically after errors such as a full disk; then there is nothing left to roll back.
     }
   }
 
-  #lockedOut(what: string): SavepointError {
-    return new SavepointError(
-      "BUSY",
-      `${what} ${this.url} failed: another process has held its lock for ${this.#busyTimeout} ms. Try again; nothing was written.`,
-    );
+  #readInSnapshot<T>(read: () => T): T {
+    this.run("BEGIN");
+    this.#inSnapshot = true;
+    try {
+      const result = read();
+      this.run("COMMIT");
+      return result;
+    } catch (error) {
+      this.#rollBack();
+      throw error;
+    } finally {
+      this.#inSnapshot = false;
+    }
   }
 
-  #notDurable(error: unknown): SavepointError {
-    return new SavepointError(
-      "IO_FAILED",
-      `Writing to ${this.url} failed: ${reasonOf(error)}. It is unknown what reached the disk: check it, then open the store again.`,
-      { cause: error },
-    );
+  /** Repeats a read after apparent damage. Inside a transaction or a snapshot, that is repeated as a unit instead. */
+  #readTwice<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (!isCorrupt(error) || this.#inTransaction || this.#inSnapshot) throw error;
+      return read();
+    }
   }
 
-  #poisoned(): SavepointError {
-    return new SavepointError(
-      "IO_FAILED",
-      `${this.url} cannot be written any more: an earlier write failed: ${reasonOf(this.#poison)}. It is unknown what reached the disk. Open the store again.`,
-      { cause: this.#poison },
-    );
+  /** Are there pages that the disk fails to read? Once damage is confirmed, this is not checked again. */
+  #hasReadErrors(): boolean {
+    if (this.#isDamageConfirmed || this.#closed) return false;
+    try {
+      const pages = this.row<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0;
+      const reports = pages <= MAX_SEARCHED_PAGES ? this.rows<{ quick_check: string }>("PRAGMA quick_check(10)") : [];
+      if (reports.some((row) => isReadError(row.quick_check))) return true;
+    } catch {
+      // The check itself cannot read the database: the first error stands.
+    }
+    this.#isDamageConfirmed = true;
+    return false;
   }
 
   #statement(sql: string): SqliteStatement {
@@ -402,8 +354,4 @@ export class Connection {
     if (!statement) this.#statements.set(sql, (statement = this.#database.prepare(sql)));
     return statement;
   }
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,52 +1,53 @@
 /**
- * SQLite itself: the one built into Node where it is new enough, else the same API from an npm package.
+ * The SQLite driver: `node:sqlite` if its SQLite is new enough, otherwise an npm package with the same API.
  *
- * SQLite before 3.51.3 can corrupt a database when a WAL is reset while another process reads, so an older built-in one
- * is not used.
+ * SQLite before 3.51.3 can corrupt a database when a WAL is reset while another process reads, so an older one is not used.
  */
 import { SavepointError } from "../../errors.js";
 
-/** What Savepoint needs of a database handle. `node:sqlite`'s `DatabaseSync` and better-sqlite3's handles have it. */
+/** A database handle, as far as Savepoint needs it: `DatabaseSync` of `node:sqlite`, or a handle of better-sqlite3. */
 export interface SqliteDatabase {
   exec(sql: string): unknown;
   prepare(sql: string): SqliteStatement;
   close(): unknown;
 }
 
+/** A prepared statement of a {@link SqliteDatabase}. */
 export interface SqliteStatement {
   run(...values: SqliteValue[]): { changes: number | bigint };
   get(...values: SqliteValue[]): unknown;
   all(...values: SqliteValue[]): unknown[];
 }
 
+/** A value that is bound to a statement. */
 export type SqliteValue = string | number | null | Uint8Array;
 
 type DatabaseClass = new (path: string) => SqliteDatabase;
 
 interface Driver {
   readonly Database: DatabaseClass;
-  /** The module it comes from. */
+  /** The module that exports it. */
   readonly module: string;
   /** Does closing a database finalize its statements? */
   readonly finalizes: boolean;
 }
 
-const OLDEST = [3, 51, 3];
+const OLDEST_VERSION = [3, 51, 3];
 const BUILT_IN = "node:sqlite";
 const PACKAGE = "@photostructure/sqlite";
 
-/** Opens a database file, creating it if there is none. */
+/** Opens a database file. Creates it if it does not exist. */
 export async function openDatabase(path: string): Promise<SqliteDatabase> {
   const { Database } = await (driver ??= findDriver());
   return new Database(path);
 }
 
-/** Does closing a database close its files at once? */
+/** Does closing a database release its files at once? */
 export async function closeReleasesFiles(): Promise<boolean> {
   return (await (driver ??= findDriver())).finalizes;
 }
 
-/** The module that databases are opened with. */
+/** The module that opens databases. */
 export async function driverModule(): Promise<string> {
   return (await (driver ??= findDriver())).module;
 }
@@ -57,20 +58,20 @@ async function findDriver(): Promise<Driver> {
   const builtIn = builtInDriver();
   if (builtIn && isNewEnough(builtIn)) return { Database: builtIn, module: BUILT_IN, finalizes: true };
   try {
-    const found = (await import(PACKAGE)) as { DatabaseSync: DatabaseClass; StatementSync: { prototype: object } };
-    // Since version 2; then statements can also be closed one by one.
-    const finalizes = "close" in found.StatementSync.prototype;
-    return { Database: found.DatabaseSync, module: PACKAGE, finalizes };
+    const module = (await import(PACKAGE)) as { DatabaseSync: DatabaseClass; StatementSync: { prototype: object } };
+    // Since version 2, which also has a close method for statements.
+    const finalizes = "close" in module.StatementSync.prototype;
+    return { Database: module.DatabaseSync, module: PACKAGE, finalizes };
   } catch (cause) {
     throw new SavepointError(
       "MISSING_DEPENDENCY",
-      `SQLite stores need ${PACKAGE} on Node ${process.version}, and it could not be loaded. Run: npm install ${PACKAGE}@1`,
+      `SQLite stores need ${PACKAGE} on Node ${process.version}, which could not be loaded. Run: npm install ${PACKAGE}@1`,
       { cause },
     );
   }
 }
 
-/** `node:sqlite`, without the warning that it is experimental: it would greet every user of Savepoint. */
+/** `node:sqlite`, without the warning that it is experimental, which every user of Savepoint would see. */
 function builtInDriver(): DatabaseClass | undefined {
   const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => {};
@@ -86,7 +87,7 @@ function isNewEnough(Database: DatabaseClass): boolean {
   const { version } = database.prepare("SELECT sqlite_version() AS version").get() as { version: string };
   database.close();
   const parts = version.split(".").map(Number);
-  for (const [index, oldest] of OLDEST.entries()) {
+  for (const [index, oldest] of OLDEST_VERSION.entries()) {
     const part = parts[index] ?? 0;
     if (part !== oldest) return part > oldest;
   }

@@ -1,4 +1,4 @@
-/** What an error of SQLite means, as an error of Savepoint. */
+/** Converts errors of SQLite to errors of Savepoint. */
 import { statfsSync } from "node:fs";
 import { constants } from "node:os";
 import { dirname } from "node:path";
@@ -14,12 +14,12 @@ const FULL = 13;
 const CANNOT_OPEN = 14;
 const NOT_A_DATABASE = 26;
 
-/** SQLite's primary result code, from whichever driver; `undefined` for any other error. */
+/** SQLite's primary result code, from any driver; `undefined` for any other error. */
 function resultCode(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined;
   const { errcode, code } = error as { errcode?: unknown; code?: unknown };
   if (typeof errcode === "number") return errcode & 0xff;
-  // better-sqlite3 has names; @photostructure/sqlite forgets the code in `all`, and only the text says what happened.
+  // better-sqlite3 has names; @photostructure/sqlite loses the code in `all`, so that only the message identifies the error.
   return codeOf(CODES_BY_NAME, typeof code === "string" ? code : "") ?? codeOf(CODES_BY_TEXT, error.message);
 }
 
@@ -45,7 +45,7 @@ const CODES_BY_TEXT: Readonly<Record<string, number>> = {
   "database or disk is full": FULL,
   "unable to open database file": CANNOT_OPEN,
   "file is not a database": NOT_A_DATABASE,
-  // A number that no store writes, and that JavaScript cannot hold.
+  // No store writes such a number, so it is damage.
   "Value is too large to be represented as a JavaScript number": CORRUPT,
 };
 
@@ -53,30 +53,33 @@ function codeOf(codes: Readonly<Record<string, number>>, text: string): number |
   return Object.entries(codes).find(([beginning]) => text.startsWith(beginning))?.[1];
 }
 
+/** Does another connection hold a lock? */
 export function isBusy(error: unknown): boolean {
   const code = resultCode(error);
   return code === BUSY || code === LOCKED;
 }
 
+/** Is the file not a SQLite database? */
 export function isNotADatabase(error: unknown): boolean {
   return resultCode(error) === NOT_A_DATABASE;
 }
 
+/** Is the database damaged, or does it look so because the disk failed to read it? */
 export function isCorrupt(error: unknown): boolean {
   const code = resultCode(error);
   return code === CORRUPT || code === NOT_A_DATABASE;
 }
 
-/** After one of these nobody knows what reached the disk: the handle must not be used to write again. */
+/** Is it unknown after this error what reached the disk? The connection must not write again then. */
 export function isPoisoning(error: unknown): boolean {
   const code = resultCode(error);
   return code === IO || isCorrupt(error);
 }
 
-/** A disk with less room is full: SQLite takes 32 kB at a time for the index of its WAL. */
-const LITTLE_ROOM = 65_536;
+/** A disk with less free space counts as full: SQLite allocates 32 kB at a time for the index of its WAL. */
+const MIN_FREE_BYTES = 65_536;
 
-/** Is the disk full, although SQLite reports an I/O error? It does so if the index of its WAL cannot grow. */
+/** Is the disk full, although SQLite reports an I/O error? It does if the index of its WAL cannot grow. */
 function isDiskFull(error: unknown, path: string | undefined): boolean {
   if (resultCode(error) !== IO) return false;
   const { systemErrno } = error as { systemErrno?: number };
@@ -84,38 +87,38 @@ function isDiskFull(error: unknown, path: string | undefined): boolean {
   if (path === undefined) return false;
   try {
     const { bavail, bsize } = statfsSync(dirname(path));
-    return bavail * bsize < LITTLE_ROOM;
+    return bavail * bsize < MIN_FREE_BYTES;
   } catch {
     // The free space cannot be read either: the error stays an I/O error.
     return false;
   }
 }
 
-/** Matches reports of `PRAGMA quick_check` about a page that the disk failed to read. */
+/** Is this a report of `PRAGMA quick_check` about a page that the disk failed to read? */
 export function isReadError(report: string): boolean {
   const codes = [...report.matchAll(/\berror code=(\d+)/g)].map(([, code]) => Number(code) & 0xff);
   return codes.some((code) => code === IO || code === NO_MEMORY || code === CANNOT_OPEN);
 }
 
-/** An error of the file system: it names the call that failed. */
+/** Is it an error of the file system? Those name the system call. */
 function isSystemError(error: unknown): boolean {
   return error instanceof Error && "syscall" in error;
 }
 
-/** A database, and its file if it has one. */
+/** The URL of a database, and its file if it has one. */
 export interface DatabaseLocation {
   readonly url: string;
   readonly path?: string | undefined;
 }
 
-/** The error to show for what was thrown while doing `what`; one of our own stays as it is. */
+/** Converts an error that was thrown while doing `what`; a SavepointError stays as it is. */
 export function sqliteFailure(error: unknown, { url, path }: DatabaseLocation, what: string): SavepointError {
   if (error instanceof SavepointError) return error;
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = reasonOf(error);
   const failure = (code: SavepointErrorCode, advice: string): SavepointError =>
     new SavepointError(code, `${what} ${url} failed: ${reason}. ${advice}`, { cause: error });
   if (isDiskFull(error, path)) {
-    return failure("IO_FAILED", "The disk is full: free some space; nothing that was saved is lost.");
+    return failure("IO_FAILED", "The disk is full. Free some space; no saved data is lost.");
   }
   switch (resultCode(error)) {
     case BUSY:
@@ -125,32 +128,62 @@ export function sqliteFailure(error: unknown, { url, path }: DatabaseLocation, w
     case NOT_A_DATABASE:
       return failure(
         "DAMAGED",
-        "SQLite reports the same for a disk that cannot be read: check the system's log. If the disk is fine, restore the file from a backup.",
+        "A disk that fails to read causes the same error: check the system's log. If the disk is fine, restore the file from a backup.",
       );
     case FULL:
-      return failure("IO_FAILED", "Free some space; nothing that was saved is lost.");
+      return failure("IO_FAILED", "Free some space; no saved data is lost.");
     case READ_ONLY:
       return failure("IO_FAILED", "Make the file and its folder writable.");
     case CANNOT_OPEN:
       return failure(
         "IO_FAILED",
-        "Check that the folder exists and can be written, and how many files the process has open.",
+        "Check that the folder exists and is writable, and how many files the process has open.",
       );
     case NO_MEMORY:
-      return failure("IO_FAILED", "Try again when there is more memory.");
+      return failure("IO_FAILED", "Try again when more memory is available.");
     case IO:
       return failure("IO_FAILED", "Check the disk, then open the store again.");
     default:
       if (isSystemError(error)) return failure("IO_FAILED", "Check the path and its permissions.");
-      return failure("STORE_FAILED", "The cause says more.");
+      return failure("STORE_FAILED", "See the cause for details.");
   }
 }
 
-/** The disk cannot be read at the moment; that does not mean that the data is damaged. */
+/** The error for a disk that fails to read. The data itself may be intact. */
 export function diskReadFailure(url: string, what: string, cause: unknown): SavepointError {
   return new SavepointError(
     "IO_FAILED",
     `${what} ${url} failed: the disk cannot be read. Check the disk and the system's log, then try again.`,
     { cause },
   );
+}
+
+/** The error for a transaction that did not get the write lock in time. */
+export function lockTimeout(url: string, what: string, timeout: number): SavepointError<"BUSY"> {
+  return new SavepointError(
+    "BUSY",
+    `${what} ${url} failed: another process has held its lock for ${timeout} ms. Nothing was written. Try again.`,
+  );
+}
+
+/** The error for a commit whose sync to disk failed. */
+export function syncFailure(url: string, cause: unknown): SavepointError<"IO_FAILED"> {
+  return new SavepointError(
+    "IO_FAILED",
+    `Writing to ${url} failed: ${reasonOf(cause)}. It is unknown what reached the disk: check it, then open the store again.`,
+    { cause },
+  );
+}
+
+/** The error for every write after one that may have reached the disk in part. */
+export function poisonedConnection(url: string, cause: unknown): SavepointError<"IO_FAILED"> {
+  return new SavepointError(
+    "IO_FAILED",
+    `${url} cannot be written any more: an earlier write failed: ${reasonOf(cause)}. It is unknown what reached the disk. Open the store again.`,
+    { cause },
+  );
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

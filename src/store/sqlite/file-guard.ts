@@ -1,9 +1,9 @@
 /**
- * Notices that the files of an open database are no longer those at its path.
+ * Detects that the files of an open database were removed or replaced.
  *
  * A file that is removed, renamed or replaced stays open: SQLite keeps writing to a file that cannot be opened again, and
  * reports no error. So writes compare the files at the path with those that were opened, by device and inode. An inode is
- * not reused while its file is open. A rewrite of the same file in place is not noticed.
+ * not reused while its file is open. A rewrite of the same file in place is not detected.
  *
  * The files are never opened here: closing any descriptor of a file drops all POSIX locks that the process has on it.
  */
@@ -21,64 +21,68 @@ interface GuardedFile {
   readonly ino: bigint;
 }
 
+/** Watches the files of one database. */
 export class FileGuard {
   readonly #files: readonly GuardedFile[];
   readonly #onDamage: (reason: string) => void;
-  #seenAt = performance.now();
+  #checkedAt = performance.now();
   #problem: StoreProblem | undefined;
 
   /**
    * @param paths files that the database has open; a missing one is not guarded
-   * @param onDamage called once, when one of them is found to be gone
+   * @param onDamage called once, when one of them was removed or replaced
    */
   constructor(paths: readonly string[], onDamage: (reason: string) => void = () => {}) {
     this.#files = paths.flatMap((path) => {
-      const found = statIfThere(path);
-      return found ? [{ path, dev: found.dev, ino: found.ino }] : [];
+      const stats = statIfExists(path);
+      return stats ? [{ path, dev: stats.dev, ino: stats.ino }] : [];
     });
     this.#onDamage = onDamage;
   }
 
-  /** Has a file been found to be gone? */
+  /** Was a file removed or replaced? */
   get isBroken(): boolean {
     return this.#problem !== undefined;
   }
 
-  /** Throws `IO_FAILED` if a file is gone, and from then on always. Checks only if the last check is too old. */
+  /** Throws `IO_FAILED` if a file was removed or replaced, and then always. Checks again only if the last check is too old. */
   verify(url: string): void {
-    const problem = this.#problem ?? (performance.now() - this.#seenAt < INTERVAL ? undefined : this.findProblem());
+    const problem = this.#problem ?? (performance.now() - this.#checkedAt < INTERVAL ? undefined : this.findProblem());
     if (!problem) return;
     throw new SavepointError("IO_FAILED", `${url} cannot be written any more: ${problem.place} ${problem.reason}`, {
       details: { path: problem.place },
     });
   }
 
-  /** What happened to the files, checked now. Throws an error of the file system if they cannot be checked. */
+  /** Checks the files now. Throws an error of the file system if they cannot be checked. */
   findProblem(): StoreProblem | undefined {
     if (this.#problem) return this.#problem;
     const now = performance.now();
     for (const { path, dev, ino } of this.#files) {
-      const found = statIfThere(path);
-      if (found?.dev === dev && found.ino === ino) continue;
-      const reason = describe(found ? "replaced by another file" : "removed or renamed", Math.ceil(now - this.#seenAt));
+      const stats = statIfExists(path);
+      if (stats?.dev === dev && stats.ino === ino) continue;
+      const reason = describe(
+        stats ? "replaced by another file" : "removed or renamed",
+        Math.ceil(now - this.#checkedAt),
+      );
       this.#problem = { place: path, reason };
       this.#onDamage(`${path} ${reason}`);
       return this.#problem;
     }
-    this.#seenAt = now;
+    this.#checkedAt = now;
     return undefined;
   }
 }
 
-function describe(what: string, unseen: number): string {
+function describe(what: string, unchecked: number): string {
   return (
-    `was ${what} while the store was open. Saves of the last ${unseen} ms may be only in the file that is gone. ` +
+    `was ${what} while the store was open. Saves of the last ${unchecked} ms may exist only in the removed file. ` +
     "This process can still read everything until it closes the store: make a backup or an export now, " +
     "put the file back or import the backup, and open the store again."
   );
 }
 
-function statIfThere(path: string): BigIntStats | undefined {
+function statIfExists(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true });
   } catch (error) {

@@ -1,35 +1,36 @@
-/** Options of a SQLite store. */
+/** Options of a SQLite store, and the points where a test can interrupt its writes. */
 import type { DiskOptions } from "../contract/index.js";
 import type { SqliteDatabase } from "./driver.js";
 
+/** Options of a SQLite store. */
 export interface SqliteOptions extends DiskOptions {
   /**
-   * Compress items where that makes them a fifth smaller or more: with zstd as soon as they are packed, where Node has it;
-   * with deflate when the store is compacted, elsewhere. Either is read by every version of Node. Without it a damaged
-   * byte costs one item instead of the 64 that are packed together.
+   * Compress chunks and blobs that become at least a fifth smaller: with zstd as soon as they are packed, if Node has it;
+   * otherwise with deflate when the store is compacted. Every version of Node reads both. Without compression, a damaged byte
+   * costs one item instead of the 64 of a chunk.
    * @default true
    */
   readonly compress?: boolean;
 }
 
-/** Where a write can be interrupted. */
+/** The database of a store: a file, `":memory:"`, or a handle of the caller, which the caller closes. */
+export type SqliteTarget = string | SqliteDatabase;
+
+/** The points of a write at which a crash test can stop the process. */
 export const WRITE_POINTS = [
   "begin",
   "checked",
-  "tail",
+  "buffer",
   "records",
   "items",
   "blobs",
   "commit",
   "committed",
   "durable",
-  "fold:written",
-  "seal:begin",
-  "seal:written",
-  "seal:commit",
-  "seal:committed",
+  "flush:written",
+  "pack:begin",
+  "pack:written",
+  "pack:commit",
+  "pack:committed",
 ] as const;
 export type WritePoint = (typeof WRITE_POINTS)[number];
-
-/** Where to open the store: a file, `":memory:"`, or the caller's own handle, which stays the caller's to close. */
-export type SqliteTarget = string | SqliteDatabase;

@@ -1,38 +1,41 @@
 /**
- * Packs the small runs that commits leave behind into large ones, and frees what is dead.
+ * Packs the small chunks that commits write into large ones, frees dead items, and replaces damaged ones.
  *
- * Packing happens in the background, in three steps: rows are read and verified, their bodies are compressed off the main
- * thread, and one short transaction puts the packed row in their place if they are all still there. Readers and writers
- * of any process see the old rows or the new one. A damaged item is never packed again under a fresh checksum: its row is
- * left as it is.
+ * Packing runs in the background, in three steps: chunks are read and verified, their bodies are compressed off the main thread,
+ * and one short transaction replaces them if they are all still there. Readers and writers of any process see the old chunks or
+ * the new one. A damaged item is never packed again under a new checksum: its chunk stays as it is.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../../errors.js";
-import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
 import {
+  CHUNK_ITEMS,
+  type ChunkRow,
+  type ChunkSize,
+  findFirstUnpacked,
   HAS_FAST_COMPRESSION,
   liveSpans,
   PackBacklog,
-  packGroup,
   packChunk,
+  packGroup,
+  planHealing,
   planPacking,
-  CHUNK_ITEMS,
-  type ChunkRow,
-  findFirstUnpacked,
-  type ChunkSize,
   unpackChunk,
 } from "../chunks/index.js";
+import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
+import { testHooksOf } from "../shared/index.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import { insertChunk } from "./rows.js";
+import { CHUNK_COLUMNS, insertChunk, type StoredChunk } from "./rows.js";
 
-/** Rows looked at in one transaction, so that a long tape does not hold the write lock for long. */
-const BATCH_ROWS = 256;
-/** Bytes of rows that are read together: saves have to wait for that. */
+/** The most chunks of one transaction, so that a long tape does not hold the write lock for long. */
+const BATCH_CHUNKS = 256;
+/** The most bytes of chunks that are read together: saves wait for it. */
 const BATCH_BYTES = 1 << 20;
-/** Rows that are repacked in one transaction, without some of their items. */
-const MAX_REPACKED = 8;
-const COLUMNS = "id, tape, first, count, codec, sum, head, body";
+/** The most chunks of one transaction that are rewritten without some of their items. */
+const MAX_REWRITTEN = 8;
+
+const SELECT_CHUNKS = `SELECT ${CHUNK_COLUMNS} FROM savepoint_chunk`;
+const DELETE_CHUNK = "DELETE FROM savepoint_chunk WHERE id = ?";
 
 export class Packer {
   readonly #connection: Connection;
@@ -40,37 +43,38 @@ export class Packer {
   readonly #compress: boolean;
   readonly #compressesAtOnce: boolean;
   readonly #report: (message: string, error: unknown) => void;
-  readonly #loose = new PackBacklog();
+  readonly #backlog = new PackBacklog();
   #work: Promise<void> = Promise.resolve();
 
   constructor(connection: Connection, options: SqliteOptions) {
     this.#connection = connection;
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
     this.#compress = options.compress ?? true;
     this.#compressesAtOnce = this.#compress && HAS_FAST_COMPRESSION;
     this.#report = createFailureReporter(options);
   }
 
-  /** Notes items that were committed; packs their tape in the background once a full run has gathered. */
-  noteItems(run: ItemBatch): void {
-    if (run.items.length >= CHUNK_ITEMS && !this.#compressesAtOnce) return;
-    if (this.#loose.add(run)) this.#work = this.#work.then(() => this.#sealTail(run.tape));
+  /** Records committed items, and packs their tape in the background when they fill a chunk. */
+  noteItems(batch: ItemBatch): void {
+    if (batch.items.length >= CHUNK_ITEMS && !this.#compressesAtOnce) return;
+    if (this.#backlog.add(batch)) this.#work = this.#work.then(() => this.#packBacklog(batch.tape));
   }
 
-  /** Packing is never urgent: a failure leaves small rows, and the next full run tries again. */
-  async #sealTail(tape: string): Promise<void> {
+  /** Packing is never urgent: after a failure the chunks stay small, and the next full chunk tries again. */
+  async #packBacklog(tape: string): Promise<void> {
     try {
       await nextTurn();
-      const from = this.#loose.firstUnpacked(tape) ?? this.#startOfTail(tape);
-      const next = await this.#seal(tape, from, { all: false, compressing: this.#compressesAtOnce });
-      this.#loose.setFirstUnpacked(tape, next.from);
+      const from = this.#backlog.firstUnpacked(tape) ?? this.#findFirstUnpacked(tape);
+      const next = await this.#packTape(tape, from, { all: false, compressing: this.#compressesAtOnce });
+      this.#backlog.setFirstUnpacked(tape, next.from);
     } catch (error) {
-      // Others who write, and closing, come first. Anything else will soon be a failure of somebody's commit as well.
+      // Writes of other processes, and closing, have priority. Any other failure soon fails a commit as well.
       if (isSavepointError(error, "BUSY") || isSavepointError(error, "CLOSED")) return;
       this.#report("items could not be packed, and stay as they are", error);
     }
   }
 
+  /** Resolves when no packing is in progress. */
   async idle(): Promise<void> {
     await this.#work;
   }
@@ -81,17 +85,17 @@ export class Packer {
     for (let tape = this.#tapeAfter(""); tape !== undefined; tape = this.#tapeAfter(tape)) {
       for (let next = { from: 0, more: true }; next.more;) {
         await nextTurn();
-        next = await this.#seal(tape, next.from, { all: true, compressing: this.#compress });
+        next = await this.#packTape(tape, next.from, { all: true, compressing: this.#compress });
       }
     }
   }
 
   #tapeAfter(tape: string): string | undefined {
-    const sql = "SELECT tape FROM savepoint_run WHERE tape > ? ORDER BY tape LIMIT 1";
+    const sql = "SELECT tape FROM savepoint_chunk WHERE tape > ? ORDER BY tape LIMIT 1";
     return this.#connection.row<{ tape: string }>(sql, tape)?.tape;
   }
 
-  /** Frees dead items below a number: whole rows at once, parts of rows only when `repack` is set. */
+  /** Frees dead items below a number: complete chunks always, parts of chunks only if `repack` is set. */
   async retain(
     tape: string,
     live: readonly { start: number; count: number }[],
@@ -103,13 +107,13 @@ export class Packer {
       const start: number = from;
       const batch = await this.#connection.transaction("Freeing items in", () => {
         const places = this.#places(tape, start, below);
-        const ofPlaces = { items: 0, bytes: 0 };
-        let repacked = 0;
+        const freedInBatch = { items: 0, bytes: 0 };
+        let rewritten = 0;
         for (const place of places) {
-          if (repacked === MAX_REPACKED) return { ...ofPlaces, next: place.first };
-          if (this.#retainRow(place, spansIn(place), repack, ofPlaces)) repacked++;
+          if (rewritten === MAX_REWRITTEN) return { ...freedInBatch, next: place.first };
+          if (this.#retainInChunk(place, spansIn(place), repack, freedInBatch)) rewritten++;
         }
-        return { ...ofPlaces, next: nextStart(places) };
+        return { ...freedInBatch, next: nextStart(places) };
       });
       freed.items += batch.items;
       freed.bytes += batch.bytes;
@@ -119,124 +123,139 @@ export class Packer {
     return freed;
   }
 
-  /** @returns whether the row was repacked without some of its items */
-  #retainRow(
-    place: Place,
+  /** @returns whether the chunk was read to be rewritten without some of its items */
+  #retainInChunk(
+    place: ChunkPlace,
     spans: readonly { start: number; end: number }[],
     repack: boolean,
     freed: { items: number; bytes: number },
   ): boolean {
     const kept = spans.reduce((count, span) => count + span.end - span.start, 0);
     if (kept >= place.count || (kept > 0 && !repack)) return false;
-    if (kept > 0 && !this.#cut(place, spans)) return true;
-    if (kept === 0) this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", place.id);
+    if (kept > 0 && !this.#rewrite(place, spans)) return true;
+    if (kept === 0) this.#connection.run(DELETE_CHUNK, place.id);
     freed.items += place.count - kept;
-    // Their share: what is left may take more than before, because it is not compressed yet.
+    // Their share of the chunk. The rest may be larger than before, because it is not compressed yet.
     freed.bytes += Math.round((place.bytes * (place.count - kept)) / place.count);
     return kept > 0;
   }
 
-  /** Removes all items of a row that are not in these spans. A damaged row stays unchanged. */
-  #cut({ id }: Place, spans: readonly { start: number; end: number }[]): boolean {
-    const row = this.#connection.row<StoredRun>(`SELECT ${COLUMNS} FROM savepoint_run WHERE id = ?`, id);
+  /** Removes all items of a chunk that are not in these spans. Returns `false` for a damaged chunk, which stays unchanged. */
+  #rewrite({ id }: ChunkPlace, spans: readonly { start: number; end: number }[]): boolean {
+    const row = this.#connection.row<StoredChunk>(`${SELECT_CHUNKS} WHERE id = ?`, id);
     const items = row ? unpackChunk(row) : [];
     if (!row || "unreadable" in items || !items.every((item): item is Frame => "json" in item)) return false;
-    this.#connection.run("DELETE FROM savepoint_run WHERE id = ?", id);
+    this.#connection.run(DELETE_CHUNK, id);
     for (const { start, end } of spans) {
       insertChunk(this.#connection, packChunk(row.tape, start, items.slice(start - row.first, end - row.first)));
     }
     return true;
   }
 
+  /** Replaces damaged and missing items, and returns how many. Must be called inside a transaction. */
+  heal(tape: string, items: ReadonlyMap<number, Frame>): number {
+    const rows = this.#connection.rows<StoredChunk>(`${SELECT_CHUNKS} WHERE tape = ? ORDER BY first`, tape);
+    let count = 0;
+    for (const { row, rows: replacements, healed } of planHealing(tape, rows, items)) {
+      if (row) this.#connection.run(DELETE_CHUNK, row.id);
+      for (const replacement of replacements) insertChunk(this.#connection, replacement);
+      count += healed;
+    }
+    return count;
+  }
+
   /**
-   * Packs the rows of a tape from a number on; returns where to go on, and whether there is more already.
+   * Packs one batch of chunks of a tape.
    *
-   * @param options.all also pack what does not fill a run yet
+   * @param from the first item to pack
+   * @param options.all also pack a group that does not fill a chunk yet
+   * @returns where to continue, and whether there is more to pack already
    */
-  async #seal(
+  async #packTape(
     tape: string,
     from: number,
     options: { readonly all: boolean; readonly compressing: boolean },
   ): Promise<{ from: number; more: boolean }> {
-    this.#probe("seal:begin");
-    const { rows, more } = this.#rows(tape, from);
+    this.#probe("pack:begin");
+    const { rows, more } = this.#readBatch(tape, from);
     const { groups, ...next } = planPacking(rows, from, more, options.all);
-    for (const group of groups) await this.#pack(group, options.compressing);
+    for (const group of groups) await this.#packGroup(group, options.compressing);
     return next;
   }
 
-  /** The first of the small rows at the end of a tape: all before it has been packed. */
-  #startOfTail(tape: string): number {
+  /** The first item of a tape that is not packed. */
+  #findFirstUnpacked(tape: string): number {
     const rows = this.#connection.rows<ChunkSize>(
-      `SELECT first, count, codec, length(body) AS bytes FROM savepoint_run WHERE tape = ? ORDER BY first DESC LIMIT ?`,
+      `SELECT first, count, codec, length(body) AS bytes FROM savepoint_chunk WHERE tape = ? ORDER BY first DESC LIMIT ?`,
       tape,
-      BATCH_ROWS,
+      BATCH_CHUNKS,
     );
     return findFirstUnpacked(rows);
   }
 
-  /** Puts one row in the place of these. */
-  async #pack(group: readonly StoredRun[], compressing: boolean): Promise<void> {
+  /** Packs a group of chunks into one. */
+  async #packGroup(group: readonly StoredChunk[], compressing: boolean): Promise<void> {
     const row = await packGroup(group, compressing);
     if (!row) return;
     await this.#connection.transaction("Packing", () => {
-      if (this.#replace(group, row)) this.#probe("seal:written");
-      this.#probe("seal:commit");
+      if (this.#replace(group, row)) this.#probe("pack:written");
+      this.#probe("pack:commit");
     });
-    this.#probe("seal:committed");
+    this.#probe("pack:committed");
   }
 
-  /** Whoever packed or freed some of these rows meanwhile was first: then nothing is done. */
-  #replace(group: readonly StoredRun[], row: ChunkRow): boolean {
+  /** Replaces a group of chunks. Does nothing if another process has packed or freed some of them meanwhile. */
+  #replace(group: readonly StoredChunk[], row: ChunkRow): boolean {
     const place = [row.tape, row.first, row.first + row.count] as const;
     const where = "WHERE tape = ? AND first >= ? AND first < ?";
-    const ids = this.#connection.rows<{ id: number }>(`SELECT id FROM savepoint_run ${where} ORDER BY first`, ...place);
+    const ids = this.#connection.rows<{ id: number }>(
+      `SELECT id FROM savepoint_chunk ${where} ORDER BY first`,
+      ...place,
+    );
     if (ids.length !== group.length || ids.some(({ id }, index) => id !== group[index]?.id)) return false;
-    this.#connection.run(`DELETE FROM savepoint_run ${where}`, ...place);
+    this.#connection.run(`DELETE FROM savepoint_chunk ${where}`, ...place);
     insertChunk(this.#connection, row);
     return true;
   }
 
-  /** The next batch of rows of a tape, limited by their number and their bytes. */
-  #rows(tape: string, from: number): { rows: StoredRun[]; more: boolean } {
+  /** The next chunks of a tape, limited by their number and their bytes. */
+  #readBatch(tape: string, from: number): { rows: StoredChunk[]; more: boolean } {
     const places = this.#places(tape, from, Number.MAX_SAFE_INTEGER);
     let bytes = 0;
     const cut = places.findIndex((place, index) => (bytes += place.bytes) > BATCH_BYTES && index > 0);
     const below = places[cut]?.first ?? Number.MAX_SAFE_INTEGER;
-    const rows = this.#connection.rows<StoredRun>(
-      `SELECT ${COLUMNS} FROM savepoint_run WHERE tape = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?`,
+    const rows = this.#connection.rows<StoredChunk>(
+      `${SELECT_CHUNKS} WHERE tape = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?`,
       tape,
       from,
       below,
-      BATCH_ROWS,
+      BATCH_CHUNKS,
     );
-    return { rows, more: cut >= 0 || rows.length === BATCH_ROWS };
+    return { rows, more: cut >= 0 || rows.length === BATCH_CHUNKS };
   }
 
-  #places(tape: string, from: number, below: number): Place[] {
-    return this.#connection.rows<Place>(
-      `SELECT id, first, count, length(body) AS bytes FROM savepoint_run
+  #places(tape: string, from: number, below: number): ChunkPlace[] {
+    return this.#connection.rows<ChunkPlace>(
+      `SELECT id, first, count, length(body) AS bytes FROM savepoint_chunk
        WHERE tape = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?`,
       tape,
       from,
       below,
-      BATCH_ROWS,
+      BATCH_CHUNKS,
     );
   }
 }
 
-/** A row without its items. */
-interface Place {
+/** A chunk without its contents. */
+interface ChunkPlace {
   readonly id: number;
   readonly first: number;
   readonly count: number;
   readonly bytes: number;
 }
 
-type StoredRun = ChunkRow & { readonly id: number };
-
-/** Where the next batch begins; `undefined` when this was the last. */
-function nextStart(places: readonly Place[]): number | undefined {
+/** Where the next batch begins; `undefined` if this was the last. */
+function nextStart(places: readonly ChunkPlace[]): number | undefined {
   const last = places.at(-1);
-  return last && places.length === BATCH_ROWS ? last.first + last.count : undefined;
+  return last && places.length === BATCH_CHUNKS ? last.first + last.count : undefined;
 }

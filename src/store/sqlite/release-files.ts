@@ -10,14 +10,14 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-/** How many databases of this thread have a file open. */
+/** How many databases of this thread have each file open. */
 const users = new Map<string, number>();
 
 /**
- * Notes that a database has a file open.
+ * Counts a database that has a file open.
  *
- * @returns a function to call after closing the database, while something still refers to it: the driver crashes if a database
- * is collected before its statements
+ * @returns a function to call after closing the database, while it is still referenced: the driver crashes if a database is
+ *   collected before its statements
  */
 export function trackOpenFile(path: string): () => Promise<void> {
   users.set(path, (users.get(path) ?? 0) + 1);
@@ -32,13 +32,13 @@ export function trackOpenFile(path: string): () => Promise<void> {
     for (const options of [{ type: "minor" }, undefined, undefined] as const) {
       if (!mayBeOpen(path)) return;
       collectGarbage(options);
-      // What was collected is finalized in a turn of its own.
+      // Finalizers run in a turn of their own.
       await nextTurn();
     }
   };
 }
 
-/** Does this process have the file open, or one that belongs to it? Only Linux can tell. */
+/** Does this process have the file or its WAL open? Only Linux can answer; elsewhere it is assumed. */
 function mayBeOpen(path: string): boolean {
   if (process.platform !== "linux") return true;
   return readdirSync("/proc/self/fd").some((name) => targetOf(`/proc/self/fd/${name}`).startsWith(path));
@@ -48,7 +48,7 @@ function targetOf(link: string): string {
   try {
     return readlinkSync(link);
   } catch {
-    // Closed meanwhile, like the descriptor with which the list was read.
+    // Closed meanwhile, like the descriptor that read the list.
     return "";
   }
 }

@@ -1,28 +1,31 @@
 /**
- * The tables of a SQLite store, and how an older store becomes a newer one.
+ * The tables of a SQLite store, and its upgrade from older formats.
  *
- * Migrations are numbered by their place in the list, only ever added to, and run in one transaction that begins by
- * looking again: of two processes that open at once, one migrates and the other finds it done. A store of a newer
- * version, or a file that is no store, is refused before anything is written to it.
+ * A migration is only ever added at the end of the list. All migrations run in one transaction that first reads the format again:
+ * of two processes that open at once, one migrates, and the other finds it done. A store of a newer format, one of a format that
+ * was never released, and a file that is not a store are rejected before anything is written to them.
  */
 import { SavepointError } from "../../errors.js";
-import { storeNotFound, storeTooOld } from "../shared/index.js";
+import { storeNotFound, storeTooOld, storeUnsupported } from "../shared/index.js";
 import type { SqliteDatabase } from "./driver.js";
 import { isNotADatabase } from "./errors.js";
 
-/** Migration n brings a store from version n to n + 1. */
+/** The oldest format that can be opened. Format 1 was never released; it had other table names. */
+const OLDEST_FORMAT = 2;
+
+/** The first migration creates a store of the oldest format; each further one upgrades to the next format. */
 const MIGRATIONS: readonly string[] = [
   `
-  -- Records, in key order. Small, so they may live in the tree itself.
+  -- Records, in key order. They are small, so they are stored in the tree itself.
   CREATE TABLE savepoint_record (
     key TEXT PRIMARY KEY,
     sum INTEGER NOT NULL,
     refs TEXT NOT NULL,
     value TEXT NOT NULL
   ) WITHOUT ROWID;
-  -- Items of a tape, side by side: those of one commit at first, packed into larger runs later. New runs are appended,
-  -- so that a save touches few pages; the index finds them. 'head' has what garbage collection needs, before 'body'.
-  CREATE TABLE savepoint_run (
+  -- Consecutive items of a tape: those of one commit at first, packed into larger chunks later. New chunks are appended, so
+  -- that a save touches few pages; the index finds them. 'head' has what garbage collection needs, and precedes 'body'.
+  CREATE TABLE savepoint_chunk (
     id INTEGER PRIMARY KEY,
     tape TEXT NOT NULL,
     first INTEGER NOT NULL,
@@ -32,16 +35,16 @@ const MIGRATIONS: readonly string[] = [
     head BLOB NOT NULL,
     body BLOB NOT NULL
   );
-  CREATE UNIQUE INDEX savepoint_run_place ON savepoint_run (tape, first);
-  -- Commits that wait to be folded into these tables, and those that were too damaged for it; see tail.ts.
-  CREATE TABLE savepoint_tail (
+  CREATE UNIQUE INDEX savepoint_chunk_place ON savepoint_chunk (tape, first);
+  -- Commits that are not yet flushed to these tables, and those that were too damaged for it; see write-buffer.ts.
+  CREATE TABLE savepoint_buffer (
     id INTEGER PRIMARY KEY,
-    names TEXT NOT NULL,
-    names_sum INTEGER NOT NULL,
+    keys TEXT NOT NULL,
+    keys_sum INTEGER NOT NULL,
     sum INTEGER NOT NULL,
     body BLOB NOT NULL
   );
-  CREATE TABLE savepoint_lost (id INTEGER PRIMARY KEY, names, names_sum, sum, body);
+  CREATE TABLE savepoint_lost (id INTEGER PRIMARY KEY, keys, keys_sum, sum, body);
   CREATE TABLE savepoint_blob (
     hash TEXT PRIMARY KEY,
     used_at INTEGER NOT NULL,
@@ -52,31 +55,31 @@ const MIGRATIONS: readonly string[] = [
 ];
 
 export interface SchemaOptions {
-  /** May the database have other tables? Only where the caller gave the handle. */
+  /** May the database have other tables? Only if the caller opened it. */
   readonly allowOtherTables: boolean;
-  /** Create and upgrade tables? Otherwise a store that needs it is refused. */
+  /** Create and upgrade tables? Otherwise a store that needs it is rejected. */
   readonly create: boolean;
   /** @default those of this version */
   readonly migrations?: readonly string[];
 }
 
-/** Makes sure that the tables are there and current. */
+/** Creates the tables if they do not exist, and upgrades those of an older format. */
 export function migrate(database: SqliteDatabase, url: string, options: SchemaOptions): void {
   const { allowOtherTables, create, migrations = MIGRATIONS } = options;
-  const version = readVersion(database, url, allowOtherTables, migrations.length);
-  if (version === migrations.length) return;
-  if (!create) throw version === 0 ? storeNotFound(url) : storeTooOld(url, version, migrations.length);
-  // Must come before the first table: it lets compaction return space without rewriting the whole file.
-  if (version === 0 && !allowOtherTables) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
+  const newest = OLDEST_FORMAT + migrations.length - 1;
+  const found = readFormat(database, url, allowOtherTables, newest);
+  if (found === newest) return;
+  if (!create) throw found === undefined ? storeNotFound(url) : storeTooOld(url, found, newest);
+  // Must precede the first table: it lets compaction return space without rewriting the file.
+  if (found === undefined && !allowOtherTables) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
   database.exec("BEGIN IMMEDIATE");
   try {
-    const current = readVersion(database, url, allowOtherTables, migrations.length);
-    if (current === 0)
+    const current = readFormat(database, url, allowOtherTables, newest);
+    if (current === undefined)
       database.exec("CREATE TABLE savepoint_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID");
-    for (const migration of migrations.slice(current)) database.exec(migration);
-    database
-      .prepare("INSERT OR REPLACE INTO savepoint_meta (key, value) VALUES ('schema', ?)")
-      .run(String(migrations.length));
+    const done = current === undefined ? 0 : current - OLDEST_FORMAT + 1;
+    for (const migration of migrations.slice(done)) database.exec(migration);
+    database.prepare("INSERT OR REPLACE INTO savepoint_meta (key, value) VALUES ('schema', ?)").run(String(newest));
     database.exec("COMMIT");
   } catch (error) {
     rollBack(database);
@@ -92,26 +95,32 @@ function rollBack(database: SqliteDatabase): void {
   }
 }
 
-/** The version of the store in this database; 0 for none yet. */
-function readVersion(database: SqliteDatabase, url: string, foreign: boolean, known: number): number {
+/** The format of the store in this database; `undefined` if it has none. Throws if this version cannot open it. */
+function readFormat(
+  database: SqliteDatabase,
+  url: string,
+  allowOtherTables: boolean,
+  newest: number,
+): number | undefined {
   const tables = readTables(database, url);
   if (!tables.includes("savepoint_meta")) {
-    if (tables.length > 0 && !foreign) throw notAStore(url, "it is a SQLite database with other tables");
-    return 0;
+    if (tables.length > 0 && !allowOtherTables) throw notAStore(url, "it is a SQLite database with other tables");
+    return undefined;
   }
   const row = database.prepare("SELECT value FROM savepoint_meta WHERE key = 'schema'").get() as
     | { value: string }
     | undefined;
-  const version = Number(row?.value);
-  if (!Number.isInteger(version) || version < 1) throw notAStore(url, "its version is unreadable");
-  if (version > known) {
+  const format = Number(row?.value);
+  if (!Number.isInteger(format) || format < 1) throw notAStore(url, "its format number is unreadable");
+  if (format > newest) {
     throw new SavepointError(
       "STORE_TOO_NEW",
-      `The store ${url} has format ${version}, this version of Savepoint knows up to ${known}. Update the package; the store was not touched.`,
-      { details: { found: version, known } },
+      `The store ${url} has format ${format}, and this version of Savepoint supports formats up to ${newest}. It was not changed. Update the package.`,
+      { details: { found: format, known: newest } },
     );
   }
-  return version;
+  if (format < OLDEST_FORMAT) throw storeUnsupported(url, format, newest);
+  return format;
 }
 
 function readTables(database: SqliteDatabase, url: string): string[] {
@@ -127,9 +136,7 @@ function readTables(database: SqliteDatabase, url: string): string[] {
 function notAStore(url: string, why: string, cause?: unknown): SavepointError {
   return new SavepointError(
     "NOT_A_STORE",
-    `${url} is not a Savepoint store: ${why}. It was not touched; give another path.`,
-    {
-      cause,
-    },
+    `${url} is not a Savepoint store: ${why}. It was not changed. Use another path.`,
+    { cause },
   );
 }

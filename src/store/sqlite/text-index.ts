@@ -1,6 +1,6 @@
 /**
- * The search index of a SQLite store: in tables, which are made when it is first used. Where SQLite has no full-text index
- * (a handle of the caller's own), or the tables are damaged beyond being made anew, it is in memory.
+ * The search index of a SQLite store. It is in tables that are created when it is first used. If SQLite has no full-text index (on a
+ * handle of the caller), or the tables are too damaged to be recreated, it is in memory.
  */
 import { isSavepointError } from "../../errors.js";
 import { openScanTextIndex } from "../shared/index.js";
@@ -13,16 +13,16 @@ import { TextTables } from "./text-tables.js";
 export class SqliteTextIndex implements TextIndex {
   readonly #tables: TextTables;
   readonly #store: Pick<Store, "list">;
-  readonly #checkOpen: () => void;
+  readonly #assertOpen: () => void;
   #prepared: Promise<void> | undefined;
-  /** What is used in place of the tables, where they cannot be used. */
+  /** Replaces the tables if they cannot be used. */
   #inMemory: TextIndex | undefined;
 
-  /** @param checkOpen throws when the store was closed */
-  constructor(connection: Connection, tail: WriteBuffer, store: Pick<Store, "list">, checkOpen: () => void) {
-    this.#tables = new TextTables(connection, tail);
+  /** @param assertOpen throws if the store is closed */
+  constructor(connection: Connection, buffer: WriteBuffer, store: Pick<Store, "list">, assertOpen: () => void) {
+    this.#tables = new TextTables(connection, buffer);
     this.#store = store;
-    this.#checkOpen = checkOpen;
+    this.#assertOpen = assertOpen;
   }
 
   async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
@@ -50,7 +50,7 @@ export class SqliteTextIndex implements TextIndex {
   }
 
   async clear(): Promise<void> {
-    this.#checkOpen();
+    this.#assertOpen();
     if (this.#inMemory) return this.#inMemory.clear();
     try {
       await this.#tables.clear();
@@ -61,7 +61,7 @@ export class SqliteTextIndex implements TextIndex {
   }
 
   async #index(): Promise<TextIndex> {
-    this.#checkOpen();
+    this.#assertOpen();
     if (this.#inMemory) return this.#inMemory;
     try {
       await (this.#prepared ??= this.#tables.prepare());

@@ -1,65 +1,66 @@
 /**
- * What the full-text index is given and asked: texts as trigrams, which are three characters in a row.
+ * Documents and queries of the full-text index, which indexes trigrams: three consecutive characters.
  *
- * A document contains a text only if it has every trigram of it; the reverse is for the caller to look at. Documents end
- * with two characters more than they have, so that each of theirs begins a trigram, and one or two can be found as well.
+ * A document that contains a string has all its trigrams; the caller verifies the reverse. Documents are indexed with two more
+ * characters at their end, so that each of their characters begins a trigram, and strings of one or two characters can be found.
  */
 import { toIndexableText, toSearchableText } from "../shared/index.js";
 
-const CHARACTERS = 3;
+const TRIGRAM_LENGTH = 3;
 const ENDING = "\u0002\u0002";
-/** The highest code point there is: no trigram comes behind those that end with it. */
+/** The highest code point: no trigram sorts behind those that end with it. */
 const HIGHEST = "\u{10ffff}";
-/** More of them find hardly less, and take longer. */
+/** The most trigrams of a query. More of them exclude few further documents, and take longer. */
 const MAX_TRIGRAMS = 8;
 
-/** A document as it is put into the index. */
+/** The form in which a document is indexed. */
 export function toDocumentText(text: string): string {
   return toIndexableText(text) + ENDING;
 }
 
-/** How to look for a text. */
+/** How to find a string. */
 export type TextQuery =
   /** Documents that match this expression. */
   | { readonly match: string }
-  /** Documents that have a trigram from `first` to `last`, both included. */
+  /** Documents with a trigram from `first` to `last`, both included. */
   | { readonly first: string; readonly last: string }
   /** Every document. */
   | "all";
 
+/** Builds the query that finds all documents that contain a string, and possibly others. */
 export function buildTextQuery(text: string): TextQuery {
   const characters = Array.from(toSearchableText(text));
   if (characters.length === 0) return "all";
-  if (characters.length >= CHARACTERS) return { match: allOf(spread(trigramsOf(characters))) };
+  if (characters.length >= TRIGRAM_LENGTH) return { match: matchAll(selectSpread(trigramsOf(characters))) };
   const first = characters.join("");
-  return { first, last: first + HIGHEST.repeat(CHARACTERS - characters.length) };
+  return { first, last: first + HIGHEST.repeat(TRIGRAM_LENGTH - characters.length) };
 }
 
-/** Matches documents that have any of these trigrams. */
+/** The expression that matches documents with any of these trigrams. */
 export function matchAny(trigrams: readonly string[]): string {
-  return trigrams.map(quoted).join(" OR ");
+  return trigrams.map(quote).join(" OR ");
 }
 
-function allOf(trigrams: readonly string[]): string {
-  return trigrams.map(quoted).join(" AND ");
+function matchAll(trigrams: readonly string[]): string {
+  return trigrams.map(quote).join(" AND ");
 }
 
 function trigramsOf(characters: readonly string[]): string[] {
   const trigrams = new Set<string>();
-  for (let end = CHARACTERS; end <= characters.length; end++) {
-    trigrams.add(characters.slice(end - CHARACTERS, end).join(""));
+  for (let end = TRIGRAM_LENGTH; end <= characters.length; end++) {
+    trigrams.add(characters.slice(end - TRIGRAM_LENGTH, end).join(""));
   }
   return [...trigrams];
 }
 
-/** Some of these, from all over the text. */
-function spread(trigrams: readonly string[]): readonly string[] {
+/** Selects trigrams from all parts of the string. */
+function selectSpread(trigrams: readonly string[]): readonly string[] {
   if (trigrams.length <= MAX_TRIGRAMS) return trigrams;
   const step = (trigrams.length - 1) / (MAX_TRIGRAMS - 1);
   return Array.from({ length: MAX_TRIGRAMS }, (_, index) => trigrams[Math.round(index * step)] as string);
 }
 
-/** In quotes, nothing is an operator. */
-function quoted(trigram: string): string {
+/** Quotes a trigram, so that nothing in it is an operator. */
+function quote(trigram: string): string {
   return `"${trigram.replaceAll('"', '""')}"`;
 }

@@ -1,21 +1,21 @@
 /**
- * The tables of the search index. They are made when it is first used: a store that is never searched has none of them.
+ * The tables of the search index. They are created when it is first used: a store that is never searched has none of them.
  *
- * The full-text table keeps no texts (`content=''`) and no places in them (`detail=none`): it takes about as much room as
- * the texts themselves, where it would take four times that. Documents are removed from it by triggers only. It then writes
- * rows of its own under numbers beyond those of JavaScript, and a driver that tells the last number that was given would
- * fail at whatever is run next; when a trigger has ended, also by an error, that is the one from before.
+ * The full-text table stores no documents (`content=''`) and no positions (`detail=none`): it takes about as much space as the
+ * documents themselves, instead of four times as much. Documents are deleted from it only by triggers. A deletion makes the
+ * full-text table write internal rows with rowids beyond the safe integers of JavaScript, and a driver that returns the last
+ * inserted rowid would fail at the next statement. After a trigger, also a failed one, SQLite restores the previous rowid.
  */
 import { DOCUMENTS_PER_SOURCE } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 
 /**
- * Documents are rows of the full-text table by their distance to this number: it is read twice as fast in the order of
- * its rows as against it, and the highest documents are wanted first.
+ * The rowid of document `n` is `TOP_ROWID - n`. The full-text table is read twice as fast in the order of its rowids as in reverse,
+ * and queries return the highest documents first.
  */
 export const TOP_ROWID = 2 ** 50;
 
-/** The rows of a source's documents from the one numbered `from` to before the one numbered `to`. */
+/** A condition for the rows of a source's documents from number `from` (included) to `to` (excluded). */
 const rowsOfDocuments = (from: string, to: string): string =>
   `rowid > ${TOP_ROWID} - OLD.id * ${DOCUMENTS_PER_SOURCE} - ${to} AND rowid <= ${TOP_ROWID} - OLD.id * ${DOCUMENTS_PER_SOURCE} - ${from}`;
 
@@ -48,19 +48,19 @@ const DROP: readonly string[] = [
   "DROP TABLE IF EXISTS savepoint_text",
 ];
 
-/** Are the tables there? */
+/** Do the tables exist? */
 export function hasTextTables(connection: Connection): boolean {
-  // The last of what is made together.
-  const made = "SELECT 1 FROM sqlite_master WHERE name = 'savepoint_text_remove'";
-  return connection.row(made) !== undefined;
+  // It is created last.
+  const lastTrigger = "SELECT 1 FROM sqlite_master WHERE name = 'savepoint_text_remove'";
+  return connection.row(lastTrigger) !== undefined;
 }
 
-/** Makes the tables where there are none. To be called inside a transaction. */
+/** Creates the tables if they do not exist. To be called inside a transaction. */
 export function createTextTables(connection: Connection): void {
   for (const sql of CREATE) connection.run(sql);
 }
 
-/** Makes them anew, because they may be damaged. Ids go on where they were. To be called inside a transaction. */
+/** Drops and creates the tables, because they may be damaged. Ids are not reused. To be called inside a transaction. */
 export function recreateTextTables(connection: Connection): void {
   const ids = "sqlite_sequence WHERE name = 'savepoint_text_source'";
   const last = hasTextTables(connection) ? connection.row<{ seq: number }>(`SELECT seq FROM ${ids}`)?.seq : undefined;
@@ -69,12 +69,12 @@ export function recreateTextTables(connection: Connection): void {
   connection.run("INSERT INTO sqlite_sequence (name, seq) VALUES ('savepoint_text_source', ?)", last);
 }
 
-/** Fails where SQLite was built without what the index needs, or is too old to have it. */
+/** Throws if SQLite has no full-text index, or one that is too old. */
 export function probeTextTables(connection: Connection): void {
   connection.rows("SELECT rowid FROM savepoint_text LIMIT 1");
 }
 
-/** Is it that SQLite has no full-text index, or an older one? */
+/** Does the error mean that SQLite has no full-text index, or one that is too old? */
 export function isFullTextMissing(error: unknown): boolean {
   const missing = /no such module: fts5\b|no such tokenizer: trigram\b|unrecognized option: "?contentless_delete/;
   return error instanceof Error && missing.test(error.message);

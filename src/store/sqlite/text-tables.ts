@@ -1,8 +1,8 @@
 /**
  * The search index in tables beside those of the store: the same file, the same transactions.
  *
- * What it writes is committed as a whole, with its marks, but nobody waits for the disk: it can be derived again. Damage is
- * reported as its own, and does not keep the store from being written.
+ * An update is atomic, with its marks, but does not wait for the disk, because it can be derived again. Damage of these tables is
+ * reported as damage of the index, and does not prevent writes to the store.
  */
 import { SavepointError } from "../../errors.js";
 import {
@@ -27,17 +27,17 @@ import {
   probeTextTables,
 } from "./text-schema.js";
 
-/** A short text that begins more different trigrams than this is so common that looking at all documents is no slower. */
+/** A short string that begins more different trigrams than this is so common that reading all documents is no slower. */
 const MAX_TERMS = 256;
-/** Trigrams that are looked up at once, and the milliseconds that looking them up may take. */
+/** The most trigrams that are read at once, and the milliseconds that reading them may take. */
 const TERM_PAGE = 16;
 const MAX_TERM_TIME = 1;
-/** Short texts that are remembered to be common. */
+/** The most short strings that are remembered as common. */
 const MAX_COMMON = 1000;
-/** Pages that are put in order in one transaction. */
+/** Pages that are merged in one transaction. */
 const TIDY_PAGES = 200;
 
-// No store writes another sum, and a larger number is more than a driver can give.
+// No store writes another sum, and a driver cannot return a larger number.
 const SUM = "CASE WHEN r.sum BETWEEN 0 AND 4294967295 THEN r.sum ELSE -1 END";
 const CHANGES = `
   SELECT r.key AS key, ${SUM} AS sum FROM savepoint_record r LEFT JOIN savepoint_text_mark m ON m.key = r.key
@@ -48,7 +48,7 @@ const CHANGES = `
   LIMIT ?3`;
 const SOURCES = "SELECT id, name, count, note FROM savepoint_text_source";
 const TERMS = "SELECT term FROM savepoint_text_term WHERE term BETWEEN ? AND ? LIMIT ?";
-// Some drivers bind every number as a float, and the index would not know where to begin.
+// Some drivers bind every number as a float, with which the full-text table cannot seek.
 const PAGE = `rowid > ${TOP_ROWID} - CAST(? AS INTEGER) ORDER BY rowid LIMIT ?`;
 const ALL = `SELECT ${TOP_ROWID} - rowid AS number FROM savepoint_text WHERE ${PAGE}`;
 const MATCHING = `SELECT ${TOP_ROWID} - rowid AS number FROM savepoint_text WHERE savepoint_text MATCH ? AND ${PAGE}`;
@@ -58,7 +58,7 @@ const MARK = `INSERT OR REPLACE INTO savepoint_text_mark (key, sum)
   SELECT value ->> 0, value ->> 1 FROM json_each(?)`;
 const UNMARK = "DELETE FROM savepoint_text_mark WHERE key IN (SELECT value FROM json_each(?))";
 
-/** A record that has changed; without a sum, it is gone. */
+/** A changed record; its sum is null if it was removed. */
 interface MarkRow {
   readonly key: string;
   readonly sum: number | null;
@@ -66,30 +66,30 @@ interface MarkRow {
 
 export class TextTables implements TextIndex {
   readonly #connection: Connection;
-  readonly #tail: WriteBuffer;
-  /** Short texts that many documents have. If that is no longer so, looking for them takes longer, and is right all the same. */
+  readonly #buffer: WriteBuffer;
+  /** Short strings that many documents contain. If one becomes rare, finding it takes longer but stays correct. */
   readonly #common = new Set<string>();
-  /** When `changes` last had nothing to say, and of what. */
-  #settled: string | undefined;
+  /** The state of the database in which `changes` last found nothing, and the ranges. */
+  #upToDate: string | undefined;
 
-  constructor(connection: Connection, tail: WriteBuffer) {
+  constructor(connection: Connection, buffer: WriteBuffer) {
     this.#connection = connection;
-    this.#tail = tail;
+    this.#buffer = buffer;
   }
 
-  /** Makes sure that there are tables, and that they can be used. */
+  /** Creates the tables if they do not exist. Throws if they cannot be used. */
   async prepare(): Promise<void> {
     if (!this.#read(() => hasTextTables(this.#connection))) await this.#write(() => createTextTables(this.#connection));
     this.#read(() => probeTextTables(this.#connection));
   }
 
   async changes(ranges: readonly KeyRange[], limit: number): Promise<Mark[]> {
-    if (this.#read(() => this.#moment(ranges)) === this.#settled) return [];
-    if (this.#read(() => this.#tail.isEmpty)) return this.#look(ranges, limit);
-    // In one go: what is written to the tail behind the fold would not be seen.
+    if (this.#read(() => this.#stateOf(ranges)) === this.#upToDate) return [];
+    if (this.#read(() => this.#buffer.isEmpty)) return this.#findChanges(ranges, limit);
+    // In one transaction: a commit that is buffered after the flush would be missed.
     return this.#connection.transaction("Searching", () => {
-      this.#tail.flush();
-      return this.#look(ranges, limit);
+      this.#buffer.flush();
+      return this.#findChanges(ranges, limit);
     });
   }
 
@@ -107,18 +107,16 @@ export class TextTables implements TextIndex {
 
   async update({ sources, marks }: TextUpdate): Promise<boolean> {
     return this.#write(() => {
-      if (!sources.every((source) => this.#isAsBefore(source))) return false;
+      if (!sources.every((source) => this.#isUnchanged(source))) return false;
       const documents = sources.flatMap((source) => this.#writeSource(source));
-      const [noted, gone] = [
-        marks.filter(({ sum }) => sum !== undefined),
-        marks.filter(({ sum }) => sum === undefined),
-      ];
-      // After all sources: a statement that may run a trigger has what is gathered in memory written out. So has a row
-      // that comes before the last one.
+      const present = marks.filter(({ sum }) => sum !== undefined);
+      const removed = marks.filter(({ sum }) => sum === undefined);
+      // After all sources, and in the order of the rowids: a statement that may run a trigger makes the full-text table write
+      // out what it holds in memory, and so does a rowid below the last one.
       documents.sort(([a], [b]) => b - a);
       for (const [number, text] of documents) this.#connection.run(ADD, TOP_ROWID - number, text);
-      if (noted.length > 0) this.#connection.run(MARK, JSON.stringify(noted.map(({ key, sum }) => [key, sum])));
-      if (gone.length > 0) this.#connection.run(UNMARK, JSON.stringify(gone.map(({ key }) => key)));
+      if (present.length > 0) this.#connection.run(MARK, JSON.stringify(present.map(({ key, sum }) => [key, sum])));
+      if (removed.length > 0) this.#connection.run(UNMARK, JSON.stringify(removed.map(({ key }) => key)));
       return true;
     });
   }
@@ -135,8 +133,8 @@ export class TextTables implements TextIndex {
   }
 
   /**
-   * The trigrams from `first` to `last`; `undefined` where they are very common. Reading one takes as long as there are
-   * documents that have it, so a few are read at a time, and it is given up when that takes long.
+   * The trigrams from `first` to `last`; `undefined` if they are very common. The time to read one grows with the number of
+   * documents that have it, so a few are read at a time, and it stops when that takes long.
    */
   #termsBetween(first: string, last: string): string[] | undefined {
     if (this.#common.has(first)) return undefined;
@@ -155,7 +153,7 @@ export class TextTables implements TextIndex {
   }
 
   async tidy(): Promise<void> {
-    // First all parts of the index are told to become one; then that is done, a little at a time.
+    // The first merge, with a negative number, schedules all segments of the index; the others merge them, a little at a time.
     for (let pages = -TIDY_PAGES; ; pages = TIDY_PAGES) {
       const changed = await this.#write(() => {
         const before = this.#changes();
@@ -170,8 +168,8 @@ export class TextTables implements TextIndex {
     await this.#write(() => recreateTextTables(this.#connection));
   }
 
-  /** Another one whenever anything was written, by anybody: one number counts what others did, the other what we did. */
-  #moment(ranges: readonly KeyRange[]): string {
+  /** Identifies the state of the database: one number changes with writes of other connections, the other with ours. */
+  #stateOf(ranges: readonly KeyRange[]): string {
     const others = this.#connection.row<{ data_version: number }>("PRAGMA data_version")?.data_version;
     return JSON.stringify([others, this.#changes(), ranges]);
   }
@@ -181,9 +179,9 @@ export class TextTables implements TextIndex {
     return this.#connection.row<{ changes: number }>("SELECT total_changes() AS changes")?.changes ?? 0;
   }
 
-  #look(ranges: readonly KeyRange[], limit: number): Mark[] {
+  #findChanges(ranges: readonly KeyRange[], limit: number): Mark[] {
     return this.#read(() => {
-      const moment = this.#moment(ranges);
+      const state = this.#stateOf(ranges);
       const marks: Mark[] = [];
       for (const { from, to } of ranges) {
         const left = Math.max(0, limit - marks.length);
@@ -191,24 +189,24 @@ export class TextTables implements TextIndex {
           marks.push({ key, sum: sum ?? undefined });
         }
       }
-      if (marks.length === 0 && limit > 0) this.#settled = moment;
+      if (marks.length === 0 && limit > 0) this.#upToDate = state;
       return marks;
     });
   }
 
-  #sources(sql: string, wanted: readonly (string | number)[]): TextSource[] {
-    const rows = this.#read(() => this.#connection.rows<TextSource>(sql, JSON.stringify(wanted)));
+  #sources(sql: string, values: readonly (string | number)[]): TextSource[] {
+    const rows = this.#read(() => this.#connection.rows<TextSource>(sql, JSON.stringify(values)));
     return rows.map(({ id, name, count, note }) => ({ id, name, count, note }));
   }
 
-  #isAsBefore({ name, before }: SourceUpdate): boolean {
+  #isUnchanged({ name, before }: SourceUpdate): boolean {
     return isSameSource(this.#connection.row<TextSource>(`${SOURCES} WHERE name = ?`, name), before);
   }
 
-  /** Writes a source and removes those of its documents that must go; returns those that are to be added. */
+  /** Writes a source and removes its replaced documents. Returns the documents to add. */
   #writeSource({ name, before, from, texts, note }: SourceUpdate): [number: number, text: string][] {
     if (note === undefined) {
-      // The documents go with it, as they do where the count falls: see the triggers.
+      // Triggers remove its documents, and those beyond a smaller count.
       this.#connection.run("DELETE FROM savepoint_text_source WHERE name = ?", name);
       return [];
     }
@@ -238,12 +236,12 @@ export class TextTables implements TextIndex {
   }
 
   async #write<T>(work: () => T): Promise<T> {
-    this.#settled = undefined;
+    this.#upToDate = undefined;
     return this.#connection.transaction("Searching", () =>
-      // Failures become errors in here: damage would otherwise be taken for damage of the store, which is written no more.
+      // Errors are converted in here: otherwise damage of the index would poison the connection of the store.
       this.#read(() => {
         const result = work();
-        // Has the full-text table write what it has gathered; it would do that in COMMIT, and fail there.
+        // Makes the full-text table write out what it holds in memory; otherwise that would happen, and could fail, in COMMIT.
         this.#connection.run("SAVEPOINT texts");
         this.#connection.run("RELEASE texts");
         return result;
@@ -254,12 +252,12 @@ export class TextTables implements TextIndex {
   #failure(error: unknown): SavepointError {
     const { url } = this.#connection;
     const failure = this.#connection.failure(error, "Searching");
-    // The statements are always the same: one that SQLite refuses tells of tables that are not what they were made.
+    // The statements are constant: if SQLite rejects one, the tables are not as they were created.
     const isDamaged = failure.code === "DAMAGED" || failure.code === "STORE_FAILED";
     if (!isDamaged || isFullTextMissing(error)) return failure;
     return new SavepointError(
       "DAMAGED",
-      `The search index of ${url} is damaged. Nothing that was saved is lost by it; it has to be cleared and made anew.`,
+      `The search index of ${url} is damaged. No saved data is lost. Clear the index; the next search builds it again.`,
       { cause: error },
     );
   }

@@ -1,23 +1,24 @@
 /**
- * Keeps the WAL short. SQLite would copy it into the database inside some commit, and the event loop would wait for the
- * disk; here a thread with a connection of its own does it, beside the commits.
+ * Keeps the WAL short. SQLite would checkpoint it (copy it into the database) inside some commit, and the event loop would wait for
+ * the disk. Instead, a thread with its own connection does it concurrently with commits.
  *
- * A passive checkpoint disturbs nobody, but while others write it never catches up, and the WAL cannot begin anew. Past a
- * bound the writers of this process are held for the moment that it takes to copy the rest. A reader that holds on to an
- * old state keeps even that from working; then it is tried again when there is that much more.
+ * A passive checkpoint blocks no reader or writer, but it never catches up while others write, and the WAL cannot restart from its beginning. So
+ * past a bound, the writers of this process are held while the rest is copied. A reader with an old snapshot prevents even that;
+ * then the next attempt waits until the WAL has grown again.
  */
 import { Worker } from "node:worker_threads";
 import type { Connection } from "./connection.js";
+import { readWalPages, setAutoCheckpoint, truncateWal } from "./pages.js";
 
-/** Pages in the WAL that are worth copying. */
+/** Pages in the WAL that are worth a checkpoint. */
 const PAGES = 1000;
 /** Pages in the WAL at which writers are held. */
 const MAX_PAGES = 4000;
-/** Transactions after which the WAL is looked at: looking costs a little. */
-const EVERY = 8;
+/** Transactions between two measurements of the WAL, which cost a little. */
+const TRANSACTIONS_PER_CHECK = 8;
 
 type Mode = "PASSIVE" | "RESTART" | "TRUNCATE";
-/** The answer of the thread: nothing, or an error. */
+/** The answer of the thread: empty, or an error. */
 type Answer = { readonly error?: unknown };
 
 export class WalCheckpointer {
@@ -26,74 +27,75 @@ export class WalCheckpointer {
   readonly #driver: string;
   readonly #report: (message: string, error: unknown) => void;
   #worker: Worker | undefined;
-  /** Gets what the thread says. */
-  #answer: (answer: Answer) => void = () => {};
+  /** Receives the next answer of the thread. */
+  #onAnswer: (answer: Answer) => void = () => {};
   #work: Promise<void> | undefined;
   #writes = 0;
-  /** The pages at which it is worth trying again, where a reader has kept some from being copied. */
-  #next = 0;
-  #gaveUp = false;
+  /** The pages at which to try again, if a reader has prevented a checkpoint. */
+  #retryAt = 0;
+  /** Is the thread no longer used, because it has failed or the store is closing? */
+  #isStopped = false;
 
-  /** @param driver the module to open the database with */
+  /** @param driver the module that opens the database */
   constructor(connection: Connection, path: string, driver: string, report: (message: string, error: unknown) => void) {
     this.#connection = connection;
     this.#path = path;
     this.#driver = driver;
     this.#report = report;
-    connection.setAutoCheckpoint(0);
+    setAutoCheckpoint(connection, 0);
   }
 
-  /** Notes that a transaction was written. It is committed: a failure here must not fail it. */
+  /** Counts a committed transaction, and starts a checkpoint if the WAL is long. Does not throw. */
   noteWrite(): void {
-    if (++this.#writes % EVERY !== 0 || this.#work || this.#gaveUp) return;
-    this.#work = this.#look()
-      .catch((error: unknown) => this.#giveUp(error))
-      .finally(() => (this.#work = undefined));
+    if (++this.#writes % TRANSACTIONS_PER_CHECK !== 0 || this.#work || this.#isStopped) return;
+    void this.#start(this.#checkpointIfLong());
   }
 
-  /** Has the thread copy all of the WAL and empty it. Writers of this process wait for the last part of that. */
+  /** Checkpoints and empties the WAL. Writers of this process wait for the last part of it. */
   async truncate(): Promise<void> {
     while (this.#work) await this.#work;
-    if (!this.#gaveUp) {
-      this.#work = this.#truncate()
-        .catch((error: unknown) => this.#giveUp(error))
-        .finally(() => (this.#work = undefined));
-      await this.#work;
-    }
-    if (this.#gaveUp) this.#connection.truncateWal();
+    if (!this.#isStopped) await this.#start(this.#truncate());
+    if (this.#isStopped) truncateWal(this.#connection);
+  }
+
+  /** Ends the thread. The next process that opens the file checkpoints what is written from now on. */
+  async close(): Promise<void> {
+    this.#isStopped = true;
+    await this.#work;
+    await this.#endThread();
+  }
+
+  #start(work: Promise<void>): Promise<void> {
+    return (this.#work = work.catch((error: unknown) => this.#fallBack(error)).finally(() => (this.#work = undefined)));
   }
 
   async #truncate(): Promise<void> {
-    await this.#ask("PASSIVE");
-    await this.#connection.exclusive(() => this.#ask("TRUNCATE"));
-    this.#next = 0;
+    await this.#checkpoint("PASSIVE");
+    await this.#connection.exclusive(() => this.#checkpoint("TRUNCATE"));
+    this.#retryAt = 0;
   }
 
-  async close(): Promise<void> {
-    // Whatever is written from now on is copied by whoever opens the file next.
-    this.#gaveUp = true;
-    await this.#work;
-    await this.#end();
-  }
-
-  async #look(): Promise<void> {
-    const { log, checkpointed } = this.#connection.walPages();
+  async #checkpointIfLong(): Promise<void> {
+    const { log, checkpointed } = readWalPages(this.#connection);
     this.#connection.requestWalSpace(log);
-    // It has begun anew: what kept the last one from being copied is gone.
-    if (log < this.#next - PAGES) this.#next = 0;
-    if (log - checkpointed < PAGES || log < this.#next) return;
-    await this.#ask("PASSIVE");
-    // What was written meanwhile is not copied, and while there is such a rest the WAL does not begin anew.
-    if (this.#connection.walPages().log >= MAX_PAGES) await this.#connection.exclusive(() => this.#ask("RESTART"));
-    const left = this.#connection.walPages();
-    this.#next = left.log - left.checkpointed < PAGES ? 0 : left.log + PAGES;
+    // The WAL has restarted: the reader that prevented the last checkpoint is gone.
+    if (log < this.#retryAt - PAGES) this.#retryAt = 0;
+    if (log - checkpointed < PAGES || log < this.#retryAt) return;
+    await this.#checkpoint("PASSIVE");
+    // Pages that were written meanwhile are not copied, and the WAL does not restart while there are any.
+    if (readWalPages(this.#connection).log >= MAX_PAGES) {
+      await this.#connection.exclusive(() => this.#checkpoint("RESTART"));
+    }
+    const left = readWalPages(this.#connection);
+    this.#retryAt = left.log - left.checkpointed < PAGES ? 0 : left.log + PAGES;
   }
 
-  async #ask(mode: Mode): Promise<void> {
-    const worker = (this.#worker ??= this.#start());
+  /** Makes the thread run a checkpoint. */
+  async #checkpoint(mode: Mode): Promise<void> {
+    const worker = (this.#worker ??= this.#startThread());
     const answer = await new Promise<Answer>((resolve) => {
-      this.#answer = resolve;
-      // Saves may wait for it: the process must not end before it has answered.
+      this.#onAnswer = resolve;
+      // Saves may wait for it: the process must not end before the answer.
       worker.ref();
       worker.postMessage(mode);
     });
@@ -101,29 +103,29 @@ export class WalCheckpointer {
     if ("error" in answer) throw answer.error;
   }
 
-  #start(): Worker {
+  #startThread(): Worker {
     const workerData = { path: this.#path, driver: this.#driver };
     const worker = new Worker(new URL("./wal-worker.mjs", import.meta.url), { workerData, execArgv: [] });
     worker.unref();
-    worker.on("message", (answer: Answer) => this.#answer(answer));
-    worker.on("error", (error) => this.#answer({ error }));
+    worker.on("message", (answer: Answer) => this.#onAnswer(answer));
+    worker.on("error", (error) => this.#onAnswer({ error }));
     worker.on("exit", () => {
       this.#worker = undefined;
-      this.#answer({ error: new Error("The thread that keeps the WAL short has ended.") });
+      this.#onAnswer({ error: new Error("The thread that checkpoints the WAL has ended.") });
     });
     return worker;
   }
 
-  /** From now on SQLite does it by itself: slower, but the WAL stays bounded. */
-  async #giveUp(error: unknown): Promise<void> {
-    if (this.#gaveUp) return;
-    this.#gaveUp = true;
-    this.#report("the WAL cannot be copied in the background, so some saves will wait for it", error);
-    this.#connection.setAutoCheckpoint(PAGES);
-    await this.#end();
+  /** Lets SQLite checkpoint automatically from now on: slower, but the WAL stays bounded. */
+  async #fallBack(error: unknown): Promise<void> {
+    if (this.#isStopped) return;
+    this.#isStopped = true;
+    this.#report("the WAL cannot be checkpointed in the background, so some saves will wait for it", error);
+    setAutoCheckpoint(this.#connection, PAGES);
+    await this.#endThread();
   }
 
-  async #end(): Promise<void> {
+  async #endThread(): Promise<void> {
     const worker = this.#worker;
     if (!worker) return;
     await new Promise<void>((resolve) => {

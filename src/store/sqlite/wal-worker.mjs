@@ -1,19 +1,19 @@
 /**
- * The thread that copies the WAL into the database: it waits for the disk, and the event loop must not.
+ * The thread that checkpoints the WAL, because a checkpoint waits for the disk and would block the event loop.
  *
- * Gets the kind of checkpoint to make, answers when it is made, and ends when it gets `undefined`. It prepares no statements:
- * with one driver they would keep the files open after the thread has ended.
+ * It receives the mode of a checkpoint and answers when it is done. It ends when it receives `undefined`. It prepares no
+ * statements: with one driver they would keep the files open after the thread has ended.
  */
 import { parentPort, workerData } from "node:worker_threads";
 
-/** How long a checkpoint may wait for readers, in milliseconds. Writers wait as long. */
-const PATIENCE = 50;
+/** How long a checkpoint waits for readers, in milliseconds. Writers wait as long. */
+const BUSY_TIMEOUT = 50;
 
-// Where it comes from is known by now: nobody needs to hear again that it is experimental.
+// The warning that node:sqlite is experimental was suppressed in the main thread as well.
 process.emitWarning = () => {};
 const { DatabaseSync } = await import(workerData.driver);
 const database = new DatabaseSync(workerData.path);
-database.exec(`PRAGMA busy_timeout = ${PATIENCE}; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0`);
+database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT}; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0`);
 
 parentPort?.on("message", (/** @type {"PASSIVE" | "RESTART" | "TRUNCATE" | undefined} */ mode) => {
   if (mode === undefined) {

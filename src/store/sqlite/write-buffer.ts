@@ -1,97 +1,99 @@
 /**
- * The tail: commits that have one row each, and wait to be folded into the other tables many at a time.
+ * The write buffer: commits that are stored as one row each, and flushed to the other tables many at a time.
  *
- * A save replaces the records of its branch and adds a row and a few items: five pages, of which four are written again
- * by the next save. In the tail it is one row at the end of one table. That is possible where the checks of a commit can
- * be told from memory: this process wrote the records last, and nobody else has written anything since. Any other commit
- * is written to the tables at once. What waits is folded before any of it is read or written there. A session that
- * is saved and not read, as agents do, pays for the tables once in a hundred saves. Where the tail cannot be folded just
- * now (another process writes, the disk is full), a reader adds what waits to what it finds; see waiting.ts.
+ * A save replaces the records of its branch and adds a record and a few items: five pages, four of which the next save writes
+ * again. In the buffer it is one row at the end of one table. That is possible if the checks of a commit can be evaluated from
+ * memory: this process wrote the records last, and no other process has written since. Any other commit is written to the tables
+ * at once. The buffer is flushed before any of its records or items are read or written in the tables. So a session that is
+ * saved and not read, as agents do, writes to the tables once in a hundred saves. If the buffer cannot be flushed now (another
+ * process writes, the disk is full), a read adds its contents to what it finds; see buffer-overlay.ts.
  *
- * All of it happens inside the transactions of the writer: what is in the tail is as durable as anything else, and
- * whoever opens the file next folds what is there.
+ * All of this happens inside the transactions of the writer: buffered commits are as durable as any others, and the next process
+ * that opens the file flushes them.
  */
-import { commitConflict } from "../shared/index.js";
-import { createFailureReporter, type Commit, type CommitResult, type Put } from "../contract/index.js";
-import type { Connection } from "./connection.js";
-import type { SqliteOptions, WritePoint } from "./options.js";
-import { isCorrupt } from "./errors.js";
-import { markRecordsLost, putRecords } from "./records.js";
-import { Recent } from "./recent-records.js";
-import { appendItems } from "./rows.js";
-import type { Packer } from "./packer.js";
+import { LruMap } from "../../util/index.js";
+import { type Commit, type CommitResult, createFailureReporter, type Put } from "../contract/index.js";
+import { commitConflict, testHooksOf } from "../shared/index.js";
 import {
-  encodeCommit,
   type BufferedCommit,
-  type BufferRow,
   type BufferedItems,
-  toBufferedCommit,
+  type BufferRow,
   decodeCommit,
+  encodeCommit,
+  toBufferedCommit,
 } from "./buffer-codec.js";
+import type { Connection } from "./connection.js";
+import { isCorrupt } from "./errors.js";
+import type { SqliteOptions, WritePoint } from "./options.js";
+import type { Packer } from "./packer.js";
+import { appendItems, markRecordsLost, putRecords } from "./rows.js";
 
-/** Commits, or bytes of them, that may wait: whoever reads next waits until they are folded. */
-const MAX_ROWS = 128;
+/** The buffer is full with this many commits or bytes. The next read may wait until it is flushed, so it is short. */
+const MAX_COMMITS = 128;
 const MAX_BYTES = 262_144;
-/** A larger commit, by the length of its items, is written to the tables at once: writing it twice would cost more. */
-const MAX_LENGTH = 16_384;
-/** How many of the most recent records and tapes are remembered, and how many characters these records may have. */
-const MAX_KNOWN = 20_000;
-const MAX_KNOWN_LENGTH = 4_194_304;
+/** A commit with longer items is written to the tables at once: writing it twice would cost more. */
+const MAX_COMMIT_LENGTH = 16_384;
+/** The most tapes whose ends are remembered. */
+const MAX_TAPES = 20_000;
+/** The most characters of records that are remembered; a record counts as at least the second number. */
+const MAX_REMEMBERED_LENGTH = 4_194_304;
+const MIN_RECORD_LENGTH = 200;
 
-const INSERT = "INSERT INTO savepoint_tail (names, names_sum, sum, body) VALUES (?, ?, ?, ?)";
-// A damaged number may be larger than a driver can give, and would keep all the others from being read.
-const ALL = `SELECT names, body, CASE WHEN names_sum BETWEEN 0 AND 4294967295 THEN names_sum ELSE -1 END AS names_sum,
-  CASE WHEN sum BETWEEN 0 AND 4294967295 THEN sum ELSE -1 END AS sum FROM savepoint_tail ORDER BY id`;
-const END = "SELECT first + count AS end FROM savepoint_run WHERE tape = ? ORDER BY first DESC LIMIT 1";
+const INSERT = "INSERT INTO savepoint_buffer (keys, keys_sum, sum, body) VALUES (?, ?, ?, ?)";
+const INSERT_LOST = "INSERT INTO savepoint_lost (keys, keys_sum, sum, body) VALUES (?, ?, ?, ?)";
+// A damaged number may exceed what a driver can return, and would make all other rows unreadable.
+const ALL = `SELECT keys, body, CASE WHEN keys_sum BETWEEN 0 AND 4294967295 THEN keys_sum ELSE -1 END AS keys_sum,
+  CASE WHEN sum BETWEEN 0 AND 4294967295 THEN sum ELSE -1 END AS sum FROM savepoint_buffer ORDER BY id`;
+const TAPE_END = "SELECT first + count AS end FROM savepoint_chunk WHERE tape = ? ORDER BY first DESC LIMIT 1";
 
 export class WriteBuffer {
   readonly #connection: Connection;
-  readonly #sealer: Packer;
+  readonly #packer: Packer;
   readonly #probe: (point: WritePoint) => void;
   readonly #report: (message: string, error: unknown) => void;
   readonly #enabled: boolean;
-  /** Records as they are, in the tail or in the table. */
-  readonly #values = new Recent<string>(MAX_KNOWN, MAX_KNOWN_LENGTH, (value) => value.length);
-  /** The number behind the last item of a tape. */
-  readonly #ends = new Recent<number>(MAX_KNOWN);
-  /** Changes when another connection has written. */
+  /** The current values of recently written records, in the buffer or in the table. */
+  readonly #values = new LruMap<string, string>(MAX_REMEMBERED_LENGTH);
+  /** The number after the last item of recently written tapes. */
+  readonly #ends = new LruMap<string, number>(MAX_TAPES);
+  /** SQLite's data version: it changes when another connection has written. */
   #version = -1;
-  /** What waits, with its keys and tapes; `undefined` where others may have left something as well. */
-  #waiting: WaitingCommits | undefined;
+  /** The contents of the buffer; `undefined` if other processes may have added to it. */
+  #pending: PendingCommits | undefined;
 
-  /** @param enabled may commits wait in the tail? Not where others may write through this very connection */
-  constructor(connection: Connection, sealer: Packer, options: SqliteOptions, enabled: boolean) {
+  /** @param enabled may commits be buffered? Not if the caller can write through the same connection */
+  constructor(connection: Connection, packer: Packer, options: SqliteOptions, enabled: boolean) {
     this.#connection = connection;
-    this.#sealer = sealer;
+    this.#packer = packer;
     this.#enabled = enabled;
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
     const report = createFailureReporter(options);
-    // Told when the transaction is over, whatever becomes of it.
+    // Reported after the transaction has ended, with any outcome.
     this.#report = (message, error) => queueMicrotask(() => report(message, error));
   }
 
-  /** Is it worth folding, for its own sake? */
+  /** Is the buffer so full that it should be flushed in the background? */
   get isFull(): boolean {
-    const { count = 0, bytes = 0 } = this.#waiting ?? {};
-    return count >= MAX_ROWS || bytes >= MAX_BYTES;
+    const { count = 0, bytes = 0 } = this.#pending ?? {};
+    return count >= MAX_COMMITS || bytes >= MAX_BYTES;
   }
 
-  /** Is there nothing to fold, from whomever? */
+  /** Is there no buffered commit of any process? */
   get isEmpty(): boolean {
-    return this.#connection.row("SELECT 1 FROM savepoint_tail LIMIT 1") === undefined;
+    return this.#connection.row("SELECT 1 FROM savepoint_buffer LIMIT 1") === undefined;
   }
 
-  /** To be called at the beginning of a transaction: what was known is forgotten if somebody else has written. */
+  /** Forgets everything remembered if another connection has written. To be called at the beginning of a transaction. */
   detectForeignWrites(): void {
     const version = this.#connection.row<{ data_version: number }>("PRAGMA data_version")?.data_version ?? -1;
     if (version !== this.#version) this.forget();
     this.#version = version;
   }
 
-  /** Nothing is known any more: a transaction has failed, or was another's. */
+  /** Forgets everything remembered: a transaction was rolled back, or another process has written. */
   forget(): void {
     this.#forgetValues();
-    this.#waiting = undefined;
+    this.#pending = undefined;
   }
 
   #forgetValues(): void {
@@ -99,166 +101,160 @@ export class WriteBuffer {
     this.#ends.clear();
   }
 
-  /** May something under one of these names be waiting? Then that must be folded before it is looked at or written. */
-  mayContain(names: Footprint): boolean {
+  /** May the buffer have records or items of this footprint? Then it must be flushed before they are read or written. */
+  mayContain(footprint: Footprint): boolean {
     this.detectForeignWrites();
-    // If somebody else begins to put something there now, that will be noticed.
-    if (!this.#waiting && this.isEmpty) this.#waiting = new WaitingCommits();
-    return this.#waiting?.has(names) ?? true;
+    // If another process starts to buffer commits now, the data version changes.
+    if (!this.#pending && this.isEmpty) this.#pending = new PendingCommits();
+    return this.#pending?.has(footprint) ?? true;
   }
 
   /**
-   * Writes a commit to the tail if that can be done; throws if its checks fail.
+   * Adds a commit to the buffer if that is possible. Throws `CONFLICT` if its checks fail.
    *
-   * @returns `undefined` where it has to be written to the tables
+   * @returns `undefined` if the commit must be written to the tables
    */
   tryAppend(commit: Commit): CommitResult | undefined {
-    if (!this.#enabled || !this.#waiting || !this.#mayWait(commit)) return undefined;
+    if (!this.#enabled || !this.#pending || !this.#canBuffer(commit)) return undefined;
     const { checks = [], items = [] } = commit;
-    const failed = checks.filter(({ key, ...check }) => "value" in check && this.#values.get(key) !== check.value);
-    if (failed.length > 0) throw commitConflict(failed.map(({ key }) => key));
+    const failed = checks.filter((check) => "value" in check && this.#values.peek(check.key) !== check.value);
+    if (failed.length > 0) throw commitConflict(failed);
     this.#probe("checked");
     const row = encodeCommit(commit);
-    this.#connection.run(INSERT, row.names, row.names_sum, row.sum, row.body);
-    this.#probe("tail");
-    this.#waiting.add(toBufferedCommit(commit), row.body.length);
+    this.#connection.run(INSERT, row.keys, row.keys_sum, row.sum, row.body);
+    this.#probe("buffer");
+    this.#pending.add(toBufferedCommit(commit), row.body.length);
     this.remember(commit);
-    return { firsts: items.map((run) => ("first" in run ? run.first : 0)) };
+    return { firsts: items.map((batch) => ("first" in batch ? batch.first : 0)) };
   }
 
-  /** Notes what was written to the tables, or to the tail. */
+  /** Remembers a commit that was written to the tables or to the buffer. */
   remember({ puts = [], items = [], deletes = [] }: Commit): void {
     if (!this.#enabled) return;
     if (deletes.length > 0) this.#forgetValues();
     for (const { key, value, ifAbsent, refs = "" } of puts) {
-      // Rows, which have refs, are put once: they would only crowd out what saves come back to.
+      // Records with refs are written once: they would only displace those that later saves check.
       if (ifAbsent || refs !== "") this.#values.delete(key);
-      else this.#values.set(key, value);
+      else this.#values.set(key, value, Math.max(MIN_RECORD_LENGTH, key.length + value.length));
     }
-    for (const run of items) {
-      if (!("first" in run)) {
-        this.#values.delete(run.counter);
-        this.#ends.delete(run.tape);
-      } else if (run.items.length > 0) this.#noteEnd(run.tape, run.first + run.items.length);
+    for (const batch of items) {
+      if (!("first" in batch)) {
+        this.#values.delete(batch.counter);
+        this.#ends.delete(batch.tape);
+      } else if (batch.items.length > 0) this.#rememberEnd(batch.tape, batch.first + batch.items.length);
     }
   }
 
-  /** A run may fill a gap: then the tape ends where it did. */
-  #noteEnd(tape: string, end: number): void {
-    const known = this.#ends.get(tape) ?? this.#connection.row<{ end: number }>(END, tape)?.end ?? 0;
-    this.#ends.set(tape, Math.max(known, end));
+  /** A batch may fill a gap; then the end of the tape stays the same. */
+  #rememberEnd(tape: string, end: number): void {
+    const before = this.#ends.peek(tape) ?? this.#connection.row<{ end: number }>(TAPE_END, tape)?.end ?? 0;
+    this.#ends.set(tape, Math.max(before, end));
   }
 
-  /** Can its checks be told from memory, and is it nothing but records and items? */
-  #mayWait({ checks = [], puts = [], items = [], deletes = [], blobs = [], notBefore }: Commit): boolean {
+  /** Does the commit only put records and append items, and can its checks be evaluated from memory? */
+  #canBuffer({ checks = [], puts = [], items = [], deletes = [], blobs = [], notBefore }: Commit): boolean {
     if (deletes.length > 0 || blobs.length > 0 || notBefore !== undefined || checks.length === 0) return false;
     if (puts.some((put) => put.ifAbsent) || !checks.every(({ key }) => this.#values.has(key))) return false;
-    // Two runs of one tape might overlap each other.
+    // Two batches of one tape might overlap.
     if (items.length > 1 && new Set(items.map(({ tape }) => tape)).size < items.length) return false;
     let length = 0;
-    for (const run of items) {
-      if (!("first" in run) || run.first < (this.#ends.get(run.tape) ?? Number.POSITIVE_INFINITY)) return false;
-      for (const { json } of run.items) length += json.length;
+    for (const batch of items) {
+      if (!("first" in batch) || batch.first < (this.#ends.peek(batch.tape) ?? Number.POSITIVE_INFINITY)) return false;
+      for (const { json } of batch.items) length += json.length;
     }
-    return length <= MAX_LENGTH;
+    return length <= MAX_COMMIT_LENGTH;
   }
 
-  /** What waits, in order; each commit as it is, or what is left of it. */
+  /** Reads the buffered commits, in order. */
   readEntries(): BufferEntry[] {
     return this.#connection.rows<BufferRow>(ALL).map((row) => ({ row, commit: decodeCommit(row) }));
   }
 
-  /** Writes what waits to the tables. To be called inside a transaction; {@link forget} is called when that is rolled back. */
+  /** Writes the buffered commits to the tables. To be called inside a transaction; a rollback must call {@link forget}. */
   flush(): void {
     this.detectForeignWrites();
-    const rows: readonly BufferEntry[] = this.#waiting?.rows ?? this.readEntries();
-    this.#waiting = new WaitingCommits();
-    if (rows.length === 0) return;
-    this.#connection.run("SAVEPOINT fold");
+    const entries: readonly BufferEntry[] = this.#pending?.entries ?? this.readEntries();
+    this.#pending = new PendingCommits();
+    if (entries.length === 0) return;
+    this.#connection.run("SAVEPOINT flush");
     try {
-      this.#write(rows);
+      this.#write(entries);
     } catch (error) {
-      // A page that could not be read temporarily is not damage: the first time, the transaction is repeated.
+      // A page that temporarily could not be read is not damage: the first time, the transaction is repeated.
       if (!isCorrupt(error) || !this.#connection.isRetry) throw error;
-      this.#connection.run("ROLLBACK TO fold");
+      this.#connection.run("ROLLBACK TO flush");
       this.#writeSingly();
     }
-    this.#connection.run("RELEASE fold");
-    this.#probe("fold:written");
-    this.#connection.run("DELETE FROM savepoint_tail");
+    this.#connection.run("RELEASE flush");
+    this.#probe("flush:written");
+    this.#connection.run("DELETE FROM savepoint_buffer");
   }
 
-  /** Where a table is damaged, what does not touch the damage is written, and the rest is kept aside. */
+  /** Writes commits one by one if a table is damaged. Those that touch the damage are moved to `savepoint_lost`. */
   #writeSingly(): void {
-    for (const row of this.readEntries()) {
-      this.#connection.run("SAVEPOINT fold_row");
+    for (const entry of this.readEntries()) {
+      this.#connection.run("SAVEPOINT flush_one");
       try {
-        this.#write([row]);
+        this.#write([entry]);
       } catch (error) {
         if (!isCorrupt(error)) throw error;
-        this.#connection.run("ROLLBACK TO fold_row");
-        this.#setAside(
-          row.row as BufferRow,
-          "the tables that a commit belongs to are damaged; a session has lost a save",
+        this.#connection.run("ROLLBACK TO flush_one");
+        this.#moveToLost(
+          entry.row as BufferRow,
+          "a commit could not be written because its tables are damaged; a session has lost a save",
           error,
         );
       }
-      this.#connection.run("RELEASE fold_row");
+      this.#connection.run("RELEASE flush_one");
     }
   }
 
-  #write(rows: readonly BufferEntry[]): void {
+  #write(entries: readonly BufferEntry[]): void {
     const puts = new Map<string, Put | undefined>();
-    const runs = new Map<string, BufferedItems[]>();
-    for (const { row, commit } of rows) {
-      if (!commit && row)
-        this.#setAside(row, "a commit is damaged beyond knowing what it was; a session has lost a save");
-      else if (commit && "lost" in commit) for (const key of commit.lost) puts.set(key, undefined);
+    const tapes = new Map<string, BufferedItems[]>();
+    for (const { row, commit } of entries) {
+      if (!commit && row) {
+        this.#moveToLost(row, "a commit is so damaged that its contents are unknown; a session has lost a save");
+      } else if (commit && "lost" in commit) for (const key of commit.lost) puts.set(key, undefined);
       else if (commit) {
         for (const put of commit.puts) puts.set(put.key, put);
-        for (const run of commit.items) runs.set(run.tape, join(runs.get(run.tape) ?? [], run));
+        for (const batch of commit.items) tapes.set(batch.tape, join(tapes.get(batch.tape) ?? [], batch));
       }
     }
     const lost = [...puts.keys()].filter((key) => !puts.get(key));
-    // What is lost is no longer what this process remembers.
+    // The lost records differ from the remembered ones now.
     if (lost.length > 0) this.#forgetValues();
-    const kept = [...puts.values()].filter((put) => put !== undefined);
-    putRecords(this.#connection, kept.sort(byKey), false);
+    const intact = [...puts.values()].filter((put) => put !== undefined);
+    putRecords(this.#connection, intact.sort(byKey), false);
     markRecordsLost(this.#connection, lost);
-    for (const ofTape of runs.values()) for (const run of ofTape) this.#writeRun(run);
+    for (const batches of tapes.values()) for (const batch of batches) this.#writeItems(batch);
   }
 
-  #writeRun(run: BufferedItems): void {
-    const { tape, first, items } = run;
-    if (appendItems(this.#connection, tape, first, items)) this.#sealer.noteItems(run);
+  #writeItems(batch: BufferedItems): void {
+    const { tape, first, items } = batch;
+    if (appendItems(this.#connection, tape, first, items)) this.#packer.noteItems(batch);
     else {
-      // Against all expectation; failing now would keep everything from being read for ever.
+      // Must not happen. Throwing would make the store unreadable for good, because every read flushes first.
       this.#forgetValues();
-      this.#report(`items ${first} and on of tape ${tape} were there already`, undefined);
+      this.#report(`items of tape ${tape} from number ${first} on existed already`, undefined);
     }
   }
 
-  /** A row that cannot be written is kept, for somebody who can tell what it was. */
-  #setAside(row: BufferRow, message: string, cause?: unknown): void {
+  /** Keeps a row that cannot be written to the tables, for analysis. */
+  #moveToLost(row: BufferRow, message: string, cause?: unknown): void {
     this.#forgetValues();
-    this.#connection.run(
-      "INSERT INTO savepoint_lost (names, names_sum, sum, body) VALUES (?, ?, ?, ?)",
-      row.names,
-      row.names_sum,
-      row.sum,
-      row.body,
-    );
-    this.#report(message, new Error("The row is in the table savepoint_lost now.", { cause }));
+    this.#connection.run(INSERT_LOST, row.keys, row.keys_sum, row.sum, row.body);
+    this.#report(message, new Error("The commit was moved to the table savepoint_lost.", { cause }));
   }
 }
 
-/** Records by their keys, and items by their tapes. */
+/** The records (by key) and items (by tape) that an operation reads or writes. */
 export interface Footprint {
   readonly keys?: readonly string[];
   readonly tapes?: readonly string[];
 }
 
-/** The names of all that a commit looks at or writes; `undefined` where nobody knows them all. */
+/** The footprint of a commit; `undefined` if it is not known, because the commit deletes a range. */
 export function footprintOf({ checks = [], puts = [], items = [], deletes = [] }: Commit): Footprint | undefined {
   if (deletes.some((target) => typeof target !== "string")) return undefined;
   return {
@@ -266,31 +262,31 @@ export function footprintOf({ checks = [], puts = [], items = [], deletes = [] }
       ...checks.map(({ key }) => key),
       ...puts.map(({ key }) => key),
       ...(deletes as readonly string[]),
-      ...items.flatMap((run) => ("counter" in run ? [run.counter] : [])),
+      ...items.flatMap((batch) => ("counter" in batch ? [batch.counter] : [])),
     ],
     tapes: items.map(({ tape }) => tape),
   };
 }
 
-/** A commit that waits, and the row it was read from, if it was. */
+/** A buffered commit, and its row if it was read from the table. */
 export interface BufferEntry {
   readonly row?: BufferRow;
   readonly commit: ReturnType<typeof decodeCommit>;
 }
 
-/** Commits that this process has put into the tail, where nobody else has put any. */
-class WaitingCommits {
-  readonly rows: BufferEntry[] = [];
+/** The contents of the buffer, if this process has written all of it. */
+class PendingCommits {
+  readonly entries: BufferEntry[] = [];
   readonly #keys = new Set<string>();
   readonly #tapes = new Set<string>();
   bytes = 0;
 
   get count(): number {
-    return this.rows.length;
+    return this.entries.length;
   }
 
   add(commit: BufferedCommit, bytes: number): void {
-    this.rows.push({ commit });
+    this.entries.push({ commit });
     this.bytes += bytes;
     for (const { key } of commit.puts) this.#keys.add(key);
     for (const { tape } of commit.items) this.#tapes.add(tape);
@@ -301,13 +297,13 @@ class WaitingCommits {
   }
 }
 
-/** Adds a run to those of its tape: items that follow one another become one. */
-function join(runs: BufferedItems[], run: BufferedItems): BufferedItems[] {
-  const last = runs.at(-1);
-  if (last && last.first + last.items.length === run.first) {
-    (last.items as BufferedItems["items"][number][]).push(...run.items);
-  } else runs.push({ ...run, items: [...run.items] });
-  return runs;
+/** Adds a batch to those of its tape, and joins it to the last one if it continues that. */
+function join(batches: BufferedItems[], batch: BufferedItems): BufferedItems[] {
+  const last = batches.at(-1);
+  if (last && last.first + last.items.length === batch.first) {
+    (last.items as BufferedItems["items"][number][]).push(...batch.items);
+  } else batches.push({ ...batch, items: [...batch.items] });
+  return batches;
 }
 
 function byKey(a: Put, b: Put): number {

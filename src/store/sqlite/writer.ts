@@ -1,56 +1,62 @@
-/** Applies a group of commits, and waits for the disk once. */
+/**
+ * Writes groups of commits.
+ *
+ * A group takes as many transactions as needed to give the event loop its turns, and one sync to disk. Each commit goes to the
+ * write buffer if that is possible, otherwise to the tables. A commit that cannot be applied fails alone.
+ */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
 import {
   checksum,
   commitConflict,
-  counterDamaged,
-  isChecksum,
   type CommitOutcome,
+  counterDamaged,
+  type FailedCheck,
+  isChecksum,
   readCounter,
+  testHooksOf,
 } from "../shared/index.js";
 import type { Check, Commit, CommitResult, ItemBatch } from "../contract/index.js";
 import type { Connection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { compress, type CompressedBody, RAW } from "../chunks/index.js";
-import { appendItems, type RecordRow } from "./rows.js";
-import { findRecords, putRecords } from "./records.js";
+import { appendItems, findRecords, putRecords, type RecordRow } from "./rows.js";
 import type { Packer } from "./packer.js";
 import { footprintOf, type WriteBuffer } from "./write-buffer.js";
 
-/** How long a transaction may keep the event loop from its turn, in milliseconds. */
+/** How long a transaction may block the event loop, in milliseconds. */
 const MAX_BLOCKING = 3;
 
-/** Commits of a larger group touch the same pages anyway, and go to the tables at once. */
-const MAX_WAITING_GROUP = 4;
+/** The largest group that is buffered. The commits of a larger one share pages, so writing them to the tables costs no more. */
+const MAX_BUFFERED_GROUP = 4;
 
-const NOTHING: ReadonlySet<string> = new Set();
+const NO_KEYS: ReadonlySet<string> = new Set();
 
 const REPLACE = "UPDATE savepoint_record SET sum = ?, value = ? WHERE key = ? AND sum = ? AND refs = '' AND value = ?";
 
 export class Writer {
   readonly #connection: Connection;
-  readonly #sealer: Packer;
-  readonly #tail: WriteBuffer;
+  readonly #packer: Packer;
+  readonly #buffer: WriteBuffer;
   readonly #clock: () => number;
   readonly #compress: boolean;
-  /** The bytes of the group that is being written, as they are stored; by hash. */
-  readonly #packed = new Map<string, CompressedBody>();
+  /** The compressed blobs of the group that is being written, by hash. */
+  readonly #compressedBlobs = new Map<string, CompressedBody>();
   readonly #probe: (point: WritePoint) => void;
 
-  constructor(connection: Connection, sealer: Packer, tail: WriteBuffer, options: SqliteOptions) {
+  constructor(connection: Connection, packer: Packer, buffer: WriteBuffer, options: SqliteOptions) {
     this.#connection = connection;
-    this.#sealer = sealer;
-    this.#tail = tail;
+    this.#packer = packer;
+    this.#buffer = buffer;
     this.#clock = options.now ?? Date.now;
     this.#compress = options.compress ?? true;
-    this.#probe = options.probe ?? (() => {});
+    this.#probe = testHooksOf(options).probe ?? (() => {});
   }
 
-  /** Writes a group in as many transactions as it takes to give the event loop its turns, and waits for the disk once. */
+  /** Writes a group and waits until it is durable. Returns the outcome of each commit. Throws if the sync to disk fails. */
   async apply(commits: readonly Commit[]): Promise<readonly CommitOutcome[]> {
     const outcomes: CommitOutcome[] = [];
-    await this.#packBlobs(commits);
+    await this.#compressBlobs(commits);
     for (;;) {
       const left = commits.slice(outcomes.length);
       outcomes.push(...(await this.#applySome(left)));
@@ -63,24 +69,25 @@ export class Writer {
     return outcomes;
   }
 
-  /** Compresses the bytes that come with these commits, before the store is held for them. */
-  async #packBlobs(commits: readonly Commit[]): Promise<void> {
-    this.#packed.clear();
+  /** Compresses the blobs of these commits, before the transaction begins. */
+  async #compressBlobs(commits: readonly Commit[]): Promise<void> {
+    this.#compressedBlobs.clear();
     for (const { blobs = [] } of commits) {
       for (const { hash, bytes } of blobs) {
-        if (bytes) this.#packed.set(hash, this.#compress ? await compress(bytes) : { codec: RAW, body: bytes });
+        if (bytes)
+          this.#compressedBlobs.set(hash, this.#compress ? await compress(bytes) : { codec: RAW, body: bytes });
       }
     }
   }
 
-  /** The outcomes of the first few commits; of all of them where the transaction could not even begin. */
+  /** Writes the first few commits in one transaction and returns their outcomes; those of all commits if it could not begin. */
   async #applySome(commits: readonly Commit[]): Promise<CommitOutcome[]> {
     let outcomes: CommitOutcome[] = [];
     let tried = commits.length;
     try {
       await this.#connection.transaction("Writing to", () => {
         this.#probe("begin");
-        this.#tail.detectForeignWrites();
+        this.#buffer.detectForeignWrites();
         [outcomes, tried] = [[], 0];
         const deadline = performance.now() + MAX_BLOCKING;
         for (const commit of commits) {
@@ -97,24 +104,24 @@ export class Writer {
     }
   }
 
-  /** One of several commits: it fails alone, as if the others had not been there. */
+  /** Applies one of several commits. Its failure does not affect the others. */
   #applyAlone(commit: Commit, group: number): CommitOutcome {
     try {
       return this.#apply(commit, group);
     } catch (error) {
-      // A commit that cannot be applied; anything else has failed the whole transaction.
+      // This commit cannot be applied. Any other error fails the whole transaction.
       if (error instanceof SavepointError) return error;
       throw error;
     }
   }
 
-  /** Writes a commit to the tail, or else to the tables. @param group how many commits share its transaction */
+  /** Writes a commit to the buffer if possible, otherwise to the tables. @param group how many commits share its transaction */
   #apply(commit: Commit, group: number): CommitResult {
-    const appended = group <= MAX_WAITING_GROUP ? this.#tail.tryAppend(commit) : undefined;
-    if (appended) return appended;
-    const names = footprintOf(commit);
-    if (!names || this.#tail.mayContain(names)) this.#tail.flush();
-    // Alone, it is taken back with its transaction.
+    const buffered = group <= MAX_BUFFERED_GROUP ? this.#buffer.tryAppend(commit) : undefined;
+    if (buffered) return buffered;
+    const footprint = footprintOf(commit);
+    if (!footprint || this.#buffer.mayContain(footprint)) this.#buffer.flush();
+    // A single commit is rolled back with its transaction.
     if (group === 1) return this.#write(commit);
     this.#connection.run("SAVEPOINT one_commit");
     try {
@@ -130,7 +137,7 @@ export class Writer {
     }
   }
 
-  /** Throws a SavepointError where the commit cannot be applied. */
+  /** Writes a commit to the tables. Throws a SavepointError if it cannot be applied. */
   #write(commit: Commit): CommitResult {
     const replaced = this.#replaceRecords(commit);
     const failed = this.#failedChecks(commit, replaced);
@@ -138,23 +145,23 @@ export class Writer {
     this.#probe("checked");
     this.#writeRecords(commit, replaced);
     this.#probe("records");
-    const firsts = (commit.items ?? []).map((run) => this.#writeItems(run));
+    const firsts = (commit.items ?? []).map((batch) => this.#writeItems(batch));
     this.#probe("items");
     this.#writeBlobs(commit);
     this.#probe("blobs");
-    this.#tail.remember(commit);
-    for (const run of commit.items ?? []) this.#sealer.noteItems(run);
+    this.#buffer.remember(commit);
+    for (const batch of commit.items ?? []) this.#packer.noteItems(batch);
     return { firsts };
   }
 
   /**
-   * Checks and replaces in one statement what is to have one value and to get another, as most saves do with their
-   * branch. Those that it replaced have passed their checks; whether the others have is looked at as usual.
+   * Checks and replaces records with one statement each if the commit checks their value and puts another, as most saves do with
+   * their branch. Returns the keys of the replaced records, whose checks have passed. The other checks are evaluated as usual.
    */
   #replaceRecords({ checks = [], puts = [], deletes = [] }: Commit): ReadonlySet<string> {
-    if (checks.length === 0 || deletes.length > 0) return NOTHING;
+    if (checks.length === 0 || deletes.length > 0) return NO_KEYS;
     const expected = new Map(checks.map((check) => [check.key, "value" in check ? check.value : undefined]));
-    if (expected.size < checks.length) return NOTHING;
+    if (expected.size < checks.length) return NO_KEYS;
     const replaced = new Set<string>();
     for (const { key, value, refs = "", ifAbsent } of puts) {
       const before = expected.get(key);
@@ -165,17 +172,17 @@ export class Writer {
     return replaced;
   }
 
-  #failedChecks(commit: Commit, replaced: ReadonlySet<string>): string[] {
+  #failedChecks(commit: Commit, replaced: ReadonlySet<string>): FailedCheck[] {
     const checks = (commit.checks ?? []).filter((check) => !replaced.has(check.key));
     const found = findRecords(
       this.#connection,
       checks.map((check) => check.key),
     );
-    const failed = checks.filter((check) => !holds(check, found.get(check.key))).map((check) => check.key);
-    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push("notBefore");
+    const failed: FailedCheck[] = checks.filter((check) => !holds(check, found.get(check.key)));
+    if (commit.notBefore !== undefined && this.#clock() < commit.notBefore) failed.push({ key: "notBefore" });
     for (const use of commit.blobs ?? []) {
       if (!use.bytes && !this.#connection.row("SELECT 1 FROM savepoint_blob WHERE hash = ?", use.hash))
-        failed.push(use.hash);
+        failed.push({ key: use.hash });
     }
     return failed;
   }
@@ -185,7 +192,7 @@ export class Writer {
       if (typeof target === "string") this.#connection.run("DELETE FROM savepoint_record WHERE key = ?", target);
       else this.#connection.run("DELETE FROM savepoint_record WHERE key >= ? AND key < ?", target.from, target.to);
     }
-    // In order: a later put of the same key wins, and one with `ifAbsent` sees those before it.
+    // In order: a later put of the same key wins, and one with `ifAbsent` finds earlier ones.
     const done = new Set(replaced);
     const puts = (commit.puts ?? []).filter((put) => !done.delete(put.key));
     for (let from = 0; from < puts.length;) {
@@ -197,16 +204,17 @@ export class Writer {
     }
   }
 
-  /** Writes a run, and returns the number of its first item. */
-  #writeItems(run: ItemBatch): number {
-    const { tape, items } = run;
-    const first = "first" in run ? run.first : this.#takeNumbers(run.counter, items.length);
-    // The caller worked from a state of the tape that is no longer true.
-    if (!appendItems(this.#connection, tape, first, items)) throw commitConflict([tape]);
+  /** Appends a batch of items and returns the number of the first one. */
+  #writeItems(batch: ItemBatch): number {
+    const { tape, items } = batch;
+    const first = "first" in batch ? batch.first : this.#advanceCounter(batch.counter, items.length);
+    // Another writer has appended to the tape since the caller read it.
+    if (!appendItems(this.#connection, tape, first, items)) throw commitConflict([{ key: tape }]);
     return first;
   }
 
-  #takeNumbers(counter: string, count: number): number {
+  /** Assigns the next numbers of a counter and returns the first one. */
+  #advanceCounter(counter: string, count: number): number {
     const row = findRecords(this.#connection, [counter]).get(counter);
     if (row && !isChecksum(row.sum, counter, row.refs, row.value)) throw counterDamaged(counter);
     const first = readCounter(counter, row?.value);
@@ -217,18 +225,18 @@ export class Writer {
   #writeBlobs(commit: Commit): void {
     const now = this.#clock();
     for (const { hash, bytes } of commit.blobs ?? []) {
-      const known = this.#connection.run(
+      const updated = this.#connection.run(
         "UPDATE savepoint_blob SET used_at = max(used_at, ?) WHERE hash = ?",
         now,
         hash,
       );
       if (!bytes) continue;
-      const { codec, body } = this.#packed.get(hash) ?? { codec: RAW, body: bytes };
-      if (known === 0) {
+      const { codec, body } = this.#compressedBlobs.get(hash) ?? { codec: RAW, body: bytes };
+      if (updated === 0) {
         const insert = "INSERT INTO savepoint_blob (hash, used_at, codec, body) VALUES (?, ?, ?, ?)";
         this.#connection.run(insert, hash, now, codec, body);
       } else {
-        // Who is told that these bytes are stored must be able to read them, so damaged ones are replaced.
+        // After the commit the bytes must be readable, so damaged ones are replaced.
         this.#connection.run(
           "UPDATE savepoint_blob SET codec = ?1, body = ?2 WHERE hash = ?3 AND (body <> ?2 OR codec <> ?1)",
           codec,

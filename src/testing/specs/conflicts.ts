@@ -47,6 +47,51 @@ export function conflictSpec(suite: Suite): void {
       assert.deepEqual(error.details["keys"], ["b", "a"]);
     });
 
+    suite.test("a conflict has the tags of the failed checks, and no others", async ({ store }) => {
+      await store.commit({ puts: [{ key: "fine", value: "1" }] });
+      const checks: Check[] = [
+        { key: "b", exists: true, tag: "lease" },
+        { key: "fine", value: "1", tag: "session" },
+        { key: "a", value: "2", tag: "branch" },
+        { key: "c", value: "3" },
+        { key: "d", exists: true, tag: "lease" },
+      ];
+      const error = await rejectsWith("CONFLICT", store.commit({ checks }));
+      assert.deepEqual(error.details["keys"], ["b", "a", "c", "d"]);
+      assert.deepEqual(error.details["tags"], ["lease", "branch"]);
+    });
+
+    suite.test("a conflict without tagged checks has no tags", async ({ store }) => {
+      await store.commit({ items: [{ tape: "t", first: 0, items: [frame(0)] }] });
+      const now = await store.now();
+      const commits: Commit[] = [
+        { checks: [{ key: "missing", exists: true }] },
+        { items: [{ tape: "t", first: 0, items: [frame(0)] }] },
+        { notBefore: now + AN_HOUR, checks: [{ key: "missing", value: undefined, tag: "holds" }] },
+      ];
+      for (const commit of commits) {
+        const error = await rejectsWith("CONFLICT", store.commit(commit));
+        assert.deepEqual(error.details["tags"], []);
+      }
+    });
+
+    suite.test("a tag does not change the outcome of a check", async ({ store }) => {
+      await store.commit({
+        checks: [{ key: "head", value: undefined, tag: "branch" }],
+        puts: [{ key: "head", value: "0" }],
+      });
+      for (let n = 1; n < 5; n++) {
+        const step = (from: number): Commit => ({
+          checks: [{ key: "head", value: String(from), tag: "branch" }],
+          puts: [{ key: "head", value: String(n) }],
+        });
+        const error = await rejectsWith("CONFLICT", store.commit(step(n + 1)));
+        assert.deepEqual(error.details["tags"], ["branch"]);
+        await store.commit(step(n - 1));
+      }
+      assert.equal(await valueOf(store, "head"), "4");
+    });
+
     suite.test("a record with an empty value exists", async ({ store }) => {
       await store.commit({ puts: [{ key: "k", value: "" }] });
       await store.commit({

@@ -1,11 +1,11 @@
-/** Packing rows of items that stand side by side into one. */
-import { compress, RAW } from "./compression.js";
-import { joinBodies, packChecksummed, type ChunkRow, type ChecksummedFrame, unpackChecksummed } from "./chunk-codec.js";
+/** Packs neighbouring chunks of a tape into larger ones. */
+import { type ChecksummedFrame, type ChunkRow, joinBodies, packChecksummed, unpackChecksummed } from "./chunk-codec.js";
 import { groupChunks, isFull, isUncompressedChunk } from "./chunk-groups.js";
+import { compress, RAW } from "./compression.js";
 
 /**
- * The row that takes the place of these; `undefined` where there is none. A row alone is only compressed, where it is
- * large and is not compressed yet. A damaged item is never packed again under a fresh checksum: all stay as they are.
+ * Packs a group of chunks into one. Returns `undefined` if they stay as they are: a single chunk is only compressed, if it is
+ * large and not compressed yet, and a damaged item is never packed again under a new checksum.
  */
 export async function packGroup(group: readonly ChunkRow[], compressing: boolean): Promise<ChunkRow | undefined> {
   const [first] = group;
@@ -22,17 +22,22 @@ export async function packGroup(group: readonly ChunkRow[], compressing: boolean
   return packChecksummed(first.tape, first.first, items, packed);
 }
 
-/** Which of these rows are packed together, where the next ones begin, and whether there are more already. */
+/** How the chunks of a tape are packed. */
 export interface PackingPlan<Row extends ChunkRow> {
+  /** Each group becomes one chunk. */
   readonly groups: readonly Row[][];
+  /** The item where packing continues. */
   readonly from: number;
+  /** Are there more chunks to pack already? */
   readonly more: boolean;
 }
 
 /**
- * @param rows the rows of a tape, starting at the number `from`
- * @param more are there further rows after them?
- * @param all also pack what does not fill a run yet
+ * Plans how to pack chunks of a tape.
+ *
+ * @param rows the chunks of the tape, starting at the item `from`
+ * @param more are there further chunks after them?
+ * @param all also pack a group that does not fill a chunk yet
  */
 export function planPacking<Row extends ChunkRow>(
   rows: readonly Row[],
@@ -42,7 +47,7 @@ export function planPacking<Row extends ChunkRow>(
 ): PackingPlan<Row> {
   const groups = groupChunks(rows);
   const last = groups.at(-1);
-  // A group that is not full yet goes on with the rows that follow.
+  // A group that is not full yet waits for the chunks that follow.
   const open = last && !isFull(last) && (more ? groups.length > 1 : !all) ? groups.pop() : undefined;
   const end = rows.at(-1);
   return { groups, from: open?.[0]?.first ?? (end ? end.first + end.count : from), more };

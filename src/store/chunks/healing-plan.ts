@@ -1,23 +1,25 @@
-/** Which rows of a tape take the place of others when items are put where none can be read. */
+/** Plans how damaged or missing items of a tape are replaced. */
 import type { Frame } from "../contract/index.js";
 import { type ChunkRow, unpackChunk } from "./chunk-codec.js";
 import { packScattered } from "./chunk-groups.js";
 
-/** Rows are not longer than this: what a damaged count says must not be believed. */
-const LONGEST = 2 ** 16;
+/** The most items of a chunk: the count of a damaged one may be anything. */
+const MAX_COUNT = 2 ** 16;
 
-/** Rows that are put in the place of one, or where there is none. */
+/** Chunks that replace one, or fill a gap. */
 export interface Healing<Row> {
+  /** The chunk to delete; `undefined` for a gap. */
   readonly row: Row | undefined;
+  /** The chunks to insert. */
   readonly rows: readonly ChunkRow[];
-  /** How many items are healed by it. */
+  /** The number of items that are healed. */
   readonly healed: number;
 }
 
 /**
- * Items that can be read stay as they are, and so do rows of which none is healed.
+ * Plans the replacements. Readable items stay unchanged, and so do chunks without a healed item.
  *
- * @param rows all rows of the tape, in order
+ * @param rows all chunks of the tape, in order
  */
 export function planHealing<Row extends ChunkRow>(
   tape: string,
@@ -27,18 +29,18 @@ export function planHealing<Row extends ChunkRow>(
   const missing = new Map(items);
   const plan: Healing<Row>[] = [];
   for (const [index, row] of rows.entries()) {
-    // Nor must it reach into the next row.
-    const end = Math.min(row.first + row.count, rows[index + 1]?.first ?? Infinity, row.first + LONGEST);
-    const found = unpackChunk(row);
+    // A damaged count must not reach into the next chunk.
+    const end = Math.min(row.first + row.count, rows[index + 1]?.first ?? Infinity, row.first + MAX_COUNT);
+    const stored = unpackChunk(row);
     const kept = new Map<number, Frame>();
     let healed = 0;
     for (let item = row.first; item < end; item++) {
-      const good = "unreadable" in found ? undefined : found[item - row.first];
-      const healing = items.get(item);
+      const good = "unreadable" in stored ? undefined : stored[item - row.first];
+      const replacement = items.get(item);
       missing.delete(item);
       if (good && "json" in good) kept.set(item, good);
-      else if (healing) {
-        kept.set(item, healing);
+      else if (replacement) {
+        kept.set(item, replacement);
         healed++;
       }
     }

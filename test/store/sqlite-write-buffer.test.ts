@@ -1,10 +1,11 @@
-/** Commits that wait in the tail: nobody can tell that they do, whoever else reads, writes, or damages the file. */
+/** Buffered commits behave like those in the tables, while other connections read, write or damage the file. */
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Commit } from "../../src/store.js";
 import { openSqliteStore, type SqliteDatabase, type SqliteOptions, type Store } from "../../src/store.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
+import { withTestHooks } from "../../src/store/shared/index.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
 
 let folder: string;
@@ -46,21 +47,21 @@ async function walk(store: Store, from: number, to: number, line = "a"): Promise
   for (let n = from; n < to; n++) await store.commit(step(n, line));
 }
 
-const waiting = (): number =>
-  (database.prepare("SELECT count(*) AS count FROM savepoint_tail").get() as { count: number }).count;
+const buffered = (): number =>
+  (database.prepare("SELECT count(*) AS count FROM savepoint_buffer").get() as { count: number }).count;
 
-describe("commits that wait", () => {
-  it("do so from the second of a line on, and are folded after a while", async () => {
+describe("buffered commits", () => {
+  it("begin with the second commit of a line, and are flushed after a while", async () => {
     const store = await open();
     await walk(store, 0, 1);
-    expect(waiting()).toBe(0);
+    expect(buffered()).toBe(0);
     await walk(store, 1, 50);
-    expect(waiting()).toBe(49);
+    expect(buffered()).toBe(49);
     await walk(store, 50, 500);
-    expect(waiting()).toBeLessThan(300);
+    expect(buffered()).toBeLessThan(300);
   });
 
-  it("are seen by every kind of read, here and elsewhere", async () => {
+  it("are found by every kind of read, in this and in other connections", async () => {
     const reads: Record<string, (store: Store) => Promise<void>> = {
       get: async (store) => expect(await store.get(["head/a"])).toMatchObject([{ value: "9" }]),
       list: async (store) => expect(await store.list({ from: "row/", to: "row0" }, { limit: 99 })).toHaveLength(10),
@@ -76,17 +77,17 @@ describe("commits that wait", () => {
     };
     for (const read of Object.values(reads)) {
       for (const elsewhere of [false, true]) {
-        database.exec("DELETE FROM savepoint_record; DELETE FROM savepoint_run");
+        database.exec("DELETE FROM savepoint_record; DELETE FROM savepoint_chunk");
         const store = await open();
         await walk(store, 0, 10);
-        expect(waiting()).toBe(9);
+        expect(buffered()).toBe(9);
         await read(elsewhere ? await open() : store);
-        expect(waiting()).toBe(0);
+        expect(buffered()).toBe(0);
       }
     }
   });
 
-  it("are refused where another writer was first, and by what it wrote", async () => {
+  it("conflict with the commits of another writer", async () => {
     const [one, other] = [await open(), await open()];
     await walk(one, 0, 5);
     await other.commit({ puts: [{ key: "head/a", value: "other" }] });
@@ -96,18 +97,18 @@ describe("commits that wait", () => {
     await expect(one.commit(step(6))).rejects.toMatchObject({ code: "CONFLICT", details: { keys: ["a"] } });
   });
 
-  it("are refused by what is in the tail itself", async () => {
+  it("conflict with other buffered commits", async () => {
     const store = await open();
     await walk(store, 0, 5);
     await expect(store.commit(step(4))).rejects.toMatchObject({ code: "CONFLICT", details: { keys: ["head/a"] } });
-    expect(waiting()).toBe(4);
+    expect(buffered()).toBe(4);
     await expect(
       store.commit({ ...step(5), items: [{ tape: "a", first: 4, items: [{ json: "1", refs: "" }] }] }),
     ).rejects.toMatchObject({ code: "CONFLICT", details: { keys: ["a"] } });
     await walk(store, 5, 6);
   });
 
-  it("fail alone in a group, and their neighbours are there", async () => {
+  it("fail alone in a group, and the others are applied", async () => {
     const store = await open();
     await walk(store, 0, 2, "a");
     await walk(store, 0, 2, "b");
@@ -122,7 +123,7 @@ describe("commits that wait", () => {
     expect(await store.get(["head/a", "head/b"])).toMatchObject([{ value: "3" }, { value: "2" }]);
   });
 
-  it("do not bring back what was deleted, or take a counter for what it was", async () => {
+  it("do not restore deleted records, or check a counter against an old value", async () => {
     const store = await open();
     await walk(store, 0, 3);
     await store.commit({ deletes: ["head/a"] });
@@ -134,20 +135,20 @@ describe("commits that wait", () => {
     ).rejects.toMatchObject({ code: "CONFLICT" });
   });
 
-  it("of a handle of the caller's own do not wait, and what others left waiting is folded", async () => {
+  it("are not made through a handle of the caller, and those of others are flushed", async () => {
     await walk(await open(), 0, 10);
-    expect(waiting()).toBe(9);
+    expect(buffered()).toBe(9);
     const mine = await openDatabase(path);
     const store = await openSqliteStore(mine);
     await walk(store, 10, 13);
-    expect(waiting()).toBe(0);
+    expect(buffered()).toBe(0);
     await store.close();
     mine.close();
   });
 
-  it("are seen while a commit that folded them is taken back", async () => {
+  it("are found while a commit that flushed them is rolled back", async () => {
     const store = await open();
-    // A commit is applied at once, or in the next turn of the event loop; here others look on at every moment of it.
+    // A commit is applied at once, or in the next turn of the event loop. Others read at every moment of it.
     for (let n = 2, hops = 0; hops < 40; n++, hops++) {
       if (n === 2) for (const line of ["a", "b"]) await walk(store, 0, 2, line);
       for (const line of ["a", "b"]) await walk(store, n, n + 1, line);
@@ -164,7 +165,7 @@ describe("commits that wait", () => {
     }
   });
 
-  it("commits are read at once while this process itself waits for another one to write", async () => {
+  it("are read at once while this process waits for the lock of another one", async () => {
     const store = await open({ busyTimeout: "60s" });
     await walk(store, 0, 5);
     database.exec("BEGIN IMMEDIATE");
@@ -179,7 +180,7 @@ describe("commits that wait", () => {
     await waits;
   });
 
-  it("by two stores in turns are all there", async () => {
+  it("of two stores that alternate are all kept", async () => {
     const stores = [await open(), await open()];
     for (let n = 0; n < 60; n++) await (stores[Math.floor(n / 7) % 2] as Store).commit(step(n));
     const records = await (await open()).list({ from: "row/", to: "row0" }, { limit: 99 });
@@ -189,7 +190,7 @@ describe("commits that wait", () => {
   });
 });
 
-describe("what cannot be folded just now", () => {
+describe("a buffer that cannot be flushed now", () => {
   /** Every kind of read, with commits 0 to 9 of the line. */
   async function readAll(store: Store): Promise<unknown> {
     return {
@@ -206,44 +207,43 @@ describe("what cannot be folded just now", () => {
     };
   }
 
-  it("is read all the same, while another process writes", async () => {
+  it("is read while another process writes", async () => {
     const store = await open();
     await walk(store, 0, 10);
     database.exec("BEGIN IMMEDIATE");
     const during = await readAll(store);
-    expect(waiting()).toBe(9);
+    expect(buffered()).toBe(9);
     database.exec("COMMIT");
     expect(during).toEqual(await readAll(store));
-    expect(waiting()).toBe(0);
+    expect(buffered()).toBe(0);
     expect(during).toMatchObject({ get: [{ value: "9" }, { value: '{"é":9}' }, undefined] });
   });
 
-  it("is counted about as it will be", async () => {
+  it("is counted with about the bytes that it will have in the tables", async () => {
     const store = await open();
     await walk(store, 0, 10);
     const ranges = { records: [{ from: "row/", to: "row0" }], tapes: [{ from: "a", to: "b" }] };
     database.exec("BEGIN IMMEDIATE");
     const during = await store.bytesOf(ranges);
-    expect(waiting()).toBe(9);
+    expect(buffered()).toBe(9);
     database.exec("COMMIT");
-    const folded = await store.bytesOf(ranges);
-    expect(waiting()).toBe(0);
-    expect(during).toBeGreaterThan(folded / 2);
-    expect(during).toBeLessThan(folded * 2);
+    const flushed = await store.bytesOf(ranges);
+    expect(buffered()).toBe(0);
+    expect(during).toBeGreaterThan(flushed / 2);
+    expect(during).toBeLessThan(flushed * 2);
   });
 
-  it("is read all the same, after a sync has failed", async () => {
+  it("is read after a sync has failed", async () => {
     let fails = false;
     const broken = new Error("the disk is broken");
-    const store = await open({
-      durability: "power",
-      syncFile: (_, done) => done(fails ? broken : null),
-    });
+    const store = await open(
+      withTestHooks({ syncFile: (_, done) => done(fails ? broken : null) }, { durability: "power" }),
+    );
     await walk(store, 0, 9);
     fails = true;
     await expect(store.commit(step(9))).rejects.toMatchObject({ code: "IO_FAILED" });
     const after = await readAll(store);
-    expect(waiting()).toBe(9);
+    expect(buffered()).toBe(9);
     expect(after).toEqual(await readAll(await open()));
   });
 });
@@ -267,7 +267,7 @@ describe("numbers of items", () => {
     await store.commit(guarded(2, add(15, 1)));
   });
 
-  it("are not forgotten over an empty run, nor over one that the store numbers", async () => {
+  it("are remembered after an empty batch, and after one with a counter", async () => {
     const store = await open();
     await store.commit(guarded(0, add(0, 10)));
     await store.commit(guarded(1, add(0, 0)));
@@ -279,12 +279,12 @@ describe("numbers of items", () => {
   });
 });
 
-describe("a damaged commit in the tail", () => {
+describe("a damaged buffered commit", () => {
   const damage = (column: string): unknown =>
     database.exec(
-      `UPDATE savepoint_tail SET ${column} = CAST(replace(CAST(${column} AS TEXT), 'row', 'roW') AS ${
+      `UPDATE savepoint_buffer SET ${column} = CAST(replace(CAST(${column} AS TEXT), 'row', 'roW') AS ${
         column === "body" ? "BLOB" : "TEXT"
-      }) WHERE id = (SELECT max(id) FROM savepoint_tail)`,
+      }) WHERE id = (SELECT max(id) FROM savepoint_buffer)`,
     );
 
   it("makes its own records unreadable, and no others", async () => {
@@ -299,7 +299,7 @@ describe("a damaged commit in the tail", () => {
     expect(items).toMatchObject([{ json: '"xxx"' }, { unreadable: expect.any(String) as string }]);
   });
 
-  it("is not built upon by the process that wrote it", async () => {
+  it("conflicts with the next commit of the process that wrote it", async () => {
     const store = await open();
     await walk(store, 0, 5);
     damage("body");
@@ -307,27 +307,27 @@ describe("a damaged commit in the tail", () => {
     await expect(store.commit(step(5))).rejects.toMatchObject({ code: "CONFLICT" });
   });
 
-  it("with a number that no driver can read is damaged, and no more", async () => {
+  it("with a number that no driver can read does not affect the others", async () => {
     await walk(await open(), 0, 5);
-    database.exec("UPDATE savepoint_tail SET sum = 9223372036854775807 WHERE id = 2");
+    database.exec("UPDATE savepoint_buffer SET sum = 9223372036854775807 WHERE id = 2");
     const [head] = await (await open()).get(["head/a"]);
     expect(head).toMatchObject({ value: "4" });
   });
 
-  it("is read as it is where only the names beside it are damaged", async () => {
+  it("is read if only the keys beside it are damaged", async () => {
     await walk(await open(), 0, 5);
-    damage("names");
+    damage("keys");
     expect(await (await open()).get(["head/a"])).toMatchObject([{ value: "4" }]);
   });
 
-  it("is kept, and told of, where nobody knows what it was about", async () => {
+  it("is kept in savepoint_lost and reported if its keys are damaged as well", async () => {
     await walk(await open(), 0, 5);
-    damage("names");
+    damage("keys");
     damage("body");
-    const told: string[] = [];
-    const store = await open({ onBackgroundFailure: ({ message }) => void told.push(message) });
+    const reports: string[] = [];
+    const store = await open({ onBackgroundFailure: ({ message }) => void reports.push(message) });
     expect(await store.get(["head/a"])).toMatchObject([{ value: "3" }]);
-    expect(told).toHaveLength(1);
-    expect(database.prepare("SELECT names FROM savepoint_lost").all()).toHaveLength(1);
+    expect(reports).toHaveLength(1);
+    expect(database.prepare("SELECT keys FROM savepoint_lost").all()).toHaveLength(1);
   });
 });

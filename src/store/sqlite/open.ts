@@ -1,0 +1,166 @@
+/** Opens a SQLite store: finds or creates the database, and composes the parts that its target needs. */
+import { mkdirSync, realpathSync, type Stats, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { SavepointError } from "../../errors.js";
+import { isMissingFileError } from "../../util/index.js";
+import { busyTimeoutOf, createFailureReporter, type Store } from "../contract/index.js";
+import { storeNotFound, testHooksOf } from "../shared/index.js";
+import { Connection } from "./connection.js";
+import { closeReleasesFiles, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
+import { isBusy, isCorrupt, sqliteFailure } from "./errors.js";
+import { FileGuard } from "./file-guard.js";
+import type { SqliteOptions, SqliteTarget } from "./options.js";
+import { trackOpenFile } from "./release-files.js";
+import { migrate } from "./schema.js";
+import { SqliteStore } from "./store.js";
+import { WalCheckpointer } from "./wal-checkpointer.js";
+import { WalSync } from "./wal-sync.js";
+
+/** The size of the smallest possible database, which has one page. */
+const MIN_FILE_BYTES = 512;
+
+/**
+ * Opens a SQLite store. Creates the file and its folder if they do not exist.
+ *
+ * @example
+ * const store = await openSqliteStore("./agents.db", { durability: "process" });
+ */
+export async function openSqliteStore(target: SqliteTarget, options: SqliteOptions = {}): Promise<Store> {
+  const isHandle = typeof target !== "string";
+  const path = isHandle || target === ":memory:" ? undefined : resolve(target);
+  const url = isHandle ? "sqlite: (your handle)" : `sqlite:${target}`;
+  const open = (): Promise<Store> => (isHandle ? openHandle(target, url, options) : openPath(path, url, options));
+  try {
+    return await open().catch((error: unknown) => {
+      // Apparent damage may be a page that the disk failed to read.
+      if (isCorrupt(error)) return open();
+      throw error;
+    });
+  } catch (error) {
+    throw sqliteFailure(error, { url, path }, "Opening");
+  }
+}
+
+/** Opens a database handle of the caller. Only its file is guarded: the WAL is managed by the caller. */
+async function openHandle(database: SqliteDatabase, url: string, options: SqliteOptions): Promise<Store> {
+  await prepareDatabase(database, url, true, options);
+  const path = fileOf(database) || undefined;
+  const guard = path === undefined ? undefined : new FileGuard([path], options.onDamage);
+  return new SqliteStore(new Connection(database, url, false, options, { guard, path }), options);
+}
+
+/** Opens a file, or a database in memory if there is no path. */
+async function openPath(path: string | undefined, url: string, options: SqliteOptions): Promise<Store> {
+  if (path !== undefined) prepareFile(path, url, options);
+  const database = await openDatabase(path ?? ":memory:");
+  const release = path === undefined || (await closeReleasesFiles()) ? undefined : trackOpenFile(realpathSync(path));
+  try {
+    await prepareDatabase(database, url, false, options);
+    return path === undefined
+      ? new SqliteStore(new Connection(database, url, true, options), options)
+      : openFile(database, await driverModule(), url, path, options, release);
+  } catch (error) {
+    await closeAfterFailure(database, release);
+    throw error;
+  }
+}
+
+/** Rejects a path that cannot be a database, and creates its folder. */
+function prepareFile(path: string, url: string, options: SqliteOptions): void {
+  const stats = statIfExists(path);
+  if (stats?.isDirectory()) throw notADatabase(url);
+  const size = stats?.size ?? 0;
+  if (options.create === false && size === 0) throw storeNotFound(url);
+  mkdirSync(dirname(path), { recursive: true });
+  // SQLite would treat such a short file as a new database.
+  if (size > 0 && size < MIN_FILE_BYTES) throw notADatabase(url);
+}
+
+/** Closes the database after a failure, which an error of closing must not hide. */
+async function closeAfterFailure(database: SqliteDatabase, release: (() => Promise<void>) | undefined): Promise<void> {
+  try {
+    database.close();
+    await release?.();
+  } catch {
+    // Nothing that was written through it has been acknowledged.
+  }
+}
+
+/**
+ * Composes the store of a file. The disk is synced and the WAL is checkpointed outside of SQLite.
+ *
+ * @param path the path in the caller's form, which may contain symbolic links
+ */
+function openFile(
+  database: SqliteDatabase,
+  driver: string,
+  url: string,
+  path: string,
+  options: SqliteOptions,
+  release: (() => Promise<void>) | undefined,
+): Store {
+  database.exec("PRAGMA synchronous = NORMAL");
+  // Makes SQLite open the WAL and keep it open. Otherwise another process that closes last would delete the file, and we would
+  // sync a deleted one.
+  database.prepare("SELECT count(*) FROM savepoint_meta").get();
+  // SQLite follows symbolic links: its WAL is beside the real file.
+  const realPath = fileOf(database);
+  const guard = new FileGuard([path, `${realPath}-wal`, `${realPath}-shm`], options.onDamage);
+  const sync = options.durability === "process" ? undefined : new WalSync(realPath, testHooksOf(options).syncFile);
+  const connection = new Connection(database, url, true, options, { sync, guard, path: realPath, release });
+  const checkpointer = new WalCheckpointer(connection, realPath, driver, createFailureReporter(options));
+  return new SqliteStore(connection, options, { path: realPath, checkpointer });
+}
+
+/** The file of a database, without symbolic links; empty if it has none. */
+function fileOf(database: SqliteDatabase): string {
+  const row = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get() as { file: string };
+  return row.file ?? "";
+}
+
+/** Creates or upgrades the tables, and sets the journal mode. */
+async function prepareDatabase(
+  database: SqliteDatabase,
+  url: string,
+  isHandle: boolean,
+  options: SqliteOptions,
+): Promise<void> {
+  const timeout = busyTimeoutOf(options);
+  // Opening may have to wait for another process that opens and migrates at the same time.
+  database.exec(`PRAGMA busy_timeout = ${timeout}`);
+  migrate(database, url, {
+    allowOtherTables: isHandle,
+    create: options.create !== false || url === "sqlite::memory:",
+  });
+  // After it is known to be a store, because this writes to the file. SQLite does not wait for locks here, so we do.
+  const deadline = Date.now() + timeout;
+  for (let changed = false; !changed;) {
+    try {
+      database.exec("PRAGMA journal_mode = WAL");
+      changed = true;
+    } catch (error) {
+      if (!isBusy(error) || Date.now() >= deadline) throw error;
+      await sleep(10);
+    }
+  }
+  // Always explicit: one driver lowers it automatically in WAL mode.
+  database.exec(`PRAGMA synchronous = ${options.durability === "process" ? "NORMAL" : "FULL"}`);
+}
+
+/** The status of a file; `undefined` if it does not exist, also because a part of its path is a file. */
+function statIfExists(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch (error) {
+    if (isMissingFileError(error)) return undefined;
+    throw error;
+  }
+}
+
+function notADatabase(url: string): SavepointError<"NOT_A_STORE"> {
+  return new SavepointError(
+    "NOT_A_STORE",
+    `Cannot open ${url}: it is not a SQLite database, or only a part of one. It was not changed.`,
+  );
+}
