@@ -6,7 +6,7 @@ import { quote, shortId } from "./format.js";
 import { sanitize } from "./terminal-text.js";
 
 /** A checkpoint, and optionally a part of its state. */
-export interface CheckpointMatch {
+export interface NamedCheckpoint {
   readonly info: AnyCheckpointInfo;
   /** A JSON pointer into the state; empty for all of it. */
   readonly pointer: string;
@@ -18,7 +18,7 @@ export interface CheckpointMatch {
 const MAX_SUGGESTION_CANDIDATES = 2000;
 
 /** Finds the checkpoint for a name, which may end with a colon and a JSON pointer. Ids may contain colons too. */
-export async function findCheckpointPart(sp: Savepoint, name: string): Promise<CheckpointMatch> {
+export async function findCheckpointPart(sp: Savepoint, name: string): Promise<NamedCheckpoint> {
   for (let at = name.length; at > 0; at = name.lastIndexOf(":/", at - 1)) {
     const found = await sp.checkpoints.find(name.slice(0, at)).catch((error: unknown) => {
       // The text up to a later colon may be no valid id, and the text up to an earlier one may be one.
@@ -33,7 +33,7 @@ export async function findCheckpointPart(sp: Savepoint, name: string): Promise<C
 }
 
 /** Finds the checkpoint for a name without a pointer. */
-export async function findCheckpoint(sp: Savepoint, name: string): Promise<CheckpointMatch> {
+export async function findCheckpoint(sp: Savepoint, name: string): Promise<NamedCheckpoint> {
   const match = await findCheckpointPart(sp, name);
   if (match.pointer === "") return match;
   throw usageError(
@@ -46,7 +46,7 @@ export async function findSessionCheckpoint(
   sp: Savepoint,
   name: string,
   find = findCheckpoint,
-): Promise<CheckpointMatch & { readonly info: CheckpointInfo }> {
+): Promise<NamedCheckpoint & { readonly info: CheckpointInfo }> {
   const { info, ...rest } = await find(sp, name);
   if (info.sessionId !== undefined) return { info, ...rest };
   throw usageError(

@@ -1,9 +1,9 @@
 /** Damages what a SQLite store has stored, through a connection of its own. */
 import type { Damage, DamageTarget } from "savepoint/testing";
 import type { SqliteDatabase, SqliteValue } from "../../src/store.js";
-import { Connection } from "../../src/store/sqlite/connection.js";
+import { SqliteConnection } from "../../src/store/sqlite/connection.js";
 import { type ChunkRow, unpackChunk } from "../../src/store/chunks/chunk-codec.js";
-import { Packer } from "../../src/store/sqlite/packer.js";
+import { SqlitePacker } from "../../src/store/sqlite/packer.js";
 import { WriteBuffer } from "../../src/store/sqlite/write-buffer.js";
 
 export function damageSqlite(database: SqliteDatabase, target: DamageTarget, how: Damage): void {
@@ -23,9 +23,9 @@ export function damageSqlite(database: SqliteDatabase, target: DamageTarget, how
 
 /** Writes the commits that wait to the tables, where they can be damaged one by one. */
 function foldTail(database: SqliteDatabase): void {
-  const connection = new Connection(database, "sqlite: (damaged)", false, {});
+  const connection = new SqliteConnection(database, "sqlite: (damaged)", false, {});
   database.exec("BEGIN IMMEDIATE");
-  new WriteBuffer(connection, new Packer(connection, {}), {}, false).flush();
+  new WriteBuffer(connection, new SqlitePacker(connection, {}), {}, false).flush();
   database.exec("COMMIT");
 }
 

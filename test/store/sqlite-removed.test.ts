@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SavepointError } from "../../src/errors.js";
 import { type DamageEvent, Savepoint } from "../../src/index.js";
 import { openSqliteStore, type Store } from "../../src/store.js";
-import { Connection } from "../../src/store/sqlite/connection.js";
+import { SqliteConnection } from "../../src/store/sqlite/connection.js";
 import { openDatabase } from "../../src/store/sqlite/driver.js";
 import { FileGuard } from "../../src/store/sqlite/file-guard.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
@@ -177,7 +177,7 @@ describe("a SQLite store whose files stay where they are", () => {
     const database = await openDatabase(path);
     database.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (a)");
     const guard = new FileGuard([path, `${path}-wal`]);
-    const connection = new Connection(database, "sqlite:test", true, {}, { guard });
+    const connection = new SqliteConnection(database, "sqlite:test", true, {}, { guard });
     const opened = performance.now();
     await connection.close();
     await rm(`${path}-wal`, { force: true });

@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openSqliteStore } from "../../src/store.js";
-import { Connection } from "../../src/store/sqlite/connection.js";
+import { SqliteConnection } from "../../src/store/sqlite/connection.js";
 import { driverModule, openDatabase } from "../../src/store/sqlite/driver.js";
 import { WalCheckpointer } from "../../src/store/sqlite/wal-checkpointer.js";
 import { makeFolder, removeFolder } from "./temporary-folder.js";
@@ -23,7 +23,7 @@ describe("the WAL", () => {
   it("the WAL is kept short by SQLite where no thread can copy it, which is reported once", async () => {
     await (await openSqliteStore(path)).close();
     const database = await openDatabase(path);
-    const connection = new Connection(database, "sqlite:test", true, {});
+    const connection = new SqliteConnection(database, "sqlite:test", true, {});
     const reports: string[] = [];
     const keeper = new WalCheckpointer(
       connection,

@@ -23,7 +23,7 @@ import { type CommitFooter, encodeLine, isRemoval, type LineHead, summarizeHeads
 const COMMIT_LINES = 64;
 const COMMIT_BYTES = 1 << 18;
 
-export class Packer {
+export class FilePacker {
   readonly #access: StoreAccess;
   readonly #blobs: BlobFiles;
   readonly #probe: (point: string) => void;

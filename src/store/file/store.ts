@@ -29,14 +29,14 @@ import { StoreAccess } from "./access.js";
 import { Appender, type AppendWork } from "./appender.js";
 import { BlobFiles } from "./blob-files.js";
 import type { CatalogEntry } from "./catalog.js";
-import { Packer } from "./packer.js";
+import { FilePacker } from "./packer.js";
 import { StoreContents } from "./contents.js";
 import { toFileError } from "../../util/index.js";
 import { Folder, RECORDS_FILE, tapeFileName } from "./folder.js";
 import { FolderLock } from "./lock.js";
 
 import { LineReader } from "./reader.js";
-import { Writer } from "./writer.js";
+import { FileWriter } from "./writer.js";
 
 /** A file is compacted automatically when more than this many bytes, and more than half of the file, are dead. */
 const MIN_DEAD_BYTES = 1 << 20;
@@ -84,7 +84,7 @@ class FileStore implements Store {
   readonly #clock: () => number;
   readonly #appender: Appender;
   readonly #blobs: BlobFiles;
-  readonly #packer: Packer;
+  readonly #packer: FilePacker;
   readonly #commits: GroupCommit;
   readonly #report: (message: string, error: unknown) => void;
   #compacting: Promise<void> | undefined;
@@ -100,8 +100,8 @@ class FileStore implements Store {
     this.#report = createFailureReporter(options);
     this.#appender = new Appender(access, options, tears);
     this.#blobs = new BlobFiles(contents);
-    this.#packer = new Packer(access, this.#blobs, options);
-    const writer = new Writer(access, this.#appender, this.#blobs, options);
+    this.#packer = new FilePacker(access, this.#blobs, options);
+    const writer = new FileWriter(access, this.#appender, this.#blobs, options);
     this.#commits = new GroupCommit(async (commits) => {
       this.#hasWritten = true;
       const outcomes = await writer.apply(commits);

@@ -24,7 +24,7 @@ interface BlobWrites {
 
 type AppendTarget = Pick<CommitGroup, "append">;
 
-export class Writer {
+export class FileWriter {
   readonly #access: StoreAccess;
   readonly #appender: Appender;
   readonly #blobs: BlobFiles;

@@ -2,12 +2,15 @@
 import { LazyChunk, readSpan, type ChunkRow } from "../chunks/index.js";
 import type { Frame, ItemSpan, Unreadable } from "../contract/index.js";
 import { integerArray, textArray } from "./arrays.js";
-import type { Connection } from "./connection.js";
+import type { PostgresConnection } from "./connection.js";
 import type { PostgresValue } from "./driver.js";
 import { type RawChunk, CHUNK_COLUMNS, toChunk } from "./rows.js";
 
 /** Reads the items of spans, in order. */
-export async function readItems(connection: Connection, spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
+export async function readItems(
+  connection: PostgresConnection,
+  spans: readonly ItemSpan[],
+): Promise<(Frame | Unreadable)[]> {
   const items: (Frame | Unreadable)[] = [];
   if (spans.length === 0) return items;
   const tapes = new Map<string, LazyChunk[]>();
@@ -36,7 +39,7 @@ function chunksIn(chunks: readonly LazyChunk[], { start, count }: ItemSpan): rea
 }
 
 /** Reads the chunks that contain these spans, each once, by tape and number. */
-export async function findChunks(connection: Connection, spans: readonly ItemSpan[]): Promise<ChunkRow[]> {
+export async function findChunks(connection: PostgresConnection, spans: readonly ItemSpan[]): Promise<ChunkRow[]> {
   if (spans.length === 0) return [];
   const rows = await connection.rows<RawChunk>(
     chunkQuery(connection.schema, CHUNK_COLUMNS, spans),

@@ -26,7 +26,7 @@ export type Purpose =
   | "Opening"
   | "Compacting";
 
-export class Connection {
+export class PostgresConnection {
   readonly url: string;
   /** The quoted schema. */
   readonly schema: string;

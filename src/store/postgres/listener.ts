@@ -3,14 +3,14 @@
  * reconnects when that connection is cut.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Connection } from "./connection.js";
+import type { PostgresConnection } from "./connection.js";
 import type { PostgresClient } from "./driver.js";
 
 /** The pause between attempts to reconnect, in milliseconds. */
 const RECONNECT_PAUSE = 500;
 
-export class Listener {
-  readonly #connection: Connection;
+export class NotificationListener {
+  readonly #connection: PostgresConnection;
   readonly #channel: string;
   readonly #listeners = new Set<(name: string) => void>();
   #client: PostgresClient | undefined;
@@ -19,7 +19,7 @@ export class Listener {
   #connecting: Promise<void> | undefined;
   #isClosed = false;
 
-  constructor(connection: Connection, channel: string) {
+  constructor(connection: PostgresConnection, channel: string) {
     this.#connection = connection;
     this.#channel = channel;
   }

@@ -22,7 +22,7 @@ import {
 } from "../chunks/index.js";
 import { integerArray } from "./arrays.js";
 import { columns, CHUNK_ARRAYS } from "./columns.js";
-import type { Connection } from "./connection.js";
+import type { PostgresConnection } from "./connection.js";
 import { sqlStateOf } from "./errors.js";
 import { ROWS_CHANGED_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
@@ -46,8 +46,8 @@ interface ChunkInfo {
   readonly bytes: number;
 }
 
-export class Packer {
-  readonly #connection: Connection;
+export class PostgresPacker {
+  readonly #connection: PostgresConnection;
   readonly #table: string;
   readonly #compress: boolean;
   readonly #probe: (point: PostgresWritePoint) => void;
@@ -56,7 +56,7 @@ export class Packer {
   #work: Promise<void> = Promise.resolve();
   #closed = false;
 
-  constructor(connection: Connection, options: PostgresOptions) {
+  constructor(connection: PostgresConnection, options: PostgresOptions) {
     this.#connection = connection;
     this.#table = `${connection.schema}.savepoint_chunk`;
     this.#compress = options.compress ?? true;

@@ -3,7 +3,7 @@ import { checksum, isChecksum } from "../shared/index.js";
 import type { ChunkRow } from "../chunks/index.js";
 import type { StoredRecord, UnreadableRecord } from "../contract/index.js";
 
-export interface RecordRow {
+export interface PostgresRecordRow {
   readonly key: string;
   readonly sum: string;
   readonly refs_sum: string;
@@ -17,7 +17,7 @@ export const valueSum = (key: string, value: string): number => checksum(key, va
 export const refsSum = (key: string, refs: string): number => checksum(key, refs);
 
 /** Whether both checksums of a record are correct. */
-export function isIntact({ key, sum, refs_sum: sumOfRefs, refs, value }: RecordRow): boolean {
+export function isIntact({ key, sum, refs_sum: sumOfRefs, refs, value }: PostgresRecordRow): boolean {
   return isChecksum(Number(sum), key, value) && isChecksum(Number(sumOfRefs), key, refs);
 }
 
@@ -33,7 +33,7 @@ export function toChunk({ first, sum, ...rest }: RawChunk): ChunkRow {
   return { ...rest, first: Number(first), sum: Number(sum) };
 }
 
-export function toRecord(row: RecordRow): StoredRecord | UnreadableRecord {
+export function toRecord(row: PostgresRecordRow): StoredRecord | UnreadableRecord {
   const { key, refs, value } = row;
   if (isIntact(row)) return { key, refs, value };
   return { key, unreadable: `the record ${key} is damaged` };

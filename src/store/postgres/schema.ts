@@ -9,7 +9,7 @@
  */
 import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld } from "../shared/index.js";
-import type { Connection } from "./connection.js";
+import type { PostgresConnection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
 import { sqlStateOf } from "./errors.js";
 import { commitFunctions } from "./functions.js";
@@ -57,7 +57,7 @@ const MIGRATIONS: readonly ((schema: string) => readonly string[])[] = [
   ],
 ];
 
-export interface MigrateOptions {
+export interface PostgresSchemaOptions {
   /** Whether to create or migrate tables; otherwise that fails with `STORE_NOT_FOUND` or `STORE_TOO_OLD`. */
   readonly create: boolean;
   /** For tests. @default the migrations of this version */
@@ -65,7 +65,7 @@ export interface MigrateOptions {
 }
 
 /** Creates the tables, or migrates them to the current format. */
-export async function migrate(connection: Connection, options: MigrateOptions): Promise<void> {
+export async function migrate(connection: PostgresConnection, options: PostgresSchemaOptions): Promise<void> {
   const { url, schema, busyTimeout: timeout } = connection;
   const { create, migrations = MIGRATIONS } = options;
   const current = FIRST_FORMAT + migrations.length - 1;

@@ -1,14 +1,14 @@
 /** Checks that a server meets the requirements of Savepoint. */
 import { SavepointError } from "../../errors.js";
 import { createFailureReporter } from "../contract/index.js";
-import type { Connection } from "./connection.js";
+import type { PostgresConnection } from "./connection.js";
 import type { PostgresOptions } from "./options.js";
 
 /** The oldest supported version. */
 const MIN_VERSION = 140_000;
 
 /** @returns whether the server waits for its disk before it acknowledges a commit, by default */
-export async function checkServer(connection: Connection, options: PostgresOptions): Promise<boolean> {
+export async function checkServer(connection: PostgresConnection, options: PostgresOptions): Promise<boolean> {
   const [server] = await connection.rows<{ encoding: string; version: string; fsync: string; sync: string }>(
     `SELECT current_setting('server_encoding') AS encoding, current_setting('server_version_num') AS version,
        current_setting('fsync', true) AS fsync, current_setting('synchronous_commit') AS sync`,

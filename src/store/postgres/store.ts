@@ -24,21 +24,21 @@ import {
 } from "../contract/index.js";
 import { readBlob, unpackRefs } from "../chunks/index.js";
 import { textArray } from "./arrays.js";
-import { Connection } from "./connection.js";
+import { PostgresConnection } from "./connection.js";
 import { openPool } from "./driver.js";
 import { postgresFailure } from "./errors.js";
 import { CLOCK } from "./functions.js";
-import { Listener } from "./listener.js";
+import { NotificationListener } from "./listener.js";
 import type { PostgresOptions, PostgresTarget } from "./options.js";
-import { type RawChunk, RECORD_COLUMNS, type RecordRow, toRecord, toChunk } from "./rows.js";
+import { type RawChunk, RECORD_COLUMNS, type PostgresRecordRow, toRecord, toChunk } from "./rows.js";
 import { readItems, chunkQuery, chunkQueryValues } from "./chunk-reader.js";
 import { checkServer } from "./server-check.js";
 import { migrate, quoteName } from "./schema.js";
-import { Packer } from "./packer.js";
+import { PostgresPacker } from "./packer.js";
 import { ServerClock } from "./server-clock.js";
 import { PostgresTextIndex } from "./text-index.js";
 import { parsePostgresUrl } from "./url.js";
-import { Writer } from "./writer.js";
+import { PostgresWriter } from "./writer.js";
 
 /** Opens a PostgreSQL store. Creates its schema and tables if they do not exist, unless `create` is false. */
 export async function openPostgresStore(target: PostgresTarget, options: PostgresOptions = {}): Promise<Store> {
@@ -53,7 +53,7 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
     );
   }
   const pool = typeof target === "string" ? await openPool(parsed?.connectionString ?? target, connections) : target;
-  const connection = new Connection(pool, url, schema, pool !== target, options);
+  const connection = new PostgresConnection(pool, url, schema, pool !== target, options);
   try {
     const syncs = await checkServer(connection, options);
     await migrate(connection, { create: options.create ?? true });
@@ -68,19 +68,19 @@ class PostgresStore implements Store {
   readonly url: string;
   readonly capabilities = { durable: true, shared: true };
   readonly texts: PostgresTextIndex;
-  readonly #connection: Connection;
+  readonly #connection: PostgresConnection;
   readonly #records: string;
   readonly #chunks: string;
   readonly #blobs: string;
   /** The clock of the options; `undefined` for the server's. */
   readonly #ownClock: (() => number) | undefined;
   readonly #serverClock: ServerClock;
-  readonly #packer: Packer;
+  readonly #packer: PostgresPacker;
   readonly #commits: GroupCommit;
-  readonly #listener: Listener;
+  readonly #listener: NotificationListener;
   #closing: Promise<void> | undefined;
 
-  constructor(connection: Connection, options: PostgresOptions & { readonly syncs: boolean }) {
+  constructor(connection: PostgresConnection, options: PostgresOptions & { readonly syncs: boolean }) {
     const { schema } = connection;
     this.url = connection.url;
     this.#connection = connection;
@@ -89,12 +89,12 @@ class PostgresStore implements Store {
     this.#blobs = `${schema}.savepoint_blob`;
     this.#ownClock = options.now;
     this.#serverClock = new ServerClock(() => this.#queryTime());
-    this.#packer = new Packer(connection, options);
+    this.#packer = new PostgresPacker(connection, options);
     // A hash: with the prefix, the name of a schema may be too long for a channel.
     const channel = `savepoint_${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
-    this.#listener = new Listener(connection, channel);
+    this.#listener = new NotificationListener(connection, channel);
     this.texts = new PostgresTextIndex(connection, () => this.#checkOpen());
-    const writer = new Writer(connection, channel, options, ({ items = [] }) => {
+    const writer = new PostgresWriter(connection, channel, options, ({ items = [] }) => {
       for (const batch of items) this.#packer.noteItems(batch);
     });
     this.#commits = new GroupCommit((commits) => writer.apply(commits));
@@ -103,7 +103,7 @@ class PostgresStore implements Store {
   async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
     this.#checkOpen();
     if (keys.length === 0) return [];
-    const rows = await this.#connection.rows<RecordRow>(
+    const rows = await this.#connection.rows<PostgresRecordRow>(
       `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key = ANY ($1::text[])`,
       [textArray(keys)],
     );
@@ -116,7 +116,7 @@ class PostgresStore implements Store {
     { limit, reverse = false }: { limit: number; reverse?: boolean },
   ): Promise<(StoredRecord | UnreadableRecord)[]> {
     this.#checkOpen();
-    const rows = await this.#connection.rows<RecordRow>(
+    const rows = await this.#connection.rows<PostgresRecordRow>(
       `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key >= $1 AND key < $2
        ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT $3`,
       [range.from, range.to, limit],
@@ -262,7 +262,7 @@ class PostgresStore implements Store {
     { limit, forMs }: { limit: number; forMs: number },
   ): Promise<(StoredRecord | UnreadableRecord)[]> {
     this.#checkOpen();
-    const rows = await this.#connection.rows<RecordRow>(
+    const rows = await this.#connection.rows<PostgresRecordRow>(
       `WITH picked AS (
         SELECT r.key FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w (low, high, place)
         CROSS JOIN LATERAL (

@@ -12,7 +12,7 @@ import {
 } from "../contract/index.js";
 import { toIndexableText, toSearchableText } from "../shared/index.js";
 import { integerArray, textArray } from "./arrays.js";
-import type { Connection } from "./connection.js";
+import type { PostgresConnection } from "./connection.js";
 import type { PostgresClient, PostgresValue } from "./driver.js";
 import { postgresFailure, sqlStateOf } from "./errors.js";
 import { runTransaction } from "./transaction.js";
@@ -26,14 +26,14 @@ interface SourceRow extends Omit<TextSource, "id"> {
 const MISSING_STATES = new Set(["42P01", "42703", "42883"]);
 
 export class PostgresTextIndex implements TextIndex {
-  readonly #connection: Connection;
+  readonly #connection: PostgresConnection;
   readonly #checkOpen: () => void;
   #prepared: Promise<void> | undefined;
   /** The snapshot and the ranges for which `changes` last returned nothing. */
   #unchangedAt: string | undefined;
 
   /** @param checkOpen throws if the store is closed */
-  constructor(connection: Connection, checkOpen: () => void) {
+  constructor(connection: PostgresConnection, checkOpen: () => void) {
     this.#connection = connection;
     this.#checkOpen = checkOpen;
   }

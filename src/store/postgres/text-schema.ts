@@ -4,13 +4,13 @@
  * If the extension pg_trgm is installed or can be created, documents are found by trigrams. Otherwise every document is
  * scanned: that is slower, and finds the same.
  */
-import type { Connection } from "./connection.js";
+import type { PostgresConnection } from "./connection.js";
 import { isSavepointError } from "../../errors.js";
 import { isUnreachable } from "./errors.js";
 import { runTransaction } from "./transaction.js";
 
 /** Creates the tables if they do not exist. */
-export async function createTextTables(connection: Connection): Promise<void> {
+export async function createTextTables(connection: PostgresConnection): Promise<void> {
   const { schema } = connection;
   const [found] = await connection.rows<{ present: boolean }>("SELECT to_regclass($1) IS NOT NULL AS present", [
     `${schema}.savepoint_text_source`,
@@ -42,7 +42,7 @@ export async function createTextTables(connection: Connection): Promise<void> {
 }
 
 /** In a separate transaction, because a user without the permission to create extensions can still search. */
-async function createTrigrams(connection: Connection): Promise<void> {
+async function createTrigrams(connection: PostgresConnection): Promise<void> {
   try {
     await runTransaction(connection, { purpose: "Searching", timeout: connection.busyTimeout }, (client) =>
       client.query("CREATE EXTENSION IF NOT EXISTS pg_trgm"),

@@ -6,7 +6,7 @@
  * another client afterwards.
  */
 import { SavepointError } from "../../errors.js";
-import type { Connection, Purpose } from "./connection.js";
+import type { PostgresConnection, Purpose } from "./connection.js";
 import type { PostgresClient } from "./driver.js";
 import { isUnreachable, sqlStateOf } from "./errors.js";
 
@@ -63,7 +63,7 @@ export interface TransactionOptions {
  * and the error names the sessions that hold the lock.
  */
 export async function runTransaction<T>(
-  connection: Connection,
+  connection: PostgresConnection,
   options: TransactionOptions,
   work: (client: PostgresClient) => Promise<T>,
 ): Promise<T> {
@@ -98,14 +98,14 @@ export async function runTransaction<T>(
 
 /** Finds the sessions that block a transaction, over another connection. */
 class LockWatch {
-  readonly #connection: Connection;
+  readonly #connection: PostgresConnection;
   readonly #options: TransactionOptions;
   #pid = 0;
   #timer: NodeJS.Timeout | undefined;
   #querying: Promise<void> | undefined;
   #holders: readonly LockHolder[] = [];
 
-  constructor(connection: Connection, options: TransactionOptions) {
+  constructor(connection: PostgresConnection, options: TransactionOptions) {
     this.#connection = connection;
     this.#options = options;
   }

@@ -12,14 +12,14 @@ import { commitConflict, type CommitOutcome, type FailedCheck, testHooksOf } fro
 import { compress, type CompressedBody, RAW, type ChunkRow, unpackChunk } from "../chunks/index.js";
 import type { Commit, Frame } from "../contract/index.js";
 import { textArray } from "./arrays.js";
-import type { Connection } from "./connection.js";
+import type { PostgresConnection } from "./connection.js";
 import { fastCommit, type CommitStatement, statementName } from "./fast-commit.js";
 import { fastGroup } from "./fast-group.js";
 import { errorDetailOf, postgresFailure, sqlStateOf } from "./errors.js";
 import { RESEND, COMMIT_PARAMETERS, CONFLICT_STATE } from "./functions.js";
 import type { PostgresOptions, PostgresWritePoint } from "./options.js";
 import { type CommitPlan, planCommit } from "./commit-plan.js";
-import { isIntact, RECORD_COLUMNS, type RecordRow } from "./rows.js";
+import { isIntact, RECORD_COLUMNS, type PostgresRecordRow } from "./rows.js";
 import { readItems } from "./chunk-reader.js";
 
 /** The most commits in one statement. Each is a subtransaction, and more than 64 are slow in PostgreSQL. */
@@ -40,8 +40,8 @@ interface CounterReads {
   readonly fresh: ReadonlySet<string>;
 }
 
-export class Writer {
-  readonly #connection: Connection;
+export class PostgresWriter {
+  readonly #connection: PostgresConnection;
   readonly #options: PostgresOptions;
   readonly #channel: string;
   readonly #usesPlainStatements: boolean;
@@ -52,7 +52,7 @@ export class Writer {
 
   /** @param onApplied called for each commit that was applied */
   constructor(
-    connection: Connection,
+    connection: PostgresConnection,
     channel: string,
     options: PostgresOptions & { readonly syncs: boolean },
     onApplied: (commit: Commit) => void,
@@ -272,7 +272,7 @@ export class Writer {
   async #readCounters(commits: readonly Commit[], again: boolean): Promise<CounterReads> {
     const keys = new Set(countersOf(commits).filter((key) => again || !this.#counters.has(key)));
     const damaged = new Set<string>();
-    const found = keys.size === 0 ? new Map<string, RecordRow>() : await this.#records([...keys]);
+    const found = keys.size === 0 ? new Map<string, PostgresRecordRow>() : await this.#records([...keys]);
     for (const key of keys) {
       const row = found.get(key);
       if (row && !isIntact(row)) {
@@ -283,9 +283,9 @@ export class Writer {
     return { damaged, fresh: keys };
   }
 
-  async #records(keys: readonly string[]): Promise<Map<string, RecordRow>> {
+  async #records(keys: readonly string[]): Promise<Map<string, PostgresRecordRow>> {
     const sql = `SELECT ${RECORD_COLUMNS} FROM ${this.#connection.schema}.savepoint_record WHERE key = ANY ($1::text[])`;
-    const rows = await this.#connection.rows<RecordRow>(sql, [textArray(keys)]);
+    const rows = await this.#connection.rows<PostgresRecordRow>(sql, [textArray(keys)]);
     return new Map(rows.map((row) => [row.key, row]));
   }
 

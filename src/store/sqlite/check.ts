@@ -1,7 +1,7 @@
 /** Finds damage of a database that reading its rows does not show. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StoreProblem } from "../contract/index.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 import { diskReadFailure, isReadError } from "./errors.js";
 
 // A damaged byte can change the type of a key. Such a row is in no key range, so no read finds it.
@@ -10,7 +10,7 @@ const MISPLACED_CHUNKS = `SELECT count(*) AS count FROM savepoint_chunk
   WHERE typeof(tape) <> 'text' OR typeof(first) <> 'integer' OR typeof(count) <> 'integer'`;
 
 /** Checks the structure of the database and the types of its keys. Throws `IO_FAILED` if the disk fails to read. */
-export function checkDatabase(connection: Connection): StoreProblem[] {
+export function checkDatabase(connection: SqliteConnection): StoreProblem[] {
   const reports = connection.rows<{ quick_check: string }>("PRAGMA quick_check(100)").map((row) => row.quick_check);
   const readError = reports.find(isReadError);
   if (readError !== undefined) throw diskReadFailure(connection.url, "Checking", new Error(readError));
@@ -34,7 +34,7 @@ const COUNT_MISPLACED = `SELECT count(*) AS count ${NEXT_KEYS} WHERE typeof(key)
 const LAST_KEY = `SELECT key ${NEXT_KEYS} LIMIT 1 OFFSET ${KEYS_PER_TURN - 1}`;
 
 /** Are there records outside of every key range? Checks all keys, some at a time. */
-export async function hasMisplacedRecords(connection: Connection): Promise<boolean> {
+export async function hasMisplacedRecords(connection: SqliteConnection): Promise<boolean> {
   if (connection.row(`${MISPLACED_RECORDS} AND key <= '' LIMIT 1`)) return true;
   for (let from: string | undefined = ""; from !== undefined;) {
     const start: string = from;
@@ -46,7 +46,7 @@ export async function hasMisplacedRecords(connection: Connection): Promise<boole
 }
 
 /** Removes misplaced records whose key exists again. */
-export function dropMisplacedRecords(connection: Connection): void {
+export function dropMisplacedRecords(connection: SqliteConnection): void {
   connection.run(`DELETE FROM savepoint_record WHERE typeof(key) <> 'text'
     AND CAST(key AS TEXT) IN (SELECT key FROM savepoint_record WHERE typeof(key) = 'text')`);
 }

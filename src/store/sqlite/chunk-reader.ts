@@ -1,15 +1,15 @@
 /** Finds the chunks that hold a span of items. */
 import { CHUNK_ITEMS, type ChunkRow, LazyChunk } from "../chunks/index.js";
 import type { ItemSpan } from "../contract/index.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 
 /** The chunks of one read. Its spans often lie in the same chunk, which is then read and unpacked once. */
 export class ChunkCache {
-  readonly #connection: Connection;
+  readonly #connection: SqliteConnection;
   readonly #chunks = new Map<string, LazyChunk>();
   readonly #tapes = new Set<string>();
 
-  constructor(connection: Connection) {
+  constructor(connection: SqliteConnection) {
     this.#connection = connection;
   }
 

@@ -48,7 +48,7 @@ export interface ConnectionParts {
   readonly release?: (() => Promise<void>) | undefined;
 }
 
-export class Connection {
+export class SqliteConnection {
   readonly url: string;
   /** The database's file, if it has one. */
   readonly path: string | undefined;

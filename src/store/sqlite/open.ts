@@ -6,7 +6,7 @@ import { SavepointError } from "../../errors.js";
 import { isMissingFileError } from "../../util/index.js";
 import { busyTimeoutOf, createFailureReporter, type Store } from "../contract/index.js";
 import { storeNotFound, testHooksOf } from "../shared/index.js";
-import { Connection } from "./connection.js";
+import { SqliteConnection } from "./connection.js";
 import { closeReleasesFiles, driverModule, openDatabase, type SqliteDatabase } from "./driver.js";
 import { isBusy, isCorrupt, sqliteFailure } from "./errors.js";
 import { FileGuard } from "./file-guard.js";
@@ -47,7 +47,7 @@ async function openHandle(database: SqliteDatabase, url: string, options: Sqlite
   await prepareDatabase(database, url, true, options);
   const path = fileOf(database) || undefined;
   const guard = path === undefined ? undefined : new FileGuard([path], options.onDamage);
-  return new SqliteStore(new Connection(database, url, false, options, { guard, path }), options);
+  return new SqliteStore(new SqliteConnection(database, url, false, options, { guard, path }), options);
 }
 
 /** Opens a file, or a database in memory if there is no path. */
@@ -58,7 +58,7 @@ async function openPath(path: string | undefined, url: string, options: SqliteOp
   try {
     await prepareDatabase(database, url, false, options);
     return path === undefined
-      ? new SqliteStore(new Connection(database, url, true, options), options)
+      ? new SqliteStore(new SqliteConnection(database, url, true, options), options)
       : openFile(database, await driverModule(), url, path, options, release);
   } catch (error) {
     await closeAfterFailure(database, release);
@@ -108,7 +108,7 @@ function openFile(
   const realPath = fileOf(database);
   const guard = new FileGuard([path, `${realPath}-wal`, `${realPath}-shm`], options.onDamage);
   const sync = options.durability === "process" ? undefined : new WalSync(realPath, testHooksOf(options).syncFile);
-  const connection = new Connection(database, url, true, options, { sync, guard, path: realPath, release });
+  const connection = new SqliteConnection(database, url, true, options, { sync, guard, path: realPath, release });
   const checkpointer = new WalCheckpointer(connection, realPath, driver, createFailureReporter(options));
   return new SqliteStore(connection, options, { path: realPath, checkpointer });
 }

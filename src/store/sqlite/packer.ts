@@ -23,7 +23,7 @@ import {
 } from "../chunks/index.js";
 import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
 import { testHooksOf } from "../shared/index.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { CHUNK_COLUMNS, insertChunk, type StoredChunk } from "./rows.js";
 
@@ -37,8 +37,8 @@ const MAX_REWRITTEN = 8;
 const SELECT_CHUNKS = `SELECT ${CHUNK_COLUMNS} FROM savepoint_chunk`;
 const DELETE_CHUNK = "DELETE FROM savepoint_chunk WHERE id = ?";
 
-export class Packer {
-  readonly #connection: Connection;
+export class SqlitePacker {
+  readonly #connection: SqliteConnection;
   readonly #probe: (point: WritePoint) => void;
   readonly #compress: boolean;
   readonly #compressesAtOnce: boolean;
@@ -46,7 +46,7 @@ export class Packer {
   readonly #backlog = new PackBacklog();
   #work: Promise<void> = Promise.resolve();
 
-  constructor(connection: Connection, options: SqliteOptions) {
+  constructor(connection: SqliteConnection, options: SqliteOptions) {
     this.#connection = connection;
     this.#probe = testHooksOf(options).probe ?? (() => {});
     this.#compress = options.compress ?? true;

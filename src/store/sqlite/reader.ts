@@ -10,8 +10,8 @@ import { isChecksum, type RecordResult } from "../shared/index.js";
 import { SavepointError } from "../../errors.js";
 import { BufferOverlay } from "./buffer-overlay.js";
 import { ChunkCache, selectChunks, spanArguments } from "./chunk-reader.js";
-import type { Connection } from "./connection.js";
-import type { RecordRow } from "./rows.js";
+import type { SqliteConnection } from "./connection.js";
+import type { SqliteRecordRow } from "./rows.js";
 import type { Footprint, WriteBuffer } from "./write-buffer.js";
 
 const SELECT_RECORDS = "SELECT key, sum, refs, value FROM savepoint_record";
@@ -24,10 +24,10 @@ const CHUNK_BYTES = `SELECT coalesce(sum(length(head) + length(body)), 0) AS byt
   FROM savepoint_chunk WHERE tape >= ? AND tape < ?`;
 
 export class Reader {
-  readonly #connection: Connection;
+  readonly #connection: SqliteConnection;
   readonly #buffer: WriteBuffer;
 
-  constructor(connection: Connection, buffer: WriteBuffer) {
+  constructor(connection: SqliteConnection, buffer: WriteBuffer) {
     this.#connection = connection;
     this.#buffer = buffer;
   }
@@ -38,8 +38,8 @@ export class Reader {
       () => {
         const rows =
           keys.length === 1
-            ? this.#connection.rows<RecordRow>(`${SELECT_RECORDS} WHERE key = ?`, keys[0] as string)
-            : this.#connection.rows<RecordRow>(
+            ? this.#connection.rows<SqliteRecordRow>(`${SELECT_RECORDS} WHERE key = ?`, keys[0] as string)
+            : this.#connection.rows<SqliteRecordRow>(
                 `${SELECT_RECORDS} WHERE key IN (SELECT value FROM json_each(?))`,
                 JSON.stringify(keys),
               );
@@ -54,7 +54,7 @@ export class Reader {
     const sql = `${SELECT_RECORDS} WHERE key >= ? AND key < ? ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?`;
     return this.#read(
       undefined,
-      () => this.#connection.rows<RecordRow>(sql, range.from, range.to, limit).map(verifyRecord),
+      () => this.#connection.rows<SqliteRecordRow>(sql, range.from, range.to, limit).map(verifyRecord),
       (found, overlay) => overlay.list(range, limit, reverse, found),
     );
   }
@@ -164,7 +164,7 @@ export class Reader {
   }
 }
 
-function verifyRecord({ key, sum, refs, value }: RecordRow): RecordResult {
+function verifyRecord({ key, sum, refs, value }: SqliteRecordRow): RecordResult {
   // The table does not have the columns that it should.
   if (typeof (key as unknown) !== "string") {
     throw new SavepointError("DAMAGED", "The tables of the database are damaged. Restore the file from a backup.");

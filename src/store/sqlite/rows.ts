@@ -2,10 +2,10 @@
 import { type ChunkRow, packItems } from "../chunks/index.js";
 import type { Frame, Put } from "../contract/index.js";
 import { checksum } from "../shared/index.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 
 /** A row of `savepoint_record`. */
-export interface RecordRow {
+export interface SqliteRecordRow {
   readonly key: string;
   readonly sum: number;
   readonly refs: string;
@@ -43,18 +43,18 @@ const APPEND_CHUNK = `INSERT INTO savepoint_chunk (tape, first, count, codec, su
 const DAMAGED_SUM = -1;
 
 /** Reads the records under these keys; a missing one is not in the result. */
-export function findRecords(connection: Connection, keys: readonly string[]): Map<string, RecordRow> {
-  const found = new Map<string, RecordRow>();
+export function findRecords(connection: SqliteConnection, keys: readonly string[]): Map<string, SqliteRecordRow> {
+  const found = new Map<string, SqliteRecordRow>();
   for (let from = 0; from < keys.length; from += MAX_ROWS) {
     const some = keys.slice(from, from + MAX_ROWS);
     const sql = SELECT_RECORDS[some.length] as string;
-    for (const row of connection.rows<RecordRow>(sql, ...some)) found.set(row.key, row);
+    for (const row of connection.rows<SqliteRecordRow>(sql, ...some)) found.set(row.key, row);
   }
   return found;
 }
 
 /** Writes records, in order. @param ifAbsent keep existing records unchanged */
-export function putRecords(connection: Connection, puts: readonly Put[], ifAbsent: boolean): void {
+export function putRecords(connection: SqliteConnection, puts: readonly Put[], ifAbsent: boolean): void {
   for (let from = 0; from < puts.length; from += MAX_ROWS) {
     const some = puts.slice(from, from + MAX_ROWS);
     const values: (string | number)[] = [];
@@ -64,12 +64,12 @@ export function putRecords(connection: Connection, puts: readonly Put[], ifAbsen
 }
 
 /** Makes records unreadable whose new values are lost: their old values must not be read as current. */
-export function markRecordsLost(connection: Connection, keys: Iterable<string>): void {
+export function markRecordsLost(connection: SqliteConnection, keys: Iterable<string>): void {
   for (const key of keys) connection.run(UPSERT_RECORDS[1] as string, key, DAMAGED_SUM, "", "");
 }
 
 /** Inserts a chunk. */
-export function insertChunk(connection: Connection, row: ChunkRow): void {
+export function insertChunk(connection: SqliteConnection, row: ChunkRow): void {
   connection.run(INSERT_CHUNK, ...valuesOf(row));
 }
 
@@ -77,7 +77,12 @@ export function insertChunk(connection: Connection, row: ChunkRow): void {
  * Appends items as chunks. Returns `false`, and appends nothing, if the tape already has one of these numbers. Chunks of a tape
  * do not overlap, so the last one that starts before the end of the numbers decides.
  */
-export function appendItems(connection: Connection, tape: string, first: number, items: readonly Frame[]): boolean {
+export function appendItems(
+  connection: SqliteConnection,
+  tape: string,
+  first: number,
+  items: readonly Frame[],
+): boolean {
   for (const [index, row] of packItems(tape, first, items).entries()) {
     if (index > 0) insertChunk(connection, row);
     else if (connection.run(APPEND_CHUNK, ...valuesOf(row), first + items.length) === 0) return false;

@@ -54,7 +54,7 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
-export interface SchemaOptions {
+export interface SqliteSchemaOptions {
   /** May the database have other tables? Only if the caller opened it. */
   readonly allowOtherTables: boolean;
   /** Create and upgrade tables? Otherwise a store that needs it is rejected. */
@@ -64,7 +64,7 @@ export interface SchemaOptions {
 }
 
 /** Creates the tables if they do not exist, and upgrades those of an older format. */
-export function migrate(database: SqliteDatabase, url: string, options: SchemaOptions): void {
+export function migrate(database: SqliteDatabase, url: string, options: SqliteSchemaOptions): void {
   const { allowOtherTables, create, migrations = MIGRATIONS } = options;
   const newest = OLDEST_FORMAT + migrations.length - 1;
   const found = readFormat(database, url, allowOtherTables, newest);

@@ -23,15 +23,15 @@ import {
 } from "../contract/index.js";
 import { GroupCommit, type RecordResult, storeClosed } from "../shared/index.js";
 import { checkDatabase, dropMisplacedRecords, hasMisplacedRecords } from "./check.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions } from "./options.js";
-import { Packer } from "./packer.js";
+import { SqlitePacker } from "./packer.js";
 import { freePages, truncateWal, usedBytes } from "./pages.js";
 import { Reader } from "./reader.js";
 import { SqliteTextIndex } from "./text-index.js";
 import type { WalCheckpointer } from "./wal-checkpointer.js";
 import { WriteBuffer } from "./write-buffer.js";
-import { Writer } from "./writer.js";
+import { SqliteWriter } from "./writer.js";
 
 /** Blobs that are deleted in one transaction: each may have many pages. */
 const BLOBS_PER_TRANSACTION = 16;
@@ -46,10 +46,10 @@ export class SqliteStore implements Store {
   readonly url: string;
   readonly capabilities: Store["capabilities"];
   readonly texts: SqliteTextIndex;
-  readonly #connection: Connection;
+  readonly #connection: SqliteConnection;
   readonly #file: StoreFile | undefined;
   readonly #clock: () => number;
-  readonly #packer: Packer;
+  readonly #packer: SqlitePacker;
   readonly #buffer: WriteBuffer;
   readonly #reader: Reader;
   readonly #commits: GroupCommit;
@@ -58,21 +58,21 @@ export class SqliteStore implements Store {
   #closing: Promise<void> | undefined;
 
   /** @param file the file, unless the database is in memory or belongs to the caller */
-  constructor(connection: Connection, options: SqliteOptions, file?: StoreFile) {
+  constructor(connection: SqliteConnection, options: SqliteOptions, file?: StoreFile) {
     this.url = connection.url;
     this.capabilities = { durable: file !== undefined, shared: file !== undefined };
     this.#connection = connection;
     this.#file = file;
     this.#clock = options.now ?? Date.now;
     this.#report = createFailureReporter(options);
-    this.#packer = new Packer(connection, options);
+    this.#packer = new SqlitePacker(connection, options);
     // Writes of the caller through its own handle could not be detected.
     this.#buffer = new WriteBuffer(connection, this.#packer, options, connection.owned);
     this.#reader = new Reader(connection, this.#buffer);
     this.texts = new SqliteTextIndex(connection, this.#buffer, this, () => this.#assertOpen());
     if (file) connection.onWrite = () => file.checkpointer.noteWrite();
     connection.onRollback = () => this.#buffer.forget();
-    const writer = new Writer(connection, this.#packer, this.#buffer, options);
+    const writer = new SqliteWriter(connection, this.#packer, this.#buffer, options);
     this.#commits = new GroupCommit(async (commits) => {
       const outcomes = await writer.apply(commits);
       if (this.#buffer.isFull) this.#flushing ??= this.#flushInBackground();

@@ -5,7 +5,7 @@
 import { isSavepointError } from "../../errors.js";
 import { openScanTextIndex } from "../shared/index.js";
 import type { KeyRange, Mark, Store, TextIndex, TextSource, TextUpdate } from "../contract/index.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 import type { WriteBuffer } from "./write-buffer.js";
 import { isFullTextMissing } from "./text-schema.js";
 import { TextTables } from "./text-tables.js";
@@ -19,7 +19,7 @@ export class SqliteTextIndex implements TextIndex {
   #inMemory: TextIndex | undefined;
 
   /** @param assertOpen throws if the store is closed */
-  constructor(connection: Connection, buffer: WriteBuffer, store: Pick<Store, "list">, assertOpen: () => void) {
+  constructor(connection: SqliteConnection, buffer: WriteBuffer, store: Pick<Store, "list">, assertOpen: () => void) {
     this.#tables = new TextTables(connection, buffer);
     this.#store = store;
     this.#assertOpen = assertOpen;

@@ -7,7 +7,7 @@
  * inserted rowid would fail at the next statement. After a trigger, also a failed one, SQLite restores the previous rowid.
  */
 import { DOCUMENTS_PER_SOURCE } from "../contract/index.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 
 /**
  * The rowid of document `n` is `TOP_ROWID - n`. The full-text table is read twice as fast in the order of its rowids as in reverse,
@@ -49,19 +49,19 @@ const DROP: readonly string[] = [
 ];
 
 /** Do the tables exist? */
-export function hasTextTables(connection: Connection): boolean {
+export function hasTextTables(connection: SqliteConnection): boolean {
   // It is created last.
   const lastTrigger = "SELECT 1 FROM sqlite_master WHERE name = 'savepoint_text_remove'";
   return connection.row(lastTrigger) !== undefined;
 }
 
 /** Creates the tables if they do not exist. To be called inside a transaction. */
-export function createTextTables(connection: Connection): void {
+export function createTextTables(connection: SqliteConnection): void {
   for (const sql of CREATE) connection.run(sql);
 }
 
 /** Drops and creates the tables, because they may be damaged. Ids are not reused. To be called inside a transaction. */
-export function recreateTextTables(connection: Connection): void {
+export function recreateTextTables(connection: SqliteConnection): void {
   const ids = "sqlite_sequence WHERE name = 'savepoint_text_source'";
   const last = hasTextTables(connection) ? connection.row<{ seq: number }>(`SELECT seq FROM ${ids}`)?.seq : undefined;
   for (const sql of [...DROP, ...CREATE]) connection.run(sql);
@@ -70,7 +70,7 @@ export function recreateTextTables(connection: Connection): void {
 }
 
 /** Throws if SQLite has no full-text index, or one that is too old. */
-export function probeTextTables(connection: Connection): void {
+export function probeTextTables(connection: SqliteConnection): void {
   connection.rows("SELECT rowid FROM savepoint_text LIMIT 1");
 }
 

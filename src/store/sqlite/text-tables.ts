@@ -15,7 +15,7 @@ import {
   type TextSource,
   type TextUpdate,
 } from "../contract/index.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 import type { WriteBuffer } from "./write-buffer.js";
 import { matchAny, toDocumentText, buildTextQuery } from "./text-query.js";
 import {
@@ -65,14 +65,14 @@ interface MarkRow {
 }
 
 export class TextTables implements TextIndex {
-  readonly #connection: Connection;
+  readonly #connection: SqliteConnection;
   readonly #buffer: WriteBuffer;
   /** Short strings that many documents contain. If one becomes rare, finding it takes longer but stays correct. */
   readonly #common = new Set<string>();
   /** The state of the database in which `changes` last found nothing, and the ranges. */
   #upToDate: string | undefined;
 
-  constructor(connection: Connection, buffer: WriteBuffer) {
+  constructor(connection: SqliteConnection, buffer: WriteBuffer) {
     this.#connection = connection;
     this.#buffer = buffer;
   }

@@ -7,7 +7,7 @@
  * then the next attempt waits until the WAL has grown again.
  */
 import { Worker } from "node:worker_threads";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 import { readWalPages, setAutoCheckpoint, truncateWal } from "./pages.js";
 
 /** Pages in the WAL that are worth a checkpoint. */
@@ -22,7 +22,7 @@ type Mode = "PASSIVE" | "RESTART" | "TRUNCATE";
 type Answer = { readonly error?: unknown };
 
 export class WalCheckpointer {
-  readonly #connection: Connection;
+  readonly #connection: SqliteConnection;
   readonly #path: string;
   readonly #driver: string;
   readonly #report: (message: string, error: unknown) => void;
@@ -37,7 +37,12 @@ export class WalCheckpointer {
   #isStopped = false;
 
   /** @param driver the module that opens the database */
-  constructor(connection: Connection, path: string, driver: string, report: (message: string, error: unknown) => void) {
+  constructor(
+    connection: SqliteConnection,
+    path: string,
+    driver: string,
+    report: (message: string, error: unknown) => void,
+  ) {
     this.#connection = connection;
     this.#path = path;
     this.#driver = driver;

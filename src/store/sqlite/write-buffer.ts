@@ -22,10 +22,10 @@ import {
   encodeCommit,
   toBufferedCommit,
 } from "./buffer-codec.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 import { isCorrupt } from "./errors.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
-import type { Packer } from "./packer.js";
+import type { SqlitePacker } from "./packer.js";
 import { appendItems, markRecordsLost, putRecords } from "./rows.js";
 
 /** The buffer is full with this many commits or bytes. The next read may wait until it is flushed, so it is short. */
@@ -47,8 +47,8 @@ const ALL = `SELECT keys, body, CASE WHEN keys_sum BETWEEN 0 AND 4294967295 THEN
 const TAPE_END = "SELECT first + count AS end FROM savepoint_chunk WHERE tape = ? ORDER BY first DESC LIMIT 1";
 
 export class WriteBuffer {
-  readonly #connection: Connection;
-  readonly #packer: Packer;
+  readonly #connection: SqliteConnection;
+  readonly #packer: SqlitePacker;
   readonly #probe: (point: WritePoint) => void;
   readonly #report: (message: string, error: unknown) => void;
   readonly #enabled: boolean;
@@ -62,7 +62,7 @@ export class WriteBuffer {
   #pending: PendingCommits | undefined;
 
   /** @param enabled may commits be buffered? Not if the caller can write through the same connection */
-  constructor(connection: Connection, packer: Packer, options: SqliteOptions, enabled: boolean) {
+  constructor(connection: SqliteConnection, packer: SqlitePacker, options: SqliteOptions, enabled: boolean) {
     this.#connection = connection;
     this.#packer = packer;
     this.#enabled = enabled;

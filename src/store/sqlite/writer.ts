@@ -17,11 +17,11 @@ import {
   testHooksOf,
 } from "../shared/index.js";
 import type { Check, Commit, CommitResult, ItemBatch } from "../contract/index.js";
-import type { Connection } from "./connection.js";
+import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { compress, type CompressedBody, RAW } from "../chunks/index.js";
-import { appendItems, findRecords, putRecords, type RecordRow } from "./rows.js";
-import type { Packer } from "./packer.js";
+import { appendItems, findRecords, putRecords, type SqliteRecordRow } from "./rows.js";
+import type { SqlitePacker } from "./packer.js";
 import { footprintOf, type WriteBuffer } from "./write-buffer.js";
 
 /** How long a transaction may block the event loop, in milliseconds. */
@@ -34,9 +34,9 @@ const NO_KEYS: ReadonlySet<string> = new Set();
 
 const REPLACE = "UPDATE savepoint_record SET sum = ?, value = ? WHERE key = ? AND sum = ? AND refs = '' AND value = ?";
 
-export class Writer {
-  readonly #connection: Connection;
-  readonly #packer: Packer;
+export class SqliteWriter {
+  readonly #connection: SqliteConnection;
+  readonly #packer: SqlitePacker;
   readonly #buffer: WriteBuffer;
   readonly #clock: () => number;
   readonly #compress: boolean;
@@ -44,7 +44,7 @@ export class Writer {
   readonly #compressedBlobs = new Map<string, CompressedBody>();
   readonly #probe: (point: WritePoint) => void;
 
-  constructor(connection: Connection, packer: Packer, buffer: WriteBuffer, options: SqliteOptions) {
+  constructor(connection: SqliteConnection, packer: SqlitePacker, buffer: WriteBuffer, options: SqliteOptions) {
     this.#connection = connection;
     this.#packer = packer;
     this.#buffer = buffer;
@@ -248,7 +248,7 @@ export class Writer {
   }
 }
 
-function holds(check: Check, row: RecordRow | undefined): boolean {
+function holds(check: Check, row: SqliteRecordRow | undefined): boolean {
   if ("exists" in check) return row !== undefined;
   if (!row) return check.value === undefined;
   return row.value === check.value && isChecksum(row.sum, check.key, row.refs, row.value);
