@@ -6,11 +6,11 @@ const driver = await from("store/sqlite/driver.js");
 /** @type {typeof import("../../src/store/postgres/store.js")} */
 const postgres = await from("store/postgres/store.js");
 /** @type {typeof import("../../src/state/tree/revision.js")} */
-const revise = await from("state/revise.js");
+const revise = await from("state/tree/revision.js");
 /** @type {typeof import("../../src/state/codec/encode.js")} */
-const encode = await from("state/encode.js");
+const encode = await from("state/codec/encode.js");
 /** @type {typeof import("../../src/state/tree/class-registry.js")} */
-const registry = await from("state/registry.js");
+const registry = await from("state/tree/class-registry.js");
 /** @type {typeof import("../../src/records/checkpoint-row.js")} */
 const rows = await from("records/checkpoint-row.js");
 
