@@ -32,7 +32,7 @@ export interface ConversationSnapshot {
  * and its number: one that was deleted and has come back under another number is the same.
  */
 export function encodeSnapshot({ record, items, lastMessageAt, firstTitle }: StoredConversation): string {
-  const whole = { ...record, number: 0, order: 0, agent: undefined, base: piecesOf(record, items), from: 0 };
+  const whole = { ...record, number: 0, order: 0, agent: undefined, base: piecesOf(record, items), tapeStart: 0 };
   const title = firstTitle === undefined ? "" : JSON.stringify(firstTitle);
   return `${encodeConversation(whole)}\n${lastMessageAt}\n${title}\n${record.order}`;
 }

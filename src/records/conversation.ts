@@ -87,10 +87,10 @@ export function piecesOf({ number, base, tapeStart }: ConversationRecord, items:
 }
 
 /** The same messages as a base and where the tape goes on from, when it has so many items. */
-export function splitPieces(pieces: readonly Piece[], number: number, items: number): { base: Piece[]; from: number } {
+export function splitPieces(pieces: readonly Piece[], number: number, items: number): { base: Piece[]; tapeStart: number } {
   const last = pieces.at(-1);
   const open = last?.tape === number && last.start + last.count === items;
-  return open ? { base: pieces.slice(0, -1), from: last.start } : { base: [...pieces], from: items };
+  return open ? { base: pieces.slice(0, -1), tapeStart: last.start } : { base: [...pieces], tapeStart: items };
 }
 
 /** The same items in as few ranges as possible. */

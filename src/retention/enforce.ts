@@ -90,7 +90,7 @@ async function removeUnwanted(
   if (last) {
     const { known, reasons } = last;
     const left = known.rows.filter(({ seq }) => reasons.has(seq));
-    const session = { ...known.session.record, ...(removed.length > 0 && { expires: earliestExpiryOf(left) }) };
+    const session = { ...known.session.record, ...(removed.length > 0 && { earliestExpiry: earliestExpiryOf(left) }) };
     reader.context.policies.recordSweep(
       reader.sessionId,
       planNextSweep(known, reasons, session, retention, value, now),

@@ -207,7 +207,7 @@ async function leaveQueue(reader: SessionReader, branch: string, agent: string |
   const of = before?.agent ?? agent;
   const after =
     first < next && of !== undefined
-      ? { ...newQueueEntry(of, await store.now(), before?.priority), open: before?.external ?? false }
+      ? { ...newQueueEntry(of, await store.now(), before?.priority), external: before?.external ?? false }
       : undefined;
   if (!before && !after) return {};
   const { puts, deletes } = changeQueueEntry(sessionId, branch, before, after);

@@ -63,7 +63,7 @@ export function buildCommit(change: SessionChange): SessionCommit {
   const counted = {
     ...change.session,
     checkpoints: (sessionBefore?.record.checkpoints ?? 0) + rows.length,
-    expires: earlier(change.session.earliestExpiry, earliestExpiryOf(rows)),
+    earliestExpiry: earlier(change.session.earliestExpiry, earliestExpiryOf(rows)),
   };
   const session = { record: counted, value: encodeSession(counted) };
   const branch = { record: change.branch, value: encodeBranch(change.branch) };
