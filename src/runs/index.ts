@@ -1,3 +1,7 @@
+/**
+ * Runs: durable executions of agents. A run holds the lease of its branch while it executes steps, records every effect in a
+ * journal, and resumes in any process after a crash without repeating recorded work.
+ */
 export {
   type Agent,
   type AgentDefinition,

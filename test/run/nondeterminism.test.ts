@@ -88,9 +88,9 @@ const OTHERS: [string, Body, number, string, string][] = [
     async (run, world) => run.llm(() => world.do("model", "pay"), { input: ["hello"] }),
     1,
     "pay",
-    "nothing",
+    "missing",
   ],
-  ["nothing at all", async () => "done", 0, "llm", "nothing"],
+  ["nothing at all", async () => "done", 0, "llm", "missing"],
 ];
 
 const GO = { session: "s", input: "go" };

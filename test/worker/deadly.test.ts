@@ -21,7 +21,7 @@ it("a session that ends its process is quarantined, and none of those that ran b
   expect(codes).toEqual([7, 7, 7, 7, 0]);
   const standing = Object.fromEntries((await sp.sessions.list().all()).map(({ id, status }) => [id, status]));
   expect(standing).toEqual({ a: "completed", b: "completed", deadly: "failed", z: "completed" });
-  expect((await sp.sessions.load("deadly"))?.reason).toMatch(/^4 processes in a row have died/);
+  expect((await sp.sessions.load("deadly"))?.reason).toMatch(/^4 processes in a row have crashed/);
   await sp.close();
   await removeFolder(folder);
 });

@@ -69,7 +69,7 @@ it("goes on with the others where what one has recorded is damaged", async () =>
   await worker.start();
   await untilCompleted(sp, "good");
   await untilCompleted(sp, "new");
-  expect(failures).toEqual([expect.stringContaining('session "bad" could not be begun with')]);
+  expect(failures).toEqual([expect.stringContaining('session "bad" could not be started')]);
   await worker.stop({ grace: 0 });
 });
 

@@ -118,7 +118,7 @@ describe.each(KINDS)("workers on $name", (kind) => {
     await until(() => last.printed.includes("quarantined bad"), "the session to be quarantined");
     expect(await sp.sessions.load("bad")).toMatchObject({
       status: "failed",
-      reason: expect.stringContaining("3 processes in a row have died") as string,
+      reason: expect.stringContaining("3 processes in a row have crashed") as string,
     });
     await sp.enqueue("counting", { session: "good", input: null });
     await untilCounted(30, "good");

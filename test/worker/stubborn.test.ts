@@ -240,8 +240,8 @@ describe("the thread that renews leases", () => {
     thread.postMessage("close");
     expect(await ended).toBe(0);
     // From then on it says when it has renewed the lease.
-    for (const { began, landed } of told.slice(3) as { began: Moment; landed: Moment }[]) {
-      expect(landed.ticks).toBeGreaterThanOrEqual(began.ticks);
+    for (const { began, durable } of told.slice(3) as { began: Moment; durable: Moment }[]) {
+      expect(durable.ticks).toBeGreaterThanOrEqual(began.ticks);
     }
   });
 

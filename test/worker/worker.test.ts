@@ -199,7 +199,7 @@ describe.each(STORES)("on $name", (kind) => {
         await ended(sp, ["good"]);
       });
       expect(failures).toHaveLength(1);
-      expect(failures[0]).toContain('session "bad" could not be begun with');
+      expect(failures[0]).toContain('session "bad" could not be started');
     });
 
     it("forgets what was deleted while it was queued", async () => {

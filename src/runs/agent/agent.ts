@@ -1,65 +1,68 @@
-/** What an agent is: a step over a state. */
+/** Agent definitions: a step function over a state, with its options. */
 import { SavepointError } from "../../errors.js";
 import { checkId } from "../../records/index.js";
 import { type Duration, toMilliseconds } from "../../util/index.js";
-import type { Completion } from "./completion.js";
 import { LoopDetector, type LoopOptions } from "./loop-detector.js";
 import { type RetryPolicy, type RetryOptions, parseRetryOptions } from "./retry.js";
-import type { Run } from "./run.js";
+import type { Completion, Run } from "./run.js";
 import { checkStrategy, type Strategy } from "./strategy.js";
 
-/** What a session may use, over all its turns and restarts. Reaching one halts it. */
+/** Upper bounds on the usage of a session, over all its turns and restarts. A session that reaches one is halted. */
 export interface Limits {
   readonly steps?: number;
   readonly tokens?: number;
   readonly cost?: number;
-  /** Time spent working; waiting does not count. */
+  /** Time spent executing steps. Time spent in `run.sleep()` and `run.ask()` does not count. */
   readonly time?: Duration;
 }
 
+/** The argument of {@link defineAgent}. */
 export interface AgentDefinition<Input, State, Result> {
-  /** Names it in the store: a session belongs to the agent with this name. */
+  /** The name of the agent in the store. Each session belongs to one agent, by this name. */
   readonly name: string;
-  /** The state to begin with. */
+  /** Returns the first state of a session. */
   readonly initial: (input: Input) => State | Promise<State>;
   /**
-   * One step: works on `run.state`, calls models and tools through `run`, and returns. It is called again and again until
-   * it returns `run.complete()`, `run.fail()` or `run.halt()`. After a crash it is called again from where it began, and
-   * what it had recorded is not done again.
+   * Executes one step: changes `run.state`, and calls models and tools through `run`. It is called repeatedly until it returns
+   * `run.complete()`, `run.fail()` or `run.halt()`. After a crash the interrupted step is called again with the state that it
+   * started with, and its recorded effects are replayed instead of executed.
    */
   readonly step: (run: Run<State>) => Promise<Result> | Result;
-  /** Takes a further input into the state of a completed session. Changes it, or returns another one. */
+  /**
+   * Adds a further input to the state of a completed session. It changes the state in place or returns a new one. Without
+   * this function, a session accepts one input.
+   */
   readonly receive?: (state: State, input: Input) => State | void | Promise<State | void>;
   /**
-   * Which checkpoints stay in the history.
+   * Selects the checkpoints that stay in the history.
    * @default "afterToolCall"
    */
   readonly strategy?: Strategy;
   readonly limits?: Limits;
   /**
-   * Brings states of earlier versions up to date, one version each: the first one those that were saved before there
-   * were any migrations.
+   * Functions that upgrade states of earlier versions, one version each. The first one upgrades states that were saved
+   * before the agent had migrations.
    */
   readonly migrations?: readonly ((state: never) => unknown)[];
-  /** How steps that throw are tried again; after the last attempt the session is halted. */
+  /** How often and when a step that throws is retried. After the last attempt the session is halted. */
   readonly retry?: RetryOptions;
   /**
-   * Notices a model that goes round in circles, and halts it in the end.
-   * @default on
+   * Detects a model that repeats itself, and eventually halts the session. `false` disables it.
+   * @default {} (enabled, with the defaults of {@link LoopOptions})
    */
   readonly loop?: LoopOptions | false;
 }
 
-/** An agent that can be run. Made by {@link defineAgent}. */
+/** An agent that can be run. Created by {@link defineAgent}. */
 export interface Agent<Input = never, State = unknown, Output = unknown> {
   readonly name: string;
   /** @internal */
   readonly definition: AgentSpec;
-  /** For types only; never set. */
+  /** Carries the type parameters. Never set. */
   readonly types?: { readonly input: (input: Input) => void; readonly state: State; readonly output: Output };
 }
 
-/** A definition with everything filled in, of whatever types. */
+/** A validated definition with all defaults filled in and its types erased. */
 export interface AgentSpec {
   readonly name: string;
   readonly initial: (input: unknown) => unknown;
@@ -70,15 +73,15 @@ export interface AgentSpec {
   readonly migrations: readonly ((state: unknown) => unknown)[];
   readonly retry: RetryPolicy;
   readonly createDetector: () => LoopDetector | undefined;
-  /** Is its step a loop outside, held open by whoever opened the run? */
+  /** Whether an external loop executes the step, through `sp.openRun()`. */
   readonly open: boolean;
 }
 
-/** What a step that returns `Result` completes with. */
+/** The output type of an agent whose step returns `Result`. */
 export type OutputOf<Result> = Result extends Completion<infer Output> ? Output : never;
 
 /**
- * Defines an agent. Its input, its state and its output are known to TypeScript from what is written here.
+ * Defines an agent. TypeScript infers its input, state and output types from the definition.
  *
  * @example
  * const shop = defineAgent({
@@ -101,42 +104,41 @@ export function defineAgent<Input, State, Result>(
   }
   if (receive !== undefined && typeof receive !== "function") throw invalidAgent(name, `"receive" is not a function`);
   const options = loop === false ? undefined : (loop ?? {});
-  // Wrong options are told now, not in the middle of a run.
+  // Invalid options throw here rather than in the middle of a run.
   if (options) new LoopDetector(options);
-  const taken = {
+  const spec = {
     name,
     initial,
     step,
     receive,
     strategy: checkStrategy(strategy),
-    limits: takeLimits(name, definition.limits ?? {}),
+    limits: parseLimits(name, definition.limits ?? {}),
     migrations,
     retry: parseRetryOptions(definition.retry),
     createDetector: () => options && new LoopDetector(options),
     open: false,
   };
-  return Object.freeze({ name, definition: taken as unknown as AgentSpec });
+  return Object.freeze({ name, definition: spec as unknown as AgentSpec });
 }
 
-/** The same agent with other limits; those that are not named stay. */
+/** Returns the agent with some of its limits replaced. */
 export function withLimits(agent: Agent, limits: Limits | undefined): Agent {
   if (!limits) return agent;
   const { name, definition } = agent;
-  const taken = { ...definition.limits, ...takeLimits(name, limits) };
-  return { ...agent, definition: { ...definition, limits: taken } };
+  return { ...agent, definition: { ...definition, limits: { ...definition.limits, ...parseLimits(name, limits) } } };
 }
 
-function takeLimits(name: string, limits: Limits): AgentSpec["limits"] {
+function parseLimits(name: string, limits: Limits): AgentSpec["limits"] {
   const { time, ...counts } = limits;
   for (const [key, value] of Object.entries(counts)) {
-    if (!["steps", "tokens", "cost"].includes(key)) throw invalidAgent(name, `there is no limit "${key}"`);
+    if (!["steps", "tokens", "cost"].includes(key)) throw invalidAgent(name, `unknown limit "${key}"`);
     if (value !== undefined && !(typeof value === "number" && value > 0)) {
-      throw invalidAgent(name, `its limit "${key}" is ${String(value)}, not a number above 0`);
+      throw invalidAgent(name, `the limit "${key}" must be a number above 0, got ${String(value)}`);
     }
   }
   return { ...counts, ...(time !== undefined && { time: toMilliseconds(time, "limits.time") }) };
 }
 
 function invalidAgent(name: string, why: string): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", `Agent ${JSON.stringify(name)} cannot be defined: ${why}.`);
+  return new SavepointError("INVALID_ARGUMENT", `Agent ${JSON.stringify(name)} is invalid: ${why}.`);
 }

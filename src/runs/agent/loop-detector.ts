@@ -1,20 +1,21 @@
 /**
- * Notices a model that goes round in circles: the same reply again and again within its last few.
+ * Detects a model that repeats itself: the same reply several times among its last few.
  *
- * Replies are compared by their first 500 characters without whitespace and in lower case; short ones are not counted,
- * because "ok" may well come often.
+ * Replies are compared by their first 500 characters, without whitespace and in lower case. Short replies such as "ok" are
+ * not counted, because they may be frequent without a loop.
  */
 import { SavepointError } from "../../errors.js";
 import type { LoopVerdict } from "../../events/index.js";
 
+/** When a repeated reply counts as a loop. `window` must be at least twice `threshold`. */
 export interface LoopOptions {
   /**
-   * How many of the last replies are looked at.
+   * How many of the last replies are compared.
    * @default 10
    */
   readonly window?: number;
   /**
-   * How often a reply may be among them before it is a `warn`; once more is `alternative`, twice as often is `halt`.
+   * How many occurrences of a reply among them are a `warn`; one more is an `alternative`, twice as many are a `halt`.
    * @default 3
    */
   readonly threshold?: number;
@@ -27,12 +28,13 @@ export interface LoopOptions {
 
 const MAX_COMPARED = 500;
 
+/** Counts repeated replies. Runs use one per agent; it can also be used alone. */
 export class LoopDetector {
   readonly #window: number;
   readonly #threshold: number;
   readonly #minLength: number;
   /** Hashes of the last replies, the newest last. */
-  #seen: string[] = [];
+  #recent: string[] = [];
   #verdicts = { warn: 0, alternative: 0, halt: 0 };
   #checked = 0;
 
@@ -41,19 +43,19 @@ export class LoopDetector {
     if (![window, threshold].every((count) => Number.isSafeInteger(count) && count > 0) || 2 * threshold > window) {
       throw new SavepointError(
         "INVALID_ARGUMENT",
-        `A loop detector cannot look at ${window} replies with a threshold of ${threshold}. Give whole numbers, and a window of at least twice the threshold.`,
+        `The loop options are invalid: "window" and "threshold" must be positive integers and "window" at least twice "threshold", got window ${window} and threshold ${threshold}.`,
       );
     }
     [this.#window, this.#threshold, this.#minLength] = [window, threshold, minLength];
   }
 
-  /** Notes a reply, and says what to make of it. */
+  /** Counts a reply, and returns the verdict on it. */
   check(text: string): LoopVerdict {
     this.#checked++;
     if (text.length < this.#minLength) return "none";
     const hash = hashOf(text);
-    this.#seen = [...this.#seen, hash].slice(-this.#window);
-    const repeats = this.#seen.filter((seen) => seen === hash).length;
+    this.#recent = [...this.#recent, hash].slice(-this.#window);
+    const repeats = this.#recent.filter((recent) => recent === hash).length;
     const verdict = this.#verdictOn(repeats);
     if (verdict !== "none") this.#verdicts[verdict]++;
     return verdict;
@@ -61,27 +63,27 @@ export class LoopDetector {
 
   /** Forgets all replies. */
   reset(): void {
-    this.#seen = [];
+    this.#recent = [];
   }
 
-  /** Replies checked, different ones among those remembered, and the verdicts so far. */
+  /** The number of replies checked, of replies remembered and of distinct ones among them, and of verdicts so far. */
   stats(): { checked: number; remembered: number; distinct: number; warn: number; alternative: number; halt: number } {
     return {
       checked: this.#checked,
-      remembered: this.#seen.length,
-      distinct: new Set(this.#seen).size,
+      remembered: this.#recent.length,
+      distinct: new Set(this.#recent).size,
       ...this.#verdicts,
     };
   }
 
-  /** What it remembers, as a short text. */
+  /** Returns the remembered replies as a short string, for {@link load}. */
   save(): string {
-    return this.#seen.join(" ");
+    return this.#recent.join(" ");
   }
 
-  /** Goes on from what {@link save} gave. */
+  /** Restores the remembered replies from the result of {@link save}. */
   load(saved: string): void {
-    this.#seen = saved === "" ? [] : saved.split(" ").slice(-this.#window);
+    this.#recent = saved === "" ? [] : saved.split(" ").slice(-this.#window);
   }
 
   #verdictOn(repeats: number): LoopVerdict {
@@ -91,7 +93,7 @@ export class LoopDetector {
   }
 }
 
-/** FNV-1a in 32 bits: short to keep, and a mistake costs a warning. */
+/** FNV-1a in 32 bits: short to store, and a collision costs no more than a warning. */
 function hashOf(text: string): string {
   const compared = text.slice(0, MAX_COMPARED).replace(/\s+/gu, "").toLowerCase();
   let hash = 0x811c9dc5;

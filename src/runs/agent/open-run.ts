@@ -1,102 +1,102 @@
 /**
- * A run that is held open from outside: for a loop that is not ours to call, such as that of an SDK.
+ * Open runs: durable effects for a loop that Savepoint does not call, such as the agent loop of an SDK.
  *
- * Where an agent's step is called by Savepoint, here the loop calls Savepoint. From `sp.openRun()` to `complete()` is one
- * turn, and one step in the sense of a run: its journal is kept whole until then, and a loop that is started again after a
- * crash gets what was recorded, by what it asks for and not by when it does.
+ * For an agent, Savepoint calls the step function. Here the external loop calls Savepoint. From `sp.openRun()` to `complete()`
+ * is one turn, which is one step of a run: its journal is kept until then. A loop that is started again after a crash gets
+ * the recorded results by the identity of its calls, not by their order.
  */
 import type { Usage } from "../../records/index.js";
 import type { ToolCall } from "../../messages/index.js";
 import type { RunResult } from "../status/index.js";
 import type { EffectContext, EffectOptions, LlmContext, LlmOptions, Reply } from "./run.js";
 
-/** Which turn of which session is opened. */
+/** The turn to open with `sp.openRun()`. */
 export interface OpenRunOptions<State = unknown> {
   readonly session: string;
   /**
    * The agent that the session belongs to.
-   * @default that of the session, or "agent"
+   * @default the agent of the session; "agent" for a new session
    */
   readonly agent?: string;
   /** @default "main" */
   readonly branch?: string;
   /**
-   * Names the turn. One of the same name goes on, or, if it is completed, is given once more from what was recorded. Another
-   * one begins a new turn; while one is unfinished, that is `UNFINISHED_TURN`. Without a name an unfinished turn goes on, and
-   * if there is none a new one begins.
+   * The name of the turn. An unfinished turn of the same name is resumed; a completed one is replayed. Another name starts a
+   * new turn, and throws `UNFINISHED_TURN` while a turn is unfinished. Without a name, an unfinished turn is resumed and
+   * otherwise a new one starts.
    */
   readonly turn?: string;
   /**
-   * Give up an unfinished turn of another name: the new one begins from the state that it had begun with.
+   * Abandon an unfinished turn of another name: the new turn starts with the state that the unfinished one had started with.
    * @default false
    */
   readonly abandon?: boolean;
-  /** The state that a new session begins with. */
+  /** Returns the first state of a new session. */
   readonly initial: () => State | Promise<State>;
 }
 
-/** What is said about a tool that a loop outside runs. */
+/** Options of a tool that an external loop executes. */
 export interface OpenToolOptions<Result = unknown> extends EffectOptions<Result> {
-  /** The loop's own signal: where it has stopped the tool, nobody knows whether it happened, as after a crash. */
+  /** The loop's own signal for the tool. If it is aborted, the outcome of the tool is unknown, as after a crash. */
   readonly stopped?: AbortSignal | undefined;
 }
 
 /**
- * A run that is held open. Where it ends before the loop does, whatever the loop waits for is rejected with why: it waits for
- * a person (`OUTCOME_UNKNOWN`), was stopped (`RUN_ENDED`), or has lost its lease (`LEASE_LOST`).
+ * An open run. If it ends before the loop does, all pending calls reject: with `OUTCOME_UNKNOWN` if it waits for a person,
+ * with `RUN_ENDED` if it was stopped, with `LEASE_LOST` if another process has claimed the branch.
  */
 export interface OpenRun<State = unknown> extends AsyncDisposable {
   readonly session: string;
   readonly branch: string;
   /** The number of the turn, counted from 1. */
   readonly turn: number;
-  /** What the turn returned, where it was completed before: everything it asks for is given from what was recorded. */
+  /** The result of the turn if it was completed before. All calls are then replayed, and nothing is executed. */
   readonly finished: RunResult<State> | undefined;
-  /** The state. It is saved with each checkpoint; set it before {@link stepDone}, {@link complete} and {@link fail}. */
+  /** The state. Each checkpoint saves it, so set it before {@link stepDone}, {@link complete} and {@link fail}. */
   state: State;
-  /** Aborted when the run is cancelled or has lost its lease. Effects get it too. */
+  /** Aborted when the run is cancelled or loses its lease. Effects get it too. */
   readonly signal: AbortSignal;
-  /** What the session has used so far. */
+  /** The usage of the session so far. */
   readonly usage: Required<Usage>;
 
   /**
-   * Calls a model. The reply is durable before it is given. An error is not recorded: the loop asks again as it likes. What is
-   * recorded under this name must have had the same `input`, or it is `NONDETERMINISM`.
+   * Calls a model. The reply is durable before the promise resolves. Errors are not recorded, because the loop decides whether
+   * to retry. A recorded call of the same name with another `input` is `NONDETERMINISM`.
    */
   llm<Result>(
     call: (context: LlmContext) => Result | Promise<Result>,
     options?: LlmOptions<Awaited<Result>>,
   ): Promise<Reply<Awaited<Result>>>;
 
-  /** Runs a tool. Its result, or the error it throws, is durable before it is given. */
+  /** Executes a tool. Its result, or the error that it throws, is durable before the promise settles. */
   tool<Result>(
     call: ToolCall,
     run: (context: EffectContext) => Result | Promise<Result>,
     options?: OpenToolOptions<Awaited<Result>>,
   ): Promise<Awaited<Result>>;
 
-  /** Does anything else that touches the world. The result is durable before it is given; an error is not recorded. */
+  /** Executes any other effect. The result is durable before the promise resolves; errors are not recorded. */
   effect<Result>(
     name: string,
     run: (context: EffectContext) => Result | Promise<Result>,
     options?: EffectOptions<Awaited<Result>>,
   ): Promise<Awaited<Result>>;
 
-  /** A value that is there at once, and the same when the turn is gone on with. Written with whatever is recorded next. */
+  /** Returns a value synchronously: the recorded one when the turn is resumed. It is written with the next entry. */
   remember<Value>(name: string, make: () => Value): Value;
 
   /**
-   * The loop has done one of its steps: a checkpoint of the state, which stays in the history. Call it also where a turn is
-   * gone on with: it counts what is done, and saves what is new.
+   * Reports that the loop has done one of its steps, and saves a checkpoint of the state that stays in the history. Call it in
+   * a resumed turn too: replayed steps are counted, and new ones saved.
    *
-   * @param trigger what the checkpoint says it was taken for; "step", if it is not said
+   * @param trigger the trigger of the checkpoint; @default "step"
    */
   stepDone(trigger?: string): Promise<void>;
 
-  /** Ends the turn. Resolves when that is durable, and the branch is free. */
+  /** Completes the turn. Resolves when that is durable and the branch is released. */
   complete(output?: unknown): Promise<RunResult<State>>;
-  /** Ends the turn as failed. What was recorded is kept: opened by the same name it goes on. */
+  /** Ends the turn as failed. Its journal is kept: a turn opened with the same name resumes it. */
   fail(reason: unknown): Promise<RunResult<State>>;
-  /** Lets go of the turn as it stands: it can be opened again, here or elsewhere, and goes on. */
+  /** Releases the unfinished turn. It can be opened again, in this process or another, and resumes. */
   release(): Promise<void>;
 }

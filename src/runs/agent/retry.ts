@@ -1,37 +1,38 @@
-/** Trying again: for errors that say they will pass, with pauses that grow and are never quite the same. */
+/** Retries of transient errors, with exponential backoff and jitter. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { SavepointError } from "../../errors.js";
 import { type Duration, MAX_TIMER, toMilliseconds } from "../../util/index.js";
 
+/** How often and when a failed operation is retried. */
 export interface RetryOptions {
   /**
-   * How often to try in all.
+   * The number of attempts, including the first.
    * @default 3
    */
   readonly attempts?: number;
   /**
-   * The first pause.
+   * The delay before the second attempt.
    * @default "1s"
    */
   readonly delay?: Duration;
   /**
-   * By how much each pause is longer than the one before.
+   * The factor by which the delay grows with each attempt.
    * @default 2
    */
   readonly factor?: number;
   /**
-   * The longest pause.
+   * The longest delay.
    * @default "30s"
    */
   readonly maxDelay?: Duration;
   /**
-   * By how much a pause may be longer or shorter at random, as a part of it.
+   * The largest random deviation of a delay, as a fraction of it.
    * @default 0.1
    */
   readonly jitter?: number;
 }
 
-/** Options with everything filled in. */
+/** Validated retry options, with all defaults filled in and durations in milliseconds. */
 export interface RetryPolicy {
   readonly attempts: number;
   readonly delay: number;
@@ -43,11 +44,11 @@ export interface RetryPolicy {
 export function parseRetryOptions(options: RetryOptions = {}): RetryPolicy {
   const { attempts = 3, delay = 1000, factor = 2, maxDelay = 30_000, jitter = 0.1 } = options;
   if (!Number.isSafeInteger(attempts) || attempts < 1) {
-    throw new SavepointError("INVALID_ARGUMENT", `retry.attempts is ${attempts}. Give a whole number from 1 on.`);
+    throw new SavepointError("INVALID_ARGUMENT", `retry.attempts must be a positive integer, got ${attempts}.`);
   }
   for (const [name, value] of Object.entries({ factor, jitter })) {
     if (Number.isFinite(value) && value >= 0) continue;
-    throw new SavepointError("INVALID_ARGUMENT", `retry.${name} is ${String(value)}. Give a number from 0 on.`);
+    throw new SavepointError("INVALID_ARGUMENT", `retry.${name} must be a non-negative number, got ${String(value)}.`);
   }
   return {
     attempts,
@@ -58,18 +59,20 @@ export function parseRetryOptions(options: RetryOptions = {}): RetryPolicy {
   };
 }
 
-/** The pause after the `failures`-th failure, in milliseconds. */
+/**
+ * The delay after the `failures`-th failure, in milliseconds. An error with a `retryAfter` property (milliseconds) lengthens
+ * it, up to the longest delay of the policy.
+ */
 export function retryDelay(
   failures: number,
   { delay, factor, maxDelay, jitter }: RetryPolicy,
   error?: unknown,
 ): number {
-  const wanted = retryAfterOf(error);
-  const pause = Math.min(maxDelay, Math.max(wanted ?? 0, delay * factor ** (failures - 1)));
-  return Math.max(0, pause * (1 + jitter * (2 * Math.random() - 1)));
+  const base = Math.min(maxDelay, Math.max(retryAfterOf(error) ?? 0, delay * factor ** (failures - 1)));
+  return Math.max(0, base * (1 + jitter * (2 * Math.random() - 1)));
 }
 
-/** Waits, or stops waiting when the signal says so. */
+/** Resolves after a delay, or when the signal is aborted. */
 export async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   try {
     await sleep(Math.min(milliseconds, MAX_TIMER), undefined, { signal });
@@ -98,36 +101,36 @@ const TRANSIENT_CODES = new Set([
 const TRANSIENT_STATUS = new Set([408, 409, 425, 429, 500, 502, 503, 504, 529]);
 
 /**
- * Does an error say that it will pass? It has `transient`, `retryable` or `isRetryable`; or a status or a code of the
- * network that means so. Nothing is read out of its message.
+ * Returns whether an error, or one of its causes, is marked as transient: by a boolean property `transient`, `retryable` or
+ * `isRetryable`, by an HTTP status such as 429 or 503, or by a network error code. Its message is not inspected.
  */
 export function isTransient(error: unknown): boolean {
   try {
-    return saysItWillPass(error, 0);
+    return isMarkedTransient(error, 0);
   } catch {
-    // What cannot be looked at says nothing.
+    // A getter of the error has thrown.
     return false;
   }
 }
 
-function saysItWillPass(error: unknown, depth: number): boolean {
+function isMarkedTransient(error: unknown, depth: number): boolean {
   if (typeof error !== "object" || error === null || depth > MAX_CAUSES) return false;
   const { transient, retryable, isRetryable, status, statusCode, code, cause } = error as Record<string, unknown>;
-  for (const said of [transient, retryable, isRetryable]) if (typeof said === "boolean") return said;
+  for (const mark of [transient, retryable, isRetryable]) if (typeof mark === "boolean") return mark;
   const http = status ?? statusCode;
   if (typeof http === "number") return TRANSIENT_STATUS.has(http);
   if (typeof code === "string" && TRANSIENT_CODES.has(code)) return true;
-  return cause !== undefined && saysItWillPass(cause, depth + 1);
+  return cause !== undefined && isMarkedTransient(cause, depth + 1);
 }
 
-/** How long the other side asked to be left alone, in milliseconds. */
+/** The delay that the remote side asked for, in milliseconds. */
 function retryAfterOf(error: unknown): number | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   try {
     const { retryAfter } = error as Record<string, unknown>;
     return typeof retryAfter === "number" && retryAfter >= 0 ? retryAfter : undefined;
   } catch {
-    // What cannot be looked at says nothing.
+    // A getter of the error has thrown.
     return undefined;
   }
 }

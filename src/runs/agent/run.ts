@@ -1,62 +1,81 @@
-/** What a step gets: its state, and everything through which it touches the world. */
+/** The interface of a step function to its run: the state, and all effects on the outside world. */
 import type { Usage } from "../../records/index.js";
 import type { ToolCall } from "../../messages/index.js";
 import type { LoopVerdict } from "../../events/index.js";
 import type { Duration } from "../../util/index.js";
-import type { Completion } from "./completion.js";
 import type { RetryOptions } from "./retry.js";
 
-/** What to do about something that was interrupted, so that nobody knows whether it happened. */
+/** The value that a step returns to end the run. Created by `run.complete()`, `run.fail()` and `run.halt()`. */
+export class Completion<out Output> {
+  constructor(
+    readonly status: "completed" | "failed" | "halted",
+    readonly output: Output | undefined,
+    readonly reason: string | undefined,
+  ) {}
+}
+
+/** Decides what happens to an effect that was interrupted, so that its outcome is unknown. */
 export type UnknownPolicy =
-  /** A person decides; until then the run waits. */
+  /** The run waits until a person answers whether it happened. */
   | "ask"
-  /** Do it again, with the same idempotency key. */
+  /** The effect is executed again, with the same idempotency key. */
   | "retry"
-  /** Ask the outside world, with the function `verify`. */
+  /** The function `verify` asks the outside world. */
   | "verify"
-  /** The step gets the error `OUTCOME_UNKNOWN`. */
+  /** The effect throws `OUTCOME_UNKNOWN` in the step. */
   | "fail";
 
-/** What is known about something that was interrupted. */
+/** The result of `verify`: whether an interrupted effect happened. */
 export type Verdict<Result = unknown> =
   | { readonly happened: true; readonly result: Result }
   | { readonly happened: false };
 
-/** What the function behind an effect gets. */
+/** The argument of the function that executes an effect. */
 export interface EffectContext {
-  /** The same in every attempt of this very effect, and no other's: the outside world can tell a repetition by it. */
+  /** Identifies the effect: equal in all its attempts, different for all other effects. Pass it to services that accept one. */
   readonly idempotencyKey: string;
-  /** Aborted when the run is cancelled, has lost its lease or is being closed, and when the effect's time is up. */
+  /** Aborted when the run is cancelled, loses its lease or is closed, and when the timeout of the effect expires. */
   readonly signal: AbortSignal;
-  /** 1 for the first. */
+  /** The number of this attempt, counted from 1. */
   readonly attempt: number;
 }
 
-/** What the function behind a call of a model gets. */
+/** The argument of the function that calls a model. */
 export interface LlmContext extends EffectContext {
-  /** Tells those who listen for `delta` a part of the reply. Nothing of it is recorded; the reply as a whole is. */
+  /** Emits a `delta` event with a part of the reply. Deltas are not recorded; only the complete reply is. */
   emit(delta: unknown): void;
 }
 
+/** Options of an effect. */
 export interface EffectOptions<Result = unknown> {
-  /** What to do if it is interrupted. */
+  /**
+   * What to do if the effect is interrupted.
+   * @default "ask" for tools, "retry" for models and other effects
+   */
   readonly onUnknown?: UnknownPolicy;
-  /** Finds out whether it happened; for `onUnknown: "verify"`. */
+  /** Finds out whether the effect happened. Required for `onUnknown: "verify"`. */
   readonly verify?: (context: EffectContext) => Verdict<Result> | Promise<Verdict<Result>>;
-  /** How long it may take. Then its signal is aborted, and the step gets the error `TIMEOUT`. */
+  /**
+   * The longest duration of one attempt. When it expires, the signal is aborted and the effect throws `TIMEOUT`.
+   * @default no limit
+   */
   readonly timeout?: Duration;
-  /** Try again for errors that say they will pass. */
+  /**
+   * How transient errors are retried.
+   * @default the defaults of {@link RetryOptions} for models; one attempt for other effects
+   */
   readonly retry?: RetryOptions;
 }
 
+/** Options of a model call. */
 export interface LlmOptions<Result = unknown> extends EffectOptions<Result> {
   /** @default "llm" */
   readonly name?: string;
-  /** What the model is given; if it is another after a crash, that is `NONDETERMINISM`. */
+  /** The input of the model. Its hash is recorded; if a replayed call has another input, the run fails with `NONDETERMINISM`. */
   readonly input?: unknown;
   /**
-   * The tokens and the cost of a reply.
-   * @default what its `usage` says
+   * Reads the tokens and the cost of a reply.
+   * @default the reply's own `usage` property, as common SDKs name its fields
    */
   readonly usage?: (reply: Result) => Usage | undefined;
 }
@@ -64,38 +83,42 @@ export interface LlmOptions<Result = unknown> extends EffectOptions<Result> {
 /** A question to a person. */
 export interface AskOptions {
   readonly text: string;
-  /** Whatever helps to answer it. */
+  /** Additional data for the person who answers. */
   readonly data?: unknown;
 }
 
+/**
+ * A run, as a step function sees it. Everything nondeterministic goes through it, so that a step that is executed again
+ * after a crash replays its recorded results and continues from there.
+ */
 export interface Run<State = unknown> {
   readonly session: string;
   readonly branch: string;
   /** The number of this step, counted from 1. */
   readonly step: number;
-  /** The inputs the session has been given, this one included. */
+  /** The number of this turn: how many inputs the session has received, including the current one. */
   readonly turn: number;
-  /** The state. Change it as you like: what has changed is saved when the step ends. */
+  /** The state. It may be changed in place; the changes are saved when the step ends. */
   state: State;
-  /** Aborted when the run is cancelled, has lost its lease or is being closed. */
+  /** Aborted when the run is cancelled, loses its lease or is closed. */
   readonly signal: AbortSignal;
-  /** What the session has used so far. */
+  /** The usage of the session so far. */
   readonly usage: Required<Usage>;
-  /** Does the model go round in circles? At `"alternative"` it should be told to try something else. */
+  /** Whether the model repeats itself. At `"alternative"` the step should ask it to try something else. */
   readonly loop: LoopVerdict;
 
-  /** Replaces the state by what `change` makes of it, or lets it change it. */
+  /** Calls `change` with the state. If it returns a value, that replaces the state. */
   update(change: (state: State) => State | void): void;
 
-  /** Calls a model. The reply is recorded; after a crash the model is asked again only if there was none. */
+  /** Calls a model and records its reply. After a crash, the model is called again only if no reply was recorded. */
   llm<Result>(
     call: (context: LlmContext) => Result | Promise<Result>,
     options?: LlmOptions<Awaited<Result>>,
   ): Promise<Reply<Awaited<Result>>>;
 
   /**
-   * Runs a tool. That it begins is recorded before it does, what it returns when it is done: a tool that was interrupted
-   * in between is never silently repeated, see `onUnknown`.
+   * Executes a tool. Its start is recorded before it runs and its result after that, so a tool that was interrupted in
+   * between is never silently repeated. See `onUnknown`.
    */
   tool<Result>(
     call: ToolCall,
@@ -103,36 +126,36 @@ export interface Run<State = unknown> {
     options?: EffectOptions<Awaited<Result>>,
   ): Promise<Awaited<Result>>;
 
-  /** Does anything else that touches the world, or depends on it. It is done again if it was interrupted. */
+  /** Executes any other effect and records its result. It is executed again if it was interrupted. */
   effect<Result>(
     name: string,
     run: (context: EffectContext) => Result | Promise<Result>,
     options?: EffectOptions<Awaited<Result>>,
   ): Promise<Awaited<Result>>;
 
-  /** The time in milliseconds since 1970; the same when the step is run again. */
+  /** The current time in milliseconds since 1970. Recorded, so it is the same when the step is replayed. */
   now(): number;
-  /** A number from 0 to 1; the same when the step is run again. */
+  /** A random number from 0 to 1. Recorded, so it is the same when the step is replayed. */
   random(): number;
-  /** A new UUID; the same when the step is run again. */
+  /** A random UUID. Recorded, so it is the same when the step is replayed. */
   uuid(): string;
 
-  /** Waits for so many milliseconds, a `"5m"`, or until a time. No process is needed meanwhile. */
+  /** Waits for a duration (milliseconds, or a string such as `"5m"`) or until a date. No process is needed meanwhile. */
   sleep(time: Duration | Date): Promise<void>;
 
-  /** Asks a person, and waits for what `sp.answer()` is told, in this process or another one, days later. */
+  /** Asks a person, and resolves with the value that `sp.answer()` records, in this process or, days later, in another. */
   ask<Answer = unknown>(question: string | AskOptions): Promise<Answer>;
 
-  /** Ends the work: `return run.complete(output)`. */
+  /** Completes the run: `return run.complete(output)`. */
   complete<Output>(output: Output): Completion<Output>;
   complete(): Completion<undefined>;
-  /** Ends the work as failed. */
+  /** Ends the run as failed: `return run.fail(reason)`. */
   fail(reason: string): Completion<never>;
-  /** Ends the work for now: somebody has to look at it. */
+  /** Stops the run until a person resumes it: `return run.halt(reason)`. */
   halt(reason: string): Completion<never>;
 }
 
-/** A reply that came in parts is what they were put together to. */
+/** The type of a model's reply. A stream resolves to the value that its generator returns, else to its joined parts. */
 export type Reply<Result> =
   Result extends AsyncGenerator<infer Part, infer Returned>
     ? undefined extends Returned

@@ -1,17 +1,17 @@
-/** Which checkpoints of a run stay in the history. It never decides what survives: that is every step, always. */
+/** The checkpoint strategy of a run: which checkpoints stay in the history. Durability does not depend on it. */
 import { SavepointError } from "../../errors.js";
 
 /**
- * When a run takes a checkpoint that stays: after tool calls, after replies of the model, after every step, after every
- * n-th, or never. The newest state is always there, and so are the first one and the last.
+ * When a run saves a checkpoint that stays in the history: after tool calls, after replies of the model, after every step,
+ * after every n-th step, or never. The first, the last and the newest state are kept with every strategy.
  */
 export type Strategy = "afterToolCall" | "afterLlmResponse" | "everyStep" | "never" | { readonly everyN: number };
 
-/** What has just happened. An `iteration` is a step that is done. */
+/** An event after which a strategy may want a checkpoint. An `iteration` is a completed step. */
 export type CheckpointEvent = "toolCallComplete" | "llmResponse" | "iteration";
 
 /**
- * Is this the moment for a checkpoint?
+ * Returns whether a strategy wants a checkpoint after an event.
  *
  * @param iteration the number of the step, counted from 1
  */
@@ -32,13 +32,13 @@ export function shouldCheckpoint(strategy: Strategy, event: CheckpointEvent, ite
   }
 }
 
-/** Refuses what is no strategy. */
+/** Throws `INVALID_ARGUMENT` unless the value is a strategy. */
 export function checkStrategy(strategy: Strategy): Strategy {
   const names: unknown[] = ["afterToolCall", "afterLlmResponse", "everyStep", "never"];
   const everyN: unknown = typeof strategy === "object" && strategy !== null ? strategy.everyN : undefined;
   if (names.includes(strategy) || (Number.isSafeInteger(everyN) && (everyN as number) > 0)) return strategy;
   throw new SavepointError(
     "INVALID_ARGUMENT",
-    `${JSON.stringify(strategy)} is no strategy. Use "afterToolCall", "afterLlmResponse", "everyStep", "never", or { everyN: 3 } with a whole number from 1 on.`,
+    `The strategy ${JSON.stringify(strategy)} is invalid: expected "afterToolCall", "afterLlmResponse", "everyStep", "never", or { everyN } with a positive integer.`,
   );
 }

@@ -1,19 +1,20 @@
-/** A run of this process, for whoever started it. */
+/** Handles of runs that were started in this process. */
 import type { RunEvent, RunEventOf, RunEventType } from "../../events/index.js";
 import type { RunResult } from "../status/index.js";
 
+/** A run of this process, returned by `sp.start()` and `sp.recover()`. */
 export interface RunHandle<State = unknown, Output = unknown> {
   readonly session: string;
   readonly branch: string;
-  /** Resolves when it is over, or waits. Rejects for errors of Savepoint's own. */
+  /** Resolves when the run has ended or waits. Rejects with errors of Savepoint, such as `LEASE_LOST`. */
   result(): Promise<RunResult<State, Output>>;
-  /** Stops it: it is halted with this reason. Resolves when that is done. */
+  /** Cancels the run: it is halted with this reason. Resolves when it is. */
   cancel(reason?: string): Promise<void>;
-  /** Listens to what happens in it. Returns the function that takes the listener off again. */
+  /** Adds a listener for events of the run. Returns the function that removes it. */
   on<Type extends RunEventType>(type: Type, listener: (event: RunEventOf<Type>) => void): () => void;
 }
 
-export interface HandleHost {
+interface HandleHost {
   cancel(reason: string | undefined): Promise<unknown>;
   listen(listener: (event: RunEvent) => void): () => void;
 }
@@ -24,7 +25,7 @@ export function createHandle(
   finished: Promise<RunResult>,
   host: HandleHost,
 ): RunHandle {
-  // Whoever does not ask for the result is told by the events; it must not end the process.
+  // A caller that does not request the result must not get an unhandled rejection.
   finished.catch(() => {});
   return {
     session,
@@ -36,8 +37,8 @@ export function createHandle(
     },
     on: (type, listener) =>
       host.listen((event) => {
-        const here = event.sessionId === session && event.branch === branch && event.type === type;
-        if (here) listener(event as Parameters<typeof listener>[0]);
+        const isOfRun = event.sessionId === session && event.branch === branch && event.type === type;
+        if (isOfRun) listener(event as Parameters<typeof listener>[0]);
       }),
   };
 }

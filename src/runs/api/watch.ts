@@ -1,4 +1,4 @@
-/** Following a session, whoever runs it: by looking, often while something happens and less often while not. */
+/** Watching a session from any process, by polling the store: often while it changes, less often while it does not. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CheckpointInfo, decodeJournal, decodeRun, journalKey, runKey } from "../../records/index.js";
 import type { Context } from "../../context.js";
@@ -7,70 +7,74 @@ import { readBranchStatuses } from "../status/index.js";
 import { sessionDeleted, type SessionReader } from "../../sessions/index.js";
 import { readEntries } from "../journal/index.js";
 
-/** What has happened in a session, as far as it is stored. */
+/** A stored change of a session. */
 export type WatchEvent = Extract<RunEventBody, { readonly type: "status" | "checkpoint" | "effect" }>;
 
+/** Options of `session.watch()`. */
 export interface WatchOptions {
   /** @default "main" */
   readonly branch?: string;
   /**
-   * Go on when the work is over, for its next turn.
+   * Continue when the run has ended, to watch its next turn.
    * @default false
    */
   readonly keepOpen?: boolean;
-  /** Ends it. */
+  /** Ends the iteration when it is aborted. */
   readonly signal?: AbortSignal;
 }
 
+/** The polling intervals, in milliseconds. */
 const FAST = 50;
 const SLOW = 500;
+/** The number of fast polls without a change before polling becomes slow. */
+const FAST_POLLS = 20;
 
-/** How the session stands, then whatever changes. Ends when the work is over, or the session is deleted. */
+/** Yields the current status of a session, then its changes. Ends when the run has ended or the session is deleted. */
 export async function* watchSession(
   reader: SessionReader,
   options: WatchOptions,
   checkOpen: () => void,
 ): AsyncGenerator<WatchEvent> {
   const { branch = "main", keepOpen = false, signal } = options;
-  let seen = -1;
-  let told: string | undefined;
-  let journalSeen = { boundary: -1, count: 0 };
+  let lastSeq = -1;
+  let lastStatus: string | undefined;
+  let journalPosition = { boundary: -1, count: 0 };
   for (let idle = 0; !signal?.aborted; idle++) {
     checkOpen();
     const heads = await reader.heads(branch);
-    const { session, branch: known } = heads;
+    const { session, branch: branchRecord } = heads;
     const { number, agent } = session?.record ?? {};
-    const head = known?.record.head;
-    if (number === undefined && told !== undefined) return;
+    const head = branchRecord?.record.head;
+    if (number === undefined && lastStatus !== undefined) return;
     if (number !== undefined && head) {
-      // What was there before is not told again.
-      if (seen < 0) seen = head.seq - 1;
-      for (const info of await checkpointsSince(reader, branch, number, agent, seen, head.seq)) {
+      // The first event is the current head; earlier checkpoints are not reported.
+      if (lastSeq < 0) lastSeq = head.seq - 1;
+      for (const info of await checkpointsSince(reader, branch, number, agent, lastSeq, head.seq)) {
         yield { type: "checkpoint", checkpoint: info };
         idle = 0;
       }
-      seen = Math.max(seen, head.seq);
-      const effects = await effectsSince(reader, branch, number, journalSeen);
-      journalSeen = effects.seen;
+      lastSeq = Math.max(lastSeq, head.seq);
+      const effects = await effectsSince(reader, branch, number, journalPosition);
+      journalPosition = effects.position;
       for (const event of effects.events) {
         yield event;
         idle = 0;
       }
-      const [standing] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
-      if (standing) {
-        const { status, reason, run } = standing;
+      const [current] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
+      if (current) {
+        const { status, reason, run } = current;
         const waiting = status === "waiting" ? run : undefined;
-        const now = JSON.stringify([status, reason, waiting?.questions.map(({ id }) => id), waiting?.wakeAt]);
-        if (now !== told) {
-          told = now;
+        const key = JSON.stringify([status, reason, waiting?.questions.map(({ id }) => id), waiting?.wakeAt]);
+        if (key !== lastStatus) {
+          lastStatus = key;
           idle = 0;
           yield { type: "status", status, reason, question: waiting?.questions[0], wakeAt: waiting?.wakeAt };
         }
-        const over = status === "completed" || status === "failed" || status === "halted";
-        if (over && !keepOpen) return;
+        const hasEnded = status === "completed" || status === "failed" || status === "halted";
+        if (hasEnded && !keepOpen) return;
       }
     }
-    await sleep(idle < 20 ? FAST : SLOW, undefined, signal ? { signal, ref: true } : {}).catch(() => {});
+    await sleep(idle < FAST_POLLS ? FAST : SLOW, undefined, signal ? { signal, ref: true } : {}).catch(() => {});
   }
 }
 
@@ -79,42 +83,48 @@ async function checkpointsSince(
   branch: string,
   number: number,
   agent: string | undefined,
-  seen: number,
-  head: number,
+  lastSeq: number,
+  headSeq: number,
 ): Promise<CheckpointInfo[]> {
-  if (head <= seen) return [];
-  const seqs = Array.from({ length: head - seen }, (_, index) => seen + 1 + index);
+  if (headSeq <= lastSeq) return [];
+  const seqs = Array.from({ length: headSeq - lastSeq }, (_, index) => lastSeq + 1 + index);
   const rows = await reader.rows(number, seqs);
-  const whole = rows.flatMap((row) => (row && !("unreadable" in row) && row.branch === branch ? [row] : []));
-  return Promise.all(whole.map((row) => reader.loadInfo(number, row, agent)));
+  const intact = rows.flatMap((row) => (row && !("unreadable" in row) && row.branch === branch ? [row] : []));
+  return Promise.all(intact.map((row) => reader.loadInfo(number, row, agent)));
+}
+
+/** The step that a journal belongs to, and the number of its items. */
+interface JournalPosition {
+  readonly boundary: number;
+  readonly count: number;
 }
 
 async function effectsSince(
   reader: SessionReader,
   branch: string,
   number: number,
-  seen: { boundary: number; count: number },
-): Promise<{ events: WatchEvent[]; seen: { boundary: number; count: number } }> {
+  last: JournalPosition,
+): Promise<{ events: WatchEvent[]; position: JournalPosition }> {
   const [record] = await reader.context.store.get([journalKey(reader.sessionId, branch)]);
-  if (!record || !("value" in record)) return { events: [], seen };
-  const { tape, first, count, boundary, number: of } = decodeJournal(record.value);
-  const from = boundary === seen.boundary ? seen.count : 0;
-  const now = { boundary, count };
-  if (of !== number || count <= from) return { events: [], seen: now };
-  // What was known before is read again: a later entry says only the number of the effect that it is about.
+  if (!record || !("value" in record)) return { events: [], position: last };
+  const { tape, first, count, boundary, number: ofSession } = decodeJournal(record.value);
+  const from = boundary === last.boundary ? last.count : 0;
+  const position = { boundary, count };
+  if (ofSession !== number || count <= from) return { events: [], position };
+  // Earlier entries are read again, because later ones contain only the number of their effect.
   const { entries } = await readEntries(reader, number, { tape, start: first, count });
-  const { entries: known } = await readEntries(reader, number, { tape, start: first, count: from });
+  const { entries: earlier } = await readEntries(reader, number, { tape, start: first, count: from });
   const calls = new Map(entries.flatMap((entry) => ("started" in entry ? [[entry.index, entry.started]] : [])));
-  const events = entries.slice(known.length).flatMap((entry): WatchEvent[] => {
+  const events = entries.slice(earlier.length).flatMap((entry): WatchEvent[] => {
     const call = calls.get(entry.index);
     if (!call || (entry.op !== "start" && entry.op !== "end")) return [];
     const { kind, name, callId } = call;
     return [{ type: "effect", kind, name, callId, phase: entry.op }];
   });
-  return { events, seen: now };
+  return { events, position };
 }
 
-/** Waits until a run that is put aside can be gone on with. `SESSION_DELETED` if it never will be. */
+/** Resolves when a waiting run may be resumable. Throws `SESSION_DELETED` if its session was deleted. */
 export async function waitForChange(
   context: Context,
   reader: SessionReader,

@@ -1,53 +1,47 @@
-/** Sessions that end the processes which work on them. */
-import { ownerKey, type OwnerRecord, CLEAN_SHUTDOWN } from "../../records/index.js";
+/** The crash policy: a run that crashes one process after another is quarantined. */
+import { CLEAN_SHUTDOWN, ownerKey, type OwnerRecord } from "../../records/index.js";
 import { isAlive, readOwner } from "../status/index.js";
 import type { SessionReader } from "../../sessions/index.js";
-import { buildClaimEntry, readRunSnapshot } from "./claim.js";
+import { findLostOwners } from "./claim.js";
 import { releaseBranch } from "./release.js";
+import { readRunSnapshot } from "./run-snapshot.js";
 
-/** What is known of a session that was left. */
 export interface CrashPolicyResult {
-  /** How many processes have died over it, one after another and in the same step. */
+  /** The number of processes that have crashed one after another in the current step of the run. */
   readonly crashes: number;
-  /** Why it was put aside, where it was. */
+  /** The reason of the quarantine, if the run was quarantined by this call. */
   readonly quarantined: string | undefined;
 }
 
 /**
- * Puts a run aside that so many processes have died over. Those count that are gone and have not said goodbye: who was
- * only cut off for longer than its lease is there again, and who was stopped has taken its record away, or says that its
- * time is over.
+ * Counts the processes that a run has crashed, and quarantines it (status `failed`) when there are too many.
  *
- * @param agents those that the caller has; what belongs to others is theirs to judge
+ * An owner counts if its lease has ended without a clean shutdown. A process that was only cut off for longer than its lease
+ * is alive again and does not count. A clean shutdown with unreleased branches does not count either.
+ *
+ * @param self the owner id of the caller
+ * @param agents the agents of the caller; runs of other agents are left to their workers
+ * @param maxCrashes the number of crashes at which a run is quarantined
  */
 export async function applyCrashPolicy(
   reader: SessionReader,
   branch: string,
   self: string,
   agents: ReadonlyMap<string, unknown>,
-  maxDeaths: number,
+  maxCrashes: number,
 ): Promise<CrashPolicyResult> {
-  const view = await readRunSnapshot(reader, branch);
-  const { run, owner, now, journal } = view;
+  const snapshot = await readRunSnapshot(reader, branch);
+  const { run, owner, now, journal } = snapshot;
   if (!run || !agents.has(run.agent) || (owner && isAlive(owner, now))) return { crashes: 0, quarantined: undefined };
-  const { lostOwners } = buildClaimEntry(reader, view, run.agent, false, self);
+  const { lostOwners } = findLostOwners(reader.sessionId, snapshot, self);
   const owners = await reader.context.store.get(lostOwners.map(ownerKey));
-  const deaths = owners.filter((record) => record && hasDied(readOwner(record), now)).length;
-  if (deaths < maxDeaths) return { crashes: deaths, quarantined: undefined };
-  const reason = `${deaths} processes in a row have died while they worked on the step that began with checkpoint #${journal?.boundary ?? 0}`;
-  let parked: string | undefined;
-  await releaseBranch(
-    reader,
-    branch,
-    () => self,
-    () => {
-      parked = reason;
-      return { status: "failed", reason };
-    },
-  );
-  return { crashes: deaths, quarantined: parked };
+  const crashes = owners.filter((record) => record && hasCrashed(readOwner(record), now)).length;
+  if (crashes < maxCrashes) return { crashes, quarantined: undefined };
+  const reason = `${crashes} processes in a row have crashed in the step that started at checkpoint #${journal?.boundary ?? 0}`;
+  const released = await releaseBranch(reader, branch, { self: () => self, change: { status: "failed", reason } });
+  return { crashes, quarantined: released && released.cancelled === undefined ? reason : undefined };
 }
 
-function hasDied(owner: OwnerRecord | undefined, now: number): boolean {
+function hasCrashed(owner: OwnerRecord | undefined, now: number): boolean {
   return owner?.until !== CLEAN_SHUTDOWN && !isAlive(owner, now);
 }

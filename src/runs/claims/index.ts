@@ -1,12 +1,16 @@
+/**
+ * Claims: acquiring and releasing the right to write a branch. Each claim and each release raises the epoch of the branch in
+ * the commit that changes its owner, so at most one process can write it, and an earlier owner is refused at its next write.
+ */
 export {
-  type Claim,
+  type BranchWork,
   buildClaimEntry,
-  checkClaimable,
-  readRunSnapshot,
   buildRunningRecord,
+  type Claim,
   claimBranch,
-  type RunSnapshot,
+  type TurnRequest,
 } from "./claim.js";
 export { applyCrashPolicy } from "./crash-policy.js";
-export { type TurnInput, readOldestInput, type BranchWork } from "./next-input.js";
-export { cancelledRun, finishCancel, type Release, releaseBranch } from "./release.js";
+export { cancelledRun, finishCancel, hasPendingCancel, type Release, releaseBranch } from "./release.js";
+export { readBoundary } from "./resume-point.js";
+export { checkClaimable, readOldestInput, readRunSnapshot, type RunSnapshot, type TurnInput } from "./run-snapshot.js";

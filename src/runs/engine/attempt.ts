@@ -1,4 +1,4 @@
-/** Runs the function behind an effect: with a time limit, again for errors that will pass, and part by part if it streams. */
+/** Calls the function of an effect: with a timeout, with retries of transient errors, and with streamed replies joined. */
 import { SavepointError } from "../../errors.js";
 import { type Duration, MAX_TIMER, toMilliseconds } from "../../util/index.js";
 import {
@@ -10,18 +10,19 @@ import {
   parseRetryOptions,
 } from "../agent/index.js";
 
-/** What a function returned, or threw. */
+/** The value that a function returned, or the error that it threw. */
 export type AttemptResult = { readonly value: unknown } | { readonly error: unknown };
 
-export interface AttemptHost {
+interface AttemptHost {
   readonly signal: AbortSignal;
-  /** The effect, for messages. */
+  /** Describes the effect for error messages. */
   describe(): string;
   onRetry(attempt: number, error: unknown, delay: number): void;
-  /** Gets the parts of a reply that comes in parts; without it, what comes is a value like any other. */
+  /** Called with the parts of a streamed reply. Without it, a stream is a value like any other. */
   readonly onPart: ((part: unknown) => void) | undefined;
 }
 
+/** Calls a function until it succeeds, fails with a permanent error, or its attempts are used up. Never rejects. */
 export async function attemptEffect(
   run: (context: EffectContext) => unknown,
   key: () => string,
@@ -74,7 +75,7 @@ async function runOnce(
   }
 }
 
-/** Its key is made only if somebody looks at it. */
+/** Computes the idempotency key only when it is read. */
 class AttemptContext implements EffectContext {
   readonly #key: () => string;
 
@@ -95,7 +96,7 @@ function isStream(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
 }
 
-/** Reads a stream to its end. What a generator returns is the reply; else the parts are, as one text if they are texts. */
+/** Reads a stream to its end. The reply is the value that a generator returns; otherwise the parts, joined if all are strings. */
 async function join(stream: AsyncIterable<unknown>, onPart: (part: unknown) => void): Promise<unknown> {
   const parts: unknown[] = [];
   const iterator = stream[Symbol.asyncIterator]();

@@ -1,39 +1,42 @@
 /**
- * A run of this process: step after step, until the work is done, waits, or cannot go on.
+ * The execution of a run in this process: one step after another, until the run ends, waits, or has to stop.
  *
- * Every step ends with a checkpoint, whether or not it stays in the history. In the same commit the journal begins anew,
- * so what is recorded always belongs to the checkpoint before it.
+ * Every step ends with a checkpoint, whether or not it stays in the history. The same commit starts a new journal, so the
+ * entries of a journal always belong to the step after its boundary checkpoint.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { isSavepointError, SavepointError } from "../../errors.js";
-import { type BranchCursor, type Cursors, loadShadow, type SessionReader } from "../../sessions/index.js";
-import type { CheckpointStatus, JournalRecord, Question, RunRecord, Usage } from "../../records/index.js";
+import type { BranchCursor, Cursors, SessionReader } from "../../sessions/index.js";
+import type { CheckpointStatus, JournalRecord, RunRecord, Usage } from "../../records/index.js";
 import type { RunEventBody } from "../../events/index.js";
-import { shadowToValue } from "../../state/index.js";
-import { type Agent, type Completion, type LoopDetector, pause, retryDelay, shouldCheckpoint } from "../agent/index.js";
+import { type Agent, type AgentSpec, type LoopDetector, pause, retryDelay, shouldCheckpoint } from "../agent/index.js";
 import { migrateAgentState } from "../starting/index.js";
 import { cancelledRun, type Claim, type Release, releaseBranch } from "../claims/index.js";
-import { currentScope } from "./step-scope.js";
-import { CancelledError, type JournalOperation, Journal, leaseLost, readEntries, toReason } from "../journal/index.js";
+import { CancelledError, Journal, type JournalOperation, toReason } from "../journal/index.js";
 import type { Leases } from "../leases/index.js";
 import { type RunResult, toResult } from "../status/index.js";
-import { RunSaver, type RunCheckpoint } from "./run-saver.js";
+import {
+  type CheckpointFields,
+  completed,
+  failedOpen,
+  halted,
+  type RunEnd,
+  suspended,
+  toCheckpointFields,
+} from "./run-end.js";
+import { RunSaver } from "./run-saver.js";
+import { RunStop } from "./run-stop.js";
 import { Step } from "./step.js";
+import { readStepInput } from "./step-input.js";
 import { StepRun } from "./step-run.js";
+import { currentScope } from "./step-scope.js";
 import type { StepHost } from "./step-types.js";
 
-/** How long effects that are under way get to end when the run is stopped. */
-const GRACE = 5000;
+/** How long a run that stops waits for its effects in flight, in milliseconds. */
+const EFFECT_GRACE = 5000;
 
-/** Errors of the agent's own making: the run is halted, and tried again when it is run again. */
+/** Errors that the agent causes. They halt the run; running it again tries again. */
 const AGENT_ERRORS = ["NONDETERMINISM", "INVALID_STATE", "AGENT_FAILED", "AGENT_TOO_OLD"] as const;
-
-/** The fields of one checkpoint; the run fills in the others, which all checkpoints have. */
-type RunSaving = Omit<RunCheckpoint, "state" | "step" | "usage" | "worked" | "loop"> & {
-  readonly usage?: Usage;
-  /** The number of completed steps, if the checkpoint is not in the middle of a step. */
-  readonly steps?: number;
-};
 
 export interface ExecutionHost {
   readonly cursors: Cursors;
@@ -44,31 +47,28 @@ export interface ExecutionHost {
 export class Execution {
   readonly branch: string;
   readonly agent: Agent;
+  /** Resolves when the run has ended or waits. Rejects with errors of Savepoint. */
   readonly finished: Promise<RunResult>;
   readonly #host: ExecutionHost;
   readonly #reader: SessionReader;
   readonly #cursor: BranchCursor;
   readonly #claim: Claim;
   readonly #journal: Journal;
-  readonly #abort = new AbortController();
-  /** Ends pauses, whatever it is that stops the run. */
-  readonly #hurry = new AbortController();
   readonly #saver: RunSaver;
+  readonly #stop = new RunStop();
   readonly #detector: LoopDetector | undefined;
-  readonly #began: number;
+  readonly #startedAt = performance.now();
+  /** The number of completed steps. */
   #steps: number;
-  /** What the session had used at the last boundary, and by now. */
+  /** The usage of the session at the last boundary. */
   #usage: Usage | undefined;
-  #used: Usage | undefined;
+  /** The usage of the session at the end of the last attempt of a step. */
+  #attemptUsage: Usage | undefined;
   #state: unknown;
-  #current: Step | undefined;
-  /** Steps that a loop outside had done when it ended. */
-  #lastDone = 0;
-  #stopping: Error | undefined;
-  #draining = false;
-  #wakeUp: () => void = () => {};
-  /** Resolves when it is to stop. */
-  readonly #stopped = new Promise<void>((resolve) => (this.#wakeUp = resolve));
+  #step: Step | undefined;
+  /** The number of steps that an external loop had completed when it ended. */
+  #openSteps = 0;
+  #isDraining = false;
 
   constructor(host: ExecutionHost, reader: SessionReader, branch: string, agent: Agent, claim: Claim) {
     this.#host = host;
@@ -80,10 +80,9 @@ export class Execution {
     this.#detector = agent.definition.createDetector();
     this.#steps = claim.boundary.step;
     this.#usage = claim.boundary.usage;
-    this.#began = performance.now();
     this.#journal = new Journal(reader, branch, claim, host.leases, {
-      results: (results) => this.#saver.addResults(results),
-      failure: (error) => this.#stop(error),
+      onResults: (results) => this.#saver.addResults(results),
+      onFailure: (error) => this.#requestStop(error),
     });
     this.#saver = new RunSaver(reader, branch, agent, claim, this.#journal, this.#cursor);
     this.finished = this.#execute().finally(() => host.cursors.enforceBudget(this.#cursor));
@@ -93,11 +92,11 @@ export class Execution {
     return this.#saver.run;
   }
 
-  /** Looks whether it may go on: `record` is the journal's record as it is in the store. */
+  /** Stops the run if the stored record of its journal shows a cancel or another owner. */
   checkRecord(record: JournalRecord | undefined): void {
     const lost = this.#journal.ownershipError(record);
-    if (lost) this.#stop(lost);
-    else if (record?.cancelReason !== undefined) this.#stop(new CancelledError(record.cancelReason));
+    if (lost) this.#requestStop(lost);
+    else if (record?.cancelReason !== undefined) this.#requestStop(new CancelledError(record.cancelReason));
   }
 
   /** Cancels the run. Resolves when the run has ended; with `false` if it ended before the cancel. */
@@ -108,22 +107,22 @@ export class Execution {
     return isCancelled;
   }
 
-  /** Starts nothing any more, waits for what is under way, and leaves the rest to whoever goes on with it. */
+  /** Starts no further effect, waits for those in flight, and releases the branch for other processes. */
   async close(): Promise<void> {
-    this.#stop(this.#handedBack());
+    this.#requestStop(this.#closedError());
     await this.finished.catch(() => {});
   }
 
-  /** Comes to the end of its step, and leaves the rest to whoever goes on with it. Resolves when it has. */
+  /** Finishes the current step, and releases the branch for other processes. */
   async drain(): Promise<void> {
-    this.#draining = true;
+    this.#isDraining = true;
     await this.finished.catch(() => {});
   }
 
-  /** The same, and lets go of the branch, so that it can be gone on with in this process too. */
+  /** Aborts the effects in flight, and releases the branch, so that this process can claim it again too. */
   async release(): Promise<void> {
-    const message = `Session ${JSON.stringify(this.#reader.sessionId)} was let go of. Open it again to go on.`;
-    this.#stop(new SavepointError("RUN_ENDED", message));
+    const message = `The run of session ${JSON.stringify(this.#reader.sessionId)} was released. Open it again to resume it.`;
+    this.#requestStop(new SavepointError("RUN_ENDED", message));
     await this.finished.catch(() => {});
   }
 
@@ -131,75 +130,71 @@ export class Execution {
     this.#host.emit(this.#reader, this.branch, event);
   }
 
-  #handedBack(): SavepointError {
-    const message = `The store was closed, or the worker stopped, while session ${JSON.stringify(this.#reader.sessionId)} was being run. It goes on with a worker, sp.run() or sp.recover().`;
+  #closedError(): SavepointError {
+    const message = `The store was closed, or the worker stopped, while session ${JSON.stringify(this.#reader.sessionId)} was running. A worker, sp.run() or sp.recover() resumes it.`;
     return new SavepointError("CLOSED", message);
   }
 
-  #stop(error: Error): void {
-    this.#stopping ??= error;
-    this.#hurry.abort();
-    this.#wakeUp();
-    if (!isSavepointError(error, "CLOSED")) this.#abort.abort(error);
-    this.#current?.stop(error);
+  #requestStop(error: Error): void {
+    this.#stop.request(error);
+    this.#step?.stop(error);
   }
 
   async #execute(): Promise<RunResult> {
     try {
-      return await this.#work();
+      return await this.#runSteps();
     } catch (error) {
       return await this.#fail(error as Error);
     }
   }
 
-  async #work(): Promise<RunResult> {
+  async #runSteps(): Promise<RunResult> {
     const { definition } = this.agent;
     let { state, entries } = await this.#load();
     this.#emit({ type: "started", resumed: entries.length > 0 || this.#steps > 0, turn: this.run.turn });
     for (;;) {
-      if (this.#stopping) throw this.#stopping;
-      if (this.#draining) throw this.#handedBack();
+      if (this.#stop.error) throw this.#stop.error;
+      if (this.#isDraining) throw this.#closedError();
       this.#state = state;
       const usage = { tokens: this.#usage?.tokens ?? 0, cost: this.#usage?.cost ?? 0 };
-      const reason = this.#overLimit(usage) ?? this.#overSteps();
-      if (reason !== undefined) return await this.#halt(reason);
+      const reason = this.#overLimit(usage) ?? reachedStepLimit(definition.limits, this.#steps);
+      if (reason !== undefined) return await this.#endWith(halted(reason, this.#usage ?? {}));
       const host = this.#stepHost();
       const step = new Step(host, state, entries);
-      this.#current = step;
-      const place = { session: this.#reader.sessionId, branch: this.branch };
-      const end = await step.execute(() => currentScope.run(place, () => definition.step(new StepRun(step, host))));
+      this.#step = step;
+      const scope = { session: this.#reader.sessionId, branch: this.branch };
+      const end = await step.execute(() => currentScope.run(scope, () => definition.step(new StepRun(step, host))));
       this.#state = step.state;
-      this.#used = step.usage;
+      this.#attemptUsage = step.usage;
       if (end.kind === "fatal") return await this.#stopIn(step, end.error);
-      await Promise.race([step.settled(), this.#stopped]);
-      if (this.#stopping) return await this.#stopIn(step, this.#stopping);
-      this.#current = undefined;
-      this.#lastDone = step.stepsDone;
-      if (end.kind === "halted") return await this.#halt(end.reason, step.usage);
-      if (end.kind === "suspended") return await this.#wait(end.questions, end.wakeAt, step.usage);
-      // A loop outside is told; it is for whoever has it to try again.
+      await Promise.race([step.settled(), this.#stop.requested]);
+      if (this.#stop.error) return await this.#stopIn(step, this.#stop.error);
+      this.#step = undefined;
+      this.#openSteps = step.stepsDone;
+      if (end.kind === "halted") return await this.#endWith(halted(end.reason, step.usage));
+      if (end.kind === "suspended") return await this.#endWith(suspended(end.questions, end.wakeAt, step.usage));
+      // An external loop decides itself whether to try again.
       if (end.kind === "threw" && definition.open) return await this.#stopIn(step, end.error as Error);
       if (end.kind === "threw") {
-        const halted = await this.#failed(end.error, end.index);
-        if (halted !== undefined) return await this.#halt(halted, step.usage, { failures: 0 });
+        const giveUp = await this.#retryStep(end.error, end.index);
+        if (giveUp !== undefined) return await this.#endWith(halted(giveUp, step.usage, { failures: 0 }));
         ({ state, entries } = await this.#load());
         continue;
       }
       this.#usage = step.usage;
-      if (end.completion?.status === "failed" && definition.open) return await this.#failOpen(end.completion);
+      if (end.completion?.status === "failed" && definition.open) {
+        return await this.#endWith(failedOpen(end.completion, step.usage));
+      }
       const steps = this.#steps + step.stepsDone + 1;
-      // Who waits is not in a hurry: that is no loop.
+      // A model that waits between its replies is not in a loop.
       if (step.hasWaited) this.#detector?.reset();
-      if (end.completion) return await this.#end(end.completion, step.pendingTrigger, steps);
-      const shown = step.pendingTrigger !== undefined || shouldCheckpoint(definition.strategy, "iteration", steps);
-      await this.#save({
-        status: "running",
-        trigger: step.pendingTrigger ?? "step",
-        midStep: false,
-        steps,
-        shown,
-        held: true,
-      });
+      const { pendingTrigger } = step;
+      if (end.completion) {
+        return await this.#endWith(completed(end.completion, pendingTrigger ?? "end", step.usage, steps));
+      }
+      const trigger = pendingTrigger ?? "step";
+      const shown = pendingTrigger !== undefined || shouldCheckpoint(definition.strategy, "iteration", steps);
+      await this.#save({ status: "running", trigger, midStep: false, steps, shown, held: true });
       this.#emit({ type: "step", step: this.#steps });
       [state, entries] = [this.#state, []];
     }
@@ -216,17 +211,17 @@ export class Execution {
       step: this.#steps + 1,
       turn: this.run.turn,
       journal: this.#journal,
-      signal: this.#abort.signal,
+      signal: this.#stop.effectSignal,
       detector: this.#detector,
       usage: this.#usage,
       keySeed: `${sessionId} ${createdAt} ${number} ${tape} ${this.#journal.record.origin}`,
       overLimit: (usage) => this.#overLimit(usage),
-      checkpoint: (trigger, taken) => this.#checkpoint(trigger, taken),
+      checkpoint: (trigger, entries) => this.#checkpoint(trigger, entries),
       emit: (event) => this.#emit(event),
     };
   }
 
-  /** The state that the current step begins with, and what it has recorded. */
+  /** Loads the state at the start of the current step, and the entries of its journal. */
   async #load(): Promise<{ state: unknown; entries: readonly JournalOperation[] }> {
     try {
       return await this.#read();
@@ -238,48 +233,31 @@ export class Execution {
   }
 
   async #read(): Promise<{ state: unknown; entries: readonly JournalOperation[] }> {
-    const { number } = this.#claim;
-    const { tape, first, count, boundary, loop } = this.#journal.record;
-    const { registry } = this.#reader.context;
-    let row = this.#claim.boundary;
-    if (row.seq !== boundary) {
-      const { branch } = await this.#reader.heads(this.branch);
-      const found =
-        branch?.record.head?.seq === boundary ? branch.record.head : await this.#reader.row(number, boundary);
-      if (!found || "unreadable" in found) throw leaseLost(this.#reader.sessionId, this.branch);
-      row = found;
-    }
-    const shadow = await loadShadow(this.#reader, number, row);
-    const state = shadowToValue(shadow, registry);
-    // What is saved next is compared with the head.
+    const { row, shadow, state, entries, results } = await readStepInput(
+      this.#reader,
+      this.branch,
+      this.#claim,
+      this.#journal.record,
+    );
+    // The next save is compared with this state.
     this.#cursor.keepShadow(row, shadow);
-    const { entries, results } = await readEntries(this.#reader, number, { tape, start: first, count });
     this.#saver.clearResults();
     this.#saver.addResults(results);
-    this.#detector?.load(loop);
+    this.#detector?.load(this.#journal.record.loop);
     return { state: await migrateAgentState(this.agent, this.#reader.sessionId, state, row.version), entries };
   }
 
-  #overLimit(used: Required<Usage>): string | undefined {
-    const { tokens, cost, time } = this.agent.definition.limits;
-    if (tokens !== undefined && used.tokens >= tokens) return `the limit of ${tokens} tokens is reached`;
-    if (cost !== undefined && used.cost >= cost) return `the limit of ${cost} in cost is reached`;
-    if (time !== undefined && this.#worked() >= time) return `the limit of ${time} ms of work is reached`;
-    return undefined;
-  }
-
-  #overSteps(): string | undefined {
-    const { steps } = this.agent.definition.limits;
-    return steps !== undefined && this.#steps >= steps ? `the limit of ${steps} steps is reached` : undefined;
+  #overLimit(usage: Required<Usage>): string | undefined {
+    return reachedLimit(this.agent.definition.limits, usage, this.#worked());
   }
 
   /** Milliseconds of work so far, over all restarts. */
   #worked(): number {
-    return this.#claim.journal.worked + performance.now() - this.#began;
+    return this.#claim.journal.worked + performance.now() - this.#startedAt;
   }
 
-  /** A step has thrown: gives the reason to halt, or `undefined` when it is to be tried again. */
-  async #failed(error: unknown, index: number | undefined): Promise<string | undefined> {
+  /** Waits before a step that has thrown is tried again. Returns the reason to halt if its attempts are used up. */
+  async #retryStep(error: unknown, index: number | undefined): Promise<string | undefined> {
     const { retry } = this.agent.definition;
     const failures = this.#journal.record.failures + 1;
     const reason = toReason(error);
@@ -288,97 +266,29 @@ export class Execution {
     await this.#journal.writeChange({ failures, worked: this.#worked() });
     const wait = retryDelay(failures, retry, error);
     this.#emit({ type: "retry", name: `step ${this.#steps + 1}`, attempt: failures, delay: wait, reason });
-    await pause(wait, this.#hurry.signal);
+    await pause(wait, this.#stop.pauseSignal);
     return undefined;
   }
 
-  /** Puts the run aside until it is told something, or the time has come. */
-  async #wait(questions: readonly Question[], wakeAt: number | undefined, usage: Usage): Promise<RunResult> {
-    const reason = questions[0]?.text ?? "asleep";
-    await this.#save({
-      status: "waiting",
-      trigger: questions.length > 0 ? "ask" : "sleep",
-      reason,
-      midStep: true,
-      shown: true,
-      held: false,
-      usage,
-      run: { status: "waiting", reason, questions, wakeAt },
-      runAt: wakeAt ?? null,
-    });
-    this.#emit({ type: "status", status: "waiting", reason, question: questions[0], wakeAt });
-    return this.#result({ status: "waiting", questions, wakeAt, usage });
-  }
-
-  /** Stops in the middle of a step, or before it: what was recorded stays. */
-  async #halt(
-    reason: string,
-    usage = this.#usage ?? {},
-    more: Pick<RunCheckpoint, "failures" | "isCancel"> = {},
-  ): Promise<RunResult> {
-    await this.#save({
-      status: "halted",
-      trigger: "halt",
-      reason,
-      midStep: true,
-      shown: true,
-      held: false,
-      usage,
-      ...more,
-      run: { status: "halted", reason },
-    });
-    this.#emit({ type: "status", status: "halted", reason, question: undefined, wakeAt: undefined });
-    return this.#result({ status: "halted", reason, usage });
-  }
-
-  /** The step has said that the work is over. */
-  async #end(
-    { status, output, reason }: Completion<unknown>,
-    due: string | undefined,
-    steps: number,
-  ): Promise<RunResult> {
-    await this.#save({
-      status,
-      trigger: due ?? "end",
-      reason,
-      midStep: false,
-      steps,
-      shown: true,
-      held: false,
-      ...(status === "completed" && { output: { value: output } }),
-      run: { status, reason },
-    });
-    this.#emit({ type: "step", step: this.#steps });
-    this.#emit({ type: "status", status, reason, question: undefined, wakeAt: undefined });
-    return this.#result({ status, reason, output, usage: this.#usage });
-  }
-
-  /** A loop outside has failed. What it had recorded stays, should it be tried again. */
-  async #failOpen({ reason = "" }: Completion<unknown>): Promise<RunResult> {
-    await this.#save({
-      status: "failed",
-      trigger: "end",
-      reason,
-      midStep: true,
-      shown: true,
-      held: false,
-      run: { status: "failed", reason },
-    });
-    this.#emit({ type: "status", status: "failed", reason, question: undefined, wakeAt: undefined });
-    return this.#result({ status: "failed", reason, usage: this.#usage });
+  /** Saves the checkpoint that ends or suspends the run and releases its branch, and emits the new status. */
+  async #endWith(end: RunEnd): Promise<RunResult> {
+    const { status, reason, questions = [], wakeAt, output, usage } = end;
+    await this.#save(toCheckpointFields(end));
+    if (end.steps !== undefined) this.#emit({ type: "step", step: this.#steps });
+    this.#emit({ type: "status", status, reason, question: questions[0], wakeAt });
+    return this.#result({ status, reason, questions, wakeAt, output: output?.value, usage });
   }
 
   #result(fields: Omit<Parameters<typeof toResult>[3], "steps">): RunResult {
     return toResult(this.#reader.sessionId, this.branch, this.#state, {
       ...fields,
-      steps: this.#steps + (fields.status === "completed" ? 0 : this.#lastDone),
+      steps: this.#steps + (fields.status === "completed" ? 0 : this.#openSteps),
     });
   }
 
-  /** A checkpoint in the middle of a step, with everything that is to be recorded. */
+  /** Saves a checkpoint in the middle of a step. See {@link StepHost.checkpoint}. */
   async #checkpoint(trigger: string, entries: number): Promise<boolean> {
-    this.#state = this.#current?.state ?? this.#state;
-    // What begins now may be written already: then the moment before it is past.
+    this.#state = this.#step?.state ?? this.#state;
     const isPast = entries < this.#journal.added - this.#journal.pendingCount;
     if (isPast || this.#saver.hasCheckpoint(entries)) {
       await this.#journal.flush();
@@ -388,48 +298,43 @@ export class Execution {
     return true;
   }
 
-  /** Saves the state, and with it whatever the run has recorded since. */
-  async #save({ steps, ...saving }: RunSaving): Promise<void> {
+  async #save({ steps, ...fields }: CheckpointFields): Promise<void> {
     const info = await this.#saver.save({
-      usage: this.#current?.usage ?? this.#usage ?? { tokens: 0, cost: 0 },
-      ...saving,
+      usage: this.#step?.usage ?? this.#usage ?? { tokens: 0, cost: 0 },
+      ...fields,
       state: this.#state,
-      step: steps ?? this.#stepInside(saving.status),
+      step: steps ?? this.#currentStep(fields.status),
       worked: this.#worked(),
       loop: this.#detector?.save() ?? "",
     });
     this.#steps = steps ?? this.#steps;
-    if (saving.shown) this.#emit({ type: "checkpoint", checkpoint: info });
+    if (fields.shown) this.#emit({ type: "checkpoint", checkpoint: info });
   }
 
-  /** The number of a checkpoint in the middle: of the step under way; of a loop outside that goes on, the one it has just done. */
-  #stepInside(status: CheckpointStatus): number {
-    const done = this.#current?.stepsDone ?? this.#lastDone;
+  /** The step number of a checkpoint in the middle: the current step or, of a running external loop, the last completed one. */
+  #currentStep(status: CheckpointStatus): number {
+    const done = this.#step?.stepsDone ?? this.#openSteps;
     return this.#steps + (this.agent.definition.open && status === "running" ? done : done + 1);
   }
 
+  /** Waits a limited time for the effects in flight, so that their results are recorded, and throws. */
   async #stopIn(step: Step, error: Error): Promise<never> {
-    this.#current = undefined;
-    this.#lastDone = step.stepsDone;
-    await this.#settle(step);
+    this.#step = undefined;
+    this.#openSteps = step.stepsDone;
+    const timer = new AbortController();
+    const timeout = delay(EFFECT_GRACE, undefined, { signal: timer.signal }).catch(() => {});
+    await Promise.race([step.settled(), timeout]);
+    timer.abort();
     throw error;
   }
 
-  /** Waits a little for effects that are under way, so that what they answer is recorded. */
-  async #settle(step: Step): Promise<void> {
-    const timer = new AbortController();
-    const patience = delay(GRACE, undefined, { signal: timer.signal }).catch(() => {});
-    await Promise.race([step.settled(), patience]);
-    timer.abort();
-  }
-
-  /** Ends a run that cannot go on here. */
+  /** Ends a run that cannot continue in this process. */
   async #fail(error: Error): Promise<RunResult> {
-    if (error instanceof CancelledError) return this.#cancel(error);
-    // What is known is recorded, whatever it is that ends the run; unless that is the journal itself.
+    if (error instanceof CancelledError) return this.#finishCancel(error);
+    // Entries are recorded whatever the error is, unless the journal itself has failed.
     await this.#journal.flush().catch(() => {});
     this.#journal.close(error);
-    if (!this.#abort.signal.aborted) this.#abort.abort(error);
+    this.#stop.abortEffects(error);
     if (isSavepointError(error, "LEASE_LOST")) {
       this.#emit({ type: "leaseLost" });
       throw error;
@@ -441,7 +346,7 @@ export class Execution {
       this.#emit({ type: "status", status: "halted", reason, question: undefined, wakeAt: undefined });
     }
     if (released?.cancelled === undefined) throw error;
-    return this.#result({ status: "halted", reason, usage: this.#used ?? this.#usage });
+    return this.#result({ status: "halted", reason, usage: this.#attemptUsage ?? this.#usage });
   }
 
   /**
@@ -450,26 +355,38 @@ export class Execution {
    */
   async #release(change: Partial<RunRecord> | undefined): Promise<Release | undefined> {
     const { owner } = this.#host.leases;
-    const release = releaseBranch(
-      this.#reader,
-      this.branch,
-      () => owner,
-      () => change ?? {},
-      !change,
-    );
-    const released = await release.catch(() => undefined);
+    const options = { self: () => owner, ...(change ? { change } : { isUnfinished: true }) };
+    const released = await releaseBranch(this.#reader, this.branch, options).catch(() => undefined);
     this.#cursor.invalidate();
     return released;
   }
 
   /** Halts a run that was cancelled. */
-  async #cancel({ reason }: CancelledError): Promise<RunResult> {
+  async #finishCancel({ reason }: CancelledError): Promise<RunResult> {
     try {
       await this.#journal.refresh();
       const { cancelReason = reason } = this.#journal.record;
-      return await this.#halt(cancelledRun(cancelReason).reason, this.#used ?? this.#usage, { isCancel: true });
+      const usage = this.#attemptUsage ?? this.#usage ?? {};
+      return await this.#endWith(halted(cancelledRun(cancelReason).reason, usage, { isCancel: true }));
     } catch (error) {
       return this.#fail(error as Error);
     }
   }
+}
+
+/** The reason to halt a run that has reached a limit of its usage. */
+function reachedLimit(
+  { tokens, cost, time }: AgentSpec["limits"],
+  usage: Required<Usage>,
+  worked: number,
+): string | undefined {
+  if (tokens !== undefined && usage.tokens >= tokens) return `the limit of ${tokens} tokens is reached`;
+  if (cost !== undefined && usage.cost >= cost) return `the limit of ${cost} in cost is reached`;
+  if (time !== undefined && worked >= time) return `the limit of ${time} ms of work is reached`;
+  return undefined;
+}
+
+/** The reason to halt a run that has reached the limit of its steps. */
+function reachedStepLimit({ steps }: AgentSpec["limits"], completed: number): string | undefined {
+  return steps !== undefined && completed >= steps ? `the limit of ${steps} steps is reached` : undefined;
 }

@@ -1,8 +1,8 @@
-/** What can be read from a model's reply, whoever's it is: how much it used, and what it says. */
+/** Reads the usage and the text of a model's reply, in the formats of common SDKs. */
 import type { Usage } from "../../records/index.js";
 import type { EffectUsage } from "../journal/index.js";
 
-/** The names by which SDKs tell the tokens of a reply; the first that is there counts. */
+/** The property names of token counts in common SDKs. The first that exists counts. */
 const TOTALS = ["tokens", "totalTokens", "total_tokens"];
 const PARTS = [
   ["inputTokens", "outputTokens"],
@@ -11,7 +11,7 @@ const PARTS = [
   ["prompt_tokens", "completion_tokens"],
 ];
 
-/** The tokens and the cost that a reply's own `usage` tells. */
+/** Reads the tokens and the cost from the `usage` property of a reply. */
 export function usageOfReply(reply: unknown): EffectUsage | undefined {
   const usage = isRecord(reply) ? reply["usage"] : undefined;
   if (!isRecord(usage)) return undefined;
@@ -25,7 +25,7 @@ export function usageOfReply(reply: unknown): EffectUsage | undefined {
   return { ...(tokens !== undefined && { tokens }), ...(cost !== undefined && { cost }) };
 }
 
-/** What can be counted of what somebody says was used. */
+/** Validates the usage that a function of the caller has returned. Values that are not finite numbers are ignored. */
 export function parseUsage(usage: Usage | undefined): EffectUsage | undefined {
   const [tokens, cost] = [countable(usage?.tokens), countable(usage?.cost)];
   if (tokens === undefined && cost === undefined) return undefined;
@@ -37,20 +37,21 @@ function countable(value: unknown): number | undefined {
   return number === undefined ? undefined : Math.max(0, number);
 }
 
+/** Adds a usage to a sum. */
 export function addUsage(sum: { -readonly [Key in keyof Usage]-?: number }, usage: EffectUsage | undefined): void {
   sum.tokens += usage?.tokens ?? 0;
   sum.cost += usage?.cost ?? 0;
 }
 
-/** What a reply says and wants called, for telling whether it is the same again. Ids differ even if nothing else does. */
+/** The text and the tool calls of a reply, for comparing replies. Ids are left out, because they differ in equal replies. */
 export function textOfReply(reply: unknown): string {
   if (typeof reply === "string") return reply;
   if (!isRecord(reply)) return "";
   const { content, text, toolCalls } = reply;
   const calls = Array.isArray(toolCalls) ? toolCalls : [];
-  const said = [content, text].find((part) => part !== undefined);
+  const body = [content, text].find((part) => part !== undefined);
   return (
-    (typeof said === "string" ? said : (JSON.stringify(said) ?? "")) +
+    (typeof body === "string" ? body : (JSON.stringify(body) ?? "")) +
     calls.map((call: unknown) => (isRecord(call) ? JSON.stringify([call["name"], call["arguments"]]) : "")).join("")
   );
 }

@@ -1,6 +1,6 @@
 /**
- * The checkpoints of a run. One commit has the state, what the step has recorded, how the run stands, and its right to
- * say so.
+ * Saves the checkpoints of a run. One commit contains the state, the journal, the status of the run, and the checks that this
+ * process still holds the branch.
  */
 import { isSavepointError } from "../../errors.js";
 import {
@@ -42,7 +42,7 @@ import {
   type StoredResult,
 } from "../journal/index.js";
 
-/** What is saved, and how. */
+/** A checkpoint of a run that is to be saved. */
 export interface RunCheckpoint {
   readonly state: unknown;
   readonly step: number;
@@ -50,43 +50,43 @@ export interface RunCheckpoint {
   readonly trigger: string;
   readonly reason?: string | undefined;
   readonly usage: Usage;
-  /** In the middle of a step, or where one ends and the next begins? */
+  /** Whether it is in the middle of a step. Otherwise it ends a step, and a new journal starts. */
   readonly midStep: boolean;
-  /** Does it stay in the history? */
+  /** Whether it stays in the history. */
   readonly shown: boolean;
-  /** Is the branch kept? Otherwise it is let go of in the same commit. */
+  /** Whether the branch stays claimed. Otherwise it is released in the same commit. */
   readonly held: boolean;
-  /** The entries that belong to a checkpoint in the middle of a step; all of them, if it is not said. */
+  /** The number of entries that belong to a checkpoint in the middle of a step. @default all */
   readonly entries?: number;
   /** Milliseconds of work so far. */
   readonly worked: number;
-  /** What the loop detector remembers when the step is over. */
+  /** The memory of the loop detector at the end of the step. */
   readonly loop: string;
   readonly failures?: number;
   readonly output?: { readonly value: unknown };
-  /** How the run stands, if that changes. */
+  /** Changes to the record of the run. */
   readonly run?: Partial<RunRecord>;
-  /** When it is due, if it is not over. */
+  /** When the run is ready again; `null` if it waits for an answer; missing if it has ended. */
   readonly runAt?: number | null;
-  /** Is it the checkpoint that halts a cancelled run? No other is saved once a cancel is in the journal. */
+  /** Whether it is the checkpoint that halts a cancelled run. No other is saved once a cancel is in the journal. */
   readonly isCancel?: boolean;
 }
 
-/** Whether inputs were left for the branch. */
-interface Inbox {
+/** The inbox of the branch, when its run ends. */
+interface InboxState {
   readonly key: string;
-  /** That nothing was left since. A record that cannot be read cannot be checked. */
+  /** The check that no input was queued since. A damaged record cannot be checked. */
   readonly checks: readonly Check[];
-  readonly waiting: boolean;
+  readonly hasInput: boolean;
 }
 
 export class RunSaver {
-  /** How the run stands. */
+  /** The record of the run, as it was last saved. */
   run: RunRecord;
   readonly #reader: SessionReader;
   readonly #branch: string;
   readonly #agent: Agent;
-  readonly #due: QueueEntry;
+  readonly #queueEntry: QueueEntry;
   readonly #journal: Journal;
   readonly #cursor: BranchCursor;
   readonly #recorded: RecordedValues;
@@ -107,7 +107,7 @@ export class RunSaver {
     this.#cursor = cursor;
     this.#recorded = new RecordedValues(reader.context.registry);
     this.run = claim.run;
-    this.#due = claim.queueEntry;
+    this.#queueEntry = claim.queueEntry;
     const { epoch } = claim.journal;
     this.#author = {
       agent: agent.name,
@@ -118,48 +118,53 @@ export class RunSaver {
     };
   }
 
-  /** Results that are stored already: a state that they become part of refers to them. */
+  /** Adds results that are stored in the journal. A state that contains them refers to them. */
   addResults(results: readonly StoredResult[]): void {
     for (const result of results) this.#recorded.add(result);
   }
 
-  /** Is there a checkpoint already of the moment when so many entries had been added? */
+  /** Returns whether the head is a checkpoint that contains the first `added` entries. */
   hasCheckpoint(added: number): boolean {
     const { record } = this.#journal;
     const { run, seq } = this.#cursor.head ?? {};
-    const here = seq === record.head && run?.midStep === true && run.journal?.count === record.count;
-    return here && added <= this.#journal.added - this.#journal.pendingCount;
+    const isHead = seq === record.head && run?.midStep === true && run.journal?.count === record.count;
+    return isHead && added <= this.#journal.added - this.#journal.pendingCount;
   }
 
   clearResults(): void {
     this.#recorded.clear();
   }
 
-  async save(saving: RunCheckpoint): Promise<CheckpointInfo> {
+  /** Saves a checkpoint, with all pending entries of the journal. Throws {@link CancelledError} if the run was cancelled. */
+  async save(checkpoint: RunCheckpoint): Promise<CheckpointInfo> {
     return this.#journal.exclusive(async () => {
       const { cancelReason } = this.#journal.record;
-      if (cancelReason !== undefined && !saving.isCancel) throw new CancelledError(cancelReason);
-      const entries = this.#journal.prepare(saving.midStep || saving.shown, saving.output);
-      // What is written along with the state can be referred to as well.
+      if (cancelReason !== undefined && !checkpoint.isCancel) throw new CancelledError(cancelReason);
+      const entries = this.#journal.prepare(checkpoint.midStep || checkpoint.shown, checkpoint.output);
+      // The state may also refer to results that are written in the same commit.
       this.addResults(entries.newResults);
       for (;;) {
-        const over = saving.run !== undefined && saving.run.status !== "waiting";
-        const inbox = over ? await this.#readInbox() : undefined;
+        const isEnd = checkpoint.run !== undefined && checkpoint.run.status !== "waiting";
+        const inbox = isEnd ? await this.#readInbox() : undefined;
         try {
-          return await this.#commit(saving, entries, inbox);
+          return await this.#commit(checkpoint, entries, inbox);
         } catch (error) {
-          // What the state has taken is gone with it, and the rest is not where it was thought to be.
+          // The places of the results are not certain any more.
           this.clearResults();
-          // An input was left meanwhile.
+          // Repeated if an input was queued in the meantime.
           if (!inbox || !isSavepointError(error, "CONFLICT") || !isConflictOn(error, inbox.key)) throw error;
         }
       }
     });
   }
 
-  async #commit(saving: RunCheckpoint, entries: JournalBatch, inbox: Inbox | undefined): Promise<CheckpointInfo> {
+  async #commit(
+    checkpoint: RunCheckpoint,
+    entries: JournalBatch,
+    inbox: InboxState | undefined,
+  ): Promise<CheckpointInfo> {
     const journal = this.#journal;
-    const { midStep, shown, held, step, status, trigger, usage, reason } = saving;
+    const { midStep, shown, held, step, status, trigger, usage, reason } = checkpoint;
     const registry = this.#reader.context.registry;
     let write: JournalWrite | undefined;
     let seq = 0;
@@ -171,8 +176,8 @@ export class RunSaver {
       recorded: this.#recorded,
       build: (place) => {
         seq = place.seq;
-        write = this.#writeJournal(saving, entries, seq);
-        return this.#parts(saving, write, seq, inbox);
+        write = this.#writeJournal(checkpoint, entries, seq);
+        return this.#parts(checkpoint, write, seq, inbox);
       },
     };
     const options = parseSaveOptions(
@@ -181,17 +186,17 @@ export class RunSaver {
     );
     const versioned = { ...options, version: this.#agent.definition.migrations.length };
     const info = await this.#cursor.exclusive(() =>
-      this.#cursor.save({ live: saving.state }, versioned, this.#author, extension),
+      this.#cursor.save({ live: checkpoint.state }, versioned, this.#author, extension),
     );
     if (write) journal.markWritten(write);
     if (!held) journal.markReleased();
     if (!midStep) this.clearResults();
-    if (saving.run) this.run = { ...this.run, ...saving.run, head: seq };
+    if (checkpoint.run) this.run = { ...this.run, ...checkpoint.run, head: seq };
     if (shown) await enforceRetention(this.#reader, this.#cursor, info);
     return info;
   }
 
-  /** In the middle of a step the journal goes on; at its end it begins anew behind what was written. */
+  /** Plans the journal's part: it continues in the middle of a step, and a new one starts behind its entries at the end of one. */
   #writeJournal({ midStep, worked, loop, failures }: RunCheckpoint, entries: JournalBatch, seq: number): JournalWrite {
     const { record } = this.#journal;
     const change = { worked, failures: failures ?? (midStep ? record.failures : 0), cancelReason: undefined };
@@ -200,12 +205,12 @@ export class RunSaver {
       : this.#journal.planWrite(entries, { ...change, loop }, seq);
   }
 
-  /** What a checkpoint's commit has beside the checkpoint. */
+  /** The parts of the commit besides the checkpoint. */
   #parts(
-    saving: RunCheckpoint,
+    checkpoint: RunCheckpoint,
     write: JournalWrite,
     seq: number,
-    inbox: Inbox | undefined,
+    inbox: InboxState | undefined,
   ): CommitParts & { readonly run: RunPosition } {
     const { sessionId } = this.#reader;
     const { tape, first, boundary } = this.#journal.record;
@@ -213,21 +218,21 @@ export class RunSaver {
     const checks = [...(write.parts.checks ?? [])];
     const deletes: string[] = [];
     const wakes: string[] = [];
-    if (saving.run) {
+    if (checkpoint.run) {
       puts.push({
         key: runKey(sessionId, this.#branch),
-        value: encodeRun({ ...this.run, ...saving.run, head: seq }, this.#reader.context.registry),
+        value: encodeRun({ ...this.run, ...checkpoint.run, head: seq }, this.#reader.context.registry),
       });
-      const at = this.#dueAfter(saving, inbox);
-      const { priority, external } = this.#due;
-      const due = at === undefined ? undefined : { ...newQueueEntry(this.#agent.name, at, priority), external };
-      const change = changeQueueEntry(sessionId, this.#branch, this.#due, due);
+      const at = this.#readyAtAfter(checkpoint, inbox);
+      const { priority, external } = this.#queueEntry;
+      const next = at === undefined ? undefined : { ...newQueueEntry(this.#agent.name, at, priority), external };
+      const change = changeQueueEntry(sessionId, this.#branch, this.#queueEntry, next);
       puts.push(...change.puts);
       deletes.push(...change.deletes);
       if (at === 0) wakes.push(this.#agent.name);
     }
     checks.push(...(inbox?.checks ?? []));
-    const count = saving.shown ? write.countAfter(saving.entries) : 0;
+    const count = checkpoint.shown ? write.countAfter(checkpoint.entries) : 0;
     return {
       ...write.parts,
       checks,
@@ -237,29 +242,29 @@ export class RunSaver {
       run: {
         boundary,
         journal: count > 0 ? { tape, start: first, count } : undefined,
-        midStep: saving.midStep,
+        midStep: checkpoint.midStep,
         turn: this.run.turn,
         output: write.output === undefined ? undefined : { tape, start: write.output, count: 1 },
       },
     };
   }
 
-  /** When somebody should look at it again; `undefined` where it is over. */
-  #dueAfter(saving: RunCheckpoint, inbox: Inbox | undefined): number | null | undefined {
-    const next = inbox?.waiting && saving.status === "completed" && this.#agent.definition.receive !== undefined;
-    return saving.runAt === undefined && next ? 0 : saving.runAt;
+  /** When the run is ready again; `undefined` if it has ended. A queued input makes it ready at once. */
+  #readyAtAfter(checkpoint: RunCheckpoint, inbox: InboxState | undefined): number | null | undefined {
+    const next = inbox?.hasInput && checkpoint.status === "completed" && this.#agent.definition.receive !== undefined;
+    return checkpoint.runAt === undefined && next ? 0 : checkpoint.runAt;
   }
 
-  async #readInbox(): Promise<Inbox> {
+  async #readInbox(): Promise<InboxState> {
     const key = inboxKey(this.#reader.sessionId, this.#branch);
     const [record] = await this.#reader.context.store.get([key]);
     if (record && !("value" in record)) {
-      // It is not for a run that is done to fail over it. Whoever goes on with the session is told again.
+      // A completed run must not fail because of it. The next process that runs the session reports it again.
       this.#reader.reportDamage(undefined, undefined, record.unreadable);
-      return { key, checks: [], waiting: true };
+      return { key, checks: [], hasInput: true };
     }
     const value = record?.value;
     const { first, next } = value === undefined ? { first: 0, next: 0 } : decodeInbox(value);
-    return { key, checks: [{ key, value }], waiting: next > first };
+    return { key, checks: [{ key, value }], hasInput: next > first };
   }
 }

@@ -1,54 +1,61 @@
-/** What a step, or a person, is told about its effects. */
+/** Errors of effects, and the question about an interrupted one. */
 import { SavepointError } from "../../errors.js";
 import type { ToolCall } from "../../messages/index.js";
 import type { Question } from "../../records/index.js";
 import { type ClassRegistry, shadowToValue } from "../../state/index.js";
-import { describeCall, type EffectCall, type RecordedEffect, type EffectStart } from "../journal/index.js";
+import { describeCall, type EffectCall, type EffectStart, type RecordedEffect } from "../journal/index.js";
 
-/** Asks a person about a tool that was interrupted. */
+/** The question whether an interrupted tool call happened. */
 export function unknownOutcomeQuestion(
   { index, started }: { readonly index: number; readonly started: EffectStart },
   registry: ClassRegistry,
 ): Question {
   const { name, at, callId = "", args } = started;
-  const given = args === undefined ? undefined : shadowToValue(args, registry);
-  const call: ToolCall = { id: callId, name, ...(given !== undefined && { arguments: given }) };
+  const callArguments = args === undefined ? undefined : shadowToValue(args, registry);
+  const call: ToolCall = { id: callId, name, ...(callArguments !== undefined && { arguments: callArguments }) };
   const text = `${JSON.stringify(name)} was started at ${new Date(at).toISOString()} and interrupted before its result was recorded. Did it happen? Answer { happened: true, result } or { happened: false }.`;
   return { id: `q${index}`, kind: "unknown", text, call, startedAt: at };
 }
 
+/** The error of an interrupted effect with `onUnknown: "fail"`. */
 export function outcomeUnknown({ name }: EffectStart): SavepointError {
   return new SavepointError(
     "OUTCOME_UNKNOWN",
-    `${JSON.stringify(name)} was interrupted, and nobody knows whether it happened.`,
+    `${JSON.stringify(name)} was interrupted, and whether it happened is unknown.`,
   );
 }
 
-export function nestedEffect({ kind }: EffectCall, effect: string): SavepointError {
+/** The error of an effect that is started inside another one. */
+export function nestedEffect({ kind }: EffectCall, outer: string): SavepointError {
   return new SavepointError(
     "INVALID_ARGUMENT",
-    `run.${kind}() was called inside the function of ${JSON.stringify(effect)}. What an effect does is recorded as one: call run.${kind}() before or after it, in the step itself.`,
+    `run.${kind}() was called inside the function of ${JSON.stringify(outer)}. An effect is recorded as one entry and cannot contain others: call run.${kind}() before or after it, in the step itself.`,
   );
 }
 
-/** @param called what the code does now; nothing, if it does not start that many effects any more */
+/**
+ * The error of a step that does not repeat its recorded effects.
+ *
+ * @param called the effect that the step started instead; `undefined` if it did not start one
+ * @param isOpen whether an external loop executes the step
+ */
 export function nondeterminism(
   sessionId: string,
   step: number,
   recorded: RecordedEffect,
   called: EffectCall | undefined,
   registry: ClassRegistry,
-  open = false,
+  isOpen: boolean,
 ): SavepointError<"NONDETERMINISM"> {
   const before = describeCall(recorded.started, registry);
-  const same = called && describeCall(called, registry) === before;
-  const now = same ? `${before} with another input` : called ? describeCall(called, registry) : "nothing of the kind";
-  const advice = open
-    ? "Open the turn with the loop that it was started with, or give it up with { abandon: true }."
-    : "Run it with the code it was started with; or with { restartStep: true }, which begins the step anew and keeps what its tools have answered.";
+  const isSame = called && describeCall(called, registry) === before;
+  const now = isSame ? `${before} with another input` : called ? describeCall(called, registry) : "missing";
+  const advice = isOpen
+    ? "Open the turn with the loop that started it, or abandon it with { abandon: true }."
+    : "Run it with the code that started it, or with { restartStep: true }, which restarts the step and keeps the results of its tools.";
   return new SavepointError(
     "NONDETERMINISM",
-    `Step ${step} of session ${JSON.stringify(sessionId)} does not do what it did before it was interrupted: its effect number ${recorded.index + 1} was ${before}, and is ${now}. Nothing was lost. ${advice}`,
+    `Step ${step} of session ${JSON.stringify(sessionId)} does not repeat what it did before it was interrupted: its effect number ${recorded.index + 1} was ${before}, and is now ${now}. Nothing was lost. ${advice}`,
     { details: { sessionId, step, index: recorded.index, recorded: before, called: now } },
   );
 }

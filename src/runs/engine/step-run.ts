@@ -1,5 +1,5 @@
-/** What the agent's function gets: a step, as far as it is the function's business. */
-import { createHash, randomUUID } from "node:crypto";
+/** The `run` argument of a step function: validates its calls, and passes them to the step. */
+import { randomUUID } from "node:crypto";
 import { SavepointError } from "../../errors.js";
 import type { Usage } from "../../records/index.js";
 import type { ToolCall } from "../../messages/index.js";
@@ -19,7 +19,7 @@ import {
   parseRetryOptions,
   type UnknownPolicy,
 } from "../agent/index.js";
-import { type EffectUsage, encodeNamed, toReason } from "../journal/index.js";
+import { type EffectUsage, encodeNamed, hashValue, toReason } from "../journal/index.js";
 import { usageOfReply } from "./reply.js";
 import type { Step } from "./step.js";
 import type { EffectSettings, StepHost } from "./step-types.js";
@@ -84,10 +84,10 @@ export class StepRun implements Run {
       checkFunction(call, "llm");
       const { name = "llm", input, usage, retry = {} } = options;
       const { registry } = this.#host.context;
-      const args = input === undefined ? {} : { args: hashOf(JSON.stringify(valueToShadow(input, registry))) };
+      const args = input === undefined ? {} : { args: hashValue(input, registry) };
       const emit = (delta: unknown): void => this.#step.emitDelta(name, delta);
       const settings: EffectSettings = {
-        ...takeSettings(options, "retry"),
+        ...parseEffectOptions(options, "retry"),
         retry,
         usageOf: (usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined,
         emit,
@@ -114,8 +114,8 @@ export class StepRun implements Run {
     return this.#try(() => {
       const { id, name } = checkCall(call);
       checkFunction(run, "tool");
-      const args = this.#encode(`What the tool ${JSON.stringify(name)} is given`, call.arguments);
-      const settings = { ...takeSettings(options, "ask"), stopped };
+      const args = this.#encode(`The arguments of the tool ${JSON.stringify(name)}`, call.arguments);
+      const settings = { ...parseEffectOptions(options, "ask"), stopped };
       return this.#step.effect({ kind: "tool", name, callId: id, args }, run, settings) as Promise<Awaited<Result>>;
     });
   }
@@ -127,12 +127,12 @@ export class StepRun implements Run {
   ): Promise<Awaited<Result>> {
     return this.#try(() => {
       checkFunction(run, "effect");
-      const settings = takeSettings(options, "retry");
+      const settings = parseEffectOptions(options, "retry");
       return this.#step.effect({ kind: "effect", name: String(name) }, run, settings) as Promise<Awaited<Result>>;
     });
   }
 
-  /** The same, where a loop outside may stop the tool by itself. */
+  /** Executes a tool that an external loop may stop itself. */
   openTool<Result>(
     call: ToolCall,
     run: (context: EffectContext) => Result | Promise<Result>,
@@ -149,15 +149,15 @@ export class StepRun implements Run {
     await this.#step.stepDone(trigger);
   }
 
-  /** What is wrong with a call is told by its promise, like all that goes wrong in it. */
-  #try<T>(begin: () => Promise<T>): Promise<T> {
+  /** Returns errors of invalid calls as rejections, like all other errors of an effect. */
+  #try<T>(start: () => Promise<T>): Promise<T> {
     try {
-      return begin();
+      return start();
     } catch (error) {
-      const refused = Promise.reject<T>(error as Error);
-      // Like an effect that fails and that nobody waits for.
-      refused.catch(() => {});
-      return refused;
+      const rejected = Promise.reject<T>(error as Error);
+      // An effect that the step does not await must not become an unhandled rejection.
+      rejected.catch(() => {});
+      return rejected;
     }
   }
 
@@ -178,37 +178,37 @@ export class StepRun implements Run {
   }
 
   async sleep(time: Duration | Date): Promise<void> {
-    const wanted = time instanceof Date ? { until: time.getTime() } : { lasting: toMilliseconds(time, "sleep") };
-    if (!Object.values(wanted).every(Number.isFinite))
-      throw invalidCall('run.sleep() needs milliseconds, a text such as "5m", or a valid Date.');
-    await this.#step.sleep(wanted);
+    const target = time instanceof Date ? { until: time.getTime() } : { lasting: toMilliseconds(time, "sleep") };
+    if (!Object.values(target).every(Number.isFinite))
+      throw invalidCall('run.sleep() needs milliseconds, a string such as "5m", or a valid Date.');
+    await this.#step.sleep(target);
   }
 
   async ask<Answer>(question: string | AskOptions): Promise<Answer> {
     const { text, data } = typeof question === "string" ? { text: question, data: undefined } : question;
     if (typeof text !== "string" || text === "") {
-      throw invalidCall("run.ask() needs a text: run.ask(question) or run.ask({ text, data }).");
+      throw invalidCall("run.ask() needs a non-empty string: run.ask(question) or run.ask({ text, data }).");
     }
-    this.#encode("What is given along with the question", data);
+    this.#encode("The data of the question", data);
     return this.#step.ask(text, data) as Promise<Answer>;
   }
 
   complete<Output>(output?: Output): Completion<Output> {
-    // What cannot be stored is told where it is said.
+    // An output with unsupported values throws here, in the code that passes it.
     this.#encode("The output", output);
     return this.#step.complete(new Completion<Output>("completed", output, undefined));
   }
 
   fail(reason: string): Completion<never> {
-    return this.#step.complete(new Completion<never>("failed", undefined, toReason(reason ?? "it failed")));
+    return this.#step.complete(new Completion<never>("failed", undefined, toReason(reason ?? "the run failed")));
   }
 
   halt(reason: string): Completion<never> {
-    return this.#step.complete(new Completion<never>("halted", undefined, toReason(reason ?? "it was halted")));
+    return this.#step.complete(new Completion<never>("halted", undefined, toReason(reason ?? "the run was halted")));
   }
 }
 
-/** The same context, and a way to tell parts of the reply. Its key is made only if somebody looks at it. */
+/** Adds `emit` to a context. The idempotency key stays lazy. */
 function withEmit(context: EffectContext, emit: (delta: unknown) => void): LlmContext {
   return {
     get idempotencyKey() {
@@ -220,15 +220,15 @@ function withEmit(context: EffectContext, emit: (delta: unknown) => void): LlmCo
   };
 }
 
-function takeSettings<Result>(options: EffectOptions<Result>, policy: UnknownPolicy): EffectSettings {
-  const { onUnknown = policy, verify, timeout, retry } = options;
+function parseEffectOptions<Result>(options: EffectOptions<Result>, defaultPolicy: UnknownPolicy): EffectSettings {
+  const { onUnknown = defaultPolicy, verify, timeout, retry } = options;
   if (!POLICIES.includes(onUnknown)) {
-    throw invalidCall(`onUnknown: ${JSON.stringify(onUnknown)} is not known. Use ${POLICIES.join(", ")}.`);
+    throw invalidCall(`onUnknown must be one of ${POLICIES.join(", ")}, got ${JSON.stringify(onUnknown)}.`);
   }
   if (onUnknown === "verify" && typeof verify !== "function") {
-    throw invalidCall(`onUnknown: "verify" needs a function verify, which finds out whether it happened.`);
+    throw invalidCall(`onUnknown: "verify" needs a function "verify" that finds out whether the effect happened.`);
   }
-  // Told before anything is written, not when it is too late.
+  // Invalid options throw before anything is written.
   if (timeout !== undefined) toMilliseconds(timeout, "timeout");
   if (retry !== undefined) parseRetryOptions(retry);
   return { onUnknown, verify, timeout, retry };
@@ -237,17 +237,13 @@ function takeSettings<Result>(options: EffectOptions<Result>, policy: UnknownPol
 function checkCall(call: ToolCall): ToolCall {
   const { id, name } = (call ?? {}) as Partial<ToolCall>;
   if (typeof id === "string" && id !== "" && typeof name === "string" && name !== "") return call;
-  throw invalidCall("run.tool() needs a call: { id, name, arguments }, with texts as id and name.");
+  throw invalidCall("run.tool() needs a call { id, name, arguments } with non-empty strings as id and name.");
 }
 
 function checkFunction(run: unknown, name: string): void {
-  if (typeof run !== "function") throw invalidCall(`run.${name}() needs a function that does it.`);
+  if (typeof run !== "function") throw invalidCall(`run.${name}() needs a function to call.`);
 }
 
 function invalidCall(message: string): SavepointError {
   return new SavepointError("INVALID_ARGUMENT", message);
-}
-
-export function hashOf(text: string): string {
-  return createHash("sha256").update(text).digest("base64url");
 }

@@ -1,14 +1,13 @@
 /**
- * Where the code that runs just now was called from: a step, or the function of one of its effects. Some things cannot be
- * done from there: an effect inside an effect could not be told apart from one after it, and who waits for its own step
- * waits for ever.
+ * The step, and the effect in it, that the current code was called from. An effect inside an effect is rejected, because its
+ * number would depend on timing. So is a run of the branch of the current step, because it would wait for itself.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 
 export interface StepScope {
   readonly session?: string;
   readonly branch?: string;
-  /** The effect, if it is in the function of one. */
+  /** The name of the effect whose function is being executed. */
   readonly effect?: string;
 }
 

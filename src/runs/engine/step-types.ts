@@ -1,30 +1,30 @@
-/** What a step is made of: how it ends, what it needs, and what is known about its effects. */
+/** The types that the parts of a step share. */
 import type { Question, Usage } from "../../records/index.js";
 import type { Context } from "../../context.js";
 import type { RunEventBody } from "../../events/index.js";
 import type { Duration } from "../../util/index.js";
 import type {
+  AgentSpec,
   Completion,
   EffectContext,
   LoopDetector,
   RetryOptions,
-  AgentSpec,
   UnknownPolicy,
   Verdict,
 } from "../agent/index.js";
 import type { AttemptResult } from "./attempt.js";
-import type { EffectUsage, Journal, EffectOutcome, RecordedEffect, EffectStart } from "../journal/index.js";
+import type { EffectOutcome, EffectStart, EffectUsage, Journal, RecordedEffect } from "../journal/index.js";
 
-/** How an attempt ended. */
+/** How an attempt of a step ended. */
 export type StepEnd =
   | { readonly kind: "returned"; readonly completion: Completion<unknown> | undefined }
-  /** @property index the effect whose error it is, where nothing was started after it */
+  /** @property index the effect whose error it is, if no effect was started after it */
   | { readonly kind: "threw"; readonly error: unknown; readonly index: number | undefined }
   | { readonly kind: "suspended"; readonly questions: readonly Question[]; readonly wakeAt: number | undefined }
   | { readonly kind: "halted"; readonly reason: string }
   | { readonly kind: "fatal"; readonly error: Error };
 
-/** What a step needs of the run it belongs to. */
+/** The run that a step belongs to. */
 export interface StepHost {
   readonly context: Context;
   readonly definition: AgentSpec;
@@ -35,54 +35,55 @@ export interface StepHost {
   readonly journal: Journal;
   readonly signal: AbortSignal;
   readonly detector: LoopDetector | undefined;
-  /** What the session had used when the step began. */
+  /** The usage of the session when the step started. */
   readonly usage: Usage | undefined;
-  /** Makes idempotency keys different from those of every other step. */
+  /** A string that is different for each step of each session, for idempotency keys. */
   readonly keySeed: string;
-  /** Why the run must not go on, if it must not. */
+  /** The reason to halt the run, if the usage has reached a limit. */
   overLimit(usage: Required<Usage>): string | undefined;
-  /** Records everything, and takes a checkpoint of the moment when so many entries were added; `false` if that is past. */
+  /**
+   * Makes all entries durable, and saves a checkpoint that contains the first `entries` of them; `false` if later entries are
+   * already durable, so that no such checkpoint can be saved.
+   */
   checkpoint(trigger: string, entries: number): Promise<boolean>;
   emit(event: RunEventBody): void;
 }
 
-/** A started effect: its number, and what is known about it. */
+/** An effect that the step has started in this attempt. */
 export interface StartedEffect {
   readonly index: number;
   readonly started: EffectStart;
   readonly recorded: RecordedEffect | undefined;
-  /** What is known of it from before the step was begun anew. */
+  /** The record of the same tool call, from before the step was restarted. */
   readonly kept: RecordedEffect | undefined;
-  /** Was it written in this attempt that it begins? */
-  hasIntent: boolean;
-  /** Makes its idempotency key. */
+  /** Computes its idempotency key. */
   readonly key: () => string;
 }
 
-/** How an effect ended. */
+/** The outcome of an effect in this attempt. */
 export interface EffectEnd {
   readonly outcome: EffectOutcome;
-  /** What its function returned or threw, in this very attempt. */
+  /** The value that its function returned or threw, if it was called. */
   readonly attempted?: AttemptResult;
   readonly usage?: EffectUsage;
 }
 
-/** It has ended, or somebody has to say whether it had. */
+/** The outcome of an effect, or the question whether it happened. */
 export type EffectResult = EffectEnd | { readonly question: Question };
 
-/** The function behind an effect. */
+/** The function that executes an effect. */
 export type EffectBody = (context: EffectContext) => unknown;
 
-/** What was said about an effect, with its defaults. */
+/** The validated options of an effect. */
 export interface EffectSettings {
   readonly onUnknown: UnknownPolicy;
   readonly verify: ((context: EffectContext) => Verdict | Promise<Verdict>) | undefined;
   readonly timeout: Duration | undefined;
   readonly retry: RetryOptions | undefined;
-  /** What a model's reply has used. */
+  /** Reads the usage of a model's reply. */
   readonly usageOf?: (reply: unknown) => EffectUsage | undefined;
-  /** Aborted where a loop outside has stopped it by itself. */
+  /** Aborted if an external loop has stopped the tool itself. */
   readonly stopped?: AbortSignal | undefined;
-  /** Gets the parts of a reply that comes in parts. */
+  /** Called with the parts of a streamed reply. */
   readonly emit?: (delta: unknown) => void;
 }

@@ -1,4 +1,4 @@
-/** A turn that was completed before, opened once more: whatever it asks for is given from what was recorded. */
+/** A turn that has ended, opened again: all its calls are replayed from the journal. */
 import { SavepointError } from "../../errors.js";
 import type { CheckpointRow, Usage } from "../../records/index.js";
 import { describeBranch, loadShadow, type SessionReader } from "../../sessions/index.js";
@@ -7,6 +7,7 @@ import { valueToShadow, shadowToValue } from "../../state/index.js";
 import {
   type EffectCall,
   type JournalOperation,
+  hashValue,
   IdentityMatcher,
   readEntries,
   RecordedEffects,
@@ -14,13 +15,12 @@ import {
 } from "../journal/index.js";
 import type { LlmOptions, OpenRun, Reply } from "../agent/index.js";
 import { readResult, type RunResult } from "../status/index.js";
-import { hashOf } from "../engine/index.js";
 
 export class FinishedOpenRun implements OpenRun {
   state: unknown;
   readonly signal: AbortSignal = new AbortController().signal;
   readonly #reader: SessionReader;
-  readonly #matching: IdentityMatcher;
+  readonly #matcher: IdentityMatcher;
 
   /** Reads the turn that ended with this checkpoint. */
   static async read(
@@ -33,9 +33,9 @@ export class FinishedOpenRun implements OpenRun {
     const result = await readResult(reader, number, branch, row, { status, reason: row.reason });
     const { boundary, journal, turn = 0 } = row.run ?? {};
     const { entries } = journal ? await readEntries(reader, number, journal) : { entries: [] };
-    const began = boundary === undefined ? undefined : await reader.row(number, boundary);
-    // Where the turn's first checkpoint is gone, the last one's state is the best there is.
-    const from = began && !("unreadable" in began) ? began : row;
+    const start = boundary === undefined ? undefined : await reader.row(number, boundary);
+    // If the checkpoint at which the turn started was removed, the state at its end is used.
+    const from = start && !("unreadable" in start) ? start : row;
     const state = shadowToValue(await loadShadow(reader, number, from), reader.context.registry);
     return new FinishedOpenRun(reader, branch, turn, result, state, entries);
   }
@@ -50,7 +50,7 @@ export class FinishedOpenRun implements OpenRun {
   ) {
     this.#reader = reader;
     this.state = state;
-    this.#matching = new IdentityMatcher(new RecordedEffects(entries), reader.context.registry);
+    this.#matcher = new IdentityMatcher(new RecordedEffects(entries), reader.context.registry);
   }
 
   get session(): string {
@@ -64,7 +64,7 @@ export class FinishedOpenRun implements OpenRun {
   async llm<Result>(_: unknown, options: LlmOptions<Awaited<Result>> = {}): Promise<Reply<Awaited<Result>>> {
     const { name = "llm", input } = options;
     const { registry } = this.#reader.context;
-    const args = input === undefined ? {} : { args: hashOf(JSON.stringify(valueToShadow(input, registry))) };
+    const args = input === undefined ? {} : { args: hashValue(input, registry) };
     return this.#recorded({ kind: "llm", name, ...args }) as Reply<Awaited<Result>>;
   }
 
@@ -85,12 +85,12 @@ export class FinishedOpenRun implements OpenRun {
 
   async complete(): Promise<RunResult> {
     if (this.finished.status === "completed") return this.finished;
-    throw new SavepointError("RUN_ENDED", `${this.#describe()} cannot be completed any more.`);
+    throw new SavepointError("RUN_ENDED", `${this.#describe()} cannot be completed.`);
   }
 
   async fail(reason: unknown): Promise<RunResult> {
-    const why = reason instanceof Error ? reason : undefined;
-    throw new SavepointError("RUN_ENDED", `${this.#describe()} cannot fail any more.`, { cause: why });
+    const cause = reason instanceof Error ? reason : undefined;
+    throw new SavepointError("RUN_ENDED", `${this.#describe()} cannot fail.`, { cause });
   }
 
   async release(): Promise<void> {}
@@ -98,12 +98,12 @@ export class FinishedOpenRun implements OpenRun {
   async [Symbol.asyncDispose](): Promise<void> {}
 
   #recorded(call: EffectCall): unknown {
-    const match = this.#matching.next(call);
+    const match = this.#matcher.next(call);
     const outcome = "differs" in match ? undefined : match.recorded?.outcome;
     if (!outcome) {
       throw new SavepointError(
         "NONDETERMINISM",
-        `${this.#describe()} did not ask for ${JSON.stringify(call.name)}, or not with what it is given now, and does nothing new. Give a new turn another name.`,
+        `${this.#describe()} did not call ${JSON.stringify(call.name)}, or called it with another input, and executes nothing new. Use another name for a new turn.`,
         { details: { sessionId: this.session, branch: this.branch, called: call.name } },
       );
     }

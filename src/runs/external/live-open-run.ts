@@ -1,4 +1,4 @@
-/** A run that this process holds open: the step of an agent that nobody else calls. */
+/** An open run of this process: the step of an internal agent, which an external loop executes. */
 import { SavepointError } from "../../errors.js";
 import type { Usage } from "../../records/index.js";
 import type { ToolCall } from "../../messages/index.js";
@@ -20,31 +20,31 @@ import { toReason } from "../journal/index.js";
 import type { RunResult } from "../status/index.js";
 import type { StepRun } from "../engine/index.js";
 
-/** What an open run needs of the execution that it is the step of. */
+/** The execution that an open run is the step of. */
 export interface OpenExecution {
   readonly finished: Promise<RunResult>;
-  /** Ends it as it stands, for others to go on with. */
+  /** Releases the unfinished run, so that it can be resumed. */
   release(): Promise<void>;
 }
 
-/** An agent whose step waits outside, and its run as soon as that is called for. */
+/** An agent whose only step does not return until the external loop ends it. */
 export class OpenAgent {
   readonly agent: Agent;
-  /** The step's run, and how to end it. */
+  /** Resolves when the step is called, with its run and the function that ends it. */
   readonly stepStarted: Promise<{ readonly run: StepRun; readonly end: (completion: Completion<unknown>) => void }>;
 
   constructor(name: string, initial: () => unknown) {
-    let hand: (handed: Awaited<typeof this.stepStarted>) => void = () => {};
-    this.stepStarted = new Promise((resolve) => (hand = resolve));
+    let onStep: (step: Awaited<typeof this.stepStarted>) => void = () => {};
+    this.stepStarted = new Promise((resolve) => (onStep = resolve));
     const definition: AgentSpec = {
       name,
       initial,
       receive: undefined,
-      // What a turn has recorded is kept, and read again, whatever it is that has changed: there is one attempt.
-      step: (run) => new Promise((end) => hand({ run: run as StepRun, end })),
+      step: (run) => new Promise((end) => onStep({ run: run as StepRun, end })),
       strategy: "never",
       limits: {},
       migrations: [],
+      // The external loop decides about retries.
       retry: parseRetryOptions({ attempts: 1 }),
       createDetector: () => undefined,
       open: true,
@@ -57,18 +57,18 @@ export class LiveOpenRun implements OpenRun {
   readonly finished = undefined;
   readonly #run: StepRun;
   readonly #end: (completion: Completion<unknown>) => void;
-  readonly #opened: OpenExecution;
-  /** Rejects when the run is over. */
-  readonly #over: Promise<never>;
+  readonly #execution: OpenExecution;
+  /** Rejects when the run has ended. */
+  readonly #ended: Promise<never>;
 
-  constructor({ run, end }: Awaited<OpenAgent["stepStarted"]>, opened: OpenExecution) {
+  constructor({ run, end }: Awaited<OpenAgent["stepStarted"]>, execution: OpenExecution) {
     this.#run = run;
     this.#end = end;
-    this.#opened = opened;
-    this.#over = opened.finished.then((result) => {
+    this.#execution = execution;
+    this.#ended = execution.finished.then((result) => {
       throw endedError(result);
     });
-    this.#over.catch(() => {});
+    this.#ended.catch(() => {});
   }
 
   get session(): string {
@@ -103,7 +103,7 @@ export class LiveOpenRun implements OpenRun {
     call: (context: LlmContext) => Result | Promise<Result>,
     options: LlmOptions<Awaited<Result>> = {},
   ): Promise<Reply<Awaited<Result>>> {
-    return this.#unlessOver(() => this.#run.llm(call, { retry: { attempts: 1 }, ...options }));
+    return this.#unlessEnded(() => this.#run.llm(call, { retry: { attempts: 1 }, ...options }));
   }
 
   tool<Result>(
@@ -111,7 +111,7 @@ export class LiveOpenRun implements OpenRun {
     run: (context: EffectContext) => Result | Promise<Result>,
     options: OpenToolOptions<Awaited<Result>> = {},
   ): Promise<Awaited<Result>> {
-    return this.#unlessOver(() => this.#run.openTool(call, run, options));
+    return this.#unlessEnded(() => this.#run.openTool(call, run, options));
   }
 
   effect<Result>(
@@ -119,7 +119,7 @@ export class LiveOpenRun implements OpenRun {
     run: (context: EffectContext) => Result | Promise<Result>,
     options: EffectOptions<Awaited<Result>> = {},
   ): Promise<Awaited<Result>> {
-    return this.#unlessOver(() => this.#run.effect(name, run, options));
+    return this.#unlessEnded(() => this.#run.effect(name, run, options));
   }
 
   remember<Value>(name: string, make: () => Value): Value {
@@ -127,7 +127,7 @@ export class LiveOpenRun implements OpenRun {
   }
 
   stepDone(trigger = "step"): Promise<void> {
-    return this.#unlessOver(() => this.#run.stepDone(trigger));
+    return this.#unlessEnded(() => this.#run.stepDone(trigger));
   }
 
   async complete(output?: unknown): Promise<RunResult> {
@@ -135,31 +135,31 @@ export class LiveOpenRun implements OpenRun {
   }
 
   async fail(reason: unknown): Promise<RunResult> {
-    return this.#finish(this.#run.fail(toReason(reason ?? "it failed")));
+    return this.#finish(this.#run.fail(toReason(reason ?? "the run failed")));
   }
 
   async release(): Promise<void> {
-    await this.#opened.release();
+    await this.#execution.release();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }
 
-  /** What an effect that began too late waits for never comes; that it is over does. */
-  #unlessOver<T>(begin: () => Promise<T>): Promise<T> {
-    return Promise.race([this.#over, begin()]);
+  /** Rejects when the run ends. An effect that is started after that never settles. */
+  #unlessEnded<T>(start: () => Promise<T>): Promise<T> {
+    return Promise.race([this.#ended, start()]);
   }
 
   async #finish(completion: Completion<unknown>): Promise<RunResult> {
     this.#end(completion);
-    const result = await this.#opened.finished;
+    const result = await this.#execution.finished;
     if (result.status !== completion.status) throw endedError(result);
     return result;
   }
 }
 
-/** Why a loop outside cannot go on. */
+/** The error of calls to an open run that has ended. */
 export function endedError(result: RunResult): SavepointError {
   const { session, branch, status } = result;
   const where = describeBranch(session, branch);
@@ -169,14 +169,14 @@ export function endedError(result: RunResult): SavepointError {
     const names = questions.map(({ call }) => JSON.stringify(call?.name)).join(", ");
     return new SavepointError(
       "OUTCOME_UNKNOWN",
-      `${where} waits for a person: ${names} was interrupted, and nobody knows whether it happened. Tell with sp.answer(session, { happened: true, result }) or { happened: false }, and open the turn again.`,
+      `${where} waits for a person: ${names} was interrupted, and whether it happened is unknown. Answer with sp.answer(session, { happened: true, result }) or { happened: false }, and open the turn again.`,
       { details: { ...details, questions } },
     );
   }
   const why = result.reason === undefined ? "" : `: ${result.reason}`;
   return new SavepointError(
     "RUN_ENDED",
-    `${where} is ${status}${why}. Nothing more is done or recorded in this turn.`,
+    `${where} is ${status}${why}. Nothing more is executed or recorded in this turn.`,
     {
       details: { ...details, reason: result.reason },
     },

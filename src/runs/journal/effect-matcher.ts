@@ -1,28 +1,29 @@
 /**
- * Which recorded effect is the one that is started now?
+ * Matches the effects that a step starts with those that were recorded before.
  *
- * A step's own function starts its effects in the same order again, so their numbers tell. Somebody else's loop may not:
- * tools that it runs in parallel start as it likes, and a model that failed is asked again by it. There an effect is told by
- * what it is, and what is recorded of the same kind and name must be what is asked for.
+ * A step function starts its effects in the same order again, so they are matched by number. An external loop may not: it runs
+ * tools in parallel and retries models itself. Its effects are matched by identity, and a recorded effect of the same kind and
+ * name must have the same arguments.
  */
 import type { ClassRegistry } from "../../state/index.js";
 import { IMMEDIATE_KINDS, isSameCall, type RecordedEffect, type RecordedEffects } from "./recorded-effects.js";
 import type { EffectCall } from "./entry.js";
 
-/** The number of an effect, and what was recorded of it; or what was recorded in its place. */
+/** The number of an effect and its record, if there is one; or the different effect that was recorded in its place. */
 export type EffectMatch =
   | { readonly index: number; readonly recorded: RecordedEffect | undefined }
   | { readonly differs: RecordedEffect };
 
 export interface EffectMatcher {
+  /** Matches the effect that the step starts now. */
   next(call: EffectCall): EffectMatch;
-  /** An effect that was recorded and that was not started this time, where that is wrong. */
+  /** A recorded effect that the step has not started this time, if all must be. */
   readonly unmatched: RecordedEffect | undefined;
-  /** Are there results that were recorded and not asked for yet? */
+  /** Whether recorded results remain that the step has not requested yet. */
   readonly isReplaying: boolean;
 }
 
-/** By the order in which they are started. */
+/** Matches effects by the order in which they are started. */
 export class OrderMatcher implements EffectMatcher {
   readonly #recorded: RecordedEffects;
   readonly #registry: ClassRegistry;
@@ -49,26 +50,26 @@ export class OrderMatcher implements EffectMatcher {
   }
 }
 
-/** By what they are: kind, name, call id, and then arguments. Of those that are the same, the first that was started. */
+/** Matches effects by kind, name, call id and arguments. Among equal ones, the one that was started first matches first. */
 export class IdentityMatcher implements EffectMatcher {
   readonly unmatched = undefined;
-  readonly #left: RecordedEffect[];
+  readonly #remaining: RecordedEffect[];
   readonly #registry: ClassRegistry;
   #next: number;
 
   constructor(recorded: RecordedEffects, registry: ClassRegistry) {
-    this.#left = [...recorded.byIndex.values()].sort((a, b) => a.index - b.index);
+    this.#remaining = [...recorded.byIndex.values()].sort((a, b) => a.index - b.index);
     this.#registry = registry;
-    this.#next = (this.#left.at(-1)?.index ?? -1) + 1;
+    this.#next = (this.#remaining.at(-1)?.index ?? -1) + 1;
   }
 
   next(call: EffectCall): EffectMatch {
-    const alike = this.#left.filter(
+    const alike = this.#remaining.filter(
       ({ started: { kind, name, callId } }) => kind === call.kind && name === call.name && callId === call.callId,
     );
     const found = alike.find(({ started }) => isSameCall(started, call, this.#registry));
     if (found) {
-      this.#left.splice(this.#left.indexOf(found), 1);
+      this.#remaining.splice(this.#remaining.indexOf(found), 1);
       return { index: found.index, recorded: found };
     }
     const [other] = alike;
@@ -76,6 +77,6 @@ export class IdentityMatcher implements EffectMatcher {
   }
 
   get isReplaying(): boolean {
-    return this.#left.some(({ started, outcome }) => outcome !== undefined && !IMMEDIATE_KINDS.has(started.kind));
+    return this.#remaining.some(({ started, outcome }) => outcome !== undefined && !IMMEDIATE_KINDS.has(started.kind));
   }
 }

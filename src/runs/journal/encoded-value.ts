@@ -1,4 +1,4 @@
-/** Values outside a state: inputs, outputs, results. */
+/** Encoding of values that are not part of a state: inputs, outputs, answers and the results of effects. */
 import { createHash } from "node:crypto";
 import { isSavepointError, SavepointError } from "../../errors.js";
 import {
@@ -12,7 +12,11 @@ import {
   type Shadow,
 } from "../../state/index.js";
 
-/** Encodes something that is no state: if it cannot be stored, the error says what it is. */
+/**
+ * Encodes a value that is not a state. If it has an unsupported value in it, the error names it.
+ *
+ * @param what the subject of the error message, such as "The input"
+ */
 export function encodeNamed<T>(what: string, encode: () => T): T {
   try {
     return encode();
@@ -23,13 +27,13 @@ export function encodeNamed<T>(what: string, encode: () => T): T {
   }
 }
 
-/** A value in the form in which it is stored; a long text in parts, so that a state can refer to them. */
+/** Copies a value into the form in which it is stored. A long string is split into parts that a state can refer to. */
 export function settleValue(value: unknown, registry: ClassRegistry): Shadow {
   const copy = valueToShadow(value, registry);
   return typeof copy === "string" ? layoutChild(copy, ITEM_LIMITS) : layoutElement(copy);
 }
 
-/** A value as items of a tape: the last of them is the value, those before it are parts of it. */
+/** Encodes a value as items of a tape. The last item is the value; the items before it are its parts. */
 export function encodeItems(
   value: unknown,
   registry: ClassRegistry,
@@ -40,7 +44,12 @@ export function encodeItems(
   return { items: [...items, skeleton], blobs, at: next + items.length };
 }
 
-/** Tells inputs apart. */
+/** The SHA-256 hash of a string, by which inputs are compared without storing them. */
 export function hashText(text: string): string {
   return createHash("sha256").update(text).digest("base64url");
+}
+
+/** The hash of a value, by which the inputs of models are compared. */
+export function hashValue(value: unknown, registry: ClassRegistry): string {
+  return hashText(JSON.stringify(valueToShadow(value, registry)));
 }

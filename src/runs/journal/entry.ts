@@ -1,10 +1,10 @@
 /**
- * What a step records, and how that is written: each entry is an item on the journal's tape. A result of some size is an
- * item of its own before its entry, so that the state which it becomes part of can refer to it.
+ * The entries of a journal and their encoding. Each entry is an item on the journal's tape. A large result is an item of its
+ * own before its entry, so that a state that it becomes part of can refer to it.
  *
- * Entries are in the order in which things happened. An effect is started (`start`), which is written before a tool runs,
- * and ends (`end`); where nothing needs to be known before it runs, `end` says both. What a person has said, or a failed
- * step wants tried again, are entries too.
+ * Entries are in the order of events. A `start` is written before a tool runs, an `end` when an effect has a result. An effect
+ * whose start need not be durable has only an `end`, which then contains the start. Answers of people and requests to execute
+ * an effect again are entries too.
  */
 import type { EffectKind } from "../../events/index.js";
 import type { SessionReader } from "../../sessions/index.js";
@@ -23,13 +23,13 @@ import {
 } from "../../state/index.js";
 import type { RecordedError } from "./recorded-error.js";
 
-/** What an effect is, for checking that the code asks for the same thing again. */
+/** The identity of an effect, by which a replayed step is checked against what was recorded. */
 export interface EffectCall {
   readonly kind: EffectKind;
   readonly name: string;
   /** The id of a tool call. */
   readonly callId?: string;
-  /** The arguments of a tool, or the hash of what a model was given; in encoded form. */
+  /** The arguments of a tool, or the hash of a model's input; in encoded form. */
   readonly args?: Shadow;
 }
 
@@ -39,32 +39,34 @@ export interface EffectUsage {
   readonly cost?: number;
 }
 
-/** Who was called, when, and how many results the step had got by then. */
+/** The start of an effect: its identity, its time, and how many results the step had received by then. */
 export interface EffectStart extends EffectCall {
   readonly at: number;
   readonly delivered: number;
-  /** When a sleep is over. */
+  /** When a sleep ends, in milliseconds since 1970. */
   readonly until?: number;
 }
 
+/** The result of an effect, or the error that it threw. */
 export type EffectOutcome = { readonly value: Shadow } | { readonly error: RecordedError };
 
+/** One entry of a journal. */
 export type JournalOperation =
   | { readonly op: "start"; readonly index: number; readonly started: EffectStart }
   | {
       readonly op: "end";
       readonly index: number;
-      /** Missing where there is a `start` entry. */
+      /** Missing if the effect has a `start` entry. */
       readonly started?: EffectStart;
       readonly outcome: EffectOutcome;
       readonly usage?: EffectUsage;
     }
-  /** It did not happen, somebody says, or it failed: it is done again. */
+  /** The effect is to be executed again: it failed, or a person answered that it did not happen. */
   | { readonly op: "again"; readonly index: number }
-  /** The step begins anew with other code; what a tool has answered is kept by its call's id. */
+  /** A tool call of a step that was restarted: its start or its result is kept by the id of the call. */
   | { readonly op: "kept"; readonly index: number; readonly started: EffectStart; readonly outcome?: EffectOutcome };
 
-/** A result that is an item of its own. */
+/** A result that is stored as an item of its own. */
 export interface StoredResult {
   readonly index: number;
   readonly shadow: Shadow;
@@ -72,18 +74,19 @@ export interface StoredResult {
   readonly bytes: number;
 }
 
+/** Entries as items of a tape. */
 export interface EncodedEntries {
   readonly items: readonly Frame[];
   readonly blobs: ReadonlyMap<string, Uint8Array>;
   readonly results: readonly StoredResult[];
-  /** For each entry, how many items there are up to its end. */
+  /** For each entry, the number of items up to and including it. */
   readonly ends: readonly number[];
 }
 
-/** Results up to this length stand in their entry. */
+/** Results up to this size are stored inside their entry. */
 const MAX_INLINE = 256;
 
-/** Entries as items, numbered from `next` on. */
+/** Encodes entries as items, numbered from `next` on. */
 export function encodeEntries(entries: readonly JournalOperation[], tape: number, next: number): EncodedEntries {
   const items: Frame[] = [];
   const blobs = new Map<string, Uint8Array>();
@@ -95,7 +98,7 @@ export function encodeEntries(entries: readonly JournalOperation[], tape: number
     items.push(...encoded.items);
     for (const [hash, bytes] of encoded.blobs) blobs.set(hash, bytes);
     const { json, refs } = encoded.skeleton;
-    // How many items before it belong to it: whoever reads begins at the end.
+    // The number of preceding items that belong to the entry: readers start at the end of the tape.
     items.push({ json: `{"m":${encoded.items.length},${json.slice(1)}`, refs });
     ends.push(items.length);
     if (node?.piece) results.push({ index: entry.index, shadow: node.value, piece: node.piece, bytes: node.bytes });
@@ -103,6 +106,7 @@ export function encodeEntries(entries: readonly JournalOperation[], tape: number
   return { items, blobs, results, ends };
 }
 
+/** Entries as they were read from a tape. */
 export interface DecodedEntries {
   readonly entries: readonly JournalOperation[];
   readonly results: readonly StoredResult[];
@@ -110,7 +114,7 @@ export interface DecodedEntries {
   readonly frames: readonly Frame[];
 }
 
-/** Reads the entries on these items. What cannot be read is `DAMAGED`: without it, work would be done again. */
+/** Reads the entries on these items. Throws `DAMAGED` if one is unreadable: without it, effects would be executed again. */
 export async function readEntries(reader: SessionReader, number: number, piece: Piece): Promise<DecodedEntries> {
   if (piece.count === 0) return { entries: [], results: [], frames: [] };
   const state = reader.stateReader(number);
@@ -139,12 +143,12 @@ export async function readEntries(reader: SessionReader, number: number, piece: 
 function damagedJournal(reader: SessionReader, why: string, cause?: unknown): SavepointError {
   return new SavepointError(
     "DAMAGED",
-    `What session ${JSON.stringify(reader.sessionId)} has recorded in its current step is damaged: ${why}. Going on would do it again. Rewind to a checkpoint that you trust, and run on from there.`,
+    `The journal of the current step of session ${JSON.stringify(reader.sessionId)} is damaged: ${why}. Resuming would execute its effects again. Rewind to an intact checkpoint and run the session from there.`,
     { cause },
   );
 }
 
-/** How an entry is written: one letter per field, what is usual left out. */
+/** Encodes an entry with one letter per field, without absent fields. */
 function entryToShadow(entry: JournalOperation): { shadow: ShadowObject; node: ValueNode | undefined } {
   const shadow: ShadowObject = { o: entry.op[0] as string, i: entry.index };
   let node: ValueNode | undefined;
@@ -204,6 +208,6 @@ function toEntry(
   if (op === "k" && started) return { op: "kept", index, started, ...(outcome && { outcome }) };
   throw new SavepointError(
     "STORE_TOO_NEW",
-    `The journal has an entry of the kind ${JSON.stringify(op)}, which this version of Savepoint does not know. Update the package.`,
+    `The journal contains an entry of the unknown kind ${JSON.stringify(op)}. A newer version of Savepoint wrote it: update the package.`,
   );
 }

@@ -1,4 +1,4 @@
-/** What if a tool had answered something else? A branch on which it did. */
+/** Forks a branch on which a tool of an earlier step has returned another result. */
 import { SavepointError } from "../../errors.js";
 import { describeBranch, forkAt, type SessionReader } from "../../sessions/index.js";
 import { emptyJournal, encodeJournal, journalKey, type CheckpointRow, rowKey, tapeName } from "../../records/index.js";
@@ -7,12 +7,12 @@ import { settleValue } from "./encoded-value.js";
 import { RecordedEffects } from "./recorded-effects.js";
 import { encodeEntries, type JournalOperation, readEntries } from "./entry.js";
 
-/** Results by the ids of the tool calls that they answer. */
-export type ReplacedResults = Readonly<Record<string, unknown>>;
+/** New results, by the ids of their tool calls. */
+type ReplacedResults = Readonly<Record<string, unknown>>;
 
 /**
- * Opens a branch at the beginning of the step that led to a checkpoint, with what it had recorded, except for these
- * results. What was started after one of them had come is forgotten: it may depend on it.
+ * Creates a branch at the start of the step that led to a checkpoint. Its journal is that of the step, with some results
+ * replaced. Effects that were started after a replaced result had been delivered are dropped, because they may depend on it.
  *
  * @returns the name of the branch
  */
@@ -31,11 +31,11 @@ export async function forkWithResults(
   if (!boundary || "unreadable" in boundary) {
     throw new SavepointError(
       "CHECKPOINT_NOT_FOUND",
-      `The checkpoint with which the step of ${sessionId}#${row.seq} began is not in the history any more: its strategy does not keep it. Use strategy "everyStep" to try steps differently.`,
+      `The checkpoint at which the step of ${sessionId}#${row.seq} started is not in the history any more: the strategy of the agent does not keep it. Use strategy "everyStep" to replace results of earlier steps.`,
     );
   }
   return forkAt(reader, number, boundary, name, (branch, tape) => {
-    // Anew in every attempt: what is encoded has its place.
+    // Encoded in every attempt, because an encoded value is bound to its place on a tape.
     const { items, blobs } = encodeEntries(replaceResults(reader, row, entries, results), tape, 0);
     const journal = encodeJournal({ ...emptyJournal(number, tape, boundary.seq), count: items.length });
     return {
@@ -61,7 +61,7 @@ function replaceResults(
     const known = answered.map(({ started }) => JSON.stringify(started.callId)).join(", ") || "none";
     throw new SavepointError(
       "INVALID_ARGUMENT",
-      `${describeBranch(reader.sessionId, row.branch)} has no result of a tool call ${JSON.stringify(missing)} in the step that led to #${row.seq}. Results can be replaced of: ${known}.`,
+      `${describeBranch(reader.sessionId, row.branch)} has no result of a tool call ${JSON.stringify(missing)} in the step that led to #${row.seq}. Tool calls with results: ${known}.`,
     );
   }
   const isReplaced = (callId: string | undefined): boolean => callId !== undefined && Object.hasOwn(results, callId);
@@ -73,13 +73,13 @@ function replaceResults(
   return entries.flatMap((entry): JournalOperation[] => {
     const effect = byIndex.get(entry.index);
     const callId = effect?.started.callId;
-    const forgotten = (effect?.started.delivered ?? 0) > firstOrder;
+    const isDropped = (effect?.started.delivered ?? 0) > firstOrder;
     if (entry.op === "end" && callId !== undefined && isReplaced(callId)) {
       const outcome = outcomeOf(callId);
-      if (!forgotten) return [{ ...entry, outcome }];
-      // It may not come to this call again. If it does, this is what it gets.
+      if (!isDropped) return [{ ...entry, outcome }];
+      // The step may not make this call again. If it does, it gets this result.
       return effect ? [{ op: "kept", index: entry.index, started: effect.started, outcome }] : [];
     }
-    return forgotten ? [] : [entry];
+    return isDropped ? [] : [entry];
   });
 }

@@ -1,17 +1,21 @@
-export { encodeNamed, hashText, settleValue } from "./encoded-value.js";
+/**
+ * The journal of a run: the durable record of the effects of its current step. Every write checks and replaces the journal's
+ * record, so a process that has lost the branch is refused at its first write.
+ */
+export { encodeNamed, hashText, hashValue, settleValue } from "./encoded-value.js";
 export {
   type EffectCall,
+  type EffectOutcome,
+  type EffectStart,
   type EffectUsage,
   encodeEntries,
   type JournalOperation,
-  type EffectOutcome,
   readEntries,
-  type EffectStart,
   type StoredResult,
 } from "./entry.js";
-export { forkWithResults } from "./fork-with-results.js";
-export { CancelledError, Journal, type JournalWrite, leaseLost, type JournalBatch } from "./journal.js";
 export { type EffectMatcher, IdentityMatcher, OrderMatcher } from "./effect-matcher.js";
+export { forkWithResults } from "./fork-with-results.js";
+export { CancelledError, Journal, type JournalBatch, type JournalWrite, leaseLost } from "./journal.js";
 export { type JournalEntry, readJournal } from "./read-journal.js";
-export { Deliveries, describeCall, IMMEDIATE_KINDS, type RecordedEffect, RecordedEffects } from "./recorded-effects.js";
+export { describeCall, IMMEDIATE_KINDS, type RecordedEffect, RecordedEffects } from "./recorded-effects.js";
 export { describeThrown, isError, recordError, reviveError, stackOf, toReason } from "./recorded-error.js";

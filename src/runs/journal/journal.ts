@@ -1,14 +1,14 @@
 /**
- * The journal of a run: what its current step has recorded, and the right to record it.
+ * The journal of a run: the entries of its current step, and the right of this process to write them.
  *
- * Every write checks the journal's record and replaces it. A process whose lease was taken over finds another epoch there
- * and is refused; so is one whose session was deleted. Writes are made one after another. Entries that are added
- * meanwhile are part of the next write, so results need no write of their own if another one follows.
+ * Every write checks the journal's record and replaces it. A process that has lost the branch finds another epoch there and is
+ * refused; so is one whose session was deleted. Writes are made one after another. Entries that are added meanwhile are part
+ * of the next write, so a result needs no write of its own if another one follows.
  *
  * A cancel is a field of the record. Another process adds it under a check of the record, this process in the journal's own
- * turn. A write that is refused only because of a cancel is repeated on the record that has it, so the results of effects
- * that were in progress are recorded. Checkpoints are not repeated: once the record contains a cancel, only the checkpoint
- * that halts the run is written.
+ * turn. A write that is refused only because of a cancel is repeated on the record that contains it, so the results of
+ * effects in progress are recorded. Checkpoints are not repeated: once the record contains a cancel, only the checkpoint that
+ * halts the run is written.
  */
 import { isSavepointError, SavepointError } from "../../errors.js";
 import {
@@ -21,40 +21,40 @@ import {
 } from "../../sessions/index.js";
 import { decodeJournal, encodeJournal, journalKey, type JournalRecord, tapeName } from "../../records/index.js";
 import type { ItemBatch } from "../../store/index.js";
+import { Mutex } from "../../util/index.js";
 import { encodeItems } from "./encoded-value.js";
 import { type Leases, type Moment, currentMoment } from "../leases/index.js";
 import { type EncodedEntries, encodeEntries, type JournalOperation, type StoredResult } from "./entry.js";
 
-/** The run was cancelled. */
+/** Thrown inside a run that was cancelled. */
 export class CancelledError extends Error {
   constructor(readonly reason: string) {
     super(reason);
   }
 }
 
-/** What a write may change about the journal beside its entries. */
+/** The fields of the journal's record that a write may change besides its entries. */
 export type JournalChange = Partial<Pick<JournalRecord, "head" | "failures" | "worked" | "loop" | "cancelReason">>;
 
-/** Entries, encoded where they will be. */
+/** Pending entries, encoded for their place on the tape. */
 export interface JournalBatch extends EncodedEntries {
-  /** How many they are. */
   readonly entryCount: number;
-  /** How many were written before them. */
+  /** The number of entries that were written before them. */
   readonly writtenBefore: number;
-  /** Those of their results that were not given out before. */
+  /** The results that no earlier batch contained. A batch whose write failed is encoded once. */
   readonly newResults: readonly StoredResult[];
   readonly output: ReturnType<typeof encodeItems> | undefined;
 }
 
-/** What a write does to the journal. */
+/** A planned write: the parts of its commit, and the journal's record after it. */
 export interface JournalWrite {
   readonly parts: CommitParts;
   readonly record: JournalRecord;
   readonly value: string;
-  /** Entries that it takes. */
+  /** The number of pending entries that it contains. */
   readonly entryCount: number;
   readonly newResults: readonly StoredResult[];
-  /** How many items the journal has when its first `added` entries are written; when all are, if it is not said. */
+  /** The number of items of the journal up to its first `added` entries. @default all entries of the write */
   countAfter(added?: number): number;
   /** The number of the item with the output. */
   readonly output: number | undefined;
@@ -69,20 +69,20 @@ export class Journal {
   #record: JournalRecord;
   #value: string;
   #pending: JournalOperation[] = [];
-  /** The first of them, as far as they are encoded. */
+  /** The encoded ones among the pending entries, which are the first of them. */
   #encoded: EncodedEntries = NOTHING;
-  /** Entries added so far. */
+  /** The number of entries added so far. */
   added = 0;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #writes = new Mutex();
   #flushing: Promise<void> | undefined;
   #scheduled: NodeJS.Immediate | undefined;
-  /** When it was last known for certain that this process has the branch. */
-  #certainAt: Moment;
-  /** When the write that is being made began. */
-  #began: Moment;
-  /** The error that ended it: nothing can be written any more. */
+  /** When this process certainly held the branch for the last time. */
+  #heldAt: Moment;
+  /** When the current write began. */
+  #writeBeganAt: Moment;
+  /** The error that ended the journal. Nothing is written after it. */
   #failure: Error | undefined;
-  /** Has the run released the branch? */
+  /** Whether the run has released the branch. */
   #isReleased = false;
   readonly #onResults: (results: readonly StoredResult[]) => void;
   readonly #onFailure: (error: Error) => void;
@@ -90,18 +90,18 @@ export class Journal {
   constructor(
     reader: SessionReader,
     branch: string,
-    { journal, preparedAt: at }: { readonly journal: JournalRecord; readonly preparedAt: Moment },
+    { journal, preparedAt }: { readonly journal: JournalRecord; readonly preparedAt: Moment },
     leases: Leases,
-    told: { results: (results: readonly StoredResult[]) => void; failure: (error: Error) => void },
+    listener: { onResults: (results: readonly StoredResult[]) => void; onFailure: (error: Error) => void },
   ) {
     this.#reader = reader;
     this.#branch = branch;
     this.#leases = leases;
     this.#record = journal;
     this.#value = encodeJournal(journal);
-    this.#certainAt = this.#began = at;
-    this.#onResults = told.results;
-    this.#onFailure = told.failure;
+    this.#heldAt = this.#writeBeganAt = preparedAt;
+    this.#onResults = listener.onResults;
+    this.#onFailure = listener.onFailure;
   }
 
   get record(): JournalRecord {
@@ -112,26 +112,26 @@ export class Journal {
     return this.#pending.length > 0;
   }
 
-  /** Entries that wait to be written. */
+  /** The number of entries that are not written yet. */
   get pendingCount(): number {
     return this.#pending.length;
   }
 
-  /** Adds an entry. It is written with the next write, at the latest when the event loop has had two turns. */
+  /** Adds an entry. It is written with the next write, at the latest after two turns of the event loop. */
   add(entry: JournalOperation): void {
     this.#pending.push(entry);
     this.added++;
-    // The step gets a result one turn after the one before it, and a turn to go on from there.
+    // The step receives each result in a turn of its own, and needs another turn to continue from it.
     this.#scheduled ??= setImmediate(() => {
       this.#scheduled = setImmediate(() => {
         this.#scheduled = undefined;
-        // Told through onFailure.
+        // Reported through onFailure.
         this.flush().catch(() => {});
       });
     });
   }
 
-  /** Resolves when all that was added is durable. What is added in the same breath goes with it. */
+  /** Resolves when all added entries are durable. Entries that are added in the same microtask are included. */
   async flush(): Promise<void> {
     if (this.#failure) throw this.#failure;
     if (this.#pending.length === 0) return this.idle();
@@ -145,28 +145,28 @@ export class Journal {
     return this.#flushing;
   }
 
-  /** Resolves when nothing is being written; rejects if nothing can be. */
+  /** Resolves when all writes so far have ended. Rejects if the journal has failed. */
   async idle(): Promise<void> {
-    await this.#turn;
+    await this.#writes.run(async () => {});
     if (this.#failure) throw this.#failure;
   }
 
   /**
-   * Rejects if somebody else has taken over. Looks only where that could be: a process that was stopped for longer than its
-   * lease must not begin anything before it has the lease again, and knows that nobody was faster.
+   * Rejects if another process has claimed the branch. The store is read only if that is possible: a process that was
+   * suspended for longer than its lease must not start an effect before it has renewed the lease and checked the record.
    */
   async checkLease(): Promise<void> {
-    // Making sure may take longer than the lease lasts, where the store is away: then it says nothing.
-    while (!this.#leases.isUnbrokenSince(this.#certainAt)) {
+    // If the store was unavailable, the check may take longer than the lease lasts, and has to be repeated.
+    while (!this.#leases.isUnbrokenSince(this.#heldAt)) {
       await this.#leases.renew();
       const now = currentMoment(this.#reader.context);
       const lost = this.ownershipError(await this.readRecord());
       if (lost) throw this.#fail(lost);
-      this.#certainAt = now;
+      this.#heldAt = now;
     }
   }
 
-  /** Why nothing may be written any more, where the journal's record in the store is this one. */
+  /** The error with which this process may not write any more, given the stored record; `undefined` if it may. */
   ownershipError(found: JournalRecord | undefined): SavepointError | undefined {
     const { number, epoch } = this.#record;
     if (found?.number !== number) return sessionDeleted(this.#reader.sessionId);
@@ -174,18 +174,18 @@ export class Journal {
   }
 
   /**
-   * Runs a write after those before it. It is repeated if it was refused only because of a cancel. An error that it throws
-   * ends the journal.
+   * Makes a write after those before it. It is repeated if it was refused only because of a cancel. Any other error ends the
+   * journal, except `INVALID_STATE` and {@link CancelledError}.
    */
   exclusive<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#turn.then(async () => {
+    return this.#writes.run(async () => {
       if (this.#failure) throw this.#failure;
       for (;;) {
-        this.#began = currentMoment(this.#reader.context);
+        this.#writeBeganAt = currentMoment(this.#reader.context);
         try {
           return await work();
         } catch (error) {
-          // Nothing was written, and nothing is wrong with the store.
+          // Nothing was written, and the store has not failed.
           if (isSavepointError(error, "INVALID_STATE") || error instanceof CancelledError) throw error;
           // If the reason for the refusal cannot be read, the refusal itself is the error.
           const reason = await this.#explain(error).catch(() => error as Error);
@@ -193,12 +193,10 @@ export class Journal {
         }
       }
     });
-    this.#turn = mine.catch(() => {});
-    return mine;
   }
 
   /**
-   * Cancels the run: no further effect begins, and only entries and the end of the run are written. The first cancel applies.
+   * Cancels the run: no further effect starts, and only entries and the end of the run are written. The first cancel applies.
    *
    * @returns `false` if the run had already released the branch
    */
@@ -229,16 +227,17 @@ export class Journal {
     });
   }
 
-  /** Changes the record, and writes all that was added with it. */
+  /** Changes the record, and writes all pending entries with it. */
   async writeChange(change: JournalChange): Promise<void> {
     await this.exclusive(() => this.#commit(this.planWrite(this.prepare(), change)));
   }
 
   /**
-   * Encodes all that was added, once: where it will be is known, and parts that have their places are not written again.
-   * To be called inside {@link exclusive}.
+   * Encodes all pending entries for their place on the tape. Call it inside {@link exclusive}. Entries that an earlier call has
+   * encoded keep their places, even if their write has failed.
    *
-   * @param output written behind it
+   * @param keep whether the entries are kept; otherwise the batch only discards them
+   * @param output of the run, to be written after the entries
    */
   prepare(keep = true, output?: { readonly value: unknown }): JournalBatch {
     const { tape, first, count } = this.#record;
@@ -254,7 +253,7 @@ export class Journal {
     };
   }
 
-  /** Encodes what is not encoded yet. What is has its place, even if writing it has failed before. */
+  /** Encodes the pending entries that are not encoded yet. */
   #encodePending(tape: number, next: number): { all: EncodedEntries; fresh: readonly StoredResult[] } {
     const before = this.#encoded;
     const added = this.#pending.slice(before.ends.length);
@@ -268,7 +267,11 @@ export class Journal {
     return { all: this.#encoded, fresh: more.results };
   }
 
-  /** What a write of what was prepared looks like, with changes to the record beside it; {@link writtenBefore} comes after it. */
+  /**
+   * Plans the write of a batch, with changes to the record. Call {@link markWritten} when it is committed.
+   *
+   * @param boundary the checkpoint with which the next step starts, if the write ends the current one
+   */
   planWrite(
     { items, blobs, newResults, ends, entryCount, writtenBefore, output }: JournalBatch,
     change: JournalChange = {},
@@ -283,11 +286,11 @@ export class Journal {
         : { ...before, ...change, count: before.count + items.length };
     const value = encodeJournal(record);
     const key = journalKey(this.#reader.sessionId, this.#branch);
-    const run: ItemBatch = { tape: tapeName(before.number, before.tape), first: next, items: all };
+    const batch: ItemBatch = { tape: tapeName(before.number, before.tape), first: next, items: all };
     const parts: CommitParts = {
       checks: [{ key, value: this.#value }],
       puts: [{ key, value }],
-      items: all.length > 0 ? [run] : [],
+      items: all.length > 0 ? [batch] : [],
       blobs: new Map([...blobs, ...(output?.blobs ?? [])]),
     };
     const countAfter = (added = writtenBefore + entryCount): number =>
@@ -304,15 +307,15 @@ export class Journal {
   markWritten(write: JournalWrite): void {
     this.#record = write.record;
     this.#value = write.value;
-    // It was so when the write was made, and that was after it began.
-    this.#certainAt = this.#began;
+    // The write succeeded, so this process held the branch at some time after the write began.
+    this.#heldAt = this.#writeBeganAt;
     this.#pending = this.#pending.slice(write.entryCount);
     // Entries that were encoded and not written keep their numbers.
     if (write.entryCount > 0) this.#encoded = NOTHING;
     if (this.#pending.length === 0) this.#unschedule();
   }
 
-  /** Nothing is written any more. */
+  /** Ends the journal: further writes throw this error. */
   close(error: Error): void {
     this.#failure ??= error;
     this.#unschedule();
@@ -359,19 +362,24 @@ export class Journal {
     return isFenced(error) ? error : leaseLost(this.#reader.sessionId, this.#branch, error);
   }
 
-  /** The record as it is in the store. */
+  /** Reads the record from the store. */
   async readRecord(): Promise<JournalRecord | undefined> {
     const [record] = await this.#reader.context.store.get([journalKey(this.#reader.sessionId, this.#branch)]);
     if (!record) return undefined;
     if ("value" in record) return decodeJournal(record.value);
-    throw new SavepointError("DAMAGED", `The journal of a run is damaged: ${record.unreadable}.`);
+    const where = describeBranch(this.#reader.sessionId, this.#branch);
+    throw new SavepointError(
+      "DAMAGED",
+      `${where} has a damaged journal: ${record.unreadable}. Run \`savepoint verify\` for details.`,
+    );
   }
 }
 
+/** The error of a process whose branch another process has claimed. */
 export function leaseLost(sessionId: string, branch: string, cause?: unknown): SavepointError<"LEASE_LOST"> {
   return new SavepointError(
     "LEASE_LOST",
-    `${describeBranch(sessionId, branch)} is run by somebody else by now: this process did not renew its lease in time, or the session was taken over. Nothing more is written here.`,
+    `${describeBranch(sessionId, branch)} is run by another process now: this process did not renew its lease in time, or the session was taken over. This process writes nothing more to it.`,
     { cause, details: { sessionId, branch } },
   );
 }

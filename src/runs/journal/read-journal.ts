@@ -1,4 +1,4 @@
-/** What a step has recorded, for people: one line for each effect. */
+/** Lists the journal of a branch for people: one entry for each effect of the current step. */
 import { decodeJournal, journalKey, type Usage } from "../../records/index.js";
 import type { EffectKind } from "../../events/index.js";
 import { readBranchStatuses } from "../status/index.js";
@@ -9,31 +9,31 @@ import { type JournalOperation, readEntries, type EffectStart } from "./entry.js
 
 /** An effect of the current step. */
 export interface JournalEntry {
-  /** Its place among the effects of the step, by when they began. */
+  /** Its number among the effects of the step, in the order of their starts, from 0. */
   readonly index: number;
   readonly kind: EffectKind;
   readonly name: string;
   /** The id of the tool call. */
   readonly callId: string | undefined;
-  /** What a tool was given. */
+  /** The arguments of a tool. */
   readonly arguments: unknown;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
   /**
-   * `recorded`: it is done, and will not be done again. `failed`: it has thrown, and that is recorded. `running`: it is
-   * under way. `unknown`: whoever did it is gone, and nobody knows whether it happened. `again`: somebody said that it did
-   * not happen, or it is to be tried once more.
+   * `recorded`: it has returned, and is not executed again. `failed`: it has thrown, and the error is recorded. `running`: it
+   * is in progress. `unknown`: its process has died, and whether it happened is unknown. `again`: it is executed again,
+   * because it failed or a person answered that it did not happen.
    */
   readonly outcome: "recorded" | "failed" | "running" | "unknown" | "again";
-  /** What it returned. */
+  /** The value that it returned. */
   readonly value: unknown;
   readonly error: { readonly name: string; readonly message: string } | undefined;
   readonly usage: Usage | undefined;
-  /** When a sleep is over, in milliseconds since 1970. */
+  /** When a sleep ends, in milliseconds since 1970. */
   readonly until: number | undefined;
 }
 
-/** Reads the journal of a branch. Damage is `DAMAGED`: nobody could tell what was done. */
+/** Reads the journal of a branch. Throws `DAMAGED` if any of it is unreadable. */
 export async function* readJournal(reader: SessionReader, branch: string): AsyncGenerator<JournalEntry> {
   const { store } = reader.context;
   const heads = await reader.heads(branch);
@@ -43,14 +43,14 @@ export async function* readJournal(reader: SessionReader, branch: string): Async
   if (!("value" in record)) {
     throw new SavepointError(
       "DAMAGED",
-      `What session ${JSON.stringify(reader.sessionId)} has recorded cannot be read: ${record.unreadable}.`,
+      `The journal of session ${JSON.stringify(reader.sessionId)} is damaged: ${record.unreadable}. Run \`savepoint verify\` for details.`,
     );
   }
-  const { tape, first, count, number: of } = decodeJournal(record.value);
-  if (of !== number) return;
+  const { tape, first, count, number: ofSession } = decodeJournal(record.value);
+  if (ofSession !== number) return;
   const { entries } = await readEntries(reader, number, { tape, start: first, count });
-  const [standing] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
-  const open = standing?.status === "running" ? "running" : "unknown";
+  const [status] = await readBranchStatuses(reader.context, [{ sessionId: reader.sessionId, branch, heads }]);
+  const open = status?.status === "running" ? "running" : "unknown";
   const byIndex = new Map<number, JournalOperation[]>();
   for (const entry of entries) byIndex.set(entry.index, [...(byIndex.get(entry.index) ?? []), entry]);
   for (const [index, own] of [...byIndex].sort(([a], [b]) => a - b)) {
@@ -70,14 +70,14 @@ function toJournalEntry(
   const { kind, name, callId, args, at, until } = started;
   const outcome = "outcome" in last ? last.outcome : undefined;
   const error = outcome && "error" in outcome ? outcome.error : undefined;
-  // A sleep and a question do nothing outside: there is nothing to be unknown.
+  // A sleep and a question have no effect on the outside world, so their outcome is never unknown.
   const idle = kind === "sleep" || kind === "ask";
   return {
     index,
     kind,
     name,
     callId,
-    // Of what a model was given only the hash is kept.
+    // Only the hash of a model's input is stored.
     arguments: kind === "llm" || args === undefined ? undefined : shadowToValue(args, registry),
     startedAt: at,
     outcome: outcome ? (error ? "failed" : "recorded") : last.op === "again" ? "again" : idle ? "running" : open,

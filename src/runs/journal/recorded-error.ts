@@ -1,10 +1,11 @@
 /**
- * Errors as they are recorded: name, message, code and cause, and what says that they will pass. The step gets the same
- * copy whether the effect has just failed or failed before a crash, so that it cannot tell the two apart.
+ * Errors as they are recorded: name, message, code, status, cause, and whether they are transient. A step gets the same copy
+ * whether the effect has just failed or is replayed, so that it behaves the same in both cases.
  */
 import { SavepointError, type SavepointErrorCode } from "../../errors.js";
 import { isTransient } from "../agent/index.js";
 
+/** An error in the form in which it is stored. */
 export interface RecordedError {
   readonly name: string;
   readonly message: string;
@@ -26,12 +27,13 @@ const CLASSES: Readonly<Record<string, ErrorConstructor>> = {
   URIError,
 };
 
+/** Converts a thrown value to its stored form. Never throws. */
 export function recordError(thrown: unknown): RecordedError {
   try {
     return record(thrown, 0);
   } catch {
-    // Whatever was thrown does not let itself be looked at.
-    return { name: "Error", message: "something was thrown that cannot be looked at" };
+    // A getter of the error has thrown.
+    return { name: "Error", message: "a value was thrown whose properties cannot be read" };
   }
 }
 
@@ -48,7 +50,11 @@ function record(thrown: unknown, depth: number): RecordedError {
   };
 }
 
-/** @param stack where it was thrown, if that is known */
+/**
+ * Creates an error from its stored form.
+ *
+ * @param stack the stack of the original error, if it was thrown in this process
+ */
 export function reviveError(recorded: RecordedError, stack?: string): Error {
   const { name, message, code, status, transient, cause } = recorded;
   const options = cause && { cause: reviveError(cause) };
@@ -66,7 +72,7 @@ export function reviveError(recorded: RecordedError, stack?: string): Error {
   return error;
 }
 
-/** Is it an Error? What does not let itself be asked is none. */
+/** Returns whether a thrown value is an Error. Never throws, even for a revoked proxy. */
 export function isError(thrown: unknown): thrown is Error {
   try {
     return thrown instanceof Error;
@@ -75,7 +81,7 @@ export function isError(thrown: unknown): thrown is Error {
   }
 }
 
-/** Where it was thrown, if it says so. */
+/** The stack of a thrown value, if it has one. Never throws. */
 export function stackOf(thrown: unknown): string | undefined {
   try {
     return isError(thrown) ? thrown.stack : undefined;
@@ -86,18 +92,18 @@ export function stackOf(thrown: unknown): string | undefined {
 
 const MAX_REASON = 2000;
 
-/** Why something ended, for people: stored with the checkpoint, so it is not too long. */
-export function toReason(given: unknown): string {
-  return describeThrown(given).slice(0, MAX_REASON);
+/** Converts a thrown value to the reason that is stored with a checkpoint, of limited length. */
+export function toReason(thrown: unknown): string {
+  return describeThrown(thrown).slice(0, MAX_REASON);
 }
 
-/** Whatever was thrown, for people. */
+/** Describes a thrown value for people. Never throws. */
 export function describeThrown(thrown: unknown): string {
   try {
     if (typeof thrown === "string") return thrown;
     if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`;
     return JSON.stringify(thrown) ?? String(thrown);
   } catch {
-    return "something that cannot be described";
+    return "a value that cannot be described";
   }
 }

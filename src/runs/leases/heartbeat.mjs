@@ -1,12 +1,12 @@
 /**
- * The thread that renews the lease of its process, however busy that is. It is told when to start, to stop and to end. The
- * store is opened when it is first needed: most runs are over before.
+ * The program of the thread that renews the lease of its process, however busy the event loop of the process is. Messages
+ * start, stop and close it. The store is opened for the first renewal, because most runs end before that.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { elapsedBetween, systemMoment } from "./moment.js";
 import { renewLease } from "./renew-lease.js";
 
-/** @import { HeartbeatData } from "./leases.js" */
+/** @import { HeartbeatData } from "./heartbeat-thread.js" */
 /** @import { Store } from "../../store/index.js" */
 
 const { module, url, options, key, lease, every, process: owner } = /** @type {HeartbeatData} */ (workerData);
@@ -14,57 +14,57 @@ const { module, url, options, key, lease, every, process: owner } = /** @type {H
 let store;
 /** @type {NodeJS.Timeout | undefined} */
 let timer;
-let beat = Promise.resolve();
-let isBeating = false;
+let renewal = Promise.resolve();
+let isRenewing = false;
 /** @type {string | undefined} */
-let known;
+let lastValue;
 
 async function renew() {
-  // If the power fails, nobody is left who could need the lease.
+  // After a power cut no process is left that needs the lease, so `process` durability suffices.
   store ??= await (await import(module)).openStore(url, { ...options, durability: "process" });
   const opened = /** @type {Store} */ (store);
   for (;;) {
     const began = systemMoment();
     const until = (await opened.now()) + lease;
-    known = await renewLease(opened, key, { until, process: owner }, known);
-    const landed = systemMoment();
-    parentPort?.postMessage({ began, landed });
-    // One that was on its way for long says little, unless nobody needs it any more.
-    if (elapsedBetween(began, landed) < every || !timer) return;
+    lastValue = await renewLease(opened, key, { until, process: owner }, lastValue);
+    const durable = systemMoment();
+    parentPort?.postMessage({ began, durable });
+    // A renewal that took long extends the lease by little, so another one follows, unless the thread was stopped.
+    if (elapsedBetween(began, durable) < every || !timer) return;
   }
 }
 
-/** One at a time: while the store is away they would pile up. */
-function beatOnce() {
-  if (isBeating) return;
-  isBeating = true;
-  beat = renew()
+/** Starts a renewal, unless one is in progress: while the store is unavailable they would pile up. */
+function renewOnce() {
+  if (isRenewing) return;
+  isRenewing = true;
+  renewal = renew()
     .catch((error) => {
-      // Where the store cannot be opened the thread ends, and the main one goes on with it. A failure after that passes.
+      // If the store cannot be opened, the thread ends and the main thread renews the lease. Later failures may be temporary.
       if (!store) throw error;
-      parentPort?.postMessage({ error: toError(error) });
+      parentPort?.postMessage({ error: toPlainError(error) });
     })
-    .finally(() => (isBeating = false));
+    .finally(() => (isRenewing = false));
 }
 
 /**
- * As it gets through to another thread.
+ * Converts an error to one that can be sent to another thread.
  *
  * @param {unknown} error
  */
-function toError(error) {
+function toPlainError(error) {
   return new Error(error instanceof Error ? error.message : String(error));
 }
 
-async function end() {
-  await beat;
+async function close() {
+  await renewal;
   await store?.close();
   parentPort?.close();
 }
 
-parentPort?.on("message", (/** @type {"start" | "stop" | "close"} */ told) => {
+parentPort?.on("message", (/** @type {"start" | "stop" | "close"} */ command) => {
   clearInterval(timer);
-  timer = told === "start" ? setInterval(beatOnce, every) : undefined;
-  if (told === "close") void end();
+  timer = command === "start" ? setInterval(renewOnce, every) : undefined;
+  if (command === "close") void close();
 });
 parentPort?.postMessage("ready");

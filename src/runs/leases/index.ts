@@ -1,4 +1,9 @@
-export { Leases, type StoreAddress } from "./leases.js";
-export { type Moment, currentMoment } from "./moment.js";
-export { ProcessWatcher, parseAnnouncement } from "./process-watcher.js";
-export { isStoreFailure } from "./store-failure.js";
+/**
+ * Leases: which process may write which branches, and for how long. One owner record per process is renewed while it runs
+ * anything. A process must not start an effect unless its lease has been unbroken since its last write to the branch.
+ */
+export { deleteExpiredOwners } from "./expired-owners.js";
+export type { StoreAddress } from "./heartbeat-thread.js";
+export { Leases } from "./leases.js";
+export { currentMoment, type Moment } from "./moment.js";
+export { parseAnnouncement, ProcessWatcher } from "./process-watcher.js";

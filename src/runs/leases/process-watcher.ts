@@ -1,29 +1,29 @@
 /**
- * Watches the pids of the processes on this host that run sessions: the death of one is noticed at once, regardless of the
- * length of its lease, and without a query to the store.
+ * Watches the pids of the processes on this host that run sessions. The death of one is detected within a tick of the worker,
+ * regardless of the length of its lease, and without a query to the store.
  *
  * Workers learn of a process from its record, and from the notification of its first claim ({@link formatAnnouncement}).
  */
 import { isCertainlyDead, sharesPidNamespace, type ProcessIdentity, thisProcess } from "../../util/index.js";
 
-/** Up to so many processes are checked in every tick, up to twice as many in every second tick, and so on. */
+/** Up to this many processes are checked in every tick, up to twice as many in every second tick, and so on. */
 const PER_TICK = 64;
 
 export class ProcessWatcher {
-  /** By the ids of their leases. */
+  /** By the owner ids of their leases. */
   readonly #processes = new Map<string, { readonly process: ProcessIdentity; readonly generation: number }>();
   #generation = 0;
   #ticks = 0;
 
   /** Watches a process, if its pid is valid in this process. */
   watch(owner: string, process: ProcessIdentity): void {
-    // Other leases of this process end with it.
+    // This process need not watch itself: all its leases end with it.
     const isThis = process.pid === thisProcess().pid && process.start === thisProcess().start;
     if (isThis || !sharesPidNamespace(process)) return;
     this.#processes.set(owner, { process, generation: this.#generation });
   }
 
-  /** Watches these, and stops watching those that were missing from two calls in a row: their leases have ended. */
+  /** Watches these processes, and stops watching those that are missing from two calls in a row: their leases have ended. */
   watchAll(owners: ReadonlyMap<string, { readonly process: ProcessIdentity }>): void {
     this.#generation++;
     for (const [owner, { process }] of owners) this.watch(owner, process);
@@ -32,20 +32,20 @@ export class ProcessWatcher {
     }
   }
 
-  /** The owners that have died since the last tick. Each is returned once. */
+  /** Returns the owners whose processes have died since the last call. Each is returned once. Called in every tick. */
   collectDead(): string[] {
     if (this.#ticks++ % Math.max(1, Math.ceil(this.#processes.size / PER_TICK)) !== 0) return [];
-    const died: string[] = [];
+    const dead: string[] = [];
     for (const [owner, { process }] of this.#processes) {
       if (!isCertainlyDead(process)) continue;
       this.#processes.delete(owner);
-      died.push(owner);
+      dead.push(owner);
     }
-    return died;
+    return dead;
   }
 }
 
-/** The prefix of announcements. No agent's name begins with it, because names have no control characters. */
+/** The prefix of announcements. No agent's name starts with it, because names contain no control characters. */
 const MARK = "\u0001";
 
 /** The notification that the first claim of a process sends to the workers on its host. */

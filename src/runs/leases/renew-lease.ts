@@ -1,23 +1,25 @@
 /**
- * Renewing the lease of a process. Several of its threads may, and what they write may be on its way for long. So it never
- * takes the place of anything but what it was made for, and a lease is not shortened by an old message.
+ * Renews the lease of a process. Several threads may do so, and a commit may be in flight for long. So each commit checks the
+ * value that it replaces, and a late one never shortens the lease.
  */
 import { isSavepointError } from "../../errors.js";
 import { decodeOwner, encodeOwner, type OwnerRecord } from "../../records/index.js";
 import type { Store } from "../../store/index.js";
 
 /**
- * @param known what was last known to be in the store
- * @returns what is
+ * Replaces the owner record, unless the stored one lasts longer.
+ *
+ * @param lastValue the value that the caller last read or wrote
+ * @returns the value that is stored now
  */
 export async function renewLease(
   store: Store,
   key: string,
   owner: OwnerRecord,
-  known: string | undefined,
+  lastValue: string | undefined,
 ): Promise<string> {
   const value = encodeOwner(owner);
-  for (let before = known; ;) {
+  for (let before = lastValue; ;) {
     try {
       await store.commit({ checks: [{ key, value: before }], puts: [{ key, value }] });
       return value;
@@ -26,7 +28,7 @@ export async function renewLease(
     }
     const [record] = await store.get([key]);
     if (record && !("value" in record)) {
-      // A damaged one says nothing, and cannot be checked.
+      // A damaged record cannot be checked.
       await store.commit({ puts: [{ key, value }] });
       return value;
     }

@@ -1,24 +1,24 @@
-/** Calling the parts of an agent that are not its step: what they throw is told with whose it is. */
+/** Calls the functions of an agent other than its step. Their errors become `AGENT_FAILED`, with the name of the agent. */
 import { SavepointError } from "../../errors.js";
 import { describeSession, migrateState as migrate } from "../../sessions/index.js";
 import type { Agent } from "../agent/index.js";
 import { describeThrown } from "../journal/index.js";
 
-/** The state to begin with. */
+/** Returns the first state of a session. */
 export async function callInitial(agent: Agent, input: unknown): Promise<unknown> {
   return call(agent, "initial", () => agent.definition.initial(input));
 }
 
-/** The state with a further input in it. */
+/** Returns the state after it has received a further input. */
 export async function callReceive(agent: Agent, state: unknown, input: unknown): Promise<unknown> {
   const received = await call(agent, "receive", () => agent.definition.receive?.(state, input));
   return received ?? state;
 }
 
 /**
- * A state of an earlier version of the agent, brought up to date.
+ * Upgrades a state to the current version of the agent.
  *
- * @param version where it is not known, somebody has saved the state by hand: as it is to be now
+ * @param version the version of the state; `undefined` for a state that the caller saved, which is current
  */
 export async function migrateAgentState(
   agent: Agent,
@@ -37,7 +37,7 @@ async function call(agent: Agent, what: string, run: () => unknown): Promise<unk
     const why = describeThrown(cause);
     throw new SavepointError(
       "AGENT_FAILED",
-      `Agent ${JSON.stringify(agent.name)} cannot go on: ${what} has thrown ${why}`,
+      `Agent ${JSON.stringify(agent.name)} has failed: its function "${what}" threw ${why}`,
       { cause },
     );
   }

@@ -1,144 +1,112 @@
-/** Opening a turn of a session: a new one, the one that is unfinished, or one that was completed before. */
+/** Claiming a branch for `sp.openRun()`: to start a turn, to resume the unfinished one, or to find one that has ended. */
 import { SavepointError } from "../../errors.js";
-import { checkId, MAIN, type CheckpointRow } from "../../records/index.js";
-import { agentMismatch, branchNotFound, describeBranch } from "../../sessions/index.js";
+import type { CheckpointRow } from "../../records/index.js";
+import { describeBranch } from "../../sessions/index.js";
 import { decideWorkStatus } from "../status/index.js";
 import {
-  findTurn,
-  MAX_TRIES,
-  claimContended,
-  findEndOfTurn,
-  encodeInput,
-  tryTo,
-  turnResultMissing,
-} from "./claim-run.js";
-import {
-  type Claim,
-  finishCancel,
-  readRunSnapshot,
-  claimBranch,
-  type RunSnapshot,
   type BranchWork,
+  type Claim,
+  claimBranch,
+  finishCancel,
+  hasPendingCancel,
+  readBoundary,
+  type RunSnapshot,
 } from "../claims/index.js";
-import { hashText } from "../journal/index.js";
-import type { OpenRunOptions } from "../agent/index.js";
+import { attemptClaim, findEndOfTurn, findTurn } from "./claim-attempts.js";
+import type { OpenRequest } from "./options.js";
 import { startFirstTurn, startNextTurn } from "./turn.js";
 
-/** Options with what they leave open filled in; what makes no sense is told before anything is read. */
-export function parseOpenRunOptions(options: OpenRunOptions): TakenOptions {
-  const given: unknown = options;
-  if (typeof given !== "object" || given === null) throw invalid("needs options: sp.openRun({ session, initial })");
-  const { session, agent, branch = MAIN, turn, abandon = false, initial } = options;
-  checkId(session, "session id");
-  checkId(branch, "branch name");
-  if (agent !== undefined) checkId(agent, "agent id");
-  if (turn !== undefined) checkId(turn, "name of a turn");
-  if (typeof abandon !== "boolean") throw invalid("takes abandon: true or false");
-  if (typeof initial !== "function") throw invalid("needs a function initial, which makes the state to begin with");
-  return { session, agent, branch, turn, abandon, initial };
-}
-
-type TakenOptions = Required<Omit<OpenRunOptions, "agent" | "turn">> & {
-  readonly agent: string | undefined;
-  readonly turn: string | undefined;
-};
-
-function invalid(why: string): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", `sp.openRun() ${why}.`);
-}
-
-/** Which turn is wanted. */
-export interface TurnRequest {
-  readonly turn: string | undefined;
-  readonly abandon: boolean;
-}
-
-/** A turn that is this process's to work on; or the checkpoint that one ended with which is over. */
+/** A claimed branch; or the checkpoint that ended the requested turn. */
 export type OpenTurnResult = { readonly claim: Claim } | { readonly finished: CheckpointRow; readonly number: number };
 
-/** Takes the branch for a turn. */
-export async function claimOpenTurn(work: BranchWork, request: TurnRequest): Promise<OpenTurnResult> {
-  const { agent, reader, branch } = work;
-  const input = encodeInput(request.turn ?? null, reader);
-  for (let tries = 1; tries <= MAX_TRIES; tries++) {
-    const view = await readRunSnapshot(reader, branch);
-    const owner = view.heads.session?.record.agent;
-    if (owner !== undefined && owner !== agent.name) throw agentMismatch(reader.sessionId, owner, agent.name);
-    const head = view.heads.branch?.record.head;
-    if (!head && branch !== MAIN) throw branchNotFound(reader.sessionId, branch);
-    const opened = head
-      ? await openAt(work, view, head, request, input)
-      : await claimed(() => startFirstTurn(work, view, { input, key: request.turn }));
-    if (opened) return opened;
+/** What is to be done for a request. */
+type Phase =
+  /** The branch has no checkpoint. */
+  | { readonly kind: "unstarted" }
+  /** The requested turn has ended. */
+  | { readonly kind: "ended turn"; readonly turn: number }
+  /** The run was cancelled, and its process has not halted it. */
+  | { readonly kind: "cancelled" }
+  /** A new turn starts with the state of the head. */
+  | { readonly kind: "next turn" }
+  /** A new turn starts with the state at the start of the unfinished turn, which is abandoned. */
+  | { readonly kind: "abandon turn" }
+  /** Another turn is unfinished. */
+  | { readonly kind: "unfinished turn" }
+  /** The unfinished turn is resumed. */
+  | { readonly kind: "resumable" };
+
+/** Decides what is to be done. @param earlierTurn the turn with the name of the request, if there was one */
+function decidePhase(snapshot: RunSnapshot, { key, abandon }: OpenRequest, earlierTurn: number | undefined): Phase {
+  const { heads, run } = snapshot;
+  const head = heads.branch?.record.head;
+  if (!head) return { kind: "unstarted" };
+  const { status } = decideWorkStatus(heads, run);
+  const current = run?.turn ?? head.run?.turn ?? 0;
+  if (earlierTurn !== undefined && (earlierTurn < current || status === "completed")) {
+    return { kind: "ended turn", turn: earlierTurn };
   }
-  throw claimContended(reader.sessionId, branch);
+  if (hasPendingCancel(snapshot)) return { kind: "cancelled" };
+  if (status === "completed") return { kind: "next turn" };
+  // The turn of a forked branch has no name yet, so every name resumes it.
+  const isSame = key === undefined || earlierTurn === current || !run;
+  const isNew = key === undefined || !isSame;
+  if (status === "failed" && isNew) return { kind: "next turn" };
+  if (abandon && isNew) return { kind: "abandon turn" };
+  return isSame ? { kind: "resumable" } : { kind: "unfinished turn" };
 }
 
-async function openAt(
-  work: BranchWork,
-  view: RunSnapshot,
-  head: CheckpointRow,
-  { turn: key, abandon }: TurnRequest,
-  input: string,
-): Promise<OpenTurnResult | undefined> {
-  const { agent, reader, branch, leases, cursor } = work;
-  const number = view.heads.session?.record.number as number;
-  const { status } = decideWorkStatus(view.heads, view.run);
-  const current = view.run?.turn ?? head.run?.turn ?? 0;
-  const earlier = key === undefined ? undefined : await findTurn(reader, branch, key, number);
-  if (earlier !== undefined && (earlier < current || status === "completed")) {
-    const row = await findEndOfTurn(reader, number, head, earlier);
-    if (!row) throw turnResultMissing(reader.sessionId, branch, key ?? "");
-    return { finished: row, number };
-  }
-  if (await finishCancel(work, view)) return undefined;
-  const next = { input, key };
-  if (status === "completed") return claimed(() => startNextTurn(work, view, head, next));
-  // On a branch that was forked nobody has named the turn yet.
-  const same = key === undefined || earlier === current || !view.run;
-  if (status === "failed" && (key === undefined || !same)) return claimed(() => startNextTurn(work, view, head, next));
-  if (abandon && (key === undefined || !same)) {
-    const from = await beginningOf(work, view, head, number);
-    return claimed(() => startNextTurn(work, view, from, next));
-  }
-  if (!same) throw unfinishedTurn(reader.sessionId, branch, view.run?.key, key ?? "");
-  const taking = { agent: agent.name, input: hashText(input), key, restartStep: false, open: true };
-  const claim = await claimBranch(reader, branch, view, leases, cursor, taking);
+/** Claims the branch for a turn, or finds the checkpoint that ended it. */
+export async function claimOpenTurn(work: BranchWork, request: OpenRequest): Promise<OpenTurnResult> {
+  const { reader, branch } = work;
+  const { input, key } = request;
+  return attemptClaim(work, async (snapshot): Promise<OpenTurnResult | undefined> => {
+    const { heads, run } = snapshot;
+    const head = heads.branch?.record.head as CheckpointRow;
+    const number = heads.session?.record.number as number;
+    const earlierTurn = head && (await findTurn(reader, branch, key, snapshot));
+    const phase = decidePhase(snapshot, request, earlierTurn);
+    switch (phase.kind) {
+      case "unstarted":
+        return toClaim(await startFirstTurn(work, snapshot, { input, key }));
+      case "ended turn":
+        return { finished: await findEndOfTurn(reader, branch, number, head, phase.turn, key), number };
+      case "cancelled":
+        await finishCancel(work);
+        return undefined;
+      case "next turn":
+        return toClaim(await startNextTurn(work, snapshot, head, { input, key }));
+      case "abandon turn": {
+        const boundary = await readBoundary(reader, number, boundaryOfTurn(snapshot, head), head);
+        return toClaim(await startNextTurn(work, snapshot, boundary, { input, key }));
+      }
+      case "unfinished turn":
+        throw unfinishedTurn(reader.sessionId, branch, run?.key, key);
+      case "resumable":
+        return toClaim(await claimBranch(work, snapshot, request));
+    }
+  });
+}
+
+function toClaim(claim: Claim | undefined): { readonly claim: Claim } | undefined {
   return claim && { claim };
 }
 
-/** The checkpoint that the unfinished turn began with. */
-async function beginningOf(
-  { reader }: BranchWork,
-  view: RunSnapshot,
-  head: CheckpointRow,
-  number: number,
-): Promise<CheckpointRow> {
-  const seq = view.journal?.head === head.seq ? view.journal.boundary : (head.run?.boundary ?? head.seq);
-  if (seq === head.seq) return head;
-  const row = await reader.row(number, seq);
-  if (row && !("unreadable" in row)) return row;
-  throw new SavepointError(
-    "DAMAGED",
-    `Checkpoint ${reader.sessionId}#${seq}, with which the unfinished turn began, ${row ? `is damaged: ${row.unreadable}` : "is gone"}. Rewind to another one, and go on from there.`,
-  );
-}
-
-async function claimed(take: () => Promise<Claim>): Promise<OpenTurnResult | undefined> {
-  const begun = await tryTo(take);
-  return begun && "claim" in begun ? begun : undefined;
+/** The checkpoint at which the unfinished turn started. */
+function boundaryOfTurn({ journal }: RunSnapshot, head: CheckpointRow): number {
+  return journal?.head === head.seq ? journal.boundary : (head.run?.boundary ?? head.seq);
 }
 
 function unfinishedTurn(
   sessionId: string,
   branch: string,
   current: string | undefined,
-  wanted: string,
+  wanted: string | undefined,
 ): SavepointError {
   const which = current === undefined ? "a turn without a name" : `turn ${JSON.stringify(current)}`;
   return new SavepointError(
     "UNFINISHED_TURN",
-    `${describeBranch(sessionId, branch)} is not done with ${which}, so ${JSON.stringify(wanted)} cannot begin. Open that one and finish it, or give it up with { abandon: true }.`,
+    `${describeBranch(sessionId, branch)} has not finished ${which}, so turn ${JSON.stringify(wanted)} cannot start. Open the unfinished turn and complete it, or abandon it with { abandon: true }.`,
     { details: { sessionId, branch, unfinished: current, wanted } },
   );
 }

@@ -1,5 +1,5 @@
-/** Leaving a session for whoever has time for it. Nothing of the agent is called: its code may live elsewhere. */
-import { isSavepointError, SavepointError } from "../../errors.js";
+/** Enqueues a new session for a worker. No function of the agent is called, so its code may be in another process. */
+import { SavepointError } from "../../errors.js";
 import {
   agentSessionKey,
   changeQueueEntry,
@@ -20,30 +20,29 @@ import {
   sessionKey,
 } from "../../records/index.js";
 import { agentMismatch, type NumberSource, type SessionReader } from "../../sessions/index.js";
-import { type Duration, toMilliseconds } from "../../util/index.js";
+import { type Duration, retryOnConflict, toMilliseconds } from "../../util/index.js";
 import { inputMismatch } from "./claim-run.js";
 import { readRunSnapshot } from "../claims/index.js";
 import { hashText } from "../journal/index.js";
 
-/** How a session is left for others. */
+/** Options of `sp.enqueue()`. */
 export interface EnqueueOptions<Input = unknown> {
   readonly session: string;
-  /** What to work on. */
+  /** The input of the first turn. */
   readonly input: Input;
   /**
-   * Not before: a time, or so long from now by the store's clock.
-   * @default at once
+   * The earliest start: a date, or a duration from now by the store's clock.
+   * @default now
    */
   readonly runAt?: Date | Duration;
   /**
-   * From 0 to 9. Those with the highest go first; among them those that have been due for longest.
+   * From 0 to 9. Sessions with a higher priority start first; among equal ones, those that have been ready for longest.
    * @default 0
    */
   readonly priority?: number;
 }
 
-/** What is to be done, when, and how urgently. */
-export interface Task {
+interface EnqueueRequest {
   readonly agent: string;
   /** In its encoded form. */
   readonly input: string;
@@ -51,49 +50,48 @@ export interface Task {
   readonly priority: number | undefined;
 }
 
-/** @returns whether it was left now: `false` where the session is there already */
-export async function enqueue(reader: SessionReader, numbers: NumberSource, task: Task): Promise<boolean> {
+/**
+ * Enqueues a session. It is idempotent: a session that exists with the same input, or has completed, is not enqueued again.
+ *
+ * @returns `false` if the session exists
+ */
+export async function enqueue(reader: SessionReader, numbers: NumberSource, request: EnqueueRequest): Promise<boolean> {
   const { sessionId, context } = reader;
-  const { agent, input } = task;
-  const priority = checkPriority(task.priority);
-  for (;;) {
-    const view = await readRunSnapshot(reader, MAIN);
-    const { session, branch } = view.heads;
+  const { agent, input, runAt } = request;
+  const priority = checkPriority(request.priority);
+  return retryOnConflict(async () => {
+    const { heads, run, queueEntry, inbox, inboxCheck, checks, now } = await readRunSnapshot(reader, MAIN);
+    const { session, branch } = heads;
     if (session?.record.agent !== undefined && session.record.agent !== agent) {
       throw agentMismatch(sessionId, session.record.agent, agent);
     }
-    if (view.run || branch?.record.head) {
-      const { run } = view;
-      const unfinished = run && run.status !== "completed" && run.input !== "";
-      if (unfinished && run.input !== hashText(input)) throw inputMismatch(sessionId, MAIN);
+    if (run || branch?.record.head) {
+      const isUnfinished = run && run.status !== "completed" && run.input !== "";
+      if (isUnfinished && run.input !== hashText(input)) throw inputMismatch(sessionId, MAIN);
       return false;
     }
-    const base = session?.record ?? newSessionRecord(await numbers.next(), context.now());
-    const { number } = base;
-    const run = queuedRun(number, agent, hashText(input), view.now);
-    const place = view.inbox?.next ?? 0;
-    const due = newQueueEntry(agent, timeOf(task.runAt, view.now), priority);
-    const soon = due.readyAt !== null && due.readyAt <= view.now;
-    try {
-      await context.store.commit({
-        checks: [{ key: sessionKey(sessionId), value: session?.value }, ...view.checks, view.inboxCheck],
-        puts: [
-          { key: sessionKey(sessionId), value: encodeSession({ ...base, agent }) },
-          ...(session ? [] : [{ key: sessionNumberKey(number), value: sessionId }]),
-          { key: agentSessionKey(agent, number), value: sessionId },
-          { key: runKey(sessionId, MAIN), value: encodeRun(run, context.registry) },
-          { key: inboxKey(sessionId, MAIN), value: encodeInbox({ first: place, next: place + 1 }) },
-          { key: inputKey(sessionId, MAIN, place), value: encodeQueuedInput({ key: undefined, input }) },
-          ...changeQueueEntry(sessionId, MAIN, view.queueEntry, due).puts,
-        ],
-        ...(soon && { wakes: [agent] }),
-      });
-      return true;
-    } catch (error) {
-      // Somebody else was faster: it is there now, or looks different.
-      if (!isSavepointError(error, "CONFLICT")) throw error;
-    }
-  }
+    const record = session?.record ?? newSessionRecord(await numbers.next(), context.now());
+    const { number } = record;
+    const place = inbox?.next ?? 0;
+    const readyAt = toReadyTime(runAt, now);
+    await context.store.commit({
+      checks: [{ key: sessionKey(sessionId), value: session?.value }, ...checks, inboxCheck],
+      puts: [
+        { key: sessionKey(sessionId), value: encodeSession({ ...record, agent }) },
+        ...(session ? [] : [{ key: sessionNumberKey(number), value: sessionId }]),
+        { key: agentSessionKey(agent, number), value: sessionId },
+        {
+          key: runKey(sessionId, MAIN),
+          value: encodeRun(queuedRun(number, agent, hashText(input), now), context.registry),
+        },
+        { key: inboxKey(sessionId, MAIN), value: encodeInbox({ first: place, next: place + 1 }) },
+        { key: inputKey(sessionId, MAIN, place), value: encodeQueuedInput({ key: undefined, input }) },
+        ...changeQueueEntry(sessionId, MAIN, queueEntry, newQueueEntry(agent, readyAt, priority)).puts,
+      ],
+      ...(readyAt <= now && { wakes: [agent] }),
+    });
+    return true;
+  });
 }
 
 function queuedRun(number: number, agent: string, input: string, now: number): RunRecord {
@@ -114,11 +112,12 @@ function queuedRun(number: number, agent: string, input: string, now: number): R
   };
 }
 
-function timeOf(runAt: Date | Duration | undefined, now: number): number {
+function toReadyTime(runAt: Date | Duration | undefined, now: number): number {
   if (runAt === undefined) return now;
   if (!(runAt instanceof Date)) return now + toMilliseconds(runAt, "runAt");
   const time = runAt.getTime();
-  if (Number.isNaN(time)) throw new SavepointError("INVALID_ARGUMENT", "runAt is no time: the Date is invalid.");
+  if (Number.isNaN(time))
+    throw new SavepointError("INVALID_ARGUMENT", "runAt must be a duration or a valid Date, got an invalid Date.");
   return time;
 }
 
@@ -126,6 +125,6 @@ function checkPriority(priority = LOWEST_PRIORITY): number {
   if (Number.isInteger(priority) && priority >= LOWEST_PRIORITY && priority <= HIGHEST_PRIORITY) return priority;
   throw new SavepointError(
     "INVALID_ARGUMENT",
-    `The priority is ${String(priority)}. Give a whole number from ${LOWEST_PRIORITY} to ${HIGHEST_PRIORITY}; the highest goes first.`,
+    `priority must be an integer from ${LOWEST_PRIORITY} to ${HIGHEST_PRIORITY}, got ${String(priority)}.`,
   );
 }

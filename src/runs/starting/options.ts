@@ -1,75 +1,152 @@
-/** What callers can say about running a session, and what they are told if it makes no sense. */
+/** The options for running a session, and the request that they are parsed into. */
 import { SavepointError } from "../../errors.js";
 import { checkId, MAIN } from "../../records/index.js";
 import type { RunEvent } from "../../events/index.js";
 import { describeBranch } from "../../sessions/index.js";
-import type { Agent, Limits } from "../agent/index.js";
+import { type ClassRegistry, stringifyValue } from "../../state/index.js";
+import type { Agent, Limits, OpenRunOptions } from "../agent/index.js";
+import type { TurnRequest } from "../claims/index.js";
+import { encodeNamed } from "../journal/index.js";
 
-/** How a session is run. */
+/** Options of `sp.run()` and `sp.start()`. */
 export interface RunOptions<Input = unknown> {
   readonly session: string;
-  /** What to work on. A session that is there can be gone on with without saying it again. */
+  /** The input of the next turn. Without one, the session is resumed. */
   readonly input?: Input;
-  /** The same input under the same key is taken once, however often it is given. */
+  /** Makes the call idempotent: an input with the same key is accepted once, and later calls get the result of its turn. */
   readonly key?: string;
   /** @default "main" */
   readonly branch?: string;
   /**
-   * Begin the current step anew, and keep what its tools have answered, by the ids of their calls. For code that no longer
-   * does what it did.
+   * Restart the current step, and keep only the results of its tools, by the ids of their calls. Use it after `NONDETERMINISM`,
+   * when the code of the step has changed.
    * @default false
    */
   readonly restartStep?: boolean;
   /**
-   * Go on with a session that has failed or was halted.
+   * Resume a session that has failed or was halted.
    * @default false
    */
   readonly resume?: boolean;
   /**
-   * Do not resolve with `waiting`: stay until it is woken or told what it asked, and go on. The session holds no lease
-   * meanwhile.
+   * Do not resolve with `waiting`: wait until the run is answered or its time has come, and resume it. The session holds no
+   * lease in the meantime.
    * @default false
    */
   readonly wait?: boolean;
-  /** What the session may use, instead of what its agent says; while this process runs it. */
+  /** Replaces limits of the agent while this process runs the session. */
   readonly limits?: Limits;
-  /** Told what happens in the run, from its beginning. */
+  /** Called with all events of the run, from its start on. */
   readonly onEvent?: (event: RunEvent) => void;
 }
 
-/** How what was interrupted is recovered. */
+/** Options of `sp.recover()`. */
 export type RecoverOptions = Pick<RunOptions, "restartStep" | "wait">;
 
-/** What is wanted of a session: an input to be worked on, or whatever is left to do. */
-export type RunRequest = Omit<RunOptions, "input"> & { readonly input: { readonly value: unknown } | undefined };
+/** A validated request to run a session. It is built once, and passed on as it is. */
+export interface RunRequest extends TurnRequest {
+  readonly session: string;
+  readonly branch: string;
+  /** Resume a session that has failed or was halted. */
+  readonly resume: boolean;
+  /** Wait until a suspended run can be resumed. */
+  readonly wait: boolean;
+  readonly onEvent: ((event: RunEvent) => void) | undefined;
+}
 
-/** Whether there is an input is for the caller to say: `undefined` is one as well. */
-export function parseRunOptions(options: RunOptions): RunRequest {
-  const given: unknown = options;
-  if (typeof given !== "object" || given === null) {
+/** Parses the options of a run. A property `input` with the value `undefined` is an input. */
+export function parseRunOptions(options: RunOptions, registry: ClassRegistry): RunRequest {
+  const value: unknown = options;
+  if (typeof value !== "object" || value === null) {
     throw new SavepointError("INVALID_ARGUMENT", "sp.run() needs options: sp.run(agent, { session, input }).");
   }
-  return { ...options, input: "input" in options ? { value: options.input } : undefined };
+  const { session, branch, key, restartStep = false, resume = false, wait = false, onEvent } = options;
+  return {
+    session: checkId(session, "session id"),
+    branch: parseBranchName(branch),
+    input: "input" in options ? encodeInput(options.input, registry) : undefined,
+    key: key === undefined ? undefined : checkId(key, "key"),
+    restartStep,
+    resume,
+    wait,
+    onEvent,
+  };
 }
 
+/** A request to resume the work on a branch. */
+export function toResumeRequest(
+  session: string,
+  branch: string,
+  { restartStep = false, wait = false }: RecoverOptions = {},
+): RunRequest {
+  const fields = { session, branch, restartStep, wait };
+  return { ...fields, input: undefined, key: undefined, resume: false, onEvent: undefined };
+}
+
+/** A validated request to open a turn for an external loop. */
+export interface OpenRequest extends TurnRequest {
+  readonly session: string;
+  readonly branch: string;
+  /** The agent of a new session; `undefined` for the default. */
+  readonly agent: string | undefined;
+  /** Start a new turn although another one is unfinished. */
+  readonly abandon: boolean;
+  /** The input of the turn: its name, in its encoded form. */
+  readonly input: string;
+  readonly initial: () => unknown;
+}
+
+/** Parses the options of `sp.openRun()`. The name of the turn is its key. */
+export function parseOpenRunOptions(options: OpenRunOptions, registry: ClassRegistry): OpenRequest {
+  const value: unknown = options;
+  if (typeof value !== "object" || value === null) throw invalidOpenRun("needs options: { session, initial }");
+  const { session, agent, branch, turn, abandon = false, initial } = options;
+  if (typeof abandon !== "boolean") throw invalidOpenRun('needs a boolean as "abandon"');
+  if (typeof initial !== "function") throw invalidOpenRun('needs a function "initial" that returns the first state');
+  return {
+    session: checkId(session, "session id"),
+    branch: parseBranchName(branch),
+    agent: agent === undefined ? undefined : checkId(agent, "agent id"),
+    key: turn === undefined ? undefined : checkId(turn, "name of a turn"),
+    input: encodeInput(turn ?? null, registry),
+    abandon,
+    initial,
+    restartStep: false,
+  };
+}
+
+function invalidOpenRun(why: string): SavepointError {
+  return new SavepointError("INVALID_ARGUMENT", `sp.openRun() ${why}.`);
+}
+
+/** Encodes an input as it is stored and compared. */
+export function encodeInput(input: unknown, registry: ClassRegistry): string {
+  return encodeNamed("The input", () => stringifyValue(input, registry));
+}
+
+/** Throws `INVALID_ARGUMENT` unless the value is an agent. */
 export function checkAgent(agent: Agent): Agent {
   if ((agent as Agent | null | undefined)?.definition) return agent;
-  throw new SavepointError("INVALID_ARGUMENT", "That is no agent. Make one with defineAgent({ name, initial, step }).");
+  throw new SavepointError(
+    "INVALID_ARGUMENT",
+    "The agent is invalid: expected the result of defineAgent({ name, initial, step }).",
+  );
 }
 
-/** A list of agents, as callers give it. */
-export function parseAgents(agents: readonly Agent[], where: string): readonly Agent[] {
+/** Validates a list of agents. @param caller the name of the called method, for the error message */
+export function parseAgents(agents: readonly Agent[], caller: string): readonly Agent[] {
   if (!Array.isArray(agents)) {
-    throw new SavepointError("INVALID_ARGUMENT", `${where}() needs a list: ${where}([agent]).`);
+    throw new SavepointError("INVALID_ARGUMENT", `${caller}() needs an array of agents: ${caller}([agent]).`);
   }
   return agents.map(checkAgent);
 }
 
-/** The branch that is meant. */
+/** Validates the name of a branch. @default "main" */
 export function parseBranchName(branch: string | undefined): string {
   return branch === undefined ? MAIN : checkId(branch, "branch name");
 }
 
+/** The error of a step that runs its own branch. */
 export function recursiveRun(session: string, branch: string): SavepointError {
   return new SavepointError(
     "ALREADY_RUNNING",
@@ -77,9 +154,10 @@ export function recursiveRun(session: string, branch: string): SavepointError {
   );
 }
 
+/** The error of a run without an input on a session that does not exist. */
 export function sessionToStartNotFound(session: string): SavepointError {
   return new SavepointError(
     "SESSION_NOT_FOUND",
-    `Session ${JSON.stringify(session)} does not exist. Give sp.run() an input to begin it with.`,
+    `Session ${JSON.stringify(session)} does not exist. Pass an input to sp.run() to start it.`,
   );
 }

@@ -1,7 +1,8 @@
-/** Taking an input: the first of a session, or a further one. The state with it and the right to work on it are one commit. */
-import { SavepointError } from "../../errors.js";
+/** Starting a turn: the first of a session, or the next one. One commit saves the state with the input and claims the branch. */
+import { isSavepointError, SavepointError } from "../../errors.js";
 import {
   changeQueueEntry,
+  type CheckpointRow,
   emptyJournal,
   encodeInbox,
   encodeJournal,
@@ -9,121 +10,115 @@ import {
   inboxKey,
   inputKey,
   journalKey,
-  type CheckpointRow,
-  type RunPosition,
   runKey,
+  type RunPosition,
   turnKey,
 } from "../../records/index.js";
 import {
   type Author,
   type CommitParts,
   loadShadow,
-  type SaveExtension,
   parseSaveOptions,
+  type SaveExtension,
 } from "../../sessions/index.js";
 import { enforceRetention } from "../../retention/index.js";
 import { parseValue, shadowToValue } from "../../state/index.js";
 import type { Check, Put } from "../../store/index.js";
 import { callInitial, callReceive, migrateAgentState } from "./agent-code.js";
 import {
-  type Claim,
-  buildClaimEntry,
-  checkClaimable,
-  type TurnInput,
-  buildRunningRecord,
-  type RunSnapshot,
   type BranchWork,
+  buildClaimEntry,
+  buildRunningRecord,
+  checkClaimable,
+  type Claim,
+  type RunSnapshot,
+  type TurnInput,
 } from "../claims/index.js";
 import { hashText } from "../journal/index.js";
 import { currentMoment } from "../leases/index.js";
 
-/** Begins a session. */
-export async function startFirstTurn(work: BranchWork, view: RunSnapshot, next: TurnInput): Promise<Claim> {
-  const state = await callInitial(work.agent, parseValue(next.input, work.reader.context.registry));
-  return save(work, view, state, next, 1, "start");
+/** Starts a session with its first turn; `undefined` if the branch has changed since the snapshot. */
+export async function startFirstTurn(
+  work: BranchWork,
+  snapshot: RunSnapshot,
+  input: TurnInput,
+): Promise<Claim | undefined> {
+  const state = await callInitial(work.agent, parseValue(input.input, work.reader.context.registry));
+  return saveTurn(work, snapshot, state, input, 1, "start");
 }
 
 /**
- * Takes a further input into the state of a session that is done with those before it.
+ * Starts the next turn of a session; `undefined` if the branch has changed since the snapshot.
  *
- * @param from the checkpoint whose state it is taken into: the head, or what the head has come from
+ * @param from the checkpoint whose state receives the input: the head, or an ancestor of it
  */
 export async function startNextTurn(
   work: BranchWork,
-  view: RunSnapshot,
+  snapshot: RunSnapshot,
   from: CheckpointRow,
-  next: TurnInput,
-): Promise<Claim> {
+  input: TurnInput,
+): Promise<Claim | undefined> {
   const { agent, reader } = work;
   const { registry } = reader.context;
-  const number = view.heads.session?.record.number as number;
+  const number = snapshot.heads.session?.record.number as number;
   const before = shadowToValue(await loadShadow(reader, number, from), registry);
   const current = await migrateAgentState(agent, reader.sessionId, before, from.version);
-  const state = await callReceive(agent, current, parseValue(next.input, registry));
-  return save(work, view, state, next, (view.run?.turn ?? 0) + 1, "input");
+  const state = await callReceive(agent, current, parseValue(input.input, registry));
+  return saveTurn(work, snapshot, state, input, (snapshot.run?.turn ?? 0) + 1, "input");
 }
 
-/** Saves the state that the work begins with, and takes the branch in the same commit. */
-async function save(
+/** Saves the state that a turn starts with, and claims the branch in the same commit. */
+async function saveTurn(
   work: BranchWork,
-  view: RunSnapshot,
+  snapshot: RunSnapshot,
   state: unknown,
-  next: TurnInput,
+  input: TurnInput,
   turn: number,
   trigger: string,
-): Promise<Claim> {
+): Promise<Claim | undefined> {
   const { agent, reader, branch, leases, cursor } = work;
   const { sessionId, context } = reader;
-  const { heads } = view;
+  const { heads } = snapshot;
   const before = heads.branch?.record;
-  const parts = checkClaimable(reader, branch, view, leases.owner);
+  const parts = checkClaimable(reader, branch, snapshot, leases.owner);
   const epoch = (before?.epoch ?? 0) + 1;
   const lease = await leases.prepareClaim();
-  const at = currentMoment(context);
-  const due = buildClaimEntry(reader, view, agent.name, agent.definition.open ?? false, leases.owner);
-  const dueChange = changeQueueEntry(sessionId, branch, view.queueEntry, due);
+  const preparedAt = currentMoment(context);
+  const queueEntry = buildClaimEntry(work, snapshot);
+  const entryChange = changeQueueEntry(sessionId, branch, snapshot.queueEntry, queueEntry);
+  const inboxChange = removeFromInbox(sessionId, branch, snapshot, input);
+  const deletes = [...entryChange.deletes, ...inboxChange.deletes];
   let claimed: Pick<Claim, "number" | "run" | "journal"> | undefined;
   const extension: SaveExtension = {
     hidden: false,
     epoch,
     held: true,
-    tapes: view.journal ? 0 : 1,
+    tapes: snapshot.journal ? 0 : 1,
     build: ({ number, seq, tape }): CommitParts & { run: RunPosition } => {
-      const { tape: known = tape, first = 0, count = 0, worked = 0 } = view.journal ?? {};
-      const journal = { ...emptyJournal(number, known, seq), epoch, first: first + count, worked };
-      const input = hashText(next.input);
-      const run = buildRunningRecord(view, {
-        number,
-        agent: agent.name,
-        owner: leases.owner,
-        turn,
-        input,
-        key: next.key,
-      });
+      const { tape: journalTape = tape, first = 0, count = 0, worked = 0 } = snapshot.journal ?? {};
+      const journal = { ...emptyJournal(number, journalTape, seq), epoch, first: first + count, worked };
+      const run = buildRunningRecord(work, snapshot, { number, turn, input: hashText(input.input), key: input.key });
       claimed = { number, run, journal };
       const puts: Put[] = [
-        { key: runKey(sessionId, branch), value: encodeRun(run, reader.context.registry) },
+        { key: runKey(sessionId, branch), value: encodeRun(run, context.registry) },
         { key: journalKey(sessionId, branch), value: encodeJournal(journal) },
-        ...dueChange.puts,
+        ...entryChange.puts,
         ...lease.puts,
       ];
-      if (next.key !== undefined) {
-        puts.push({ key: turnKey(sessionId, branch, next.key), value: JSON.stringify([number, turn]) });
+      if (input.key !== undefined) {
+        puts.push({ key: turnKey(sessionId, branch, input.key), value: JSON.stringify([number, turn]) });
       }
-      const taken = takeFromInbox(sessionId, branch, view, next);
-      const deletes = [...dueChange.deletes, ...taken.deletes];
-      const rowRun: RunPosition = { boundary: seq, journal: undefined, midStep: false, turn, output: undefined };
       return {
         ...parts,
-        checks: [...(parts.checks ?? []), ...taken.checks],
-        puts: [...puts, ...taken.puts],
+        checks: [...(parts.checks ?? []), ...inboxChange.checks],
+        puts: [...puts, ...inboxChange.puts],
         ...(deletes.length > 0 && { deletes }),
         ...(lease.wakes && { wakes: lease.wakes }),
-        run: rowRun,
+        run: { boundary: seq, journal: undefined, midStep: false, turn, output: undefined },
       };
     },
   };
-  const taken = parseSaveOptions(
+  const fields = parseSaveOptions(
     {
       kind: "automatic",
       trigger,
@@ -132,42 +127,39 @@ async function save(
     },
     context.registry,
   );
-  const options = { ...taken, version: agent.definition.migrations.length };
   const author: Author = {
     agent: agent.name,
     admit: (now) => {
-      const same =
+      const isSame =
         now.branch?.value === heads.branch?.value && now.session?.record.number === heads.session?.record.number;
-      if (!same) throw new SavepointError("CONFLICT", "Another process was faster.");
+      if (!isSame) throw new SavepointError("CONFLICT", "Another process has changed the branch.");
     },
   };
-  const row = await cursor.exclusive(async () => {
-    // Others may have worked on it since this process last did.
-    author.admit(await cursor.refresh());
-    await cursor.save({ live: state }, options, author, extension);
-    return cursor.head as CheckpointRow;
-  });
-  await enforceRetention(reader, cursor, row);
-  // A session that begins here was made with its first checkpoint.
-  const createdAt = heads.session?.record.createdAt ?? row.createdAt;
-  const { tape } = row;
-  return {
-    ...(claimed as NonNullable<typeof claimed>),
-    preparedAt: at,
-    createdAt,
-    tape,
-    queueEntry: due,
-    boundary: row,
-  };
+  try {
+    const row = await cursor.exclusive(async () => {
+      // Another process may have saved since this one last did.
+      author.admit(await cursor.refresh());
+      await cursor.save({ live: state }, { ...fields, version: agent.definition.migrations.length }, author, extension);
+      return cursor.head as CheckpointRow;
+    });
+    await enforceRetention(reader, cursor, row);
+    // A new session was created with this checkpoint.
+    const createdAt = heads.session?.record.createdAt ?? row.createdAt;
+    const { number, run, journal } = claimed as NonNullable<typeof claimed>;
+    return { number, preparedAt, createdAt, tape: row.tape, run, journal, queueEntry, boundary: row };
+  } catch (error) {
+    if (isSavepointError(error, "CONFLICT")) return undefined;
+    throw error;
+  }
 }
 
-function takeFromInbox(
+/** The changes that remove an input from the inbox. The inbox is always checked: its inputs are turns after this one. */
+function removeFromInbox(
   sessionId: string,
   branch: string,
   { inbox, inboxCheck }: RunSnapshot,
   { number }: TurnInput,
 ): { checks: readonly Check[]; puts: Put[]; deletes: string[] } {
-  // What is left meanwhile comes after this one, and counts on it.
   const checks = [inboxCheck];
   if (number === undefined || !inbox) return { checks, puts: [], deletes: [] };
   return {

@@ -1,4 +1,4 @@
-/** How the store was left by those who had it open before. */
+/** Detects whether earlier processes closed the store, and which runs a crash has interrupted. */
 import { isSavepointError } from "../../errors.js";
 import { scan } from "../../store/index.js";
 import type { Context } from "../../context.js";
@@ -9,13 +9,18 @@ import { SessionReader } from "../../sessions/index.js";
 
 const CLEAN: LastShutdown = { clean: true, processes: [], interrupted: [] };
 
-/** @param tellAgain leave it for the next one as well */
-export async function readLastShutdown(context: Context, tellAgain: boolean): Promise<LastShutdown> {
+/**
+ * Reports the processes that died without closing the store, and the runs that are interrupted. Each crash is reported once.
+ * Without a crash the cost is one range scan of the open processes.
+ *
+ * @param keepRegistrations do not delete the registrations of the crashed processes, so that the next caller gets the same report
+ */
+export async function readLastShutdown(context: Context, keepRegistrations: boolean): Promise<LastShutdown> {
   if (!context.store.capabilities.durable) return CLEAN;
   const { processes, registrations } = await findCrashedProcesses(context.store);
   if (processes.length === 0) return CLEAN;
   const interrupted = await findInterrupted(context);
-  if (!tellAgain) await context.store.commit({ deletes: registrations });
+  if (!keepRegistrations) await context.store.commit({ deletes: registrations });
   return { clean: false, processes, interrupted };
 }
 
@@ -25,10 +30,10 @@ async function findInterrupted(context: Context): Promise<InterruptedRun[]> {
     const { session: sessionId, branch } = parseQueueEntryKey(key);
     try {
       const heads = await new SessionReader(context, sessionId).heads(branch);
-      const [standing] = await readBranchStatuses(context, [{ sessionId, branch, heads }]);
-      if (standing?.status === "interrupted") interrupted.push({ sessionId, branch });
+      const [status] = await readBranchStatuses(context, [{ sessionId, branch, heads }]);
+      if (status?.status === "interrupted") interrupted.push({ sessionId, branch });
     } catch (error) {
-      // It is reported, and cannot be gone on with before it is repaired.
+      // A damaged session is reported too. It cannot be resumed before it is repaired.
       if (!isSavepointError(error, "DAMAGED")) throw error;
       interrupted.push({ sessionId, branch });
     }

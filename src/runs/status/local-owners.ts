@@ -1,11 +1,11 @@
 /**
- * The owners of leases in this process, and what each of them runs.
+ * The lease owners in this process, and the branches that each of them runs.
  *
  * A run that could not release its branch, because the store had failed, leaves the branch held until the lease expires.
  * Other processes have to wait for that. This process knows that the run has ended, so it does not wait.
  */
 
-/** What an owner runs. */
+/** The branches that an owner runs. */
 export interface OwnerRuns {
   has(session: string, branch: string): boolean;
 }
@@ -17,12 +17,12 @@ export function addLocalOwner(owner: string, runs: OwnerRuns): void {
   OWNERS.set(owner, runs);
 }
 
-/** Removes an owner that holds nothing in the store any more. */
+/** Removes an owner that no longer holds a branch in the store. */
 export function removeLocalOwner(owner: string): void {
   OWNERS.delete(owner);
 }
 
-/** Is this an owner in this process that no longer runs the branch, although it still holds it in the store? */
+/** Returns whether an owner in this process no longer runs a branch that it still holds in the store. */
 export function hasEndedHere(owner: string, session: string, branch: string): boolean {
   const runs = OWNERS.get(owner);
   return runs !== undefined && !runs.has(session, branch);

@@ -1,4 +1,4 @@
-/** What a run resolves with. */
+/** Results of runs: the value that `sp.run()` and `RunHandle.result()` resolve with. */
 import type { CheckpointStatus, Question, CheckpointRow, Usage } from "../../records/index.js";
 import { loadShadow, type SessionReader } from "../../sessions/index.js";
 import { SavepointError } from "../../errors.js";
@@ -7,11 +7,11 @@ import { decodeState, shadowToValue } from "../../state/index.js";
 interface Common<State> {
   readonly session: string;
   readonly branch: string;
-  /** The state, which is the caller's own. */
+  /** The state. The caller may change it; it is not shared with the run. */
   readonly state: State;
-  /** What the session has used so far. */
+  /** The usage of the session so far. */
   readonly usage: Required<Usage>;
-  /** Steps done so far. */
+  /** The number of completed steps of the session. */
   readonly steps: number;
 }
 
@@ -23,32 +23,36 @@ interface Absent {
   readonly wakeAt?: undefined;
 }
 
+/** The result of a run that returned `run.complete(output)`. */
 export interface CompletedRun<State, Output> extends Common<State>, Omit<Absent, "output"> {
   readonly status: "completed";
   readonly output: Output;
 }
 
+/** The result of a run that failed or was halted. `resume: true` runs it again. */
 export interface EndedRun<State> extends Common<State>, Omit<Absent, "reason"> {
   readonly status: "failed" | "halted";
   readonly reason: string;
 }
 
+/** The result of a run that waits for an answer or a time. It holds no lease. */
 export interface WaitingRun<State> extends Common<State>, Omit<Absent, "question" | "questions" | "wakeAt"> {
   readonly status: "waiting";
-  /** What it waits to be told: the first of `questions`. */
+  /** The first of `questions`. */
   readonly question: Question | undefined;
+  /** The questions that `sp.answer()` has to answer. */
   readonly questions: readonly Question[];
-  /** When it wants to be woken, in milliseconds since 1970. */
+  /** When the run can be resumed without an answer, in milliseconds since 1970. */
   readonly wakeAt: number | undefined;
 }
 
-/** How a run stands when it is not running. */
+/** The result of a run that is not running any more. Distinguish the cases by `status`. */
 export type RunResult<State = unknown, Output = unknown> =
   | CompletedRun<State, Output>
   | EndedRun<State>
   | WaitingRun<State>;
 
-/** What is said of a run beside its state. */
+/** The fields of a result besides the state. */
 export interface ResultFields {
   readonly status: Exclude<CheckpointStatus, "queued" | "running">;
   readonly reason?: string | undefined;
@@ -59,6 +63,7 @@ export interface ResultFields {
   readonly steps: number;
 }
 
+/** Builds the result for its status. */
 export function toResult(session: string, branch: string, state: unknown, fields: ResultFields): RunResult {
   const { status, reason, output, questions = [], wakeAt, usage, steps } = fields;
   const common = { session, branch, state, usage: { tokens: usage?.tokens ?? 0, cost: usage?.cost ?? 0 }, steps };
@@ -73,7 +78,7 @@ export function toResult(session: string, branch: string, state: unknown, fields
   }
 }
 
-/** The result of a run that a checkpoint ended, or put aside. */
+/** Reads the result of a run from the checkpoint that ended or suspended it. */
 export async function readResult(
   reader: SessionReader,
   number: number,
@@ -96,7 +101,7 @@ async function readOutput(reader: SessionReader, number: number, row: Checkpoint
   if (!frame || !("json" in frame)) {
     throw new SavepointError(
       "DAMAGED",
-      `The output of session ${JSON.stringify(reader.sessionId)} is damaged: ${frame?.unreadable ?? "it is missing"}. Its state is not: session.latest() has it.`,
+      `The output of session ${JSON.stringify(reader.sessionId)} is damaged: ${frame?.unreadable ?? "it is missing"}. Its state is intact: read it with session.latest().`,
     );
   }
   return shadowToValue(await decodeState(frame, piece.tape, state), reader.context.registry);

@@ -1,4 +1,4 @@
-/** How sessions stand: what their runs say, and whether those who run them are still there. */
+/** The status of the work on a branch: read from the record of its run and the lease of the process that runs it. */
 import { SavepointError } from "../../errors.js";
 import type { ClassRegistry } from "../../state/index.js";
 import type { RecordResult } from "../../store/index.js";
@@ -19,28 +19,24 @@ import { hasEndedHere } from "./local-owners.js";
 import { isCertainlyDead } from "../../util/index.js";
 import type { Heads } from "../../sessions/index.js";
 
-/** How the work on a branch stands, and why. */
+/** The status of the work on a branch, and the reason for it. */
 export interface BranchStatus {
   readonly status: Status;
   readonly reason: string | undefined;
   readonly run: RunRecord | undefined;
 }
 
-/** A branch of a session, with the records that its saves hang on. */
+/** A branch whose status is read, with its session and branch records. */
 export interface BranchStatusQuery {
   readonly sessionId: string;
   readonly branch: string;
   readonly heads: Heads;
 }
 
-/** Whoever wants to go on with it learns more. */
-const DAMAGED: BranchStatus = {
-  status: "interrupted",
-  reason: "what is known about its run is damaged",
-  run: undefined,
-};
+/** The status of a branch whose run record is damaged. Resuming it reports the damage. */
+const DAMAGED: BranchStatus = { status: "interrupted", reason: "the record of its run is damaged", run: undefined };
 
-/** How these branches stand, one for one, read together. */
+/** Reads the statuses of several branches, in their order, in at most two reads. */
 export async function readBranchStatuses(
   context: Context,
   branches: readonly BranchStatusQuery[],
@@ -61,7 +57,7 @@ export async function readBranchStatuses(
   const owners = new Map<string, OwnerRecord | undefined>();
   const records = held.length > 0 ? await store.get(held.map(ownerKey)) : [];
   for (const [index, owner] of held.entries()) owners.set(owner, readOwner(records[index]));
-  // Leases end by the store's clock.
+  // Leases expire by the store's clock.
   const now = held.length > 0 ? await store.now() : 0;
   return branches.map(({ heads, sessionId, branch }, index) => {
     if (damaged.has(index)) return DAMAGED;
@@ -72,20 +68,20 @@ export async function readBranchStatuses(
   });
 }
 
-/** Is there a queue entry from which the work is resumed? A damaged one counts: `recover` reports it. */
+/** Returns whether a queue entry schedules the work. A damaged one counts: `recover` reports it. */
 function isQueued(record: RecordResult | undefined): boolean {
   return record !== undefined && (!("value" in record) || decodeQueueEntry(record.value).readyAt !== null);
 }
 
 /**
- * The status of the work on a branch. This is the only place that decides it.
+ * Decides the status of the work on a branch. This is the only place that does.
  *
- * It is `interrupted` exactly if `recover` resumes it: its process is gone, or has released it unfinished. Unfinished work
+ * It is `interrupted` exactly if `recover` resumes it: its process has died, or has released it unfinished. Unfinished work
  * without a queue entry is `halted`: a rewind or a fork has moved the branch there, and it has not been run since.
  *
- * @param isQueued is there a queue entry for it?
+ * @param isQueued whether a queue entry schedules it
  */
-export function decideBranchStatus(
+function decideBranchStatus(
   heads: Heads,
   run: RunRecord | undefined,
   isOwnerAlive: boolean,
@@ -95,14 +91,14 @@ export function decideBranchStatus(
   if (run && held) return { status: isOwnerAlive ? "running" : "interrupted", reason: undefined, run };
   const { status, isCurrent } = decideWorkStatus(heads, run);
   if (isCurrent && status !== "running") return { status, reason: run?.reason, run };
-  // A checkpoint that the caller saved, not a run, has the status that the caller gave.
+  // A checkpoint that the caller saved has the status that the caller passed.
   if (!head?.run) return { status: head?.status ?? "running", reason: head?.reason, run };
   if (status !== "running") return { status, reason: head.reason, run };
   if (isQueued) return { status: "interrupted", reason: undefined, run };
   return { status: "halted", reason: `the branch was moved to checkpoint #${head.seq} and was not run since`, run };
 }
 
-/** The status of the work on a branch, and whether the record of its run refers to the current head. */
+/** Decides the stored status of the work on a branch, and whether the record of its run refers to the current head. */
 export function decideWorkStatus(
   { branch }: Heads,
   run: RunRecord | undefined,
@@ -115,7 +111,7 @@ export function decideWorkStatus(
   return { status: status === "waiting" || status === "queued" ? "running" : status, isCurrent: false };
 }
 
-/** The run of a branch, if it is that of this very session. */
+/** Decodes the run record of a branch; `undefined` if it belongs to a deleted session of the same name. */
 export function decodeRunOfSession(
   record: RecordResult | undefined,
   heads: Heads,
@@ -125,19 +121,19 @@ export function decodeRunOfSession(
   if (!("value" in record)) {
     throw new SavepointError(
       "DAMAGED",
-      `What is known about a run is damaged: ${record.unreadable}. Its checkpoints are not.`,
+      `The record of a run is damaged: ${record.unreadable}. Its checkpoints are intact.`,
     );
   }
   const run = decodeRun(record.value, registry);
   return run.number === heads.session?.record.number ? run : undefined;
 }
 
-/** A missing or damaged record says that nobody is there: who is would have renewed it. */
+/** Decodes the record of an owner. A damaged one counts as missing: an owner that is alive renews its record. */
 export function readOwner(record: RecordResult | undefined): OwnerRecord | undefined {
   return record && "value" in record ? decodeOwner(record.value) : undefined;
 }
 
-/** Does whoever has this record still hold its leases? */
+/** Returns whether the leases of an owner are valid: they have not expired, and its process is not known to be dead. */
 export function isAlive(owner: OwnerRecord | undefined, now: number): boolean {
   return owner !== undefined && owner.until > now && !isCertainlyDead(owner.process);
 }

@@ -1,6 +1,6 @@
 /**
- * Finding what is to be done: what has come due, and what was left by processes that are gone. Neither looks at what is
- * under way or waits, however much of that there is.
+ * Searches for work: scheduled work that is ready, and runs that dead processes have left. The cost depends on the work found,
+ * not on the number of runs that are in progress or waiting.
  */
 import { isSavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
@@ -24,29 +24,29 @@ import {
 import { isAlive, readOwner } from "../status/index.js";
 import { type KeyRange, scan, type Store } from "../../store/index.js";
 
-/** Something that nobody does. */
+/** A branch whose work no process runs. */
 export interface PendingWork {
   readonly session: string;
   readonly branch: string;
-  /** The record by which it was found. */
+  /** The key of the index record by which it was found. */
   readonly key: string;
 }
 
-/** Something that was left in the middle. */
+/** A run that its process has left unfinished. */
 export interface Orphan extends PendingWork {
-  /** The leases under which it was left. */
+  /** The owner that still holds its branch. */
   readonly owner: string;
-  /** From how many others it was taken over before, within the same step. */
+  /** How many owners have lost it before, in the current step. */
   readonly takeovers: number;
 }
 
-/** While whoever was given it begins with it, others are given something else. */
+/** How long work that was found is reserved for this worker, in milliseconds. */
 const RESERVED_FOR = 5000;
 
 /**
- * What of these agents has come due: the most urgent first.
+ * Finds scheduled work of these agents that is ready, by priority and time.
  *
- * @param isSkipped what is left out: it must not stand in the way of what comes after it
+ * @param isSkipped returns whether to leave out a result; the limit applies to the others
  */
 export async function findScheduledWork(
   { store }: Context,
@@ -56,7 +56,7 @@ export async function findScheduledWork(
 ): Promise<PendingWork[]> {
   const now = await store.now();
   const toWork = (key: string): PendingWork => ({ key, ...parseWorkKey(key) });
-  // Whoever was given something is not given it again at once, so that what comes after it has its turn.
+  // Reserved work is not found again for a while, so the work after it gets its turn.
   if (store.reserve) {
     const ranges: KeyRange[] = [];
     for (let priority = HIGHEST_PRIORITY; priority >= LOWEST_PRIORITY; priority--) {
@@ -83,26 +83,31 @@ export async function findScheduledWork(
   return found;
 }
 
-/** The highest priority, from this one down, at which an agent has work, even if that is not due yet. */
+/** The highest priority, from this one down, at which an agent has work, even if that is not ready yet. */
 async function findPriority(store: Store, agent: string, from: number): Promise<number | undefined> {
   const [first] = await store.list(workUpToPriority(agent, from), { limit: 1 });
   return first && priorityOfWorkKey(first.key);
 }
 
-/** Records that are looked at together. */
+/** How many queue entries are read together. */
 const PAGE = 100;
 
-/** The processes that run sessions, according to their records. */
+/** The owners of leases, according to their records. */
 export interface Owners {
-  /** Those with valid leases, except the caller, by the ids of their leases. */
+  /** Owners with valid leases, except the caller. */
   readonly alive: ReadonlyMap<string, OwnerRecord>;
-  /** Those that have died or whose leases have expired; and the caller. */
+  /** Owners that have died or whose leases have expired; and the caller. */
   readonly gone: readonly string[];
-  /** In how many milliseconds the next lease ends unless it is renewed. */
+  /** The time until the next lease expires unless it is renewed, in milliseconds. */
   readonly nextEnd: number;
 }
 
-/** @param self the caller's own leases: work that it holds but does not run, after a failure of the store, is included too */
+/**
+ * Lists all owners.
+ *
+ * @param self the owner id of the caller. It is one of `gone`, because it may hold work that it does not run after a failure of
+ *   the store.
+ */
 export async function findOwners({ store }: Context, self: string): Promise<Owners> {
   const now = await store.now();
   const alive = new Map<string, OwnerRecord>();
@@ -110,17 +115,17 @@ export async function findOwners({ store }: Context, self: string): Promise<Owne
   let nextEnd = Number.POSITIVE_INFINITY;
   for await (const record of scan(store, ALL_OWNERS)) {
     const owner = record.key.slice(ownerKey("").length);
-    const known = readOwner(record);
-    if (owner !== self && known && isAlive(known, now)) {
-      alive.set(owner, known);
-      nextEnd = Math.min(nextEnd, known.until - now);
+    const lease = readOwner(record);
+    if (owner !== self && lease && isAlive(lease, now)) {
+      alive.set(owner, lease);
+      nextEnd = Math.min(nextEnd, lease.until - now);
     } else gone.push(owner);
   }
   return { alive, gone, nextEnd };
 }
 
 /**
- * The work of these agents that was left by owners that are gone.
+ * Finds the work of these agents that is held by owners that are gone.
  *
  * @param isSkipped work to leave out, such as sessions that the caller runs
  * @returns at most `limit` results; if there are exactly as many, there may be more
@@ -134,14 +139,14 @@ export async function findOrphans(
 ): Promise<Orphan[]> {
   const found: Orphan[] = [];
   let page: Omit<Orphan, "takeovers">[] = [];
-  // What is left of agents that nobody here has, however much that is, must not hide the rest.
-  const look = async (): Promise<void> => {
+  // Work of other agents is filtered out page by page, so that it does not fill the limit.
+  const readPage = async (): Promise<void> => {
     const records = await store.get(page.map(({ session, branch }) => queueEntryKey(session, branch)));
     for (const [index, work] of page.entries()) {
       const record = records[index];
-      // What is damaged is told by whoever goes on with it.
-      const due = record && "value" in record ? decodeQueueEntry(record.value) : undefined;
-      if (!due || agents.has(due.agent)) found.push({ ...work, takeovers: due?.lostOwners.length ?? 0 });
+      // A damaged entry is reported when its work is started.
+      const entry = record && "value" in record ? decodeQueueEntry(record.value) : undefined;
+      if (!entry || agents.has(entry.agent)) found.push({ ...work, takeovers: entry?.lostOwners.length ?? 0 });
     }
     page = [];
   };
@@ -149,31 +154,30 @@ export async function findOrphans(
     for await (const { key } of scan(store, ownedBy(owner))) {
       const work = { key, owner, ...parseOwnedKey(key) };
       if (!isSkipped(work)) page.push(work);
-      if (page.length >= PAGE) await look();
+      if (page.length >= PAGE) await readPage();
       if (found.length >= limit) return found.slice(0, limit);
     }
   }
-  if (page.length > 0) await look();
+  if (page.length > 0) await readPage();
   return found.slice(0, limit);
 }
 
 /**
- * Takes note that there is nothing to do where something was found: it was deleted meanwhile, or is over.
+ * Deletes the index record by which work was found, if it is stale: the work was deleted, or is indexed elsewhere.
  *
- * @param over nothing is to be done at all, so that it need not be found elsewhere either
+ * @param isDone whether there is nothing to do at all, so that the queue entry is deleted too
  */
 export async function dropStaleEntry(
   { store }: Context,
   { key, session, branch }: PendingWork,
-  over: boolean,
+  isDone: boolean,
 ): Promise<void> {
   const [record] = await store.get([queueEntryKey(session, branch)]);
   if (record && !("value" in record)) return;
-  const due = record && decodeQueueEntry(record.value);
-  // It is found elsewhere, or not at all; or there is nothing to it.
-  const stale = !due || queueIndexKey(session, branch, due) !== key;
-  if (!stale && !over) return;
-  const deletes = stale ? [key] : changeQueueEntry(session, branch, due, undefined).deletes;
+  const entry = record && decodeQueueEntry(record.value);
+  const isStale = !entry || queueIndexKey(session, branch, entry) !== key;
+  if (!isStale && !isDone) return;
+  const deletes = isStale ? [key] : changeQueueEntry(session, branch, entry, undefined).deletes;
   try {
     await store.commit({ checks: [{ key: queueEntryKey(session, branch), value: record?.value }], deletes });
   } catch (error) {

@@ -1,60 +1,58 @@
-/** How a worker works. */
+/** The options of a worker. */
 import { SavepointError } from "../../errors.js";
 import { type Duration, toMilliseconds } from "../../util/index.js";
 
+/** Options of `sp.worker()`. */
 export interface WorkerOptions {
   /**
-   * How many sessions it works on at once.
+   * How many sessions the worker runs at once.
    * @default 10
    */
   readonly concurrency?: number;
   /**
-   * How long its sessions are left alone after its last sign of life. Shorter means that others take over sooner from a
-   * machine that is gone, and that a process that is held up loses its sessions sooner.
-   * @default that of the Savepoint
+   * The length of its leases: how long after its last renewal another process may claim its sessions. With a shorter lease,
+   * sessions of a dead machine are resumed sooner, and a process that is frozen loses its sessions sooner.
+   * @default the lease of the Savepoint
    */
   readonly lease?: Duration;
   /**
-   * Names it in messages.
-   * @default host and process
+   * The name of the worker in messages.
+   * @default host and process id
    */
   readonly name?: string;
   /**
-   * How often it looks for work. Where the store can tell it of new work, it hears of that at once, and this is for what
-   * sleeps and for what was missed.
-   * @default "1s", or "200ms" where the store cannot
+   * How often the worker polls for work. If the store sends notifications, new work is found at once, and polling only finds
+   * sessions that wake up and missed notifications.
+   * @default "1s"; "200ms" without notifications
    */
   readonly poll?: Duration;
   /**
-   * How long sessions get to come to the end of a step when the worker is stopped. After that they are handed back as they
-   * are: others go on from what was recorded.
+   * How long sessions may take to finish their current step when the worker is stopped. After that they are released as they
+   * are, and resume from their journal.
    * @default "30s"
    */
   readonly grace?: Duration;
   /**
-   * So many processes may die in a row over the same step of a session, before it is put aside as `failed`.
+   * How many processes may crash in a row in the same step of a session before the session is quarantined as `failed`.
    * @default 5
    */
   readonly maxDeaths?: number;
   /**
-   * Stop on SIGTERM and SIGINT: sessions are handed back, the store is closed, and the signal then ends the process, unless
-   * it listens to it itself.
+   * Stop on SIGTERM and SIGINT: sessions are released, the store is closed, and the signal then ends the process, unless the
+   * process has a handler of its own.
    * @default true
    */
   readonly signals?: boolean;
 }
 
-/** Options, checked. */
-export interface WorkerSettings {
-  readonly concurrency: number;
+/** Validated options, with durations in milliseconds. */
+export type WorkerSettings = Required<Omit<WorkerOptions, "lease" | "poll" | "grace">> & {
   readonly lease: number;
-  readonly name: string;
   readonly poll: number;
   readonly grace: number;
-  readonly maxDeaths: number;
-  readonly signals: boolean;
-}
+};
 
+/** Parses the options of a worker. */
 export function parseWorkerOptions(
   options: WorkerOptions,
   defaults: { readonly lease: number; readonly name: string; readonly poll: number },
@@ -62,11 +60,11 @@ export function parseWorkerOptions(
   const { concurrency = 10, grace = 30_000, maxDeaths = 5, signals = true } = options;
   for (const [name, value] of Object.entries({ concurrency, maxDeaths })) {
     if (!Number.isInteger(value) || value < 1) {
-      throw new SavepointError("INVALID_ARGUMENT", `${name} is ${String(value)}. Give a whole number above 0.`);
+      throw new SavepointError("INVALID_ARGUMENT", `${name} must be a positive integer, got ${String(value)}.`);
     }
   }
   const lease = toMilliseconds(options.lease ?? defaults.lease, "lease");
-  if (lease < 100) throw new SavepointError("INVALID_ARGUMENT", `A lease of ${lease} ms is too short to be renewed.`);
+  if (lease < 100) throw new SavepointError("INVALID_ARGUMENT", `lease must be at least 100 ms, got ${lease} ms.`);
   return {
     concurrency,
     lease,

@@ -1,0 +1,97 @@
+/**
+ * The replay of a step: matches its effects with those that an earlier attempt has recorded, and delivers results in the
+ * recorded order.
+ */
+import { createHash } from "node:crypto";
+import type { ClassRegistry } from "../../state/index.js";
+import {
+  type EffectCall,
+  type EffectMatcher,
+  IdentityMatcher,
+  type JournalOperation,
+  OrderMatcher,
+  type RecordedEffect,
+  RecordedEffects,
+} from "../journal/index.js";
+import { Deliveries, type DeliveryListener } from "./deliveries.js";
+
+/** An effect that the step starts: its number, and its records; or the different effect that was recorded in its place. */
+export type ReplayMatch =
+  | {
+      readonly index: number;
+      readonly recorded: RecordedEffect | undefined;
+      /** The record of the same tool call, from before the step was restarted. */
+      readonly kept: RecordedEffect | undefined;
+      /** Computes the idempotency key. */
+      readonly key: () => string;
+    }
+  | { readonly differs: RecordedEffect };
+
+export interface ReplayOptions {
+  /** Whether an external loop executes the step. It may request its results in any order. */
+  readonly isOpen: boolean;
+  /** A string that is different for each step of each session. */
+  readonly keySeed: string;
+  readonly registry: ClassRegistry;
+}
+
+export class ReplayLog {
+  /** Delivers the results to the step. */
+  readonly deliveries: Deliveries;
+  readonly #isOpen: boolean;
+  readonly #keySeed: string;
+  readonly #recorded: RecordedEffects;
+  readonly #matcher: EffectMatcher;
+
+  /** How often each tool call id was used. */
+  readonly #calls = new Map<string, number>();
+
+  constructor(
+    entries: readonly JournalOperation[],
+    { isOpen, keySeed, registry }: ReplayOptions,
+    listener: DeliveryListener,
+  ) {
+    this.#isOpen = isOpen;
+    this.#keySeed = keySeed;
+    this.#recorded = new RecordedEffects(entries);
+    this.#matcher = new (isOpen ? IdentityMatcher : OrderMatcher)(this.#recorded, registry);
+    this.deliveries = new Deliveries(isOpen ? [] : this.#recorded.ordered, listener);
+  }
+
+  /** Matches the effect that the step starts now. */
+  next(call: EffectCall): ReplayMatch {
+    const match = this.#matcher.next(call);
+    if ("differs" in match) return match;
+    const { index, recorded } = match;
+    const key = this.#nextKey(index, call.callId);
+    const kept = this.#recorded.claimKept(call);
+    return { index, recorded, kept: recorded ? undefined : kept, key };
+  }
+
+  /** The idempotency key of an effect: by its number or, for a tool call, by its id and the number of its use. */
+  #nextKey(index: number, callId: string | undefined): () => string {
+    let name = `#${index}`;
+    if (callId !== undefined) {
+      const nth = this.#calls.get(callId) ?? 0;
+      this.#calls.set(callId, nth + 1);
+      name = `=${callId} ${nth}`;
+    }
+    return () => createHash("sha256").update(`${this.#keySeed} ${name}`).digest("hex").slice(0, 32);
+  }
+
+  /** A recorded effect that the step has not started, although it must. */
+  get unmatched(): RecordedEffect | undefined {
+    return this.#matcher.unmatched;
+  }
+
+  /** Whether recorded results remain that the step has not requested. */
+  get isReplaying(): boolean {
+    return this.#matcher.isReplaying;
+  }
+
+  /** Delivers a recorded result: in its recorded turn or, to an external loop, when it is requested. */
+  deliverRecorded(effect: RecordedEffect, deliver: () => void): void {
+    if (this.#isOpen) this.deliveries.deliverLive(deliver);
+    else this.deliveries.deliverRecorded(effect, deliver);
+  }
+}

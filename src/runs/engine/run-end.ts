@@ -1,0 +1,63 @@
+/** How a run ends or suspends: pure descriptions that are saved, emitted and returned. */
+import type { Question, Usage } from "../../records/index.js";
+import type { Completion } from "../agent/index.js";
+import type { RunCheckpoint } from "./run-saver.js";
+
+/** The fields of a checkpoint that differ. The execution adds those that all checkpoints have. */
+export type CheckpointFields = Omit<RunCheckpoint, "state" | "step" | "usage" | "worked" | "loop"> & {
+  readonly usage?: Usage;
+  /** The number of completed steps, if the checkpoint ends a step. */
+  readonly steps?: number;
+};
+
+export interface RunEnd extends Pick<RunCheckpoint, "trigger" | "failures" | "isCancel" | "output"> {
+  readonly status: "completed" | "failed" | "halted" | "waiting";
+  readonly reason: string | undefined;
+  readonly usage: Usage;
+  readonly questions?: readonly Question[];
+  readonly wakeAt?: number | undefined;
+  /** The number of completed steps, if the run ends with its step. Otherwise the journal is kept. */
+  readonly steps?: number;
+}
+
+/** The run waits for answers, or for a time. */
+export function suspended(questions: readonly Question[], wakeAt: number | undefined, usage: Usage): RunEnd {
+  const reason = questions[0]?.text ?? "asleep";
+  const trigger = questions.length > 0 ? "ask" : "sleep";
+  return { status: "waiting", trigger, reason, usage, questions, wakeAt };
+}
+
+/** The run is halted in the middle of a step, or before one. */
+export function halted(reason: string, usage: Usage, more: Pick<RunCheckpoint, "failures" | "isCancel"> = {}): RunEnd {
+  return { status: "halted", trigger: "halt", reason, usage, ...more };
+}
+
+/** An external loop has failed. The journal is kept, so that its turn can be opened again. */
+export function failedOpen({ reason = "" }: Completion<unknown>, usage: Usage): RunEnd {
+  return { status: "failed", trigger: "end", reason, usage };
+}
+
+/** The step has returned a completion. */
+export function completed(
+  { status, reason, output }: Completion<unknown>,
+  trigger: string,
+  usage: Usage,
+  steps: number,
+): RunEnd {
+  return { status, trigger, reason, usage, steps, ...(status === "completed" && { output: { value: output } }) };
+}
+
+/** The checkpoint that ends or suspends a run, and releases its branch. */
+export function toCheckpointFields({ steps, questions = [], wakeAt, ...end }: RunEnd): CheckpointFields {
+  const { status, reason } = end;
+  const isWaiting = status === "waiting";
+  return {
+    ...end,
+    midStep: steps === undefined,
+    ...(steps !== undefined && { steps }),
+    shown: true,
+    held: false,
+    run: isWaiting ? { status, reason, questions, wakeAt } : { status, reason },
+    ...(isWaiting && { runAt: wakeAt ?? null }),
+  };
+}

@@ -1,0 +1,79 @@
+/** The results that a step has received, and what follows from them: usage, loop detection and checkpoint triggers. */
+import type { Usage } from "../../records/index.js";
+import type { EffectKind, LoopVerdict } from "../../events/index.js";
+import { shadowToValue } from "../../state/index.js";
+import { shouldCheckpoint } from "../agent/index.js";
+import { type EffectOutcome, type EffectUsage, isError, reviveError, stackOf } from "../journal/index.js";
+import type { AttemptResult } from "./attempt.js";
+import { addUsage, textOfReply } from "./reply.js";
+import type { StartedEffect, StepHost } from "./step-types.js";
+
+const TRIGGERS = { toolCallComplete: "toolCall", llmResponse: "llmResponse" } as const;
+
+/** An outcome that is delivered to the step. */
+export interface DeliveredOutcome {
+  readonly effect: Pick<StartedEffect, "index" | "started">;
+  readonly outcome: EffectOutcome;
+  readonly usage: EffectUsage | undefined;
+  /** The original value or error, if the effect was executed in this attempt. */
+  readonly attempted: AttemptResult | undefined;
+}
+
+export class StepResults {
+  readonly usage: Required<Usage>;
+  /** The verdict on the last reply of a model. */
+  loop: LoopVerdict = "none";
+  /** The trigger of a checkpoint that the strategy wants and that is not saved yet. */
+  pendingTrigger: string | undefined;
+  readonly #host: StepHost;
+  readonly #onHalt: (reason: string) => void;
+  /** The errors that the step has received, with the effects that threw them. */
+  readonly #errors = new Map<Error, { readonly index: number; readonly delivered: number }>();
+
+  constructor(host: StepHost, onHalt: (reason: string) => void) {
+    this.#host = host;
+    this.#onHalt = onHalt;
+    this.usage = { tokens: host.usage?.tokens ?? 0, cost: host.usage?.cost ?? 0 };
+  }
+
+  /**
+   * Converts a delivered outcome to the value or the error that the step gets.
+   *
+   * @param delivered the number of results delivered so far, including this one
+   */
+  receive({ effect, outcome, usage, attempted }: DeliveredOutcome, delivered: number): AttemptResult {
+    const { index, started } = effect;
+    addUsage(this.usage, usage);
+    this.#updateTrigger(started.kind);
+    if ("error" in outcome) {
+      const stack = attempted && "error" in attempted ? stackOf(attempted.error) : undefined;
+      const error = reviveError(outcome.error, stack);
+      this.#errors.set(error, { index, delivered });
+      return { error };
+    }
+    const value =
+      attempted && "value" in attempted ? attempted.value : shadowToValue(outcome.value, this.#host.context.registry);
+    if (started.kind === "llm") this.#checkLoop(value, attempted !== undefined);
+    return { value };
+  }
+
+  /** The effect that threw an error of the step, and the number of results delivered with it. */
+  sourceOf(error: unknown): { readonly index: number; readonly delivered: number } | undefined {
+    return isError(error) ? this.#errors.get(error) : undefined;
+  }
+
+  #updateTrigger(kind: EffectKind): void {
+    const event = kind === "tool" ? "toolCallComplete" : kind === "llm" ? "llmResponse" : undefined;
+    const { definition, step } = this.#host;
+    if (event && shouldCheckpoint(definition.strategy, event, step)) this.pendingTrigger = TRIGGERS[event];
+  }
+
+  /** Checks whether the model repeats itself. A replayed reply only updates the detector. */
+  #checkLoop(reply: unknown, isLive: boolean): void {
+    const verdict = this.#host.detector?.check(textOfReply(reply)) ?? "none";
+    this.loop = verdict;
+    if (!isLive || verdict === "none") return;
+    this.#host.emit({ type: "loop", verdict });
+    if (verdict === "halt") this.#onHalt("the model repeats itself, and did not stop when it was warned");
+  }
+}

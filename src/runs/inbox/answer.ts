@@ -1,0 +1,96 @@
+/** Answers to the questions of a run. */
+import { SavepointError } from "../../errors.js";
+import {
+  changeQueueEntry,
+  encodeJournal,
+  encodeRun,
+  journalKey,
+  newQueueEntry,
+  type Question,
+  runKey,
+  type RunRecord,
+  tapeName,
+} from "../../records/index.js";
+import { describeBranch, type SessionReader, toCommit } from "../../sessions/index.js";
+import { retryOnConflict } from "../../util/index.js";
+import { readRunSnapshot } from "../claims/index.js";
+import { encodeEntries, encodeNamed, type JournalOperation, settleValue } from "../journal/index.js";
+import { sessionNotRunnable } from "./input.js";
+
+/**
+ * Records the answer to a question in the journal, and schedules the run. It does not resume the run: a worker or the next
+ * `sp.run()` does.
+ *
+ * @param questionId the id of the question; `undefined` for the first one
+ */
+export async function recordAnswer(
+  reader: SessionReader,
+  branch: string,
+  value: unknown,
+  questionId: string | undefined,
+): Promise<void> {
+  const { sessionId, context } = reader;
+  await retryOnConflict(async () => {
+    const { run, journal, heads, queueEntry, checks, now } = await readRunSnapshot(reader, branch);
+    if (!heads.session) throw sessionNotRunnable(sessionId, false);
+    const isSuspended = run && run.head === heads.branch?.record.head?.seq && !heads.branch?.record.held;
+    const open = isSuspended ? run.questions : [];
+    const question = questionId === undefined ? open[0] : open.find(({ id }) => id === questionId);
+    if (!question || !run || !journal) throw notWaiting(sessionId, branch, open, questionId);
+    const next = journal.first + journal.count;
+    const { items, blobs } = encodeEntries([toEntry(question, value, reader)], journal.tape, next);
+    const questions = open.filter((other) => other !== question);
+    const answered: RunRecord = { ...run, status: "queued", reason: undefined, questions };
+    const scheduled = { ...(queueEntry ?? newQueueEntry(run.agent, 0)), readyAt: now };
+    const entryChange = changeQueueEntry(sessionId, branch, queueEntry, scheduled);
+    const journalValue = encodeJournal({ ...journal, count: journal.count + items.length });
+    const commit = toCommit({
+      checks,
+      puts: [
+        { key: runKey(sessionId, branch), value: encodeRun(answered, context.registry) },
+        { key: journalKey(sessionId, branch), value: journalValue },
+        ...entryChange.puts,
+      ],
+      deletes: entryChange.deletes,
+      wakes: [run.agent],
+      items: [{ tape: tapeName(journal.number, journal.tape), first: next, items }],
+      blobs,
+    });
+    await context.store.commit(commit);
+  });
+}
+
+function toEntry(question: Question, value: unknown, reader: SessionReader): JournalOperation {
+  const { registry } = reader.context;
+  const index = Number(question.id.slice(1));
+  const encode = (result: unknown): JournalOperation => ({
+    op: "end",
+    index,
+    outcome: { value: encodeNamed("The answer", () => settleValue(result, registry)) },
+  });
+  if (question.kind === "ask") return encode(value);
+  const { happened, result } = (value ?? {}) as { happened?: unknown; result?: unknown };
+  if (happened === true) return encode(result);
+  if (happened === false) return { op: "again", index };
+  throw new SavepointError(
+    "INVALID_ARGUMENT",
+    `Session ${JSON.stringify(reader.sessionId)} asks whether ${JSON.stringify(question.call?.name)} happened. Answer { happened: true, result } or { happened: false }.`,
+    { details: { question } },
+  );
+}
+
+function notWaiting(
+  sessionId: string,
+  branch: string,
+  open: readonly Question[],
+  questionId: string | undefined,
+): SavepointError<"NOT_WAITING"> {
+  const what =
+    questionId === undefined || open.length === 0 ? "an answer" : `an answer to ${JSON.stringify(questionId)}`;
+  const others = open.length > 0 ? ` Its open questions: ${open.map(({ id }) => JSON.stringify(id)).join(", ")}.` : "";
+  return new SavepointError(
+    "NOT_WAITING",
+    `${describeBranch(sessionId, branch)} does not wait for ${what}.${others} Read its status with sp.sessions.load().`,
+    { details: { sessionId, branch, questions: open } },
+  );
+}
