@@ -32,7 +32,7 @@ const SKIPPED = [
   [/^scripts\/check-words\.mjs$/, "lists the phrases"],
   [/^package-lock\.json$/, "generated"],
   [
-    /^docs\/(benchmarks|coverage|operations|retention|runs|safekeeping|agents|ai-sdk|langgraph|mcp|errors|writing-a-store)\.md$/,
+    /^docs\/(benchmarks|coverage|retention|safekeeping|ai-sdk|langgraph|mcp|errors|writing-a-store)\.md$/,
     "guides that are restructured before the release",
   ],
   [/^CHANGELOG\.md$/, "restructured before the release"],
