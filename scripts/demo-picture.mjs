@@ -84,5 +84,8 @@ function paint(line, theme) {
     .replace(/(KILL \d+.*)$/, `<tspan fill="${theme.bad}">$1</tspan>`)
     .replace(/(DONE)$/, `<tspan fill="${theme.good}">$1</tspan>`)
     .replace(/^(0 recorded effects repeated.*)$/, `<tspan fill="${theme.good}" font-weight="bold">$1</tspan>`)
-    .replaceAll(/\b(again|verified: \w+|a person finds it happened)\b/g, `<tspan fill="${theme.accent}">$1</tspan>`);
+    .replaceAll(
+      /\b(again|verified: \w+|a person answers that it happened)\b/g,
+      `<tspan fill="${theme.accent}">$1</tspan>`,
+    );
 }

@@ -1,6 +1,6 @@
 /** `savepoint/store`: the store contract, the four stores, and the structural types of their drivers. */
 export type * from "./store/contract/index.js";
-export { prefixRange } from "./store/contract/index.js";
+export { DOCUMENTS_PER_SOURCE, prefixRange } from "./store/contract/index.js";
 export { openFileStore } from "./store/file/index.js";
 export { openMemoryStore } from "./store/memory/index.js";
 export { openStore, type StoreOptions } from "./store/index.js";

@@ -1,4 +1,4 @@
-// The examples and the demo do what they say, against the built package.
+// Runs the examples and the demo against the built package.
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ function createFolder({ onTestFinished }: TestContext): string {
   return folder;
 }
 
-/** Runs an example in this folder, which is also where it finds its temporary ones. */
+/** Runs an example in this folder, which is also its folder for temporary files. */
 async function run(folder: string, example: string, args: readonly string[] = []) {
   const path = fileURLToPath(new URL(`../examples/${example}`, import.meta.url));
   const child = spawn(process.execPath, [path, ...args], {
@@ -32,7 +32,7 @@ async function run(folder: string, example: string, args: readonly string[] = []
 const count = (text: string, part: string): number => text.split(part).length - 1;
 
 describe.concurrent("the demo", () => {
-  it("kills its worker, repeats nothing that was recorded, and cleans up", async (test) => {
+  it("kills its worker, repeats no recorded effect, and removes its files", async (test) => {
     const folder = createFolder(test);
     const { code, errors, output, lines } = await run(folder, "demo/demo.mjs", ["--kills", "5", "--seed", "7"]);
     expect({ code, errors }, output).toEqual({ code: 0, errors: "" });
@@ -42,7 +42,7 @@ describe.concurrent("the demo", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("refuses arguments that it does not know", async (test) => {
+  it("rejects unknown and invalid arguments", async (test) => {
     const folder = createFolder(test);
     for (const args of [["--kills", "many"], ["--what"]]) {
       const { code, errors } = await run(folder, "demo/demo.mjs", args);
@@ -51,7 +51,7 @@ describe.concurrent("the demo", () => {
     }
   });
 
-  it("would notice what it promises does not happen", (test) => {
+  it("detects repeated effects and violated policies", (test) => {
     const folder = createFolder(test);
     mkdirSync(join(folder, "invoices"));
     mkdirSync(join(folder, "outbox"));
@@ -67,111 +67,111 @@ describe.concurrent("the demo", () => {
     const check = (evidence: Line[]) => prove(evidence, folder, 1, ["charged 1, invoiced 1, mailed 1a, mailed 1b"]);
 
     expect(check(order)).toMatchObject({ problems: [], repeated: 0, effects: 6 });
-    // Interrupted, and done again as its policy says.
+    // Interrupted, and executed again as its policy allows.
     expect(check([begin("think 1"), kill(), ...order])).toMatchObject({ problems: [], again: 1 });
     const looked = [think, charge, begin("invoice 1"), kill(), look("invoice 1", false), ...rest];
     expect(check(looked)).toMatchObject({ problems: [], again: 1 });
-    // Recorded, and done again: the journal had it, a later one had begun, or its step was done.
+    // Recorded, and executed again: it was in the journal, a later effect was entered, or its step was completed.
     expect(check([think, kill(["think 1"]), ...order]).repeated).toBe(1);
     expect(check([think, charge, kill(["charge 1"]), think, ...rest]).repeated).toBe(1);
     expect(check([...order, kill([], 1), begin("mail 1b")]).repeated).toBe(1);
-    // Interrupted, and done again though nobody has looked, though it was there, or with another key.
+    // Interrupted, and executed again without a check, although it had happened, or with another key.
     expect(check([think, charge, kill(), charge, ...rest]).problems).toHaveLength(1);
     const there = [think, charge, begin("invoice 1"), kill(), look("invoice 1", true), ...rest];
     expect(check(there).problems).toHaveLength(1);
     expect(check([begin("think 1", "other"), kill(), ...order]).problems).toHaveLength(1);
-    // The world has something twice.
+    // A charge is in the ledger twice.
     writeFileSync(join(folder, "ledger.txt"), "order 1\norder 1\n");
-    expect(check(order).problems).toEqual(["the ledger says order 1, order 1"]);
+    expect(check(order).problems).toEqual(["the ledger contains order 1, order 1"]);
   });
 });
 
 describe.concurrent("the examples", () => {
-  it("plain-loop: the loop books two flights, the durable one books one", async (test) => {
+  it("plain-loop: the plain loop books two flights, the durable loop books one", async (test) => {
     const folder = createFolder(test);
     const { code, errors, output } = await run(folder, "plain-loop/after.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
-    const [plain = "", durable = ""] = output.split("the durable one");
+    const [plain = "", durable = ""] = output.split("the durable loop");
     expect(count(plain, "BOOKED a flight")).toBe(2);
     expect(count(durable, "BOOKED a flight")).toBe(1);
     expect(durable).toContain("completed: You fly on Monday");
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("plain-loop: the loop runs by itself", async (test) => {
+  it("plain-loop: the plain loop runs on its own", async (test) => {
     const folder = createFolder(test);
     const { code, output } = await run(folder, "plain-loop/before.mjs");
     expect(code).toBe(0);
     expect(output).toContain("done: You fly on Monday");
   });
 
-  it("approval: asks, ends, and goes on with the answer", async (test) => {
+  it("approval: asks, ends its process, and resumes with the answer", async (test) => {
     const folder = createFolder(test);
     const { code, errors, output } = await run(folder, "approval/approval.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
-    expect(output).toMatch(/waiting: May I pay 12 euros back\?[^]*MONEY is sent\n {2}completed: receipt 4711/);
-    expect(count(output, "the model is asked")).toBe(1);
+    expect(output).toMatch(/waiting: May I pay 12 euros back\?[^]*MONEY sent\n {2}completed: receipt 4711/);
+    expect(count(output, "model call")).toBe(1);
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("approval: by hand, sends no money without approval", async (test) => {
+  it("approval: sends no money if the answer is no", async (test) => {
     const folder = createFolder(test);
     const asked = await run(folder, "approval/approval.mjs", ["refund 5"]);
     expect(asked.output).toContain("waiting: May I pay 5 euros back?");
     const answered = await run(folder, "approval/approval.mjs", ["--answer", "no"]);
     expect({ code: answered.code, errors: answered.errors }).toEqual({ code: 0, errors: "" });
-    expect(answered.output).toContain("failed: it was not approved");
+    expect(answered.output).toContain("failed: not approved");
     expect(answered.output).not.toContain("MONEY");
   });
 
-  it("chat: answers each message once, as it comes", async (test) => {
+  it("chat: answers each message once, even if it is delivered twice", async (test) => {
     const folder = createFolder(test);
     const { code, errors, output } = await run(folder, "chat/chat.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
     expect(output).toContain("Hello Ada, how are you?");
-    expect(output).toContain("(had that: You have told me 2 things, Ada.)");
+    expect(output).toContain("(replayed: You have told me 2 things, Ada.)");
     expect(output).toContain("You have told me 3 things, Ada.\n  6 messages in the session");
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("ai-sdk: goes on after a crash in a tool, and tries it differently from a step", async (test) => {
+  it("ai-sdk: resumes after a crash in a tool, and continues a fork with another model", async (test) => {
     const folder = createFolder(test);
     const { code, errors, output, lines } = await run(folder, "ai-sdk/trip.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
     expect(count(output, "BOOKS Monday")).toBe(1);
-    expect(count(output, "LOOKS for flights")).toBe(1);
+    expect(count(output, "SEARCHES flights")).toBe(1);
     for (const asked of ["early 0", "early 1", "early 2", "late 1", "late 2"]) expect(count(output, asked)).toBe(1);
     expect(lines.slice(-4).map((line) => line.trim())).toEqual([
       "BOOKS Tuesday to Lisbon",
-      "the model is asked, late 2",
+      "model call, late 2",
       "what-if: You fly: Tuesday to Lisbon.",
       "6 messages on main, 6 on what-if",
     ]);
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("assistant: finds, goes back and undoes that", async (test) => {
+  it("assistant: searches, restores a checkpoint, and undoes the restore", async (test) => {
     const { code, errors, lines } = await run(createFolder(test), "assistant/assistant.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
     expect(lines.slice(-3)).toEqual([
-      "restore would cut 1 conversation and remove 1",
+      "restore would change 1 conversation and remove 1",
       "restored: 2 conversations, 3 messages, 0 solved",
-      "and undone: 3 conversations, 4 messages, 1 solved",
+      "undone: 3 conversations, 4 messages, 1 solved",
     ]);
   });
 
-  it("sleeper: is woken when it is due, and not before", async (test) => {
+  it("sleeper: resumes at its wake time and not before", async (test) => {
     const folder = createFolder(test);
     const { code, errors, lines } = await run(folder, "sleeper/sleeper.mjs");
     expect({ code, errors }).toEqual({ code: 0, errors: "" });
     const said = lines.filter((line) => line.startsWith("  ")).map((line) => line.trim());
     expect(said).toEqual([
       "MAIL to ada@example.org: your trial has begun",
-      expect.stringMatching(/^waiting, to be woken in \d s$/),
-      "nothing is due",
+      expect.stringMatching(/^waiting, wakes in \d s$/),
+      "no session to resume",
       "MAIL to ada@example.org: your trial ends",
       "ada completed: 2 mails",
-      "nothing is due",
+      "no session to resume",
     ]);
     expect(readdirSync(folder)).toEqual([]);
   });

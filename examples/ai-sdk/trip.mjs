@@ -1,7 +1,8 @@
-// The Vercel AI SDK's own loop, durable: killed in the middle of a tool, gone on with, and then forked at a step to see what
-// another model would have made of it. The models are scripts, so that this runs offline.
+// The Vercel AI SDK's own loop, made durable. The process is killed in the middle of a tool, and another one resumes the
+// turn. Then the session is forked at a step and continued with another model. The models are scripted, so that this runs
+// offline.
 //
-//   node examples/ai-sdk/trip.mjs            plays it through in a temporary folder
+//   node examples/ai-sdk/trip.mjs            runs everything in a temporary folder
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +20,7 @@ const flights = tool({
   description: "Finds flights.",
   inputSchema: z.object({ to: z.string() }),
   execute: async ({ to }) => {
-    console.log(`  LOOKS for flights to ${to}`);
+    console.log(`  SEARCHES flights to ${to}`);
     return [`Monday to ${to}`, `Tuesday to ${to}`];
   },
 });
@@ -29,12 +30,12 @@ const book = tool({
   inputSchema: z.object({ flight: z.string() }),
   execute: async ({ flight }) => {
     console.log(`  BOOKS ${flight}`);
-    if (process.argv[2] === "--crash") process.kill(process.pid, "SIGKILL"); // has it happened? nobody knows
+    if (process.argv[2] === "--crash") process.kill(process.pid, "SIGKILL"); // the outcome is unknown now
     return { booked: flight };
   },
 });
 
-/** One turn: begins, or goes on. @param {Savepoint} sp @param {"early" | "late"} taste @param {string} [branch] */
+/** Starts the turn, or resumes it. @param {Savepoint} sp @param {"early" | "late"} taste @param {string} [branch] */
 async function plan(sp, taste, branch = "main") {
   const run = await durable(sp, { session: SESSION, agent: "planner", branch });
   try {
@@ -47,9 +48,9 @@ async function plan(sp, taste, branch = "main") {
     await run.complete(result);
     console.log(`  ${branch}: ${result.text}`);
   } catch (error) {
-    // It waits for a person; or whatever it is, the turn can be gone on with.
+    // The turn waits for a person, or has failed. Either way it can be resumed.
     await run.release();
-    console.log(`  ${branch} stops: ${/** @type {{ code?: string }} */ (error).code ?? String(error)}`);
+    console.log(`  ${branch} stopped: ${/** @type {{ code?: string }} */ (error).code ?? String(error)}`);
   }
 }
 
@@ -59,14 +60,15 @@ async function main() {
   const { status, questions } = (await sp.sessions.load(SESSION)) ?? {};
   if (status !== "waiting") return sp.close();
 
-  console.log(`  a person looks at ${questions?.[0]?.call?.name}, and says that it has happened`);
+  console.log(`  a person checks ${questions?.[0]?.call?.name} and answers that it happened`);
   await sp.answer(SESSION, { happened: true, result: { booked: "Monday to Lisbon" } });
   await plan(sp, "early");
 
   /** @type {import("savepoint").Session<import("savepoint/ai").AiState>} */
   const session = sp.session(SESSION);
-  for (const { step, status: how } of (await session.history().all()).reverse()) console.log(`  step ${step}: ${how}`);
-  // When the flights were known, and nothing was booked yet.
+  for (const { step, status: stepStatus } of (await session.history().all()).reverse())
+    console.log(`  step ${step}: ${stepStatus}`);
+  // After step 1 the flights are known, and nothing is booked yet.
   const fork = await session.fork({ step: 1 }, { branch: "what-if" });
   await plan(sp, "late", fork.branch);
   const count = async (/** @type {typeof session} */ of) => (await of.latest())?.state.messages.length;
@@ -74,7 +76,7 @@ async function main() {
   await sp.close();
 }
 
-/** A model that looks for flights and books the first, or the second. @param {"early" | "late"} taste */
+/** A model that searches flights and books the first or the second one. @param {"early" | "late"} taste */
 function createModel(taste) {
   /** @param {string} toolName @param {object} input */
   const call = (toolName, input) => ({
@@ -92,7 +94,7 @@ function createModel(taste) {
   return new MockLanguageModelV3({
     doGenerate: async ({ prompt }) => {
       const spoken = prompt.filter(({ role }) => role === "assistant").length;
-      console.log(`  the model is asked, ${taste} ${spoken}`);
+      console.log(`  model call, ${taste} ${spoken}`);
       const reply = replies[spoken] ?? replies[2];
       const count = { total: 10, noCache: 10, cacheRead: 0, cacheWrite: 0 };
       return {
@@ -107,7 +109,7 @@ function createModel(taste) {
 
 function play() {
   const folder = mkdtempSync(join(tmpdir(), "savepoint-ai-sdk-"));
-  for (const arg of ["--crash", "--go-on"]) {
+  for (const arg of ["--crash", "--resume"]) {
     console.log(`$ node trip.mjs ${arg}`);
     const { stdout, stderr, signal } = spawnSync(process.execPath, [fileURLToPath(import.meta.url), arg], {
       cwd: folder,

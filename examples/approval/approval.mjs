@@ -1,9 +1,9 @@
-// An agent that needs a person's approval. It asks and its process ends; the answer comes from another process, days
-// later if need be.
+// An agent that needs a person's approval. It asks a question, and its process ends. Another process answers, possibly days
+// later, and resumes the run.
 //
-//   node examples/approval/approval.mjs                    plays it through in a temporary folder
-//   node examples/approval/approval.mjs "refund 12"        asks, in the .savepoint folder of where you are
-//   node examples/approval/approval.mjs --answer yes       answers, and goes on
+//   node examples/approval/approval.mjs                    runs everything in a temporary folder
+//   node examples/approval/approval.mjs "refund 12"        asks; uses the .savepoint folder of the current folder
+//   node examples/approval/approval.mjs --answer yes       answers, and resumes the run
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,21 +19,21 @@ const clerk = defineAgent({
   async step(run) {
     const { request } = run.state;
     const plan = await run.llm(() => {
-      console.log("  the model is asked what to do");
+      console.log("  model call: what to do?");
       return { role: "assistant", content: `pay ${request.replace("refund ", "")} euros back` };
     });
     /** @type {string} */
     const answer = await run.ask({ text: `May I ${plan.content}?`, data: { request } });
-    if (answer !== "yes") return run.fail(`it was not approved: the answer was ${JSON.stringify(answer)}`);
+    if (answer !== "yes") return run.fail(`not approved: the answer was ${JSON.stringify(answer)}`);
     const receipt = await run.tool({ id: "refund-1", name: "refund", arguments: { request } }, () => {
-      console.log("  MONEY is sent");
+      console.log("  MONEY sent");
       return "receipt 4711";
     });
     return run.complete(receipt);
   },
 });
 
-/** Starts a request; or, without one, goes on with what was answered. @param {string} [request] */
+/** Starts a request; without one, resumes the runs whose question was answered. @param {string} [request] */
 async function work(request) {
   const sp = await Savepoint.open();
   const handles = await (request === undefined

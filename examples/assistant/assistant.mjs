@@ -1,4 +1,4 @@
-// An assistant with a memory: its state and its conversations are saved, searched, and gone back to.
+// An assistant with a memory: its state and its conversations are saved, searched and restored.
 //
 //   node examples/assistant/assistant.mjs
 import { message, Savepoint } from "savepoint";
@@ -16,7 +16,7 @@ await sp.conversations.append(smalltalk.id, [message.user("こんにちは世界
 
 for (const text of ["WAREHOUSE", "世界", "refund"]) {
   const hits = await sp.conversations.search(text, { agent: "support" });
-  console.log(`search ${text}:`, hits.map((hit) => `${hit.title} → ${hit.snippet}`).join("; ") || "nothing");
+  console.log(`search ${text}:`, hits.map((hit) => `${hit.title} → ${hit.snippet}`).join("; ") || "no match");
 }
 
 const checkpoint = await sp.checkpoints.create({ agent: "support", label: "before the storm" });
@@ -25,11 +25,11 @@ await sp.conversations.append(orders.id, [message.user("THIS IS NOT WHAT I ORDER
 await sp.conversations.create({ agent: "support", title: "An angry one" });
 
 const plan = await sp.checkpoints.restore(checkpoint.id, { dryRun: true });
-console.log(`restore would cut ${plan.restored.length} conversation and remove ${plan.removed.length}`);
+console.log(`restore would change ${plan.restored.length} conversation and remove ${plan.removed.length}`);
 const { before } = await sp.checkpoints.restore(checkpoint.id);
 console.log("restored:", await describe());
 await sp.checkpoints.restore(before.id);
-console.log("and undone:", await describe());
+console.log("undone:", await describe());
 await sp.close();
 
 async function describe() {

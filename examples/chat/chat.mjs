@@ -1,5 +1,5 @@
-// A chat with turns. Each input is a turn of one session; a key makes sure that a message that is delivered twice is
-// answered once. The replies are streamed: they are printed as they come, and recorded as a whole.
+// A chat with turns. Each input is a turn of one session. Its key ensures that a message that is delivered twice is answered
+// once. Replies are streamed: parts are printed as they arrive, and the complete reply is recorded.
 //
 //   node examples/chat/chat.mjs
 import { mkdtempSync, rmSync } from "node:fs";
@@ -13,7 +13,7 @@ import { defineAgent, Savepoint } from "savepoint";
 const friend = defineAgent({
   name: "friend",
   initial: (/** @type {string} */ text) => ({ messages: [user(text)] }),
-  // What to do with every input after the first.
+  // Called with every input after the first.
   receive(state, text) {
     state.messages.push(user(text));
   },
@@ -24,7 +24,7 @@ const friend = defineAgent({
   },
 });
 
-/** A scripted model that speaks word by word. @param {readonly Message[]} messages */
+/** A scripted model that streams its reply word by word. @param {readonly Message[]} messages */
 async function* speak(messages) {
   const said = messages.filter(({ role }) => role === "user").map(({ content }) => String(content));
   const name = said[0]?.replace("I am ", "").replace(".", "");
@@ -43,14 +43,14 @@ function user(content) {
 const folder = mkdtempSync(join(tmpdir(), "savepoint-chat-"));
 const url = `sqlite:${join(folder, "agents.db")}`;
 try {
-  // Messages as a queue delivers them: the second one comes twice.
+  // Messages as a queue delivers them: the second one is delivered twice.
   for (const [key, text] of /** @type {const} */ ([
     ["m1", "I am Ada."],
     ["m2", "I write programs."],
     ["m2", "I write programs."],
     ["m3", "For machines that do not exist yet."],
   ])) {
-    // Opened anew each time, as if it were another process: nothing is kept in memory.
+    // Opened again for each message, as another process would: nothing is kept in memory.
     const sp = await Savepoint.open(url);
     console.log(`> ${text} (${key})`);
     let live = false;
@@ -60,7 +60,7 @@ try {
       process.stdout.write(String(event.delta));
     });
     const { output, state } = await sp.run(friend, { session: "ada", input: text, key });
-    console.log(live ? "" : `(had that: ${output})`);
+    console.log(live ? "" : `(replayed: ${output})`);
     console.log(`  ${state.messages.length} messages in the session`);
     await sp.close();
   }

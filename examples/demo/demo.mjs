@@ -1,11 +1,11 @@
-// An agent is killed by SIGKILL at random moments, a dozen times, and started again each time. In the end the log that its
-// effects have written proves what was done how often.
+// Kills an agent with SIGKILL at random moments, a dozen times, and starts it again each time. At the end, the log that its
+// effects wrote proves how often each of them was executed.
 //
 //   npm run demo -- --kills 12 --seed 42
 //
-// The seed repeats when the kills are meant to happen; what exactly they hit is up to the machine.
+// The seed determines the planned moments of the kills. What they interrupt also depends on the machine.
 //
-// Exit code 0: all promises kept. 1: one was broken. 2: wrong arguments.
+// Exit code 0: no problems. 1: a recorded effect was repeated, or a policy was violated. 2: invalid arguments.
 import { fork } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ import { prove, readEvidence } from "./proof.mjs";
 /** @import { ChildProcess } from "node:child_process" */
 /** @import { Line } from "./proof.mjs" */
 /** @typedef {{ orders: number; done: string[] }} State */
-/** @typedef {{ begins: number; delay: number }} Plan when to kill: so long after so many effects have begun */
+/** @typedef {{ begins: number; delay: number }} Plan when to kill: `delay` ms after `begins` effects were entered */
 
 const WORKER = fileURLToPath(new URL("worker.mjs", import.meta.url));
 const { seed, kills, folder: wanted, command } = readArguments();
@@ -56,7 +56,7 @@ async function demo() {
     if (ended === "killed") noteKill(++killed, await inspect());
     if (ended === "waiting") await answer();
     else if (ended !== "killed" && ended !== "completed") {
-      say(`the worker ended with ${ended}\n${end.errors}`);
+      say(`the worker ended unexpectedly: ${ended}\n${end.errors}`);
       return 1;
     }
     const evidence = readEvidence(folder);
@@ -65,7 +65,7 @@ async function demo() {
   return conclude(killed);
 }
 
-/** One life of the worker: until it is killed, waits for an answer, or is done. @param {Plan | undefined} plan @param {number} killed */
+/** Starts the worker and waits until it is killed, waits for an answer, or has completed. @param {Plan | undefined} plan @param {number} killed */
 async function live(plan, killed) {
   const child = fork(WORKER, [folder, String(orders)], { stdio: ["ignore", "inherit", "pipe", "ipc"] });
   worker = child;
@@ -76,7 +76,7 @@ async function live(plan, killed) {
   child.on("message", (message) => {
     const { what, effect } = /** @type {Line} */ (message);
     if (what !== "begin") return;
-    progress(`${seconds()}  ${killed} of ${kills} kills, ${effect} of ${orders}`);
+    progress(`${seconds()}  killed ${killed} of ${kills} times; ${effect} of ${orders}`);
     if (++begins === plan?.begins) kill();
   });
   child.stderr?.on("data", (data) => (errors += data));
@@ -87,19 +87,19 @@ async function live(plan, killed) {
   return { ended: code === 0 ? (readEvidence(folder).at(-1)?.what ?? "") : `exit code ${code}`, errors };
 }
 
-/** In the middle of an effect, between two, or while the process starts. @returns {Plan} */
+/** Plans a kill in the middle of an effect, between two effects, or while the process starts. @returns {Plan} */
 function makePlan() {
   if (random() < 1 / 6) return { begins: 0, delay: 20 + random() * 250 };
   return { begins: 1 + Math.floor(random() * 7), delay: random() * 24 };
 }
 
-/** What the store has of the work, while nobody works on it. */
+/** Reads which effects and steps the store has recorded, while no worker runs. */
 async function inspect() {
   const journal = /** @type {string[]} */ ([]);
   const latest = await sp.session("orders").latest();
   if (!latest) return { journal, done: 0 };
   for await (const event of sp.watch("orders")) {
-    // How it stands is told last, when everything that is stored has been.
+    // The status is the last event, after all stored ones.
     if (event.type === "status") break;
     if (event.type === "effect" && event.phase === "end") journal.push(event.callId ?? event.name);
   }
@@ -111,7 +111,7 @@ function noteKill(kill, stored) {
   note({ what: "kill", kill, ...stored });
 }
 
-/** The person who is asked whether a charge went through: looks into the ledger. */
+/** Answers, as a person would, whether a charge took effect: by reading the ledger. */
 async function answer() {
   const waiting = readEvidence(folder).at(-1);
   const effect = waiting?.effect ?? "";
@@ -130,17 +130,18 @@ function note(line) {
 }
 
 /**
- * A life in one line.
+ * Describes one start of the worker in one line.
  *
  * @param {number} life @param {Line[]} before @param {Line[]} lines @param {number} killed
  */
 function describe(life, before, lines, killed) {
   const parts = lines.flatMap(({ what, effect = "", found }) => {
     const again = before.some((line) => line.what === "begin" && line.effect === effect);
-    if (what === "look") return [`${effect} ${found ? "verified: it is there" : "verified: missing"}`];
-    if (what === "answer") return [`${effect}: a person ${found ? "finds it happened" : "finds it did not happen"}`];
+    if (what === "look") return [`${effect} ${found ? "verified: exists" : "verified: missing"}`];
+    if (what === "answer") return [`${effect}: a person answers that it ${found ? "happened" : "did not happen"}`];
     const known = again && lines.some((line) => line.what === "known" && line.effect === effect);
-    if (what === "begin") return [known ? `${effect} again, known by its key` : again ? `${effect} again` : effect];
+    if (what === "begin")
+      return [known ? `${effect} again (deduplicated by its key)` : again ? `${effect} again` : effect];
     return [];
   });
   const kill = lines.find(({ what }) => what === "kill");
@@ -150,7 +151,8 @@ function describe(life, before, lines, killed) {
   const stored = new Set(kill.journal);
   const open = lines.flatMap(({ what, effect = "" }) => (what === "begin" && !stored.has(effect) ? [effect] : []));
   const inside = open.filter((effect) => Number.parseInt(effect.split(" ")[1] ?? "") > (kill.done ?? 0));
-  const where = inside.length > 0 ? `inside ${inside.join(", ")}` : parts.length > 0 ? "between effects" : "early";
+  const where =
+    inside.length > 0 ? `inside ${inside.join(", ")}` : parts.length > 0 ? "between effects" : "during startup";
   return `${seconds()}  #${life}  ${did}  KILL ${killed} ${where}`;
 }
 
@@ -168,19 +170,20 @@ async function conclude(killed) {
   const latest = await session.latest();
   const { done } = /** @type {State} */ (latest?.state ?? { done: [] });
   const { problems, repeated, effects, interrupted, again, happened } = prove(evidence, folder, orders, done);
-  if (latest?.status !== "completed") problems.push(`the session is ${latest?.status}`);
+  if (latest?.status !== "completed") problems.push(`the session has the status ${latest?.status}`);
   const checkpoints = await session.history().all();
 
   const { think, charge, invoice, mail } = interrupted;
+  const total = think + charge + invoice + mail;
   say(
-    `${effects} effects in ${orders + 1} steps, ${killed} kills; ${think + charge + invoice + mail} effects were interrupted:`,
+    `${count(effects, "effect")} in ${count(orders + 1, "step")}, ${count(killed, "kill")}, ${count(total, "interrupted effect")}:`,
   );
-  say(`  ${think} model calls: asked again. ${mail} mails: sent again, with the same key`);
-  say(`  ${invoice} invoices: looked for. ${charge} charges: a person was asked`);
-  say(`  ${again} were done again, ${happened} were found to have happened`);
+  say(`  ${count(think, "model call")}: called again. ${count(mail, "mail")}: sent again with the same key`);
+  say(`  ${count(invoice, "invoice")}: verified. ${count(charge, "charge")}: a person was asked`);
+  say(`  ${again} executed again, ${happened} found to have happened`);
   if (problems.length === 0) {
     say(
-      `in the world are ${orders} charges, ${orders} invoices and ${2 * orders} mails, each once; in the state as well`,
+      `written exactly once each: ${count(orders, "charge")}, ${count(orders, "invoice")} and ${count(2 * orders, "mail")}; the state has the same`,
     );
   }
 
@@ -192,16 +195,16 @@ async function conclude(killed) {
   const size = await sp.bytes();
   const written = checkpoints.reduce((sum, { storedBytes }) => sum + storedBytes, 0);
   say(
-    `cost: ${median(costs).toFixed(1)} ms an effect beside its own work, ${median(steps).toFixed(1)} ms a step; ${Math.round(written / checkpoints.length)} bytes a checkpoint (${checkpoints.length}), ${Math.round(size / 1000)} kB on disk in all, ${Math.round(size / effects)} bytes an effect`,
+    `overhead (median): ${median(costs).toFixed(1)} ms per effect, ${median(steps).toFixed(1)} ms per step; ${count(checkpoints.length, "checkpoint")} of ${Math.round(written / checkpoints.length)} bytes on average; ${Math.round(size / 1000)} kB on disk, ${Math.round(size / effects)} bytes per effect`,
   );
-  for (const problem of problems) say(`BROKEN: ${problem}`);
+  for (const problem of problems) say(`PROBLEM: ${problem}`);
   if (wanted !== undefined) await branchOff(session, checkpoints);
   say(`${repeated} recorded effects repeated`);
   return problems.length > 0 ? 1 : 0;
 }
 
 /**
- * Any past moment can be tried differently: leaves a branch that another order begins.
+ * Forks the middle of the history: the new branch has one more order to process.
  *
  * @param {import("savepoint").Session} session @param {import("savepoint").CheckpointInfo[]} checkpoints
  */
@@ -213,7 +216,12 @@ async function branchOff(session, checkpoints) {
     branch: "what-if",
     state: { .../** @type {State} */ (state), orders: orders + 1 },
   });
-  say(`and a branch, ${branch.branch}, that goes on from step ${past.step} with one order more`);
+  say(`forked branch ${branch.branch} from step ${past.step}, with one more order`);
+}
+
+/** A number with its noun, such as "1 charge" or "2 charges". @param {number} number @param {string} noun */
+function count(number, noun) {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 /** @param {number[]} numbers */
@@ -227,9 +235,10 @@ function readArguments() {
     const { values } = parseArgs({ options: { seed: text, kills: text, folder: text, command: text } });
     const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
     const kills = Number(values.kills ?? 12);
-    if (!Number.isSafeInteger(seed)) throw new Error(`--seed takes a whole number, not ${values.seed}`);
-    if (!Number.isSafeInteger(kills) || kills < 0) throw new Error(`--kills takes a number, not ${values.kills}`);
-    // How whoever has started it starts it again.
+    if (!Number.isSafeInteger(seed)) throw new Error(`--seed must be an integer, got ${values.seed}`);
+    if (!Number.isSafeInteger(kills) || kills < 0)
+      throw new Error(`--kills must be a non-negative integer, got ${values.kills}`);
+    // The command that repeats the demo.
     return { seed, kills, folder: values.folder, command: values.command ?? "npm run demo --" };
   } catch (error) {
     console.error(
@@ -239,7 +248,7 @@ function readArguments() {
   }
 }
 
-/** Numbers from 0 to 1, the same for the same seed (mulberry32). @param {number} state */
+/** A random number generator with values from 0 to 1 (mulberry32). @param {number} state */
 function createRandom(state) {
   return () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -249,7 +258,7 @@ function createRandom(state) {
   };
 }
 
-/** A line that is written over, for people who watch. @param {string} line */
+/** Shows a progress line on a terminal, which the next one overwrites. @param {string} line */
 function progress(line) {
   if (process.stdout.isTTY) process.stdout.write(`\r\u001b[K${line}`);
 }

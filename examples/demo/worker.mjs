@@ -1,5 +1,5 @@
-// What the demo kills: an agent that works off orders. It charges, writes an invoice and sends two mails for each; all of
-// it is real, in files. Every effect notes in evidence.log when its function is entered. Savepoint never sees that file.
+// The process that the demo kills: an agent that processes orders. For each order it charges, writes an invoice and sends two
+// mails, all of them in files. Every effect logs in evidence.log that its function was entered. Savepoint does not use that file.
 import { appendFileSync, existsSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -18,16 +18,16 @@ const clerk = defineAgent({
     note({ what: "step" });
     const n = run.state.done.length + 1;
 
-    // A scripted model. If it is interrupted it is asked again, which is what model calls do unless told otherwise.
+    // A scripted model. An interrupted model call is repeated, which is the default for models.
     const think = `think ${n}`;
     const plan = await timed(think, () =>
-      run.llm(() => perform(think, "", 12, () => (n > run.state.orders ? "no orders left" : `work off order ${n}`)), {
+      run.llm(() => perform(think, "", 12, () => (n > run.state.orders ? "no orders left" : `process order ${n}`)), {
         name: think,
       }),
     );
     if (plan === "no orders left") return run.complete(`${run.state.done.length} orders`);
 
-    // Nothing tells whether a charge that was interrupted went through: by default, a person is asked.
+    // Nothing shows whether an interrupted charge took effect. By default, the run asks a person.
     const charge = { id: `charge ${n}`, name: "charge", arguments: { order: n } };
     const charged = await timed(charge.id, () =>
       run.tool(charge, ({ idempotencyKey }) =>
@@ -38,7 +38,7 @@ const clerk = defineAgent({
       ),
     );
 
-    // One can look whether an invoice is there; and a mail with the same key is not sent twice. These three are parallel.
+    // An invoice can be verified, and a mail with the same key is not sent twice. These three effects run in parallel.
     const invoice = { id: `invoice ${n}`, name: "invoice", arguments: { order: n } };
     const file = at("invoices", `${n}.txt`);
     const results = await Promise.all([
@@ -47,7 +47,7 @@ const clerk = defineAgent({
           invoice,
           ({ idempotencyKey }) =>
             perform(invoice.id, idempotencyKey, 20, () => {
-              writeWhole(file, `invoice for order ${n}\n`);
+              writeAtomically(file, `invoice for order ${n}\n`);
               return `invoiced ${n}`;
             }),
           {
@@ -69,7 +69,7 @@ const clerk = defineAgent({
               perform(mail.id, idempotencyKey, 14 + 10 * index, () => {
                 const sent = at("outbox", `${idempotencyKey}.txt`);
                 if (existsSync(sent)) note({ what: "known", effect: mail.id });
-                else writeWhole(sent, mail.id);
+                else writeAtomically(sent, mail.id);
                 return `mailed ${n}${to}`;
               }),
             { onUnknown: "retry" },
@@ -83,7 +83,7 @@ const clerk = defineAgent({
 });
 
 /**
- * An effect: takes a while, and touches the world in the middle of it.
+ * Performs an effect: it takes a while, and its side effect happens in the middle.
  *
  * @template T
  * @param {string} effect @param {string} key @param {number} milliseconds @param {() => T} act
@@ -98,13 +98,13 @@ async function perform(effect, key, milliseconds, act) {
   return result;
 }
 
-/** When the functions of effects were entered and left, in this process. @type {Map<string, number>} */
+/** When the functions of effects were entered in this process, and below, when they returned. @type {Map<string, number>} */
 const entered = new Map();
 /** @type {Map<string, number>} */
 const left = new Map();
 
 /**
- * Notes what an effect took beside its function: what Savepoint costs.
+ * Logs the time of an effect without its own function: the overhead of Savepoint.
  *
  * @template T
  * @param {string} effect @param {() => Promise<T>} call
@@ -122,18 +122,18 @@ async function timed(effect, call) {
 /** @param {Record<string, unknown>} line */
 function note(line) {
   const text = `${JSON.stringify({ at: Date.now(), ...line })}\n`;
-  // One write of one line: a process that is killed has written it, or not.
+  // A single write of one line: a killed process has written it completely or not at all.
   appendFileSync(at("evidence.log"), text);
   process.send?.(line);
 }
 
-/** A file that is there is whole, whenever the process is killed. @param {string} path @param {string} text */
-function writeWhole(path, text) {
+/** Writes a file atomically: it is complete or absent, whenever the process is killed. @param {string} path @param {string} text */
+function writeAtomically(path, text) {
   writeFileSync(`${path}.new`, text);
   renameSync(`${path}.new`, path);
 }
 
-// On some systems one cannot tell that a process is dead: its work is then free when its lease is over.
+// Some systems cannot detect that a process is dead. Its session can then be claimed when its lease expires.
 const sp = await Savepoint.open(`sqlite:${at("demo.db")}`, { lease: "1s" });
 for (;;) {
   try {

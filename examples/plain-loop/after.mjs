@@ -1,5 +1,5 @@
-// The same loop, durable. What has changed: the loop's body is `step`, its variables are `run.state`, and whatever touches
-// the world goes through `run`. Played through, it dies in the middle once and goes on in another process.
+// The loop of before.mjs, made durable. The body of the loop is `step`, its variables are `run.state`, and models and tools
+// are called through `run`. The program kills both loops in the middle once and starts them again.
 //
 //   node examples/plain-loop/after.mjs
 import { spawnSync } from "node:child_process";
@@ -38,15 +38,15 @@ if (process.env["STORE"]) {
     const path = fileURLToPath(new URL(file, import.meta.url));
     return spawnSync(process.execPath, [path], { env: { ...process.env, ...env }, stdio: "inherit" });
   };
-  console.log("the plain loop, killed after the flight was booked:");
+  console.log("the plain loop, killed after it booked the flight:");
   work("before.mjs", { DIE: "1" });
-  console.log("started again, it begins from nothing, and there are two flights:");
+  console.log("started again, it starts from the beginning and books a second flight:");
   work("before.mjs", {});
 
   const STORE = `sqlite:${join(folder, "agents.db")}`;
-  console.log("\nthe durable one, killed at the same place:");
+  console.log("\nthe durable loop, killed at the same point:");
   work("after.mjs", { STORE, DIE: "1" });
-  console.log("started again, it goes on with the question that was not answered; there is one flight:");
+  console.log("started again, it resumes with the interrupted model call; there is one flight:");
   process.exitCode = work("after.mjs", { STORE }).status ?? 1;
   rmSync(folder, { recursive: true, force: true });
 }

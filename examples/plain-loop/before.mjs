@@ -1,5 +1,5 @@
-// An agent loop as many are: ask the model, do what it says, until it says that it is done. It books a trip. If the
-// process dies in the middle (run it with DIE=1), the messages are gone, and the next one books the flight again.
+// A typical agent loop: call the model, run the tools that it asks for, until it is done. It books a trip. If the process
+// dies in the middle (run it with DIE=1), the messages are lost, and the next process books the flight again.
 import { books, model } from "./world.mjs";
 
 /** @import { Message } from "savepoint" */

@@ -1,12 +1,12 @@
-// A scripted model, and two tools that say what they do.
+// A scripted model, and two tools that print what they do.
 
 /** @import { Message } from "savepoint" */
 
 /** @param {readonly Message[]} messages @returns {Promise<Message>} */
 export async function model(messages) {
   const answers = messages.filter(({ role }) => role === "tool").length;
-  console.log(`  the model is asked, and paid, with ${messages.length} messages`);
-  // The process dies while the model thinks about the hotel: the flight is booked.
+  console.log(`  model call with ${messages.length} message${messages.length === 1 ? "" : "s"}`);
+  // The process dies during the second model call. The flight is booked, and the hotel is not.
   if (answers === 1 && process.env["DIE"]) process.kill(process.pid, "SIGKILL");
   const call = [
     { id: "call-1", name: "flight" },

@@ -1,5 +1,5 @@
-// An agent that sleeps for days. No process waits: whoever calls sp.recover() when the time has come, a cron job or a
-// server that starts, wakes it. Here the days are four seconds.
+// An agent that sleeps for days. No process waits in the meantime: the first sp.recover() after the wake time resumes it, for
+// example in a cron job or at the start of a server. Here the days are four seconds.
 //
 //   node examples/sleeper/sleeper.mjs
 import { spawnSync } from "node:child_process";
@@ -36,12 +36,12 @@ const [command, url = ""] = process.argv.slice(2);
 if (command === "start") {
   const sp = await Savepoint.open(url);
   const { status, wakeAt = 0 } = await sp.run(reminder, { session: "ada", input: { to: "ada@example.org" } });
-  say(`${status}, to be woken in ${Math.round((wakeAt - Date.now()) / 1000)} s`);
+  say(`${status}, wakes in ${Math.round((wakeAt - Date.now()) / 1000)} s`);
   await sp.close();
 } else if (command === "wake") {
   const sp = await Savepoint.open(url);
   const handles = await sp.recover([reminder]);
-  if (handles.length === 0) say("nothing is due");
+  if (handles.length === 0) say("no session to resume");
   for (const handle of handles) {
     const { status, output } = await handle.result();
     say(`${handle.session} ${status}: ${String(output)} mails`);
@@ -56,7 +56,7 @@ if (command === "start") {
   };
   play("start");
   play("wake");
-  console.log("… time passes, and no process is there …");
+  console.log("… time passes, and no process runs …");
   await pause(TRIAL);
   play("wake");
   play("wake");

@@ -12,5 +12,3 @@ export type {
   StoreUnderTest,
   TestRunner,
 } from "./harness.js";
-export type * from "../store/index.js";
-export { DOCUMENTS_PER_SOURCE } from "../store/index.js";

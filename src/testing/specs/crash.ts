@@ -52,7 +52,7 @@ export function crashSpec(suite: Suite): void {
   });
 }
 
-/** When the process is killed: by itself at a write point, or from outside after some acknowledgements. */
+/** When the process is killed: on its own at a write point, or from outside after some acknowledgements. */
 type Kill = { readonly point: string; readonly passes: number } | { readonly acknowledged: number };
 
 /** @returns the number of the last acknowledged batch; 0 if there is none */
