@@ -19,7 +19,7 @@ import {
   type SessionRecord,
   tapeName,
 } from "../records/index.js";
-import { checkIdUnused, checkRowExists } from "./conflicts.js";
+import { checkIdUnused, checkRowExists, tagExtension } from "./conflicts.js";
 import type { LoadedRecord } from "./reader.js";
 
 /** The change of a session and one of its branches. */
@@ -80,7 +80,7 @@ export function buildCommit(change: SessionChange): SessionCommit {
     { key: ofBranch, value: branchBefore?.value },
     ...indexed.map((row) => checkIdUnused(row.id, number)),
     ...(change.requiredRows ?? []).map((seq) => checkRowExists(number, seq)),
-    ...(extension.checks ?? []),
+    ...tagExtension(extension.checks ?? []),
   ];
   const puts: Put[] = [
     { key: ofSession, value: session.value },

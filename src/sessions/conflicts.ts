@@ -1,50 +1,64 @@
 /**
  * Conflicts between writers of a session: the checks that a commit makes, and which of them failed.
  *
- * Every check of a kind is built here, so that its builder and the function that recognises its failure stay together.
+ * Checks carry a tag, and a `CONFLICT` reports the tags of the checks that failed. The builder of a check and the function
+ * that recognises its failure stay together here.
  */
 import { SavepointError } from "../errors.js";
 import { type CheckpointRow, idKey, rowKey } from "../records/index.js";
 import type { Check } from "../store/index.js";
 import type { Heads } from "./reader.js";
 
+/** What a check protects. */
+const TAG = { checkpoint: "checkpoint", id: "checkpoint id", run: "run", extension: "extension" } as const;
+
 /** Checks that a checkpoint has not been removed. */
 export function checkRowExists(number: number, seq: number): Check {
-  return { key: rowKey(number, seq), exists: true };
+  return { key: rowKey(number, seq), exists: true, tag: TAG.checkpoint };
 }
 
 /** Did the conflict occur because a checkpoint was removed? */
 export function isCheckpointRemoved(conflict: SavepointError): boolean {
-  return failedKeys(conflict).some((key) => key.startsWith("z"));
+  return hasTag(conflict, TAG.checkpoint);
 }
 
 /** Checks that no checkpoint of the session has this id. */
 export function checkIdUnused(id: string, number: number): Check {
-  return { key: idKey(id, number), value: undefined };
+  return { key: idKey(id, number), value: undefined, tag: TAG.id };
 }
 
 /** Did the conflict occur because another checkpoint has the id? Then a retry fails again. */
 export function isIdTaken(conflict: SavepointError): boolean {
-  return failedKeys(conflict).some((key) => key.startsWith("i"));
+  return hasTag(conflict, TAG.id);
+}
+
+/** Checks that a record of a run is unchanged. */
+export function checkRunRecord(key: string, value: string | undefined): Check {
+  return { key, value, tag: TAG.run };
 }
 
 /** Did the conflict occur on a record of a run? Then the run has lost its lease or is cancelled. */
 export function isFenced(conflict: SavepointError): boolean {
-  return failedKeys(conflict).some((key) => key.startsWith("r\t"));
+  return hasTag(conflict, TAG.run);
 }
 
-/** Did the conflict occur on a record of a run, its queue, its owner or a conversation? Then a retry fails again. */
+/** The checks that a caller adds to a save, so that their failure can be told from a failure of the save's own checks. */
+export function tagExtension(checks: readonly Check[]): Check[] {
+  return checks.map((check) => (check.tag === undefined ? { ...check, tag: TAG.extension } : check));
+}
+
+/** Did the conflict occur on a check that a caller added to the save? Then a retry fails again. */
 export function isExtensionConflict(conflict: SavepointError): boolean {
-  return failedKeys(conflict).some((key) => /^(?:[crq]\t|h)/.test(key));
+  return hasTag(conflict, TAG.extension) || hasTag(conflict, TAG.run);
 }
 
 /** Did the conflict occur on this record? */
 export function isConflictOn(conflict: SavepointError, key: string): boolean {
-  return failedKeys(conflict).includes(key);
+  return ((conflict.details["keys"] as readonly string[] | undefined) ?? []).includes(key);
 }
 
-function failedKeys(conflict: SavepointError): readonly string[] {
-  return (conflict.details["keys"] as readonly string[] | undefined) ?? [];
+function hasTag(conflict: SavepointError, tag: string): boolean {
+  return ((conflict.details["tags"] as readonly string[] | undefined) ?? []).includes(tag);
 }
 
 /** The error for a branch whose head is not the one that the writer knows. */
@@ -60,7 +74,7 @@ export function branchMoved(sessionId: string, branch: string, heads: Heads): Sa
 /** The error for an id that another checkpoint of the session has. */
 export function idTaken(id: string, number: number): SavepointError<"CONFLICT"> {
   return new SavepointError("CONFLICT", `A checkpoint with the id ${JSON.stringify(id)} already exists.`, {
-    details: { keys: [idKey(id, number)] },
+    details: { keys: [idKey(id, number)], tags: [TAG.id] },
   });
 }
 

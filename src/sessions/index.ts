@@ -8,7 +8,7 @@ export { saveAsRoot, saveOnHead, type SaveRequest, saveWithReset } from "./save-
 export { type Author, BranchCursor, validateUpdateResult, type SaveExtension } from "./branch-cursor.js";
 export { type BranchInfo, forkAt, forkWithState, rebaseFrame, rewindBranch, materializeHead } from "./branches.js";
 export { buildCommit, type CommitParts, toCommit } from "./commit.js";
-export { branchMoved, isConflictOn, isFenced } from "./conflicts.js";
+export { branchMoved, checkRowExists, checkRunRecord, isConflictOn, isFenced } from "./conflicts.js";
 export { Cursors } from "./cursors.js";
 export { clearSession, deleteSession, freeAllGarbage, freeGarbage } from "./delete.js";
 export {

@@ -8,6 +8,7 @@ import {
   type BranchCursor,
   type CommitParts,
   type Heads,
+  checkRunRecord,
   isConflictOn,
   type SaveExtension,
   sessionDeleted,
@@ -265,6 +266,6 @@ export class RunSaver {
     }
     const value = record?.value;
     const { first, next } = value === undefined ? { first: 0, next: 0 } : decodeInbox(value);
-    return { key, checks: [{ key, value }], hasInput: next > first };
+    return { key, checks: [checkRunRecord(key, value)], hasInput: next > first };
   }
 }

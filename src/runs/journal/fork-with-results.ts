@@ -1,7 +1,7 @@
 /** Forks a branch on which a tool of an earlier step has returned another result. */
 import { SavepointError } from "../../errors.js";
-import { describeBranch, forkAt, type SessionReader } from "../../sessions/index.js";
-import { emptyJournal, encodeJournal, journalKey, type CheckpointRow, rowKey, tapeName } from "../../records/index.js";
+import { checkRowExists, describeBranch, forkAt, type SessionReader } from "../../sessions/index.js";
+import { emptyJournal, encodeJournal, journalKey, type CheckpointRow, tapeName } from "../../records/index.js";
 import type { Shadow } from "../../state/index.js";
 import { settleValue } from "./encoded-value.js";
 import { RecordedEffects } from "./recorded-effects.js";
@@ -39,7 +39,7 @@ export async function forkWithResults(
     const { items, blobs } = encodeEntries(replaceResults(reader, row, entries, results), tape, 0);
     const journal = encodeJournal({ ...emptyJournal(number, tape, boundary.seq), count: items.length });
     return {
-      checks: [{ key: rowKey(number, row.seq), exists: true }],
+      checks: [checkRowExists(number, row.seq)],
       puts: [{ key: journalKey(sessionId, branch), value: journal }],
       items: items.length > 0 ? [{ tape: tapeName(number, tape), first: 0, items }] : [],
       blobs,

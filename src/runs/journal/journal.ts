@@ -14,6 +14,7 @@ import { isSavepointError, SavepointError } from "../../errors.js";
 import {
   type CommitParts,
   describeBranch,
+  checkRunRecord,
   isFenced,
   sessionDeleted,
   type SessionReader,
@@ -288,7 +289,7 @@ export class Journal {
     const key = journalKey(this.#reader.sessionId, this.#branch);
     const batch: ItemBatch = { tape: tapeName(before.number, before.tape), first: next, items: all };
     const parts: CommitParts = {
-      checks: [{ key, value: this.#value }],
+      checks: [checkRunRecord(key, this.#value)],
       puts: [{ key, value }],
       items: all.length > 0 ? [batch] : [],
       blobs: new Map([...blobs, ...(output?.blobs ?? [])]),
