@@ -15,10 +15,11 @@ export class Mutex {
    */
   run<Result>(work: () => Promise<Result>): Promise<Result> {
     const result = this.#last ? this.#last.then(work) : startNow(work);
-    // A failure is the caller's; the next in the queue only waits.
-    const ended = result.then(ignore, ignore).then(() => {
+    const end = (): void => {
       if (this.#last === ended) this.#last = undefined;
-    });
+    };
+    // A failure is the caller's; the next in the queue only waits.
+    const ended = result.then(end, end);
     this.#last = ended;
     return result;
   }
@@ -30,8 +31,10 @@ export class Mutex {
 }
 
 /** A synchronous throw becomes a rejection, as it does for work that had to wait. */
-async function startNow<Result>(work: () => Promise<Result>): Promise<Result> {
-  return work();
+function startNow<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return work();
+  } catch (error) {
+    return Promise.reject(error as Error);
+  }
 }
-
-function ignore(): void {}
