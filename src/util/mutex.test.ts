@@ -8,7 +8,7 @@ function deferred(): { promise: Promise<void>; resolve: () => void } {
 }
 
 describe("a mutex", () => {
-  it("runs one piece of work at a time, in the order of the calls", async () => {
+  it("runs one piece of work at a time, in the order of the calls, and starts none before the call returns", async () => {
     const mutex = new Mutex();
     const first = deferred();
     const log: string[] = [];
@@ -19,7 +19,7 @@ describe("a mutex", () => {
     });
     const two = mutex.run(async () => void log.push("two"));
     const three = mutex.run(async () => void log.push("three"));
-    expect(log).toEqual(["one begins"]);
+    expect(log).toEqual([]);
     first.resolve();
     await Promise.all([one, two, three]);
     expect(log).toEqual(["one begins", "one ends", "two", "three"]);
@@ -45,6 +45,20 @@ describe("a mutex", () => {
     await work;
     await mutex.idle();
     expect(mutex.isIdle).toBe(true);
+  });
+
+  it("runs work that is added by work after the work that waits already", async () => {
+    const mutex = new Mutex();
+    const log: string[] = [];
+    const outer = mutex.run(async () => {
+      void mutex.run(async () => void log.push("inner"));
+      await Promise.resolve();
+      log.push("outer ends");
+    });
+    void mutex.run(async () => void log.push("second"));
+    await outer;
+    await mutex.idle();
+    expect(log).toEqual(["outer ends", "second", "inner"]);
   });
 
   it("is idle only after work that was added while it was waited for", async () => {

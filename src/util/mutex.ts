@@ -1,3 +1,5 @@
+const IDLE = Promise.resolve();
+
 /** A lock within one process: one piece of work at a time, in the order of the calls. */
 export class Mutex {
   #last: Promise<unknown> | undefined;
@@ -8,13 +10,13 @@ export class Mutex {
   }
 
   /**
-   * Runs `work` after all earlier work has ended, whether that succeeded or failed. If the mutex is idle, `work` starts
-   * before this call returns.
+   * Runs `work` after all earlier work has ended, whether that succeeded or failed. `work` never starts before this call
+   * returns: callers of the same turn of the event loop can still add to what it will do.
    *
    * @returns the result of `work`; it rejects if `work` fails, and later work still runs
    */
   run<Result>(work: () => Promise<Result>): Promise<Result> {
-    const result = this.#last ? this.#last.then(work) : startNow(work);
+    const result = (this.#last ?? IDLE).then(work);
     const end = (): void => {
       if (this.#last === ended) this.#last = undefined;
     };
@@ -27,14 +29,5 @@ export class Mutex {
   /** Resolves when no work is in progress or waiting, including work that is added meanwhile. */
   async idle(): Promise<void> {
     while (this.#last) await this.#last;
-  }
-}
-
-/** A synchronous throw becomes a rejection, as it does for work that had to wait. */
-function startNow<Result>(work: () => Promise<Result>): Promise<Result> {
-  try {
-    return work();
-  } catch (error) {
-    return Promise.reject(error as Error);
   }
 }

@@ -35,6 +35,8 @@ export async function sendInput(
   key: string | undefined,
 ): Promise<boolean> {
   const { sessionId, context } = reader;
+  // A run that writes its journal all the time makes many attempts fail, and an input must arrive all the same.
+  const options = { maxAttempts: Number.POSITIVE_INFINITY };
   return retryOnConflict(async () => {
     const { heads, run, queueEntry, checks, now } = await readRunSnapshot(reader, branch);
     const number = heads.session?.record.number;
@@ -68,7 +70,7 @@ export async function sendInput(
       ...(!queueEntry && { wakes: [agent] }),
     });
     return true;
-  });
+  }, options);
 }
 
 /** The error for a session that no agent can run. */

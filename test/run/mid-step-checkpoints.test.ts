@@ -1,0 +1,45 @@
+/** Checkpoints in the middle of a step, and the commits that they cost. */
+import { expect, it } from "vitest";
+import { defineAgent, message, Savepoint } from "../../src/index.js";
+import { openMemoryStore, type Commit } from "../../src/store.js";
+
+const PARALLEL = 8;
+
+it("a checkpoint in the middle of a step is one commit with the starts of all parallel tools, and has the state at that moment", async () => {
+  const store = openMemoryStore();
+  const commits: Commit[] = [];
+  const commit = store.commit.bind(store);
+  store.commit = (each) => {
+    commits.push(each);
+    return commit(each);
+  };
+  await using sp = await Savepoint.open(store);
+  let before = 0;
+  const agent = defineAgent({
+    name: "parallel",
+    strategy: "afterLlmResponse",
+    initial: () => ({ marked: false }),
+    async step(run) {
+      await run.llm(() => message.assistant("use the tools"));
+      before = commits.length;
+      const calls = Array.from({ length: PARALLEL }, (_, n) =>
+        run.tool({ id: `call-${n}`, name: "work", arguments: { n } }, () => {
+          // All tools have begun when the first one is executed.
+          if (n === 0) expect(commits.length - before).toBe(1);
+          return n;
+        }),
+      );
+      run.state.marked = true;
+      await Promise.all(calls);
+      return run.complete("done");
+    },
+  });
+  const result = await sp.run(agent, { session: "s", input: undefined });
+  expect(result.status).toBe("completed");
+  const inStep = await sp
+    .session("s")
+    .history()
+    .all()
+    .then((all) => all.find(({ trigger }) => trigger === "llmResponse"));
+  expect((await sp.session("s").load({ seq: inStep?.seq ?? -1 }))?.state).toEqual({ marked: true });
+});
