@@ -35,7 +35,7 @@ export interface SaveOrigin {
   readonly branch: string;
   /** Did the caller name the branch? Then the checkpoint is saved there or not at all. */
   readonly isNamed: boolean;
-  /** May the branch be reset to the parent? */
+  /** Whether the branch may be reset to the parent. */
   readonly resetBranch: boolean;
 }
 
