@@ -389,7 +389,7 @@ export class Session<State = unknown> {
     });
   }
 
-  /** Saves a checkpoint after `parent`: on this branch if `parent` is its head, or where else the options allow it. */
+  /** Saves a checkpoint after `parent`, or without a parent if that is `null`, at the first possible one of the planned targets. */
   async #saveAfter(
     cursor: BranchCursor,
     parent: string | null,

@@ -3,7 +3,7 @@
  * they do not collide with the numbers in the store.
  *
  * A section becomes visible as a whole, after all its lines are stored and its hash is verified. To resume an interrupted import,
- * the same bundle is imported again; sections that are already imported are skipped.
+ * the same bundle is imported again; everything that is already stored is skipped.
  */
 import { createReadStream } from "node:fs";
 import { isSavepointError } from "../errors.js";

@@ -33,7 +33,7 @@ export interface Sweep {
 const SMALL_SESSION_ROWS = 64;
 /**
  * Reasons to keep a checkpoint that another process can revoke without a save, for example by removing a pin. A session whose
- * checkpoints depend on such reasons is swept once a minute.
+ * checkpoints depend on such reasons is swept again by the first save after a minute.
  */
 const REVOCABLE: ReadonlySet<KeepReason> = new Set<KeepReason>(["pinned", "labelled", "needed"]);
 /** The time after which revocable reasons are checked again, in milliseconds. */

@@ -139,7 +139,7 @@ export class WriteBuffer {
     if (!this.#enabled) return;
     if (deletes.length > 0) this.#forgetValues();
     for (const { key, value, ifAbsent, refs = "" } of puts) {
-      // Records with refs are written once and never checked, so they would only displace records that later saves check.
+      // Records with refs are written once, so they would only displace the records that later saves check.
       if (ifAbsent || refs !== "") this.#values.delete(key);
       else this.#values.set(key, value, Math.max(MIN_RECORD_LENGTH, key.length + value.length));
     }
