@@ -33,9 +33,9 @@ export type SaveTarget =
 /** The handle that saves. */
 export interface SaveOrigin {
   readonly branch: string;
-  /** Did the caller name the branch? Then the checkpoint is saved there or not at all. */
+  /** Whether the caller named the branch. If so, the checkpoint is saved on that branch or not at all. */
   readonly isNamed: boolean;
-  /** May the branch be reset to the parent? */
+  /** Whether the branch may be reset to the parent. */
   readonly resetBranch: boolean;
 }
 

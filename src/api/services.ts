@@ -19,7 +19,7 @@ export interface ServiceSettings {
   readonly migrations: Migrations;
   /** Records that this process has the store open; `undefined` for stores that do not survive the process. */
   readonly registration: ProcessRegistration | undefined;
-  /** Does closing also close the store? `false` for a store that the caller opened. */
+  /** Whether closing also closes the store; `false` for a store that the caller opened. */
   readonly ownsStore: boolean;
 }
 

@@ -76,8 +76,8 @@ import { WriteGuard } from "./write-guard.js";
 /**
  * A handle on one branch of a session. Creating it reads and writes nothing; the session exists from its first save on.
  *
- * A handle remembers the head that it last read or saved. If another writer has moved the branch since, its saves fail with
- * `CONFLICT` until `latest()` or `head()` has read the new head. A handle that has read nothing yet saves on any head. All
+ * A handle remembers the head that it last read or saved. If another writer has moved the branch since, saves of the handle fail
+ * with `CONFLICT` until `latest()` or `head()` has read the new head. A handle that has read nothing yet saves on any head. All
  * handles of a process on the same branch save one after another.
  *
  * @example
@@ -90,10 +90,11 @@ export class Session<State = unknown> {
   readonly id: string;
   /** The branch that the handle reads and writes. */
   readonly branch: string;
-  /** The agent that the handle was opened for; the session may have an owner even if this is `undefined`. */
+  /** The agent that the handle was opened for. If this is `undefined`, the session may still belong to an agent. */
   readonly agent: string | undefined;
   readonly #services: Services;
   readonly #reader: SessionReader;
+  /** Whether the caller passed the name of the branch. */
   readonly #isNamed: boolean;
   readonly #guard: WriteGuard;
   readonly #author: Author;
@@ -111,14 +112,14 @@ export class Session<State = unknown> {
   }
 
   /**
-   * Saves a state as the new head of the branch. Durable when it resolves, in one commit.
+   * Saves a state as the new head of the branch, in one commit. The checkpoint is durable when the promise resolves.
    *
-   * Pass the complete state; only what changed since the last save is written, and comparing costs O(state) in memory. Use
-   * {@link append} for the hot path of growing lists. The state is read before this call returns: changing it afterwards does
-   * not change what is saved.
+   * Pass the complete state. Only the changes since the last save are written; finding them costs O(state) in memory. Use
+   * {@link append} for the hot path of growing lists. The state is read before this call returns, so changing the object afterwards
+   * does not change the checkpoint.
    *
-   * @throws `CONFLICT` if another writer has moved the branch, `ALREADY_RUNNING` while a run has it, `INVALID_STATE` for
-   *   values that cannot be stored
+   * @throws `CONFLICT` if another writer has moved the branch, `ALREADY_RUNNING` while a run holds the branch,
+   *   `INVALID_STATE` for values that cannot be stored
    * @example
    * await session.save(state, { label: "before refactoring", metadata: { cost: 0.12 } });
    */
@@ -128,7 +129,7 @@ export class Session<State = unknown> {
     const { parent, resetBranch = false } = options;
     const fields = parseSaveOptions(options, registry);
     if (parent === undefined && this.#services.migrations.isEmpty && cursor.isReady && !cursor.isHeld) {
-      // The fast path compares the caller's own object, before the caller can change it.
+      // The fast path needs no copy, because it compares the caller's object synchronously, before the caller can change it.
       return this.#commit(cursor, () => cursor.save({ live: state }, fields, this.#author));
     }
     const copy = valueToShadow(state, registry);
@@ -171,11 +172,11 @@ export class Session<State = unknown> {
   }
 
   /**
-   * Saves what `change` returns for the state of the head. Both are deep-frozen, so the new state can share unchanged parts with
-   * the old one; only parts that are not shared are compared.
+   * Saves the state that `change` returns for the state of the head. Both states are deep-frozen, so the new state can share
+   * unchanged parts with the old state. Only parts that are not shared are compared.
    *
-   * @param change gets `undefined` if nothing was saved yet; must be synchronous
-   * @throws `CONFLICT` if another writer moves the branch meanwhile; nothing is saved then
+   * @param change gets `undefined` if the branch has no checkpoint; must be synchronous
+   * @throws `CONFLICT` if another writer moves the branch meanwhile, and saves nothing
    * @example
    * await session.update((state) => ({ ...state, step: state.step + 1 }));
    */
@@ -197,10 +198,10 @@ export class Session<State = unknown> {
   }
 
   /**
-   * The newest intact checkpoint of the branch with its state; `undefined` if nothing was ever saved. Damaged checkpoints are
-   * skipped, back along the parents, and listed in `skipped`.
+   * The newest intact checkpoint of the branch with its state; `undefined` if the branch has no checkpoint. Damaged checkpoints
+   * are listed in `skipped`, and the next intact ancestor is returned instead.
    *
-   * @throws `DAMAGED` if there are checkpoints and none of them is intact
+   * @throws `DAMAGED` if the branch has checkpoints and none of them is intact
    */
   async latest(): Promise<Checkpoint<State> | undefined> {
     const cursor = this.#cursor();
@@ -210,7 +211,7 @@ export class Session<State = unknown> {
     });
   }
 
-  /** The newest checkpoint of the branch without its state; `undefined` if nothing was ever saved. Reads no state. */
+  /** The newest checkpoint of the branch without its state; `undefined` if the branch has no checkpoint. Reads no state. */
   async head(): Promise<CheckpointInfo | undefined> {
     const cursor = this.#cursor();
     return this.#exclusive(cursor, async () => {
@@ -228,7 +229,7 @@ export class Session<State = unknown> {
    * A checkpoint of the session with its state, by id, `session#seq`, step, label or seq; `undefined` if there is none. A step
    * is looked up among the ancestors of the branch's head.
    *
-   * @throws `DAMAGED` if it is damaged, unless `partial` asks for what is left of it
+   * @throws `DAMAGED` if the checkpoint is damaged, unless `partial` requests its intact parts
    */
   async load(ref: CheckpointRef, options: LoadOptions = {}): Promise<Checkpoint<State> | undefined> {
     const found = await this.#find(ref);
@@ -265,8 +266,8 @@ export class Session<State = unknown> {
   }
 
   /**
-   * Creates a branch at a checkpoint and returns a handle on it. Writes one record; with `state`, also its first checkpoint. The
-   * states of the original branch are shared, not copied.
+   * Creates a branch at a checkpoint and returns a handle on the branch. Writes one record; with `state`, also the first checkpoint
+   * of the branch. The states of the original branch are shared, not copied.
    *
    * @throws `BRANCH_EXISTS` if the session has a branch of that name
    * @example
@@ -295,7 +296,7 @@ export class Session<State = unknown> {
 
   /**
    * Makes the state of an earlier checkpoint the head of this branch again, in one commit. The replaced head is kept as a
-   * checkpoint of kind `preOperation`, so rewinding to that one undoes it.
+   * checkpoint of kind `preOperation`, so rewinding to that checkpoint undoes the rewind.
    *
    * Use this with a handle of the session. `sp.checkpoints.restore(id)` does the same given only the id of a checkpoint, on the
    * branch that the checkpoint was saved on; it also restores whole agents and can preview the changes.
@@ -313,7 +314,7 @@ export class Session<State = unknown> {
       return await diffStates(a.row, b.row, this.#reader.stateReader(a.number), this.#reader.context.registry);
     } catch (error) {
       if (!isSavepointError(error, "DAMAGED")) throw error;
-      // A checkpoint that was removed meanwhile is not damaged.
+      // If one of the checkpoints was removed meanwhile, its missing items are no damage.
       for (const [ref, { number, row }] of [
         [from, a],
         [to, b],
@@ -329,21 +330,22 @@ export class Session<State = unknown> {
   async label(ref: CheckpointRef, label: string | undefined): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await setLabel(this.#reader, number, row, label);
-    this.#reader.context.sweeps.delete(this.id);
+    this.#requestSweep();
   }
 
   /** Pins a checkpoint, or unpins it. Pinned checkpoints are never pruned. */
   async pin(ref: CheckpointRef, pinned = true): Promise<void> {
     const { number, row } = await this.#requireRow(ref);
     await setPin(this.#reader, number, row, pinned);
-    this.#reader.context.sweeps.delete(this.id);
+    this.#requestSweep();
   }
 
   /**
-   * Sets a named value beside the state of a checkpoint. Unlike the state it can be replaced; it is removed with its checkpoint.
+   * Sets an annotation: a named value beside the state of a checkpoint. Unlike the state, an annotation can be replaced. It is
+   * removed with its checkpoint.
    *
-   * @param change gets the current value, or `undefined`, and returns the new one; `undefined` removes it. It is called again
-   *   if another writer was faster, so it must be synchronous and free of side effects
+   * @param change gets the current value, or `undefined`, and returns the new value; `undefined` removes the annotation. If another
+   *   writer was faster, `change` is called again, so it must be synchronous and free of side effects
    * @example
    * await session.annotate(checkpoint.id, "review", () => ({ approved: true }));
    */
@@ -352,23 +354,27 @@ export class Session<State = unknown> {
     await annotateCheckpoint(this.#reader, number, row, name, change);
   }
 
-  /** The annotations of the checkpoints from one seq to another, both included: by seq, then by name. One read. */
+  /** The annotations of the checkpoints with seqs from `from` to `to`, both included: by seq, then by name. One read. */
   async annotations(from: number, to = from): Promise<Annotations> {
     const { session } = await this.#readHeads();
     return session ? readAnnotations(this.#reader, session.record.number, from, to) : new Map();
   }
 
   /**
-   * Removes the checkpoints of this session that no option keeps. Never removes heads, pinned checkpoints, and those that a
+   * Removes the checkpoints of this session that no option keeps. Never removes heads, pinned checkpoints, or checkpoints that a
    * branch or a step starts from. Reads no states.
    */
   async prune(options: PruneOptions): Promise<PruneResult> {
+    // Called only for its checks: it throws if the store is closed or the session was deleted.
     this.#cursor();
     const { cursors } = this.#services;
     return prune(this.#reader.context, { session: this.id }, options, (id) => cursors.invalidateSession(id));
   }
 
-  /** Removes all checkpoints and branches. The session itself and its numbering remain. Returns the number of checkpoints. */
+  /**
+   * Removes all checkpoints and branches, and returns the number of removed checkpoints. The session itself and its numbering
+   * remain.
+   */
   async clear(): Promise<number> {
     const cursor = this.#cursor();
     const { cursors, runs } = this.#services;
@@ -383,7 +389,7 @@ export class Session<State = unknown> {
     });
   }
 
-  /** Finds the place for a checkpoint after `parent`, and saves it there. */
+  /** Saves a checkpoint after `parent`, or without a parent if that is `null`, at the first possible one of the planned targets. */
   async #saveAfter(
     cursor: BranchCursor,
     parent: string | null,
@@ -408,9 +414,12 @@ export class Session<State = unknown> {
     return row;
   }
 
-  /** Creates a branch with a state of its own. Usage, and the step of a run's checkpoint, carry over unless given. */
+  /**
+   * Creates a branch whose first checkpoint has the state `copy`, and returns the name of the branch. The usage of the original
+   * checkpoint carries over, and so does its step if it lies inside a step of a run, unless `fields` contains other values.
+   */
   async #forkWithState(
-    { number, row, agent: owner }: RowMatch,
+    { number, row, agent }: RowMatch,
     name: string | undefined,
     copy: Shadow,
     fields: SaveFields,
@@ -419,7 +428,7 @@ export class Session<State = unknown> {
     const inherited = {
       ...(row.run?.midStep && { step: row.step }),
       ...(row.usage && { usage: row.usage }),
-      ...declaredVersion(this.#versionScope(), owner),
+      ...declaredVersion(this.#versionScope(), agent),
     };
     const options = { ...inherited, ...fields };
     const info = await forkWithState(this.#reader, cursors, number, row, name, copy, options, this.agent);
@@ -427,7 +436,12 @@ export class Session<State = unknown> {
     return info.branch;
   }
 
-  /** Saves a change of the head's state. A head of an earlier version is migrated first, as a whole. */
+  /**
+   * Saves a change of the head's state.
+   *
+   * @param change computes the new state; called only if the head has an earlier version and must be migrated first
+   * @param save saves the change on a head that needs no migration
+   */
   #commitChange(
     cursor: BranchCursor,
     fields: SaveFields,
@@ -442,7 +456,10 @@ export class Session<State = unknown> {
     });
   }
 
-  /** Runs `save` alone on the branch, records its checkpoint as seen, and enforces the retention rules. */
+  /**
+   * Runs `save` while no other call of this process uses the branch. Then records that the handle knows the new head, and enforces
+   * the retention rules.
+   */
   async #commit(cursor: BranchCursor, save: () => Promise<CheckpointInfo>): Promise<CheckpointInfo> {
     const saved = await this.#exclusive(cursor, async () => {
       const info = await save();
@@ -453,7 +470,10 @@ export class Session<State = unknown> {
     return saved;
   }
 
-  /** Runs work alone on the branch; once more if the branch was held by a run that has ended without releasing it. */
+  /**
+   * Runs `work` while no other call of this process uses the branch. If the branch is held by a run that has ended without
+   * releasing it, releases the branch and runs `work` again. Throws `ALREADY_RUNNING` while the run is live.
+   */
   async #exclusive<T>(cursor: BranchCursor, work: () => Promise<T>): Promise<T> {
     const { cursors, runs } = this.#services;
     try {
@@ -477,6 +497,7 @@ export class Session<State = unknown> {
     return this.#services.cursors.get(this.#reader, this.branch);
   }
 
+  /** Reads the session's record and the branch's record, after the pending saves of this process. */
   async #readHeads(): Promise<Heads> {
     const cursor = this.#cursor();
     await cursor.idle();
@@ -489,13 +510,17 @@ export class Session<State = unknown> {
     return findRow(this.#reader, () => this.#readHeads(), ref);
   }
 
+  /** Finds a checkpoint. Throws `CHECKPOINT_NOT_FOUND` if there is none. */
   async #require(ref: CheckpointRef): Promise<RowMatch> {
     const found = await this.#find(ref);
     if (!found) throw checkpointNotFound(this.id, ref);
     return found;
   }
 
-  /** Like `#require`, and the checkpoint has a row of its own that others can point at. */
+  /**
+   * Finds a checkpoint like `#require`, for callers whose writes will refer to its row. If the checkpoint is a hidden head, this
+   * writes its row first, and enforces the retention rules like any save.
+   */
   async #requireRow(ref: CheckpointRef): Promise<RowMatch> {
     const found = await this.#require(ref);
     if (!found.hidden) return found;
@@ -504,6 +529,7 @@ export class Session<State = unknown> {
     return found;
   }
 
+  /** Builds the checkpoint that the caller gets, with its state migrated to the current version. */
   async #checkpoint(
     info: CheckpointInfo,
     shadow: Shadow,
@@ -515,9 +541,14 @@ export class Session<State = unknown> {
     return { ...info, state, pendingToolCalls: pendingToolCalls(state), holes, skipped };
   }
 
-  /** The version of the next save, if migrations are declared. */
+  /** The version of the next save; without a field if no migrations are declared. */
   async #version(cursor: BranchCursor): Promise<{ readonly version?: number }> {
     return this.#services.migrations.isEmpty ? {} : versionForSave(await cursor.refresh(), this.#versionScope());
+  }
+
+  /** Makes the next save sweep, because a changed label or pin may have made a checkpoint removable. */
+  #requestSweep(): void {
+    this.#reader.context.sweeps.delete(this.id);
   }
 
   #versionScope(): VersionScope {
@@ -525,7 +556,7 @@ export class Session<State = unknown> {
   }
 }
 
-/** A handle on a session with these ids, which are validated. Reads and writes nothing. */
+/** Validates the ids, and creates a handle on a session. Reads and writes nothing. */
 export function openSession<State>(services: Services, id: string, options: SessionOptions): Session<State> {
   const context = services.open();
   checkId(id, "session id");

@@ -49,10 +49,10 @@ export class WriteGuard {
     this.requireUndeleted();
   }
 
-  /** @throws `AGENT_MISMATCH` if the handle names another agent than the owner of the session */
-  requireAgent(owner: string | undefined): void {
-    if (owner === undefined || this.#agent === undefined || owner === this.#agent) return;
-    throw agentMismatch(this.#sessionId, owner, this.#agent);
+  /** @throws `AGENT_MISMATCH` if the handle was opened for another agent than the agent of the session */
+  requireAgent(agent: string | undefined): void {
+    if (agent === undefined || this.#agent === undefined || agent === this.#agent) return;
+    throw agentMismatch(this.#sessionId, agent, this.#agent);
   }
 
   /** Checks that the handle may save on these records. @throws `CONFLICT` if another writer has moved the branch */

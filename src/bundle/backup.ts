@@ -81,7 +81,7 @@ export async function backup(context: Context, options: BackupOptions): Promise<
   }
 }
 
-/** Is this the file name of a backup? Names of backups sort by the time at which they were written. */
+/** Returns whether this is the file name of a backup. Names of backups sort by the time at which they were written. */
 export function isBackup(name: string): boolean {
   return name.startsWith(PREFIX) && name.endsWith(EXTENSION);
 }

@@ -60,7 +60,7 @@ export class SessionImport implements SectionImport {
   readonly #number: number;
   #content = emptyContent();
   #skip = false;
-  /** Has the last line discarded all lines before it? So ends the section of a session that was deleted during the export. */
+  /** Whether the last line discarded all lines before it, as in the section of a session that was deleted during the export. */
   #isWithdrawn = false;
 
   constructor(context: Context, start: SessionStart, state: ImportState) {

@@ -1,9 +1,9 @@
 /**
- * Importing a bundle. Ids, parents and branches are preserved; the internal numbers of sessions and conversations are shifted so
- * that they do not collide with those of the store.
+ * Imports bundles. Ids, parents and branches are preserved. The internal numbers of sessions and conversations are shifted, so that
+ * they do not collide with the numbers in the store.
  *
- * Nothing of a section is visible before all of it is stored and its hash is verified. An interrupted import resumes when the
- * same bundle is imported again, and skips what is already there.
+ * A section becomes visible as a whole, after all its lines are stored and its hash is verified. To resume an interrupted import,
+ * the same bundle is imported again; everything that is already stored is skipped.
  */
 import { createReadStream } from "node:fs";
 import { isSavepointError } from "../errors.js";
@@ -35,8 +35,8 @@ export interface ImportOptions {
    */
   readonly as?: string;
   /**
-   * What happens to a session, agent or conversation whose id the store uses for another one: `"fail"` throws `CONFLICT`,
-   * `"skip"` leaves it out. What was imported from this bundle before is always skipped.
+   * What to do if the store already has another session, agent or conversation with an id of the bundle: `"fail"` throws
+   * `CONFLICT`, `"skip"` does not import it. Everything that was imported from the same bundle before is always skipped.
    * @default "fail"
    */
   readonly existing?: "fail" | "skip";
@@ -44,14 +44,14 @@ export interface ImportOptions {
   readonly onProgress?: (progress: BundleProgress) => void;
 }
 
-/** The result of `sp.import()`. Counts exclude what was skipped. */
+/** The result of `sp.import()`. The counts do not include skipped sessions, agents and conversations. */
 export interface ImportResult extends BundleProgress {
   readonly kind: BundleKind;
   readonly sessions: number;
   readonly conversations: number;
   /** The ids of sessions, agents and conversations that the store already had. */
   readonly skipped: readonly string[];
-  /** What is missing in the bundle, because it could not be read when the bundle was written. */
+  /** The parts that the bundle lacks, because they could not be read when the bundle was exported. */
   readonly holes: readonly BundleHole[];
 }
 
@@ -102,9 +102,9 @@ export async function importBundle(
       }
     }
   } catch (error) {
-    // The staged data of a damaged or conflicting bundle must not be resumed.
+    // An import of a damaged or conflicting bundle must not be resumed, so its staged data is released.
     const isFinal = isSavepointError(error, "DAMAGED") || isSavepointError(error, "CONFLICT");
-    // If that fails, garbage collection frees it later; the error to report is the one that made the import fail.
+    // If the release fails, garbage collection frees the staged data later. The caller gets the error of the import.
     if (isFinal) await staging?.release().catch(() => {});
     if (typeof source === "string") throw toFileError(error, source, "Importing");
     throw error;
@@ -152,7 +152,10 @@ function createSection(context: Context, start: SectionStart, state: ImportState
   }
 }
 
-/** Lines are decoded before their hash is verified: an unexpected error while decoding means that they were changed. */
+/**
+ * Runs `work`, and turns an unexpected error into `DAMAGED`. Lines are decoded before their hash is verified, so an unexpected
+ * error while decoding means that the lines were changed. Errors of Savepoint and of the operating system are not changed.
+ */
 async function rejectMalformed<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -162,7 +165,7 @@ async function rejectMalformed<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Reports sessions that could not be exported at all. */
+/** Imports the section that lists sessions which could not be exported at all: adds them to the holes of the result. */
 class HolesImport implements SectionImport {
   readonly #tally: ImportTally;
 

@@ -39,7 +39,7 @@ export class PolicyCache {
     this.#now = now;
   }
 
-  /** Were the policies read recently enough to be used? If not, call {@link refresh}. */
+  /** Whether the policies were read recently enough to be used. If not, call {@link refresh}. */
   get isFresh(): boolean {
     const age = this.#now() - this.#readAt;
     return this.#stamp !== undefined && age >= 0 && age < REFRESH_AFTER_MS;

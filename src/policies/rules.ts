@@ -66,7 +66,7 @@ export interface RetentionRules {
   readonly kinds: readonly CheckpointKind[] | undefined;
   /** The lifetime of checkpoints that have none of their own. */
   readonly ttl: number | undefined;
-  /** Are all unexpired checkpoints kept? */
+  /** Whether all unexpired checkpoints are kept. */
   readonly unexpired: boolean;
 }
 

@@ -14,7 +14,7 @@ export interface BranchRecord {
   readonly nextItem: number;
   /** The fencing number: rises whenever the right to write the branch changes hands. */
   readonly epoch: number;
-  /** Does a run have the right to write the branch? Other writers are rejected until its lease expires. */
+  /** Whether a run has the right to write the branch. Other writers are rejected until the lease of the run expires. */
   readonly held: boolean;
   /** The head has no row of its own, and the next checkpoint replaces it in the history. */
   readonly hidden: boolean;

@@ -67,6 +67,16 @@ export interface RunPosition {
   readonly output: Piece | undefined;
 }
 
+/** The key of the row of a checkpoint: the number of the session, then the seq, so that rows are ordered by seq. */
+export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;
+/** The rows with a seq from `from` (inclusive) to `to` (exclusive). */
+export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
+  const all = prefixRange(`z${encodeNumber(number)}`);
+  return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
+};
+/** The seq in the key of a row. */
+export const seqOfRowKey = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
+
 /** When a checkpoint expires by its own `ttl`; `undefined` if it has none. */
 export function expiryOf({ createdAt, ttl }: CheckpointRow): number | undefined {
   return ttl === undefined ? undefined : createdAt + ttl;
@@ -238,15 +248,6 @@ export function encodeMetadata(metadata: object | undefined, registry: ClassRegi
 export function decodeMetadata(metadata: Shadow | undefined, registry: ClassRegistry): Record<string, unknown> {
   return metadata === undefined ? {} : (shadowToValue(metadata, registry) as Record<string, unknown>);
 }
-
-export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;
-/** The rows with a seq from `from` (inclusive) to `to` (exclusive). */
-export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
-  const all = prefixRange(`z${encodeNumber(number)}`);
-  return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
-};
-/** The seq in the key of a row. */
-export const seqOfRowKey = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
 
 /** Finds a checkpoint by an id that does not encode its place. Several sessions can use the same id. */
 export const idKey = (id: string, number: number): string => `${idPrefix(id)}${encodeNumber(number)}`;

@@ -86,13 +86,13 @@ function addTo<Value>(lists: Map<number, Value[]>, seq: number, value: Value): v
   else lists.set(seq, [value]);
 }
 
-/** Is a checkpoint pinned, by a later note or else by its save? */
+/** Returns whether a checkpoint is pinned. A pin that was set or removed after the save takes precedence. */
 export function isPinned({ notes }: CheckpointSet, row: CheckpointRow): boolean {
   const pin = notes.get(row.seq)?.get("pin");
   return pin === undefined ? row.pinned : pin === "1";
 }
 
-/** Has a checkpoint a label, by a later note or else by its save? */
+/** Returns whether a checkpoint has a label. A label that was set or removed after the save takes precedence. */
 export function isLabelled({ notes }: CheckpointSet, row: CheckpointRow): boolean {
   return Boolean(notes.get(row.seq)?.get("label") ?? row.label);
 }

@@ -75,7 +75,7 @@ export interface PruneResult {
   readonly items: number;
   /** Bytes of those items. `compact()` returns the space to the file system. */
   readonly bytes: number;
-  /** Were checkpoints removed, but no items? That is normal if states only grow: the kept checkpoints need all items. */
+  /** Whether checkpoints were removed, but no items. This is normal if states only grow, because kept checkpoints need all items. */
   readonly rowsOnly: boolean;
 }
 
@@ -114,7 +114,7 @@ export async function prune(
 /**
  * Prunes the checkpoints of one session.
  *
- * @param byPolicy is this an automatic policy, not a call by the user? Then the state before the last rewind is kept too
+ * @param byPolicy whether an automatic policy prunes, not a call by the user; a policy also keeps the state before the last rewind
  */
 export async function pruneSession(
   reader: SessionReader,

@@ -1,7 +1,7 @@
 /**
- * When a session has to be swept. A sweep reads all rows of the session; {@link planNextSweep} works out how long nothing
- * can have to be removed, and {@link needsSweep} decides after a save, from the session's record alone, whether that time
- * has passed. Pure functions.
+ * Decides when to sweep a session. A sweep reads all rows of the session. {@link planNextSweep} then computes until which time and
+ * until which seq no further checkpoint can become removable. After each save, {@link needsSweep} decides from the session's
+ * record alone whether one of these bounds has been passed. Pure functions.
  */
 import {
   effectiveExpiry,
@@ -14,11 +14,11 @@ import type { CheckpointRow, SessionRecord } from "../records/index.js";
 import { type CheckpointSet, isLabelled } from "./checkpoint-set.js";
 import { statesBeforeRewinds } from "./keep-reasons.js";
 
-/** A sweep by a policy: what was read, and what was decided. */
+/** A sweep by a policy: the checkpoints that it read, and its decisions about them. */
 export interface Sweep {
   /** The checkpoints before the sweep. */
   readonly checkpoints: CheckpointSet;
-  /** Why checkpoints are kept, by seq. Those without a reason are removed. */
+  /** The reasons to keep each checkpoint, by seq. A checkpoint without a reason is removed. */
   readonly reasons: ReadonlyMap<number, readonly KeepReason[]>;
   readonly kept: readonly CheckpointRow[];
   /** The session's record after the sweep. */
@@ -29,18 +29,22 @@ export interface Sweep {
   readonly now: number;
 }
 
-/** Sessions up to this size are swept as soon as anything can have to be removed; larger ones a little later. */
+/** Sessions with up to this many rows are swept as soon as a checkpoint may be removable; larger ones a little later. */
 const SMALL_SESSION_ROWS = 64;
-/** Reasons that another process can take away without a save; whether it has is checked once a minute. */
+/**
+ * Reasons to keep a checkpoint that another process can revoke without a save, for example by removing a pin. A session whose
+ * checkpoints depend on such reasons is swept again by the first save after a minute.
+ */
 const REVOCABLE: ReadonlySet<KeepReason> = new Set<KeepReason>(["pinned", "labelled", "needed"]);
+/** The time after which revocable reasons are checked again, in milliseconds. */
 const RECHECK_AFTER = 60_000;
 
 /**
- * Can any checkpoint have to be removed, now that one was saved?
+ * Returns whether a save may have made a checkpoint of the session removable, so that a sweep is necessary.
  *
  * @param branch the branch of the save
  * @param policy the policy as it is stored
- * @param schedule `undefined` if this process has not swept the session yet
+ * @param schedule the plan of the last sweep; `undefined` if this process has not swept the session yet
  */
 export function needsSweep(
   session: SessionRecord,
@@ -60,11 +64,12 @@ export function needsSweep(
   if (session.nextSeq > schedule.safeUntilSeq || schedule.prunableHeads.has(branch)) return true;
   const expiresNewly = expired && session.earliestExpiry !== schedule.earliestExpiry;
   if (now <= schedule.safeUntilTime && !expiresNewly) return false;
-  // At most one row per millisecond is read: where checkpoints expire all the time, they are removed in groups.
+  // Sweeps of a large session read at most one row per millisecond on average, so checkpoints that expire one after another are
+  // removed in groups.
   return schedule.rows <= SMALL_SESSION_ROWS || Math.abs(now - schedule.sweptAt) >= schedule.rows;
 }
 
-/** When the session has to be swept again. */
+/** Computes until when the session need not be swept again. */
 export function planNextSweep(sweep: Sweep): SweepSchedule {
   const { checkpoints, session, policy, now } = sweep;
   return {
@@ -79,42 +84,48 @@ export function planNextSweep(sweep: Sweep): SweepSchedule {
   };
 }
 
-/** How many saves, on any branch, cannot make a sweep necessary. */
+/** Returns the number of saves, on any branch, after which still no sweep is necessary. */
 function safeSaves({ checkpoints, kept, reasons, rules }: Sweep): number {
   const isCalendar = rules.hourly > 0 || rules.daily > 0 || rules.weekly > 0;
-  // With `keepLast` no save may leave one checkpoint too many; calendar rules of large sessions may lag.
+  // `keepLast` is exact: each save removes the checkpoint that is one too many. Calendar rules of large sessions may lag behind.
   const slack = rules.last === 0 && kept.length > SMALL_SESSION_ROWS ? Math.floor(kept.length / 8) : 0;
-  // A hidden head has its seq already, and may still get a row.
+  // A hidden head already has its seq. It can get a row without a new seq, so each hidden head counts as one save.
   const hidden = checkpoints.branches.filter(({ record }) => record.hidden).length;
   return Math.max(0, (isCalendar ? slack : savesWithinLast(kept, reasons, rules)) - hidden);
 }
 
-/** How many saves, on any branch, push no checkpoint out of the last ones that are kept. */
+/**
+ * Returns the number of saves, on any branch, after which all checkpoints that are kept only because they are among the last
+ * ones of their branch are still among them.
+ */
 function savesWithinLast(
   kept: readonly CheckpointRow[],
   reasons: Sweep["reasons"],
   { last, within, unexpired }: RetentionRules,
 ): number {
   if (unexpired) return Number.POSITIVE_INFINITY;
-  // The head is always kept.
+  // At least 1, because the head is always kept.
   const recent = Math.max(last, 1);
+  /** Whether a checkpoint is kept for its age or kind, even if it is no longer among the last ones. */
   const isLasting = (why: readonly KeepReason[] = []): boolean => why.includes("within") || why.includes("kind");
   let saves = within ? Number.POSITIVE_INFINITY : recent;
   for (const ofBranch of groupByBranch(kept)) {
     const newest = last > 0 ? ofBranch.filter(({ seq }) => reasons.get(seq)?.includes("last")) : ofBranch.slice(-1);
     const first = newest.findIndex(({ seq }) => !isLasting(reasons.get(seq)));
-    // Checkpoints that are kept for their age or kind stay when they are pushed out, and so do those that are saved next.
+    // If all of the newest checkpoints are kept for their age or kind, they stay when newer ones replace them among the last. With
+    // `keepWithin`, the same holds for the checkpoints that are saved next.
     if (first < 0) saves = Math.min(saves, within ? saves : recent);
     else saves = Math.min(saves, recent - newest.length + first);
   }
   return saves;
 }
 
-/** The time until which no checkpoint, existing or saved from now on, becomes too old. */
+/** Returns the time until which no checkpoint, existing or saved from now on, becomes removable because of its age. */
 function safeUntilTime({ kept, reasons, session, rules, now }: Sweep): number {
   const { ttl, within } = rules;
   const recheck = now + RECHECK_AFTER;
-  // An expired checkpoint that is kept hides the expiry of those that other processes save from the session's record.
+  // The session's record contains only the earliest expiry. If the checkpoint with that expiry has expired and is kept, the record
+  // does not show when checkpoints that other processes save will expire, so the session is checked again soon.
   const { earliestExpiry = Number.POSITIVE_INFINITY } = session;
   const times = [
     now + Math.min(ttl ?? Number.POSITIVE_INFINITY, within ?? Number.POSITIVE_INFINITY) - 1,
@@ -124,7 +135,7 @@ function safeUntilTime({ kept, reasons, session, rules, now }: Sweep): number {
     const why = reasons.get(row.seq) ?? [];
     if (why.every((reason) => REVOCABLE.has(reason))) times.push(recheck);
     if (why.includes("kind")) continue;
-    // Without its pin or label it would expire like any other, or has done so already.
+    // The expiry that applies if the checkpoint loses its label. It may already have passed.
     const expiry = effectiveExpiry(row, rules, false) ?? Number.POSITIVE_INFINITY;
     if (now <= expiry) times.push(expiry);
     else if (why.some((reason) => REVOCABLE.has(reason))) times.push(recheck);
@@ -133,7 +144,10 @@ function safeUntilTime({ kept, reasons, session, rules, now }: Sweep): number {
   return times.reduce((earliest, time) => Math.min(earliest, time));
 }
 
-/** Branches whose next save makes a checkpoint removable: their head, or the state before the rewind to it. */
+/**
+ * Returns the names of the branches whose next save makes a checkpoint removable: the current head, if it has expired, or the
+ * state before the rewind that created the current head.
+ */
 function findPrunableHeads({ checkpoints, kept, reasons, rules, now }: Sweep): Set<string> {
   const seqs = statesBeforeRewinds(checkpoints).map(({ seq }) => seq + 1);
   for (const row of kept) {

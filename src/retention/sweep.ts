@@ -1,10 +1,12 @@
 /**
- * The sweep after a save: removes the checkpoints that the retention policy in force, their own lifetimes or the limit on
- * automatic checkpoints no longer keep.
+ * The sweep after a save. It removes checkpoints that have expired, that the retention policy in force does not keep, or that
+ * exceed the session's limit on automatic checkpoints.
  *
- * A sweep reads all rows of the session, so it is amortised: each one works out how long nothing can have to be removed
- * (see sweep-schedule.ts), and saves within that time cost no read. The save has succeeded before: a failing sweep
- * emits `backgroundFailure`, and the next save tries again.
+ * A sweep reads all rows of the session, so sweeps are amortised over many saves: each sweep plans until when no further
+ * checkpoint can become removable (see sweep-schedule.ts), and saves before that read no rows.
+ *
+ * The sweep runs after the commit of the save, so a failed sweep does not fail the save. The sweep emits `backgroundFailure`, and
+ * the next save sweeps again.
  */
 import { isSavepointError } from "../errors.js";
 import { type BranchCursor, describeSession, type SessionReader } from "../sessions/index.js";
@@ -15,33 +17,39 @@ import { automaticBeyond, reasonsToKeep, withRewindNeeds } from "./keep-reasons.
 import { removeCheckpoints } from "./removal.js";
 import { needsSweep, planNextSweep, type Sweep } from "./sweep-schedule.js";
 
-/** The checkpoint that was saved. */
+/** The fields of a saved checkpoint that decide whether a sweep is necessary. */
 export interface SavedCheckpoint {
   readonly branch: string;
   readonly kind: CheckpointKind;
   readonly expiresAt?: number | undefined;
 }
 
-/** What a sweep enforces; a missing limit is not to be enforced now. */
+/** The limits that a sweep enforces. A limit that is `undefined` is not enforced by this sweep. */
 interface Limits {
   readonly policy: EnforceablePolicy | undefined;
-  /** How many automatic checkpoints the session may have. */
+  /** The number of automatic checkpoints that the session may have. */
   readonly maxAutomatic: number | undefined;
 }
 
-/** A policy that could be read. */
+/** A policy whose rules could be read. */
 interface EnforceablePolicy {
+  /** The policy as it is stored; "" if there is no policy. */
   readonly value: string;
   readonly rules: RetentionRules;
 }
 
-/** Attempts while other processes save; after that the next save sweeps. */
+/** The number of attempts while other processes save. If all of them conflict, the next save sweeps again. */
 const MAX_ATTEMPTS = 50;
 
-/** In force where there is no policy: lifetimes of single checkpoints end all the same. */
+/** The policy of a session without one. It removes only checkpoints whose own lifetime has ended. */
 const NO_POLICY: StoredPolicy = { value: "", rules: parseRetentionOptions({ expired: true }) };
 
-/** Removes checkpoints beyond the limits of a session, now that one was saved. Reads nothing if none can be. */
+/**
+ * Sweeps a session after a save. Resolves when the removal is committed. Reads no rows if no checkpoint can have become removable.
+ * Never rejects: a failure emits `backgroundFailure`.
+ *
+ * If checkpoints were removed, `cursor` is refreshed, because a removal may change the record of its branch.
+ */
 export async function enforceRetention(
   reader: SessionReader,
   cursor: BranchCursor,
@@ -58,14 +66,17 @@ export async function enforceRetention(
     const removed = await sweep(reader, limits, now);
     if (removed.length > 0) await cursor.exclusive(() => cursor.refresh());
   } catch (error) {
-    // The store is being closed: not a failure.
+    // The store was closed during the sweep. This is not a failure, because a later save sweeps again.
     if (isSavepointError(error, "CLOSED")) return;
     const message = `checkpoints of ${describeSession(reader.sessionId)} beyond its retention limits could not be removed`;
     reader.context.events.emit("backgroundFailure", { message, error });
   }
 }
 
-/** The policy of a session, if anything can have to be removed by it now. */
+/**
+ * Returns the policy to sweep a session by; `undefined` if no checkpoint can have become removable by the policy since the last
+ * sweep, or if the rules of the policy cannot be read.
+ */
 async function findPolicyToEnforce(
   { context, sessionId }: SessionReader,
   session: SessionRecord,
@@ -79,17 +90,20 @@ async function findPolicyToEnforce(
   sweeps.recordExpiry(sessionId, saved.expiresAt);
   const schedule = sweeps.get(sessionId);
   if (!rules || !needsSweep(session, saved.branch, rules, value, schedule, now)) return undefined;
-  // Another process may have changed the policy since, or deleted the session that it was for.
+  // The cached policy may be outdated, because another process may have changed it, or deleted it together with the
+  // session that it was for. So the policy is read again before a checkpoint is removed by it.
   const policy = (cached && (await policies.readPolicyFor(sessionId, session.agent))) ?? NO_POLICY;
   if (cached && policy.value !== value) policies.invalidate();
   return policy.rules && { value: policy.value, rules: policy.rules };
 }
 
 /**
- * The limit on automatic checkpoints of a session, if there may be more of them now. A rewind saves two checkpoints, one of
- * them automatic, so only a manual checkpoint adds none.
+ * Returns the session's limit on automatic checkpoints; `undefined` if the session has no limit or cannot exceed it now.
  *
- * @param isSweeping are all rows read anyway? Then their number is not read before
+ * Only the save of a manual checkpoint adds no automatic one. A checkpoint of kind `recovery` does, because a rewind also saves
+ * the state before it.
+ *
+ * @param isSweeping whether the policy requires a sweep anyway. If it does, the number of checkpoints is not read first
  */
 async function findMaxAutomatic(
   reader: SessionReader,
@@ -102,7 +116,10 @@ async function findMaxAutomatic(
   return policy.max;
 }
 
-/** Removes what the limits do not keep, in one commit, and records when to sweep by the policy again. */
+/**
+ * Removes the checkpoints beyond the limits in one commit, and returns them. If a policy is enforced, also records when to sweep
+ * by it again. Without limits, reads nothing and returns an empty list.
+ */
 async function sweep(
   reader: SessionReader,
   { policy, maxAutomatic }: Limits,
@@ -126,6 +143,7 @@ async function sweep(
   return rows;
 }
 
+/** Decides which checkpoints a policy keeps. The result contains the session's record as it is after the removal of the others. */
 function sweepByPolicy(checkpoints: CheckpointSet, { value, rules }: EnforceablePolicy, now: number): Sweep {
   const reasons = reasonsToKeep(withRewindNeeds(checkpoints), rules, now);
   const kept = checkpoints.rows.filter(({ seq }) => reasons.has(seq));

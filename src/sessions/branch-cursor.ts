@@ -100,7 +100,7 @@ export class BranchCursor {
     this.#numbers = numbers;
   }
 
-  /** Can a save compare the caller's state synchronously, before the caller can change it? */
+  /** Whether a save can compare the caller's state synchronously, before the caller can change it. */
   get isReady(): boolean {
     const isCached = this.#shared.loaded !== undefined && this.#branch !== undefined;
     return !this.#turn && isCached && (this.#shadow !== undefined || !this.#branch?.record.head);
@@ -110,7 +110,7 @@ export class BranchCursor {
     return !this.#turn;
   }
 
-  /** Does a run hold the branch, according to the cached record? */
+  /** Whether a run holds the branch, according to the cached record. */
   get isHeld(): boolean {
     return this.#branch?.record.held ?? false;
   }

@@ -75,10 +75,10 @@ export function stateWithResults(): SavepointError {
   return new SavepointError("INVALID_ARGUMENT", "fork() got both `state` and `results`. Pass only one of them.");
 }
 
-export function agentMismatch(sessionId: string, owner: string, agent: string): SavepointError {
+export function agentMismatch(sessionId: string, sessionAgent: string, agent: string): SavepointError {
   return new SavepointError(
     "AGENT_MISMATCH",
-    `Session ${JSON.stringify(sessionId)} belongs to agent ${JSON.stringify(owner)}, not ${JSON.stringify(agent)}. Use another session id.`,
+    `Session ${JSON.stringify(sessionId)} belongs to agent ${JSON.stringify(sessionAgent)}, not ${JSON.stringify(agent)}. Use another session id.`,
   );
 }
 

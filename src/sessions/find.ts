@@ -1,4 +1,4 @@
-/** Finding sessions and checkpoints, also where the records that lead to them are damaged. */
+/** Finds sessions and checkpoints, even if the records that lead to them are damaged. */
 import { isSavepointError, SavepointError } from "../errors.js";
 import { prefixRange, scan, type Store } from "../store/index.js";
 import type { Context } from "../context.js";
@@ -22,7 +22,7 @@ export interface RowMatch {
   readonly number: number;
   readonly row: CheckpointRow;
   readonly agent: string | undefined;
-  /** `true` for a head without a row of its own. */
+  /** Whether the checkpoint is a head that has no row of its own. */
   readonly hidden: boolean;
 }
 
@@ -31,13 +31,15 @@ export interface CheckpointMatch {
   readonly reader: SessionReader;
   readonly number: number;
   readonly row: CheckpointRow;
-  /** The agent, if it is a checkpoint of a whole agent. */
+  /** The agent, if this is a checkpoint of a whole agent. */
   readonly agent: string | undefined;
 }
 
 /**
- * Finds a checkpoint of one session; `undefined` if there is none. If the records of the session or the branch are damaged,
- * it is still found by id, seq or label.
+ * Finds a checkpoint of one session; `undefined` if there is none. If the record of the session or of the branch is damaged, the
+ * checkpoint is still found by id, seq or label, but not by step.
+ *
+ * @throws `DAMAGED` if one of these records is damaged and the checkpoint is not found
  */
 export async function findRow(
   reader: SessionReader,
@@ -59,7 +61,10 @@ export async function findRow(
   }
 }
 
-/** Steps are counted back from the head, so a step is not found without it. */
+/**
+ * Finds a checkpoint by its row alone. Returns `undefined` for a step, because steps are looked up among the ancestors of the
+ * head.
+ */
 async function findRowWithoutHeads(reader: SessionReader, ref: CheckpointRef): Promise<RowMatch | undefined> {
   if (typeof ref === "object" && "step" in ref) return undefined;
   const number = await reader.scanForNumber();
@@ -72,7 +77,7 @@ export async function findCheckpoint(context: Context, id: string): Promise<Chec
   const number = placeOfId(id)?.number;
   const atPlace = number === undefined ? undefined : await findInSession(context, number, id);
   if (atPlace) return atPlace;
-  // An id that a caller chose has an index record; its key ends with the number of the session.
+  // An id that the caller chose does not contain the number of its session. The key of its index record ends with that number.
   for (const { key } of await context.store.list(prefixRange(idPrefix(id)), { limit: 16 })) {
     const match = await findInSession(context, trailingNumberOf(key), id);
     if (match) return match;
@@ -82,21 +87,25 @@ export async function findCheckpoint(context: Context, id: string): Promise<Chec
   return ofSession === undefined ? undefined : findInSession(context, ofSession, id);
 }
 
+/** Finds a checkpoint in the session with a number; `undefined` if there is no such session or checkpoint. */
 async function findInSession(context: Context, number: number, id: string): Promise<CheckpointMatch | undefined> {
   const [record] = await context.store.get([sessionNumberKey(number)]);
   if (!record) return undefined;
   const sessionId = "value" in record ? record.value : await findSessionByNumber(context.store, number);
-  // The session is unknown, so "not found" could be wrong.
+  // The session with this number exists but cannot be identified, so "not found" could be wrong.
   if (sessionId === undefined) throw damagedNumber(id, "unreadable" in record ? record.unreadable : "");
   const reader = new SessionReader(context, sessionId);
   const agent = agentOfHistoryId(sessionId);
-  // The head of an agent's history is the agent itself; only its rows are checkpoints.
+  // The head of an agent's history is the agent's current state. Only the rows of the history are checkpoints.
   const head = agent === undefined ? await readHead(reader) : undefined;
   const row = await reader.find(number, id, head);
   return row && { reader, number, row, agent };
 }
 
-/** The head of `main`, which may have no row. If it is damaged, checkpoints are still found by their rows. */
+/**
+ * Reads the head of `main`, which may have no row of its own. Returns `undefined` if its record is damaged, because all other
+ * checkpoints can still be found by their rows.
+ */
 async function readHead(reader: SessionReader): Promise<CheckpointRow | undefined> {
   try {
     return (await reader.heads(MAIN)).branch?.record.head;
@@ -106,12 +115,16 @@ async function readHead(reader: SessionReader): Promise<CheckpointRow | undefine
   }
 }
 
+/** The number of the session with an id; `undefined` if there is no intact record of the session. */
 async function readNumber({ store }: Context, session: string): Promise<number | undefined> {
   const [record] = await store.get([sessionKey(session)]);
   return record && "value" in record ? decodeSession(record.value).number : undefined;
 }
 
-/** The id of the session with a number. If its index record is missing or damaged, all sessions are scanned. */
+/**
+ * The id of the session with a number; `undefined` if there is none. Scans all sessions if the index record of the number is
+ * missing or damaged.
+ */
 export async function findSessionByNumber(store: Store, number: number): Promise<string | undefined> {
   const [indexed] = await store.get([sessionNumberKey(number)]);
   if (indexed && "value" in indexed) return indexed.value;

@@ -35,7 +35,7 @@ export class Migrations {
     );
   }
 
-  /** Are no migrations declared? */
+  /** Whether no migrations are declared. */
   get isEmpty(): boolean {
     return this.#byAgent.size === 0;
   }

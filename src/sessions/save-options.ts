@@ -61,7 +61,7 @@ export function parseSaveOptions(options: SaveOptions, registry: ClassRegistry):
   };
 }
 
-/** Does a stored checkpoint match these options? Options that are not set match everything. */
+/** Returns whether a stored checkpoint matches these options. Options that are not set match everything. */
 export function matchesSaveFields(row: CheckpointRow, parentId: string | undefined, options: SaveFields): boolean {
   const { parent, ...fields } = options;
   if (parent !== undefined && (parent ?? undefined) !== parentId) return false;

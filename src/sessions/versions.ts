@@ -20,9 +20,9 @@ export interface VersionScope {
 /** The version of a new state; empty if no migrations are declared. */
 export function declaredVersion(
   { agent, migrations }: VersionScope,
-  owner: string | undefined,
+  sessionAgent: string | undefined,
 ): { readonly version?: number } {
-  const { session: declared } = migrations.of(owner ?? agent);
+  const { session: declared } = migrations.of(sessionAgent ?? agent);
   return declared.length === 0 ? {} : { version: declared.length };
 }
 
@@ -39,11 +39,11 @@ export function versionForSave({ session, branch }: Heads, versions: VersionScop
 /** Migrates a loaded state to the current version. */
 export async function migrateLoadedState(
   { sessionId, agent, migrations }: VersionScope,
-  owner: string | undefined,
+  sessionAgent: string | undefined,
   version: number | undefined,
   state: unknown,
 ): Promise<unknown> {
-  const { session: declared } = migrations.of(owner ?? agent);
+  const { session: declared } = migrations.of(sessionAgent ?? agent);
   // A state that was saved before any migration was declared has no version.
   return migrateIfDeclared(describeSession(sessionId), declared, version ?? 0, state);
 }
@@ -61,8 +61,8 @@ export async function saveMigrated(
   if (options.version === undefined || !head || sessionNumber === undefined) return undefined;
   if (options.version === (head.version ?? 0)) return undefined;
   const stored = shadowToValue(await loadShadow(reader, sessionNumber, head), reader.context.registry);
-  const owner = (await reader.session())?.record.agent;
-  const before = await migrateLoadedState(versions, owner, head.version, stored);
+  const sessionAgent = (await reader.session())?.record.agent;
+  const before = await migrateLoadedState(versions, sessionAgent, head.version, stored);
   const admit = (heads: Heads): void => {
     author.admit(heads);
     if (heads.branch?.record.head?.id !== head.id) throw branchMoved(reader.sessionId, cursor.branchName, heads);

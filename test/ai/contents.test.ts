@@ -504,6 +504,29 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     expect(cancelled).toBeDefined();
   });
 
+  it("a stream that is aborted before the model has returned it is cancelled", async () => {
+    const [sp, called, gate] = [await lab.open(), createGate(), createGate()];
+    let cancelled: unknown;
+    const late = new MockModel({
+      doStream: async () => {
+        called.open();
+        await gate.promise;
+        // A stream without parts, of a model that ignores the signal.
+        return { stream: new ReadableStream({ cancel: (reason) => void (cancelled = reason) }) };
+      },
+    } as never);
+    const run = await durable(sp, { session: "s" });
+    const stop = new AbortController();
+    const streaming = run.model(late).doStream({ prompt: [], abortSignal: stop.signal });
+    await called.promise;
+    stop.abort(new Error("not needed any more"));
+    gate.open();
+    const { stream } = await streaming;
+    expect((await errorOf(stream.getReader().read())).message).toBe("not needed any more");
+    expect(cancelled).toBe(stop.signal.reason);
+    await run.release();
+  });
+
   it("an outside world that cannot be asked ends the loop, and the turn can be gone on with", async () => {
     const world = new World();
     await dieIn(lab, world, "charge 1");

@@ -131,7 +131,7 @@ describe("a living process that holds the lock", () => {
       (reason: unknown) => reason,
     );
     expect(error).toMatchObject({ code: "BUSY", details: { pids: [child.pid] } });
-    expect((error as Error).message).toContain(String(child.pid));
+    expect((error as Error).message).toContain(`hold it or wait for it: ${child.pid}. `);
     expect(await store.get(["k"])).toMatchObject([{ value: "1" }]);
     await expect(store.compact()).rejects.toMatchObject({ code: "BUSY" });
     await expect(store.retain("t", [], { below: 1 })).rejects.toMatchObject({ code: "BUSY" });

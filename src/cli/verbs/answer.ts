@@ -68,7 +68,7 @@ export const answer = defineVerb<Options>({
       { session: id, question: question?.id, value },
       () => `Answered. The next run of ${sanitize(id)} continues with it.`,
     );
-    cli.output.note("To resume: savepoint recover --agents ./agents.mjs");
+    cli.output.note("To resume, run your program again, or: savepoint recover --agents <your module>");
   },
 });
 

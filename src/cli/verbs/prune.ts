@@ -39,18 +39,18 @@ export const prune = defineVerb<Options>({
     command
       .option("--session <id>", "only this session")
       .option("-a, --agent <id>", "only this agent and its sessions")
-      .option("--keep-last <count>", "keep the newest checkpoints of each branch", parseCount)
-      .option("--keep-hourly <count>", "keep the newest checkpoint of each of this many hours", parseCount)
-      .option("--keep-daily <count>", "keep the newest checkpoint of each of this many days", parseCount)
-      .option("--keep-weekly <count>", "keep the newest checkpoint of each of this many weeks", parseCount)
-      .option("--keep-within <time>", 'keep all checkpoints that are younger, such as "7d"')
+      .option("--keep-last <count>", "keep this many of the newest checkpoints of each branch", parseCount)
+      .option("--keep-hourly <count>", "keep the newest checkpoint of each hour, for this many hours", parseCount)
+      .option("--keep-daily <count>", "keep the newest checkpoint of each day, for this many days", parseCount)
+      .option("--keep-weekly <count>", "keep the newest checkpoint of each week, for this many weeks", parseCount)
+      .option("--keep-within <time>", 'keep all checkpoints that are younger than this, such as "7d"')
       .option("--no-keep-labelled", "remove labelled checkpoints too")
       .option(
         "--kind <kind>",
         "remove only automatic, manual, preOperation or recovery checkpoints; repeatable",
         parseKinds,
       )
-      .option("--ttl <time>", "the lifetime of checkpoints that were saved without one")
+      .option("--ttl <time>", "expire checkpoints without a lifetime of their own at this age")
       .option("--expired", "remove only expired checkpoints")
       .option("--dry-run", "list what would be removed, and remove nothing");
   },
@@ -82,7 +82,7 @@ export const prune = defineVerb<Options>({
       }
     };
     const plan = await runPrune(true, "Planning");
-    // Without any of these options only expired checkpoints are removed.
+    // Without a --keep option, only expired checkpoints are removed.
     const hasKeepRule = KEEP_RULES.some((option) => retention[option] !== undefined);
     const removalReason = hasKeepRule ? "no option keeps it" : "expired";
     if (dryRun || plan.removed === 0) return printResult(cli, { ...plan, dryRun }, removalReason);

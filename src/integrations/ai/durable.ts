@@ -150,7 +150,7 @@ async function readResult(
   return { output, messages: Array.isArray(messages) ? (messages as ModelMessage[]) : undefined };
 }
 
-/** Is it a result of `generateText`, `streamText`, `generateObject`, `streamObject` or an agent? */
+/** Returns whether a value is a result of `generateText`, `streamText`, `generateObject`, `streamObject` or an agent. */
 function isSdkResult(value: unknown): value is Readonly<Record<string, unknown>> {
   return isObject(value) && "response" in value && "finishReason" in value && ("text" in value || "object" in value);
 }

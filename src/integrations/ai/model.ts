@@ -1,9 +1,9 @@
 /**
  * Models whose replies are recorded, and replayed when an interrupted turn is started again.
  *
- * The SDK gets a generated reply after it is recorded. A streamed reply is passed on part by part while it is recorded, but
- * its end, from the part `finish` on, only when all of it is recorded: a caller that has seen the end of a reply never gets
- * a different one.
+ * The SDK gets a generated reply after the reply is recorded. It gets a streamed reply part by part while the reply is recorded,
+ * but the end of the reply, from the part `finish` on, only after the whole reply is recorded. So a caller that has seen the end of
+ * a reply never gets a different reply to the same call.
  */
 import { AsyncResource } from "node:async_hooks";
 import {
@@ -34,7 +34,7 @@ export interface ModelOptions {
    */
   readonly name?: string;
   /**
-   * Are its calls no part of the conversation? For a title, a classification or a summary.
+   * Whether calls of this model are not part of the conversation, such as calls for a title, a classification or a summary.
    * @default false
    */
   readonly aside?: boolean;
@@ -50,7 +50,7 @@ export function wrapModel<Model extends object>(model: Model, turn: Turn, option
     get(target, property) {
       if (property === "doGenerate") return doGenerate;
       if (property === "doStream") return doStream;
-      // The model itself must be `this`: its fields may be private.
+      // `this` must be the model and not the proxy, because the model may have private fields.
       const value: unknown = Reflect.get(target, property, target);
       return typeof value === "function" ? (value.bind(target) as unknown) : value;
     },
@@ -92,7 +92,7 @@ async function stream(model: SdkModel, turn: Turn, name: string, aside: boolean,
   );
   const recorded = reply.then(toStream);
   live.endWhen(recorded);
-  // If the model is called, the SDK gets the stream as soon as it starts; a replayed reply never starts a live one.
+  // If the model is called, `live.started` resolves as soon as the stream starts. If the reply is replayed, it never resolves.
   return Promise.race([
     live.started,
     recorded.then((stored) => (live.hasStarted ? live.started : replayStream(stored))),
@@ -101,21 +101,21 @@ async function stream(model: SdkModel, turn: Turn, name: string, aside: boolean,
 
 /** A stream that is passed on to the SDK while it is recorded. */
 class LiveStream {
-  /** Resolves with what the SDK gets, as soon as the model starts to reply. */
+  /** The result of `doStream` for the SDK. Resolves as soon as the model starts to reply. */
   readonly started: Promise<Streamed>;
   readonly #turn: Turn;
   readonly #start: (streamed: Streamed) => void;
   readonly #output: ReadableStream<SdkPart>;
   readonly #controller: ReadableStreamDefaultController<SdkPart>;
-  /** Aborted when the SDK cancels the stream, or the reply cannot be recorded. */
+  /** Aborted when the SDK cancels the stream, or when recording the reply has failed. */
   readonly #stopped = new AbortController();
-  /** Passes a part on. The SDK handles it in its own async context, not in that of the recorded call. */
+  /** Passes a part on to the SDK, in the async context of the SDK's call and not in that of the recorded call. */
   readonly #pass: (part: SdkPart) => void;
-  /** The end of the reply, which is passed on when all of it is recorded. */
+  /** The parts from `finish` on, which are passed on after the whole reply is recorded. */
   readonly #held: SdkPart[] = [];
   #recorded: Promise<RecordedStream> | undefined;
   #hasStarted = false;
-  /** Has the model streamed an error? The SDK gets that part, and the end of such a reply is not held back. */
+  /** Whether the model has streamed an error part. The SDK gets that part, and the end of such a reply is not held back. */
   #hasFailed = false;
 
   constructor(turn: Turn) {
@@ -159,7 +159,7 @@ class LiveStream {
     return recordParts(parts, response);
   }
 
-  /** Ends the output when the reply is recorded, or could not be. */
+  /** Ends the output when the reply is recorded, or fails the output when recording the reply has failed. */
   endWhen(recorded: Promise<RecordedStream>): void {
     this.#recorded = recorded;
     const { signal } = this.#stopped;
@@ -170,7 +170,7 @@ class LiveStream {
       },
       (error: unknown) => {
         if (signal.aborted) return;
-        // If the model's stream failed, the SDK got the error as a part.
+        // If the model has streamed an error, the SDK already has the error as a part.
         if (this.#hasFailed) this.#controller.close();
         else this.#controller.error(error);
         this.#stopped.abort(error);
@@ -180,13 +180,16 @@ class LiveStream {
 }
 
 /**
- * The parts of a stream, until it ends or the signal is aborted. Then it is cancelled: not every model obeys the signal.
+ * Reads the parts of a stream until it ends. When the signal is aborted, or if it already is, cancels the stream and throws the
+ * reason of the abort. The stream is cancelled because not every model obeys the signal.
  */
 async function* readParts(source: ReadableStream<SdkPart>, signal: AbortSignal): AsyncGenerator<SdkPart> {
   const reader = source.getReader();
-  // The reason of the abort is reported, not that cancelling failed.
+  // A failure to cancel is ignored, because the caller gets the reason of the abort.
   const cancel = (): void => void reader.cancel(signal.reason).catch(() => {});
-  signal.addEventListener("abort", cancel);
+  // A signal that was aborted while the model was called does not emit "abort" again.
+  if (signal.aborted) cancel();
+  else signal.addEventListener("abort", cancel);
   try {
     for (;;) {
       const { done, value } = await reader.read();

@@ -157,7 +157,7 @@ async function lastOf(result: unknown, onProgress: (result: unknown) => void): P
   return last;
 }
 
-/** Does the tool yield preliminary results? The SDK has to know before it runs. */
+/** Returns whether a tool yields preliminary results. The SDK must know this before it runs the tool. */
 function isGenerator(tool: SdkTool): boolean {
   const { execute } = tool as { readonly execute: { readonly [Symbol.toStringTag]?: string } };
   return execute[Symbol.toStringTag] === "AsyncGeneratorFunction";

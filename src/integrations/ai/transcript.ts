@@ -21,9 +21,9 @@ export class Transcript {
   #messages: ModelMessage[];
   /** Where the messages of this turn begin. */
   readonly #from: number;
-  /** Does `#messages` contain the input of this turn? A state that was forked in the middle of a turn does. */
+  /** Whether `#messages` contains the input of this turn. It does if the state was forked in the middle of a turn. */
   #hasInput: boolean;
-  /** Was the input of the next model call given to {@link start}? Then user messages in its prompt are not new. */
+  /** Whether {@link start} got the input of the next model call. If so, user messages in the prompt of that call are not new. */
   #isInputGiven = false;
   /** Where the messages of the SDK's loop begin. */
   #loopFrom: number | undefined;

@@ -20,7 +20,7 @@ export class Turn {
    * Calls a model and records its reply, or replays the recorded one. The assistant and tool messages of the prompt must be
    * those of the recorded call: the loop derives them from recorded effects. User and system messages may differ.
    *
-   * @param aside is the call no part of the conversation?
+   * @param aside whether the call is not part of the conversation
    * @param call calls the model
    */
   async callModel(

@@ -1,6 +1,8 @@
 /**
  * Registers the tools. Its request handlers replace those of the SDK, so that invalid arguments and tools that are not
  * offered are reported with a code and with what to do next.
+ *
+ * To add a tool, define it with `defineTool` in a file of this folder and add it to {@link TOOLS}.
  */
 import { type CallToolResult, type McpServer, ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
 import { z } from "zod";

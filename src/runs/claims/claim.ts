@@ -22,8 +22,9 @@ import { hasEndedHere } from "../status/index.js";
 import type { Agent } from "../agent/index.js";
 import { hashText } from "../journal/index.js";
 import { currentMoment, type Leases, type Moment } from "../leases/index.js";
+import { checkClaimable } from "./claimable.js";
 import { findResumePoint, readBoundary } from "./resume-point.js";
-import { checkClaimable, type RunSnapshot } from "./run-snapshot.js";
+import type { RunSnapshot } from "./run-snapshot.js";
 
 /** A branch that a process is about to claim, and what it needs for that. */
 export interface BranchWork {

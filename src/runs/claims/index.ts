@@ -10,7 +10,8 @@ export {
   claimBranch,
   type TurnRequest,
 } from "./claim.js";
+export { checkClaimable } from "./claimable.js";
 export { applyCrashPolicy } from "./crash-policy.js";
 export { cancelledRun, finishCancel, hasPendingCancel, type Release, releaseBranch } from "./release.js";
 export { readBoundary } from "./resume-point.js";
-export { checkClaimable, readOldestInput, readRunSnapshot, type RunSnapshot, type TurnInput } from "./run-snapshot.js";
+export { readOldestInput, readRunSnapshot, type RunSnapshot, type TurnInput } from "./run-snapshot.js";

@@ -11,7 +11,8 @@ import {
 import { buildCommit, type SessionReader } from "../../sessions/index.js";
 import { retryOnConflict } from "../../util/index.js";
 import type { BranchWork } from "./claim.js";
-import { checkClaimable, readRunSnapshot, type RunSnapshot } from "./run-snapshot.js";
+import { checkClaimable } from "./claimable.js";
+import { readRunSnapshot, type RunSnapshot } from "./run-snapshot.js";
 
 /** The result of a release. */
 export interface Release {

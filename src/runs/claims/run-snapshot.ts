@@ -1,6 +1,6 @@
-/** A consistent view of a branch and its run, and the decision whether the branch can be claimed. */
+/** A consistent view of a branch and its run. */
 import { SavepointError } from "../../errors.js";
-import { alreadyRunning, type CommitParts, type Heads, type SessionReader } from "../../sessions/index.js";
+import type { Heads, SessionReader } from "../../sessions/index.js";
 import {
   branchKey,
   decodeInbox,
@@ -20,8 +20,7 @@ import {
   type RunRecord,
   sessionKey,
 } from "../../records/index.js";
-import { decodeRunOfSession, hasEndedHere, isAlive, readOwner } from "../status/index.js";
-import { isCertainlyDead } from "../../util/index.js";
+import { decodeRunOfSession, readOwner } from "../status/index.js";
 import type { Check, RecordResult } from "../../store/index.js";
 
 /** The records of a branch and its run, read together. A commit with their checks fails if one of them has changed. */
@@ -92,26 +91,6 @@ function decodeIntact<T>(record: RecordResult | undefined, decode: (value: strin
     "DAMAGED",
     `A record of a run is damaged: ${record.unreadable}. Rewind to an intact checkpoint and run the session from there.`,
   );
-}
-
-/**
- * Returns the checks for claiming a branch. It can be claimed if it is free, if its owner has died or its lease has expired,
- * or if its owner belongs to this process and no longer runs it. Throws `ALREADY_RUNNING` otherwise.
- *
- * @param self the owner id of the caller, which can claim a branch that it holds but does not run
- */
-export function checkClaimable(
-  reader: SessionReader,
-  branch: string,
-  { heads, run, owner, now, checks }: RunSnapshot,
-  self: string | undefined,
-): CommitParts {
-  if (!heads.branch?.record.held || !run || run.owner === self) return { checks };
-  if (hasEndedHere(run.owner, reader.sessionId, branch)) return { checks };
-  if (owner && isAlive(owner, now)) throw alreadyRunning(reader.sessionId, branch, owner);
-  // For an expired lease, the store's clock decides once more inside the commit. A dead process needs no clock.
-  const hasExpired = owner && !isCertainlyDead(owner.process);
-  return { checks, ...(hasExpired && { notBefore: owner.until }) };
 }
 
 /** The input of a turn. */

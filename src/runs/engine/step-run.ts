@@ -25,6 +25,11 @@ import type { Step } from "./step.js";
 import type { EffectSettings, StepHost } from "./step-types.js";
 
 const POLICIES: readonly UnknownPolicy[] = ["ask", "retry", "verify", "fail"];
+/**
+ * The default policy for a tool whose outcome is unknown. A tool may have changed the outside world, so it is not executed again
+ * before a person has answered whether it happened.
+ */
+const DEFAULT_TOOL_POLICY: UnknownPolicy = "ask";
 
 export class StepRun implements Run {
   readonly #step: Step;
@@ -115,7 +120,7 @@ export class StepRun implements Run {
       const { id, name } = checkCall(call);
       checkFunction(run, "tool");
       const args = this.#encode(`The arguments of the tool ${JSON.stringify(name)}`, call.arguments);
-      const settings = { ...parseEffectOptions(options, "ask"), stopped };
+      const settings = { ...parseEffectOptions(options, DEFAULT_TOOL_POLICY), stopped };
       return this.#step.effect({ kind: "tool", name, callId: id, args }, run, settings) as Promise<Awaited<Result>>;
     });
   }

@@ -23,13 +23,16 @@ import { type DeliveredOutcome, StepResults } from "./step-results.js";
 import { currentScope } from "./step-scope.js";
 import type { EffectBody, EffectResult, EffectSettings, StartedEffect, StepEnd, StepHost } from "./step-types.js";
 
-/** A promise that never settles, for the code of an abandoned step. A shared one would keep all such steps in memory. */
+/**
+ * Returns a promise that never settles, for the code of an abandoned step. Each call creates a new promise, because a shared
+ * promise would keep the continuations of all abandoned steps in memory.
+ */
 const never = (): Promise<never> => new Promise(() => {});
 
 export class Step {
   state: unknown;
   readonly #host: StepHost;
-  /** Whether an external loop executes the step. It gets all errors itself, and is not called again. */
+  /** Whether an external loop executes the step. The loop gets all errors, and the step function is not called again. */
   readonly #isOpen: boolean;
   readonly #replay: ReplayLog;
   readonly #activity = new StepActivity();
@@ -79,7 +82,7 @@ export class Step {
     return this.#hasWaited;
   }
 
-  /** The trigger of a checkpoint that the strategy wants and that is not saved yet. */
+  /** The trigger of the checkpoint that the strategy has requested and that is not saved yet. */
   get pendingTrigger(): string | undefined {
     return this.#results.pendingTrigger;
   }
@@ -89,12 +92,12 @@ export class Step {
     return this.#stepsDone;
   }
 
-  /** Calls the step function, and resolves when it returns, throws, or waits for a time or an answer only. */
-  async execute(run: () => unknown): Promise<StepEnd> {
+  /** Calls the step function. Resolves when the function returns, throws, or waits only for sleeps and answers. */
+  async execute(body: () => unknown): Promise<StepEnd> {
     const ended = new Promise<StepEnd>((resolve) => (this.#end = resolve));
-    // A synchronous throw becomes a rejection.
+    // Called inside `then`, so that a synchronous throw becomes a rejection.
     void Promise.resolve()
-      .then(run)
+      .then(body)
       .then(
         (returned) => this.#returned(returned),
         (error: unknown) => this.#threw(error),
@@ -120,21 +123,21 @@ export class Step {
     if (!this.#isOver) this.#host.emit({ type: "delta", name, delta });
   }
 
-  /** Sets the completion that applies if the step function returns nothing. */
+  /** Records a completion. The completion ends the run if the step function returns nothing. */
   complete<Output>(completion: Completion<Output>): Completion<Output> {
     this.#completion = completion;
     return completion;
   }
 
-  /** Executes an effect and records its outcome, or replays it. */
-  effect(call: EffectCall, run: EffectBody, settings: EffectSettings): Promise<unknown> {
-    const done = this.#effect(call, run, settings);
-    // An error that the step does not await is recorded and emitted; it must not become an unhandled rejection.
+  /** Executes an effect and records its outcome, or replays the recorded outcome. */
+  effect(call: EffectCall, body: EffectBody, settings: EffectSettings): Promise<unknown> {
+    const done = this.#effect(call, body, settings);
+    // The error of an effect that the step does not await is recorded and emitted, so its rejection counts as handled.
     done.catch(() => {});
     return done;
   }
 
-  async #effect(call: EffectCall, run: EffectBody, settings: EffectSettings): Promise<unknown> {
+  async #effect(call: EffectCall, body: EffectBody, settings: EffectSettings): Promise<unknown> {
     const effect = this.#start(call);
     if (!effect) return never();
     if (effect.recorded?.outcome) return this.#deliverRecorded(effect.recorded);
@@ -143,28 +146,28 @@ export class Step {
     try {
       result = effect.kept?.outcome
         ? { outcome: effect.kept.outcome }
-        : await this.#runner.perform(effect, run, settings);
+        : await this.#runner.perform(effect, body, settings);
     } finally {
       this.#leave();
     }
     if (!result) return never();
     if ("question" in result) return this.#askFor(effect.index, result.question);
     const { outcome, usage, attempted } = result;
-    // The start is recorded once: with the intent, if there is one.
+    // The start of an effect is recorded once. If an intent was recorded, the intent contains the start.
     const start = effect.recorded || needsIntent(effect, settings) ? {} : { started: effect.started };
     this.#host.journal.add({ op: "end", index: effect.index, ...start, outcome, ...(usage && { usage }) });
     if (this.#isOver) return never();
     const { kind, name, callId } = effect.started;
     const error = "error" in outcome ? { error: outcome.error.message } : {};
     this.#host.emit({ type: "effect", kind, name, callId, phase: "end", ...error });
-    // An external loop may use the result in ways that cannot be replayed, so it must be durable.
+    // An external loop may use the result in ways that cannot be replayed, so the result must be durable before the loop gets it.
     if (this.#isOpen) await this.#host.journal.flush();
     return this.#deliver({ effect, outcome, usage, attempted }, (deliver) =>
       this.#replay.deliveries.deliverLive(deliver),
     );
   }
 
-  /** Returns a value synchronously. It is written with the next entry. */
+  /** Makes a value and records it, or replays it. Synchronous: the record is written with the next entry of the journal. */
   immediate<T extends string | number>(kind: "now" | "random" | "uuid", make: () => T): T {
     const effect = this.#start({ kind, name: kind });
     if (!effect) throw new SavepointError("CLOSED", `run.${kind}() was called after the step had ended.`);
@@ -175,7 +178,7 @@ export class Step {
     return value;
   }
 
-  /** Returns a value of any type synchronously. It is written with the next entry. */
+  /** Like {@link immediate}, for a value of any type. */
   remember(name: string, make: () => unknown): unknown {
     const effect = this.#start({ kind: "effect", name });
     if (!effect)
@@ -197,15 +200,15 @@ export class Step {
     try {
       await this.#host.checkpoint(trigger, this.#host.journal.added);
     } catch (error) {
-      // The loop gets the end of the run in the same way as after an effect that was started too late.
+      // The run was cancelled. The loop never continues from here, as with an effect that is started after the end of a run.
       if (!(error instanceof CancelledError)) throw error;
       await never();
     }
   }
 
   /**
-   * Waits until a time; a replayed sleep until the recorded one. Times are by the store's clock, which decides when a worker
-   * wakes the run; the clocks of machines differ.
+   * Waits until a time. A replayed sleep waits until the recorded time. Both are times of the store's clock, because the store's
+   * clock decides when a worker wakes the run and the clocks of machines differ.
    */
   async sleep(time: { readonly until: number } | { readonly lasting: number }): Promise<unknown> {
     this.#hasWaited = true;
@@ -229,7 +232,7 @@ export class Step {
     });
   }
 
-  /** Asks a person a question. */
+  /** Asks a person a question, or replays the recorded answer. The answer to a new question arrives in a later attempt. */
   async ask(text: string, data: unknown): Promise<unknown> {
     this.#hasWaited = true;
     const effect = this.#start({ kind: "ask", name: text });
@@ -240,7 +243,7 @@ export class Step {
     return this.#askFor(index, { id: `q${index}`, kind: "ask", text, ...(data !== undefined && { data }) });
   }
 
-  /** The store's time; `undefined` if it cannot be read, which ends the attempt. */
+  /** Reads the store's time. If the read fails, ends the attempt and returns `undefined`. */
   async #storeTime(): Promise<number | undefined> {
     this.#activity.enter();
     try {
@@ -258,11 +261,14 @@ export class Step {
     this.#considerSuspending();
   }
 
-  /** Numbers an effect, and checks it against the recorded one; `undefined` if the attempt has ended. */
+  /**
+   * Numbers an effect, and checks it against the recorded effect with that number. Returns `undefined` if the attempt has ended,
+   * or if this call ends it: the effect differs from the recorded one, or a limit of the run is reached.
+   */
   #start(call: EffectCall): StartedEffect | undefined {
     if (this.#isOver) return undefined;
     const { session, branch, effect: outer } = currentScope.getStore() ?? {};
-    // Effects of another session may be nested: it has a journal of its own.
+    // An effect of another session may be nested in this one, because that session has a journal of its own.
     const isOwn = session === this.#host.session && branch === this.#host.branch;
     if (isOwn && outer !== undefined) throw nestedEffect(call, outer);
     const match = this.#replay.next(call);
@@ -289,10 +295,11 @@ export class Step {
   }
 
   /**
-   * Makes all entries so far durable, together with a checkpoint if the strategy wants one, and checks the lease; `false` if
-   * that failed.
+   * Makes all entries so far durable, together with a checkpoint if the strategy has requested one, and checks the lease. If any
+   * of this fails, ends the attempt and returns `false`.
    *
-   * @param entriesBefore the number of entries before the current effect, which is not part of the checkpoint
+   * @param entriesBefore the number of entries before the current effect; a checkpoint contains only these
+   * @param isNew whether nothing was recorded of the current effect before
    */
   async #makeDurable(entriesBefore: number, isNew: boolean): Promise<boolean> {
     const { journal } = this.#host;
@@ -317,7 +324,7 @@ export class Step {
     return this.#deliver(delivered, (deliver) => this.#replay.deliverRecorded(effect, deliver));
   }
 
-  /** Settles the promise of an effect in its turn. */
+  /** Returns a promise of the result of an effect. The promise settles when `schedule` calls its callback. */
   #deliver(delivered: DeliveredOutcome, schedule: (deliver: () => void) => void): Promise<unknown> {
     return new Promise((resolve, reject) => {
       schedule(() => {
@@ -328,7 +335,7 @@ export class Step {
     });
   }
 
-  /** Waits for an answer, which arrives in a later attempt. */
+  /** Registers a question, and never returns: the answer arrives in a later attempt. */
   #askFor(index: number, question: Question): Promise<never> {
     this.#activity.ask(index, question);
     this.#considerSuspending();
@@ -339,12 +346,12 @@ export class Step {
     return this.#activity.isSuspended && !this.#isOver && !this.#hasSettled;
   }
 
-  /** Ends the attempt if the step waits for a time or an answer only. */
+  /** Ends the attempt if the step waits only for sleeps and answers. */
   #considerSuspending(): void {
     if (!this.#canSuspend) return;
     setImmediate(() => {
       if (!this.#canSuspend || !this.#replay.deliveries.isQuiet) return;
-      // The step has not requested all recorded results yet.
+      // Some recorded results have not been requested yet. The step gets some time to request them.
       if (this.#replay.deliveries.missing) return this.#replay.deliveries.startTimeout();
       const { questions, wakeAt } = this.#activity;
       this.#finish({ kind: "suspended", questions, wakeAt });
@@ -371,7 +378,8 @@ export class Step {
     await this.settled();
     await this.#replay.deliveries.drained();
     const source = this.#results.sourceOf(error);
-    // Effects that were started after the error was delivered may depend on it.
+    // An effect that was started after the error was delivered may depend on the error. In this case the next attempt replays the
+    // error instead of executing the failed effect again.
     const isLast = source && this.#deliveredAtLastStart < source.delivered;
     this.#finish({ kind: "threw", error, index: isLast ? source.index : undefined });
   }

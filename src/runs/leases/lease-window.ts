@@ -3,7 +3,7 @@
  *
  * A renewal counts from the moment at which it began, because the store may have applied it at any time since. Other processes
  * decide by the store's clock, which is known only approximately. So this process does not rely on the last quarter of a
- * lease, and renews it before half of it has passed.
+ * lease, and renews the lease before half of it has passed. Whether another process may take over is decided in runs/claims.
  */
 import { elapsedBetween, type Moment } from "./moment.js";
 

@@ -17,29 +17,40 @@ import { attemptClaim, findEndOfTurn, findTurn } from "./claim-attempts.js";
 import type { RunRequest } from "./options.js";
 import { startFirstTurn, startNextTurn } from "./turn.js";
 
-/** A claimed branch; or the result of its run, if there is nothing to do; `undefined` if the session does not exist. */
+/**
+ * The outcome of a request: the claimed branch, or the result of its run if there is nothing to do. The result is
+ * `undefined` if the session does not exist.
+ */
 export type ClaimOrResult = { readonly claim: Claim } | { readonly result: RunResult | undefined };
 
-/** What is to be done for a request. */
+/** The situation that a request finds its branch in. It determines how {@link claimRun} proceeds. */
 type Phase =
-  /** The branch has no checkpoint: an input starts it. */
+  /** The branch has no checkpoint, so an input starts its first turn. */
   | { readonly kind: "unstarted" }
-  /** Another input is not completed yet. */
+  /** The request has an input, and the branch has not completed a different one yet. */
   | { readonly kind: "input mismatch" }
-  /** The key belongs to a turn that has ended: its result is returned. */
+  /** The key of the request belongs to a turn that has ended, so the result of that turn is returned. */
   | { readonly kind: "ended turn"; readonly turn: number }
-  /** The last turn is completed, and the agent receives further inputs. @property isRepeated the key was used before */
+  /**
+   * The last turn is completed, and the agent receives further inputs.
+   * @property isRepeated whether a turn has already started with the key of the request
+   */
   | { readonly kind: "between turns"; readonly isRepeated: boolean }
-  /** The work has ended, and is not to be resumed. */
+  /** The work has ended, and the request does not resume it. */
   | { readonly kind: "ended"; readonly status: "completed" | "failed" | "halted" }
   /** The run waits for an answer, or for a time in the future. */
   | { readonly kind: "waiting" }
-  /** The run was cancelled, and its process has not halted it. */
+  /** A cancel was requested, and the process of the run has not halted the run. */
   | { readonly kind: "cancelled" }
-  /** The branch is claimed, and its work is resumed. */
+  /** None of the above: the branch can be claimed and its work resumed. */
   | { readonly kind: "resumable" };
 
-/** Decides what is to be done. @param earlierTurn the turn that started with the key of the request, if one did */
+/**
+ * Decides the phase of a branch for a request.
+ *
+ * @param earlierTurn the turn that started with the key of the request, if there is one
+ * @param canReceive whether the agent receives further inputs after its first turn
+ */
 function decidePhase(
   snapshot: RunSnapshot,
   request: RunRequest,
@@ -51,17 +62,22 @@ function decidePhase(
   const { status, isCurrent } = decideWorkStatus(heads, run);
   const { held } = heads.branch.record;
   if (request.input !== undefined && run && (isCurrent || held) && earlierTurn === undefined) {
-    const isOver = run.status === "completed" && !held;
-    if (!isOver && run.input !== "" && run.input !== hashText(request.input)) return { kind: "input mismatch" };
+    const isTurnCompleted = run.status === "completed" && !held;
+    // `run.input` is the hash of the input of the current turn, or "" if a request without an input started the run, for
+    // example on a fork. The input of such a run is not compared.
+    if (!isTurnCompleted && run.input !== "" && run.input !== hashText(request.input))
+      return { kind: "input mismatch" };
   }
   const hasEnded = status === "completed" || status === "failed" || status === "halted";
-  const isOver = status === "completed" || (hasEnded && !request.resume && run?.code === undefined);
+  // `run.code` is set if an error that the agent's code causes has halted the run, such as NONDETERMINISM. Such a run is resumed
+  // even without `resume`, because the code may have been fixed since.
+  const staysEnded = status === "completed" || (hasEnded && !request.resume && run?.code === undefined);
   const turn = run?.turn ?? 0;
-  if (earlierTurn !== undefined && (earlierTurn < turn || (earlierTurn === turn && isOver))) {
+  if (earlierTurn !== undefined && (earlierTurn < turn || (earlierTurn === turn && staysEnded))) {
     return { kind: "ended turn", turn: earlierTurn };
   }
   if (status === "completed" && canReceive) return { kind: "between turns", isRepeated: earlierTurn !== undefined };
-  if (hasEnded && isOver) return { kind: "ended", status };
+  if (hasEnded && staysEnded) return { kind: "ended", status };
   const mustWait = run?.wakeAt === undefined || run.wakeAt > now;
   if (status === "waiting" && !request.restartStep && mustWait) return { kind: "waiting" };
   return hasPendingCancel(snapshot) ? { kind: "cancelled" } : { kind: "resumable" };
@@ -80,7 +96,7 @@ export async function claimRun(work: BranchWork, request: RunRequest): Promise<C
     const requested = input === undefined ? undefined : { input, key };
     switch (phase.kind) {
       case "unstarted": {
-        // An enqueued input comes first. The request may repeat it.
+        // An input in the inbox is older than the request, so it starts the first turn. The request may have the same input.
         const queued = await readOldestInput(work, snapshot);
         if (queued && input !== undefined && hashText(queued.input) !== hashText(input)) {
           throw inputMismatch(reader.sessionId, branch);
@@ -122,7 +138,7 @@ function toClaim(claim: Claim | undefined): { readonly claim: Claim } | undefine
   return claim && { claim };
 }
 
-/** The error of an input while another one is not completed. */
+/** The error of a request whose input differs from the input that its branch has not completed yet. */
 export function inputMismatch(sessionId: string, branch: string): SavepointError<"INPUT_MISMATCH"> {
   return new SavepointError(
     "INPUT_MISMATCH",

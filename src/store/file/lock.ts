@@ -1,14 +1,15 @@
 /**
- * The lock of a store: only its holder may write.
+ * The lock of a store. Only the process that holds the lock may write.
  *
- * A process that wants the lock creates a file with a unique name in a folder, and holds the lock if there is no other file.
- * If two processes do so at the same time, at least one sees the other, so two never hold the lock. The one that came first
- * keeps its file and waits; the others remove theirs.
+ * To acquire the lock, a process creates a file with a unique name in the lock folder. The process holds the lock if there is no
+ * other file. If two processes create their files at the same time, at least one of them sees the file of the other, so two
+ * processes never hold the lock. The process that requested the lock first keeps its file and waits. The others remove their files
+ * and try again.
  *
- * A holder refreshes its file while it works. The file of a dead process does not count. A process that has shown no sign of
- * life for a while is frozen, blocks its event loop, or runs on an unreachable machine. Its lock is taken over: the file is
- * renamed, which its owner notices before it acknowledges anything, and the new holder adds a fence that makes later writes
- * of the old one void (fences.ts). The files of dead processes and renamed files stay until that is done.
+ * The holder refreshes its file while it works. The file of a dead process is ignored. A living process that does not refresh its
+ * file is frozen, blocks its event loop, or runs on an unreachable machine. After a while of such silence, another process takes
+ * over the lock: it renames the file, which the old holder notices before it acknowledges a write, and adds a fence that makes
+ * later writes of the old holder void (fences.ts). Renamed files and the files of dead processes stay until the fence is written.
  */
 import { closeSync, existsSync, openSync, readdirSync, renameSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
@@ -27,29 +28,44 @@ import {
   retryRemovals,
 } from "./lock-files.js";
 
-/** How long a holder may be silent before its lock is taken over, in milliseconds: half of the busy timeout, within limits. */
+/**
+ * The limits of the silence after which a lock is taken over, in milliseconds. Within them it is half of the busy timeout.
+ */
 const MAX_SILENCE = 5_000;
 const MIN_SILENCE = 2_000;
-/** How often a holder refreshes its file within that time. */
+/** How often the holder refreshes its file within the time after which its lock would be taken over. */
 const REFRESHES = 4;
 /** Pauses between two attempts to acquire the lock, in milliseconds. */
 const MIN_PAUSE = 1;
 const MAX_EXTRA_PAUSE = 4;
-/** The most that the time between two checks counts as silence, in milliseconds: this process may have been frozen itself. */
+/**
+ * The most milliseconds between two checks that count as silence of another process. A longer time may mean that this process was
+ * frozen itself.
+ */
 const MAX_STEP = 100;
 
 export interface LockOptions {
-  /** How long to wait for a holder that shows no sign of life before failing with `BUSY`, in milliseconds. */
+  /**
+   * How long to wait for another process that shows no sign of life before failing with `BUSY`, in milliseconds. Normally the lock
+   * of such a process is taken over earlier, after `silence`. So `BUSY` occurs if `timeout` is shorter than `silence`, or if the
+   * takeover fails.
+   */
   readonly timeout: number;
-  /** How long a holder may be silent before its lock is taken over, in milliseconds. Tests make it short. */
+  /**
+   * How long a holder may be silent before its lock is taken over, in milliseconds. Tests use a short time.
+   * @default half of `timeout`, but at least 2 s and at most 5 s
+   */
   readonly silence?: number | undefined;
   readonly report: (message: string, error: unknown) => void;
 }
 
-/** The part of a lock that its holder uses while it works. */
+/** The members of a lock that its holder uses while it works. */
 export type HeldLock = Pick<FolderLock, "assertHeld" | "isHeld" | "refresh">;
 
-/** Another process took over the lock: nothing may be written. The message is for callers, after all retries have failed. */
+/**
+ * Thrown when another process has taken over the lock, so that this process must not write. The message describes the situation
+ * after all retries have failed.
+ */
 export class LockLostError extends SavepointError<"BUSY"> {
   constructor(url: string) {
     super(
@@ -69,9 +85,9 @@ interface Observation {
 /** Another living process that holds the lock or waits for it. */
 interface Rival {
   readonly name: string;
-  /** How long it has shown no sign of life, in milliseconds. */
+  /** How long the rival has shown no sign of life, in milliseconds. */
   readonly silence: number;
-  /** The part of that time for which this process has been waiting. */
+  /** The part of `silence` for which this process has been waiting. */
   readonly waited: number;
 }
 
@@ -99,7 +115,7 @@ export class FolderLock {
   }
 
   /**
-   * Waits for the lock, and runs work with it held. If the work is synchronous, the lock is released before any other code of
+   * Waits for the lock, and runs `work` while it is held. If `work` is synchronous, the lock is released before any other code of
    * this process runs.
    *
    * @param work receives the files of processes that died with the lock or lost it: see {@link removeAbandoned}
@@ -118,9 +134,11 @@ export class FolderLock {
   }
 
   /**
-   * Waits for the lock. Fails with `BUSY` if another process holds it and shows no sign of life for too long.
+   * Waits for the lock. Fails with `BUSY` if another process that holds the lock or waits for it has shown no sign of life for the
+   * whole timeout, and the lock was not taken over.
    *
-   * @param begin called synchronously as soon as the lock is held; if it throws, the lock is released
+   * @param begin called synchronously as soon as the lock is held, with the files of processes that died with the lock or lost it;
+   *   if it throws, the lock is released
    */
   async acquire(begin: (abandoned: readonly string[]) => void): Promise<void> {
     const requestedAt = Date.now();
@@ -130,7 +148,7 @@ export class FolderLock {
     try {
       for (;;) {
         this.#retryRemovals();
-        // Another process may have fenced off this one while it waited.
+        // Another process may have renamed the file of this process while it waited.
         if (name === undefined || !existsSync(this.#path(name))) name = this.#create(requestedAt);
         const own = name;
         const present = this.#files();
@@ -146,7 +164,7 @@ export class FolderLock {
           return;
         }
         const isFirst = active.every((rival) => own < rival.name);
-        // A waiting process must show signs of life too.
+        // A waiting process must refresh its file too.
         if (isFirst) this.#touch(own);
         else {
           this.#removeOwn(own);
@@ -162,7 +180,7 @@ export class FolderLock {
     }
   }
 
-  /** Releases the lock, also if its file cannot be removed now. */
+  /** Releases the lock. If its file cannot be removed now, the removal is retried later. Does nothing if the lock is not held. */
   release(): void {
     clearInterval(this.#timer);
     const own = this.#own;
@@ -180,24 +198,24 @@ export class FolderLock {
     }
   }
 
-  /** Whether this process holds the lock. Another process may have taken it over. */
+  /** Whether this process still holds the lock. It does not if another process has taken over the lock. */
   get isHeld(): boolean {
     return this.#own !== undefined && existsSync(this.#path(this.#own));
   }
 
-  /** Throws {@link LockLostError} if the lock is not held: then nothing may be written. */
+  /** Throws {@link LockLostError} if this process does not hold the lock. To be called before each write. */
   assertHeld(): void {
     if (!this.isHeld) throw new LockLostError(this.#url);
   }
 
-  /** Shows that this process is alive, during work that does not yield to the event loop. */
+  /** Refreshes the file of this process. To be called during work that does not yield to the event loop. */
   refresh(): void {
     if (this.#own !== undefined) this.#touch(this.#own);
   }
 
   /**
-   * Whether no other process can be writing, and a mark that changes when the lock is acquired or released. File systems
-   * with coarse times (Linux before 6.13: up to 10 ms) may return the same mark for several changes in a row.
+   * Returns whether no other process can be writing, and a mark that changes when the lock is acquired or released. On file systems
+   * with coarse times (Linux before 6.13: up to 10 ms), several changes in a row may leave the mark the same.
    */
   observe(): { isFree: boolean; mark: string } {
     const { mtimeNs } = statSync(this.#folder, { bigint: true });
@@ -223,7 +241,7 @@ export class FolderLock {
     }
   }
 
-  /** The files of the holder, of processes that wait for the lock, and abandoned ones. */
+  /** The names of all lock files: of the holder, of processes that wait for the lock, and abandoned ones. */
   #files(): string[] {
     return readdirSync(this.#folder).filter((name) => isLockName(name) && !isPendingRemoval(this.#path(name)));
   }
@@ -232,6 +250,7 @@ export class FolderLock {
     return this.#files().filter((name) => !this.#unremovable.has(name) && isAbandoned(name));
   }
 
+  /** The living processes among the owners of these files. */
   #rivals(names: readonly string[], silenceBefore: Map<string, number>): Rival[] {
     const living = names.filter((name) => !this.#unremovable.has(name) && !isAbandoned(name));
     return living.map((name) => {
@@ -242,7 +261,10 @@ export class FolderLock {
     });
   }
 
-  /** How long another process has shown no sign of life, by the clock of this machine: clocks of two machines differ. */
+  /**
+   * How long another process has not refreshed its file, in milliseconds. Measured with the clock of this process, because the
+   * clocks of two machines differ.
+   */
   #measureSilence(name: string): number {
     const refreshedAt = statSync(this.#path(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
     const now = performance.now();
@@ -256,12 +278,12 @@ export class FolderLock {
     return last.silence;
   }
 
-  /** Takes the lock from a silent process. Returns whether that process no longer holds it. */
+  /** Takes the lock from a silent process. Returns whether that process no longer holds the lock. */
   #fenceOff(name: string): boolean {
     try {
       renameSync(this.#path(name), this.#path(fencedName(name)));
     } catch (error) {
-      // The holder has resumed and released the lock.
+      // The process has continued and removed its file.
       if (isMissingFileError(error)) return true;
       this.#reportOnce(error);
       return false;
@@ -281,12 +303,12 @@ export class FolderLock {
     try {
       utimesSync(this.#path(name), now, now);
     } catch (error) {
-      // If another process has taken over the lock, this is noticed before the next write.
+      // A missing file means that another process has taken over the lock. `assertHeld` detects this before the next write.
       if (!isMissingFileError(error)) this.#reportOnce(error);
     }
   }
 
-  /** Removes a file of this process, now or later. Returns whether it has been removed. */
+  /** Removes a file of this process, or schedules the removal if it fails. Returns whether the file has been removed. */
   #removeOwn(name: string): boolean {
     const error = removeOwnLock(this.#path(name));
     if (error !== undefined) this.#reportOnce(error);
@@ -306,7 +328,7 @@ export class FolderLock {
     const pids = rivals.map(({ name }) => pidOf(name));
     return new SavepointError(
       "BUSY",
-      `Writing to ${this.#url} waited ${this.#timeout} ms for its lock, which process ${pids.join(", ")} holds. Nothing was written. Try again, or end that process if it hangs.`,
+      `Writing to ${this.#url} waited ${this.#timeout} ms for its lock. Processes that hold it or wait for it: ${pids.join(", ")}. Nothing was written. Try again, or end the process that hangs.`,
       { details: { pids } },
     );
   }

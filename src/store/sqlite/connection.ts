@@ -73,7 +73,7 @@ export class SqliteConnection {
   #inTransaction = false;
   #isRetry = false;
   #isDamageConfirmed = false;
-  /** Does a transaction wait for one of another process? */
+  /** Whether a transaction waits for a transaction of another process. */
   #waitsForLock = false;
   /** The pages of the WAL, if the next transaction should preallocate space behind them. */
   #walPages: number | undefined;
@@ -150,7 +150,7 @@ export class SqliteConnection {
   /**
    * Resolves when all earlier commits are as durable as the options demand, in the files at the store's path.
    *
-   * @param alone does only one commit wait for it?
+   * @param alone whether only one commit waits for it
    */
   async makeDurable(alone: boolean): Promise<void> {
     if (this.#sync) {
@@ -188,7 +188,7 @@ export class SqliteConnection {
     if (this.#sync) this.#walPages = pages;
   }
 
-  /** Is this the second attempt of a transaction, after apparent damage? If it fails as well, the damage is real. */
+  /** Whether this is the second attempt of a transaction, after apparent damage. If the second attempt fails too, the damage is real. */
   get isRetry(): boolean {
     return this.#isRetry;
   }
@@ -334,7 +334,7 @@ export class SqliteConnection {
     }
   }
 
-  /** Are there pages that the disk fails to read? Once damage is confirmed, this is not checked again. */
+  /** Whether there are pages that the disk fails to read. Once damage is confirmed, this is not checked again. */
   #hasReadErrors(): boolean {
     if (this.#isDamageConfirmed || this.#closed) return false;
     try {

@@ -37,7 +37,7 @@ export class WalSync {
   /**
    * Resolves when everything that was written before the call is on the disk.
    *
-   * @param alone does only one commit wait for it? Then it may block the event loop if the disk is fast
+   * @param alone whether only one commit waits for it; if so, it may block the event loop if the disk is fast
    */
   async flush(alone: boolean): Promise<void> {
     const start = performance.now();

@@ -1,15 +1,17 @@
 /**
- * The write buffer: commits that are stored as one row each, and flushed to the other tables many at a time.
+ * The write buffer: commits that are stored as one row each in one table, and flushed to the other tables many at a time.
  *
- * A save replaces the records of its branch and adds a record and a few items: five pages, four of which the next save writes
- * again. In the buffer it is one row at the end of one table. That is possible if the checks of a commit can be evaluated from
- * memory: this process wrote the records last, and no other process has written since. Any other commit is written to the tables
- * at once. The buffer is flushed before any of its records or items are read or written in the tables. So a session that is
- * saved and not read, as agents do, writes to the tables once in a hundred saves. If the buffer cannot be flushed now (another
- * process writes, the disk is full), a read adds its contents to what it finds; see buffer-overlay.ts.
+ * A save replaces the records of its branch and adds a record and a few items. Written to the tables, this changes five pages, and
+ * the next save changes four of them again. Written to the buffer, the save is one row at the end of one table.
  *
- * All of this happens inside the transactions of the writer: buffered commits are as durable as any others, and the next process
- * that opens the file flushes them.
+ * A commit can be buffered if its checks can be evaluated from memory, which requires that this process wrote the checked records
+ * last and that no other process has written since. Any other commit is written to the tables at once. The buffer is flushed before
+ * any of its records or items are read or written in the tables. An agent saves its session often and rarely reads it, so its
+ * session is written to the tables about once in a hundred saves. If the buffer cannot be flushed now, because another process
+ * writes or the disk is full, a read adds the contents of the buffer to the rows of the tables (buffer-overlay.ts).
+ *
+ * The buffer is written inside the transactions of the writer, so buffered commits are as durable as any others. The next process
+ * that opens the file flushes the commits that are left.
  */
 import { LruMap } from "../../util/index.js";
 import { type Commit, type CommitResult, createFailureReporter, type Put } from "../contract/index.js";
@@ -28,20 +30,21 @@ import type { SqliteOptions, WritePoint } from "./options.js";
 import type { SqlitePacker } from "./packer.js";
 import { appendItems, markRecordsLost, putRecords } from "./rows.js";
 
-/** The buffer is full with this many commits or bytes. The next read may wait until it is flushed, so it is short. */
+/** The buffer is full with this many commits or bytes. The limits are low, because the next read may wait for the flush. */
 const MAX_COMMITS = 128;
 const MAX_BYTES = 262_144;
-/** A commit with longer items is written to the tables at once: writing it twice would cost more. */
+/** The most characters of items in a buffered commit. For a longer commit, writing it twice would cost more than it saves. */
 const MAX_COMMIT_LENGTH = 16_384;
-/** The most tapes whose ends are remembered. */
+/** The number of tapes whose ends are remembered. */
 const MAX_TAPES = 20_000;
-/** The most characters of records that are remembered; a record counts as at least the second number. */
+/** The most characters of records that are remembered. */
 const MAX_REMEMBERED_LENGTH = 4_194_304;
+/** The least number of characters that a remembered record counts as. */
 const MIN_RECORD_LENGTH = 200;
 
 const INSERT = "INSERT INTO savepoint_buffer (keys, keys_sum, sum, body) VALUES (?, ?, ?, ?)";
 const INSERT_LOST = "INSERT INTO savepoint_lost (keys, keys_sum, sum, body) VALUES (?, ?, ?, ?)";
-// A damaged number may exceed what a driver can return, and would make all other rows unreadable.
+// A damaged checksum may exceed the numbers that a driver can return. It is replaced by -1, because otherwise the whole query fails.
 const ALL = `SELECT keys, body, CASE WHEN keys_sum BETWEEN 0 AND 4294967295 THEN keys_sum ELSE -1 END AS keys_sum,
   CASE WHEN sum BETWEEN 0 AND 4294967295 THEN sum ELSE -1 END AS sum FROM savepoint_buffer ORDER BY id`;
 const TAPE_END = "SELECT first + count AS end FROM savepoint_chunk WHERE tape = ? ORDER BY first DESC LIMIT 1";
@@ -54,43 +57,43 @@ export class WriteBuffer {
   readonly #enabled: boolean;
   /** The current values of recently written records, in the buffer or in the table. */
   readonly #values = new LruMap<string, string>(MAX_REMEMBERED_LENGTH);
-  /** The number after the last item of recently written tapes. */
+  /** The ends of recently written tapes: the number after the last item. */
   readonly #ends = new LruMap<string, number>(MAX_TAPES);
-  /** SQLite's data version: it changes when another connection has written. */
+  /** SQLite's data version, which changes when another connection has written. */
   #version = -1;
   /** The contents of the buffer; `undefined` if other processes may have added to it. */
   #pending: PendingCommits | undefined;
 
-  /** @param enabled may commits be buffered? Not if the caller can write through the same connection */
+  /** @param enabled whether commits may be buffered; `false` if the caller can write through the same connection */
   constructor(connection: SqliteConnection, packer: SqlitePacker, options: SqliteOptions, enabled: boolean) {
     this.#connection = connection;
     this.#packer = packer;
     this.#enabled = enabled;
     this.#probe = testHooksOf(options).probe ?? (() => {});
     const report = createFailureReporter(options);
-    // Reported after the transaction has ended, with any outcome.
+    // Failures are reported after the transaction has ended, whether it was committed or rolled back.
     this.#report = (message, error) => queueMicrotask(() => report(message, error));
   }
 
-  /** Is the buffer so full that it should be flushed in the background? */
+  /** Whether the buffer is so full that it should be flushed in the background. */
   get isFull(): boolean {
     const { count = 0, bytes = 0 } = this.#pending ?? {};
     return count >= MAX_COMMITS || bytes >= MAX_BYTES;
   }
 
-  /** Is there no buffered commit of any process? */
+  /** Whether the buffer has no commits, neither of this process nor of others. Reads the table. */
   get isEmpty(): boolean {
     return this.#connection.row("SELECT 1 FROM savepoint_buffer LIMIT 1") === undefined;
   }
 
-  /** Forgets everything remembered if another connection has written. To be called at the beginning of a transaction. */
+  /** Calls {@link forget} if another connection has written. To be called at the beginning of a transaction. */
   detectForeignWrites(): void {
     const version = this.#connection.row<{ data_version: number }>("PRAGMA data_version")?.data_version ?? -1;
     if (version !== this.#version) this.forget();
     this.#version = version;
   }
 
-  /** Forgets everything remembered: a transaction was rolled back, or another process has written. */
+  /** Clears everything that is remembered. To be called if a transaction was rolled back or another process has written. */
   forget(): void {
     this.#forgetValues();
     this.#pending = undefined;
@@ -101,18 +104,21 @@ export class WriteBuffer {
     this.#ends.clear();
   }
 
-  /** May the buffer have records or items of this footprint? Then it must be flushed before they are read or written. */
+  /**
+   * Returns whether the buffer may contain records or items of this footprint. If so, the buffer must be flushed before they are
+   * read or written in the tables.
+   */
   mayContain(footprint: Footprint): boolean {
     this.detectForeignWrites();
-    // If another process starts to buffer commits now, the data version changes.
+    // An empty buffer needs no second check, because the data version changes when another process buffers a commit.
     if (!this.#pending && this.isEmpty) this.#pending = new PendingCommits();
     return this.#pending?.has(footprint) ?? true;
   }
 
   /**
-   * Adds a commit to the buffer if that is possible. Throws `CONFLICT` if its checks fail.
+   * Adds a commit to the buffer, if the commit can be buffered. Throws `CONFLICT` if its checks fail.
    *
-   * @returns `undefined` if the commit must be written to the tables
+   * @returns `undefined` if the commit was not buffered and must be written to the tables
    */
   tryAppend(commit: Commit): CommitResult | undefined {
     if (!this.#enabled || !this.#pending || !this.#canBuffer(commit)) return undefined;
@@ -128,12 +134,12 @@ export class WriteBuffer {
     return { firsts: items.map((batch) => ("first" in batch ? batch.first : 0)) };
   }
 
-  /** Remembers a commit that was written to the tables or to the buffer. */
+  /** Remembers the records and tape ends of a commit that was written to the tables or to the buffer. */
   remember({ puts = [], items = [], deletes = [] }: Commit): void {
     if (!this.#enabled) return;
     if (deletes.length > 0) this.#forgetValues();
     for (const { key, value, ifAbsent, refs = "" } of puts) {
-      // Records with refs are written once: they would only displace those that later saves check.
+      // Records with refs are written once, so they would only displace the records that later saves check.
       if (ifAbsent || refs !== "") this.#values.delete(key);
       else this.#values.set(key, value, Math.max(MIN_RECORD_LENGTH, key.length + value.length));
     }
@@ -145,13 +151,13 @@ export class WriteBuffer {
     }
   }
 
-  /** A batch may fill a gap; then the end of the tape stays the same. */
+  /** Remembers the end of a tape after a batch. A batch that fills a gap does not change the end. */
   #rememberEnd(tape: string, end: number): void {
     const before = this.#ends.peek(tape) ?? this.#connection.row<{ end: number }>(TAPE_END, tape)?.end ?? 0;
     this.#ends.set(tape, Math.max(before, end));
   }
 
-  /** Does the commit only put records and append items, and can its checks be evaluated from memory? */
+  /** Returns whether a commit only puts records and appends items, and its checks can be evaluated from memory. */
   #canBuffer({ checks = [], puts = [], items = [], deletes = [], blobs = [], notBefore }: Commit): boolean {
     if (deletes.length > 0 || blobs.length > 0 || notBefore !== undefined || checks.length === 0) return false;
     if (puts.some((put) => put.ifAbsent) || !checks.every(({ key }) => this.#values.has(key))) return false;
@@ -165,7 +171,7 @@ export class WriteBuffer {
     return length <= MAX_COMMIT_LENGTH;
   }
 
-  /** Reads the buffered commits, in order. */
+  /** Reads the buffered commits from the table, oldest first. */
   readEntries(): BufferEntry[] {
     return this.#connection.rows<BufferRow>(ALL).map((row) => ({ row, commit: decodeCommit(row) }));
   }
@@ -180,7 +186,7 @@ export class WriteBuffer {
     try {
       this.#write(entries);
     } catch (error) {
-      // A page that temporarily could not be read is not damage: the first time, the transaction is repeated.
+      // A read error may be temporary. Only if the repeated transaction fails too, the tables count as damaged.
       if (!isCorrupt(error) || !this.#connection.isRetry) throw error;
       this.#connection.run("ROLLBACK TO flush");
       this.#writeSingly();
@@ -190,7 +196,7 @@ export class WriteBuffer {
     this.#connection.run("DELETE FROM savepoint_buffer");
   }
 
-  /** Writes commits one by one if a table is damaged. Those that touch the damage are moved to `savepoint_lost`. */
+  /** Writes the buffered commits one by one. Commits that fail because a table is damaged are moved to `savepoint_lost`. */
   #writeSingly(): void {
     for (const entry of this.readEntries()) {
       this.#connection.run("SAVEPOINT flush_one");
@@ -222,7 +228,7 @@ export class WriteBuffer {
       }
     }
     const lost = [...puts.keys()].filter((key) => !puts.get(key));
-    // The lost records differ from the remembered ones now.
+    // The remembered values of lost records are no longer correct.
     if (lost.length > 0) this.#forgetValues();
     const intact = [...puts.values()].filter((put) => put !== undefined);
     putRecords(this.#connection, intact.sort(byKey), false);
@@ -234,13 +240,13 @@ export class WriteBuffer {
     const { tape, first, items } = batch;
     if (appendItems(this.#connection, tape, first, items)) this.#packer.noteItems(batch);
     else {
-      // Must not happen. Throwing would make the store unreadable for good, because every read flushes first.
+      // This must not happen. It is reported and not thrown, because every read flushes first, so the store would become unreadable.
       this.#forgetValues();
       this.#report(`items of tape ${tape} from number ${first} on existed already`, undefined);
     }
   }
 
-  /** Keeps a row that cannot be written to the tables, for analysis. */
+  /** Copies a row that cannot be written to the tables to `savepoint_lost`, for analysis, and reports the loss. */
   #moveToLost(row: BufferRow, message: string, cause?: unknown): void {
     this.#forgetValues();
     this.#connection.run(INSERT_LOST, row.keys, row.keys_sum, row.sum, row.body);
@@ -254,7 +260,7 @@ export interface Footprint {
   readonly tapes?: readonly string[];
 }
 
-/** The footprint of a commit; `undefined` if it is not known, because the commit deletes a range. */
+/** The footprint of a commit; `undefined` if the commit deletes a range, because the keys in a range are not known. */
 export function footprintOf({ checks = [], puts = [], items = [], deletes = [] }: Commit): Footprint | undefined {
   if (deletes.some((target) => typeof target !== "string")) return undefined;
   return {
@@ -274,7 +280,7 @@ export interface BufferEntry {
   readonly commit: ReturnType<typeof decodeCommit>;
 }
 
-/** The contents of the buffer, if this process has written all of it. */
+/** The contents of a buffer that only this process has written to. */
 class PendingCommits {
   readonly entries: BufferEntry[] = [];
   readonly #keys = new Set<string>();
@@ -297,7 +303,7 @@ class PendingCommits {
   }
 }
 
-/** Adds a batch to those of its tape, and joins it to the last one if it continues that. */
+/** Adds a batch to the batches of its tape. If the batch continues the last one, its items are added to the last one. */
 function join(batches: BufferedItems[], batch: BufferedItems): BufferedItems[] {
   const last = batches.at(-1);
   if (last && last.first + last.items.length === batch.first) {
