@@ -1,4 +1,4 @@
-// Does what it is told on standard input, a JSON line at a time, and says on standard output how that ended.
+// Executes the jobs that arrive on standard input, one JSON line each, and prints the outcome of each on standard output.
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { playScenario } from "./scenario.mjs";

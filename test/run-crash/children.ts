@@ -5,10 +5,10 @@ import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("./child.mjs", import.meta.url));
 
-/** A job that takes longer hangs. */
+/** A job that takes longer than this counts as hung. */
 const PATIENCE = 60_000;
 
-/** How a job ended: the child says how, or was killed in it. */
+/** How a job ended: with the outcome that the child reported, or because the child was killed. */
 export type JobEnd =
   | { readonly done: unknown }
   | { readonly error: string }
@@ -37,7 +37,7 @@ export class Child {
     });
   }
 
-  /** Gives it a job. Resolves when that is done, or the child is. */
+  /** Sends a job to the child. Resolves when the job is done or the child is dead. */
   async do(job: string, ...args: unknown[]): Promise<JobEnd> {
     const ended = this.#line((line) => "done" in line || "error" in line) as Promise<JobEnd>;
     this.#process.stdin.write(`${JSON.stringify([job, ...args])}\n`);
@@ -50,7 +50,7 @@ export class Child {
     return end;
   }
 
-  /** Resolves when the child says that a job has begun, or is dead. */
+  /** Resolves when the child reports that a job has begun, or when the child is dead. */
   async begun(): Promise<void> {
     await Promise.race([this.#line((line) => "begun" in line), this.#closed]);
   }

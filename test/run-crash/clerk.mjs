@@ -35,7 +35,7 @@ export const ORDER = [
   ["t3-file"],
 ];
 
-/** What an effect that was interrupted is to be done about, where that is not to do it again. @type {Record<string, string>} */
+/** The policies of effects that are not simply retried after an interruption. @type {Record<string, string>} */
 export const POLICIES = {
   "t1-charge": "ask",
   "t1-ask": "ask",
@@ -82,7 +82,7 @@ export function createClerk(world) {
     run.state.results[name] = await run.effect(name, work(run, name, takes));
   };
 
-  /** Looks in the log. @param {Run<Desk>} run @param {string} name */
+  /** Reads from the log whether the effect happened. @param {Run<Desk>} run @param {string} name */
   const verify = (run, name) => {
     return (/** @type {EffectContext} */ { idempotencyKey }) => {
       const id = `${run.session}/${run.branch}/${name}`;

@@ -1,4 +1,4 @@
-// Runs the agent over and over in new sessions until it is killed; first it goes on with what the one before it left.
+// Runs the agent over and over in new sessions until it is killed. First it resumes the sessions that the previous process left.
 import { writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClerk } from "./clerk.mjs";
@@ -7,7 +7,7 @@ import { World } from "./world.mjs";
 
 /**
  * @param {string} folder @param {number} generation names its sessions
- * @param {boolean} [last] only goes on with what is left, and ends when nothing is
+ * @param {boolean} [last] only resumes unfinished sessions, and exits when there are none
  */
 export async function workForever(folder, generation, last = false) {
   const world = new World(folder);
@@ -19,7 +19,7 @@ export async function workForever(folder, generation, last = false) {
     const session = `job-${generation}-${n}`;
     await sp.run(clerk, { session, input: { order: "one" }, key: "one" });
     await sp.send(session, { order: "two" }, { key: "two" });
-    // Deliberately a time: it is killed at any moment.
+    // Deliberately a time: the process is killed at any moment.
     await sleep(3);
     await recoverAll(sp, clerk);
   }

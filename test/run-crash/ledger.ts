@@ -1,6 +1,6 @@
 /**
- * Compares what was done, as the world's log tells it, with what Savepoint promises: nothing that was recorded is done again,
- * and what was interrupted is handled as its policy says.
+ * Compares the world's log of executed effects with what Savepoint promises: no recorded effect is executed again,
+ * and an interrupted effect is handled according to its policy.
  */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
@@ -11,11 +11,11 @@ interface Line {
   readonly what: string;
   readonly id: string;
   readonly key: string;
-  /** What it was given, where that depends on what came before. */
+  /** The argument of the effect, if it depends on earlier effects. */
   readonly seen: string;
 }
 
-/** A kill: how long the log was then, and what was recorded. */
+/** A kill: the length of the log at that moment, and the effects recorded by then. */
 interface Kill {
   readonly at: number;
   readonly recorded: ReadonlySet<string>;
@@ -38,7 +38,7 @@ export class Ledger {
     this.#kills.push({ at: lines.length, recorded });
   }
 
-  /** Effects that a kill has interrupted: begun, and not recorded. */
+  /** Effects that a kill interrupted: started, but not recorded. */
   interrupted(): string[] {
     const lines = this.#read();
     const ids = new Set(lines.map(({ id }) => id));
@@ -46,7 +46,7 @@ export class Ledger {
   }
 
   /**
-   * Checks the effects of a branch that has come to its end.
+   * Checks the effects of a completed branch.
    *
    * @param names the effects that it must have had
    * @param results what its state says they returned
@@ -77,7 +77,7 @@ export class Ledger {
       assert.ok(count("begin") <= 1, `${id} was done again, and should have failed`);
       assert.ok(interrupted.length === 0 || unknown, `${id} was interrupted, and nobody was told`);
       assert.ok(unknown || count("end") === 1, `${id} was done ${count("end")} times`);
-      // The intent may be recorded when nothing was done yet; then it is unknown all the same.
+      // The intent may be recorded before the effect was executed; the outcome is unknown in that case too.
       assert.ok(!unknown || this.#kills.length > 0, `${id} is unknown, and was never interrupted`);
       return;
     }
@@ -120,7 +120,7 @@ export class Ledger {
 
 const RANKS = new Map(ORDER.flatMap((names, rank) => names.map((name): [string, number] => [name, rank])));
 
-/** What has ended before something began that waits for it. */
+/** The effects that had ended before an effect that waits for them began. */
 function mustBeRecorded(lines: readonly Line[]): string[] {
   const furthest = new Map<string, number>();
   const split = (id: string): [string, number] => {

@@ -16,11 +16,11 @@ const LANES = 2;
 
 /**
  * @param points where in a write the process is killed
- * @param every only at each so-and-so-many-th of them
+ * @param every kills only at every n-th of the points
  */
 export function matrixSuite(points: readonly string[], every = 1): void {
   it(
-    "an agent comes to the same end wherever it is killed, and does nothing twice that was recorded",
+    "an agent reaches the same result wherever it is killed, and executes no recorded effect twice",
     { timeout: 600_000 },
     async () => {
       const root = temporaryFolder();
@@ -45,8 +45,8 @@ export function matrixSuite(points: readonly string[], every = 1): void {
       };
       await Promise.all(Array.from({ length: LANES }, work));
       expect(failures).toEqual([]);
-      // How commits fall into groups is a matter of timing: the last few may not be passed a second time, and of a sample
-      // of a few points those may be most.
+      // How commits are grouped depends on timing: the last few points may not be passed a second time, and in a small
+      // sample of points these may be the majority.
       expect(counts.reached).toBeGreaterThan(every === 1 ? deaths.length * 0.75 : 0);
       if (every === 1) expect(counts.interrupted).toBeGreaterThan(ORDER.flat().length);
     },
@@ -110,13 +110,13 @@ function checkOutcome(ledger: Ledger, outcome: Outcome, reference: Outcome): voi
   for (const [turn, done] of outcome.turns.entries())
     expect(comparable(done)).toEqual(comparable(reference.turns[turn]));
   expect(comparable(outcome.fork)).toEqual(comparable(reference.fork));
-  // What chance gave is given once: all turns have it from the first.
+  // Random values are drawn once: all turns have those of the first turn.
   for (const { state } of outcome.turns) expect(state.chance).toEqual(main.chance);
   if (outcome.inherited.includes("t1-plan")) expect(fork.chance).toEqual(main.chance);
   expect(outcome.left).toBe(0);
 }
 
-/** A result without what chance decided. */
+/** A result without its random values. */
 function comparable(done: Done | undefined): object {
   assert.ok(done);
   const { chance, arrivals, results, ...state } = done.state;

@@ -2,6 +2,6 @@ import { describe } from "vitest";
 import { matrixSuite } from "./matrix-suite.js";
 
 describe("an agent with every kind of effect", () => {
-  // What else there is lies between "begin" and "commit", and is taken back alike.
+  // All other points lie between "begin" and "commit", and are rolled back in the same way.
   matrixSuite(["commit", "committed", "durable", "flush:written"]);
 });

@@ -18,24 +18,28 @@ import { World } from "./world.mjs";
 const KILLS = 200;
 /** Each has a store of its own. */
 const LANES = 2;
-/** The longest that one is left alone, in milliseconds: about as long as a session takes. */
+/** The longest time before a process is killed, in milliseconds: about the duration of a session. */
 const LONGEST = 250;
 
-describe("an agent that is run over and over", () => {
-  it(`brings every session to its end though it is killed ${KILLS} times at random`, { timeout: 600_000 }, async () => {
-    const seed = chooseSeed();
-    const root = temporaryFolder();
-    const lanes = Array.from({ length: LANES }, (_, lane) =>
-      killAndRecover(mkdtempSync(join(root, "lane-")), seed + lane),
-    );
-    const counts = await Promise.all(lanes);
-    const [sessions, interrupted] = [
-      sum(counts.map((count) => count.sessions)),
-      sum(counts.map((count) => count.interrupted)),
-    ];
-    expect(sessions).toBeGreaterThan(0);
-    expect(interrupted).toBeGreaterThan(0);
-  });
+describe("an agent that runs in one session after another", () => {
+  it(
+    `completes every session although its process is killed ${KILLS} times at random`,
+    { timeout: 600_000 },
+    async () => {
+      const seed = chooseSeed();
+      const root = temporaryFolder();
+      const lanes = Array.from({ length: LANES }, (_, lane) =>
+        killAndRecover(mkdtempSync(join(root, "lane-")), seed + lane),
+      );
+      const counts = await Promise.all(lanes);
+      const [sessions, interrupted] = [
+        sum(counts.map((count) => count.sessions)),
+        sum(counts.map((count) => count.interrupted)),
+      ];
+      expect(sessions).toBeGreaterThan(0);
+      expect(interrupted).toBeGreaterThan(0);
+    },
+  );
 });
 
 async function killAndRecover(folder: string, seed: number): Promise<{ sessions: number; interrupted: number }> {
@@ -60,7 +64,7 @@ async function killAndRecover(folder: string, seed: number): Promise<{ sessions:
   return { sessions: completed.size, interrupted: ledger.interrupted().length };
 }
 
-/** Answers whatever is asked, and notes what is completed. Says how many sessions are not. */
+/** Answers all questions and notes completed sessions. Returns the number of sessions that are not completed. */
 async function answerAll(folder: string, completed: Set<string>): Promise<number> {
   const world = new World(folder);
   await using sp = await Savepoint.open(world.url);
@@ -81,7 +85,7 @@ async function answerAll(folder: string, completed: Set<string>): Promise<number
   return open;
 }
 
-/** Goes on with everything, without killing anybody. */
+/** Resumes all sessions without killing a process. */
 async function finish(folder: string, completed: Set<string>): Promise<void> {
   const child = new Child();
   for (let tries = 0; (await answerAll(folder, completed)) > 0; tries++) {
@@ -93,7 +97,7 @@ async function finish(folder: string, completed: Set<string>): Promise<void> {
   await child.kill();
 }
 
-/** Leaves the second input where the process was killed before it could; where it could, nothing happens. */
+/** Sends the second input if the process was killed before it could send it; otherwise nothing happens. */
 async function leaveSecond(folder: string): Promise<void> {
   await using sp = await Savepoint.open(new World(folder).url);
   for await (const { id } of sp.sessions.list()) await sp.send(id, { order: "two" }, { key: "two" });

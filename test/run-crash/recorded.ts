@@ -1,4 +1,4 @@
-/** What a store that a dead process left has recorded. */
+/** Reads what the store of a dead process has recorded. */
 import { execFileSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -10,8 +10,8 @@ import type { Desk } from "./clerk.mjs";
 import { storeUrl } from "./store-url.mjs";
 
 /**
- * The effects whose results are recorded, as `session/branch/name`. Looks at a copy: whoever looks tidies up, and that is
- * for the next process to do.
+ * The effects whose results are recorded, as `session/branch/name`. Reads a copy, because opening a store cleans it up, and that is
+ * left to the next process.
  */
 export async function readRecorded(folder: string): Promise<Set<string>> {
   const url = storeUrl(folder);
@@ -58,7 +58,7 @@ async function recordedOn(sp: Savepoint, id: string, branch: string): Promise<st
   const names = Object.keys(latest?.state.results ?? {});
   for await (const event of sp.watch(id, { branch })) {
     if (event.type === "effect" && event.phase === "end") names.push(event.callId ?? event.name);
-    // It is told last, after all that is recorded.
+    // This event is emitted last, after all recorded effects.
     if (event.type === "status") break;
   }
   return names;

@@ -1,5 +1,5 @@
-// What is done with the agent: three turns and a fork. All of it can be done again from its beginning, by whoever comes
-// after a crash, because inputs have keys.
+// The scenario of the crash tests: three turns and a fork. Because inputs have keys, the next process can repeat all of it
+// from the beginning after a crash.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Savepoint } from "savepoint";
 import { withTestHooks } from "../support/test-hooks.mjs";
@@ -42,7 +42,7 @@ export function openStore(world) {
   return Savepoint.open(world.url, withTestHooks({ probe: (point) => world.pass(point) }, options));
 }
 
-/** What somebody who has looked says. @param {World} world @param {string} session @param {string} branch @param {Question} question */
+/** The answer of a user who has checked whether the effect happened. @param {World} world @param {string} session @param {string} branch @param {Question} question */
 export function answerTo(world, session, branch, question) {
   if (question.kind === "ask") return "yes";
   const name = question.call?.id ?? "";
@@ -52,7 +52,7 @@ export function answerTo(world, session, branch, question) {
   return happened ? { happened, result: resultOf(name) } : { happened };
 }
 
-/** Goes on with whatever can be gone on with, until nothing can. @param {Savepoint} sp @param {Agent<Order, Desk, string>} clerk */
+/** Resumes runs until there is none left to resume. @param {Savepoint} sp @param {Agent<Order, Desk, string>} clerk */
 export async function recoverAll(sp, clerk) {
   for (;;) {
     const handles = await sp.recover([/** @type {Agent} */ (clerk)]);
@@ -62,7 +62,7 @@ export async function recoverAll(sp, clerk) {
 }
 
 /**
- * Does all of it, or what is left of it.
+ * Plays the scenario, or the rest of it after a crash.
  *
  * @param {string} folder @param {"run" | "recover"} by @param {Death} [death] @returns {Promise<Outcome>}
  */
@@ -98,7 +98,7 @@ export async function playScenario(folder, by, death) {
   return { turns, fork, inherited, left, passed: [...world.passed] };
 }
 
-/** Forks a checkpoint that was taken in the middle of a step. Says what had been done by then. @param {Session<Desk>} session */
+/** Forks a checkpoint that was taken in the middle of a step. Returns the effects that were done by then. @param {Session<Desk>} session */
 async function forkOnce(session) {
   const history = await session.history({ order: "oldest" }).all();
   /** @type {Checkpoint<Desk>[]} */
@@ -107,7 +107,7 @@ async function forkOnce(session) {
     const checkpoint = status === "running" ? await session.load(id) : undefined;
     if (checkpoint) checkpoints.push(checkpoint);
   }
-  // After a crash the one that is wanted may not have been taken; then there is one before it.
+  // After a crash the preferred checkpoint may not exist; then an earlier one does.
   const wanted = [
     ["t1-verify", "t1-tally"],
     ["t1-charge", "t1-note"],

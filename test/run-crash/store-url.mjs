@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 export const SCHEMAS = "crash_";
 
 /**
- * The store of a folder of a crash test: a SQLite file, or, where that is asked for, plain files, or a schema in a
+ * The store of a folder of a crash test: a SQLite file, or, if requested, plain files or a schema in a
  * PostgreSQL.
  *
  * @param {string} folder

@@ -1,4 +1,4 @@
-/** Looks at sessions when all is over: whole, completed, and with a history that can be read to its beginning. */
+/** Checks sessions at the end: intact, completed, and with a history that is readable back to its beginning. */
 import assert from "node:assert/strict";
 import { storeUrl } from "./store-url.mjs";
 import { Savepoint } from "../../src/index.js";
@@ -8,7 +8,7 @@ export async function checkSessions(folder: string): Promise<void> {
   const on = { damage: ({ reason }: { reason: string }) => void damage.push(reason) };
   await using sp = await Savepoint.open(storeUrl(folder), { on, durability: "process" });
   for (const compacted of [false, true]) {
-    // Whatever is still needed must survive the collection of what is not.
+    // Garbage collection must keep everything that is still needed.
     if (compacted) await sp.compact();
     for await (const { id, status } of sp.sessions.list()) {
       assert.equal(status, "completed", id);

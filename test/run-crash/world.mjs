@@ -17,7 +17,7 @@ export class World {
     this.death = death;
   }
 
-  /** Passes a point, and dies there if that is to be. @param {string} point */
+  /** Passes a point, and dies there if it is the chosen one. @param {string} point */
   pass(point) {
     const passing = (this.passed.get(point) ?? 0) + 1;
     this.passed.set(point, passing);
@@ -29,7 +29,7 @@ export class World {
     appendFileSync(this.log, `${line}\n`);
   }
 
-  /** Whoever looks knows whether it happened. @param {string} id */
+  /** Whether the effect happened, according to the log. @param {string} id */
   happened(id) {
     return existsSync(this.log) && readFileSync(this.log, "utf8").includes(`end ${id} `);
   }

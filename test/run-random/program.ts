@@ -1,4 +1,4 @@
-/** Random agents: programs of effects in series and in parallel, and what they must come to. */
+/** Random agents: programs of effects in series and in parallel, and the results that they must reach. */
 import fc from "fast-check";
 import { type Agent, defineAgent, type Run, type UnknownPolicy } from "../../src/index.js";
 import type { Victim, World } from "./world.js";
@@ -17,9 +17,9 @@ export type Program = readonly (readonly Op[])[];
 
 export interface ProgramState {
   at: number;
-  /** What each step has got, in the order of its program. */
+  /** The results of each step, in the order of its program. */
   got: unknown[];
-  /** In the order in which it came. */
+  /** The results in the order in which they arrived. */
   order: string[];
 }
 
@@ -92,7 +92,7 @@ export function agentOf(
   }) as Agent;
 }
 
-/** Who does it, and where. */
+/** The process that executes an effect, and its place. */
 interface Place {
   readonly world: World;
   readonly victim: Victim;

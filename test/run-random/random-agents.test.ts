@@ -37,7 +37,7 @@ describe.each([
   ["sqlite::memory:", (now: () => number) => openSqliteStore(":memory:", { now }), runs(100, 6)],
 ] as const)("random agents that die and fall asleep, on %s", (_, openStore, numRuns) => {
   it(
-    "a random agent comes to the same end wherever it dies, and never repeats what was recorded",
+    "a random agent reaches the same result wherever it dies, and never repeats a recorded effect",
     { timeout: 240_000 },
     async () => {
       const seed = chooseSeed();
@@ -59,7 +59,7 @@ describe.each([
   );
 });
 
-/** Time that passes only when somebody waits. */
+/** A clock that advances only while a process waits. */
 class Clock {
   #time = 1_700_000_000_000;
   readonly now = (): number => this.#time;
@@ -87,12 +87,12 @@ async function live(store: Store, clock: Clock, { program, strategy, blows, comp
     if (lifetime > MAX_LIVES) throw new Error("It never ends.");
     const victim = new Victim(blows[lifetime]);
     const agent = agentOf(program, strategy, world, victim);
-    // One that has died for good still tries to renew its lease when the store is closed.
+    // A process that is dead for good still tries to renew its lease when the store is closed.
     const on = { backgroundFailure: () => {} };
     const sp = await Savepoint.open(victim.storeOf(store), { now: clock.now, lease: LEASE, on });
     const running = sp.run(agent, { session: SESSION, input: 1 as never });
     const ending = running.then((ended) => (result = ended).status, codeOf);
-    // Those that only slept wake up while somebody else takes over, or before.
+    // Processes that only slept wake up while another process takes over, or before.
     const awake = zombies.splice(0).filter((zombie) => zombie.victim.wake());
     const outcome = await Promise.race([ending, victim.fallen.then(() => "fallen")]);
     for (const zombie of awake)
@@ -103,7 +103,7 @@ async function live(store: Store, clock: Clock, { program, strategy, blows, comp
       clock.pass(LEASE + 1);
     } else if (outcome !== "ALREADY_RUNNING") {
       expect(["waiting", "completed", "LEASE_LOST"]).toContain(outcome);
-      // Who dies now has done its work; the rest is done by somebody else.
+      // A process that dies now has done its work; another process does the rest.
       if (compacts) await compact(store, clock);
       const other = await Savepoint.open(store, { now: clock.now, lease: LEASE });
       if (outcome === "waiting") await attend(other, world, clock, result as unknown as RunResult);
@@ -129,14 +129,14 @@ async function live(store: Store, clock: Clock, { program, strategy, blows, comp
   );
 }
 
-/** Frees what nothing reaches, in the middle of whatever is going on. */
+/** Collects garbage while runs are under way. */
 async function compact(store: Store, clock: Clock): Promise<void> {
   const sp = await Savepoint.open(store, { now: clock.now, lease: LEASE });
   await sp.compact();
   await sp.close();
 }
 
-/** Does for a run that waits what it waits for. */
+/** Answers, or lets time pass for, a run that waits. */
 async function attend(sp: Savepoint, world: World, clock: Clock, result: RunResult): Promise<void> {
   if (result.status !== "waiting") return;
   if (result.wakeAt !== undefined) clock.pass(Math.max(0, result.wakeAt - clock.now()));
@@ -159,13 +159,13 @@ async function undisturbed(program: Program, strategy: Life["strategy"]): Promis
   }
 }
 
-/** The order of what ran in parallel may differ; what came of it may not. */
+/** The order of parallel effects may differ; their results may not. */
 function comparable(state: unknown): unknown {
   const { order, ...rest } = state as ProgramState;
   return { ...rest, order: [...order].sort() };
 }
 
-/** What the current step of the session has recorded. */
+/** The effects that the current step of the session has recorded. */
 async function recordedEffects(store: Store): Promise<string[]> {
   const [record] = await store.get([journalKey(SESSION, "main")]);
   if (!record || !("value" in record)) return [];
@@ -182,7 +182,7 @@ async function recordedEffects(store: Store): Promise<string[]> {
     .map(({ started }) => `${step}:${started.callId ?? started.name}`);
 }
 
-/** Tools that are asked about or verified are done once, whatever happened; the others once, and once more per death. */
+/** Tools with the policy ask or verify are executed exactly once; the others once, and at most once more per death. */
 function checkCounts(program: Program, world: World, deaths: number): void {
   const check = (op: Op, step: number): void => {
     if (op.do === "parallel") return op.branches.flat().forEach((each) => check(each, step));
@@ -199,7 +199,7 @@ function checkCounts(program: Program, world: World, deaths: number): void {
   for (const [at, ops] of program.entries()) for (const op of ops) check(op, at + 1);
 }
 
-/** A branch from any checkpoint comes to the same end. */
+/** A fork of any checkpoint reaches the same result. */
 async function checkFork(
   store: Store,
   clock: Clock,

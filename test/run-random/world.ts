@@ -1,4 +1,4 @@
-/** The outside world of a random agent: what has happened there, and how processes die in it. */
+/** The outside world of a random agent: which effects happened, and how processes die. */
 import { setImmediate as turn } from "node:timers/promises";
 import type { Verdict } from "../../src/index.js";
 import type { Commit, CommitResult, Store } from "../../src/store/contract/contract.js";
@@ -7,7 +7,7 @@ import type { Commit, CommitResult, Store } from "../../src/store/contract/contr
 export interface Blow {
   readonly at: "before commit" | "after commit" | "before effect" | "after effect";
   readonly number: number;
-  /** Does it wake up again, when somebody else has taken over? */
+  /** Whether it wakes up again when another process has taken over. */
   readonly wakes: boolean;
 }
 
@@ -15,7 +15,7 @@ export class World {
   /** How often each thing was done, and under which keys. */
   readonly done = new Map<string, string[]>();
 
-  /** Something is done. It takes a while, and who does it may not live to see the end. */
+  /** Executes an effect. It takes a while, and the process may die before its end. */
   async happen(victim: Victim, name: string, value: string, key = ""): Promise<string> {
     await victim.passes("before effect");
     this.done.set(name, [...(this.done.get(name) ?? []), key]);
@@ -24,14 +24,14 @@ export class World {
     return value;
   }
 
-  /** Whether it has happened, and what came of it. */
+  /** Whether the effect has happened, and its result. */
   async verdictOn(name: string): Promise<Verdict<string>> {
     const [, id] = name.split(":");
     return this.done.has(name) ? { happened: true, result: `result ${id}` } : { happened: false };
   }
 }
 
-/** A process that may die. From then on nothing it does comes back. */
+/** A process that may die. After that none of its calls returns. */
 export class Victim {
   readonly #blow: Blow | undefined;
   readonly #counts = new Map<string, number>();
@@ -61,7 +61,7 @@ export class Victim {
 
   /** Wakes up, if it only slept; `false` if it is dead. */
   wake(): boolean {
-    // A function that was stopped in the middle goes on when it wakes up: nobody can keep it from that.
+    // A function that was stopped in the middle continues when its process wakes up: nothing can prevent that.
     const wakes = this.#blow?.wakes === true && this.#blow.at !== "before effect";
     if (wakes) this.#wake();
     return wakes;
@@ -81,7 +81,7 @@ export class Victim {
         if (name === "close") return async () => {};
         const value: unknown = Reflect.get(target, name, target);
         if (typeof value !== "function") return value;
-        // Who is dead or asleep does not read either.
+        // A process that is dead or asleep does not read either.
         return async (...args: unknown[]) => {
           await this.#asleep;
           return (value as (...all: unknown[]) => unknown).apply(target, args);

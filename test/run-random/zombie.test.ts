@@ -6,7 +6,7 @@ import { Victim } from "./world.js";
 const LEASE = 30_000;
 
 it.each([1, 2, 3, 4, 5])(
-  "a process that falls asleep after its commit number %i begins nothing when it wakes up and somebody else has taken over",
+  "a process that falls asleep after its commit number %i starts no effect when it wakes up after another process has taken over",
   async (number) => {
     let time = 1_700_000_000_000;
     const now = (): number => time;
@@ -37,7 +37,7 @@ it.each([1, 2, 3, 4, 5])(
       const result = await sp.run(agentOf("heir"), { session: "s", input: 1 });
       if (result.status === "completed") break;
       const { call } = result.question ?? {};
-      // Whoever looks sees what has happened by now.
+      // The answer reports what has happened by now.
       const happened = call?.id === "pay" ? paid.length > 0 : paid.length > 1;
       await sp.answer("s", happened ? { happened, result: undefined } : { happened });
     }

@@ -18,7 +18,7 @@ const agent = defineAgent({
   async step(run) {
     await run.effect("begin", () => {});
     if (role === "rival") return run.complete("taken over");
-    // Until the thread is there, the event loop renews the lease.
+    // Until the thread has started, the event loop renews the lease.
     await isBeating;
     console.log("busy");
     while (!existsSync(enough));
@@ -26,7 +26,7 @@ const agent = defineAgent({
   },
 });
 
-/** Resolves when the thread that renews the lease is there. */
+/** Resolves when the thread that renews the lease has started. */
 const isBeating = new Promise((resolve) => {
   process.on("worker", (worker) => worker.on("message", (message) => message === "ready" && resolve(undefined)));
 });
@@ -49,7 +49,7 @@ if (role === "busy") {
       if (!isSavepointError(error)) throw error;
       console.log(error.code);
       refusedSince ??= performance.now();
-      // A lease that nobody renewed would have expired by now.
+      // A lease that was not renewed would have expired by now.
       if (performance.now() - refusedSince > 1.25 * LEASE) writeFileSync(enough, "");
       return false;
     }

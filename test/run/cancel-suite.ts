@@ -5,7 +5,7 @@ import { defineAgent, type Savepoint } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
 import { chooseSeed } from "../support/seed.js";
 
-/** Cancels at random moments, so many on each store. */
+/** Cancels runs at `count` random moments on each store. */
 export function cancelAtRandomMoments(count: number): void {
   describe.each(STORES.filter(({ name }) => name !== "sqlite::memory:"))("cancelling a run, on $name", (kind) => {
     const data = useData(kind);
@@ -26,7 +26,7 @@ export function cancelAtRandomMoments(count: number): void {
       }
       expect(problems.slice(0, 20), `${problems.length} of ${count} cancels were not final`).toEqual([]);
       expect(cancelled).toBeGreaterThan(count / 4);
-      // Nothing is left that a recovery would resume.
+      // There is no run left to recover.
       const handles = await Promise.all([runner.recover([createWorker(new Map())]), other.recover([])]);
       expect(handles.flat()).toEqual([]);
     });

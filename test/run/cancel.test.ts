@@ -40,7 +40,7 @@ async function outcomesOf(sp: Savepoint): Promise<string[]> {
 describe.each(KINDS)("a cancelled run, on $name", (kind) => {
   const lab = useLab(kind);
 
-  /** A run whose first tool is under way, and that another process has cancelled. */
+  /** Starts a run, and cancels it from another process while its first tool is under way. */
   async function cancelElsewhere(): Promise<{
     world: World;
     gate: Gate<string>;
@@ -62,7 +62,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     const world = new World();
     const gate = createGate<string>();
     await lab.open();
-    // The result would be written while this read is under way, if anything allowed that: it has many turns for it.
+    // If the result could be written during this read, it would be: there are many turns of the event loop for it.
     const slow = intercept(lab.store(), {
       get: async (keys) => {
         if (keys.length === 1 && keys[0] === journalKey("s", "main"))
@@ -79,7 +79,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(world.count("second")).toBe(0);
   });
 
-  it("records that a tool has not begun where the cancel came before it could", async () => {
+  it("records that a tool has not started if the cancel came before its start", async () => {
     const world = new World();
     const other = await lab.open();
     let isArmed = false;
@@ -100,7 +100,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(world.log).toEqual(["first", "second"]);
   });
 
-  it("is halted by the next process that claims it, where its own died before it could", async () => {
+  it("is halted by the next process that claims it, if its own process died before halting it", async () => {
     const { world } = await cancelElsewhere();
     lab.crash();
     const sp = await lab.open();
@@ -110,7 +110,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(world.log).toEqual(["first"]);
   });
 
-  it("is halted by a worker that finds it, where its own process died before it could", async () => {
+  it("is halted by a worker that finds it, if its own process died before halting it", async () => {
     const { world } = await cancelElsewhere();
     lab.crash();
     const sp = await lab.open();
@@ -122,7 +122,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(world.log).toEqual(["first"]);
   });
 
-  it("is halted when its store is closed before it could be, with the result of its tool", async () => {
+  it("is halted with the result of its tool when its store is closed before the run noticed the cancel", async () => {
     const { world, gate, runner, result } = await cancelElsewhere();
     const closing = runner.close();
     gate.open("one");
@@ -134,7 +134,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(await sp.recover([createClerk(world)])).toEqual([]);
   });
 
-  it("is halted by the cancel, and not by an error of its agent that comes after it", async () => {
+  it("is halted with the reason of the cancel, and not with a later error of its agent", async () => {
     const world = new World();
     const gate = createGate();
     const runner = await lab.open();
@@ -163,7 +163,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(await result).toMatchObject(CANCELLED);
   });
 
-  it("keeps the reason of the first cancel where its process has died since", async () => {
+  it("keeps the reason of the first cancel if its process has died since", async () => {
     await cancelElsewhere();
     lab.crash();
     const sp = await lab.open();
@@ -172,7 +172,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(await sp.cancel("s", "again")).toBe(false);
   });
 
-  it("is completed, and not cancelled, where it completes while the cancel finds out who runs it", async () => {
+  it("is completed, and not cancelled, if it completes while the cancel reads its owner", async () => {
     const world = new World();
     const gate = createGate<string>();
     const runner = await lab.open();
@@ -194,7 +194,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(await other.sessions.load("s")).toMatchObject({ status: "completed" });
   });
 
-  it("is halted, and not resumed, where its process had handed it back before the cancel", async () => {
+  it("is halted, and not resumed, if its process had released it before the cancel", async () => {
     const world = new World();
     const gate = createGate<string>();
     const runner = await lab.open();
@@ -213,7 +213,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(world.log).toEqual(["first", "second"]);
   });
 
-  it("is halted, and not resumed, where its branch was rewound while an input was queued", async () => {
+  it("is halted, and not resumed, if its branch was rewound while an input was queued", async () => {
     const sp = await lab.open();
     const clerk = createClerk(new World());
     expect(await sp.run(clerk, GO)).toMatchObject({ status: "completed" });
@@ -225,7 +225,7 @@ describe.each(KINDS)("a cancelled run, on $name", (kind) => {
     expect(await sp.recover([clerk])).toEqual([]);
   });
 
-  it("that is held open is halted where its process died before it could be", async () => {
+  it("that is an open run is halted if its process died before halting it", async () => {
     const holder = await lab.open();
     const options = { session: "s", turn: "t", initial: () => ({}) };
     const run = await holder.openRun(options);

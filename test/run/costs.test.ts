@@ -5,7 +5,7 @@ import type { Commit, Store } from "../../src/store/contract/contract.js";
 
 const STEPS = 10;
 
-/** How many commits a step costs on average, without those that begin and end the run. */
+/** The average number of commits per step, without those that start and end the run. */
 async function commitsOf(body: (run: Run<{ done: number }>) => Promise<unknown>): Promise<number> {
   const store = openMemoryStore();
   let commits = 0;
@@ -52,7 +52,7 @@ describe("a step costs", () => {
     expect(await commitsOf((run) => run.tool(call("c"), () => "result", { onUnknown: "retry" }))).toBe(1);
   });
 
-  it("two commits with a tool that may not: its intent, and its result with the state", async () => {
+  it("two commits with a tool that may not be repeated: its intent, and its result with the state", async () => {
     expect(await commitsOf((run) => run.tool(call("c"), () => "result"))).toBe(2);
   });
 
@@ -77,12 +77,12 @@ describe("a step costs", () => {
     expect(await commitsOf(body)).toBeLessThanOrEqual(3);
   });
 
-  it("nothing for the time, a random number and an id", async () => {
+  it("no commit for the time, a random number and an id", async () => {
     const body = async (run: Run<{ done: number }>): Promise<void> => {
       for (let times = 0; times < 5; times++) [run.now(), run.random(), run.uuid()].join();
       await run.llm(() => "reply");
     };
-    // What they gave is durable before the model is asked.
+    // Their values are durable before the model is called.
     expect(await commitsOf(body)).toBe(2);
   });
 });

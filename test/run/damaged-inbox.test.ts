@@ -4,7 +4,7 @@ import { inboxKey, queueEntryKey } from "../../src/records/index.js";
 import { openMemoryStore } from "../../src/store/memory/store.js";
 import type { Store } from "../../src/store/contract/contract.js";
 
-it("a run that is done does not forget inputs that it cannot read", async () => {
+it("a completed run keeps its queue entry when the inbox has inputs that it cannot read", async () => {
   const store = openMemoryStore();
   const inbox = inboxKey("s", "main");
   let isDamaged = false;
@@ -35,6 +35,6 @@ it("a run that is done does not forget inputs that it cannot read", async () => 
   const sp = await Savepoint.open(damaged, { on: { damage: ({ reason }) => void damage.push(reason) } });
   expect(await sp.run(agent, { session: "s", input: "now" })).toMatchObject({ status: "completed", output: "done" });
   expect(damage).toEqual(["it is damaged"]);
-  // Somebody has to look at it again.
+  // The queue entry stays, so that the session is checked again.
   expect((await store.get([queueEntryKey("s", "main")]))[0]).toBeDefined();
 });

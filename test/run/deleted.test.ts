@@ -42,7 +42,7 @@ describe.each(STORES)("a session that is deleted while it runs, on $name", (kind
     });
 
     it.each(["everyStep", "never"] as const)(
-      "ends its run with SESSION_DELETED at whatever it writes next, with checkpoints %s",
+      "ends its run with SESSION_DELETED at the next write, with checkpoints %s",
       async (strategy) => {
         const runner = await data.open();
         const other = by === "another" ? await data.open() : runner;
@@ -57,7 +57,7 @@ describe.each(STORES)("a session that is deleted while it runs, on $name", (kind
       },
     );
 
-    it("ends its run with SESSION_DELETED while a step fails and is tried again", async () => {
+    it("ends its run with SESSION_DELETED while a failed step is retried", async () => {
       const runner = await data.open();
       const other = by === "another" ? await data.open() : runner;
       const agent = defineAgent({
@@ -75,7 +75,7 @@ describe.each(STORES)("a session that is deleted while it runs, on $name", (kind
       expect(await code).toBe("SESSION_DELETED");
     });
 
-    it("ends its run with SESSION_DELETED where the session was begun again", async () => {
+    it("ends its run with SESSION_DELETED even if the session was started again", async () => {
       const gate = createGate();
       const { agent, log } = createWorker(gate);
       const runner = await data.open();

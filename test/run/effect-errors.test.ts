@@ -1,4 +1,4 @@
-/** What effects and steps throw: recorded, thrown again, and never the end of the process. */
+/** Errors of effects and steps are recorded and replayed, and never end the process. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, type TestContext } from "vitest";
 import { SavepointError } from "../../src/index.js";
@@ -11,10 +11,10 @@ const refuse = (): never => {
 };
 const BLIND: ProxyHandler<object> = { get: refuse, has: refuse, ownKeys: refuse, getOwnPropertyDescriptor: refuse };
 
-/** Reading anything of it throws. */
+/** Reading any of its properties throws. */
 const blind = (): object => new Proxy({}, BLIND);
 
-/** Looking at it in any way throws, even asking what it is an instance of. */
+/** Every operation on it throws, even `instanceof`. */
 const hostile = (): object => new Proxy({}, { ...BLIND, getPrototypeOf: refuse });
 
 function withThrowingGetters(): Error {
@@ -42,7 +42,7 @@ const THROWN: { what: string; make: () => unknown }[] = [
 describe.each(KINDS)("errors of effects and steps on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("what an effect throws is recorded, and thrown again with its name, message, code and cause", async () => {
+  it("an error of an effect is recorded, and replayed with its name, message, code and cause", async () => {
     const world = new World();
     class OddError extends Error {
       override readonly name = "OddError";
@@ -102,7 +102,7 @@ describe.each(KINDS)("errors of effects and steps on $name", (kind) => {
     expect(world.count("e0")).toBe(2);
   });
 
-  it("a result that cannot be stored is recorded as an error, and its effect is not done again", async () => {
+  it("a result that cannot be stored is recorded as an error, and its effect is not executed again", async () => {
     const world = new World();
     const agent = once(async (run) => {
       let code: unknown;
@@ -134,7 +134,7 @@ describe.each(KINDS)("errors of effects and steps on $name", (kind) => {
     }
   });
 
-  it.each(THROWN)("a step may throw $what: it fails and is tried again", async ({ make }) => {
+  it.each(THROWN)("a step may throw $what: it fails and is retried", async ({ make }) => {
     const unhandled = takeUnhandledRejections();
     try {
       await checkThrownByStep(lab, make);
@@ -155,7 +155,7 @@ describe.each(KINDS)("errors of effects and steps on $name", (kind) => {
       void run.tool({ id: "1", name: "t" }, fail);
       void run.llm(fail);
       await run.effect("after", () => nextTurn());
-      // And the same when it is replayed.
+      // The same holds when the step is replayed.
       if (failures-- > 0) throw new Error("a reason of its own");
       return "done";
     }, 3);
@@ -178,7 +178,7 @@ describe.each(KINDS)("errors of effects and steps on $name", (kind) => {
   });
 });
 
-/** A tool throws it; the step catches it, is interrupted, and catches the same again. */
+/** A tool throws the value; the step catches it, is interrupted, and catches the same value on replay. */
 async function checkThrownByTool(lab: Lab, make: () => unknown): Promise<void> {
   const world = new World();
   const caught: unknown[] = [];
@@ -206,7 +206,7 @@ async function checkThrownByTool(lab: Lab, make: () => unknown): Promise<void> {
   expect(world.log).toEqual(["tool", "last", "last"]);
 }
 
-/** A step throws it, each time. */
+/** A step throws the value in each attempt. */
 async function checkThrownByStep(lab: Lab, make: () => unknown): Promise<void> {
   const sp = await lab.open();
   let attempts = 0;
@@ -220,7 +220,7 @@ async function checkThrownByStep(lab: Lab, make: () => unknown): Promise<void> {
   expect(attempts).toBe(3);
 }
 
-/** Takes unhandled rejections from other listeners, such as the test runner: they are what a test is about. */
+/** Removes other listeners of unhandled rejections, such as the test runner's, because the test counts the rejections. */
 function takeUnhandledRejections(): { readonly rejections: unknown[]; restore(): void } {
   const others = process.listeners("unhandledRejection");
   const rejections: unknown[] = [];

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { defineAgent, type Run, type RunEvent } from "../../src/index.js";
 import { codeOf, createGate, interruptIn, KINDS, type Notes, once, orHung, useLab, watchEnd, World } from "./lab.js";
 
-/** Where a state has something. */
+/** Where in a state a value is. */
 type Place = "a list that is stored as items" | "an empty list" | "a property";
 
 const GO = { session: "s", input: "go" };
@@ -11,7 +11,7 @@ const GO = { session: "s", input: "go" };
 describe.each(KINDS)("effects on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("gives recorded effects back after an interruption, and does none of them again", async () => {
+  it("recorded effects are replayed after an interruption, and none of them is executed again", async () => {
     const world = new World();
     const agent = once(async (run) => {
       const reply = await run.llm(() => world.do("model", { content: "call it", toolCalls: [{ id: "1", name: "t" }] }));
@@ -31,7 +31,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(world.log).toEqual(["model", "tool", "effect", "last", "last", "last"]);
   });
 
-  it("tells only what is really done", async () => {
+  it("events are emitted only for effects that are executed, not for replayed ones", async () => {
     const world = new World();
     const agent = once(async (run) => {
       await run.effect("a", () => world.do("a"));
@@ -50,7 +50,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(events[0]).toMatchObject({ type: "started", resumed: true });
   });
 
-  it("records a result as it was, whatever is done to it afterwards", async () => {
+  it("a recorded result is not affected by later changes of the object", async () => {
     const world = new World();
     const agent = once(async (run) => {
       const list = await run.effect("list", () => world.do("list", [1, { deep: [2] }] as unknown[]));
@@ -64,7 +64,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect((await (await lab.open()).run(agent, GO)).output).toEqual([1, { deep: [2] }]);
   });
 
-  it("gives the same time, chance and uuid again", async () => {
+  it("the time, random numbers and uuids are replayed", async () => {
     const world = new World();
     const seen: unknown[][] = [];
     const agent = once(async (run) => {
@@ -88,7 +88,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(other).not.toBe(uuid);
   });
 
-  it("tells the parts of a streamed reply as they come, and records it whole", async () => {
+  it("the parts of a streamed reply are emitted as they arrive, and the complete reply is recorded", async () => {
     const world = new World();
     const agent = once(async (run) => {
       const text = await run.llm(async function* () {
@@ -142,7 +142,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(world.log).toEqual(["texts", "returns", "last", "last"]);
   });
 
-  it("asks again once if a stream was interrupted, and records the error of one that breaks", async () => {
+  it("an interrupted stream is requested again once, and the error of a broken stream is recorded", async () => {
     const world = new World();
     const agent = once((run) =>
       run.llm(async function* () {
@@ -167,7 +167,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect((await (await lab.open()).run(breaks, { session: "breaks", input: "go" })).output).toBe("cut off");
   });
 
-  it("ends an effect that takes too long with TIMEOUT, aborts its signal, and records that", async () => {
+  it("an effect that takes too long ends with TIMEOUT, which aborts its signal and is recorded", async () => {
     const world = new World();
     let signal: AbortSignal | undefined;
     const agent = once(async (run) => {
@@ -195,7 +195,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(world.count("slow")).toBe(1);
   });
 
-  it("tries errors again that say they will pass, and no others", async () => {
+  it("effects with a retry option are retried after transient errors, and after no others", async () => {
     const attempts: Record<string, number[]> = {};
     const keys = new Set<string>();
     const failing =
@@ -257,7 +257,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(await running).toMatchObject({ status: "completed", output: "done", steps: 2 });
   });
 
-  it("gives the step bytes and large results back as they were", async () => {
+  it("bytes and large results are replayed unchanged", async () => {
     const world = new World();
     const bytes = Uint8Array.from({ length: 200_000 }, (_, index) => index % 251);
     const text = Array.from({ length: 20_000 }, (_, index) => `line ${index} of something long\n`).join("");
@@ -295,7 +295,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(await measure("a property", false, true)).toBeLessThan(20_000);
   });
 
-  /** Runs a step with a result of 1 MB in the state, and looks what that took. */
+  /** Runs a step with a result of 1 MB in the state, and measures what was written. */
   async function measure(place: Place, interrupted: boolean, pause: boolean): Promise<number> {
     const size = 1_000_000;
     const world = new World();
@@ -354,7 +354,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
   });
 
   it.each(["returns nothing", "completes"])(
-    "what a tool has answered stays recorded when its step puts a function into the state and %s",
+    "the result of a tool stays recorded when its step puts a function into the state and %s",
     async (how) => {
       const world = new World();
       const agent = (broken: boolean) =>
@@ -401,7 +401,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
             : outer === "tool"
               ? await run.tool({ id: "1", name: "outer" }, body)
               : await run.llm(body);
-        // Afterwards, all of it is allowed.
+        // After the effect all these calls are allowed.
         return [done, typeof run.now(), await run.effect("after", () => "after")];
       });
       const result = await orHung(sp.run(agent, GO));
@@ -428,7 +428,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(result).toMatchObject({ status: "completed", output: ["number", "inner", "effect"] });
   });
 
-  it("refuses calls without an id or a name", async () => {
+  it("calls without an id or a name are rejected", async () => {
     for (const call of [undefined, {}, { id: "", name: "t" }, { id: "1", name: "" }, { id: 1, name: "t" }]) {
       const agent = once((run) => codeOf(run.tool(call as never, () => 1)));
       const session = JSON.stringify(call) ?? "none";
@@ -436,7 +436,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     }
   });
 
-  it("an effect that is started after its step has ended is not done, and never ends", async () => {
+  it("an effect that is started after the end of its step is not executed, and never settles", async () => {
     let late: Run<{ notes: unknown[] }> | undefined;
     const agent = once((run) => Promise.resolve((late = run)).then(() => 1));
     const sp = await lab.open();
@@ -444,7 +444,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
     expect(() => late?.now()).toThrow(expect.objectContaining({ code: "CLOSED" }));
     const world = new World();
     const end = watchEnd(late?.effect("late", () => world.do("late")) as Promise<unknown>);
-    // Whatever it could lead to has happened when a whole other run has ended, and the store is idle.
+    // Any consequence would have shown by the time another run has ended and the store is idle.
     await sp.run(agent, { session: "other", input: "go" });
     await lab.idle();
     expect([end.isOver, world.log]).toEqual([false, []]);
@@ -452,7 +452,7 @@ describe.each(KINDS)("effects on $name", (kind) => {
   });
 });
 
-/** A text that does not compress well. */
+/** A string that does not compress well. */
 function noise(size: number): string {
   let [text, seed] = ["", 12_345];
   while (text.length < size) text += (seed = (seed * 48_271) % 2_147_483_647).toString(36);

@@ -11,7 +11,7 @@ import { errorOf } from "./lab.js";
 
 const GO = { session: "s", input: "go" };
 const COMPLETED = { status: "completed", output: "two" };
-/** What cannot be written in the background is not what these tests are about. */
+/** These tests are not about failures of background writes. */
 const QUIET: OpenOptions = { on: { backgroundFailure: () => {} }, onBackgroundFailure: () => {} };
 
 let folder: string;
@@ -30,7 +30,7 @@ async function open(url: string, options: OpenOptions = {}): Promise<Savepoint> 
   return sp;
 }
 
-/** An agent whose second effect is done while the disk fails. */
+/** An agent whose second effect is executed while the disk fails. */
 function createAgent(failDisk: () => void | Promise<void> = () => {}) {
   return defineAgent({
     name: "agent",
@@ -41,7 +41,7 @@ function createAgent(failDisk: () => void | Promise<void> = () => {}) {
         await failDisk();
         return `${"y".repeat(100_000)}two`;
       });
-      // What comes before it is written first, and is too much for a full disk.
+      // The effects before it are written first, and are too large for a full disk.
       await run.effect("third", () => {});
       return run.complete(output.slice(-3));
     },
@@ -66,7 +66,7 @@ describe.each(URLS)("a run whose disk fails to sync, on %s", (_, urlOf) => {
     fails = false;
   });
 
-  /** A run that has failed with the disk, which works again. */
+  /** A run that failed because of the disk; the disk works again. */
   async function failRun(): Promise<{ sp: Savepoint; error: Error }> {
     const sp = await open(url, withTestHooks({ syncFile }));
     const error = await errorOf(
@@ -79,7 +79,7 @@ describe.each(URLS)("a run whose disk fails to sync, on %s", (_, urlOf) => {
     return { sp, error };
   }
 
-  it("fails with the reason, and what is saved later with the same reason and its cause", async () => {
+  it("fails with the reason, and later saves fail with the same reason and its cause", async () => {
     const { sp, error } = await failRun();
     expect(error).toMatchObject({ code: "IO_FAILED", message: expect.stringMatching(/failed: EIO: i\/o error/) });
     expect(error.message).not.toMatch(/earlier write/);
@@ -91,7 +91,7 @@ describe.each(URLS)("a run whose disk fails to sync, on %s", (_, urlOf) => {
     });
   });
 
-  it("is resumed at once by the same process when the store was closed and opened again", async () => {
+  it("is resumed at once by the same process after the store was closed and opened again", async () => {
     const { sp } = await failRun();
     await sp.close();
     const again = await open(url);
@@ -99,7 +99,7 @@ describe.each(URLS)("a run whose disk fails to sync, on %s", (_, urlOf) => {
     expect(await again.run(createAgent(), GO)).toMatchObject(COMPLETED);
   });
 
-  it("is resumed at once by the same process when the store was only opened again", async () => {
+  it("is resumed at once by the same process after the store was opened again without closing it", async () => {
     await failRun();
     const again = await open(url);
     expect(await again.run(createAgent(), GO)).toMatchObject(COMPLETED);
@@ -138,7 +138,7 @@ describe.each(URLS)(
         try {
           for (;;) await appendFile(ballast, Buffer.alloc(size));
         } catch {
-          // That much does not fit any more.
+          // A write of this size no longer fits.
         }
       }
     }

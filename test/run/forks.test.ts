@@ -11,7 +11,7 @@ function listOf(name: string): { name: string; index: number; text: string }[] {
 describe.each(KINDS)("forks with other results on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("forks that are made at the same time have each their own results", async () => {
+  it("forks that are created at the same time each have their own results", async () => {
     const sp = await lab.open();
     const world = new World();
     const agent = once((run) => run.tool({ id: "call", name: "list" }, () => world.do("list", listOf("original"))));
@@ -21,7 +21,7 @@ describe.each(KINDS)("forks with other results on $name", (kind) => {
     const names = ["north", "east", "south", "west"];
     const commit = vi.spyOn(lab.store(), "commit");
     const forks = await Promise.all(names.map((name) => session.fork(id, { results: { call: listOf(name) } })));
-    // They conflict with each other: that is what the test is about.
+    // The commits conflict with each other: that is the case under test.
     expect(commit.mock.settledResults.map(({ type }) => type)).toContain("rejected");
     expect(new Set(forks.map(({ branch }) => branch)).size).toBe(4);
     const other = await lab.open();

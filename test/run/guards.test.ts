@@ -6,7 +6,7 @@ const LONG = "I will look at the same file again.";
 const GO = { session: "s", input: "go" };
 
 describe("the loop detector", () => {
-  it("warns at the third repetition, wants an alternative at the fourth, and halts at the sixth", () => {
+  it("warns at the third repetition, requests an alternative at the fourth, and halts at the sixth", () => {
     const detector = new LoopDetector();
     expect(Array.from({ length: 7 }, () => detector.check(LONG))).toEqual([
       "none",
@@ -19,7 +19,7 @@ describe("the loop detector", () => {
     ]);
   });
 
-  it("looks at the last ten replies", () => {
+  it("compares only the last ten replies", () => {
     const detector = new LoopDetector();
     detector.check(LONG);
     detector.check(LONG);
@@ -29,13 +29,13 @@ describe("the loop detector", () => {
     expect(detector.check(LONG)).toBe("warn");
   });
 
-  it("does not count what is shorter than 20 characters", () => {
+  it("ignores replies shorter than 20 characters", () => {
     const detector = new LoopDetector();
     for (let index = 0; index < 20; index++) expect(detector.check("x".repeat(19))).toBe("none");
     expect(Array.from({ length: 3 }, () => detector.check("x".repeat(20))).at(-1)).toBe("warn");
   });
 
-  it("minds neither whitespace nor case, nor what comes after 500 characters", () => {
+  it("ignores whitespace, case, and everything after 500 characters", () => {
     const detector = new LoopDetector();
     detector.check("Look at the file called A");
     detector.check("look   at\nthe file\tCALLED a");
@@ -47,7 +47,7 @@ describe("the loop detector", () => {
     expect(detector.check(`${start}3`)).toBe("warn");
   });
 
-  it("forgets when it is reset, and counts what it has seen", () => {
+  it("counts the replies it has compared, and forgets them on reset", () => {
     const detector = new LoopDetector();
     for (let index = 0; index < 4; index++) detector.check(LONG);
     detector.check("ok");
@@ -57,7 +57,7 @@ describe("the loop detector", () => {
     expect(detector.stats()).toMatchObject({ remembered: 1, distinct: 1 });
   });
 
-  it("takes other numbers, and refuses those that make no sense", () => {
+  it("accepts custom thresholds, and rejects invalid ones", () => {
     const detector = new LoopDetector({ window: 4, threshold: 2, minLength: 1 });
     expect(["a", "a", "a", "a"].map((text) => detector.check(text))).toEqual(["none", "warn", "alternative", "halt"]);
     for (const options of [{ window: 0 }, { threshold: 0 }, { window: 5, threshold: 3 }, { threshold: 1.5 }]) {
@@ -68,7 +68,7 @@ describe("the loop detector", () => {
   });
 });
 
-/** Says the same again and again, a step each. */
+/** An agent whose model gives the same reply in every step. */
 function parrot(world: World, limits: Limits = {}, loop?: false) {
   return defineAgent({
     name: "parrot",
@@ -88,7 +88,7 @@ function parrot(world: World, limits: Limits = {}, loop?: false) {
 describe.each(KINDS)("guards on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("halt a model that goes round in circles, and count across interruptions", async () => {
+  it("halt a model that repeats itself, and count repetitions across interruptions", async () => {
     const world = new World();
     const events: RunEvent[] = [];
     await interruptIn(lab, await lab.open(), parrot(world), "go", world, "pause 2");
@@ -108,12 +108,12 @@ describe.each(KINDS)("guards on $name", (kind) => {
     expect(world.count("model")).toBe(6);
   });
 
-  it("let it repeat itself where the agent says so", async () => {
+  it("let a model repeat itself if the agent turns the loop detector off", async () => {
     const result = await (await lab.open()).run(parrot(new World(), {}, false), GO);
     expect(result).toMatchObject({ status: "completed", steps: 12 });
   });
 
-  it("halt at the limit of steps, also across interruptions", async () => {
+  it("halt a run at its limit of steps, and count steps across interruptions", async () => {
     const world = new World();
     const agent = parrot(world, { steps: 3 }, false);
     await interruptIn(lab, await lab.open(), agent, "go", world, "pause 2");
@@ -121,7 +121,7 @@ describe.each(KINDS)("guards on $name", (kind) => {
     expect(result).toMatchObject({ status: "halted", steps: 3 });
     expect(result.reason).toContain("3 steps");
     expect(world.count("model")).toBe(3);
-    // With a higher one it goes on.
+    // With a higher limit it resumes.
     const more = await (await lab.open()).run(parrot(world, { steps: 5 }, false), { ...GO, resume: true });
     expect(more).toMatchObject({ status: "halted", steps: 5 });
   });
@@ -139,7 +139,7 @@ describe.each(KINDS)("guards on $name", (kind) => {
     expect(world.count("model")).toBe(4);
   });
 
-  it("halt in mid-step, before the next call of a model, and go on there", async () => {
+  it("halt a run in the middle of a step, before the next model call, and resume there", async () => {
     const world = new World();
     const agent = (tokens: number) =>
       defineAgent({
@@ -190,7 +190,7 @@ describe.each(KINDS)("guards on $name", (kind) => {
     expect(asked).toBe(2);
   });
 
-  it("halt after three failures in a row, and go on with resume", async () => {
+  it("halt a run after three failures in a row, which continues with resume", async () => {
     const world = new World();
     let broken = true;
     const agent = defineAgent({
@@ -211,7 +211,7 @@ describe.each(KINDS)("guards on $name", (kind) => {
     expect(result.status).toBe("halted");
     expect(result.reason).toContain("RangeError: no luck");
     expect(events.filter(({ type }) => type === "retry")).toHaveLength(2);
-    // What was recorded is not done again in the second and third attempt.
+    // Recorded effects are not executed again in the second and third attempt.
     expect(world.count("good")).toBe(1);
     broken = false;
     expect(await sp.run(agent, GO)).toMatchObject({ status: "halted" });
@@ -221,7 +221,7 @@ describe.each(KINDS)("guards on $name", (kind) => {
     expect(world.count("good")).toBe(1);
   });
 
-  it("do an effect again whose error ended the step, and keep those whose error was handled", async () => {
+  it("execute an effect again if its error ended the step, and replay errors that the step handled", async () => {
     const world = new World();
     let left = 2;
     const agent = defineAgent({
@@ -242,14 +242,14 @@ describe.each(KINDS)("guards on $name", (kind) => {
     expect(world.log).toEqual(["handled", "fatal", "fatal"]);
   });
 
-  it("count failures across interruptions, and begin to count anew with every step that is done", async () => {
+  it("count failures across interruptions, and reset the count with every completed step", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "a",
       retry: { attempts: 3, delay: 0 },
       initial: (_input: string) => ({}),
       async step(run) {
-        // Not recorded: each attempt comes here.
+        // Not recorded: each attempt reaches this line.
         world.log.push(`attempt of ${run.step}`);
         const attempts = world.count(`attempt of ${run.step}`);
         if (run.step <= 2 && attempts < 3) throw new Error("twice in each of the first two");
@@ -267,7 +267,7 @@ describe.each(KINDS)("guards on $name", (kind) => {
     expect(world.count("attempt of 3")).toBe(4);
   });
 
-  it("bring states of earlier versions up to date, each version once", async () => {
+  it("migrate states of earlier versions, applying each migration once", async () => {
     const world = new World();
     const agent = (version: number) =>
       defineAgent({
@@ -306,21 +306,21 @@ describe.each(KINDS)("guards on $name", (kind) => {
       step: (run) => run.complete(structuredClone(run.state)),
     });
 
-  it("bring the state of a completed session up to date before it receives its next input", async () => {
+  it("migrate the state of a completed session before it receives its next input", async () => {
     const sp = await lab.open();
     await sp.run(versioned(0), { session: "s", input: "a" });
     const result = await sp.run(versioned(1), { session: "s", input: "b" });
     expect(result.output).toEqual({ texts: ["a", "b"] });
   });
 
-  it("refuse a further input for a session of a newer version", async () => {
+  it("reject a further input for a session of a newer version", async () => {
     const sp = await lab.open();
     await sp.run(versioned(1), { session: "s", input: "a" });
     expect(await codeOf(sp.run(versioned(0), { session: "s", input: "b" }))).toBe("AGENT_TOO_OLD");
     expect((await sp.session("s").latest())?.state).toEqual({ texts: ["a"] });
   });
 
-  it("resume what has failed by its own word", async () => {
+  it("resume a run that ended with run.fail()", async () => {
     let broken = true;
     const agent = defineAgent({
       name: "a",
@@ -336,7 +336,7 @@ describe.each(KINDS)("guards on $name", (kind) => {
     expect(await sp.run(agent, { ...GO, resume: true })).toMatchObject({ status: "completed", output: 2 });
   });
 
-  it("let go of a session whose migration throws", async () => {
+  it("release a session whose migration throws", async () => {
     const old = defineAgent({
       name: "a",
       initial: (_input: string) => ({}),

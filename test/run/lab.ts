@@ -1,4 +1,4 @@
-/** What tests of runs need: a clock that they move, several Savepoints on the same data, and a world that hangs on demand. */
+/** Helpers for tests of runs: a clock under control, several Savepoints on the same data, and a world that hangs on demand. */
 import { join } from "node:path";
 import { afterEach, beforeEach, type TestContext } from "vitest";
 import {
@@ -23,7 +23,7 @@ import { until } from "../support/until.mjs";
 export { createGate, type Gate } from "../support/gate.js";
 export { orHung, until } from "../support/until.mjs";
 
-/** How long a lease lasts unless it is said. */
+/** The default length of a lease. */
 export const LEASE = 30_000;
 
 export interface Lab {
@@ -31,9 +31,9 @@ export interface Lab {
   open(options?: OpenOptions): Promise<Savepoint>;
   readonly now: () => number;
   advance(milliseconds: number): void;
-  /** Lets all leases expire: what runs and is not renewed counts as crashed. */
+  /** Lets all leases expire: runs whose lease is not renewed count as crashed. */
   crash(): void;
-  /** Resolves when everything that runs waits for the test, or for a time: all that can be recorded is recorded. */
+  /** Resolves when all runs wait for the test or for a time, and everything that can be recorded is recorded. */
   idle(): Promise<void>;
   /** The shared store, or the newest one. */
   store(): Store;
@@ -128,7 +128,7 @@ async function createLab(kind: Kind): Promise<Lab & { teardown(): Promise<void> 
   return {
     async open(options = {}) {
       store = activity.watch(await place.openStore(now));
-      // What still runs when the test has ended finds its store closed: nothing listens to that.
+      // Runs that outlive the test find their store closed: nothing handles that error.
       const { on, ...rest } = options;
       return Savepoint.open(store, { now, on: { backgroundFailure: () => {}, ...on }, ...rest });
     },
@@ -140,17 +140,17 @@ async function createLab(kind: Kind): Promise<Lab & { teardown(): Promise<void> 
       if (!store) throw new Error("Nothing was opened yet.");
       return store;
     },
-    // Savepoints are not closed: that would wait for what hangs in them. Their stores are.
+    // Stores are closed, but Savepoints are not: closing them would wait for hung effects.
     teardown: () => place.teardown(),
   };
 }
 
-/** The outside world: notes what is done to it, and hangs where it is told to. */
+/** The outside world: logs each action, and hangs in the actions that a test chooses. */
 export class World {
   readonly log: string[] = [];
   #hangs: { name: string; reached: () => void } | undefined;
 
-  /** The next time this is done, it never ends. Resolves when it was reached. */
+  /** The next execution of this action never ends. Resolves when it is reached. */
   hangIn(name: string): Promise<void> {
     return new Promise((reached) => (this.#hangs = { name, reached }));
   }
@@ -163,7 +163,7 @@ export class World {
     return new Promise<T>(() => {});
   }
 
-  /** Resolves when it was done that often. */
+  /** Resolves when the action was executed that many times. */
   async reached(name: string, times = 1): Promise<void> {
     await until(
       () => this.count(name) >= times,
@@ -171,7 +171,7 @@ export class World {
     );
   }
 
-  /** How often it was done. */
+  /** How often the action was executed. */
   count(name: string): number {
     return this.log.filter((entry) => entry === name).length;
   }
@@ -181,7 +181,7 @@ export interface Notes {
   notes: unknown[];
 }
 
-/** An agent of one step that completes with what the step returns. */
+/** An agent of one step that completes with the value that the step returns. */
 export function once<Output>(step: (run: Run<Notes>) => Promise<Output>, attempts = 1) {
   return defineAgent({
     name: "once",
@@ -191,7 +191,7 @@ export function once<Output>(step: (run: Run<Notes>) => Promise<Output>, attempt
   });
 }
 
-/** Runs an agent until the world hangs where it is told to, and lets the lease end. */
+/** Runs an agent until the world hangs in the given action, and lets the lease expire. */
 export async function interruptIn<Input>(
   lab: Lab,
   sp: Savepoint,
@@ -214,7 +214,7 @@ export async function untilStatus(sp: Savepoint, status: SessionInfo["status"], 
   await until(async () => (await standing()) === status, `session ${JSON.stringify(session)} to be ${status}`);
 }
 
-/** Tells whether work has ended, one way or the other. */
+/** Returns whether work has settled. */
 export function watchEnd(work: Promise<unknown>): { readonly isOver: boolean } {
   const end = { isOver: false };
   const over = (): void => void (end.isOver = true);
@@ -244,7 +244,7 @@ export async function errorOf(
   throw new Error("It did not fail.");
 }
 
-/** A store of the same data whose reads or commits first wait for what a test does. */
+/** A store on the same data whose reads or commits first wait for an action of the test. */
 export function intercept(
   store: Store,
   before: { get?: (keys: readonly string[]) => Promise<void>; commit?: (commit: Commit) => Promise<void> },

@@ -25,7 +25,7 @@ const GO = { session: "s", input: "go" };
 describe.each(KINDS)("leases on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("refuses a second process, and says who runs it and until when", async () => {
+  it("a second process is rejected with the owner of the run and the end of its lease", async () => {
     const world = new World();
     const gate = createGate<string>();
     const first = await lab.open();
@@ -42,7 +42,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect(await sp.run(worker(world), { session: "s", input: "go" })).toMatchObject({ output: "one" });
   });
 
-  it("begins each of several at once with one call of its initial state", async () => {
+  it("sessions that start at the same time call their initial state once each", async () => {
     const begun: string[] = [];
     const counter = defineAgent({
       name: "counter",
@@ -129,7 +129,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect(signal?.reason).toMatchObject({ code: "LEASE_LOST" });
   });
 
-  it("refuses plain writes to a branch that runs, and allows reading it and writing others", async () => {
+  it("a running branch rejects plain writes, but can be read, and other branches can be written", async () => {
     const world = new World();
     const gate = createGate<string>();
     const first = await lab.open();
@@ -152,7 +152,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
   });
 
   it.each(["save", "append", "rewind"] as const)(
-    "%s is allowed on an interrupted branch, and the process that was interrupted cannot write any more",
+    "%s is allowed on an interrupted branch, and the interrupted process can no longer write",
     async (how) => {
       const world = new World();
       const gate = createGate<string>();
@@ -229,7 +229,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect(await handle.result()).toMatchObject({ status: "halted", reason: "cancelled: too dear" });
     expect(await sp.sessions.load("s")).toMatchObject({ status: "halted", reason: "cancelled: too dear" });
     expect(await sp.session("s").head()).toMatchObject({ status: "halted", reason: "cancelled: too dear" });
-    // Not gone on with by itself, but if it is said.
+    // It is not resumed automatically, only with `resume`.
     expect(await (await lab.open()).recover([worker(world)])).toEqual([]);
     expect(await sp.run(worker(world), { session: "s", input: "go" })).toMatchObject({ status: "halted" });
     expect(await sp.run(worker(world), { session: "s", input: "go", resume: true })).toMatchObject({
@@ -249,13 +249,13 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect(world.count("second")).toBe(0);
     const sp = await lab.open();
     expect(await sp.sessions.load("s")).toMatchObject({ status: "halted", reason: "cancelled: enough" });
-    // What was recorded before stays recorded.
+    // Effects that were recorded before the cancel stay recorded.
     const result = await sp.run(worker(world), { session: "s", input: "go", resume: true });
     expect(result).toMatchObject({ status: "completed", output: "one" });
     expect(world.count("first")).toBe(1);
   });
 
-  it("what waits, sleeps or was interrupted can be cancelled, and what has ended or was never run cannot", async () => {
+  it("a waiting, sleeping or interrupted run can be cancelled, and one that has ended or never ran cannot", async () => {
     const world = new World();
     const asker = defineAgent({
       name: "asker",
@@ -294,7 +294,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect(await sp.sessions.load("done")).toMatchObject({ status: "completed" });
   });
 
-  it("closing records what was under way, and another process resumes at once", async () => {
+  it("closing records effects that are under way, and another process resumes the run at once", async () => {
     const world = new World();
     const gate = createGate<string>();
     const first = await lab.open();
@@ -312,7 +312,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect(world.count("first")).toBe(1);
   });
 
-  it("holds no lease for a session that is over", async () => {
+  it("a session that has ended holds no lease", async () => {
     const world = new World();
     const first = await lab.open();
     await first.run(worker(world), { session: "s", input: "go" });
@@ -374,7 +374,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect(warnings).not.toContain("TimeoutOverflowWarning");
   });
 
-  it("refuses leases that are too short", async () => {
+  it("leases that are too short are rejected", async () => {
     expect(await codeOf(lab.open({ lease: 50 }))).toBe("INVALID_ARGUMENT");
     expect(await codeOf(lab.open({ lease: "soon" as never }))).toBe("INVALID_ARGUMENT");
   });
@@ -418,7 +418,7 @@ describe.each(KINDS)("leases on $name", (kind) => {
     expect([code, result]).toEqual(["ALREADY_RUNNING", "none"]);
   });
 
-  it("what a cancelled step has used is counted", async () => {
+  it("the usage of a cancelled step is counted", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "a",

@@ -17,7 +17,7 @@ const pay = (run: Run<{ list: unknown[] }>, world: World, args: unknown = { amou
   run.tool({ id, name, arguments: args }, () => world.do("pay", "paid"));
 const last = (run: Run<{ list: unknown[] }>, world: World) => run.effect("last", () => world.do("last", "end"));
 
-/** A model, a tool, and something after it. */
+/** An agent with a model call, a tool call, and an effect after them. */
 const ORIGINAL: Body = async (run, world) => {
   const reply = await run.llm(() => world.do("model", "pay"), { input: ["hello"] });
   const paid = await pay(run, world);
@@ -95,7 +95,7 @@ const OTHERS: [string, Body, number, string, string][] = [
 
 const GO = { session: "s", input: "go" };
 
-/** A run gives its step five seconds to ask for what was recorded. Here they pass as soon as nothing else happens. */
+/** A run gives its step five seconds to request the recorded effects. Here they pass as soon as nothing else happens. */
 async function losePatience<T>(lab: Lab, { onTestFinished }: TestContext, run: () => Promise<T>): Promise<T> {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());
@@ -106,10 +106,10 @@ async function losePatience<T>(lab: Lab, { onTestFinished }: TestContext, run: (
   return running;
 }
 
-describe.each(KINDS)("code that does something else, on $name", (kind) => {
+describe.each(KINDS)("code that differs from its journal, on $name", (kind) => {
   const lab = useLab(kind);
 
-  it.each(OTHERS)("halts at %s, names both sides, and the old code goes on", async (_, other, index, was, is) => {
+  it.each(OTHERS)("halts at %s, reports both calls, and the old code can resume", async (_, other, index, was, is) => {
     const world = new World();
     await interruptIn(lab, await lab.open(), agentOf(world, ORIGINAL), "go", world, "last");
     const sp = await lab.open();
@@ -121,7 +121,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect(error.message).toContain(String(error.details?.["recorded"]));
     expect(error.message).toContain(String(error.details?.["called"]));
     expect(await sp.sessions.load("s")).toMatchObject({ status: "halted", reason: error.message });
-    // Nothing goes on by itself, and the code that is wrong stays wrong.
+    // The run is not resumed automatically, and the changed code halts again.
     expect(await sp.recover([agentOf(world, other)])).toEqual([]);
     expect(await codeOf((await lab.open()).run(agentOf(world, other), GO))).toBe("NONDETERMINISM");
     const done = [...world.log];
@@ -131,7 +131,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect(world.log).toEqual([...done, "last"]);
   });
 
-  it("takes what is added after everything that was recorded", async () => {
+  it("may add effects after all recorded ones", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), agentOf(world, ORIGINAL), "go", world, "last");
     const more = agentOf(world, async (run) => {
@@ -141,7 +141,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect((await (await lab.open()).run(more, GO)).output).toEqual([["pay", "paid", "end"], "more"]);
   });
 
-  it("does not mind what cannot be told apart: the order of keys, and equal values", async () => {
+  it("may change the order of keys and use equal values", async () => {
     const world = new World();
     const withArgs = (args: unknown) =>
       agentOf(world, async (run) => {
@@ -154,7 +154,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect(world.count("pay")).toBe(1);
   });
 
-  it("a parallel effect that the code no longer starts is noticed although another one ends", async () => {
+  it("is detected when it no longer starts one of several parallel effects, although another one ends", async () => {
     const world = new World();
     const both = agentOf(world, async (run) => {
       await Promise.all([run.effect("a", () => world.do("a")), run.effect("b", () => world.do("b"))]);
@@ -165,7 +165,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect(await orHung(codeOf((await lab.open()).run(one, GO)))).toBe("NONDETERMINISM");
   });
 
-  it("an effect that the code no longer starts is noticed where the step waits for an answer", async (context) => {
+  it("is detected when it no longer starts an effect and its step waits for an answer", async (context) => {
     const world = new World();
     const both = agentOf(world, async (run) =>
       Promise.all([run.ask("?"), run.effect("b", () => world.do("b")), last(run, world)]),
@@ -176,12 +176,12 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect(await codeOf(losePatience(lab, context, () => sp.run(one, GO)))).toBe("NONDETERMINISM");
   });
 
-  it("a result that waits for a parallel effect that the code no longer starts does not wait for ever", async (context) => {
+  it("is detected when a result waits for a parallel effect that is no longer started", async (context) => {
     const world = new World();
     const agent = (ids: readonly string[]) =>
       agentOf(world, async (run) => {
         const second = createGate();
-        // The one that will be missing ends first: what ended after it waits for it.
+        // The effect that will be missing ends first: the results after it wait for it.
         const tools = ids.map((id) =>
           run.tool({ id, name: id }, () => (world.log.push(id), id === "a" ? second.promise : undefined)),
         );
@@ -197,7 +197,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect([world.count("a"), world.count("b")]).toEqual([1, 1]);
   });
 
-  it("a tool that ends after the code was found to do something else is recorded", async () => {
+  it("still records a tool that ends after the difference was detected", async () => {
     const world = new World();
     const agent = (name: string) =>
       agentOf(world, async (run) => {
@@ -218,7 +218,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
         await last(run, world);
         return slow;
       });
-    // The tool hangs too: nothing is known of it.
+    // The tool hangs too: its outcome is unknown.
     void world.hangIn("slow");
     await (await lab.open()).start(agent("old"), GO);
     await world.reached("last");
@@ -231,11 +231,11 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect([world.count("slow"), world.count("old")]).toEqual([2, 1]);
   });
 
-  it("begins the step anew with restartStep, and keeps what tools have answered by their calls", async () => {
+  it("restarts its step with restartStep, and keeps the results of tools by their calls", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), agentOf(world, ORIGINAL), "go", world, "last");
     const changed = agentOf(world, async (run) => {
-      // Another order, other arguments, and a call that is new.
+      // Another order, other arguments, and a new call.
       const before = await run.effect("new", () => world.do("new", "new"));
       const paid = await pay(run, world, { amount: 99 });
       const other = await run.tool({ id: "c9", name: "other" }, () => world.do("other", "did"));
@@ -248,7 +248,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect(world.log).toEqual(["model", "pay", "last", "new", "other"]);
   });
 
-  it("keeps errors of tools too, and none of them for another tool under the same id", async () => {
+  it("keeps errors of tools with restartStep, but not for another tool with the same call id", async () => {
     const world = new World();
     const fails: Body = async (run) => {
       const code = await codeOf(
@@ -271,7 +271,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect(world.count("pay")).toBe(1);
   });
 
-  it("with restartStep it stays unknown whether an interrupted tool happened", async () => {
+  it("keeps the outcome of an interrupted tool unknown with restartStep", async () => {
     const world = new World();
     const original = agentOf(world, async (run) => {
       await run.effect("before", () => world.do("before"));
@@ -283,7 +283,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     const asked = await sp.run(changed, { ...GO, restartStep: true });
     expect(asked).toMatchObject({ status: "waiting", question: { kind: "unknown", call: { name: "pay" } } });
     expect(world.count("pay")).toBe(1);
-    // Begun anew once more, it is still not known.
+    // After another restart, the outcome is still unknown.
     const again = await (await lab.open()).run(changed, { ...GO, restartStep: true });
     expect(again).toMatchObject({ status: "waiting", question: { kind: "unknown" } });
     await sp.answer("s", { happened: true, result: "it had" });
@@ -291,7 +291,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect(world.count("pay")).toBe(1);
   });
 
-  it("a step that was begun anew survives an interruption", async () => {
+  it("survives an interruption of a restarted step", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), agentOf(world, ORIGINAL), "go", world, "last");
     const changed = agentOf(world, async (run) => {
@@ -310,7 +310,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
     expect([world.count("pay"), world.count("new")]).toEqual([1, 1]);
   });
 
-  it("changes nothing about steps that are done", async () => {
+  it("does not affect completed steps", async () => {
     const world = new World();
     const steps = (name: string) =>
       defineAgent({
@@ -324,7 +324,7 @@ describe.each(KINDS)("code that does something else, on $name", (kind) => {
       });
     await interruptIn(lab, await lab.open(), steps("old"), "go", world, "step 3");
     const sp = await lab.open();
-    // Nothing of the third step was recorded, so that other code may do it.
+    // The third step has recorded nothing, so different code may execute it.
     expect((await sp.run(steps("new"), GO)).output).toEqual(["old 1", "old 2", "new 3"]);
   });
 });

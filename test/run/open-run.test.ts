@@ -1,4 +1,4 @@
-// Runs that are held open from outside: the loop calls Savepoint, not the other way round.
+// Open runs: an outside loop calls Savepoint, not the other way round.
 import { describe, expect, it } from "vitest";
 import type { OpenRun, OpenRunOptions, Savepoint } from "../../src/index.js";
 import { codeOf, createGate, errorOf, KINDS, useLab, World } from "./lab.js";
@@ -12,7 +12,7 @@ const options: OpenRunOptions<State> = { session: "s", agent: "shop", initial: (
 const open = (sp: Savepoint, more: Partial<OpenRunOptions<State>> = {}): Promise<OpenRun<State>> =>
   sp.openRun({ ...options, ...more });
 
-/** A loop that asks, charges, asks again and is done. */
+/** A loop that calls a model, charges, calls the model again and is done. */
 async function loop(run: OpenRun<State>, world: World, ask: "ask" | "retry" | "fail" = "ask"): Promise<string> {
   const first = await run.llm(() => world.do("model 1", "call"), { input: [] });
   run.state.said.push(first);
@@ -25,10 +25,10 @@ async function loop(run: OpenRun<State>, world: World, ask: "ask" | "retry" | "f
   return second;
 }
 
-describe.each(KINDS)("runs that are held open, on $name", (kind) => {
+describe.each(KINDS)("open runs on $name", (kind) => {
   const lab = useLab(kind);
 
-  /** Works in a turn until the world hangs there, and lets the lease end. */
+  /** Executes a turn until the world hangs in the given action, and lets the lease expire. */
   async function interruptIn(world: World, name: string, more: Partial<OpenRunOptions<State>> = {}): Promise<void> {
     const reached = world.hangIn(name);
     const run = await open(await lab.open(), more);
@@ -38,7 +38,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     lab.crash();
   }
 
-  it("records a turn, takes a checkpoint where a step is done, and ends with what it returns", async () => {
+  it("an open run records a turn, takes a checkpoint after each step, and ends with the output of the loop", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const run = await open(sp);
     expect([run.session, run.branch, run.turn, run.finished]).toEqual(["s", "main", 1, undefined]);
@@ -56,7 +56,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
   });
 
   it.each(["model 1", "model 2"])(
-    "goes on after a crash in %s, and does nothing again that was recorded",
+    "an open run resumes after a crash in %s, and executes no recorded effect again",
     async (at) => {
       const world = new World();
       await interruptIn(world, at);
@@ -68,7 +68,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     },
   );
 
-  it("waits for a person about a tool that was interrupted, and tells the loop so", async () => {
+  it("an open run waits for an answer about an interrupted tool, and throws OUTCOME_UNKNOWN to the loop", async () => {
     const world = new World();
     await interruptIn(world, "charge");
     const sp = await lab.open();
@@ -76,7 +76,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     const error = await errorOf(loop(run, world));
     expect(error).toMatchObject({ code: "OUTCOME_UNKNOWN", details: { questions: [{ call: { name: "charge" } }] } });
     expect(await sp.sessions.load("s")).toMatchObject({ status: "waiting" });
-    // Whatever the loop tries next, it gets nowhere.
+    // All further calls of the loop fail in the same way.
     expect(await codeOf(run.llm(() => world.do("model 2")))).toBe("OUTCOME_UNKNOWN");
     expect(await codeOf(run.complete("done"))).toBe("OUTCOME_UNKNOWN");
     await sp.answer("s", { happened: true, result: "from the bank" });
@@ -104,7 +104,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     expect([ended, world.count("charge")]).toEqual([outcome, times]);
   });
 
-  it("gives each result whatever the order in which it is asked for again", async () => {
+  it("recorded results of tools are replayed in whatever order the loop requests them", async () => {
     const [world, gate] = [new World(), createGate()];
     const tools = (run: OpenRun<State>, ids: string[]): Promise<string>[] =>
       ids.map((id) => run.tool({ id, name: "look", arguments: {} }, async () => world.do(id, `${id}!`)));
@@ -119,7 +119,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     expect([c, a, world.log]).toEqual(["c!", "a!", ["a", "b", "c"]]);
   });
 
-  it("does not record that a model failed: the loop asks again, and after a crash gets the reply alone", async () => {
+  it("a failed model call is not recorded: the loop repeats it, and after a crash only the reply is replayed", async () => {
     const sp = await lab.open();
     const run = await open(sp);
     const failing = run.llm(() => Promise.reject(new TypeError("overloaded")), { input: [] });
@@ -130,7 +130,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     expect(await again.llm(() => "another", { input: [] })).toBe("reply");
   });
 
-  it("records what a tool throws, and throws it again", async () => {
+  it("an error of a tool is recorded and replayed", async () => {
     const call = { id: "c", name: "charge", arguments: {} };
     const declined = Object.assign(new RangeError("declined"), { code: "E_CARD" });
     const run = await open(await lab.open());
@@ -141,7 +141,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     expect(error).toMatchObject({ name: "RangeError", message: "declined", code: "E_CARD" });
   });
 
-  it("knows nothing of a tool that the loop itself has stopped", async () => {
+  it("the outcome of a tool that the loop has stopped is unknown", async () => {
     const call = { id: "c", name: "charge", arguments: {} };
     const stop = new AbortController();
     const run = await open(await lab.open());
@@ -153,7 +153,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     expect(await codeOf(again.tool(call, () => "charged"))).toBe("OUTCOME_UNKNOWN");
   });
 
-  it("halts where the loop does something else than it did, with nothing lost", async () => {
+  it("an open run halts where the loop differs from its journal, and loses no recorded effect", async () => {
     const world = new World();
     await interruptIn(world, "model 2");
     const sp = await lab.open();
@@ -167,7 +167,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     expect([world.count("charge"), world.count("model 2")]).toEqual([1, 2]);
   });
 
-  it("remembers what it was told, and goes on with that", async () => {
+  it("a remembered value is replayed after a crash", async () => {
     const run = await open(await lab.open());
     expect(run.remember("input", () => ({ text: "one" }))).toEqual({ text: "one" });
     await run.llm(() => "reply");
@@ -177,7 +177,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     expect(await codeOf((async () => again.remember("odd", () => Symbol("x")))())).toBe("INVALID_STATE");
   });
 
-  it("lets go of a turn as it stands, for the same process to go on with", async () => {
+  it("a released turn can be resumed by the same process", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const run = await open(sp);
     await run.llm(() => world.do("model 1", "call"), { input: [] });
@@ -223,7 +223,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
   });
 
   describe("turns", () => {
-    it("take up the state of the one before, and are told apart by their names", async () => {
+    it("continue with the state of the previous turn, and are identified by their names", async () => {
       const sp = await lab.open();
       const first = await open(sp, { turn: "one" });
       first.state.said.push("hello");
@@ -236,7 +236,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
       expect([third.turn, third.state]).toEqual([3, { said: ["hello", "more"] }]);
     });
 
-    it("go on by the same name, and by no other unless the first is given up", async () => {
+    it("are resumed under the same name, and another name is rejected unless the unfinished turn is abandoned", async () => {
       const world = new World();
       await interruptIn(world, "model 2", { turn: "one" });
       const sp = await lab.open();
@@ -255,7 +255,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
       expect((await sp.session("s").history().all()).map(({ step }) => step)).toContain(1);
     });
 
-    it("that failed go on by the same name, and make room for another", async () => {
+    it("that failed can be resumed under the same name, and do not block another turn", async () => {
       const [sp, world] = [await lab.open(), new World()];
       const first = await open(sp, { turn: "one" });
       await first.llm(() => world.do("model 1", "call"), { input: [] });
@@ -277,7 +277,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
       expect(await codeOf(failed.complete())).toBe("RUN_ENDED");
     });
 
-    it("that are completed are given once more from what was recorded, and do nothing new", async () => {
+    it("that are completed are replayed from the journal, and reject new effects", async () => {
       const [sp, world] = [await lab.open(), new World()];
       for (const turn of ["one", "two"]) {
         const run = await open(sp, { turn });
@@ -296,7 +296,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     });
   });
 
-  it("goes on from the middle of a turn on a branch that was forked there", async () => {
+  it("a branch that was forked in the middle of a turn resumes there", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const run = await open(sp);
     await run.complete(await loop(run, world));
@@ -311,7 +311,7 @@ describe.each(KINDS)("runs that are held open, on $name", (kind) => {
     expect(world.count("charge")).toBe(1);
   });
 
-  it("refuses what makes no sense", async () => {
+  it("invalid options are rejected", async () => {
     const sp = await lab.open();
     const bad = [
       { session: "" },

@@ -1,4 +1,4 @@
-/** Effects that a step starts at the same time: in which order it gets their results, and what of them is done again. */
+/** Effects that a step starts at the same time: the order of their results, and which of them are executed again. */
 import { describe, expect, it } from "vitest";
 import { defineAgent } from "../../src/index.js";
 import { createGate, interruptIn, KINDS, once, until, useLab, World } from "./lab.js";
@@ -86,7 +86,7 @@ describe.each(KINDS)("parallel effects on $name", (kind) => {
     expect(world.log).toEqual(["a", "b", "c", "b"]);
   });
 
-  it("what has succeeded in a parallel batch is not done again where another one has failed", async () => {
+  it("effects of a parallel batch that succeeded are not executed again when another one has failed", async () => {
     const world = new World();
     const gate = createGate();
     const agent = defineAgent({

@@ -1,4 +1,4 @@
-/** Pruning the checkpoints of runs: those in the middle of a step need the one that the step began with. */
+/** Pruning the checkpoints of runs: checkpoints in the middle of a step need the boundary of that step. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { defineAgent, type KeptCheckpoint, type Savepoint } from "../../src/index.js";
@@ -11,7 +11,7 @@ interface Task {
   readonly asks?: boolean;
 }
 
-/** Calls so many tools in each step, and takes a checkpoint after each: those are in the middle of a step. */
+/** Calls a number of tools in each step, and takes a checkpoint after each tool: in the middle of the step. */
 const worker = defineAgent({
   name: "worker",
   strategy: "afterToolCall",
@@ -36,7 +36,7 @@ const seqsOf = async (sp: Savepoint): Promise<number[]> =>
 describe.each(ALL_KINDS)("pruning a session with runs on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("removes in one pass the checkpoints that only removed ones needed", async () => {
+  it("removes in one pass also the checkpoints that only removed checkpoints needed", async () => {
     const sp = await lab.open();
     await sp.run(worker, { session: "s", input: { steps: 6, tools: 4 } });
     const plan = await sp.prune({ session: "s", keepLast: 2, dryRun: true });
@@ -45,11 +45,11 @@ describe.each(ALL_KINDS)("pruning a session with runs on $name", (kind) => {
     expect(kept).toEqual(plan.kept);
     expect(await sp.prune({ session: "s", keepLast: 2, dryRun: true })).toMatchObject({ removed: 0, kept });
     expect(await seqsOf(sp)).toEqual(kept.map(({ seq }) => seq));
-    // The last two, and the beginning of the step that one of them is in the middle of.
+    // The last two, and the boundary of the step that one of them belongs to.
     expect(kept).toHaveLength(3);
   });
 
-  it("names what needs each checkpoint that stays", async () => {
+  it("reports for each kept checkpoint what needs it", async () => {
     const sp = await lab.open();
     const input = { steps: 3, tools: 2, asks: true };
     expect(await sp.run(worker, { session: "s", input })).toMatchObject({ status: "waiting" });
@@ -68,7 +68,7 @@ describe.each(ALL_KINDS)("pruning a session with runs on $name", (kind) => {
     for (const { reasons, neededBy } of kept) expect(reasons.includes("needed")).toBe(neededBy !== undefined);
   });
 
-  it("a limit for automatic checkpoints that is set later is reached by the next save", async () => {
+  it("applies a limit for automatic checkpoints that was set later with the next save", async () => {
     const sp = await lab.open();
     await sp.run(worker, { session: "s", input: { steps: 5, tools: 3 } });
     expect((await seqsOf(sp)).length).toBeGreaterThan(10);
@@ -105,7 +105,7 @@ const retention = fc.oneof(
 describe.each(KINDS.slice(0, 1))("pruning at random on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("leaves nothing for a second pass, and every state that stays as it was", async () => {
+  it("leaves nothing for a second pass, and does not change the states that it keeps", async () => {
     const seed = chooseSeed();
     const sp = await lab.open();
     let number = 0;
@@ -123,7 +123,7 @@ describe.each(KINDS.slice(0, 1))("pruning at random on $name", (kind) => {
           if (each.kind === "run") {
             const { steps, tools, asks } = each;
             await sp.run(worker, { session: id, branch, input: { steps, tools, asks } }).catch((error: Error) => {
-              // It waits with another input, or was saved to by hand.
+              // The session waits with another input, or was saved by hand.
               expect(error).toMatchObject({ code: expect.stringMatching(/INPUT_MISMATCH|AGENT_FAILED/) as string });
             });
           } else if (each.kind === "save") await session.save({ steps: 1, tools: 0, done: all.length });

@@ -1,4 +1,4 @@
-/** What a step has recorded, as people read it. */
+/** Reading the journal of the current step. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, type JournalEntry } from "../../src/index.js";
 import { ALL_KINDS, useLab } from "./lab.js";
@@ -6,7 +6,7 @@ import { ALL_KINDS, useLab } from "./lab.js";
 describe.each(ALL_KINDS)("the journal of a session on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("has what is done, what failed, and what nobody knows of", async () => {
+  it("lists effects that are recorded, that failed, and whose outcome is unknown", async () => {
     const sp = await lab.open();
     const never = new Promise<never>(() => {});
     const begun = { resolve: (): void => {} };
@@ -53,7 +53,7 @@ describe.each(ALL_KINDS)("the journal of a session on $name", (kind) => {
     void handle.result().catch(() => {});
   });
 
-  it("is empty between steps, and where there was never a run", async () => {
+  it("is empty between steps, and for a session that was never run", async () => {
     const sp = await lab.open();
     const agent = defineAgent({
       name: "a",
@@ -77,14 +77,14 @@ describe("limits that are given for a run", () => {
     },
   });
 
-  it("count instead of those of the agent, and others go on without them", async () => {
+  it("replace those of the agent, and do not apply to the next run", async () => {
     const sp = await lab.open();
     const halted = await sp.run(counter, { session: "s", input: undefined, limits: { steps: 3 } });
     expect(halted).toMatchObject({ status: "halted", steps: 3 });
     expect(await sp.run(counter, { session: "s", resume: true })).toMatchObject({ status: "completed", output: 10 });
   });
 
-  it("are checked like those of an agent", async () => {
+  it("are validated like those of an agent", async () => {
     const sp = await lab.open();
     const wrong = sp.run(counter, { session: "s", input: undefined, limits: { steps: -1 } });
     await expect(wrong).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });

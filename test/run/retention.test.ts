@@ -1,4 +1,4 @@
-/** Retention policies and runs: the checkpoints of a run are limited like all others, and no step loses what it began with. */
+/** Retention policies and runs: the checkpoints of a run are limited like all others, and no step loses its boundary. */
 import { describe, expect, it } from "vitest";
 import { defineAgent } from "../../src/index.js";
 import { ALL_KINDS, interruptIn, useLab, World } from "./lab.js";
@@ -24,7 +24,7 @@ describe.each(ALL_KINDS)("a run under a retention policy on $name", (kind) => {
       },
     });
 
-  it("keeps what is wanted after every step and every input", async () => {
+  it("keeps no more checkpoints than the policy allows, after every step and every input", async () => {
     const sp = await lab.open();
     await sp.retention.set({ agent: "counter" }, { keepLast: 2 });
     const most = { count: 0 };
@@ -43,12 +43,12 @@ describe.each(ALL_KINDS)("a run under a retention policy on $name", (kind) => {
       expect((await sp.stats()).checkpoints).toBe(2);
     }
     await Promise.all(counts);
-    // The next step may have been saved before it was counted; what it pushes out is gone after it.
+    // The next step may have been saved before the count; the checkpoint that it replaces is removed after it.
     expect(most.count).toBeLessThanOrEqual(3);
     expect((await sp.session<{ done: number }>("s").latest())?.state.done).toBe(12);
   });
 
-  it("goes on after a crash with what its step began with, whoever saves and prunes beside it", async () => {
+  it("resumes after a crash from the boundary of its step, although another process saves and prunes meanwhile", async () => {
     const [sp, other] = [await lab.open(), await lab.open()];
     await sp.retention.set({}, { keepLast: 1, ttl: 1 });
     const world = new World();

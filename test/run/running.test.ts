@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { defineAgent, type Savepoint } from "../../src/index.js";
 import { ALL_KINDS, codeOf, createGate, errorOf, interruptIn, once, orHung, useLab, World } from "./lab.js";
 
-/** Counts to what it is given, one step each. */
+/** Counts to the number in its input, one step per number. */
 function counter(world = new World()) {
   return defineAgent({
     name: "counter",
@@ -23,7 +23,7 @@ const historyOf = (sp: Savepoint, session: string) => sp.session(session).histor
 describe.each(ALL_KINDS)("running on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("begins a new session with the input, and resolves with its output, state, usage and steps", async () => {
+  it("a run starts a new session with its input, and resolves with output, state, usage and steps", async () => {
     const sp = await lab.open();
     const result = await sp.run(counter(), { session: "s", input: { to: 3 } });
     expect(result).toStrictEqual({
@@ -39,7 +39,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect((await sp.session("s").latest())?.state).toEqual({ to: 3, at: 3 });
   });
 
-  it("returns the recorded result of a completed session, whatever the input, and does nothing", async () => {
+  it("running a completed session returns its recorded result, whatever the input, and executes nothing", async () => {
     const world = new World();
     const first = await (await lab.open()).run(counter(world), { session: "s", input: { to: 2 } });
     const done = [...world.log];
@@ -51,7 +51,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await sp.recover([counter(world)])).toEqual([]);
   });
 
-  it("goes on with an interrupted session, and does not begin it again", async () => {
+  it("a run resumes an interrupted session, and does not start it again", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), counter(world), { to: 4 }, world, "count 3");
     const sp = await lab.open();
@@ -61,7 +61,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(world.log).toEqual(["initial", "count 1", "count 2", "count 3", "count 3", "count 4"]);
   });
 
-  it("refuses another input for an interrupted session, and goes on with the same one", async () => {
+  it("an interrupted session rejects another input, and resumes with the same one", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), counter(world), { to: 2 }, world, "count 2");
     const sp = await lab.open();
@@ -71,7 +71,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await sp.run(counter(world), { session: "s", input: { to: 2 } })).toMatchObject({ status: "completed" });
   });
 
-  it("joins a run of this process: the work is done once", async () => {
+  it("simultaneous runs of a session in one process share one execution", async () => {
     const world = new World();
     const sp = await lab.open();
     const results = await Promise.all(
@@ -81,7 +81,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(world.log).toEqual(["initial", "count 1", "count 2"]);
   });
 
-  it("joins no run with another input or another agent", async () => {
+  it("a run with another input or another agent does not join a run under way", async () => {
     const gate = createGate<number>();
     const slow = defineAgent({
       name: "slow",
@@ -100,7 +100,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await joined).toEqual(await running);
   });
 
-  it("refuses a session of another agent, whether it is over or not", async () => {
+  it("a run of a session that belongs to another agent is rejected, whether the session has ended or not", async () => {
     const sp = await lab.open();
     await sp.run(counter(), { session: "s", input: { to: 1 } });
     const other = defineAgent({ name: "other", initial: () => ({}), step: (run) => run.complete() });
@@ -110,7 +110,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect((await sp.sessions.load("theirs"))?.agent).toBe("somebody");
   });
 
-  it("writes nothing if initial fails, and can be tried again", async () => {
+  it("a run whose initial function fails writes nothing, and can be tried again", async () => {
     let broken = true;
     const agent = defineAgent({
       name: "a",
@@ -129,7 +129,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await sp.run(agent, { session: "s", input: "x" })).toMatchObject({ status: "completed", output: "x" });
   });
 
-  it("refuses inputs and first states that cannot be stored, and writes nothing", async () => {
+  it("unsupported values in inputs and initial states are rejected, and nothing is written", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (input: unknown) => (input === "bad" ? { f: () => 1 } : { input }),
@@ -141,7 +141,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await sp.sessions.load("s")).toBeUndefined();
   });
 
-  it("gives inputs to initial as copies, with everything that states can hold", async () => {
+  it("the initial function receives a copy of the input, with all values that states support", async () => {
     const input = { when: new Date(5), big: 7n, raw: new Uint8Array(3000).fill(7), map: new Map([["a", [1]]]) };
     let got: unknown;
     const agent = defineAgent({
@@ -160,7 +160,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect((await (await lab.open()).run(agent, { session: "s", input })).output).toStrictEqual(input);
   });
 
-  it("completes with outputs large and small, and gives each back", async () => {
+  it("large and small outputs are recorded and returned unchanged", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (input: unknown) => ({ input }),
@@ -174,7 +174,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     }
   });
 
-  it("says where an output cannot be stored: in the step, and then halts", async () => {
+  it("an output that cannot be stored fails the step, and halts the run after its attempts", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (_input: string) => ({}),
@@ -186,7 +186,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(result.reason).toContain("2 attempts");
   });
 
-  it("halts a run whose state cannot be stored, and goes on when it can", async () => {
+  it("a run whose state cannot be stored halts, and resumes when it can be stored", async () => {
     let broken = true;
     const agent = defineAgent({
       name: "a",
@@ -203,7 +203,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await sp.run(agent, { session: "s", input: "x" })).toMatchObject({ status: "completed", output: "done" });
   });
 
-  it("resolves with failed and halted and their reasons, again and again", async () => {
+  it("a failed or halted run resolves with its reason, each time it is run", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (input: "fail" | "halt") => ({ input }),
@@ -231,7 +231,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     }
   });
 
-  it("completes if complete() was called and not returned", async () => {
+  it("a step that calls complete() without returning it completes the run", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (_input: string) => ({}),
@@ -242,7 +242,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await (await lab.open()).run(agent, { session: "s", input: "" })).toMatchObject({ status: "completed" });
   });
 
-  it("runs a session that was begun by hand from the state that was saved", async () => {
+  it("a session that was saved by hand runs from the saved state", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.session("s").save({ to: 3, at: 2 });
@@ -252,7 +252,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect((await sp.sessions.load("s"))?.agent).toBe("counter");
   });
 
-  it("goes on with a session begun by hand after an interruption", async () => {
+  it("a session that was saved by hand resumes after an interruption", async () => {
     const world = new World();
     const first = await lab.open();
     await first.session("s").save({ to: 3, at: 1 });
@@ -262,7 +262,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(world.log).toEqual(["count 2", "count 3", "count 3"]);
   });
 
-  it("takes a state saved by hand on top of a completed run as the one to go on from", async () => {
+  it("a state that is saved by hand after a completed run is the state of the next run", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(counter(world), { session: "s", input: { to: 1 } });
@@ -273,7 +273,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(world.log).toEqual(["initial", "count 1", "count 3"]);
   });
 
-  it("runs a branch beside main, each with a result of its own", async () => {
+  it("a fork and main run independently, each with its own result", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(counter(world), { session: "s", input: { to: 3 } });
@@ -290,7 +290,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     );
   });
 
-  it("interrupted branches are recovered, each of them alone", async () => {
+  it("interrupted branches are recovered independently of each other", async () => {
     const world = new World();
     const first = await lab.open();
     await first.run(counter(world), { session: "s", input: { to: 1 } });
@@ -309,7 +309,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(world.count("count 7")).toBe(1);
   });
 
-  it("what was interrupted is recovered once, by however many processes at once", async () => {
+  it("an interrupted run is recovered once, however many processes recover at the same time", async () => {
     const world = new World();
     const first = await lab.open();
     for (let index = 0; index < 5; index++) {
@@ -332,7 +332,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
   });
 
   it.each(["a/b", "../up", "s#1", "ünï 😀", "a%00b", "main", "~", "__proto__", "x".repeat(200), "a:b|c*?"])(
-    "takes %o as a session's id, a call's id, a tool's name and a key",
+    "%o is accepted as the id of a session, the id of a call, the name of a tool and a key",
     async (id) => {
       const world = new World();
       const agent = defineAgent({
@@ -351,7 +351,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     },
   );
 
-  it.each(["", "a\tb", "a\nb", "\u0000", "\ud800"])("refuses %o as an id", async (id) => {
+  it.each(["", "a\tb", "a\nb", "\u0000", "\ud800"])("%o is rejected as an id", async (id) => {
     const sp = await lab.open();
     expect(await codeOf(sp.run(counter(), { session: id, input: { to: 1 } }))).toBe("INVALID_ID");
     expect(await codeOf(sp.run(counter(), { session: "s", key: id, input: { to: 1 } }))).toBe("INVALID_ID");
@@ -362,14 +362,14 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await sp.sessions.list().all()).toEqual([]);
   });
 
-  it.each(["", "a\tb", "\u0000"])("refuses %o as the branch of a run", async (branch) => {
+  it.each(["", "a\tb", "\u0000"])("%o is rejected as the branch of a run", async (branch) => {
     const sp = await lab.open();
     await sp.run(counter(), { session: "s", input: { to: 1 } });
     const code = await codeOf(sp.run(counter(), { session: "s", branch, input: { to: 1 } }));
     expect(["INVALID_ID", "BRANCH_NOT_FOUND"]).toContain(code);
   });
 
-  it("gives a run where it is: session, branch, step, turn and usage", async () => {
+  it("a run has its session, branch, step, turn and usage", async () => {
     const seen: unknown[] = [];
     const agent = defineAgent({
       name: "a",
@@ -422,7 +422,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(codes).toEqual(["ALREADY_RUNNING", "ALREADY_RUNNING"]);
   });
 
-  it("hands back a state that is the caller's own", async () => {
+  it("the state of a result is a copy that the caller may change", async () => {
     const sp = await lab.open();
     const result = await sp.run(counter(), { session: "s", input: { to: 1 } });
     result.state.at = 77;
@@ -430,7 +430,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect((await sp.run(counter(), { session: "s", input: { to: 1 } })).state).toEqual({ to: 1, at: 1 });
   });
 
-  it("refuses agents and options that make no sense, before anything runs", () => {
+  it("invalid agents and options are rejected before anything runs", () => {
     const good = { name: "a", initial: () => ({}), step: () => {} };
     const bad = [
       { step: 1 },
@@ -451,7 +451,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     }
   });
 
-  it("is refused when the Savepoint is closed", async () => {
+  it("a run on a closed Savepoint is rejected", async () => {
     const sp = await lab.open();
     await sp.run(counter(), { session: "s", input: { to: 1 } });
     await sp.close();
@@ -461,7 +461,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await codeOf(sp.cancel("s"))).toBe("CLOSED");
   });
 
-  it("a session begins anew after it was deleted", async () => {
+  it("a deleted session can be started anew", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(counter(world), { session: "s", input: { to: 2 } });
@@ -472,7 +472,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(await sp.recover([counter(world)])).toEqual([]);
   });
 
-  it("begins anew after another process has deleted its session", async () => {
+  it("a session that another process has deleted can be started anew", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(counter(world), { session: "s", input: { to: 2 } });
@@ -482,7 +482,7 @@ describe.each(ALL_KINDS)("running on $name", (kind) => {
     expect(world.count("initial")).toBe(2);
   });
 
-  it("names the branch that was run, also where its head was saved on another one", async () => {
+  it("a result has the branch that was run, even if its head was saved on another one", async () => {
     const sp = await lab.open();
     await sp.run(counter(), { session: "s", input: { to: 1 } });
     const session = sp.session("s");

@@ -1,4 +1,4 @@
-/** How a session stands after its branch was moved: the status is `interrupted` exactly where there is something to recover. */
+/** The status of a session after its branch was moved: the status is `interrupted` exactly where there is something to recover. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
 import { branchKey } from "../../src/records/index.js";
@@ -22,10 +22,10 @@ const agentOf = (world: World, then?: "ask" | "sleep") =>
     },
   });
 
-describe.each(ALL_KINDS)("how a session stands on $name", (kind) => {
+describe.each(ALL_KINDS)("the status of a session on $name", (kind) => {
   const lab = useLab(kind);
 
-  /** What each face says: the status, whether the list and the shutdown agree, and what recover would resume. */
+  /** What each interface reports: the status, whether the list and the shutdown agree, and what recover would resume. */
   async function faces(sp: Savepoint, branch = "main"): Promise<{ status: string | undefined; recovered: number }> {
     const info = await sp.sessions.load("s");
     expect((await sp.sessions.list().all()).map(({ status }) => status)).toEqual([info?.status]);
@@ -52,7 +52,7 @@ describe.each(ALL_KINDS)("how a session stands on $name", (kind) => {
     expect(await faces(await lab.open())).toEqual({ status: "interrupted", recovered: 1 });
   });
 
-  it("after a rewind it is halted, and there is nothing to recover; running it continues from there", async () => {
+  it("after a rewind a session is halted with nothing to recover, and a run continues from the new head", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), agentOf(world), "go", world, "work 2");
     const sp = await lab.open();
@@ -65,7 +65,7 @@ describe.each(ALL_KINDS)("how a session stands on $name", (kind) => {
     expect(await faces(sp)).toEqual({ status: "completed", recovered: 0 });
   });
 
-  it("after a rewind of a run that was handed back it is halted, and there is nothing to recover", async () => {
+  it("after a rewind of a released run the session is halted, and there is nothing to recover", async () => {
     const [gate, reached] = [createGate(), createGate()];
     const agent = defineAgent({
       name: "agent",
@@ -91,7 +91,7 @@ describe.each(ALL_KINDS)("how a session stands on $name", (kind) => {
   });
 
   it.each(["ask", "sleep"] as const)(
-    "after a rewind of one that waits (%s) nothing wakes it any more",
+    "after a rewind of a waiting session (%s) nothing wakes it any more",
     async (then) => {
       const sp = await lab.open();
       const agent = agentOf(new World(), then);
@@ -101,7 +101,7 @@ describe.each(ALL_KINDS)("how a session stands on $name", (kind) => {
       expect(await codeOf(sp.answer("s", "yes"))).toBe("NOT_WAITING");
       lab.advance(3_600_001);
       expect(await faces(sp)).toEqual({ status: "halted", recovered: 0 });
-      // It finds out again what it waits for, also where it went back to the very checkpoint that waits.
+      // The run asks or sleeps again, even after a rewind to the waiting checkpoint itself.
       expect(await sp.run(agent, { session: "s" })).toMatchObject({ status: "waiting" });
       const head = await sp.session("s").head();
       await rewind(sp, head?.seq ?? 0);
@@ -109,7 +109,7 @@ describe.each(ALL_KINDS)("how a session stands on $name", (kind) => {
     },
   );
 
-  it("after a rewind of a completed one it is halted, or completed where it went back to the end of a turn", async () => {
+  it("after a rewind a completed session is halted, or completed if the new head is the end of a turn", async () => {
     const sp = await lab.open();
     const agent = agentOf(new World());
     await sp.run(agent, { session: "s", input: "go" });
@@ -120,20 +120,20 @@ describe.each(ALL_KINDS)("how a session stands on $name", (kind) => {
     expect(await faces(sp)).toEqual({ status: "completed", recovered: 0 });
   });
 
-  it("after a rewind inputs that were sent before it are still taken", async () => {
+  it("inputs that were sent before a rewind are still received after it", async () => {
     const sp = await lab.open();
     const agent = agentOf(new World());
     await sp.run(agent, { session: "s", input: "go" });
     await sp.send("s", "next");
     await rewind(sp, 1);
-    // It is in the middle of its turn: that ends first.
+    // The session is in the middle of a turn, which ends first.
     expect(await faces(sp)).toEqual({ status: "interrupted", recovered: 1 });
     const [handle] = await sp.recover([agent]);
     expect(await handle?.result()).toMatchObject({ status: "completed" });
     expect((await sp.session("s").head())?.step).toBeGreaterThan(4);
   });
 
-  it("after a rewind an input that was sent while it was being written is still taken", async () => {
+  it("an input that was sent while a rewind was being written is still received", async () => {
     const sp = await lab.open();
     const agent = agentOf(new World(), "ask");
     expect(await sp.run(agent, { session: "s", input: "go" })).toMatchObject({ status: "waiting" });
@@ -150,7 +150,7 @@ describe.each(ALL_KINDS)("how a session stands on $name", (kind) => {
     expect(await faces(sp)).toEqual({ status: "interrupted", recovered: 1 });
   });
 
-  it("a fork of an interrupted one is halted until it is run, and the interrupted one is recovered", async () => {
+  it("a fork of an interrupted branch is halted until it is run, and the interrupted branch is recovered", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), agentOf(world), "go", world, "work 2");
     const sp = await lab.open();

@@ -1,4 +1,4 @@
-/** Runs with something that never ends: stopping them takes the seconds that it is given to end in. */
+/** Runs with an effect that never ends: stopping them takes the grace period that the effect has to end. */
 import { describe, expect, it } from "vitest";
 import { defineAgent } from "../../src/index.js";
 import { createGate, openLab, orHung, World } from "./lab.js";
@@ -22,7 +22,7 @@ const greedy = (world: World) =>
     },
   });
 
-describe.concurrent("something that never ends", () => {
+describe.concurrent("stopping a run that hangs", () => {
   it("a run that has reached its limit can be closed while a tool never ends", async (context) => {
     const world = new World();
     const lab = await openLab(context);
@@ -47,7 +47,7 @@ describe.concurrent("something that never ends", () => {
     expect(world.count("second")).toBe(0);
   });
 
-  it("closing does not wait for an initial state that never comes", async (context) => {
+  it("closing does not wait for an initial function that never ends", async (context) => {
     const sp = await (await openLab(context)).open();
     const asked = createGate();
     const agent = defineAgent({

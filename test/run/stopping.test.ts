@@ -1,4 +1,4 @@
-/** Runs that are cancelled or closed while they work: what was under way is recorded, and nothing is begun any more. */
+/** Runs that are cancelled or closed while they work: effects under way are recorded, and no further effect starts. */
 import { describe, expect, it } from "vitest";
 import { createGate, KINDS, once, orHung, until, useLab, World } from "./lab.js";
 
@@ -34,7 +34,7 @@ describe.each(KINDS)("a run that is stopped on $name", (kind) => {
             if (when === "when its signal is aborted") {
               await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
             } else await gate.promise;
-            // One after the other, each when the result before it is recorded.
+            // One after the other, each after the previous result is recorded.
             await ended[index - 1]?.promise;
             await lab.idle();
             ended[index]?.open();

@@ -17,7 +17,7 @@ describe("shouldCheckpoint", () => {
     }
   });
 
-  it("of everyN counts iterations from 1, and is true once in each n-th", () => {
+  it("with everyN counts iterations from 1, and returns true for every n-th", () => {
     const strategy = { everyN: 3 };
     const yes = Array.from({ length: 10 }, (_, iteration) =>
       EVENTS.filter((event) => shouldCheckpoint(strategy, event, iteration)),
@@ -32,7 +32,7 @@ describe("shouldCheckpoint", () => {
   });
 
   it.each([{ everyN: 0 }, { everyN: -1 }, { everyN: 1.5 }, { everyN: NaN }, "sometimes", undefined, null, {}])(
-    "refuses %o",
+    "rejects %o",
     (strategy) => {
       expect(() => shouldCheckpoint(strategy as never, "iteration", 1)).toThrow(
         expect.objectContaining({ code: "INVALID_ARGUMENT" }),
@@ -41,7 +41,7 @@ describe("shouldCheckpoint", () => {
   );
 });
 
-/** Six steps: a model in each, a tool in every second one, with something after it. */
+/** Six steps: a model call in each, and in every second one a tool call with an effect after it. */
 function worker(world: World, strategy: Strategy) {
   return defineAgent({
     name: "worker",
@@ -63,7 +63,7 @@ function worker(world: World, strategy: Strategy) {
   });
 }
 
-describe.each(KINDS)("strategies on $name", (kind) => {
+describe.each(KINDS)("checkpoint strategies on $name", (kind) => {
   const lab = useLab(kind);
 
   it.each<[Strategy, string[]]>([
@@ -71,7 +71,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     ["never", ["start", "end"]],
     [{ everyN: 2 }, ["start", "step", "step", "end"]],
     [{ everyN: 4 }, ["start", "step", "end"]],
-    // A checkpoint in mid-step keeps the boundary that its step began with.
+    // A checkpoint in the middle of a step keeps the boundary of its step.
     ["afterToolCall", ["start", "step", "toolCall", "step", "toolCall", "step", "toolCall", "end"]],
   ])("%o: the history has what it should, the newest state is always the last", async (strategy, triggers) => {
     const sp = await lab.open();
@@ -86,7 +86,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     expect(history.at(-1)).toMatchObject({ step: 6, status: "completed" });
   });
 
-  it("afterLlmResponse shows the state as it was after each reply", async () => {
+  it("afterLlmResponse takes a checkpoint of the state after each reply", async () => {
     const sp = await lab.open();
     await sp.run(worker(new World(), "afterLlmResponse"), GO);
     const history = await sp.session("s").history().all();
@@ -94,7 +94,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
   });
 
   it.each<Strategy>(["everyStep", "never", { everyN: 3 }, "afterToolCall", "afterLlmResponse"])(
-    "%o decides nothing about what survives",
+    "%o does not affect what survives a crash",
     async (strategy) => {
       const world = new World();
       const agent = worker(world, strategy);
@@ -137,7 +137,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     },
   );
 
-  it("keeps the journals of mid-step checkpoints: a fork of one does nothing again, also after compact", async () => {
+  it("a fork of a checkpoint in the middle of a step executes no recorded effect again, even after compact", async () => {
     const world = new World();
     const agent = worker(world, "afterToolCall");
     const sp = await lab.open();
@@ -198,7 +198,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     }
   });
 
-  it("names the tool calls of a checkpoint that are not answered yet", async () => {
+  it("a checkpoint lists its tool calls that have no result yet", async () => {
     const world = new World();
     const agent = worker(world, "afterLlmResponse");
     const sp = await lab.open();
@@ -212,7 +212,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     expect(pending).toEqual([6, 4, 2].map((step) => [{ id: `c${step}`, name: "t" }]));
   });
 
-  it("keeps a boundary that is not shown for whoever wants it: load, label, pin, fork, rewind", async () => {
+  it("a boundary that is not listed can be loaded, labelled, pinned, forked and rewound to", async () => {
     const world = new World();
     const agent = worker(world, "never");
     const first = await lab.open();
@@ -228,7 +228,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     await session.pin(id);
     const fork = await session.fork(id, { branch: "b" });
     expect((await fork.latest())?.state).toEqual(head?.state);
-    // It goes on, and what was asked for stays.
+    // The run continues, and the requested boundary stays.
     const result = await sp.run(agent, GO);
     expect(result).toMatchObject({ status: "completed", state: { n: 6 } });
     await sp.compact();
@@ -241,7 +241,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     expect(again).toMatchObject({ status: "completed", state: { n: 6 } });
   });
 
-  it("forgets a boundary that is not shown when the next one has come", async () => {
+  it("a boundary that is not listed is removed when the next one is saved", async () => {
     const world = new World();
     const agent = worker(world, "never");
     await interruptIn(lab, await lab.open(), agent, "go", world, "after 3");
@@ -253,7 +253,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     expect(await session.load(head?.id as string)).toBeUndefined();
   });
 
-  it("refuses to fork with an edited state while tool calls are unanswered", async () => {
+  it("a fork with an edited state is rejected while tool calls have no result", async () => {
     const agent = defineAgent({
       name: "a",
       strategy: "afterLlmResponse",
@@ -276,7 +276,7 @@ describe.each(KINDS)("strategies on $name", (kind) => {
     expect(code).toBe("UNANSWERED_TOOL_CALLS");
   });
 
-  it("does a step anew after it was rewound to where it began", async () => {
+  it("a step is executed anew after a rewind to its boundary", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "a",

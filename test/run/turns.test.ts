@@ -26,7 +26,7 @@ const GO = { session: "s", input: "go" };
 describe.each(ALL_KINDS)("turns on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("continues a completed session with the next input", async () => {
+  it("a completed session continues with the next input", async () => {
     const sp = await lab.open();
     expect((await sp.run(chat(), { session: "s", input: "a" })).output).toBe("1: re: a");
     expect((await sp.run(chat(), { session: "s", input: "b" })).output).toBe("2: re: b");
@@ -35,7 +35,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(third.state).toEqual({ heard: ["a", "b", "b"], said: ["re: a", "re: b", "re: b"] });
   });
 
-  it("takes the state that receive returns, or the one that it changed", async () => {
+  it("a turn begins with the state that receive returns or has changed", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (input: number) => ({ sum: input }),
@@ -48,7 +48,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect((await sp.run(agent, { session: "s", input: 3 })).output).toBe(123);
   });
 
-  it("changes nothing if receive throws, and can be tried again", async () => {
+  it("a receive function that throws changes nothing, and the input can be sent again", async () => {
     let broken = true;
     const agent = defineAgent({
       name: "a",
@@ -68,7 +68,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect((await sp.run(agent, { session: "s", input: "b" })).output).toBe(2);
   });
 
-  it("takes an input under a key once: the same turn, and older ones, return what they returned", async () => {
+  it("an input with a key is received once: repeating the key of any turn returns the recorded result", async () => {
     const world = new World();
     const sp = await lab.open();
     const inputs = ["a", "b", "c"];
@@ -97,7 +97,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     await lab.idle();
     lab.crash();
     const sp = await lab.open();
-    // An older turn is known all the same.
+    // The key of an older turn is still known.
     expect((await sp.run(chat(world), { session: "s", input: "a", key: "1" })).output).toBe("1: re: a");
     expect(await codeOf(sp.run(chat(world), { session: "s", input: "c", key: "3" }))).toBe("INPUT_MISMATCH");
     expect((await sp.run(chat(world), { session: "s", input: "b", key: "2" })).output).toBe("2: re: b");
@@ -120,7 +120,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
       await until(async () => (await heardBy(sp))?.toString() === "a,b,c", "all inputs to be taken");
       await untilStatus(sp, "completed");
       expect(await sp.send("s", "c", { key: "k" })).toBe(false);
-      // The turn that the key was given to is the third: it returns what that returned.
+      // The key belongs to the third turn: its recorded result is returned.
       expect((await sp.run(chat(), { session: "s", input: "c", key: "k" })).output).toBe("3: re: c");
       await worker.stop();
     });
@@ -143,7 +143,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
       await sp.send("s", "b", { key: "k" });
       expect(await sp.cancel("s")).toBe(true);
       expect(await sp.recover([chat()])).toEqual([]);
-      // Another input begins the session; what was dropped is not heard of again.
+      // Another input starts the session; dropped inputs are not received.
       expect((await sp.run(chat(), { session: "s", input: "c" })).output).toBe("1: re: c");
       expect((await sp.run(chat(), { session: "s", input: "b", key: "k" })).output).toBe("2: re: b");
       expect(await heardBy(sp)).toEqual(["c", "b"]);
@@ -182,14 +182,14 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
       await worker.stop();
     });
 
-    it("is refused for a branch that does not exist", async () => {
+    it("is rejected for a branch that does not exist", async () => {
       const sp = await lab.open();
       await sp.enqueue("chat", { session: "s", input: "a" });
       expect(await codeOf(sp.send("s", "b", { branch: "side" }))).toBe("BRANCH_NOT_FOUND");
     });
   });
 
-  it("leaves inputs with send, and recover takes them in their order", async () => {
+  it("inputs that are sent are received by recover in their order", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(chat(world), { session: "s", input: "a" });
@@ -204,7 +204,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(await sp.recover([chat(world)])).toEqual([]);
   });
 
-  it("takes what was left before the input of a run, and then that", async () => {
+  it("a run receives the inputs in the inbox before its own input", async () => {
     const sp = await lab.open();
     await sp.run(chat(), { session: "s", input: "a" });
     await sp.send("s", "b");
@@ -214,7 +214,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(result.state.heard).toEqual(["a", "b", "c", "d"]);
   });
 
-  it("takes an equal input after one that was left", async () => {
+  it("a run receives its input even if an equal one was in the inbox", async () => {
     const sp = await lab.open();
     await sp.run(chat(), { session: "s", input: "a" });
     await sp.send("s", "b");
@@ -222,13 +222,13 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(result.state.heard).toEqual(["a", "b", "b"]);
   });
 
-  it("leaves an input under a key once, also after it was taken", async () => {
+  it("an input with a key is sent once, even after it was received", async () => {
     const sp = await lab.open();
     await sp.run(chat(), { session: "s", input: "a", key: "first" });
     expect(await sp.send("s", "a", { key: "first" })).toBe(false);
     expect(await sp.send("s", "b", { key: "k" })).toBe(true);
     expect(await (await lab.open()).send("s", "b", { key: "k" })).toBe(false);
-    // Running it under its key takes it once, and gives its result ever after.
+    // A run with its key receives it once, and returns its result each time after that.
     expect((await sp.run(chat(), { session: "s", input: "b", key: "k" })).output).toBe("2: re: b");
     expect(await sp.send("s", "b", { key: "k" })).toBe(false);
     const again = await sp.run(chat(), { session: "s", input: "b", key: "k" });
@@ -254,7 +254,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(outputs).toEqual(["2: re: b", "3: re: c"]);
   });
 
-  it("leaves an input for one that was interrupted: that is gone on with first", async () => {
+  it("an input that is sent to an interrupted session is received after the interrupted turn is resumed", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), chat(world), "a", world, "model a");
     const sp = await lab.open();
@@ -265,7 +265,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect((await second?.result())?.output).toBe("2: re: b");
   });
 
-  it("loses no input and takes none twice when many are left from many processes", async () => {
+  it("inputs that many processes send at the same time are each received exactly once", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(chat(world), { session: "s", input: "start" });
@@ -280,7 +280,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect([...heard].sort()).toEqual(["start", ...inputs].sort());
   });
 
-  it("refuses an input that nobody would take", async () => {
+  it("an input that no run would receive is rejected", async () => {
     const sp = await lab.open();
     expect(await codeOf(sp.send("nobody", "x"))).toBe("SESSION_NOT_FOUND");
     await sp.session("by hand").save({});
@@ -290,7 +290,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(await sp.recover([chat()])).toEqual([]);
   });
 
-  it("does not take what was left for a session that was deleted", async () => {
+  it("a session that is started again after its deletion does not receive inputs sent before", async () => {
     const sp = await lab.open();
     await sp.run(chat(), { session: "s", input: "a", key: "k" });
     await sp.send("s", "old");
@@ -302,7 +302,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(next.state.heard).toEqual(["a", "b"]);
   });
 
-  it("keeps every turn's result in the history", async () => {
+  it("the history has the result of every turn", async () => {
     const sp = await lab.open();
     for (const input of ["a", "b", "c"]) await sp.run(chat(), { session: "s", input });
     const history = await sp.session("s").history().all();
@@ -317,7 +317,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(history.filter(({ trigger }) => trigger === "input")).toHaveLength(2);
   });
 
-  it("does not take a further input where a session has failed or was halted", async () => {
+  it("a failed or halted session does not receive further inputs", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (input: string) => ({ heard: [input] }),
@@ -333,7 +333,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect((await sp.session("s").latest())?.state).toEqual({ heard: ["a"] });
   });
 
-  it("takes the turns of two processes in turn, and each input once", async () => {
+  it("two processes can run turns alternately, and each input is received once", async () => {
     let received = 0;
     const agent = defineAgent({
       name: "a",
@@ -352,7 +352,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect([new Set(codes), received]).toEqual([new Set(["none"]), 7]);
   });
 
-  it("takes a turn on a state that another process has saved by hand", async () => {
+  it("a turn continues from a state that another process has saved by hand", async () => {
     const [a, b] = [await lab.open(), await lab.open()];
     await a.run(chat(), { session: "s", input: "1" });
     await b.session("s").save({ heard: ["by hand"], said: [] }, { status: "completed" });
@@ -360,7 +360,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(result.state.heard).toEqual(["by hand", "2"]);
   });
 
-  it("recovers other sessions beside one whose input cannot be received", async () => {
+  it("a session whose input cannot be received does not keep others from being recovered", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "a",
@@ -383,7 +383,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(handles.map(({ session }) => session)).toEqual(["b"]);
   });
 
-  it("keys of inputs are known after a checkpoint that was saved by hand", async () => {
+  it("keys of inputs are still known after a checkpoint that was saved by hand", async () => {
     const sp = await lab.open();
     const world = new World();
     const listener = defineAgent({
@@ -412,7 +412,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(world.log).toEqual(["A", "B", "C"]);
   });
 
-  it.each([true, false])("the key of an input resumes a halted run (the input is given again: %s)", async (again) => {
+  it.each([true, false])("the key of an input resumes a halted run (with the same input: %s)", async (again) => {
     const sp = await lab.open();
     const world = new World();
     let halts = true;
@@ -435,7 +435,7 @@ describe.each(ALL_KINDS)("turns on $name", (kind) => {
     expect(await sp.run(agent, options)).toMatchObject({ status: "completed", output: "a,b" });
   });
 
-  it("refuses an input for a branch that does not exist", async () => {
+  it("an input for a branch that does not exist is rejected", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (_input: string) => ({}),

@@ -23,10 +23,10 @@ function shop(world: World, options: EffectOptions<string> = {}) {
   });
 }
 
-describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) => {
+describe.each(KINDS)("effects with an unknown outcome, on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("asks about a tool by default, names call and time, and does nothing again", async () => {
+  it("a run asks about an interrupted tool by default, with its call and time, and executes nothing again", async () => {
     const world = new World();
     const begunAt = lab.now();
     await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");
@@ -43,13 +43,13 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect(result.question?.text).toContain("charge");
     expect(world.count("charge")).toBe(1);
     expect(await sp.sessions.load("s")).toMatchObject({ status: "waiting", questions: [result.question] });
-    // Asking again changes nothing, and asks the same.
+    // Running it again changes nothing, and returns the same question.
     const again = await (await lab.open()).run(shop(world), { session: "s", input: "go" });
     expect({ ...again, steps: 0 }).toEqual({ ...result, steps: 0 });
     expect(world.count("charge")).toBe(1);
   });
 
-  it("takes the result from the answer if it happened", async () => {
+  it("the answer provides the result of a tool that happened", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");
     const sp = await lab.open();
@@ -60,7 +60,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect([world.count("read"), world.count("charge")]).toEqual([1, 1]);
   });
 
-  it("does it again if it did not happen, with the same idempotency key, and nothing else again", async () => {
+  it("a tool that did not happen is executed again with the same idempotency key, and no other effect is", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");
     const sp = await lab.open();
@@ -94,7 +94,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect(world.count("charge")).toBe(2);
   });
 
-  it("does it again by itself with retry, with the same idempotency key", async () => {
+  it("the policy retry executes a tool again automatically, with the same idempotency key", async () => {
     const world = new World();
     const agent = shop(world, { onUnknown: "retry" });
     await interruptIn(lab, await lab.open(), agent, "go", world, "charge");
@@ -104,7 +104,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect(new Set(world.log.filter((entry) => entry.startsWith("key "))).size).toBe(1);
   });
 
-  it("asks the world with verify, and does it only if it did not happen", async () => {
+  it("the policy verify executes a tool again only if its function reports that it did not happen", async () => {
     for (const happened of [true, false]) {
       const world = new World();
       const session = `verify-${happened}`;
@@ -125,7 +125,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     }
   });
 
-  it("halts where verify throws or says nothing, and does nothing again", async () => {
+  it("a run halts if verify throws or returns no verdict, and executes nothing again", async () => {
     const broken: NonNullable<EffectOptions<string>["verify"]>[] = [
       () => {
         throw new Error("bank is down");
@@ -140,7 +140,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
       const result = await (await lab.open()).run(shop(world, options), { session, input: "go" });
       expect(result.status).toBe("halted");
       expect(world.count("charge")).toBe(1);
-      // With a function that answers it goes on.
+      // With a function that returns a verdict the run resumes.
       const agent = shop(world, { onUnknown: "verify", verify: () => ({ happened: true, result: "ok" }) });
       const after = await (await lab.open()).run(agent, { session, input: "go", resume: true });
       expect(after).toMatchObject({ status: "completed", output: "ok" });
@@ -176,7 +176,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect([world.count("pay"), world.count("caught"), world.count("fallback")]).toEqual([1, 0, 0]);
   });
 
-  it("gives the step OUTCOME_UNKNOWN with fail, recorded like any error", async () => {
+  it("the policy fail throws OUTCOME_UNKNOWN to the step, recorded like any error", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "shop",
@@ -198,7 +198,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect(world.count("charge")).toBe(1);
   });
 
-  it("asks a model again once by default, and follows its onUnknown", async () => {
+  it("an interrupted model call is repeated once by default, or follows its onUnknown", async () => {
     const chat = (world: World, options: LlmOptions<string> = {}) =>
       defineAgent({
         name: "chat",
@@ -226,7 +226,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect(world.count("model")).toBe(3);
   });
 
-  it("refuses an answer that does not say whether it happened, and goes on waiting", async () => {
+  it("an answer that does not state whether the tool happened is rejected, and the run keeps waiting", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), shop(world), "go", world, "charge");
     const sp = await lab.open();
@@ -234,14 +234,14 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     for (const answer of [undefined, null, true, "yes", {}, { happened: "yes" }, { happened: 1, result: "x" }]) {
       expect(await codeOf(sp.answer("s", answer)), JSON.stringify(answer)).toBe("INVALID_ARGUMENT");
     }
-    // Something that no state can hold.
+    // A value that no state supports.
     expect(await codeOf(sp.answer("s", { happened: true, result: () => 1 }))).toBe("INVALID_STATE");
     expect(await sp.sessions.load("s")).toMatchObject({ status: "waiting" });
     await sp.answer("s", { happened: true, result: "ok" });
     expect(await sp.run(shop(world), { session: "s", input: "go" })).toMatchObject({ output: "ok" });
   });
 
-  it("refuses an answer that nobody waits for", async () => {
+  it("an answer is rejected if no run waits for it", async () => {
     const world = new World();
     const sp = await lab.open();
     expect(await codeOf(sp.answer("s", 1))).toBe("SESSION_NOT_FOUND");
@@ -250,7 +250,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     await sp.session("by hand").save({});
     expect(await codeOf(sp.answer("by hand", 1))).toBe("NOT_WAITING");
     await interruptIn(lab, sp, shop(world), "go", world, "charge", "busy");
-    // Interrupted, and nobody has looked at it yet: there is no question.
+    // Interrupted and not resumed yet: there is no question.
     expect(await codeOf(sp.answer("busy", 1))).toBe("NOT_WAITING");
     const other = await lab.open();
     await other.run(shop(world), { session: "busy", input: "go" });
@@ -275,7 +275,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     });
     const first = await lab.open();
     const never = new Promise<never>(() => {});
-    // All three hang: each is begun, and none ends.
+    // All three hang: each has started, and none ends.
     const all = new World();
     const hung = defineAgent({
       name: "batch",
@@ -294,7 +294,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     const idOf = (name: string): string => asked.questions?.find(({ call }) => call?.name === name)?.id ?? "";
     await sp.answer("s", { happened: true, result: "told c" }, { question: idOf("c") });
     await sp.answer("s", { happened: false }, { question: idOf("a") });
-    // What is still open is asked again, and only that.
+    // Only the open questions are asked again.
     const left = await orHung(sp.run(agent, { session: "s", input: "go" }));
     expect(left).toMatchObject({ status: "waiting", questions: [{ call: { name: "b" } }] });
     await sp.answer("s", { happened: true, result: "told b" });
@@ -303,7 +303,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect(world.log).toEqual(["a"]);
   });
 
-  it("asks about calls whose arguments are no JSON", async () => {
+  it("a run asks about an interrupted call whose arguments are not JSON", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "exact",
@@ -325,7 +325,7 @@ describe.each(KINDS)("effects that nobody knows the end of, on $name", (kind) =>
     expect(await sp.run(agent, { session: "s", input: "go" })).toMatchObject({ output: "ok" });
   });
 
-  it("gives other calls, steps, sessions and branches other idempotency keys", async () => {
+  it("idempotency keys differ between calls, steps, sessions and branches", async () => {
     const keys: string[] = [];
     const agent = defineAgent({
       name: "keys",

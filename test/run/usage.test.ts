@@ -1,4 +1,4 @@
-/** What models have used: counted once, whatever happens. */
+/** The usage of models is counted exactly once, also after interruptions. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, type LlmOptions } from "../../src/index.js";
 import { interruptIn, KINDS, once, useLab, World } from "./lab.js";

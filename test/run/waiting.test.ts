@@ -49,7 +49,7 @@ const GO = { session: "s", input: "go" };
 describe.each(ALL_KINDS)("waiting on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("sleeps without a process, and goes on when the time has come", async () => {
+  it("a run sleeps without a process, and resumes when its time has come", async () => {
     const world = new World();
     const begun = lab.now();
     const sp = await lab.open();
@@ -71,7 +71,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(await other.sessions.load("s")).toMatchObject({ status: "completed", wakeAt: undefined });
   });
 
-  it("sleeps until a date, also one that is past, and longer than timers can", async () => {
+  it("a run can sleep until a date, even a past one, and longer than timers can", async () => {
     const agent = (when: Date | "100d") =>
       defineAgent({
         name: "a",
@@ -122,7 +122,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(lab.now() - begun).toBeLessThan(2 * HOUR + 60_000);
   });
 
-  it("refuses times that are none", async () => {
+  it("invalid times for a sleep are rejected", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (_input: string) => ({}),
@@ -136,7 +136,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(new Set(output)).toEqual(new Set(["INVALID_ARGUMENT"]));
   });
 
-  it("asks, and goes on with the answer in another process, days later", async () => {
+  it("a run that asks resumes with the answer in another process, days later", async () => {
     const world = new World();
     const sp = await lab.open();
     const result = await sp.run(asker(world), GO);
@@ -152,7 +152,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     const teller = await lab.open();
     expect(await teller.recover([asker(world)])).toEqual([]);
     await teller.answer("s", { yes: [1, new Date(5)] });
-    // Nothing more than that: whoever runs it next goes on.
+    // The answer is only recorded: the next run resumes with it.
     expect(world.log).toEqual(["before"]);
     expect(await teller.sessions.load("s")).toMatchObject({ status: "queued", questions: [], reason: undefined });
     const [handle] = await (await lab.open()).recover([asker(world)]);
@@ -161,7 +161,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
   });
 
   it.each([undefined, null, false, "", { happened: false }, "x".repeat(100_000), new Uint8Array(5000)])(
-    "takes %o as an answer",
+    "%o is accepted as an answer",
     async (answer) => {
       const sp = await lab.open();
       await sp.run(asker(new World()), GO);
@@ -172,7 +172,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     },
   );
 
-  it("refuses an answer that cannot be stored, and goes on waiting", async () => {
+  it("an answer with an unsupported value is rejected, and the run keeps waiting", async () => {
     const sp = await lab.open();
     await sp.run(asker(new World()), GO);
     expect(await codeOf(sp.answer("s", () => 1))).toBe("INVALID_STATE");
@@ -181,7 +181,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect((await sp.run(asker(new World()), GO)).output).toBe(1);
   });
 
-  it("takes one of several answers that come at once", async () => {
+  it("only one of several simultaneous answers is accepted", async () => {
     const sp = await lab.open();
     await sp.run(asker(new World()), GO);
     const tellers = [sp, await lab.open(), await lab.open()];
@@ -190,7 +190,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect((await sp.run(asker(new World()), GO)).output).toBe(codes.indexOf("none"));
   });
 
-  it("has the answer after an interruption", async () => {
+  it("an answer is replayed after an interruption", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(asker(world), GO);
@@ -200,7 +200,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(world.log).toEqual(["before", "after", "after"]);
   });
 
-  it("keeps what was given along with a question, whatever it is", async () => {
+  it("a question keeps the data that was passed with it, of any supported type", async () => {
     const data = { big: 10n, when: new Date(5) };
     const agent = defineAgent({
       name: "a",
@@ -215,7 +215,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect((await (await lab.open()).sessions.load("s"))?.questions[0]?.data).toStrictEqual(data);
   });
 
-  it("refuses questions without a text", async () => {
+  it("questions without a text are rejected", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (_input: string) => ({}),
@@ -226,7 +226,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect((await (await lab.open()).run(agent, GO)).output).toEqual(["INVALID_ARGUMENT", "INVALID_ARGUMENT"]);
   });
 
-  it("goes on with a fork of a checkpoint that waits: it asks again, and can be answered", async () => {
+  it("a fork of a waiting checkpoint asks again, and resumes with its own answer", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(asker(world), GO);
@@ -238,11 +238,11 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect((await sp.run(asker(world), { ...GO, branch: "fork" })).output).toBe("in the fork");
     await sp.answer("s", "in main");
     expect((await sp.run(asker(world), GO)).output).toBe("in main");
-    // What was recorded before the fork is not done again in it.
+    // Effects that were recorded before the fork are not executed again in it.
     expect(world.count("before")).toBe(1);
   });
 
-  it("asks again after it was rewound to the checkpoint that waits", async () => {
+  it("a session that is rewound to a waiting checkpoint asks again", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(asker(world), GO);
@@ -258,7 +258,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(world.count("before")).toBe(1);
   });
 
-  it("holds no lease while it waits: anybody may save, rewind or go on", async () => {
+  it("a waiting run holds no lease: any process may save, rewind or resume it", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(asker(world), GO);
@@ -268,7 +268,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(before?.state).toEqual({ answer: undefined });
     await session.save({ answer: "by hand" });
     expect(await codeOf(other.answer("s", 1))).toBe("NOT_WAITING");
-    // The step begins anew from what was saved.
+    // The step is executed anew from the saved state.
     expect(await other.run(asker(world), GO)).toMatchObject({ status: "waiting", state: { answer: "by hand" } });
     expect(world.count("before")).toBe(2);
   });
@@ -301,7 +301,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(world.log).toEqual(["tool"]);
   });
 
-  it("waits for an answer or a time, whichever is first", async () => {
+  it("a run can wait for an answer or a time, whichever comes first", async () => {
     const agent = defineAgent({
       name: "a",
       initial: (_input: string) => ({}),
@@ -351,7 +351,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     const plain = await lab.open();
     const store = lab.store();
     let told = false;
-    // Somebody answers between the run's last write and the first look of whoever waits.
+    // The answer arrives between the last write of the run and the first check of the caller that waits.
     const slow = new Proxy(store, {
       get(target, name) {
         const value: unknown = Reflect.get(target, name, target);
@@ -381,7 +381,7 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     return waits;
   }
 
-  it("a run with wait and restartStep begins its step anew once, and not again after the answer", async () => {
+  it("a run with wait and restartStep restarts its step once, and not again after the answer", async () => {
     const world = new World();
     const agent = (name: string) =>
       once(async (run) => {
@@ -417,13 +417,13 @@ describe.each(ALL_KINDS)("waiting on $name", (kind) => {
     expect(waits.count).toBe(1);
   });
 
-  it("says the same of a session that waits whoever asks", async () => {
+  it("running a waiting session returns the same result in every process", async () => {
     const sp = await lab.open();
     const result = await sp.run(asker(new World()), GO);
     expect(await (await lab.open()).run(asker(new World()), GO)).toEqual(result);
   });
 
-  it("a run with wait ends when its session is deleted, and does not begin it again", async () => {
+  it("a run with wait ends when its session is deleted, and does not start it again", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "a",

@@ -7,7 +7,7 @@ const GO = { session: "s", input: "go" };
 /**
  * Two steps with a tool each, which wait at a gate.
  *
- * @param seen awaited at the end of each step: what a watch has not seen of a step before it ends it does not report
+ * @param seen awaited at the end of each step: what a watch has not seen of a step before it ends is not reported
  */
 function worker(world: World, seen: (step: number) => Promise<unknown> = async () => {}) {
   const gate = createGate();
@@ -134,7 +134,7 @@ describe.each(KINDS)("watching on $name", (kind) => {
     expect(await orHung(watching.ended)).not.toBe("hung");
   });
 
-  it("a watch reports that a run was interrupted, and what became of it", async () => {
+  it("a watch reports the interruption of a run and its later status", async () => {
     const { agent } = worker(new World());
     await (await lab.open()).start(agent, GO);
     const other = await lab.open();
@@ -163,7 +163,7 @@ describe.each(KINDS)("watching on $name", (kind) => {
     expect(new Set(branches)).toEqual(new Set(["main"]));
   });
 
-  it("gives a handle the events of its own run, with types, until the listener is taken off", async () => {
+  it("a handle emits the events of its own run, with types, until the listener is removed", async () => {
     const { agent, gate } = worker(new World());
     const sp = await lab.open();
     const handle = await sp.start(agent, GO);
@@ -189,7 +189,7 @@ describe.each(KINDS)("watching on $name", (kind) => {
     if (result.status === "completed") expectTypeOf(result.output).toEqualTypeOf<string>();
   });
 
-  it("tells everything that happens in a run, in order, with where", async () => {
+  it("a Savepoint emits all events of a run in order, with session and branch", async () => {
     const { agent, gate } = worker(new World());
     gate.open();
     const events: RunEvent[] = [];

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const { defineAgent, Savepoint } = await import(new URL("../../dist/index.js", import.meta.url).href);
 const [url, folder = "", lease, pace] = process.argv.slice(2);
 
-/** Counts to thirty, and writes down each time that it does something. */
+/** Counts to thirty, and notes each effect that it executes. */
 const counting = defineAgent({
   name: "counting",
   strategy: "everyStep",
@@ -26,7 +26,7 @@ const counting = defineAgent({
   },
 });
 
-/** Ends its process, whoever tries. */
+/** Kills every process that runs it. */
 const deadly = defineAgent({
   name: "deadly",
   initial: () => ({}),

@@ -1,4 +1,4 @@
-/** Processes that the store was away from for longer than their leases last. They have not died. */
+/** Processes that lose the connection to the store for longer than their leases last do not count as dead. */
 import { expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
 import { openStore, type Store } from "../../src/store.js";
@@ -26,7 +26,7 @@ const hang = ({ signal }: { readonly signal: AbortSignal }): Promise<void> =>
     void testEnded.promise.then(resolve);
   });
 
-/** The same store, as another process has it, and what cuts that one off. */
+/** The same store as another process sees it, and a switch that cuts that process off. */
 function wayTo(store: Store): { store: Store; cutOff: (isAway: boolean) => void } {
   let away = false;
   const way = new Proxy(store, {

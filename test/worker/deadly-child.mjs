@@ -11,7 +11,7 @@ const agent = defineAgent({
   initial: (/** @type {string} */ how) => ({ how, steps: 0 }),
   async step(run) {
     const isDeadly = run.state.how === "deadly";
-    // In the first process those that do no harm are still at work when the other one ends it.
+    // In the first process the harmless sessions are still running when the deadly one ends the process.
     await run.effect("think", () => (isDeadly ? process.exit(7) : round === "0" ? new Promise(() => {}) : undefined));
     run.state.steps++;
     return run.state.steps === 2 ? run.complete("done") : undefined;

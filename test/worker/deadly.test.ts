@@ -8,7 +8,7 @@ import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 const dist = fileURLToPath(new URL("../../dist/index.js", import.meta.url));
 const program = fileURLToPath(new URL("./deadly-child.mjs", import.meta.url));
 
-it("a session that ends its process is quarantined, and none of those that ran beside it", async () => {
+it("a session that ends its process is quarantined, and the sessions that ran beside it are not", async () => {
   const folder = await makeFolder();
   const url = `sqlite:${join(folder, "store.db")}`;
   const sp = await Savepoint.open(url);

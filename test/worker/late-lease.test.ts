@@ -1,11 +1,11 @@
-/** A process that was stopped for longer than its lease, and that nobody has taken over from yet. */
+/** A process that was stopped for longer than its lease, and whose branches no other process has claimed yet. */
 import { AsyncResource } from "node:async_hooks";
 import { expect, it } from "vitest";
 import { type Agent, defineAgent, Savepoint } from "../../src/index.js";
 import { journalKey } from "../../src/records/index.js";
 import { openStore } from "../../src/store.js";
 
-it("makes sure of its lease before it begins with anything, although it may still write", async () => {
+it("a process that was stopped for longer than its lease checks it before it starts a tool, although it may still write", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   const done: string[] = [];
@@ -22,7 +22,7 @@ it("makes sure of its lease before it begins with anything, although it may stil
   const go = { session: "s", input: undefined };
   const open = (): Promise<Savepoint> => Savepoint.open(store, { now: () => time, lease: "1h" });
   const [first, second] = [await open(), await open()];
-  // As soon as the first one has written what it did before it was stopped, the other one takes over.
+  // As soon as the first process has written what it did before it was stopped, the other one takes over.
   const commit = store.commit.bind(store);
   const outside = new AsyncResource("another process");
   let rival: Promise<unknown> | undefined;
@@ -40,7 +40,7 @@ it("makes sure of its lease before it begins with anything, although it may stil
 });
 
 it.each(["renewing it", "looking for others"])(
-  "makes sure once more where %s took longer than it lasts",
+  "a process that was stopped checks its lease once more if %s took longer than the lease lasts",
   async (slow) => {
     let time = Date.parse("2026-01-01T00:00:00Z");
     const store = await openStore("memory:", { now: () => time });
@@ -62,7 +62,7 @@ it.each(["renewing it", "looking for others"])(
     const go = { session: "s", input: undefined };
     const open = (): Promise<Savepoint> => Savepoint.open(store, { now: () => time, lease: "1h" });
     const [first, second] = [await open(), await open()];
-    // The database is away while it makes sure, and the other one takes over as soon as it is back.
+    // The database is away during the check, and the other process takes over as soon as it is back.
     const [commit, get] = [store.commit.bind(store), store.get.bind(store)];
     const outside = new AsyncResource("another process");
     let rival: Promise<unknown> | undefined;

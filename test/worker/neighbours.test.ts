@@ -1,11 +1,11 @@
-/** Whose death a worker notices by a pid, and whose it must not. */
+/** Which deaths of processes a worker detects by their pid, and which it must not. */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { formatAnnouncement, ProcessWatcher, parseAnnouncement } from "../../src/runs/leases/process-watcher.js";
 import { type ProcessIdentity, thisProcess } from "../../src/util/process-identity.js";
 
-/** A process that is there until it is ended. */
+/** A process that lives until it is ended. */
 async function startProcess(): Promise<{ identity: ProcessIdentity; end: () => Promise<void> }> {
   const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
   await new Promise((resolve) => child.once("spawn", resolve));
@@ -19,7 +19,7 @@ async function startProcess(): Promise<{ identity: ProcessIdentity; end: () => P
   return { identity: { ...thisProcess(), pid: child.pid as number, start }, end };
 }
 
-it("the death of a process on this host is returned once", async () => {
+it("the death of a process on this host is reported once", async () => {
   const neighbours = new ProcessWatcher();
   const { identity, end } = await startProcess();
   neighbours.watch("one", identity);
@@ -30,7 +30,7 @@ it("the death of a process on this host is returned once", async () => {
   expect(neighbours.collectDead()).toEqual([]);
 });
 
-it("a pid that another process has by now is that of a dead one", async () => {
+it("a process whose pid belongs to another process by now counts as dead", async () => {
   const neighbours = new ProcessWatcher();
   const { identity, end } = await startProcess();
   neighbours.watch("earlier", { ...identity, start: "1" });
@@ -38,7 +38,7 @@ it("a pid that another process has by now is that of a dead one", async () => {
   await end();
 });
 
-it("a pid says nothing in another namespace, on another machine, or where its start is not known", () => {
+it("a pid is not used in another namespace, on another machine, or if its start time is not known", () => {
   const neighbours = new ProcessWatcher();
   const absent = { ...thisProcess(), pid: 2 ** 22 + 1, start: "1" };
   neighbours.watch("another container on the same machine", { ...absent, namespace: "pid:[1]" });
@@ -55,7 +55,7 @@ it("other leases of the same process are not watched: they end with it", () => {
   expect(neighbours.collectDead()).toEqual([]);
 });
 
-it("a process that has no leases any more is not watched for long", async () => {
+it("a process that no longer has leases is soon not watched any more", async () => {
   const neighbours = new ProcessWatcher();
   const { identity, end } = await startProcess();
   neighbours.watch("announced", identity);
@@ -68,7 +68,7 @@ it("a process that has no leases any more is not watched for long", async () => 
   expect(neighbours.collectDead()).toEqual([]);
 });
 
-it("an announcement names the owner and its process, and no name of an agent is taken for one", () => {
+it("an announcement has the owner and its process, and the name of an agent is not parsed as one", () => {
   expect(parseAnnouncement(formatAnnouncement("me"))).toEqual({ owner: "me", process: thisProcess() });
   expect(parseAnnouncement("agent")).toBeUndefined();
   expect(parseAnnouncement("")).toBeUndefined();

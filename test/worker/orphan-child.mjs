@@ -1,4 +1,4 @@
-// A process that begins with sessions, and ends none of them: plain JavaScript, and the build, because that is what Node runs.
+// A process that starts sessions and completes none of them: plain JavaScript, and the build, because that is what Node runs.
 //
 // Arguments: the URL of the store, the length of its lease, the sessions. It prints "begun" when all have begun.
 

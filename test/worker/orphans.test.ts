@@ -1,4 +1,4 @@
-/** What others have left, where some of it cannot be gone on with. */
+/** Orphans that a worker resumes, although some of the others cannot be resumed. */
 import { expect, it, vi } from "vitest";
 import { type Agent, defineAgent, Savepoint, SavepointError } from "../../src/index.js";
 import { openStore, type Store } from "../../src/store.js";
@@ -20,9 +20,9 @@ function agentOf(name: string, work: () => unknown): Agent<undefined, object, st
   });
 }
 
-/** Sessions that somebody has begun with, and does not go on with. */
+/** Leaves sessions that another process has started and does not continue. */
 async function leave(store: Store, now: () => number, agent: string, sessions: readonly string[]): Promise<void> {
-  // Its lease is renewed by a clock that nobody moves, and ends by the one that the tests do.
+  // Its lease is renewed by a clock that does not advance, and expires by the one that the tests advance.
   const sp = await Savepoint.open(store, { now, lease: "1h" });
   let hanging = 0;
   const hung = agentOf(agent, () => (hanging++, HUNG));
@@ -34,11 +34,11 @@ async function untilCompleted(sp: Savepoint, session: string): Promise<void> {
   await until(async () => (await sp.sessions.load(session))?.status === "completed", `"${session}" to be completed`);
 }
 
-it("finds what it can go on with behind any number of sessions of agents that it does not have", async () => {
+it("a worker finds the orphans of its agents behind any number of orphans of other agents", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   const others = Array.from({ length: 5 }, (_, n) => `other-${n}`);
-  // Whoever left them comes first or last in the list: both are tried.
+  // Their previous owner comes first or last in the list: both cases are tested.
   await leave(store, () => time, "others", others);
   await leave(store, () => time, "ours", ["mine"]);
   await leave(store, () => time, "others", ["other-5", "other-6"]);
@@ -50,7 +50,7 @@ it("finds what it can go on with behind any number of sessions of agents that it
   await worker.stop({ grace: 0 });
 });
 
-it("goes on with the others where what one has recorded is damaged", async () => {
+it("a worker resumes the other orphans if the journal of one is damaged", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   await leave(store, () => time, "ours", ["bad", "good"]);
@@ -85,7 +85,7 @@ it("a worker that was stopped and could not hand a session back does not count a
   await first.enqueue("ours", { session: "s", input: undefined });
   await stopped.start();
   await working.promise;
-  // The database is away while it wants to let go of the session, and back when it says goodbye.
+  // The database is away while the worker releases the session, and back when the worker ends.
   const commit = store.commit.bind(store);
   store.commit = (wanted) =>
     wanted.puts?.some(({ key }) => key === branchKey("s", "main"))
@@ -104,7 +104,7 @@ it("a worker that was stopped and could not hand a session back does not count a
   await worker.stop({ grace: 0 });
 });
 
-it("of sessions that were worked on together when their worker died, one is suspected at a time", async () => {
+it("sessions that ran together when their worker died are resumed one at a time", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   await leave(store, () => time, "ours", ["a", "b", "c"]);
@@ -115,7 +115,7 @@ it("of sessions that were worked on together when their worker died, one is susp
   const dying = first.worker([agentOf("ours", () => (hung.push("hung"), HUNG))], options);
   await dying.start();
   await until(() => hung.length > 0, "the worker to begin");
-  // It continues to look for work, and finds none that it may begin beside that.
+  // It keeps checking for work, and finds none that it may start beside that session.
   await looked(store, 10);
   expect(hung).toHaveLength(1);
   time += 2 * HOUR;
@@ -129,7 +129,7 @@ it("of sessions that were worked on together when their worker died, one is susp
   await worker.stop({ grace: 0 });
 });
 
-/** Resolves when something was looked for in a store so many times more. */
+/** Resolves after the given number of further searches in a store. */
 async function looked(store: Store, times: number): Promise<void> {
   const list = store.list.bind(store);
   let calls = 0;
@@ -137,7 +137,7 @@ async function looked(store: Store, times: number): Promise<void> {
   await until(() => calls >= times, `the worker to look for work ${times} times`);
   store.list = list;
 }
-it("tries sessions under suspicion one after another, without waiting in between", async () => {
+it("a worker resumes sessions under suspicion one after another, without waiting in between", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   const sessions = Array.from({ length: 7 }, (_, n) => `s${n}`);
@@ -151,7 +151,7 @@ it("tries sessions under suspicion one after another, without waiting in between
     running--;
   });
   const worker = sp.worker([agent], { concurrency: 7, maxDeaths: 2, poll: HOUR, lease: HOUR, signals: false });
-  // No sweep comes due by time.
+  // No sweep is scheduled by time.
   const at = performance.now();
   vi.spyOn(performance, "now").mockReturnValue(at);
   await worker.start();
@@ -161,16 +161,16 @@ it("tries sessions under suspicion one after another, without waiting in between
   await worker.stop({ grace: 0 });
 });
 
-it("tries the next session under suspicion at once, also where another one is still being claimed", async () => {
+it("a worker resumes the next session under suspicion at once, even while another session is being claimed", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
-  // Two processes have died over these two, and one over the third, which is not under suspicion.
+  // Two processes have died with the first two sessions, and one with the third, which is not under suspicion.
   await leave(store, () => time, "ours", ["a", "b"]);
   time += 2 * HOUR;
   await leave(store, () => time, "ours", ["a", "b", "c"]);
   time += 2 * HOUR;
   const sp = await Savepoint.open(store, { now: () => time });
-  // The claim of the third takes until the first one under suspicion is over.
+  // The claim of the third takes until the first session under suspicion has completed.
   const commit = store.commit.bind(store);
   store.commit = async (wanted) => {
     if (wanted.puts?.some(({ key }) => key === branchKey("c", "main"))) {

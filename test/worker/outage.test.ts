@@ -43,7 +43,7 @@ it("a worker resumes when the database is back after an outage longer than its p
   await until(() => done.length === 25, "all sessions to be in their fifth step");
   proxy.away();
   cutOff.open();
-  // Longer than anything waits for it.
+  // Longer than any call waits for the database.
   await until(() => failures.length > 0 && worker.running === 0, "the worker to give all of them up");
   proxy.back();
   const direct = await Savepoint.open(url, { durability: "process" });

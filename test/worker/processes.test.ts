@@ -1,4 +1,4 @@
-/** Workers in processes of their own: killed, frozen, asked to end; and sessions that kill them. */
+/** Workers in their own processes that are killed, frozen or stopped, and sessions that kill them. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ interface Counting {
   by: number[];
 }
 
-/** How long counting by one takes where nothing is to happen to the worker meanwhile, in milliseconds. */
+/** The duration of one count if nothing is to happen to the worker meanwhile, in milliseconds. */
 const QUICKLY = 1;
 
 const KINDS = [
@@ -47,7 +47,7 @@ describe.each(KINDS)("workers on $name", (kind) => {
     children.push(child);
     return child;
   };
-  /** Waits until so many steps of a session are done. */
+  /** Waits until the given number of steps of a session are done. */
   const untilCounted = (n: number, ...sessions: string[]): Promise<unknown> =>
     until(
       async () => (await Promise.all(sessions.map(stateOf))).every((state) => (state?.n ?? 0) >= n),
@@ -55,7 +55,7 @@ describe.each(KINDS)("workers on $name", (kind) => {
     );
   const stateOf = async (session: string): Promise<Counting | undefined> =>
     (await sp.session<Counting>(session).latest())?.state;
-  /** Every number once, but for the one that whoever died was at. */
+  /** Every number once, except for the one at which a worker died. */
   const expectCounted = (session: string, workers: number): void => {
     const lines = readFileSync(join(folder, session), "utf8").trim().split("\n");
     const numbers = lines.map((line) => Number(line.split(" ")[0]));
@@ -63,26 +63,26 @@ describe.each(KINDS)("workers on $name", (kind) => {
     expect(lines.length - 30).toBeLessThanOrEqual(workers - 1);
   };
 
-  it("a worker that is killed is followed by another one, which resumes where it was", async () => {
+  it("the sessions of a killed worker are resumed by another worker where they were", async () => {
     await sp.enqueue("counting", { session: "a", input: null });
     const first = start();
     await untilCounted(5, "a");
     await first.end("SIGKILL");
-    // On the same machine it is noticed at once that it is dead, however long its lease.
+    // On the same machine its death is detected at once, however long its lease is.
     const second = start("30s", QUICKLY);
     await untilCounted(30, "a");
     expect((await stateOf("a"))?.by.at(-1)).toBe(second.pid);
     expectCounted("a", 2);
   });
 
-  it("a worker that is frozen loses its sessions to another one, and cannot write when it wakes up", async () => {
+  it("a frozen worker loses its sessions to another worker, and cannot write when it wakes up", async () => {
     for (const session of ["a", "b"]) await sp.enqueue("counting", { session, input: null });
-    // Slowly: it is to be frozen before it is done, also where this process is held up.
+    // Slowly: the worker must be frozen before it is done, even if this process is delayed.
     const first = start("1s", 150);
     await untilCounted(3, "a", "b");
     first.signal("SIGSTOP");
     const second = start("1s", QUICKLY);
-    // One that is frozen in the middle of a write keeps the file of an embedded store locked: then at another moment.
+    // A worker that is frozen in the middle of a write keeps an embedded store locked: then freeze it at another moment.
     while (!(await soon(async () => (await stateOf("a"))?.by.at(-1) === second.pid))) {
       first.signal("SIGCONT");
       // Deliberately a time: any other moment will do.
@@ -99,12 +99,12 @@ describe.each(KINDS)("workers on $name", (kind) => {
     }
   });
 
-  it("a worker that gets SIGTERM hands its sessions back at the end of a step, and ends", async () => {
+  it("a worker that receives SIGTERM releases its sessions at the end of a step, and exits", async () => {
     await sp.enqueue("counting", { session: "a", input: null });
     const first = start();
     await untilCounted(5, "a");
     expect(await first.end("SIGTERM")).toBe("SIGTERM");
-    // Nobody holds it, and no effect was interrupted.
+    // No process owns the session, and no effect was interrupted.
     expect(await sp.sessions.load("a")).toMatchObject({ status: "interrupted" });
     start("30s", QUICKLY);
     await untilCounted(30, "a");
@@ -153,7 +153,7 @@ class WorkerChild {
   }
 }
 
-/** Whether something comes to be within ten seconds. */
+/** Whether a condition becomes true within ten seconds. */
 async function soon(holds: () => Promise<boolean>): Promise<boolean> {
   const patience = Date.now() + 10_000;
   while (Date.now() < patience) {

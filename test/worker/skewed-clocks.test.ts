@@ -1,4 +1,4 @@
-/** Machines that share a store have clocks that differ: what matters is the store's. */
+/** Machines that share a store have different clocks: only the clock of the store counts. */
 import { expect, it } from "vitest";
 import { defineAgent, Savepoint } from "../../src/index.js";
 import { queueEntryKey } from "../../src/records/index.js";
@@ -18,7 +18,7 @@ const sleeper = defineAgent({
   },
 });
 
-it("sleeps by the store's clock, whoever puts it to sleep and whoever wakes it", async () => {
+it("a session sleeps by the clock of the store, whatever the clocks of the processes that start and resume it", async () => {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const store = await openStore("memory:", { now: () => time });
   for (const [first, second] of [
@@ -39,16 +39,16 @@ it("sleeps by the store's clock, whoever puts it to sleep and whoever wakes it",
   await store.close();
 });
 
-it("is not fooled about how long it was stopped by a clock that is set back, or by one that stops with the machine", () => {
+it("elapsed time is right although the clock is set back, or the ticks stop while the machine sleeps", () => {
   expect(elapsedBetween({ clock: 10_000, ticks: 0 }, { clock: 2000, ticks: 700 })).toBe(700);
   expect(elapsedBetween({ clock: 10_000, ticks: 0 }, { clock: 70_000, ticks: 5 })).toBe(60_000);
 });
 
-it("knows how long ago another thread was heard of, also where the machine was asleep since", () => {
+it("the age of a message of another thread is right, even if the machine has slept since", () => {
   const told = { clock: 1000, ticks: 500 };
   const awake = toLocalMoment(told, { clock: 77_030, ticks: 530 }, { clock: 1030, ticks: 530 });
   expect(awake).toEqual({ clock: 77_000, ticks: 500 });
-  // Its ticks stood still meanwhile.
+  // The ticks stopped while the machine slept.
   const now = { clock: 77_000 + 60_000, ticks: 510 };
   expect(elapsedBetween(toLocalMoment(told, now, { clock: 61_000, ticks: 510 }), now)).toBe(60_000);
 });
@@ -70,7 +70,7 @@ it("a session that was found to be awake is not forgotten when the clock is set 
   await worker.start();
   await until(() => looked >= 2, "the worker to find the session twice");
   expect(await get([queueEntryKey("s", "main")])).not.toEqual([undefined]);
-  // Longer than whoever was given it has for beginning with it.
+  // Longer than a worker has for starting a session that it has reserved.
   time += 10_000;
   await until(async () => (await sp.sessions.load("s"))?.status === "completed", "the session to be completed");
   await worker.stop();

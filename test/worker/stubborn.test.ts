@@ -1,4 +1,4 @@
-/** What must not keep a worker from its work: sessions that cannot be begun with, damage, leftovers of others. */
+/** What must not block a worker: sessions that cannot be started, damage, and orphans of other agents. */
 import { join } from "node:path";
 import { Worker as Thread } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -30,14 +30,14 @@ const clerk = defineAgent({
   step: async (run) => run.complete("done"),
 });
 
-/** Never comes to an end. */
+/** An agent that never completes. */
 const hanging = (name: string): Agent<{}, {}, unknown> =>
   defineAgent({ name, initial: () => ({}), step: () => new Promise(() => {}) }) as Agent<{}, {}, unknown>;
 
 const isDone = (sp: Savepoint, session: string) => async (): Promise<boolean> =>
   (await sp.sessions.load(session))?.status === "completed";
 
-describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
+describe.each(["memory:", "sqlite:", "file:", "postgres:"])("workers on %s", (kind) => {
   let time = 0;
   let store: Store;
   let opened: Savepoint[] = [];
@@ -71,14 +71,14 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     return sp;
   }
 
-  /** Sessions that somebody has begun with who is not heard of any more. */
+  /** Leaves sessions that were started by a process whose lease has expired. */
   async function leave(agent: Agent<{}, {}, unknown>, ...sessions: string[]): Promise<void> {
     const sp = await open();
     for (const session of sessions) await sp.start(agent, { session, input: {} });
     time += 60_000;
   }
 
-  it("sessions that cannot be begun with do not stand before the others", async () => {
+  it("sessions that cannot be started do not block the others", async () => {
     const sp = await open();
     const worker = sp.worker([clerk], { ...options, concurrency: 1 });
     const failures: string[] = [];
@@ -91,7 +91,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     await worker.stop();
   });
 
-  it("something damaged that was left does not stand before the others", async () => {
+  it("a damaged orphan does not block other sessions", async () => {
     await leave(hanging("clerk"), "broken", "whole");
     await store.commit({ puts: [{ key: journalKey("broken", "main"), value: "no journal" }] });
     const sp = await open();
@@ -106,7 +106,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     await worker.stop();
   });
 
-  it("what is left of other agents does not hide one's own", async () => {
+  it("orphans of other agents do not hide those of the worker's own agents", async () => {
     await leave(hanging("other"), ...Array.from({ length: 12 }, (_, index) => `a${index}`));
     await leave(hanging("clerk"), "mine");
     const sp = await open();
@@ -114,14 +114,14 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     await worker.start();
     await until(isDone(sp, "mine"), "the session to be done");
     await worker.stop();
-    // It is still there, for those who have that agent.
+    // They are still there, for processes that have that agent.
     const rest = await (
       await open()
     ).recover([defineAgent({ name: "other", initial: () => ({}), step: async (run) => run.complete(1) })]);
     expect(rest).toHaveLength(12);
   });
 
-  it("what is found where it is not any more is forgotten there", async () => {
+  it("stale entries of the work index are removed", async () => {
     const stale = workKey("clerk", 0, 0, "gone", "main");
     const moved = workKey("clerk", 0, 0, "moved", "main");
     const due = newQueueEntry("other", 5, 3);
@@ -145,7 +145,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     expect(await store.get([queueEntryKey("moved", "main")])).not.toEqual([undefined]);
   });
 
-  it("what could not be let go of is found by others at once", async () => {
+  it("a session that a stopped worker could not release is resumed by another worker at once", async () => {
     let away = false;
     const failing: Store = new Proxy(store, {
       get(target, name) {
@@ -176,7 +176,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     await other.stop();
   });
 
-  it("a worker that was stopped does not begin again", async () => {
+  it("a worker that was stopped does not start again", async () => {
     const sp = await open();
     const before = process.listenerCount("SIGTERM");
     const worker = sp.worker([clerk], { poll: "20ms" });
@@ -187,7 +187,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
     expect(process.listenerCount("SIGTERM")).toBe(before);
   });
 
-  it("leaves nothing under its name when it is stopped", async () => {
+  it("a worker that is stopped leaves no leases and no entries in the store", async () => {
     const sp = await open();
     const worker = sp.worker([clerk], options);
     await worker.start();
@@ -204,7 +204,7 @@ describe.each(["memory:", "sqlite:", "file:", "postgres:"])("on %s", (kind) => {
 });
 
 describe("the thread that renews leases", () => {
-  /** Starts it on what a module says is a store, and takes down what it tells. */
+  /** Starts the thread with the store that a module exports, and collects its messages. */
   function startThread(module: string): { thread: Thread; told: unknown[] } {
     const program = new URL("../../dist/runs/leases/heartbeat.mjs", import.meta.url);
     const workerData = { module, url: "", options: {}, key: "h", lease: 100, every: 10, process: {} };
@@ -215,7 +215,7 @@ describe("the thread that renews leases", () => {
     return { thread, told };
   }
 
-  it("writes times that every store can compare", async () => {
+  it("writes expiry times as integers, which every store can compare", async () => {
     const module = `data:text/javascript,import { parentPort } from "node:worker_threads"; export const openStore = async () => ({
       now: async () => 5, close: async () => {},
       commit: async ({ puts }) => parentPort.postMessage(JSON.parse(puts[0].value).until) });`;
@@ -228,7 +228,7 @@ describe("the thread that renews leases", () => {
     expect(times.every(Number.isInteger)).toBe(true);
   });
 
-  it("goes on when the store was away for a while", async () => {
+  it("continues to renew the lease when the store was away for a while", async () => {
     const module = `data:text/javascript,let n = 0; export const openStore = async () => ({
       now: async () => 0, close: async () => {},
       commit: async () => { if (n++ < 2) throw new Error("away"); } });`;
@@ -239,13 +239,13 @@ describe("the thread that renews leases", () => {
     const ended = new Promise((resolve) => thread.once("exit", resolve));
     thread.postMessage("close");
     expect(await ended).toBe(0);
-    // From then on it says when it has renewed the lease.
+    // From then on it reports each renewal of the lease.
     for (const { began, durable } of told.slice(3) as { began: Moment; durable: Moment }[]) {
       expect(durable.ticks).toBeGreaterThanOrEqual(began.ticks);
     }
   });
 
-  it("the thread ends although each renewal takes longer than the interval between two", async () => {
+  it("ends when it is closed, although each renewal takes longer than the interval between two", async () => {
     // Deliberately a time: four times the interval.
     const module = `data:text/javascript,export const openStore = async () => ({
       now: async () => 0, close: async () => {}, commit: () => new Promise((done) => setTimeout(done, 40)) });`;
@@ -257,8 +257,8 @@ describe("the thread that renews leases", () => {
   });
 });
 
-it("takes the next turn at once where it was found to be due before the turn before it had quite ended here", async () => {
-  // By its clock no reservation ever ends.
+it("a worker starts the next turn at once if it found the queue entry before the previous turn had ended in its own process", async () => {
+  // By this clock no reservation ever expires.
   const store = await openStore("memory:", { now: () => Date.parse("2026-01-01T00:00:00Z") });
   const sp = await Savepoint.open(store);
   const chat = defineAgent({
@@ -275,7 +275,7 @@ it("takes the next turn at once where it was found to be due before the turn bef
     looks++;
     return reserve?.(...given) ?? Promise.resolve([]);
   };
-  // The commit that ends a turn lands, and is acknowledged only when the worker has found the next one.
+  // The commit that ends a turn is applied, and acknowledged only when the worker has found the next turn.
   const commit = store.commit.bind(store);
   store.commit = async (wanted) => {
     const before = looks;

@@ -1,4 +1,4 @@
-/** A process that dies on this host: what it had is claimed at once, all of it, however long its lease is. */
+/** A process that dies on this host: all its sessions are claimed at once, however long its lease is. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,7 @@ import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 const program = fileURLToPath(new URL("./orphan-child.mjs", import.meta.url));
 const SESSIONS = Array.from({ length: 7 }, (_, n) => `s${n}`);
 
-/** Waits until as many run at once as there are sessions: none waits for another to end. */
+/** Waits until all sessions run at the same time: none waits for another to end. */
 function together(): { agent: ReturnType<typeof defineAgent>; running: string[]; finish: () => void } {
   const running: string[] = [];
   let finish = (): void => {};
@@ -74,7 +74,7 @@ describe.each(KINDS)("a process that dies on the host of a worker, on $name", (k
     await closed;
   }
 
-  /** From now on nothing is due by time: no sweep, and no poll, however long the test takes. */
+  /** From now on nothing is scheduled by time: no sweep, and no poll, however long the test takes. */
   function stopTheClock(): void {
     const at = performance.now();
     let calls = 0;
@@ -94,9 +94,9 @@ describe.each(KINDS)("a process that dies on the host of a worker, on $name", (k
     for (const id of SESSIONS) await untilStatus(sp, "completed", id);
   });
 
-  it("is noticed also where it began after the worker had last listed who runs something", async () => {
+  it("is detected even if it started after the worker had last listed the owners", async () => {
     const { agent, running, finish } = together();
-    // A store that calls nothing out is asked with each poll.
+    // A store without notifications is queried with each poll.
     const poll = store.listen ? "60s" : "200ms";
     worker = sp.worker([agent], { concurrency: 8, lease: "60s", poll, signals: false });
     await worker.start();
@@ -106,7 +106,7 @@ describe.each(KINDS)("a process that dies on the host of a worker, on $name", (k
     finish();
   });
 
-  it("leaves what there is room for, and the rest as soon as there is room again", async () => {
+  it("leaves as many sessions to a worker as its concurrency allows, and the rest as others complete", async () => {
     const child = await begin(SESSIONS);
     const running: string[] = [];
     const finishers: (() => void)[] = [];
@@ -131,7 +131,7 @@ describe.each(KINDS)("a process that dies on the host of a worker, on $name", (k
     for (const finish of finishers) finish();
   });
 
-  it("does not make an idle worker ask the store more often", async () => {
+  it("does not make an idle worker query the store more often", async () => {
     const list = vi.spyOn(store, "list");
     const owners = (): number => list.mock.calls.filter(([range]) => range.from === ALL_OWNERS.from).length;
     const child = await begin(["s0"]);
@@ -140,12 +140,12 @@ describe.each(KINDS)("a process that dies on the host of a worker, on $name", (k
     await worker.start();
     const [before, all] = [owners(), list.mock.calls.length];
     stopTheClock();
-    // Several ticks in which its neighbour is there.
+    // Several ticks in which the other process is alive.
     await new Promise((resolve) => setTimeout(resolve, 350));
     expect(list).toHaveBeenCalledTimes(all);
     await end(child);
     await until(() => running.length === 1, "the orphan to be resumed");
-    // It searches for what the dead one has left; who else runs something it lists only where nothing is called out.
+    // It searches for the orphans of the dead process, and lists other owners only if the store has no notifications.
     expect(owners() - before).toBeLessThanOrEqual(store.listen ? 0 : 2);
     finish();
   });

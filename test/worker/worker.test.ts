@@ -1,4 +1,4 @@
-/** Sessions that are left for whoever has time, and workers that have. */
+/** Enqueued sessions, and the workers that run them. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { type Agent, defineAgent, type Savepoint, type Worker, type WorkerOptions } from "../../src/index.js";
@@ -10,7 +10,7 @@ interface Count {
   n: number;
 }
 
-/** Counts to what it is told, a step each. */
+/** Counts to the number in its input, one step per number. */
 const counter = defineAgent({
   name: "counter",
   initial: (input: { to: number }) => ({ n: 0, to: input.to }),
@@ -23,8 +23,8 @@ const counter = defineAgent({
 describe.each(STORES)("on $name", (kind) => {
   const data = useData(kind);
 
-  describe("a session that is left for others", () => {
-    it("is queued, and in the lists, before anybody has touched it", async () => {
+  describe("an enqueued session", () => {
+    it("has the status queued, and is listed, before a worker has claimed it", async () => {
       const sp = await data.open();
       expect(await sp.enqueue(counter, { session: "a", input: { to: 2 } })).toBe(true);
       expect(await sp.sessions.load("a")).toMatchObject({ status: "queued", agent: "counter" });
@@ -32,7 +32,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(await sp.session("a").latest()).toBeUndefined();
     });
 
-    it("is left once, however often and by whomever it is asked for", async () => {
+    it("is enqueued once, however many processes enqueue it at the same time", async () => {
       const [one, two] = [await data.open(), await data.open()];
       const asked = Array.from({ length: 8 }, (_, n) =>
         (n % 2 ? one : two).enqueue("counter", { session: "a", input: { to: 2 } }),
@@ -43,7 +43,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(await two.enqueue(counter, { session: "a", input: { to: 2 } })).toBe(false);
     });
 
-    it("is that input's, and that agent's", async () => {
+    it("rejects another input and another agent", async () => {
       const sp = await data.open();
       await sp.enqueue(counter, { session: "a", input: { to: 2 } });
       await expect(sp.enqueue(counter, { session: "a", input: { to: 3 } })).rejects.toMatchObject({
@@ -56,7 +56,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(await sp.run(counter, { session: "a", input: { to: 2 } })).toMatchObject({ output: 2 });
     });
 
-    it("can be cancelled and deleted, and begun again", async () => {
+    it("can be cancelled, deleted, and enqueued again", async () => {
       const sp = await data.open();
       await sp.enqueue(counter, { session: "a", input: { to: 2 } });
       expect(await sp.cancel("a", "not wanted")).toBe(true);
@@ -67,7 +67,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect((await sp.session("a").latest())?.state).toMatchObject({ n: 3 });
     });
 
-    it("needs a priority and a time that make sense", async () => {
+    it("is rejected with an invalid priority or time", async () => {
       const sp = await data.open();
       const enqueue = (options: object): Promise<boolean> =>
         sp.enqueue(counter, { session: "a", input: { to: 1 }, ...options });
@@ -81,7 +81,7 @@ describe.each(STORES)("on $name", (kind) => {
   });
 
   describe("a worker", () => {
-    it("does what is queued, and what comes later", async () => {
+    it("runs the sessions that are queued, and those that are enqueued later", async () => {
       const sp = await data.open();
       const names = Array.from({ length: 12 }, (_, n) => `s${n}`);
       for (const session of names.slice(0, 6)) await sp.enqueue(counter, { session, input: { to: 3 } });
@@ -92,7 +92,7 @@ describe.each(STORES)("on $name", (kind) => {
       for (const session of names) expect((await sp.session<Count>(session).latest())?.state.n).toBe(3);
     });
 
-    it("a worker works on as many sessions at once as its concurrency allows, and on no more", async () => {
+    it("runs as many sessions at once as its concurrency allows, and no more", async () => {
       const sp = await data.open();
       let [now, most] = [0, 0];
       const busy = defineAgent({
@@ -102,7 +102,7 @@ describe.each(STORES)("on $name", (kind) => {
           await run.effect("work", async () => {
             most = Math.max(most, ++now);
             await until(() => most >= 3, "three sessions to be worked on at once");
-            // A fourth one would begin here.
+            // A fourth session would start here.
             for (let turns = 0; turns < 20; turns++) await nextTurn();
             now--;
           });
@@ -115,7 +115,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(most).toBe(3);
     });
 
-    it("a worker claims the most urgent session first, and among equals the one that was scheduled first", async () => {
+    it("claims the most urgent session first, and among equals the one that was scheduled first", async () => {
       const sp = await data.open();
       const order: string[] = [];
       const noting = defineAgent({
@@ -136,7 +136,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(order).toEqual(["urgent", "middle", "z-first", "a-second"]);
     });
 
-    it("leaves what is not due yet", async () => {
+    it("does not start a session before its scheduled time", async () => {
       const sp = await data.open();
       await sp.enqueue(counter, { session: "late", input: { to: 1 }, runAt: "1h" });
       await sp.enqueue(counter, { session: "soon", input: { to: 1 }, runAt: new Date(Date.now() + 300) });
@@ -145,7 +145,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(await sp.sessions.load("late")).toMatchObject({ status: "queued" });
     });
 
-    it("a worker resumes what was asleep, was answered, or was sent a further input", async () => {
+    it("resumes sessions that have slept, were answered, or were sent a further input", async () => {
       const sp = await data.open();
       const waiting = defineAgent({
         name: "waiting",
@@ -174,7 +174,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect((await sp.session("ask").latest())?.state).toMatchObject({ told: ["this one"] });
     });
 
-    it("leaves sessions of other agents alone", async () => {
+    it("does not claim sessions of other agents", async () => {
       const sp = await data.open();
       await sp.enqueue("somebody else's", { session: "theirs", input: 1 });
       await sp.enqueue(counter, { session: "mine", input: { to: 1 } });
@@ -182,7 +182,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(await sp.sessions.load("theirs")).toMatchObject({ status: "queued" });
     });
 
-    it("is not held up by a session that cannot be begun with, and tells of it", async () => {
+    it("is not blocked by a session that cannot be started, and emits a failure", async () => {
       const sp = await data.open();
       const failing = defineAgent({
         name: "failing",
@@ -202,7 +202,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(failures[0]).toContain('session "bad" could not be started');
     });
 
-    it("forgets what was deleted while it was queued", async () => {
+    it("does not start a session that was deleted while it was queued", async () => {
       const sp = await data.open();
       await sp.enqueue(counter, { session: "gone", input: { to: 1 } });
       await sp.sessions.delete("gone");
@@ -211,7 +211,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(await sp.sessions.load("gone")).toBeUndefined();
     });
 
-    it("a session that is deleted while a worker runs it is no failure of the worker", async () => {
+    it("emits no failure for a session that is deleted while it runs", async () => {
       const sp = await data.open();
       const begun = createGate();
       const slow = defineAgent({
@@ -234,7 +234,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(failures).toEqual([]);
     });
 
-    it("a worker that is stopped hands its sessions back at the end of a step, and another one resumes them", async () => {
+    it("releases its sessions at the end of a step when it is stopped, and another one resumes them", async () => {
       const [one, two] = [await data.open(), await data.open()];
       const steps: string[] = [];
       const [begun, stopping] = [createGate(), createGate()];
@@ -264,7 +264,7 @@ describe.each(STORES)("on $name", (kind) => {
       expect(steps[before]).toBe(`two ${before + 1}`);
     });
 
-    it("of several, each session is worked on by one", async () => {
+    it("shares the queue with other workers, and each session is run by one of them", async () => {
       const savepoints = [await data.open(), await data.open(), await data.open()];
       const [sp] = savepoints as [Savepoint, ...Savepoint[]];
       const names = Array.from({ length: 15 }, (_, n) => `s${n}`);
@@ -280,7 +280,7 @@ describe.each(STORES)("on $name", (kind) => {
       }
     });
 
-    it("needs options that make sense", async () => {
+    it("rejects invalid options", async () => {
       const sp = await data.open();
       for (const options of [{ concurrency: 0 }, { maxDeaths: 0 }, { lease: 5 }, { poll: "often" as never }]) {
         expect(() => sp.worker([counter], options)).toThrow(expect.objectContaining({ code: "INVALID_ARGUMENT" }));
@@ -306,7 +306,7 @@ async function withWorker(
   }
 }
 
-/** All of these are over. */
+/** Waits until all these sessions are completed. */
 async function ended(sp: Savepoint, sessions: readonly string[]): Promise<void> {
   await until(async () => {
     const found = await Promise.all(sessions.map((session) => sp.sessions.load(session)));
