@@ -11,7 +11,7 @@ export function fromLines(lines: readonly string[]): Uint8Array {
   return Buffer.from(lines.map((line) => `${line}\n`).join(""));
 }
 
-/** A bundle whose lines were changed by somebody who can also make hashes. */
+/** A bundle whose lines were changed by an attacker who can also compute hashes. */
 export function forge(bundle: Uint8Array, change: (line: Record<string, unknown>) => unknown): Uint8Array {
   const hash = createHash("sha256");
   const lines: string[] = [];

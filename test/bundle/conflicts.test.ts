@@ -1,4 +1,4 @@
-/** What is there already, what is asked for wrongly, and what others might put into a bundle. */
+/** Imports of data that exists already, invalid arguments, and bundles made by an attacker. */
 import assert from "node:assert/strict";
 import { describe, expect, it } from "vitest";
 import { message, Savepoint } from "../../src/index.js";
@@ -8,8 +8,8 @@ import { agentOf, fillAgent, fillSession, sessionOf, wholeOf } from "./whole.js"
 
 const open = (): Promise<Savepoint> => Savepoint.open("memory:", { on: { damage: () => {} } });
 
-describe("what is there already", () => {
-  it("is left out where it is the same, however often it comes", async () => {
+describe("an import of data that exists already", () => {
+  it("skips it if it is the same, however often it is imported", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
     await fillSession(a, "s");
@@ -24,7 +24,7 @@ describe("what is there already", () => {
     }
   });
 
-  it("is left out where it was imported before and has gone on since", async () => {
+  it("skips a session that was imported before and was changed since", async () => {
     const [a, b] = [await open(), await open()];
     await fillSession(a, "s");
     const bytes = await a.export().bytes();
@@ -35,7 +35,7 @@ describe("what is there already", () => {
     assert.deepEqual(await sessionOf(b, "s"), before);
   });
 
-  it("is left out where it was imported before and was saved since, as an agent", async () => {
+  it("skips an agent that was imported before and was saved since", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
     const bytes = await a.export({ agent: "a" }).bytes();
@@ -46,7 +46,7 @@ describe("what is there already", () => {
     assert.deepEqual(await agentOf(b, "a"), before);
   });
 
-  it("is CONFLICT where it is another, and stays as it is", async () => {
+  it("fails with CONFLICT if it differs, and changes nothing", async () => {
     const [a, b] = [await open(), await open()];
     for (const sp of [a, b]) {
       await fillSession(sp, "s");
@@ -65,7 +65,7 @@ describe("what is there already", () => {
     expect(await b.session("t").latest()).toMatchObject({ state: 1 });
   });
 
-  it("is no matter where the session gets another id", async () => {
+  it("has no conflict if the session gets another id", async () => {
     const sp = await open();
     await fillSession(sp, "s", "agent");
     const before = await sessionOf(sp, "s");
@@ -86,8 +86,8 @@ describe("what is there already", () => {
   });
 });
 
-describe("what is asked for wrongly", () => {
-  it("is refused by an export at once, or when it is read", async () => {
+describe("an invalid request", () => {
+  it("is rejected by an export at once, or when the export is read", async () => {
     const sp = await open();
     await sp.session("s").save(1);
     const wrong: unknown[] = [{ sessions: "s" }, { session: "s", agent: "a" }, { session: "s", checkpoint: "c" }];
@@ -111,7 +111,7 @@ describe("what is asked for wrongly", () => {
     expect((await sp.export("s#0").bytes()).length).toBeGreaterThan(0);
   });
 
-  it("is refused by an import", async () => {
+  it("is rejected by an import", async () => {
     const [a, b] = [await open(), await open()];
     await a.session("s").save(1);
     await a.agents.save({ id: "a", name: "A" });
@@ -122,20 +122,20 @@ describe("what is asked for wrongly", () => {
     expect(await b.stats()).toMatchObject({ sessions: 0, agents: 0 });
   });
 
-  it("is refused by an import that does not know a field", async () => {
+  it("with an unknown field is rejected by an import", async () => {
     const [a, b] = [await open(), await open()];
     await a.session("s").save(1);
     expect(await codeOf(b.import(a.export(), { exsiting: "skip" } as never))).toBe("INVALID_ARGUMENT");
   });
 
-  it("is refused by an import of a checkpoint of an agent under another id", async () => {
+  it("to import a checkpoint of an agent under another id is rejected", async () => {
     const [a, b] = [await open(), await open()];
     await a.agents.save({ id: "a", name: "A" });
     const { id } = await a.checkpoints.create({ agent: "a" });
     expect(await codeOf(b.import(a.export(id), { as: "t" }))).toBe("INVALID_ARGUMENT");
   });
 
-  it("is refused where it is nothing", async () => {
+  it("with a target or source of the wrong type is rejected", async () => {
     const sp = await open();
     for (const target of [null, 7, true]) {
       expect(await codeOf((async () => sp.export(target as never))())).toBe("INVALID_ARGUMENT");
@@ -145,7 +145,7 @@ describe("what is asked for wrongly", () => {
     }
   });
 
-  it("is told where a file is not there", async () => {
+  it("for a missing file, or on a closed Savepoint, is rejected", async () => {
     const sp = await open();
     await expect(sp.import("/nowhere/at/all")).rejects.toThrow(/ENOENT|not found|no such/i);
     await expect(sp.export().save("/nowhere/at/all")).rejects.toThrow(/ENOENT|not found|no such/i);
@@ -155,8 +155,8 @@ describe("what is asked for wrongly", () => {
   });
 });
 
-describe("a bundle that somebody made by hand", () => {
-  /** Imports it into a store with something in it. Tells whether it was refused, and what was there is as it was. */
+describe("a bundle made by an attacker", () => {
+  /** Imports it into a store with data. Returns whether it was rejected and the data is unchanged. */
   async function tryForged(
     change: (line: Record<string, unknown>) => unknown,
     target: { readonly agent: string } | { readonly session: string } = { agent: "a" },
@@ -177,7 +177,7 @@ describe("a bundle that somebody made by hand", () => {
     return "refused";
   }
 
-  it("cannot bring ids that nobody may choose", async () => {
+  it("cannot contain ids that callers may not choose", async () => {
     for (const evil of ["x\tmain", "\u0001b", "", "a\nb"]) {
       const rename = (line: Record<string, unknown>): unknown =>
         line["begin"] === "session" && line["id"] === "a-session" ? { ...line, id: evil } : line;
@@ -190,7 +190,7 @@ describe("a bundle that somebody made by hand", () => {
     }
   });
 
-  it("cannot reach what the store has, by numbers that the header does not name", async () => {
+  it("cannot reach data of the store through numbers that the header does not name", async () => {
     for (const number of [-1000, -1, 1.5, 1e15, "0", null]) {
       const move = (line: Record<string, unknown>): unknown =>
         line["begin"] === "session" ? { ...line, number } : line;

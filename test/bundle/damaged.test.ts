@@ -1,4 +1,4 @@
-/** What is damaged in a store is named, what is not arrives whole, and nothing damaged ever looks good. */
+/** Exports of a damaged store: damaged data is named, intact data arrives, and nothing damaged ever looks intact. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -53,7 +53,7 @@ async function move(sp: Savepoint): Promise<{ readonly other: Savepoint; readonl
 }
 
 describe("damage", () => {
-  it("of an item is named, and the checkpoints that need it are damaged there too, and no others", async () => {
+  it("of an item is named, and exactly the checkpoints that need it are damaged after the import", async () => {
     const sp = await reopen();
     const [a = "", b = "", c = ""] = await grow(sp, "s");
     await grow(sp, "whole");
@@ -101,14 +101,14 @@ describe("damage", () => {
     return move(await reopen());
   }
 
-  it("of bytes is damage there too", async () => {
+  it("of bytes is reported as damage after the import", async () => {
     const { other } = await moveBytes();
     await expect(other.session("bytes").latest()).rejects.toMatchObject({ code: "DAMAGED" });
     await other.session("own").save({ bytes: noise(5, 5000) });
     expect((await other.session("own").latest())?.state).toEqual({ bytes: noise(5, 5000) });
   });
 
-  it("of bytes is named", async () => {
+  it("of bytes is named by the export", async () => {
     const { summary } = await moveBytes();
     expect(summary.holes).toHaveLength(1);
   });

@@ -1,4 +1,4 @@
-// Imports a bundle, and stops for ever when it has read so many bytes, to be killed there:
+// Imports a bundle, and blocks when it has read a number of bytes, to be killed there:
 // node import-child.mjs <url> <path> <bytes at once> <stop at>
 import { createReadStream, writeSync } from "node:fs";
 import { Savepoint } from "savepoint";

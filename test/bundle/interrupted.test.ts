@@ -1,4 +1,4 @@
-/** Imports that are interrupted, or during which others use the store: in the end everything is there, once. */
+/** Imports that are interrupted, or that run while other processes use the store: in the end everything is stored once. */
 import assert from "node:assert/strict";
 import { describe, expect, it } from "vitest";
 import { message, Savepoint } from "../../src/index.js";
@@ -19,7 +19,7 @@ async function fillLong(sp: Savepoint, id: string, count = 600): Promise<void> {
 describe.each(PLACES)("an import into $name", (kind) => {
   const data = useData(kind);
 
-  it("that is cut at many places goes on with the same bundle", async () => {
+  it("that is cut off at many places resumes with the same bundle", async () => {
     const source = await open();
     await fillStore(source);
     const bytes = await source.export().bytes();
@@ -40,7 +40,7 @@ describe.each(PLACES)("an import into $name", (kind) => {
     assert.deepEqual(await agentOf(fresh, "other-agent"), others);
   });
 
-  it("that is cut, and compacted after each cut, goes on with the same bundle", async () => {
+  it("that is cut off, with a compaction after each cut, resumes with the same bundle", async () => {
     const source = await open();
     await fillAgent(source, "a");
     await fillLong(source, "long");
@@ -61,7 +61,7 @@ describe.each(PLACES)("an import into $name", (kind) => {
   });
 });
 
-describe("while it is imported", () => {
+describe("while a bundle is imported", () => {
   it("a compaction does not free the first rows of a long session", async () => {
     const [a, b] = [await open(), await open()];
     await fillLong(a, "long");
@@ -76,7 +76,7 @@ describe("while it is imported", () => {
     assert.deepEqual(await b.session("long").latest(), await a.session("long").latest());
   });
 
-  it("a compaction does not free what only checkpoints have that are still to come", async () => {
+  it("a compaction does not free items that only checkpoints later in the bundle refer to", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
     const bytes = await a.export().bytes();
@@ -90,7 +90,7 @@ describe("while it is imported", () => {
     assert.deepEqual(await agentOf(b, "a"), await agentOf(a, "a"));
   });
 
-  it("a session that somebody begins under the same id stays what it is", async () => {
+  it("a session that another process creates under the same id is not changed", async () => {
     const [a, b] = [await open(), await open()];
     await fillSession(a, "s");
     const bytes = await a.export().bytes();
@@ -104,7 +104,7 @@ describe("while it is imported", () => {
     expect(await b.session("s").latest()).toMatchObject({ state: "mine" });
   });
 
-  it("a conversation that somebody makes under the same id stays what it is", async () => {
+  it("a conversation that another process creates under the same id is not changed", async () => {
     const [a, b] = [await open(), await open()];
     await a.conversations.create({ id: "c", messages: [message.user("theirs")] });
     const work = importWithPause(
@@ -118,7 +118,7 @@ describe("while it is imported", () => {
     expect(await b.conversations.list().all()).toHaveLength(1);
   });
 
-  it("others begin sessions and conversations, and nothing is mixed up", async () => {
+  it("other processes create sessions and conversations, and nothing is mixed up", async () => {
     const [a, b] = [await open(), await open()];
     await fillStore(a);
     const bytes = await a.export().bytes();

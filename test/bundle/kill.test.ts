@@ -1,4 +1,4 @@
-/** A process that is killed while it imports: the next one goes on, and everything is there once. */
+/** A process that is killed while it imports: the next import resumes, and everything is stored once. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ describe.each(["sqlite:", "file:"])("a process that imports into %s", (scheme) =
   beforeEach(async () => void (folder = await makeFolder()));
   afterEach(() => removeFolder(folder));
 
-  it("a process that imports can be killed anywhere, and the next import completes it", async () => {
+  it("can be killed at any point, and the next import completes the bundle", async () => {
     const source = await Savepoint.open("memory:");
     await fillStore(source);
     await fillSession(source, "t");
@@ -52,7 +52,7 @@ describe.each(["sqlite:", "file:"])("a process that imports into %s", (scheme) =
       const at = Math.floor((bytes * kill) / (KILLS + 1));
       const ended = await importAndKill(url, path, Math.ceil(bytes / 60), at);
       expect(ended).toMatchObject({ signal: "SIGKILL", stderr: "" });
-      // What can be seen is whole.
+      // Everything that is visible is intact.
       const seen = await Savepoint.open(url, { durability: "process" });
       const whole = await wholeOf(seen);
       for (const [id, session] of Object.entries(whole["sessions"] as Record<string, unknown>)) {

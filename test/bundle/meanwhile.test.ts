@@ -1,4 +1,4 @@
-/** Exports of a store in which others save, prune, go back, fork and delete: whatever comes out can be imported, and loads. */
+/** Exports while other processes save, prune, rewind, fork and delete: every export can be imported, and loads. */
 import assert from "node:assert/strict";
 import { describe, expect, it } from "vitest";
 import { isSavepointError, message, Savepoint } from "../../src/index.js";
@@ -13,7 +13,7 @@ const open = (): Promise<Savepoint> => Savepoint.open("memory:", { on: { damage:
 /** Enough for several chunks of a stream. */
 const LONG = Array.from({ length: 400 }, (_, n) => `${n} ${"x".repeat(400)}`);
 
-/** Everything that can be seen must load. */
+/** Everything that is visible must load. */
 async function loadAll(bundle: Uint8Array): Promise<Savepoint> {
   const sp = await open();
   const report = await sp.import(bundle);
@@ -34,7 +34,7 @@ async function loadAll(bundle: Uint8Array): Promise<Savepoint> {
 describe.each(PLACES)("on $name", (kind) => {
   const data = useData(kind);
 
-  it("exports while others write can be imported, and load", async () => {
+  it("exports made while other processes write can be imported, and load", async () => {
     const [sp, other] = [await data.open(FAST), await data.open(FAST)];
     await sp.agents.save({ id: "a", name: "A", state: { n: 0 } });
     for (const id of ["c", "d"]) await sp.conversations.create({ id, agent: "a", messages: [message.user("start")] });
@@ -85,7 +85,7 @@ describe.each(PLACES)("on $name", (kind) => {
 });
 
 describe("an export that is read slowly", () => {
-  it("does not bring conversations whose numbers are given to others afterwards", async () => {
+  it("contains no conversation whose number the importing store assigns again", async () => {
     const sp = await open();
     await sp.conversations.create({ id: "first", agent: "a", messages: LONG.map((text) => message.user(text)) });
     await sp.conversations.create({ id: "second", agent: "b", messages: [message.user("second")] });
@@ -103,7 +103,7 @@ describe("an export that is read slowly", () => {
     expect(listed.filter((id) => id !== "third")).toEqual(["2", "1", "0", "second", "first"]);
   });
 
-  it("does not bring sessions whose numbers are given to others afterwards", async () => {
+  it("contains no session whose number the importing store assigns again", async () => {
     const sp = await open();
     await sp.session("first").save({ list: LONG });
     await sp.session("second").save("old");
@@ -134,7 +134,7 @@ describe("an export that is read slowly", () => {
     await loaded.close();
   });
 
-  it("has no head whose checkpoint is gone", async () => {
+  it("contains no head whose checkpoint is missing", async () => {
     const sp = await open();
     const session = sp.session<{ list: unknown }>("s");
     await session.save({ list: LONG });
@@ -151,7 +151,7 @@ describe("an export that is read slowly", () => {
     expect(await other.session("s").load(latest?.id ?? "")).toBeDefined();
   });
 
-  it("has an agent that can be loaded", async () => {
+  it("contains an agent that can be loaded", async () => {
     const sp = await open();
     await sp.agents.save({ id: "a", name: "A", state: { list: LONG } });
     const bundle = await exportWithPause(sp.export({ agent: "a" }), async () => {
@@ -163,7 +163,7 @@ describe("an export that is read slowly", () => {
     expect((await other.agents.load("a"))?.skipped).toEqual([]);
   });
 
-  it("has conversations that can be loaded", async () => {
+  it("contains conversations that can be loaded", async () => {
     const sp = await open();
     await sp.conversations.create({ id: "c", messages: LONG.map((text) => message.user(text)) });
     const bundle = await exportWithPause(sp.export(), async () => {
@@ -175,14 +175,14 @@ describe("an export that is read slowly", () => {
     expect(await other.conversations.load("c")).toBeDefined();
   });
 
-  it("is refused where its session is deleted meanwhile", async () => {
+  it("fails if its session is deleted meanwhile", async () => {
     const sp = await open();
     await sp.session("s").save({ list: LONG });
     const work = exportWithPause(sp.export({ session: "s" }), () => sp.sessions.delete("s"));
     await expect(work).rejects.toMatchObject({ code: "SESSION_DELETED" });
   });
 
-  it("is refused where its session is cleared meanwhile, or is what it was", async () => {
+  it("fails if its session is cleared meanwhile, or contains the session as it was", async () => {
     const sp = await open();
     await sp.session("s").save({ list: LONG });
     const made = await exportWithPause(sp.export({ session: "s" }), () => sp.session("s").clear()).catch(

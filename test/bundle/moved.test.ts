@@ -1,4 +1,4 @@
-/** Agents that move from store to store, where numbers are taken: nothing is mistaken for anything else. */
+/** Agents that move between stores in which numbers are taken: nothing is mistaken for anything else. */
 import assert from "node:assert/strict";
 import { describe, expect, it } from "vitest";
 import { message, Savepoint } from "../../src/index.js";
@@ -8,7 +8,7 @@ import { agentOf, fillAgent, fillSession, fillWithOthers, sessionOf, wholeOf } f
 
 const open = (): Promise<Savepoint> => Savepoint.open("memory:");
 
-/** Works on with an agent as people do. */
+/** Works with an agent the way users do. */
 async function workOn(sp: Savepoint, agent: string, name: string): Promise<void> {
   await sp.conversations.append(`${agent}-cut`, [message.user(`${name} said`)]);
   await sp.conversations.create({ id: `${agent}-${name}`, agent, messages: [message.user(`new in ${name}`)] });
@@ -23,11 +23,11 @@ async function workOn(sp: Savepoint, agent: string, name: string): Promise<void>
   await sp.session(`${agent}-session`).append("/messages", [{ role: "user", content: name }]);
 }
 
-describe("from store to store", () => {
+describe("an agent that moves from store to store", () => {
   const use = (wanted: string): SharedData => useData(EVERY_STORE.find(({ name }) => name === wanted) as StoreKind);
   const [first, second, third] = [use("memory:"), use("file:"), use("sqlite: (a file)")];
 
-  it("an agent that is worked on in each store is what it was in the one before", async () => {
+  it("arrives in each store as it was in the one before, with work in between", async () => {
     const [a, b, c] = [await first.open(FAST), await second.open(FAST), await third.open(FAST)];
     await fillAgent(a, "a");
     await fillWithOthers(b, "b");
@@ -56,11 +56,11 @@ describe("from store to store", () => {
   });
 });
 
-describe("numbers that move", () => {
-  it("are told from those that a Savepoint took before the import", async () => {
+describe("numbers of an imported agent", () => {
+  it("differ from those that a Savepoint reserved before the import", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
-    // From now on it has numbers that it has not used yet.
+    // From now on it has reserved numbers that it has not used yet.
     await b.session("other").save(1);
     await b.import(a.export({ agent: "a" }));
     await b.conversations.create({ id: "new", agent: "a", messages: [message.user("new")] });
@@ -110,7 +110,7 @@ describe("numbers that move", () => {
     expect(after.filter((each) => each !== "empty")).toEqual(before);
   });
 
-  it("are not changed for an agent that is there already, by a checkpoint of it that comes again", async () => {
+  it("do not change for an agent that exists already, when a checkpoint of it is imported again", async () => {
     const sp = await open();
     const ids = await fillAgent(sp, "a");
     const before = await agentOf(sp, "a");
@@ -121,7 +121,7 @@ describe("numbers that move", () => {
     assert.deepEqual(await sp.conversations.load("a-cut", { at: id }), await sp.conversations.load("a-cut"));
   });
 
-  it("are not changed for an agent that is there already and has gone on", async () => {
+  it("do not change for an agent that exists already and was changed since", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
     await fillWithOthers(b, "b");
@@ -131,14 +131,14 @@ describe("numbers that move", () => {
     await a.checkpoints.create({ agent: "a" });
     for await (const { id } of a.conversations.list({ agent: "a" })) await a.conversations.delete(id);
     const before = await agentOf(b, "a");
-    // It came from there: what became of it since is not taken over.
+    // It came from there: later changes of the original are not imported.
     expect((await b.import(await a.export({ agent: "a" }).bytes())).skipped).toContain("a");
     assert.deepEqual(await agentOf(b, "a"), before);
     await b.import(await a.export({ agent: "a" }).bytes(), { existing: "skip" });
     assert.deepEqual(await agentOf(b, "a"), before);
   });
 
-  it("are those of an agent whose conversations were partly taken by others", async () => {
+  it("keep its checkpoints unchanged if the id of one of its conversations is taken", async () => {
     const [a, b] = [await open(), await open()];
     await fillAgent(a, "a");
     await fillWithOthers(b, "b");
@@ -154,8 +154,8 @@ describe("numbers that move", () => {
   });
 });
 
-describe("space", () => {
-  it("is what a first import takes, after a second one and compaction", async () => {
+describe("the space of imported data", () => {
+  it("is about that of one import after a second one and a compaction", async () => {
     const [a, once, twice] = [await open(), await open(), await open()];
     await fillAgent(a, "a");
     const said = Array.from({ length: 500 }, (_, n) => message.user(`${n} ${"x".repeat(500)}`));
@@ -167,7 +167,7 @@ describe("space", () => {
     assert.deepEqual(await agentOf(twice, "a"), await agentOf(a, "a"));
   });
 
-  it("is given back when what was imported is deleted", async () => {
+  it("is freed when the data is deleted", async () => {
     let time = Date.now();
     const [a, b] = [await open(), await Savepoint.open("memory:", { now: () => time })];
     await b.session("stays").save(1);
@@ -183,7 +183,7 @@ describe("space", () => {
     expect(await b.bytes()).toBeLessThan(empty + 2000);
   });
 
-  it("is given back after an import that was never finished", async () => {
+  it("is freed after an import that was never finished", async () => {
     const [a, b] = [await open(), await open()];
     await b.session("stays").save(1);
     const empty = await b.bytes();

@@ -1,4 +1,4 @@
-/** What is exported alone, or imported among other things, is what it was in another store, and goes on there. */
+/** Data that is exported alone, or imported beside other data, arrives unchanged and can be used there. */
 import assert from "node:assert/strict";
 import { describe, expect, it } from "vitest";
 import { FAST } from "../checkpoints/agent-data.js";
@@ -11,7 +11,7 @@ const SOME = PAIRS.filter((_, index) => [1, 5, 6].includes(index));
 describe.each(SOME)("from $name", ({ from, to }) => {
   const [source, target] = [useData(from), useData(to)];
 
-  it("everything is what it was in a store that has other things, which stay what they are", async () => {
+  it("a store arrives unchanged in a store with other data, which does not change", async () => {
     const [a, b] = [await source.open(FAST), await target.open(FAST)];
     await fillWithOthers(b, "other");
     const others = [await agentOf(b, "other-agent"), await sessionOf(b, "other-session")];
@@ -31,7 +31,7 @@ describe.each(SOME)("from $name", ({ from, to }) => {
     assert.deepEqual([await agentOf(fresh, "other-agent"), await sessionOf(fresh, "other-session")], others);
   });
 
-  it("a session is what it was, and goes on", async () => {
+  it("a session arrives unchanged, and can be saved to", async () => {
     const [a, b] = [await source.open(FAST), await target.open(FAST)];
     await fillSession(b, "other");
     await fillSession(a, "s");
@@ -47,7 +47,7 @@ describe.each(SOME)("from $name", ({ from, to }) => {
     assert.deepEqual(await sessionOf(await target.open(FAST), "s"), await sessionOf(b, "s"));
   });
 
-  it("an agent is what it was, and goes on", async () => {
+  it("an agent arrives unchanged, and can be saved to", async () => {
     const [a, b] = [await source.open(FAST), await target.open(FAST)];
     await fillSession(a, "not of the agent");
     const [newest = ""] = await fillAgent(a, "a");
@@ -61,7 +61,7 @@ describe.each(SOME)("from $name", ({ from, to }) => {
     expect(await b.checkpoints.restore(newest, { dryRun: true })).toEqual(plan);
   });
 
-  it("every checkpoint of a session is what it was, alone", async () => {
+  it("every checkpoint of a session arrives unchanged when it is exported alone", async () => {
     const a = await source.open(FAST);
     const ids = await fillSession(a, "s");
     for (const [index, id] of ids.entries()) {

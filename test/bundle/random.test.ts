@@ -1,4 +1,4 @@
-/** Whatever was done to sessions and agents, and wherever they were moved meanwhile: they are what they would be anyway. */
+/** Sessions and agents after random operations, with moves between stores in between: they equal those that were never moved. */
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
@@ -12,7 +12,7 @@ type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 const RUNS = runs(25, 4);
 
-/** Does something, if it can be done. */
+/** Performs an operation, if it is possible. */
 async function perform(sp: Savepoint, { kind, which, pick, text }: Step): Promise<void> {
   const agent = AGENTS[which % 2] ?? "a";
   const session = sp.session<{ list: unknown[] }>(`s${which}`);
@@ -60,7 +60,7 @@ describe("random operations", () => {
           for (const each of part) await perform(sp, each);
           const before = await wholeOf(sp);
           const next = await open();
-          // Numbers that are taken already, and others that are not used yet, but not by whoever works on.
+          // Numbers that are taken already, and others that are not used yet, but not by the Savepoint that continues to work.
           const filler = await Savepoint.open("memory:");
           for (let n = 0; n < index * 7; n++) await filler.conversations.create({ id: `x${index}-${n}` });
           await filler.import(sp.export());

@@ -1,4 +1,4 @@
-/** What is exported from one store and imported into another is there as it was, whatever kinds of stores they are. */
+/** An export from one store that is imported into another arrives unchanged, for every pair of store kinds. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -11,7 +11,7 @@ import { fillStore, PAIRS, wholeOf } from "./whole.js";
 describe.each(PAIRS)("from $name", ({ from, to }) => {
   const [source, target] = [useData(from), useData(to)];
 
-  it("everything is what it was", async () => {
+  it("a whole store arrives unchanged", async () => {
     const [a, b] = [await source.open(FAST), await target.open(FAST)];
     await fillStore(a);
     const before = await wholeOf(a);
@@ -24,7 +24,7 @@ describe.each(PAIRS)("from $name", ({ from, to }) => {
 });
 
 describe("a bundle", () => {
-  it("is the same as a stream, as bytes and as a file, and says what it holds", async () => {
+  it("has the same content as a stream, as bytes and as a file, and describes what it holds", async () => {
     const folder = await makeFolder();
     const sp = await Savepoint.open("memory:");
     await fillStore(sp);
@@ -43,7 +43,7 @@ describe("a bundle", () => {
     await removeFolder(folder);
   });
 
-  it("of an empty store is a bundle too", async () => {
+  it("can be made of an empty store", async () => {
     const [a, b] = [await Savepoint.open("memory:"), await Savepoint.open("memory:")];
     expect(await b.import(await a.export().bytes())).toMatchObject({ kind: "all", sections: 0, sessions: 0 });
     await b.session("s").save(1);
@@ -51,7 +51,7 @@ describe("a bundle", () => {
     expect(await b.session("s").latest()).toMatchObject({ state: 1 });
   });
 
-  it("can be read again and again, and exports anew each time", async () => {
+  it("can be read several times, and each read exports the store anew", async () => {
     const sp = await Savepoint.open("memory:");
     await sp.session("s").save(1);
     const bundle = sp.export({ session: "s" });

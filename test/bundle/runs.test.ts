@@ -1,4 +1,4 @@
-/** Work that is not over goes on where it is imported, and nothing that was recorded is done again. */
+/** Unfinished runs resume in the store that they are imported into, and no recorded effect is executed again. */
 import { describe, expect, it } from "vitest";
 import { defineAgent, type Savepoint } from "../../src/index.js";
 import { interruptIn, KINDS, useLab, World } from "../run/lab.js";
@@ -29,7 +29,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     return sp;
   }
 
-  it("that waits for an answer goes on with it, under its id or another", async () => {
+  it("that waits for an answer resumes with it, under its own id or another", async () => {
     const world = new World();
     const a = await there.open();
     const asked = await a.run(agentOf(world, 2), { session: "s", input: "go" });
@@ -51,7 +51,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     expect(await a.run(agentOf(world, 2), { session: "s", input: "go" })).toMatchObject({ output: "late" });
   });
 
-  it("that was interrupted is recovered, and what was recorded is not done again", async () => {
+  it("that was interrupted is recovered, and recorded effects are not executed again", async () => {
     const world = new World();
     const a = await there.open();
     await interruptIn(there, a, agentOf(world, 3), "go", world, "before-2");
@@ -77,14 +77,14 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     await reached;
     await there.idle();
     const b = await target();
-    // It still runs there; here, nobody runs it.
+    // It still runs in the first store; in this one, no process runs it.
     await b.import(a.export({ session: "s" }));
     const result = await b.run(agentOf(world), { session: "s", input: "go" });
     expect(result).toMatchObject({ status: "completed", output: "yes" });
     expect(world.log).toEqual(["before-0", "after", "after"]);
   });
 
-  it("that has inputs left for it takes each of them once", async () => {
+  it("that has inputs in its inbox uses each of them once", async () => {
     const chat = (world: World) =>
       defineAgent({
         name: "chat",
@@ -103,7 +103,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     const b = await target();
     await b.import(a.export({ session: "s" }));
     expect(await b.send("s", "two", { key: "k2" })).toBe(false);
-    // One input of a session is taken at a time.
+    // A session uses one input at a time.
     for (let time = 0; time < 2; time++) {
       for (const handle of await b.recover([chat(world)])) await handle.result();
     }
@@ -128,7 +128,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     const a = await there.open();
     await interruptIn(there, a, counter, "go", world, "second-2");
     const other = await there.open();
-    // While it is read, it goes on a few steps.
+    // While it is exported, it continues for a few steps.
     const bytes = await exportWithPause(other.export({ session: "s" }), async () => {
       const reached = world.hangIn("second-4");
       await other.start(counter, { session: "s", input: "go" });
@@ -140,7 +140,7 @@ describe.each(KINDS)("a session with work on $name", (kind) => {
     const log = world.log.length;
     const result = await b.run(counter, { session: "s", input: "go" });
     expect(result).toMatchObject({ status: "completed", output: 6 });
-    // It goes on from where it was when the export began, or from later.
+    // It resumes from where it was when the export began, or from later.
     const again = world.log.slice(log);
     expect(["second-2", "second-3", "second-4"]).toContain(again[0]);
   });

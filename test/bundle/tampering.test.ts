@@ -1,4 +1,4 @@
-/** A bundle that was changed is refused, nothing of the section that was changed is there, and nothing else is harmed. */
+/** A bundle that was changed is rejected, nothing of the changed section is imported, and other data is not harmed. */
 import assert from "node:assert/strict";
 import { beforeAll, describe, expect, it } from "vitest";
 import { isSavepointError, message, Savepoint } from "../../src/index.js";
@@ -112,16 +112,16 @@ describe("a bundle", () => {
     expect((await visible(sp)).slice().sort()).toEqual(BROUGHT.slice().sort());
   });
 
-  it("a bundle with any byte changed is not taken", async () => {
+  it("with any byte changed is not imported", async () => {
     const wrong = (await flipAll()).filter((why) => !why.startsWith("error "));
     expect(wrong).toEqual([]);
   });
 
-  it("a bundle with any byte changed is refused with an error that says so", async () => {
+  it("with any byte changed is rejected with an error that names the problem", async () => {
     expect(await flipAll()).toEqual([]);
   });
 
-  it("with any line left out is refused", async () => {
+  it("with any line left out is rejected", async () => {
     const wrong: string[] = [];
     for (const [index, line] of lines.entries()) {
       const why = await tryChanged(fromLines([...lines.slice(0, index), ...lines.slice(index + 1)]), index);
@@ -130,7 +130,7 @@ describe("a bundle", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("with any two lines swapped is refused", async () => {
+  it("with any two lines swapped is rejected", async () => {
     const wrong: string[] = [];
     for (let a = 0; a < lines.length; a++) {
       for (let b = a + 1; b < lines.length; b++) {
@@ -143,7 +143,7 @@ describe("a bundle", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("with two sections swapped, or one left out or twice, is refused", async () => {
+  it("with two sections swapped, or one left out or duplicated, is rejected", async () => {
     const ends = placesOf(bundle, "end");
     const cuts = [1, ...ends.map((end) => end + 1)];
     const sections = ends.map((_, n) => lines.slice(cuts[n], cuts[n + 1]));
@@ -157,7 +157,7 @@ describe("a bundle", () => {
     }
   });
 
-  it("a bundle that is cut anywhere is refused", async () => {
+  it("that is cut off anywhere is rejected", async () => {
     const wrong: string[] = [];
     for (let length = 0; length < bundle.length; length += isFull ? (length % 7 === 0 ? 1 : 9) : 61) {
       const cut = bundle.subarray(0, length);
@@ -168,13 +168,13 @@ describe("a bundle", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("with a line that is not its own is refused", async () => {
+  it("with an inserted line is rejected", async () => {
     const foreign = ['{"session":"{}"}', '{"gone":1}', "{}", "[]", "null", "", "x", '{"end":1}', '{"complete":4}'];
     const wrong: string[] = [];
     for (let at = 0; at <= lines.length; at++) {
       for (const line of foreign) {
         const why = await tryChanged(fromLines([...lines.slice(0, at), line, ...lines.slice(at)]), at);
-        // What is behind the end comes too late to keep anything from being taken.
+        // A line after the end is read too late to prevent the import.
         if (why !== undefined && at < lines.length) wrong.push(`${why}: ${line} at ${at}`);
         if (at === lines.length) expect(why).not.toBe("it was taken");
       }
@@ -182,7 +182,7 @@ describe("a bundle", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("of another kind, or of a newer version, is told apart", async () => {
+  it("of another kind, or of a newer version, is rejected with a distinct error", async () => {
     const sp = await Savepoint.open("memory:");
     const newer = Buffer.from(Buffer.from(bundle).toString().replace('"format":1', '"format":2'));
     await expect(sp.import(newer)).rejects.toMatchObject({ code: "STORE_TOO_NEW" });
@@ -193,8 +193,8 @@ describe("a bundle", () => {
   });
 });
 
-describe("what was refused", () => {
-  it("is not mistaken for what comes with the right bundle", async () => {
+describe("a rejected bundle", () => {
+  it("leaves nothing that is mistaken for data of the correct bundle", async () => {
     const [right, sp] = [await Savepoint.open("memory:"), await Savepoint.open("memory:", quiet)];
     await right.import(bundle);
     const text = Buffer.from(bundle).toString();
@@ -212,7 +212,7 @@ describe("what was refused", () => {
     assert.deepEqual(await wholeOf(sp), await wholeOf(right));
   });
 
-  it("does not spoil bytes that are saved later", async () => {
+  it("does not corrupt bytes that are saved later", async () => {
     const sp = await Savepoint.open("memory:", quiet);
     const [place = 0] = placesOf(bundle, "blob");
     const blob = lines[place] ?? "";

@@ -1,4 +1,4 @@
-/** All that the public API tells of a store, as one value; and a store that has something of everything. */
+/** All that the public API returns about a store, as one value; and a store with data of every kind. */
 import { type Attachment, message, type Savepoint } from "../../src/index.js";
 import { STORES, type StoreKind } from "../model/stores.js";
 
@@ -13,7 +13,7 @@ export type Whole = Record<string, unknown>;
 
 const QUERIES = ["order", "needle", "hay", "Titel"];
 
-/** What can be told of a session, with every state. */
+/** All data of a session, with every state. */
 export async function sessionOf(sp: Savepoint, id: string): Promise<Whole> {
   const session = sp.session(id);
   const history = await session.history({ allBranches: true, order: "oldest" }).all();
@@ -36,7 +36,7 @@ export async function sessionOf(sp: Savepoint, id: string): Promise<Whole> {
   return { info: await sp.sessions.load(id), history, branches, states, lines, labels };
 }
 
-/** What can be told of an agent: itself, its conversations, its checkpoints with the conversations that they have. */
+/** All data of an agent: its fields, its conversations, and its checkpoints with their conversations. */
 export async function agentOf(sp: Savepoint, agent: string): Promise<Whole> {
   const conversations: Whole[] = [];
   for await (const info of sp.conversations.list({ agent })) {
@@ -55,7 +55,7 @@ export async function agentOf(sp: Savepoint, agent: string): Promise<Whole> {
   return { agent: await sp.agents.load(agent), conversations, checkpoints, stats };
 }
 
-/** Everything there is. */
+/** All data of a store. */
 export async function wholeOf(sp: Savepoint): Promise<Whole> {
   const sessions: Whole = {};
   const order: string[] = [];
@@ -128,7 +128,7 @@ export async function fillSession(sp: Savepoint, id: string, agent?: string): Pr
   return (await session.history({ allBranches: true, order: "oldest" }).all()).map((info) => info.id);
 }
 
-/** An agent with conversations of every kind, checkpoints that have what is gone, and sessions. */
+/** An agent with conversations of every kind, checkpoints that hold deleted conversations, and sessions. */
 export async function fillAgent(sp: Savepoint, agent: string): Promise<string[]> {
   const own = (id: string): string => `${agent}-${id}`;
   const say = (...texts: string[]): ReturnType<typeof message.user>[] => texts.map((text) => message.user(text));
@@ -163,7 +163,7 @@ export async function fillAgent(sp: Savepoint, agent: string): Promise<string[]>
   return ids;
 }
 
-/** Something of everything. */
+/** Fills a store with data of every kind. */
 export async function fillStore(sp: Savepoint): Promise<void> {
   await fillSession(sp, "s");
   await fillAgent(sp, "a");

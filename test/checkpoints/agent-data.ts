@@ -1,10 +1,10 @@
-/** What tests of whole-agent checkpoints need: an agent with conversations, and all there is of one, as one value. */
+/** Helpers for tests of whole-agent checkpoints: an agent with conversations, and all data of an agent as one value. */
 import { type AgentToSave, type Conversation, message, type OpenOptions, Savepoint } from "../../src/index.js";
 import { until } from "../support/until.mjs";
 
 export const AGENT = "agent-1";
 
-/** Files of tests need not outlive a power cut. */
+/** Test files need not survive a power cut. */
 export const FAST: OpenOptions = { durability: "process" };
 
 export async function saveAgent(sp: Savepoint, counter: number, more: Partial<AgentToSave> = {}): Promise<void> {
@@ -28,7 +28,7 @@ export async function texts(sp: Savepoint, id: string, at?: string): Promise<str
   return loaded?.messages.map(({ content }) => content);
 }
 
-/** All there is of an agent and its conversations, but what going back must not bring back: version and time of change. */
+/** All data of an agent and its conversations, except what a restore must not bring back: version and time of change. */
 export interface Everything {
   readonly agent: Record<string, unknown> | undefined;
   readonly conversations: Record<string, Conversation>;
@@ -53,7 +53,7 @@ export async function idsIn(listing: AsyncIterable<{ readonly id: string }>): Pr
   return ids;
 }
 
-/** A clock that fails when it is asked too often: what never ends, ends. */
+/** A clock that throws when it is read too often, so that an endless loop ends. */
 export function patientClock(questions = 150): () => number {
   let asked = 0;
   return () => {

@@ -24,7 +24,7 @@ async function countAutomatic(sp: Savepoint, filter: { agent?: string; session?:
 describe.each(STORES)("the policy of automatic checkpoints on $name", (kind) => {
   const data = useData(kind);
 
-  it("is kept in the store, and what is not said stays as it was", async () => {
+  it("is kept in the store, and fields that are not given stay unchanged", async () => {
     const [sp, other] = [await data.open(FAST), await data.open(FAST)];
     await saveAgent(sp, 1);
     for (const target of [{ agent: AGENT }, { session: "s" }]) {
@@ -54,7 +54,7 @@ describe.each(STORES)("the policy of automatic checkpoints on $name", (kind) => 
     expect(await sp.autoCheckpoints.load({ session: "s" })).toBeUndefined();
   });
 
-  it("needs an agent that is there; a session may come later", async () => {
+  it("needs an existing agent; a session may be created later", async () => {
     const sp = await data.open(FAST);
     expect(await codeOf(sp.autoCheckpoints.set({ agent: "nobody" }))).toBe("AGENT_NOT_FOUND");
     expect(await codeOf(sp.autoCheckpoints.start({ agent: "nobody" }))).toBe("AGENT_NOT_FOUND");
@@ -67,7 +67,7 @@ describe.each(STORES)("the policy of automatic checkpoints on $name", (kind) => 
 describe.each(STORES)("the limit of automatic checkpoints on $name", (kind) => {
   const data = useData(kind);
 
-  it("is obeyed by create, and no manual, recovered or pinned one is removed for it", async () => {
+  it("is applied by create, and never removes manual, recovered or pinned checkpoints", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { max: 3 });
@@ -87,7 +87,7 @@ describe.each(STORES)("the limit of automatic checkpoints on $name", (kind) => {
     expect(((await sp.checkpoints.load(made[7] ?? "")) as AgentCheckpoint).state.state).toEqual({ counter: 8 });
   });
 
-  it("is obeyed by restore and by rewind, which never lose what they have just kept", async () => {
+  it("is applied by restore and by rewind, which never remove the checkpoint they have just taken", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { max: 2 });
@@ -110,7 +110,7 @@ describe.each(STORES)("the limit of automatic checkpoints on $name", (kind) => {
     expect((await session.latest())?.state).toBe(0);
   });
 
-  it.each([1, 2])("of %i is obeyed where pinned ones fill it, and what was just kept stays", async (max) => {
+  it.each([1, 2])("of %i is applied if pinned checkpoints fill it, and the one just taken stays", async (max) => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { max });
@@ -121,7 +121,7 @@ describe.each(STORES)("the limit of automatic checkpoints on $name", (kind) => {
     expect(await sp.checkpoints.load(before.id)).toBeDefined();
   });
 
-  it("is obeyed where pinned ones fill it by a rewind, which does not fail for it", async () => {
+  it("is applied by a rewind if pinned checkpoints fill it, and the rewind does not fail", async () => {
     const sp = await data.open(FAST);
     await sp.autoCheckpoints.set({ session: "s" }, { max: 1 });
     const session = sp.session("s");
@@ -131,7 +131,7 @@ describe.each(STORES)("the limit of automatic checkpoints on $name", (kind) => {
     expect((await sp.checkpoints.load(before.id))?.state).toBe(2);
   });
 
-  it("is obeyed by saves, appends and updates of kind automatic, by two Savepoints", async () => {
+  it("is applied by automatic saves, appends and updates of two Savepoints", async () => {
     const [sp, other] = [await data.open(FAST), await data.open(FAST)];
     const session = sp.session<{ list: number[] }>("s");
     await session.save({ list: [] }, { label: "mine" });
@@ -157,7 +157,7 @@ describe.each(STORES)("the limit of automatic checkpoints on $name", (kind) => {
     expect((await sp.stats()).checkpoints).toBe(3);
   });
 
-  it("is obeyed where two Savepoints save an agent's at once", async () => {
+  it("is applied if two Savepoints save checkpoints of an agent at once", async () => {
     const savepoints = [await data.open(FAST), await data.open(FAST)] as const;
     await saveAgent(savepoints[0], 0);
     await savepoints[0].autoCheckpoints.set({ agent: AGENT }, { max: 3 });
@@ -169,7 +169,7 @@ describe.each(STORES)("the limit of automatic checkpoints on $name", (kind) => {
     expect(await countAutomatic(savepoints[0], { agent: AGENT })).toBe(3);
   });
 
-  it("never removes what a branch starts from, nor a head", async () => {
+  it("never removes the start of a branch, nor a head", async () => {
     const sp = await data.open(FAST);
     await sp.autoCheckpoints.set({ session: "s" }, { max: 1 });
     const session = sp.session("s");
@@ -202,7 +202,7 @@ describe.each(ALL_KINDS)("the limit of automatic checkpoints in runs on $name", 
     });
   }
 
-  it("is obeyed; the run resumes and completes, and what is kept can be forked", async () => {
+  it("is applied; the run resumes and completes, and the remaining checkpoints can be forked", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.autoCheckpoints.set({ session: "s" }, { max: 3 });
@@ -272,7 +272,7 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
     await saveAgent(sp, 1);
     await sp.autoCheckpoints.set({ agent: AGENT }, { interval: "1h" });
     await sp.autoCheckpoints.start({ agent: AGENT });
-    // What another one of a shorter interval does in that time has happened.
+    // By then a timer with a shorter interval has taken its checkpoint.
     await passIntervals(5);
     expect(await count(sp)).toBe(0);
     await sp.autoCheckpoints.stop();
@@ -424,7 +424,7 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
     expect(await codeOf(sp.autoCheckpoints.start({ agent: AGENT }))).toBe("CLOSED");
   });
 
-  it("automatic checkpoints of an agent that is deleted do nothing any more", async () => {
+  it("automatic checkpoints of a deleted agent stop", async () => {
     const { sp, failures } = await openLoud();
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { interval: 2 });
@@ -442,7 +442,7 @@ describe.each(STORES)("automatic checkpoints on $name", (kind) => {
 describe.each(STORES)("checkpoints before operations on $name", (kind) => {
   const data = useData(kind);
 
-  it("are taken before a conversation is deleted, where that is wanted", async () => {
+  it("are taken before a conversation is deleted, if the policy asks for it", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 0);
     for (const id of ["c0", "c1", "c2", "c3"]) await begin(sp, id, `in ${id}`);
@@ -482,7 +482,7 @@ describe.each(STORES)("checkpoints before operations on $name", (kind) => {
     return taken?.id ?? "";
   }
 
-  it("are taken before a state is saved in a newer form, once", async () => {
+  it("are taken once, before a state is saved in a newer version", async () => {
     expect(await migrateOnce()).not.toBe("");
   });
 
@@ -492,7 +492,7 @@ describe.each(STORES)("checkpoints before operations on $name", (kind) => {
     expect(((await older.checkpoints.load(id)) as AgentCheckpoint).state.state).toEqual({ counter: 1 });
   });
 
-  it("stop nothing that has no agent", async () => {
+  it("do not prevent operations on data without an agent", async () => {
     const sp = await data.open(FAST);
     await sp.conversations.create({ id: "c", messages: [message.user("x")] });
     await sp.conversations.create({ id: "d", agent: "nobody" });

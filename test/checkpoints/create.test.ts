@@ -48,7 +48,7 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     expect(await texts(sp, "of another", id)).toBeUndefined();
   });
 
-  it("keeps what is said about it, and what is not said has its usual value", async () => {
+  it("keeps the given fields, and uses defaults for the others", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const metadata = { phase: "x", at: new Date(5), big: 3n, agent: "mine", own: { own: 1 } };
@@ -62,7 +62,7 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     expect([plain.label, plain.description, plain.trigger]).toEqual([undefined, undefined, undefined]);
   });
 
-  it("keeps nothing of the caller's own objects", async () => {
+  it("keeps no reference to the caller's objects", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const metadata = { list: [1] };
@@ -71,7 +71,7 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     expect((await sp.checkpoints.load((await making).id))?.metadata).toEqual({ list: [1] });
   });
 
-  it("refuses what is no agent, and what cannot be said, and then keeps nothing", async () => {
+  it("rejects a missing agent and invalid fields, and then stores nothing", async () => {
     const sp = await data.open(FAST);
     await sp.session("s", { agent: "nobody" }).save(1);
     await sp.conversations.create({ id: "c", agent: "nobody" });
@@ -98,7 +98,7 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     expect((await sp.agents.load(AGENT))?.version).toBe(version);
   });
 
-  it("a checkpoint of an agent with many conversations costs little where little has changed", async () => {
+  it("writes little for an agent with many conversations if little has changed", async () => {
     const count = runs(500, 260);
     const sp = await data.open(FAST);
     await saveAgent(sp, 1, { state: { text: "x".repeat(50_000) } });
@@ -122,7 +122,7 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     expect(((await sp.checkpoints.load(changed.id)) as AgentCheckpoint).conversations).toHaveLength(count - 1);
   });
 
-  it("sees all conversations at one moment, while others append to them", async () => {
+  it("captures all conversations at one moment, while other processes append to them", async () => {
     const sp = await data.open(FAST);
     const other = await data.open(FAST);
     await saveAgent(sp, 0);
@@ -150,7 +150,7 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     expect(made).toHaveLength(12);
   });
 
-  it("can be taken by many at once, while the agent is saved: each has a whole agent, none is lost", async () => {
+  it("works many times at once while the agent is saved: each checkpoint holds a consistent agent, none is lost", async () => {
     const savepoints = [await data.open(FAST), await data.open(FAST)];
     const [sp] = savepoints as [(typeof savepoints)[0]];
     await saveAgent(sp, 0, { config: { same: 0 } });
@@ -178,7 +178,7 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     expect((await sp.stats({ agent: AGENT })).checkpoints).toBe(10);
   });
 
-  it("takes conversations whatever their ids are", async () => {
+  it("includes conversations with any id", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const ids = ["__proto__", "constructor", "a/b~0~1", "../x", "*", "1", "0", "a#1", "é😀", "with space ", "latest"];
@@ -194,7 +194,7 @@ describe.each(STORES)("taking checkpoints of agents on $name", (kind) => {
     expect(await idsIn(sp.conversations.list({ agent: AGENT }))).toHaveLength(ids.length);
   });
 
-  it("gives an agent's checkpoints seqs and parents, and hands out what is the caller's own", async () => {
+  it("assigns seqs and parents, and returns objects that the caller may change", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const a = await sp.checkpoints.create({ agent: AGENT });

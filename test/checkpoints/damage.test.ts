@@ -1,4 +1,4 @@
-/** What is damaged is told, and keeps nothing else from being found, listed, restored, pruned or deleted. */
+/** Damage is reported, and does not prevent other data from being found, listed, restored, pruned or deleted. */
 import { describe, expect, it } from "vitest";
 import { message, type Savepoint } from "../../src/index.js";
 import {
@@ -30,7 +30,7 @@ async function numberOf(sp: Savepoint, session: string): Promise<number> {
 }
 
 describe("damage", () => {
-  it("of one session does not keep the checkpoints of others from being listed, and its own from being loaded", async () => {
+  it("of one session prevents neither a listing of other sessions' checkpoints nor loading its own", async () => {
     const sp = await open();
     const bad = await sp.session("bad").save({ n: 1 });
     const good = await sp.session("good").save({ n: 2 });
@@ -41,7 +41,7 @@ describe("damage", () => {
     expect((await again.checkpoints.load(bad.id))?.id).toBe(bad.id);
   });
 
-  it("of a session's head does not keep it from being restored", async () => {
+  it("of a session's head does not prevent a restore of the session", async () => {
     const sp = await open();
     const session = sp.session("s");
     const messages = Array.from({ length: 20 }, (_, index) => message.user(`${index} ${"x".repeat(200)}`));
@@ -54,7 +54,7 @@ describe("damage", () => {
     expect((await again.session("s").latest())?.state).toEqual({ messages: messages.slice(0, 10) });
   });
 
-  it("of what is attached to a checkpoint keeps that one, and no other, from being pruned", async () => {
+  it("of a checkpoint's pin keeps that checkpoint, and no other, from being pruned", async () => {
     const sp = await open();
     const session = sp.session("s");
     const first = await session.save({ n: 0 }, { kind: "automatic" });
@@ -69,7 +69,7 @@ describe("damage", () => {
     await expect(again.checkpoints.delete(first.id)).rejects.toMatchObject({ code: "CONFLICT" });
   });
 
-  it("of a conversation, or of its place in the list, is mended by restoring, or by deleting it", async () => {
+  it("of a conversation, or of its entry in the list, is fixed by restoring or deleting the conversation", async () => {
     const sp = await open();
     await sp.agents.save({ id: "a", name: "A" });
     for (const id of ["one", "two"]) await sp.conversations.create({ id, agent: "a", messages: [message.user(id)] });
@@ -92,7 +92,7 @@ describe("damage", () => {
     await last.checkpoints.create({ agent: "a" });
   });
 
-  it("of an agent's newest version is no hindrance to going back", async () => {
+  it("of an agent's newest version does not prevent a restore", async () => {
     const sp = await open();
     const list = Array.from({ length: 20 }, (_, index) => `${index} ${"y".repeat(200)}`);
     await sp.agents.save({ id: "a", name: "A", state: { list: list.slice(0, 5) } });

@@ -13,7 +13,7 @@ async function countOf(sp: Savepoint): Promise<number> {
 describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
   const data = useData(kind);
 
-  it("says whether there was one", async () => {
+  it("returns whether the checkpoint existed", async () => {
     const sp = await data.open(FAST);
     const { id } = await sp.session("s").save(1);
     await sp.session("s").save(2, { id: "chosen" });
@@ -27,7 +27,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
     expect(await countOf(sp)).toBe(0);
   });
 
-  it("in the middle leaves the others linked, whole, and good to go on from", async () => {
+  it("in the middle leaves the others linked, intact and usable for further saves", async () => {
     const sp = await data.open(FAST);
     const session = sp.session<{ list: number[] }>("s");
     const made: CheckpointInfo[] = [];
@@ -37,7 +37,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
       made.push(await session.save({ list }, { label: `l${n}` }));
     }
     const id = (n: number): string => made[n]?.id ?? "";
-    // One alone, then two neighbours.
+    // A single one, then two neighbours.
     for (const n of [1, 3, 4]) expect(await sp.checkpoints.delete(id(n))).toBe(true);
     expect(await countOf(sp)).toBe(4);
     await sp.compact();
@@ -73,7 +73,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
     expect((await (await data.open(FAST)).session<{ list: number[] }>("s").latest())?.state.list.at(-1)).toBe(200);
   });
 
-  it("that is the head lets the session go on from the one before", async () => {
+  it("that is the head lets the session continue from the previous one", async () => {
     const sp = await data.open(FAST);
     const other = await data.open(FAST);
     const session = sp.session<{ list: number[] }>("s");
@@ -100,7 +100,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
     expect(await countOf(sp)).toBe(1);
   });
 
-  it("that is the head is CONFLICT for a handle of others, until it looks again", async () => {
+  it("that is the head causes CONFLICT for another handle until it reads the branch again", async () => {
     const [sp, other] = [await data.open(FAST), await data.open(FAST)];
     const session = sp.session("s");
     await session.save(1);
@@ -112,7 +112,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
     expect((await other.session("s").history().all()).length).toBe(2);
   });
 
-  it("that a branch starts from is refused, where it is in the middle or the head of both", async () => {
+  it("that a branch starts from is rejected, in the middle or as the head of both", async () => {
     const sp = await data.open(FAST);
     const session = sp.session("s");
     await session.save(0);
@@ -125,7 +125,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
     await session.fork(b.id, { branch: "at head" });
     expect(await codeOf(sp.checkpoints.delete(b.id))).toBe("CONFLICT");
     expect(await countOf(sp)).toBe(4);
-    // The branch's own goes: it is then where it began.
+    // The branch's own checkpoint is deleted: the branch is then at its start.
     expect(await sp.checkpoints.delete(s.id)).toBe(true);
     expect((await side.latest())?.state).toBe(1);
     expect(await codeOf(sp.checkpoints.delete(a.id))).toBe("CONFLICT");
@@ -135,7 +135,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
     expect((await (await data.open(FAST)).session("s", { branch: "side" }).latest())?.state).toBe(4);
   });
 
-  it("that a branch starts from is refused, where it is the head of another that has not gone on", async () => {
+  it("that a branch starts from is rejected if it is the head of another branch without later saves", async () => {
     const sp = await data.open(FAST);
     const session = sp.session("s");
     await session.save(0);
@@ -146,7 +146,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
     expect((await session.latest())?.state).toBe(1);
   });
 
-  it("that is pinned is what was asked for", async () => {
+  it("that is pinned is allowed, because it was asked for explicitly", async () => {
     const sp = await data.open(FAST);
     const session = sp.session("s");
     const a = await session.save(1, { pinned: true });
@@ -159,7 +159,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
     expect((await session.history().all()).map(({ parentId }) => parentId)).toEqual([undefined]);
   });
 
-  it("can be done while others save, and while others delete", async () => {
+  it("works while other processes save and delete", async () => {
     const [sp, other] = [await data.open(FAST), await data.open(FAST)];
     const session = sp.session<number>("s");
     const ids: string[] = [];
@@ -180,7 +180,7 @@ describe.each(STORES)("deleting checkpoints of sessions on $name", (kind) => {
 describe.each(STORES)("deleting checkpoints of agents on $name", (kind) => {
   const data = useData(kind);
 
-  it("leaves the agent as it is, also where it is the newest or the only one", async () => {
+  it("leaves the agent unchanged, even if the checkpoint is the newest or the only one", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "c", "hello");
@@ -216,7 +216,7 @@ describe.each(STORES)("deleting checkpoints of agents on $name", (kind) => {
     expect(((await sp.checkpoints.load(d.id)) as AgentCheckpoint).state.state).toEqual({ counter: 2 });
   });
 
-  it("takes those of a restore as well: the agent stays restored", async () => {
+  it("includes those of a restore: the agent stays restored", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "c", "hello");
@@ -254,7 +254,7 @@ describe.each(ALL_KINDS)("deleting checkpoints of runs on $name", (kind) => {
     });
   }
 
-  it("refuses the boundary of an unfinished step, and whatever is being run; the run still completes", async () => {
+  it("rejects the boundary of an unfinished step and any session that is running; the run still completes", async () => {
     const world = new World();
     const sp = await lab.open();
     await interruptIn(lab, sp, worker(world), "go", world, "after 2");
@@ -271,7 +271,7 @@ describe.each(ALL_KINDS)("deleting checkpoints of runs on $name", (kind) => {
     expect([world.count("tool 1"), world.count("tool 2")]).toEqual([1, 1]);
   });
 
-  it("refuses the boundary that a checkpoint in mid-step has, until that is gone", async () => {
+  it("rejects the boundary of a checkpoint in mid-step until that checkpoint is deleted", async () => {
     const world = new World();
     const sp = await lab.open();
     await sp.run(worker(world), { session: "s", input: "go" });

@@ -8,7 +8,7 @@ import { runs } from "../support/runs.js";
 describe.each(STORES)("finding checkpoints on $name", (kind) => {
   const data = useData(kind);
 
-  it("by id, by an id that was chosen, and as session#seq, whatever they are of", async () => {
+  it("works by id, by a chosen id, and by session#seq, for sessions and agents", async () => {
     const sp = await data.open(FAST);
     const session = sp.session("s#1", { agent: AGENT });
     const a = await session.save("a");
@@ -33,7 +33,7 @@ describe.each(STORES)("finding checkpoints on $name", (kind) => {
     expect(await sp.checkpoints.load(d.id.slice(0, -1))).toBeUndefined();
   });
 
-  it("does not find an agent that has no checkpoint, nor what was deleted with its session or agent", async () => {
+  it("does not find an agent without checkpoints, nor checkpoints deleted with their session or agent", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     expect(await sp.checkpoints.list().all()).toEqual([]);
@@ -62,7 +62,7 @@ describe.each(STORES)("finding checkpoints on $name", (kind) => {
 describe.each(ALL_KINDS)("listing checkpoints on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("gives those that are wanted, newest first, with interleaved saves", async () => {
+  it("returns those that match, newest first, with interleaved saves", async () => {
     const sp = await lab.open();
     const other = await lab.open();
     const made: { id: string; what: string }[] = [];
@@ -113,13 +113,13 @@ describe.each(ALL_KINDS)("listing checkpoints on $name", (kind) => {
     expect((await sp.stats()).checkpoints).toBe(made.length);
   });
 
-  it("gives nothing of a session that is not the agent's", async () => {
+  it("returns nothing for a session of another agent", async () => {
     const sp = await lab.open();
     await sp.session("s1", { agent: "a1" }).save(1);
     expect(await idsIn(sp.checkpoints.list({ session: "s1", agent: "a2" }))).toEqual([]);
   });
 
-  it("has listings that hold no state and can be stopped early", async () => {
+  it("returns no states, and can be stopped early", async () => {
     const sp = await lab.open();
     await saveAgent(sp, 1);
     for (let n = 0; n < 3; n++) await sp.checkpoints.create({ agent: AGENT });

@@ -30,7 +30,7 @@ const long = (text: string): string => `${text} ${"x".repeat(500)}`;
 describe.each(STORES)("garbage of conversations and checkpoints on $name", (kind) => {
   const data = useData(kind);
 
-  it("of a cut is freed when no checkpoint has it any more, and not before", async () => {
+  it("of messages that a restore removed is freed when no checkpoint refers to them any more, and not before", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "c", "stays");
@@ -50,7 +50,7 @@ describe.each(STORES)("garbage of conversations and checkpoints on $name", (kind
     expect(await texts(await data.open(FAST), "c")).toEqual(["stays", "goes on"]);
   });
 
-  it("of replaced messages is freed, and what is left stays in its order", async () => {
+  it("of replaced messages is freed, and the remaining messages keep their order", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const said = Array.from({ length: 30 }, (_, n) => message.user(long(`${n}`)));
@@ -66,7 +66,7 @@ describe.each(STORES)("garbage of conversations and checkpoints on $name", (kind
     expect((await sp.conversations.load("c"))?.messages).toEqual([...kept, message.user("more")]);
   });
 
-  it("of a deleted conversation is kept for checkpoints, and for those that came back from one", async () => {
+  it("of a deleted conversation is kept for checkpoints, and for conversations restored from one", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "a", ...Array.from({ length: 10 }, (_, n) => long(`a${n}`)));
@@ -78,7 +78,7 @@ describe.each(STORES)("garbage of conversations and checkpoints on $name", (kind
     expect((await sp.compact()).items).toBe(0);
     await sp.checkpoints.restore(id);
     await sp.conversations.delete("b");
-    // From now on `a` alone needs what is on a tape that is not its own.
+    // From now on only `a` needs items on a tape that is not its own.
     for await (const info of sp.checkpoints.list()) await sp.checkpoints.delete(info.id);
     expect((await sp.compact()).items).toBeGreaterThanOrEqual(10);
     expect((await everythingOf(sp)).conversations).toEqual({ a: then.conversations["a"] });
@@ -90,7 +90,7 @@ describe.each(STORES)("garbage of conversations and checkpoints on $name", (kind
     expect((await sp.compact()).items).toBe(0);
   });
 
-  it("of an agent is freed with it, whatever it had kept", async () => {
+  it("of an agent is freed with it, including its checkpoints", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1, { state: { text: long("state") } });
     await begin(sp, "gone", long("gone"));
@@ -104,7 +104,7 @@ describe.each(STORES)("garbage of conversations and checkpoints on $name", (kind
     expect(await sp.stats({ agent: AGENT })).toMatchObject({ agents: 0, conversations: 0, checkpoints: 0, bytes: 0 });
   });
 
-  it("garbage is freed while others append, take checkpoints, restore and delete, and everything still loads", async () => {
+  it("is freed while other processes append, take checkpoints, restore and delete, and everything still loads", async () => {
     const damage: DamageEvent[] = [];
     const on = { damage: (event: DamageEvent) => void damage.push(event), backgroundFailure: () => {} };
     const [sp, other] = [await data.open({ ...FAST, on }), await data.open({ ...FAST, on })];
@@ -175,7 +175,7 @@ describe.each(ALL_KINDS)("attachments on $name", (kind) => {
     });
   };
 
-  it("are kept while a conversation or a checkpoint has them, and freed afterwards", async () => {
+  it("are kept while a conversation or a checkpoint refers to them, and freed afterwards", async () => {
     const sp = await lab.open();
     await saveAgent(sp, 1);
     const said = [1, 2, 3].map((fill) => message.user(`${fill}`, { attachments: [attachment(fill)] }));

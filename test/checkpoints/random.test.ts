@@ -301,7 +301,7 @@ async function run(kind: StoreKind, given: readonly Step[]): Promise<void> {
 }
 
 describe.each(STORES)("random work on an agent on $name", (kind) => {
-  it("whatever is done to an agent, it is what a model that copies everything says", async () => {
+  it("leaves the agent as a model that copies everything predicts", async () => {
     await fc.assert(
       fc.asyncProperty(steps, (given) => run(kind, given)),
       { numRuns: runs(60, 2) },

@@ -49,10 +49,10 @@ async function makeAndChange(sp: Savepoint): Promise<string> {
   return id;
 }
 
-describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => {
+describe.each(STORES)("restoring checkpoints of agents on $name", (kind) => {
   const data = useData(kind);
 
-  it("brings back the agent and its conversations with all that was said about them", async () => {
+  it("brings back the agent and its conversations with all their fields", async () => {
     const sp = await data.open(FAST);
     await sp.conversations.create({ id: "of another", agent: "agent-2", messages: [message.user("x")] });
     await sp.conversations.create({ id: "of none", messages: [message.user("y")] });
@@ -99,7 +99,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(await sp.stats({ agent: AGENT })).toMatchObject({ conversations: 5, messages: 5, checkpoints: 3 });
   });
 
-  it("names what changes about the agent by pointers into it", async () => {
+  it("reports changes of the agent as JSON pointers", async () => {
     const sp = await data.open(FAST);
     const id = await makeAndChange(sp);
     const { changes } = await sp.checkpoints.restore(id, { dryRun: true });
@@ -111,7 +111,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(changes.find(({ path }) => path === "/name")).toMatchObject({ op: "replace", before: "Now", value: "Then" });
   });
 
-  it("says beforehand what it will do, and a dry run changes nothing", async () => {
+  it("reports beforehand what it will change, and a dry run changes nothing", async () => {
     const sp = await data.open(FAST);
     const id = await makeAndChange(sp);
     const [before, agent, stats] = [await everythingOf(sp), await sp.agents.load(AGENT), await sp.stats()];
@@ -127,7 +127,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(nothing).toMatchObject({ changes: [], restored: [], recreated: [], removed: [] });
   });
 
-  it("is undone by going back to what was kept before it, and that again", async () => {
+  it("is undone by restoring the checkpoint that was taken before it, and redone the same way", async () => {
     const sp = await data.open(FAST);
     const id = await makeAndChange(sp);
     const now = await everythingOf(sp);
@@ -148,7 +148,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(await everythingOf(sp)).toEqual(now);
   });
 
-  it("keeps every checkpoint, also newer ones", async () => {
+  it("keeps every checkpoint, including newer ones", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const a = await sp.checkpoints.create({ agent: AGENT });
@@ -165,7 +165,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect((await sp.stats()).checkpoints).toBe(4);
   });
 
-  it("leaves sessions alone", async () => {
+  it("does not change sessions", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const session = sp.session("s", { agent: AGENT });
@@ -181,7 +181,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(await sp.sessions.list().all()).toHaveLength(2);
   });
 
-  it("makes versions rise, so that whoever loaded the agent before cannot save over it unknowingly", async () => {
+  it("raises versions, so that a caller who loaded the agent before cannot overwrite it unknowingly", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const { id } = await sp.checkpoints.create({ agent: AGENT });
@@ -194,7 +194,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect((await sp.agents.save(agent, { expectedVersion: 3 })).version).toBe(4);
   });
 
-  it("lets new messages come behind the restored ones, in this process and in another that knew the conversation", async () => {
+  it("puts new messages after the restored ones, in this process and in another that had loaded the conversation", async () => {
     const [sp, other] = [await data.open(FAST), await data.open(FAST)];
     await saveAgent(sp, 1);
     await begin(sp, "cut", "one");
@@ -222,7 +222,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(await texts(sp, "newer")).toEqual(["z"]);
   });
 
-  it("gives the first title anew to a conversation that was emptied, in this process", async () => {
+  it("lets an emptied conversation get its title from its next first message, in this process", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "c");
@@ -234,7 +234,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect((await sp.conversations.load("c"))?.title).toBe("second");
   });
 
-  it("gives the first title anew to a conversation that was emptied, in another process that knew it", async () => {
+  it("lets an emptied conversation get its title from its next first message, in another process that had loaded it", async () => {
     const [sp, other] = [await data.open(FAST), await data.open(FAST)];
     await saveAgent(sp, 1);
     await begin(sp, "c");
@@ -245,7 +245,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect((await sp.conversations.load("c"))?.title).toBe("second");
   });
 
-  it("finds what is there again, and nothing that is not", async () => {
+  it("makes restored conversations searchable, and removed ones not", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "cut", "apples");
@@ -267,7 +267,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(await found("bananas")).toEqual(["gone"]);
   });
 
-  it("brings back messages that were replaced, and a conversation that was made again under its id", async () => {
+  it("brings back replaced messages, and a conversation that was deleted and created again under its id", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const said = ["a", "b", "c", "d"].map((text) => message.user(text));
@@ -291,7 +291,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(await texts(sp, "again", id)).toEqual(["the first of this name"]);
   });
 
-  it("keeps conversations in the order of their age", async () => {
+  it("keeps conversations in the order of their creation", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     for (const id of ["c1", "c2", "c3"]) await begin(sp, id, id);
@@ -304,7 +304,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(await idsIn(sp.conversations.list({ agent: AGENT }))).toEqual(["c3", "c2", "c1"]);
   });
 
-  it("says what changes where metadata has what JSON has not", async () => {
+  it("reports changes of metadata with values that JSON does not have", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1, { metadata: { tags: new Set(["a"]) } });
     const { id } = await sp.checkpoints.create({ agent: AGENT });
@@ -313,7 +313,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(changes.map(({ path }) => path)).toContain("/metadata");
   });
 
-  it("changes nothing a second time, also of a conversation that was deleted and made again", async () => {
+  it("changes nothing a second time, even for a conversation that was deleted and created again", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "c", "one");
@@ -329,7 +329,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     });
   });
 
-  it("goes back where metadata has large whole numbers", async () => {
+  it("works with metadata that has large integers", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1, { metadata: { big: 7n } });
     const { id } = await sp.checkpoints.create({ agent: AGENT });
@@ -338,7 +338,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect((await sp.agents.load(AGENT))?.metadata).toEqual({ big: 7n });
   });
 
-  describe("where an id of a conversation now belongs to another agent", () => {
+  describe("if the id of a conversation now belongs to another agent", () => {
     async function takeOver(sp: Savepoint): Promise<string> {
       await saveAgent(sp, 1);
       await begin(sp, "c", "mine");
@@ -349,7 +349,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
       return id;
     }
 
-    it("never touches what the other has", async () => {
+    it("never changes the conversation of the other agent", async () => {
       const sp = await data.open({ ...FAST, now: patientClock() });
       const id = await takeOver(sp);
       await sp.checkpoints.restore(id).catch(() => {});
@@ -358,7 +358,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
       expect((await reopened.conversations.load("c"))?.agent).toBe("agent-2");
     });
 
-    it("ends, with CONFLICT, and leaves the agent as it is", async () => {
+    it("fails with CONFLICT, and leaves the agent unchanged", async () => {
       const sp = await data.open({ ...FAST, now: patientClock() });
       const id = await takeOver(sp);
       expect(await codeOf(sp.checkpoints.restore(id))).toBe("CONFLICT");
@@ -368,7 +368,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     });
   });
 
-  it("refuses what there is none of", async () => {
+  it("rejects a checkpoint that does not exist", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const { id } = await sp.checkpoints.create({ agent: AGENT });
@@ -378,13 +378,13 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     }
     await sp.agents.delete(AGENT);
     expect(await codeOf(sp.checkpoints.restore(id))).toBe("CHECKPOINT_NOT_FOUND");
-    // Another agent of the same name has no right to it.
+    // Another agent of the same name may not use it.
     await saveAgent(sp, 2);
     expect(await codeOf(sp.checkpoints.restore(id))).toBe("CHECKPOINT_NOT_FOUND");
     expect((await sp.stats()).checkpoints).toBe(0);
   });
 
-  it("loses nothing that others append or save meanwhile: it is there, or in what was kept before", async () => {
+  it("loses nothing that other processes append or save meanwhile: it is in the agent or in the checkpoint taken before", async () => {
     const [sp, other] = [await data.open(FAST), await data.open(FAST)];
     await saveAgent(sp, 0);
     await begin(sp, "a", "start");
@@ -421,11 +421,11 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(acknowledged).toHaveLength(80);
     // Of those that were saved one over the other only the last is to be found, so at least the very last.
     expect(seen).toContain(JSON.stringify({ counter: counters.at(-1) }));
-    // What was kept in vain is not left behind: the first one, and two per restore.
+    // Checkpoints that were taken in vain are not left behind: the first one, and two per restore.
     expect((await sp.stats({ agent: AGENT })).checkpoints).toBe(1 + 2 * reports.length);
   });
 
-  it("can be done by two at once: one after the other", async () => {
+  it("can be called twice at once: one restore follows the other", async () => {
     const savepoints = [await data.open(FAST), await data.open(FAST)] as const;
     const [sp] = savepoints;
     const made: string[] = [];
@@ -445,7 +445,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect(await idsIn(sp.checkpoints.list({ agent: AGENT }))).toHaveLength(2 + 2 * 4);
   });
 
-  it("of a session is what rewind is, on its branch", async () => {
+  it("of a session is a rewind of its branch", async () => {
     const sp = await data.open(FAST);
     const session = sp.session<{ n: number }>("s", { agent: AGENT });
     const a = await session.save({ n: 1 });
@@ -470,7 +470,7 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
     expect((await session.latest())?.state).toEqual({ n: 2 });
   });
 
-  it("loads a conversation as it was at a checkpoint, in pages too", async () => {
+  it("loads a conversation as it was at a checkpoint, also in pages", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "c", "1", "2", "3", "4");
@@ -490,10 +490,10 @@ describe.each(STORES)("going back to checkpoints of agents on $name", (kind) => 
   });
 });
 
-describe.each(ALL_KINDS)("times after going back on $name", (kind) => {
+describe.each(ALL_KINDS)("times after a restore on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("are those of the messages, and the agent's own is that of going back", async () => {
+  it("are those of the messages, and the agent's own is that of the restore", async () => {
     const sp = await lab.open();
     await saveAgent(sp, 1);
     const made = lab.now();

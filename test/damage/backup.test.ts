@@ -1,4 +1,4 @@
-/** Backups: each is whole, the newest are kept, and what fails leaves the others alone. */
+/** Backups: each is complete, the newest are kept, and a failed one leaves the others alone. */
 import { spawn } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, writeFileSync, utimesSync } from "node:fs";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ describe.each(PLACES)("backups of $name", (place) => {
   const open = (options = {}): Promise<Savepoint> => ground.open(place.url(folder), options);
   const names = (): string[] => readdirSync(to).sort();
 
-  it("keeps as many as it is told, the oldest go first, and never fewer than were taken", async () => {
+  it("are kept up to the given number, and the oldest are removed first", async () => {
     let now = Date.now();
     const sp = await open({ now: () => (now += 1000) });
     const taken: string[] = [];
@@ -43,7 +43,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     }
   });
 
-  it("keeps three unless it is said, and one if it is", async () => {
+  it("are kept up to three by default, and one if that is given", async () => {
     const sp = await open();
     await sp.session("s").save(1);
     for (let n = 0; n < 5; n++) await sp.backup({ to });
@@ -52,7 +52,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect((await sp.backups.list(to)).map((each) => each.path)).toEqual([path]);
   });
 
-  it("taken within one millisecond are told apart, and the one just taken stays", async () => {
+  it("that are taken within one millisecond have distinct names, and the one just taken stays", async () => {
     const sp = await open({ now: () => 1_700_000_000_000 });
     await sp.session("s").save(1);
     for (let n = 0; n < 5; n++) {
@@ -62,7 +62,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect(names()).toHaveLength(2);
   });
 
-  it("leaves everything else in the folder alone", async () => {
+  it("leave all other files in the folder alone", async () => {
     mkdirSync(to);
     for (const name of ["notes.txt", "backup-old.tar", "other.savepoint"]) writeFileSync(join(to, name), "mine");
     const sp = await open();
@@ -73,7 +73,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect(await sp.backups.list(join(folder, "nowhere"))).toEqual([]);
   });
 
-  it("has everything, and opens by itself in a store of its own", async () => {
+  it("contain everything, and can be imported into an empty store", async () => {
     const sp = await open();
     const known: Known = await fill(sp);
     const told: number[] = [];
@@ -88,7 +88,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     for (const [name, part] of here) expect(show(there.get(name)), name).toBe(show(part));
   });
 
-  it("taken while others save holds all that was acknowledged before, and nothing that cannot be loaded", async () => {
+  it("that are taken while other processes save hold all earlier acknowledged saves, and nothing that cannot be loaded", async () => {
     const sp = await open();
     const writers = [await open(), await open()];
     let going = true;
@@ -118,7 +118,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     }
   });
 
-  it("a backup that is killed leaves the older ones, and nothing incomplete that counts as one", async () => {
+  it("that are killed leave the older ones, and no incomplete file that counts as a backup", async () => {
     const sp = await open();
     for (let n = 0; n < 20; n++) await sp.session<State>("s").save({ messages: [`${n} `.repeat(5_000)] });
     for (let n = 0; n < 3; n++) await sp.backup({ to });
@@ -140,7 +140,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect(await sp.backups.list(to)).toHaveLength(3);
   });
 
-  it("removes what a killed one has left", async () => {
+  it("remove the leftovers of a killed backup", async () => {
     const sp = await open();
     await sp.session("s").save(1);
     const { path } = await sp.backup({ to });
@@ -152,7 +152,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect(names().filter((name) => name.endsWith(".tmp"))).toEqual([]);
   });
 
-  it("of a damaged store say what is not in them", async () => {
+  it("of a damaged store report what they lack", async () => {
     const sp = await open();
     const { sessions } = await fill(sp);
     await sp.close();
@@ -163,7 +163,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect(holes[0]).toMatchObject({ place: expect.stringContaining("session t"), reason: expect.any(String) });
   });
 
-  it("of a damaged store never take the place of the last whole one", async () => {
+  it("of a damaged store never replace the last intact one", async () => {
     const sp = await open();
     await fill(sp);
     const { path } = await sp.backup({ to, keep: 3 });
@@ -174,7 +174,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect((await again.backups.list(to)).map((each) => each.path)).toContain(path);
   });
 
-  it("a backup into what is no folder fails", async () => {
+  it("into a path that is not a folder fail", async () => {
     const sp = await open();
     await sp.session("s").save(1);
     writeFileSync(to, "a file");
@@ -218,7 +218,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     expect(told[0]).toMatchObject({ message: expect.stringContaining("backup"), error: { code: "IO_FAILED" } });
   });
 
-  it("refuse wrong arguments", async () => {
+  it("reject invalid arguments", async () => {
     const sp = await open();
     const wrong = [{}, { to: "" }, { to: 1 }, { to, keep: 0 }, { to, keep: 1.5 }, { to, keep: -1 }, { to, kep: 3 }];
     for (const options of wrong) {
@@ -235,7 +235,7 @@ describe.each(PLACES)("backups of $name", (place) => {
     await expect(sp.backup({ to })).rejects.toMatchObject({ code: "CLOSED" });
   });
 
-  it("whose bytes were changed leave nothing that is taken for whole later", async () => {
+  it("with changed bytes leave nothing behind that is later mistaken for intact data", async () => {
     const sp = await open();
     const state = { bytes: new Uint8Array(3_000).fill(9) };
     const { id } = await sp.session("s").save(state);

@@ -1,4 +1,4 @@
-/** Repairing a store in which one thing is damaged: every record, an item of every tape, every blob, in every way. */
+/** Repairs of a store with one damaged part: every record, an item of every tape, every blob, in every way. */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Damage, DamageTarget } from "savepoint/testing";
@@ -19,17 +19,17 @@ import {
 
 const PATIENCE = { timeout: 600_000 };
 
-/** What is never taken from a backup, because what was done since would be done again: all there is of runs. */
+/** Never restored from a backup, because later effects would be executed again: all records of runs. */
 const isOfRuns = (target: DamageTarget): boolean => target.kind === "record" && /^[rq]\t/.test(target.key);
 
 interface Faults {
-  /** Verifying says that all is well. */
+  /** Verify missed the damage. */
   readonly unnoticed: string[];
-  /** It could have been healed. */
+  /** It could have been repaired. */
   readonly unhealed: string[];
-  /** It was said that all is well, and it was not; or what was whole before is lost or changed. */
+  /** A repair reported success without reason, or lost or changed data that was intact. */
   readonly wrong: string[];
-  /** A dry run says something else than what is done then. */
+  /** A dry run predicted something other than what the repair did. */
   readonly mispredicted: string[];
 }
 
@@ -78,7 +78,7 @@ export function describeRepair(place: Place): void {
     return faults;
   }
 
-  /** Everything there is is in the backup. */
+  /** The backup contains everything. */
   const withBackup = (how: Damage, chosen: (target: DamageTarget) => boolean): Promise<Faults> =>
     each(how, chosen, async (copy, sp, name, { unnoticed, unhealed, wrong, mispredicted }) => {
       const from = join(copy, "backups");
@@ -111,7 +111,7 @@ export function describeRepair(place: Place): void {
           else if ("value" in found && found.value === undefined) wrong.push(`${name}: ${part} is empty`);
         }
         wrong.push(...(await goOn(sp)).map((each) => `${name}: ${each}`));
-        // What is new has not taken the place of anything.
+        // New data has not replaced anything.
         const later = await readEverything(sp, known);
         for (const part of after.keys()) {
           if (!/^(load|conversation|checkpoint) /.test(part) || !isTrue(after, part) || isTrue(later, part)) continue;
@@ -121,7 +121,7 @@ export function describeRepair(place: Place): void {
       },
     );
 
-  /** Saves wherever it is possible; what is given was never given before. */
+  /** Saves wherever it is possible; ids and seqs must be new. */
   async function goOn(sp: Savepoint): Promise<string[]> {
     const wrong: string[] = [];
     const attempt = async (work: () => Promise<unknown>): Promise<void> => {
@@ -165,37 +165,37 @@ export function describeRepair(place: Place): void {
     return faults;
   };
 
-  it.each(["flip", "truncate"] as const)("with a backup brings back everything (%s)", PATIENCE, async (how) => {
+  it.each(["flip", "truncate"] as const)("with a backup restores everything (%s)", PATIENCE, async (how) => {
     expect(withoutPrediction(await withBackup(how, (target) => !isOfRuns(target)))).toEqual(nothing);
   });
 
-  // Nothing says that a row of a table was there: what no other record names, nobody misses.
-  it("with a backup brings back everything that others name (remove)", PATIENCE, async () => {
+  // Nothing records that a row of a table existed: a row that no other record names is not missed.
+  it("with a backup restores everything that other records name (remove)", PATIENCE, async () => {
     const isNamed = (target: DamageTarget): boolean =>
       !isOfRuns(target) &&
       (place.name === "file:" || target.kind !== "record" || !/^(a|c\t.*\t[lt]|s\ts\tside)/.test(target.key));
     expect(withoutPrediction(await withBackup("remove", isNamed))).toEqual(nothing);
   });
 
-  it("with a backup leaves all records of runs alone, and names them", PATIENCE, async () => {
+  it("with a backup changes no records of runs, and names the damaged ones", PATIENCE, async () => {
     const { unhealed, ...faults } = withoutPrediction(await withBackup("flip", isOfRuns));
     expect({ ...faults, unhealed: [] }).toEqual(nothing);
     expect(unhealed).toHaveLength(targets.filter(isOfRuns).length);
   });
 
-  it("without a backup keeps what is whole, names what is not, and goes on", PATIENCE, async () => {
+  it("without a backup keeps intact data, names damaged data, and leaves a usable store", PATIENCE, async () => {
     const { wrong, ...faults } = withoutPrediction(await withoutBackup("flip"));
     branches = wrong.filter((fault) => fault.includes(": branches "));
     expect({ ...faults, wrong: wrong.filter((fault) => !branches.includes(fault)) }).toEqual(nothing);
   });
 
   // A branch on which nothing was saved since is known by its record alone.
-  it("without a backup makes no branches that are others than before, where something was saved on them", () =>
+  it("without a backup changes no branches that were saved to", () =>
     expect(branches.filter((fault) => !fault.includes("side"))).toEqual([]));
 
-  it("a dry run says what will be healed", () => expect(mispredicted).toEqual([]));
+  it("predicts in a dry run what will be repaired", () => expect(mispredicted).toEqual([]));
 
-  it("a dry run changes no byte", PATIENCE, async () => {
+  it("changes no byte in a dry run", PATIENCE, async () => {
     const changed: string[] = [];
     await each(
       "flip",

@@ -1,4 +1,4 @@
-/** Repairing from backups that are older than the damage, from several of them, from damaged ones, and from others' ones. */
+/** Repairs from backups that are older than the damage, from several, from damaged ones, and from those of other stores. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -35,7 +35,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     ...new Set(holes.filter(({ kind }) => kind === "item").map(({ sessionId }) => sessionId)),
   ];
 
-  it("never brings back an old head of a branch", async () => {
+  it("never restores an old head of a branch", async () => {
     const sp = await open();
     const session = sp.session<State>("s");
     await session.save({ messages: ["old"] });
@@ -57,7 +57,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     expect(await states(again)).toEqual(["old", "new", "newer", "newest"].map((each) => ({ messages: [each] })));
   });
 
-  it("never gives a number again that was given since", async () => {
+  it("never reuses a number that was assigned since", async () => {
     const sp = await open();
     const session = sp.session<State>("s");
     const first = await session.save({ messages: ["old"] });
@@ -79,7 +79,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     expect(await again.verify({ deep: true })).toMatchObject({ ok: true });
   });
 
-  it("does not bring back what was pruned or deleted since", async () => {
+  it("does not bring back data that was pruned or deleted since", async () => {
     const sp = await open();
     const session = sp.session<State>("s");
     for (let n = 0; n < 6; n++) await session.save({ messages: [`${n}`] });
@@ -117,7 +117,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     expect((await again.session("s").load(first.id))?.state).toEqual({ messages: ["one"] });
   });
 
-  it("takes no conversation that has gone on since for the one that it is", async () => {
+  it("never restores an older version of a conversation that was continued since", async () => {
     const sp = await open();
     await sp.conversations.create({ id: "c", messages: [message.user("one")] });
     await sp.backup({ to: backups });
@@ -131,7 +131,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     expect(loaded?.messages.map(({ content }) => content) ?? "damaged").toEqual(["one", "two"]);
   });
 
-  it("says of when a conversation's title, tags and archive flag are", async () => {
+  it("reports the time of a restored title, tags and archive flag of a conversation", async () => {
     const sp = await open();
     await sp.conversations.create({ id: "c", title: "Old", messages: [message.user("one")] });
     const { createdAt } = await sp.backup({ to: backups });
@@ -149,7 +149,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
       ["its branch", branchKey("w", "main")],
       ["its session", sessionKey("w")],
     ];
-    it.each(keys)("never does again what was done, where %s is damaged", async (_, key) => {
+    it.each(keys)("never executes effects again if %s is damaged", async (_, key) => {
       const log: string[] = [];
       const sp = await open();
       await sp.run(asker(log), { session: "w", input: "go" });
@@ -166,7 +166,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
       expect(log).toEqual(["before", "after"]);
     });
 
-    it.each(keys)("never does again what was done before it waited, where %s is damaged", async (_, key) => {
+    it.each(keys)("never executes effects from before a wait again if %s is damaged", async (_, key) => {
       const log: string[] = [];
       const sp = await open();
       await sp.session("w").history().all();
@@ -183,7 +183,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     });
   });
 
-  it("takes each thing from the first source that has it, whole files and folders", async () => {
+  it("restores each part from the first source that has it, files and folders", async () => {
     const sp = await open();
     const session = sp.session<State>("s");
     await session.save({ messages: ["x".repeat(400)] });
@@ -220,7 +220,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     await expect(again.session("t").latest()).rejects.toMatchObject({ code: "DAMAGED" });
   });
 
-  it("tells who listens that a bundle is damaged", async () => {
+  it("emits an event for a damaged bundle", async () => {
     const sp = await open();
     await sp.session<State>("s").save({ messages: ["s".repeat(400)] });
     const { path } = await sp.backup({ to: backups });
@@ -233,7 +233,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     expect(told).toHaveLength(1);
   });
 
-  /** Two stores that have given the same ids and numbers to different things. */
+  /** Two stores that have assigned the same ids and numbers to different data. */
   async function foreigner(): Promise<void> {
     const foreign = await ground.open(place.url(ground.folder()), { now: () => 1_000_000 });
     const own = await open();
@@ -249,7 +249,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     await own.close();
   }
 
-  it("takes no states from a bundle of another store", async () => {
+  it("restores no states from a bundle of another store", async () => {
     await foreigner();
     await place.damage(folder, { kind: "item", tape: tapeName(0, 0), item: 0 }, "flip");
     await flip(rowKey(0, 0));
@@ -258,7 +258,7 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     await expect(again.session("s").latest()).rejects.toMatchObject({ code: "DAMAGED" });
   });
 
-  it("takes no messages from a bundle of another store", async () => {
+  it("restores no messages from a bundle of another store", async () => {
     await foreigner();
     await place.damage(folder, { kind: "item", tape: tapeName(1, 0), item: 0 }, "flip");
     const again = await open();
@@ -266,13 +266,13 @@ describe.each(PLACES)("repairing $name from backups", (place) => {
     await expect(again.conversations.load("c")).rejects.toMatchObject({ code: "DAMAGED" });
   });
 
-  it("refuses what it does not know", async () => {
+  it("rejects unknown options", async () => {
     const sp = await open();
     await sp.session("s").save(1);
     await expect(sp.repair({ form: "x" } as never)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
-  it("says that a source is not there as an error of its own", async () => {
+  it("fails with a SavepointError if a source is missing", async () => {
     const sp = await open();
     await expect(sp.repair({ from: join(folder, "nowhere") })).rejects.toMatchObject({ name: "SavepointError" });
   });

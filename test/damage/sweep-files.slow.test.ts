@@ -1,4 +1,4 @@
-/** A small store of plain files, damaged in every place: what is read is right, or is reported, and nothing crashes. */
+/** A small store of plain files, damaged everywhere: reads return correct data or report the damage, and nothing crashes. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Fault, flips, type Offender, SmallStore, truncations, truncationsAtLines, type Wound } from "./sweep.js";
 import { FILES } from "./world.js";
@@ -27,14 +27,14 @@ describe("a store of plain files", () => {
     expect(withFault("crash", "wrong", "unreported")).toEqual([]);
   }
 
-  it("is small, and has what it should", () => {
+  it("is small, and has all kinds of files", () => {
     const names = [...store.files.keys()].join(" ");
     for (const part of ["commits", "records", "tapes/", "blobs/"]) expect(names).toContain(part);
     expect([...store.files.values()].reduce((sum, { length }) => sum + length, 0)).toBeLessThan(16_000);
   });
 
   it(
-    `with a byte of any file changed, ${EVERY === 1 ? "each" : "every 3rd"}, a rotating bit of it`,
+    `returns correct data or reports damage if a byte is changed (${EVERY === 1 ? "each" : "every 3rd"}, a rotating bit)`,
     { timeout: PATIENCE },
     async () => {
       await sweep((name, bytes) => flips(name, bytes, EVERY));
@@ -43,7 +43,7 @@ describe("a store of plain files", () => {
   );
 
   it(
-    "with any file cut to a length, every 4th to 12th, and to those around the ends of its lines",
+    "returns correct data or reports damage if a file is truncated (every 4th to 12th length, and around line ends)",
     { timeout: PATIENCE },
     async () => {
       await sweep(function* (name, bytes) {
@@ -53,13 +53,13 @@ describe("a store of plain files", () => {
     },
   );
 
-  it("with any file removed", async () => {
+  it("returns correct data or reports damage if a file is removed", async () => {
     await sweep((file) => [{ file, what: "removed", bytes: undefined }]);
   });
 
-  it("is as it was, where a repair from a backup says that all is well", () => expect(withFault("repair")).toEqual([]));
+  it("is restored completely if a repair from a backup reports success", () => expect(withFault("repair")).toEqual([]));
 
-  it("never says that what was saved is not there", () => expect(withFault("undefined")).toEqual([]));
+  it("never reports saved data as missing", () => expect(withFault("undefined")).toEqual([]));
 
-  it("always tells, where something of what it gives is missing", () => expect(withFault("untold")).toEqual([]));
+  it("always reports it if a part of what it returns is missing", () => expect(withFault("untold")).toEqual([]));
 });

@@ -1,4 +1,4 @@
-/** A small SQLite store, damaged all over: what is read is right, or is reported, and nothing crashes. */
+/** A small SQLite store, damaged in many places: reads return correct data or report the damage, and nothing crashes. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Fault, flips, type Offender, SmallStore, truncations, type Wound } from "./sweep.js";
 import { SQLITE } from "./world.js";
@@ -26,31 +26,39 @@ describe("a SQLite store", () => {
     expect(withFault("crash", "wrong")).toEqual([]);
   }
 
-  it(`with a byte of the file changed, every ${EVERY}th, a rotating bit of it`, { timeout: PATIENCE }, async () => {
-    await sweep((name, bytes) => flips(name, bytes, EVERY));
-    expect(store.kinds).toBeGreaterThan(30);
-  });
+  it(
+    `returns correct data or reports damage if a byte is changed (every ${EVERY}th, a rotating bit)`,
+    { timeout: PATIENCE },
+    async () => {
+      await sweep((name, bytes) => flips(name, bytes, EVERY));
+      expect(store.kinds).toBeGreaterThan(30);
+    },
+  );
 
-  // A database that is gone, or empty, is a new one: nobody can tell.
-  it("cut to every 64th length but nothing, and to some odd ones", { timeout: PATIENCE }, async () => {
-    await sweep(function* (name, bytes) {
-      yield* truncations(name, bytes, 64, 64);
-      yield* truncations(name, bytes, 512, 1);
-    });
-  });
+  // A missing or empty database cannot be distinguished from a new one.
+  it(
+    "returns correct data or reports damage if it is truncated (to every 64th length except 0, and some odd ones)",
+    { timeout: PATIENCE },
+    async () => {
+      await sweep(function* (name, bytes) {
+        yield* truncations(name, bytes, 64, 64);
+        yield* truncations(name, bytes, 512, 1);
+      });
+    },
+  );
 
-  it("without the empty files beside the database", async () => {
+  it("returns correct data without the empty files beside the database", async () => {
     await sweep((file, { length }) => (length === 0 ? [{ file, what: "removed", bytes: undefined }] : []));
   });
 
-  // A flipped bit in what SQLite itself knows of a row can hide the row from everything but a full look.
-  it("never says that what was saved is not there, unless verifying tells that it is", () =>
+  // A flipped bit in SQLite's own data about a row can hide the row from everything but a full scan.
+  it("never reports saved data as missing unless verify reports the damage", () =>
     expect(withFault("unreported")).toEqual([]));
 
-  it("is as it was, where a repair from a backup says that all is well", () =>
+  it("is restored completely if a repair from a backup reports success", () =>
     expect(withFault("repair").filter((fault) => !fault.includes("conversation"))).toEqual([]));
 
-  it("with a letter of the schema changed from small to capital", async () => {
+  it("tolerates a letter of the schema changed from lower to upper case", async () => {
     const [[file, bytes] = ["", Buffer.alloc(0)]] = store.files;
     const at = bytes.indexOf("key TEXT");
     expect(at).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-/** Damages a small store in every place, one at a time, and looks whether what is read is right, or is reported. */
+/** Damages a small store in every place, one at a time, and checks that reads return correct data or report the damage. */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Checkpoint, isSavepointError, message, Savepoint } from "../../src/index.js";
@@ -50,13 +50,13 @@ function readsOf({ ids, agentCheckpoint }: Small): Reads {
   ];
 }
 
-/** What must be right, whatever else could not be read. */
+/** What must be correct, whatever else could not be read. */
 function core(value: unknown): string {
   const { id, state, messages, seq } = value as Partial<Checkpoint> & { messages?: unknown };
   return show({ id, state, messages, seq });
 }
 
-/** What is wrong with how damage is met, by how bad it is. */
+/** Faults in the handling of damage, by severity. */
 export type Fault = "crash" | "wrong" | "undefined" | "untold" | "unreported" | "repair";
 
 export interface Offender {
@@ -87,12 +87,12 @@ export class SmallStore {
     return small;
   }
 
-  /** What it consists of when nobody has it open. */
+  /** The files of the store while no process has it open. */
   get files(): ReadonlyMap<string, Buffer> {
     return this.#files;
   }
 
-  /** How many different kinds of damage were met, as the store tells them. */
+  /** How many different kinds of damage the store reported. */
   get kinds(): number {
     return this.#seen.size;
   }
@@ -150,7 +150,7 @@ export class SmallStore {
     }
   }
 
-  /** All that the store gives, as one text. Where in a file something is wrong is left out. */
+  /** All data that the store returns, as one string, without the positions of damage in files. */
   async #dump(): Promise<string> {
     const opened = await orCode(() => openStore(this.#place.url(this.folder), { onBackgroundFailure: () => {} }));
     if ("code" in opened) return opened.code;
@@ -198,7 +198,7 @@ export class SmallStore {
     if ("code" in closed) accuse("crash", `closing fails with ${closed.code}`);
   }
 
-  /** Is what counts right, whatever else is missing? Or is it an older one, and says so? */
+  /** Whether the essential data is correct, or is that of an older checkpoint and reported as such. */
   #isRight(name: string, found: unknown): boolean {
     const { id, skipped = [] } = found as Partial<Checkpoint>;
     const truth = this.#truth.get(skipped.length > 0 ? `load ${id}` : name);
@@ -228,7 +228,7 @@ async function orCode<T>(work: () => Promise<T>): Promise<{ readonly value: T } 
   }
 }
 
-/** Bits that flip, one in every so many bytes. Each time another bit of its byte. */
+/** Bit flips, one in every `every` bytes, each time another bit of the byte. */
 export function* flips(file: string, bytes: Buffer, every: number): Generator<Wound> {
   for (let at = 0; at < bytes.length; at += every) {
     const bit = (at / every) % 8;

@@ -1,4 +1,4 @@
-/** What verifying says: of a whole store, of each kind of damage, of parts of a store, and while others write. */
+/** What verify reports: for an intact store, each kind of damage, parts of a store, and while other processes write. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ import { hashBytes } from "../../src/state/tree/value-to-shadow.js";
 import { openStore } from "../../src/store.js";
 import { fill, type Known, PLACES, someBytes, text, useGround } from "./world.js";
 
-/** Numbers are given in the order of what is made in {@link fill}: the agent, three conversations, then sessions. */
+/** Numbers follow the order of creation in {@link fill}: the agent, three conversations, then sessions. */
 const [AGENT, C1, FREE, S, T] = [0, 1, 3, 4, 5] as const;
 
 describe.each(PLACES)("verifying $name", (place) => {
@@ -45,14 +45,14 @@ describe.each(PLACES)("verifying $name", (place) => {
     return report.problems.filter(({ kind }) => kind !== "store");
   }
 
-  it.each([false, true])("finds nothing wrong with a store that is whole (deep: %s)", async (deep) => {
+  it.each([false, true])("finds no damage in an intact store (deep: %s)", async (deep) => {
     const report = await (await open()).verify({ deep });
     expect(report).toMatchObject({ ok: true, deep, problems: [], sessions: 3, checkpoints: 12, conversations: 3 });
     expect(report.records).toBeGreaterThan(50);
     expect(report.items > 20 && report.blobs === 2).toBe(deep);
   });
 
-  describe("names what is damaged", () => {
+  describe("names the damage of", () => {
     const records: [string, string, Partial<VerifyProblem>][] = [
       ["a session", sessionKey("s"), { sessionId: "s" }],
       ["a branch", branchKey("s", "side"), { sessionId: "s" }],
@@ -74,14 +74,14 @@ describe.each(PLACES)("verifying $name", (place) => {
       expect(more.filter(({ kind }) => kind === "record")).toEqual([]);
     });
 
-    it("the row of a checkpoint, with whose it is", async () => {
+    it("the row of a checkpoint, with its owner", async () => {
       await flip(rowKey(S, 1));
       expect(await problems()).toMatchObject([
         { kind: "record", sessionId: "s", place: expect.stringContaining("#1") },
       ]);
     });
 
-    it("an item of a session, with the checkpoints that need it, and no others", async () => {
+    it("an item of a session, with exactly the checkpoints that need it", async () => {
       await flipItem(T, 0);
       const found = (await problems({ deep: true })).filter(({ checkpoints }) => checkpoints.length > 0);
       expect(found).toMatchObject([{ kind: "item", sessionId: "t", reason: expect.stringMatching(/damaged/) }]);
@@ -105,7 +105,7 @@ describe.each(PLACES)("verifying $name", (place) => {
       expect(known.agentCheckpoints).toEqual(expect.arrayContaining([...(found[0]?.checkpoints ?? [])]));
     });
 
-    it("a message, with whose it is", async () => {
+    it("a message, with its owner", async () => {
       await flipItem(C1, 1);
       expect(await problems({ deep: true })).toMatchObject([
         { kind: "item", agent: "ag", reason: expect.stringMatching(/damaged/) },
@@ -125,14 +125,14 @@ describe.each(PLACES)("verifying $name", (place) => {
       ]);
     });
 
-    it("an item, once", async () => {
+    it("an item only once", async () => {
       await flipItem(T, 0);
       // A store of files names the line as well.
       expect((await problems({ deep: true })).filter(({ kind }) => kind !== "store")).toHaveLength(1);
     });
   });
 
-  it("looks at items and blobs only if it is to look deep", async () => {
+  it("checks items and blobs only with deep: true", async () => {
     await flipItem(C1, 1);
     await place.damage(folder, { kind: "blob", hash: hashBytes(someBytes(20_000)) }, "flip");
     expect((await problems()).filter(({ kind }) => kind !== "item")).toEqual([]);
@@ -140,14 +140,14 @@ describe.each(PLACES)("verifying $name", (place) => {
     expect([...found].sort()).toEqual(["blob", "item"]);
   });
 
-  it("looks at a share of the checkpoints", async () => {
+  it("checks a sample of the checkpoints", async () => {
     const sp = await open();
     const some = await sp.verify({ sample: 0.000_001, deep: true });
     expect(some).toMatchObject({ ok: true, checkpoints: 0, sessions: 3 });
     expect((await sp.verify({ sample: 1, deep: true })).checkpoints).toBe(12);
   });
 
-  it("looks at one session, one agent, one checkpoint", async () => {
+  it("checks one session, one agent or one checkpoint", async () => {
     await flipItem(T, 0);
     await flip(conversationKey("c1"));
     const sp = await open();
@@ -164,12 +164,12 @@ describe.each(PLACES)("verifying $name", (place) => {
     expect(await sp.verify({ session: "nobody" })).toMatchObject({ ok: true, sessions: 0 });
   });
 
-  it("looks at the conversations of one agent", async () => {
+  it("checks the conversations of one agent", async () => {
     await flip(conversationKey("c1"));
     expect(await (await open()).verify({ agent: "ag", deep: true })).toMatchObject({ ok: false });
   });
 
-  it("looks at a bundle", async () => {
+  it("checks a bundle", async () => {
     const sp = await open();
     const path = join(folder, "bundle");
     await sp.export({}).save(path);
@@ -188,14 +188,14 @@ describe.each(PLACES)("verifying $name", (place) => {
     expect((await sp.verify({ bundle: path })).ok).toBe(false);
   });
 
-  it("says what a bundle lacks that was made of a damaged store", async () => {
+  it("reports what a bundle of a damaged store lacks", async () => {
     await flipItem(T, 0);
     const sp = await open();
     const [found] = (await sp.verify({ bundle: await sp.export({}).bytes() })).problems;
     expect(found).toMatchObject({ kind: "bundle", reason: expect.stringMatching(/could not be read/) });
   });
 
-  it("tells how far it is", async () => {
+  it("reports progress", async () => {
     const told: number[] = [];
     const report = await (await open()).verify({ deep: true, onProgress: ({ items }) => void told.push(items) });
     expect(told.length).toBeGreaterThan(4);
@@ -203,7 +203,7 @@ describe.each(PLACES)("verifying $name", (place) => {
     expect(told.at(-1)).toBe(report.items);
   });
 
-  it("refuses wrong arguments", async () => {
+  it("rejects invalid arguments", async () => {
     const sp = await open();
     const wrong = [{ sample: 0 }, { sample: 1.1 }, { sample: Number.NaN }, { session: "" }, { agent: "a\tb" }] as const;
     const wrongToo = [
@@ -221,7 +221,7 @@ describe.each(PLACES)("verifying $name", (place) => {
     await expect(sp.verify()).rejects.toMatchObject({ code: "CLOSED" });
   });
 
-  it("verify changes nothing, and finds nothing wrong while others save, prune, clear and compact", async () => {
+  it("changes nothing, and finds no damage while other processes save, prune, clear and compact", async () => {
     const [a, b, c] = [await open(), await open(), await open()];
     let going = true;
     const forever = async (work: (n: number) => Promise<unknown>): Promise<void> => {
@@ -258,7 +258,7 @@ describe.each(PLACES)("verifying $name", (place) => {
     expect(await sp.verify({ deep: true })).toMatchObject({ ok: true });
   });
 
-  it("finds nothing wrong with a session that is begun anew meanwhile", async () => {
+  it("finds no damage in a session that is deleted and created again meanwhile", async () => {
     const other = await open();
     const store = await openStore(place.url(folder));
     const list = store.list.bind(store);

@@ -1,4 +1,4 @@
-/** What tests of damage need: places that can be damaged, a store with something of everything, and all that can be read of it. */
+/** Helpers for tests of damage: stores that can be damaged, data of every kind, and all that can be read of it. */
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach } from "vitest";
@@ -39,7 +39,7 @@ export const FILES: Place = {
   },
 };
 
-/** A blob is a file, as it is or packed. */
+/** A blob is a file, plain or compressed. */
 function damageBlob(folder: string, hash: string, how: Damage): void {
   for (const name of readdirSync(folder).filter((each) => each.startsWith(hash))) {
     const path = join(folder, name);
@@ -53,7 +53,7 @@ function damageBlob(folder: string, hash: string, how: Damage): void {
 
 export const PLACES: readonly Place[] = [SQLITE, FILES];
 
-/** Folders and Savepoints that go when a test ends. */
+/** Folders and Savepoints that are removed when a test ends. */
 export interface Ground {
   folder(): string;
   /** A copy of a folder, without what makes it a store that is in use. */
@@ -89,7 +89,7 @@ export function useGround(): Ground {
   };
 }
 
-/** Nobody needs to be told on the console. */
+/** Listeners that keep damage off the console. */
 export const QUIET: NonNullable<OpenOptions["on"]> = { damage: () => {}, backgroundFailure: () => {} };
 
 export interface State {
@@ -97,13 +97,13 @@ export interface State {
   readonly bytes?: Uint8Array;
 }
 
-/** Bytes that can be packed, and of which every bit counts. */
+/** Bytes that can be compressed, and of which every bit counts. */
 export function someBytes(length: number): Uint8Array {
   let seed = length;
   return Uint8Array.from({ length }, () => (seed = (seed * 75 + 74) % 65_537) & 1);
 }
 
-/** A value as a text; bytes are told from other things. */
+/** A value as a string; bytes are distinct from other values. */
 export function show(value: unknown): string {
   return (
     JSON.stringify(value, (_, each: unknown) =>
@@ -142,7 +142,7 @@ export interface Known {
 export const text = (n: number, length = 60): string =>
   `message ${n} ${"lorem ipsum ".repeat(length)}`.slice(0, length);
 
-/** Something of everything. */
+/** Fills a store with data of every kind. */
 export async function fill(sp: Savepoint): Promise<Known> {
   await sp.agents.save({ id: "ag", name: "Agent", state: { n: 1, bytes: someBytes(9_000) } });
   await sp.conversations.create({
@@ -189,7 +189,7 @@ export async function fill(sp: Savepoint): Promise<Known> {
   };
 }
 
-/** What reading something gave: a value, or the code of an error of ours. Any other error is thrown. */
+/** The result of a read: a value, or the code of a SavepointError. Any other error is thrown. */
 export type Part = { readonly value: unknown } | { readonly code: string };
 
 async function part(read: () => Promise<unknown>): Promise<Part> {
@@ -255,7 +255,7 @@ export async function targetsIn(url: string): Promise<DamageTarget[]> {
   return targets;
 }
 
-/** Every file of a folder, by name; what only says who has it open is left out. */
+/** Every file of a folder, by name, without the files that only mark who has it open. */
 export function filesIn(folder: string): Map<string, Buffer> {
   const files = new Map<string, Buffer>();
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }).sort()) {

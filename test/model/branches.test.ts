@@ -144,7 +144,7 @@ describe.each(STORES)("forks on $name", (kind) => {
     expect((await same.save("more")).branch).toBe(one.branch);
   });
 
-  it("are refused where the name is taken or the checkpoint unknown", async () => {
+  it("are rejected if the name is taken or the checkpoint is unknown", async () => {
     const session = (await data.open()).session("s");
     await expect(session.fork("nothing")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     const { id } = await session.save(1);
@@ -161,7 +161,7 @@ describe.each(STORES)("forks on $name", (kind) => {
     expect((await session.branches().all()).length).toBe(2);
   });
 
-  it("that fail leave nothing behind, whatever comes next", async () => {
+  it("that fail leave nothing behind", async () => {
     const session = (await data.open()).session<unknown>("s");
     const { id } = await session.save({ list: messages(5) });
     await session.save(1, { id: "taken" });
@@ -177,7 +177,7 @@ describe.each(STORES)("forks on $name", (kind) => {
     expect((await fork.history().all()).length).toBe(2);
   });
 
-  it("made all at once are all made", async () => {
+  it("that are made at once are all created", async () => {
     const [one, two] = [await data.open(), await data.open()];
     const { id } = await one.session("s").save({ list: messages(5) });
     const forks = await Promise.all(
@@ -192,7 +192,7 @@ describe.each(STORES)("forks on $name", (kind) => {
     for (const [n, fork] of forks.entries()) expect((await fork.latest())?.state).toEqual({ list: messages(5), n });
   });
 
-  it("on branches that nobody made cannot be saved to", async () => {
+  it("must be created before they can be saved to", async () => {
     const sp = await data.open();
     await expect(sp.session("s", { branch: "no" }).save(1)).rejects.toMatchObject({ code: "BRANCH_NOT_FOUND" });
     await sp.session("s").save(1);
@@ -207,7 +207,7 @@ describe.each(STORES)("forks on $name", (kind) => {
 describe.each(STORES)("rewinding on $name", (kind) => {
   const data = useData(kind);
 
-  it("makes an earlier state the newest, keeps the head first, and loses nothing", async () => {
+  it("makes an earlier state the newest, saves the previous head first, and loses nothing", async () => {
     const session = (await data.open()).session<{ list: unknown[] }>("s", { agent: "tester" });
     const a = await session.save({ list: messages(3) }, { label: "a", usage: { tokens: 5 }, pinned: true });
     const b = await session.save({ list: messages(4) });
@@ -276,7 +276,7 @@ describe.each(STORES)("rewinding on $name", (kind) => {
     expect((await session.history({ allBranches: true }).all()).length).toBe(12);
   });
 
-  it("writes nothing where there is nothing to go back to", async () => {
+  it("writes nothing if the checkpoint does not exist", async () => {
     const session = (await data.open()).session("s");
     await expect(session.rewind("no")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     await session.save(1);
@@ -310,7 +310,7 @@ describe.each(STORES)("rewinding on $name", (kind) => {
 describe.each(STORES)("comparing, labelling and pinning on $name", (kind) => {
   const data = useData(kind);
 
-  it("says what changed between any two checkpoints, and the changes lead from one to the other", async () => {
+  it("returns the changes between any two checkpoints, and applying them leads from one to the other", async () => {
     const session = (await data.open()).session<Record<string, unknown>>("s");
     const a = await session.save({ city: "Lisbon", messages: messages(30), gone: 1 });
     const b = await session.save({ city: "Porto", messages: [...messages(30), message(99)], fresh: [1] });
@@ -341,7 +341,7 @@ describe.each(STORES)("comparing, labelling and pinning on $name", (kind) => {
     await expect(session.diff({ step: 9 }, b.id)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   });
 
-  it("labels a checkpoint later, otherwise, and not at all", async () => {
+  it("sets, changes and removes the label of a checkpoint", async () => {
     const sp = await data.open();
     const session = sp.session("s");
     const a = await session.save("a", { label: "first" });
@@ -373,7 +373,7 @@ describe.each(STORES)("comparing, labelling and pinning on $name", (kind) => {
     expect((await (await data.open()).session("s").load({ label: "other" }))?.state).toBe("b");
   });
 
-  it("finds labels exactly, not by what they begin with", async () => {
+  it("finds labels exactly, not by prefix", async () => {
     const session = (await data.open()).session("s");
     await session.save(1, { label: "a" });
     await session.save(2, { label: "a b" });
@@ -381,7 +381,7 @@ describe.each(STORES)("comparing, labelling and pinning on $name", (kind) => {
     expect((await session.load({ label: "a" }))?.state).toBe(1);
   });
 
-  it("pins and unpins", async () => {
+  it("pins and unpins a checkpoint", async () => {
     const sp = await data.open();
     const session = sp.session("s");
     const a = await session.save("a");
@@ -396,7 +396,7 @@ describe.each(STORES)("comparing, labelling and pinning on $name", (kind) => {
     await expect(session.pin("no")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   });
 
-  it("labels by several writers at once leave one label", async () => {
+  it("leaves one label if several writers set one at once", async () => {
     const [one, two] = [(await data.open()).session("s"), (await data.open()).session("s")];
     const { id } = await one.save(1);
     await Promise.all(Array.from({ length: 10 }, (_, n) => (n % 2 ? one : two).label(id, `l${n}`)));

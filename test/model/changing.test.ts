@@ -48,7 +48,7 @@ describe.each(STORES)("append on $name", (kind) => {
     expect(third?.stateBytes).toBe((await (await data.open()).session("again").save(expected)).stateBytes);
   });
 
-  it("costs what is added, whatever the size of the state", async () => {
+  it("writes only what is added, whatever the size of the state", async () => {
     const session = (await data.open()).session("s");
     await session.save({ messages: messages(2000) });
     const stored: number[] = [];
@@ -56,14 +56,14 @@ describe.each(STORES)("append on $name", (kind) => {
     expect(Math.max(...stored)).toBeLessThan(1000);
   });
 
-  it("adds nothing, but saves, where there is nothing to add", async () => {
+  it("saves a checkpoint even if there is nothing to add", async () => {
     const session = (await data.open()).session("s");
     await session.save({ messages: messages(20) });
     expect((await session.append("/messages", [])).seq).toBe(1);
     expect((await session.latest())?.state).toEqual({ messages: messages(20) });
   });
 
-  it("refuses where there is no list, and the session goes on", async () => {
+  it("rejects a path without a list, and the session stays usable", async () => {
     const session = (await data.open()).session("s");
     await expect(session.append("/messages", [1])).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     const state = { messages: messages(20), text: "x".repeat(9000), none: null, object: { a: 1 }, set: new Set([1]) };
@@ -103,7 +103,7 @@ function many(): object {
 describe.each(STORES)("update on $name", (kind) => {
   const data = useData(kind);
 
-  it("gives the state deep-frozen and saves what is returned, which is frozen too", async () => {
+  it("passes the state deep-frozen and saves the returned one, which is frozen too", async () => {
     const session = (await data.open()).session<State>("s");
     let given: Readonly<State> | undefined;
     const next = { messages: messages(20), count: 1 };
@@ -144,7 +144,7 @@ describe.each(STORES)("update on $name", (kind) => {
     });
   });
 
-  it("comes one after another when several are asked for at once", async () => {
+  it("runs one after another when several are called at once", async () => {
     const session = (await data.open()).session<State>("s");
     await session.save({ messages: [], count: 0 });
     const add = (state: Readonly<State> | undefined): State => ({
@@ -155,7 +155,7 @@ describe.each(STORES)("update on $name", (kind) => {
     expect((await session.latest())?.state.count).toBe(10);
   });
 
-  it("saves nothing when it throws or returns nothing or a promise, and the session goes on", async () => {
+  it("saves nothing when it throws or returns nothing or a promise, and the session stays usable", async () => {
     const session = (await data.open()).session<State>("s");
     await session.save({ messages: messages(20), count: 0 });
     const failure = new Error("mine");
@@ -173,7 +173,7 @@ describe.each(STORES)("update on $name", (kind) => {
     expect((await session.latest())?.state.count).toBe(7);
   });
 
-  it("notices what cannot be frozen, such as a Date changed in place", async () => {
+  it("detects changes of values that cannot be frozen, such as a Date", async () => {
     const session = (await data.open()).session<State>("s");
     await session.update(() => ({ messages: messages(20), count: 0, when: new Date(0) }));
     await session.update((state) => {
@@ -184,7 +184,7 @@ describe.each(STORES)("update on $name", (kind) => {
     expect((await session.load({ seq: 0 }))?.state.when?.getTime()).toBe(0);
   });
 
-  it("sees saves, appends and rewinds in between, and they see it", async () => {
+  it("sees saves, appends and rewinds in between, and is seen by them", async () => {
     const session = (await data.open()).session<State>("s");
     await session.update(() => ({ messages: messages(20), count: 0 }));
     await session.append("/messages", [message(100)]);
@@ -204,7 +204,7 @@ describe.each(STORES)("update on $name", (kind) => {
     expect((await session.latest())?.state).toEqual({ messages: messages(20), count: 0 });
   });
 
-  it("may ask for a save from inside, which comes after it", async () => {
+  it("may call save from inside, which runs after it", async () => {
     const session = (await data.open()).session<State>("s");
     await session.save({ messages: messages(3), count: 0 });
     let inner: Promise<unknown> | undefined;

@@ -1,4 +1,4 @@
-/** Operations that meet on one session, and what must be true of it afterwards, whoever was first. */
+/** Operations that meet on one session, and what must be true of it afterwards, in any order. */
 import assert from "node:assert/strict";
 import {
   type DamageEvent,
@@ -18,11 +18,11 @@ export type Handle = Session<State>;
 /** Is this the state of a checkpoint, given that of its parent? */
 type Description = (state: State, parent: State | undefined) => boolean;
 
-/** What is known of the checkpoints that were acknowledged: their states, or what makes them of their parents'. */
+/** What is known of acknowledged checkpoints: their states, or how they follow from their parents' states. */
 export class Ledger {
   /** A session that is begun again may have other checkpoints under the same ids. */
   readonly #descriptions = new Map<string, Description[]>();
-  /** Did anybody remove checkpoints that were acknowledged? */
+  /** Whether an operation removed acknowledged checkpoints. */
   removed = false;
 
   state(id: string, list: unknown[]): void {
@@ -33,7 +33,7 @@ export class Ledger {
     this.#describe(id, (state, parent) => isSame(state.list, [...(parent?.list ?? []), element]));
   }
 
-  /** Everything that is there is what was saved, and nothing is missing unless it was removed. */
+  /** Checks that everything stored was saved, and that nothing is missing unless it was removed. */
   async check(store: Store): Promise<void> {
     const events: DamageEvent[] = [];
     const sp = await Savepoint.open(store, { on: { damage: (event) => void events.push(event) } });
@@ -65,7 +65,7 @@ export class Ledger {
     assert.deepEqual(events, []);
   }
 
-  /** Compacted, it is all still there; deleted, it is all gone. */
+  /** Checks that a compaction keeps everything, and that a deletion removes everything. */
   async checkToTheEnd(store: Store): Promise<void> {
     const sp = await Savepoint.open(store);
     await sp.compact();
@@ -165,7 +165,7 @@ const REMOVES = ["clear", "delete", "delete and begin again"];
 /** Operations that can disturb others. */
 export const WRITES = Object.keys(OPERATIONS).filter((name) => !READS.includes(name));
 
-/** Does an operation; a failure is what it gives, to be judged later. */
+/** Performs an operation; a failure is returned, to be judged later. */
 export function attempt(name: string, session: Handle, sp: Savepoint, ledger: Ledger): Promise<unknown> {
   if (REMOVES.includes(name)) ledger.removed = true;
   const operation = OPERATIONS[name] as Operation;
@@ -179,7 +179,7 @@ const REMOVED: readonly SavepointErrorCode[] = [
   "SESSION_DELETED",
 ];
 
-/** Writers may be late, and meet what was removed. Readers find what is there, or nothing. */
+/** Writers may be late, and meet removed data. Readers find current data, or nothing. */
 export function judge(name: string, outcome: unknown, { removed }: Ledger): void {
   if (!(outcome instanceof Error)) return;
   const expected: SavepointErrorCode[] = READS.includes(name) ? ["SESSION_DELETED"] : ["CONFLICT", ...REMOVED];

@@ -1,4 +1,4 @@
-/** Looking at a store as it is: nothing is made, and nothing is taken from those who come next. */
+/** Opening an existing store with create: false: nothing is created, and no report is lost for later processes. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
@@ -21,12 +21,12 @@ const KINDS = [
 describe.each(KINDS)("a $scheme: store that is opened as it is", ({ scheme, path }) => {
   const url = (): string => `${scheme}:${join(folder, path)}`;
 
-  it("must be there: none is made", async () => {
+  it("must exist: none is created", async () => {
     await expect(Savepoint.open(url(), { create: false })).rejects.toMatchObject({ code: "STORE_NOT_FOUND" });
     expect(existsSync(join(folder, "sub"))).toBe(false);
   });
 
-  it("is no empty file and no empty folder", async () => {
+  it("is neither an empty file nor an empty folder", async () => {
     mkdirSync(join(folder, "sub"));
     if (scheme === "sqlite") writeFileSync(join(folder, path), "");
     else mkdirSync(join(folder, path));
@@ -44,7 +44,7 @@ describe.each(KINDS)("a $scheme: store that is opened as it is", ({ scheme, path
     await sp.close();
   });
 
-  it("tells of a crash, and leaves it for the next one to be told", async () => {
+  it("reports a crash, and leaves the report for the next process", async () => {
     const program = `
       const { Savepoint } = await import("savepoint");
       const sp = await Savepoint.open(${JSON.stringify(url())});

@@ -39,7 +39,7 @@ describe("damage", () => {
     return ids;
   }
 
-  it("of a checkpoint refuses going back to it, and leaves the newest as it is", async () => {
+  it("of a checkpoint prevents a rewind to it, and does not affect the newest", async () => {
     const session = await reopen();
     const damaged = await session.save({ messages: messages(20) });
     const whole = await session.save({ messages: [] });
@@ -50,7 +50,7 @@ describe("damage", () => {
   });
 
   describe("of the newest checkpoint", () => {
-    it("makes latest() step back to the next good one, and say so", async () => {
+    it("makes latest() return the next intact one, and report what it skipped", async () => {
       const [, , c, d] = await grow(await reopen(), 4);
       flipItem(22);
       const session = await reopen();
@@ -59,7 +59,7 @@ describe("damage", () => {
       expect(latest?.state.messages).toEqual([...messages(20), message(101), message(102)]);
       expect(latest?.skipped).toMatchObject([{ id: d, seq: 3 }]);
       expect(file.events).toMatchObject([{ sessionId: "s", checkpointId: d, seq: 3 }]);
-      expect((await session.head())?.id).toBe(d); // the head is what it is
+      expect((await session.head())?.id).toBe(d); // the head is unchanged
       expect((await session.history().all()).length).toBe(4);
       await expect(session.load(d ?? "")).rejects.toMatchObject({ code: "DAMAGED" });
       expect((await session.load(c ?? ""))?.skipped).toEqual([]);
@@ -74,7 +74,7 @@ describe("damage", () => {
       expect(file.events.length).toBe(3);
     });
 
-    it("is no matter for a handle that remembers it", async () => {
+    it("does not affect a handle that has it in memory", async () => {
       const session = await reopen();
       await grow(session, 3);
       flipItem(21);
@@ -82,7 +82,7 @@ describe("damage", () => {
       expect((await session.append("/messages", [1])).seq).toBe(3);
     });
 
-    it("lets the branch go on with a whole state, and nothing else", async () => {
+    it("lets the branch continue with a complete state, and with nothing else", async () => {
       const [, b, c] = await grow(await reopen(), 3);
       flipItem(21);
       const session = await reopen();
@@ -98,7 +98,7 @@ describe("damage", () => {
       expect((await again.load(b ?? ""))?.state.messages).toHaveLength(21);
     });
 
-    it("can be left behind by rewinding and by forking", async () => {
+    it("can be left behind by a rewind or a fork", async () => {
       const [, b] = await grow(await reopen(), 3);
       flipItem(21);
       const session = await reopen();
@@ -110,7 +110,7 @@ describe("damage", () => {
       expect((await session.append("/messages", [2])).seq).toBe(6);
     });
 
-    it("never leads to a sibling, after a rewind or beside a fork", async () => {
+    it("never makes latest() return a sibling, after a rewind or beside a fork", async () => {
       const session = await reopen();
       const a = await session.save({ messages: messages(20) });
       await session.append("/messages", [message(1)]);
@@ -127,7 +127,7 @@ describe("damage", () => {
       await expect((await reopen()).latest()).rejects.toMatchObject({ code: "DAMAGED" });
     });
 
-    it("of a fork leads back to where it was forked from", async () => {
+    it("of a fork makes latest() return the checkpoint that it was forked from", async () => {
       const session = await reopen();
       const [a] = await grow(session, 3);
       const side = await session.fork(a ?? "", { branch: "side" });
@@ -140,7 +140,7 @@ describe("damage", () => {
   });
 
   describe("of rows", () => {
-    it("is stepped over along the parents", async () => {
+    it("is skipped along the parents", async () => {
       const [a, b, , d] = await grow(await reopen(), 4);
       flip(rowKey(0, 2));
       flipItem(22);
@@ -160,14 +160,14 @@ describe("damage", () => {
       await expect(session.fork({ seq: 2 })).rejects.toMatchObject({ code: "DAMAGED" });
     });
 
-    it("that are missing altogether is stepped over too", async () => {
+    it("that are missing is skipped too", async () => {
       const [a, , c] = await grow(await reopen(), 3);
       remove(rowKey(0, 1));
       expect((await (await reopen()).history().all()).map(({ id }) => id)).toEqual([c, a]);
       expect(file.events.map(({ seq }) => seq)).toEqual([1]);
     });
 
-    it("is no matter for the head, which its branch knows by itself", async () => {
+    it("does not affect the head, which the record of the branch contains", async () => {
       const [, , c] = await grow(await reopen(), 3);
       flip(rowKey(0, 2));
       const session = await reopen();
@@ -175,7 +175,7 @@ describe("damage", () => {
       expect((await session.append("/messages", [1])).parentId).toBe(c);
     });
 
-    it("that are missing, with their items, leads back from the head as well", async () => {
+    it("that are missing, with their items, makes latest() step back from the head as well", async () => {
       const [, b, c] = await grow(await reopen(), 3);
       remove(rowKey(0, 2));
       flipItem(21);
@@ -187,7 +187,7 @@ describe("damage", () => {
   });
 
   describe("of the branch's record", () => {
-    it("leaves the newest state, every checkpoint by itself, and a way on", async () => {
+    it("leaves the newest state and each single checkpoint readable, and a fork possible", async () => {
       const session = await reopen();
       const [a, b, c] = await grow(session, 3);
       await session.label(b ?? "", "b");
@@ -217,14 +217,14 @@ describe("damage", () => {
       );
     });
 
-    it("steps back from a damaged newest state", async () => {
+    it("lets latest() step back from a damaged newest state", async () => {
       const [, b, c] = await grow(await reopen(), 3);
       flip(branchKey("s", "main"));
       flipItem(21);
       expect(await (await reopen()).latest()).toMatchObject({ id: b, skipped: [{ id: c }] });
     });
 
-    it("is not guessed at where the newest row is damaged as well", async () => {
+    it("makes latest() fail if the newest row is damaged as well", async () => {
       const session = await reopen();
       const [a] = await grow(session, 3);
       await session.rewind(a ?? ""); // rows 3 and 4; without row 4, row 3 would look like the head
@@ -233,7 +233,7 @@ describe("damage", () => {
       await expect((await reopen()).latest()).rejects.toMatchObject({ code: "DAMAGED" });
     });
 
-    it("of another branch is no matter for this one", async () => {
+    it("of another branch does not affect this one", async () => {
       const session = await reopen();
       const [a] = await grow(session, 3);
       await session.fork(a ?? "", { branch: "side" });
@@ -246,7 +246,7 @@ describe("damage", () => {
   });
 
   describe("of the session's record", () => {
-    it("leaves the newest state and every checkpoint by itself", async () => {
+    it("leaves the newest state and each single checkpoint readable", async () => {
       const [a, , c] = await grow(await reopen(), 3);
       flip(sessionKey("s"));
       const session = await reopen();
@@ -276,7 +276,7 @@ describe("damage", () => {
     });
   });
 
-  it("of everything is DAMAGED, which is not the same as nothing saved", async () => {
+  it("of everything is DAMAGED, which differs from nothing saved", async () => {
     await grow(await reopen(), 3);
     flipItem(0);
     await expect((await reopen()).latest()).rejects.toMatchObject({
@@ -290,7 +290,7 @@ describe("damage", () => {
   });
 
   describe("of a part of a state", () => {
-    it("leaves the rest, with the holes named", async () => {
+    it("leaves the rest readable, with the holes named", async () => {
       const session = await reopen();
       await session.save({
         messages: messages(20),
@@ -298,7 +298,7 @@ describe("damage", () => {
         bytes: Uint8Array.from({ length: 5000 }, (_, n) => (n * n) % 251),
       });
       const { id } = await session.append("/messages", [message(1)]);
-      // The note's chunks come behind the messages; which item is which is the codec's own business.
+      // The note's segments come after the messages; which item is which is up to the codec.
       const whole = (await session.load(id))?.state as State;
       const [{ first: item }] = file.database
         .prepare("SELECT max(first) AS first FROM savepoint_chunk WHERE tape = ?")
@@ -316,7 +316,7 @@ describe("damage", () => {
       expect(worse?.state.note).toBe(whole.note);
     });
 
-    it("of an entry names the object, and of a chunk the text", async () => {
+    it("of an entry names the object, and of a segment the string", async () => {
       const session = await reopen();
       const files = Object.fromEntries(Array.from({ length: 40 }, (_, n) => [`f${n}`, `${n} `.repeat(50)]));
       const a = await session.save({ messages: [], files } as State);
@@ -328,7 +328,7 @@ describe("damage", () => {
       expect(await (await reopen()).latest()).toMatchObject({ id: a.id });
     });
 
-    it("that is whole gives no holes", async () => {
+    it("that is intact gives no holes", async () => {
       const [a] = await grow(await reopen(), 2);
       expect(await (await reopen()).load(a ?? "", { partial: true })).toMatchObject({
         holes: [],
@@ -336,7 +336,7 @@ describe("damage", () => {
       });
     });
 
-    it("is met by a comparison only where it has to be read", async () => {
+    it("is noticed by a comparison only if it has to be read", async () => {
       const [a, b, c] = await grow(await reopen(), 3);
       flipItem(21);
       const session = await reopen();
@@ -345,8 +345,8 @@ describe("damage", () => {
     });
   });
 
-  describe("of what finds things", () => {
-    it("by id or label is got around", async () => {
+  describe("of an index", () => {
+    it("by id or label is worked around", async () => {
       const session = await reopen();
       const a = await session.save({ messages: messages(3) }, { id: "mine", label: "l" });
       await session.save({ messages: [] });
@@ -360,7 +360,7 @@ describe("damage", () => {
       await expect(again.save({ messages: [] }, { id: "mine" })).rejects.toMatchObject({ code: "CONFLICT" });
     });
 
-    it("in the counter of sessions stops new ones only", async () => {
+    it("in the counter of sessions prevents only new ones", async () => {
       await grow(await reopen(), 2);
       flip(NEXT_NUMBER_KEY);
       const sp = await open();
@@ -369,7 +369,7 @@ describe("damage", () => {
     });
   });
 
-  describe("of a session that is to go", () => {
+  describe("of a session that is deleted or cleared", () => {
     const damages: [string, () => void][] = [
       ["the session's record", () => flip(sessionKey("s"))],
       ["the branch's record", () => flip(branchKey("s", "main"))],
@@ -380,7 +380,7 @@ describe("damage", () => {
       ["all its records", () => [sessionKey("s"), branchKey("s", "main"), rowKey(0, 0), rowKey(0, 2)].forEach(flip)],
     ];
 
-    it.each(damages)("in %s does not keep it from being deleted", async (_, damage) => {
+    it.each(damages)("in %s does not prevent its deletion", async (_, damage) => {
       const session = await reopen();
       await session.save({ messages: messages(20) }, { id: "mine" });
       await session.append("/messages", [1]);
@@ -397,7 +397,7 @@ describe("damage", () => {
       expect((await (await reopen()).latest())?.state.messages).toHaveLength(2);
     });
 
-    it("in an item or a row does not keep it from being cleared", async () => {
+    it("in an item or a row does not prevent clearing it", async () => {
       const session = await reopen();
       await grow(session, 3);
       flipItem(0);
@@ -408,7 +408,7 @@ describe("damage", () => {
       expect((await again.save({ messages: messages(1) })).seq).toBe(3);
     });
 
-    it("in a row with a chosen id does not make that id wait forever after clearing", async () => {
+    it("in a row with a chosen id does not block that id forever after clearing", async () => {
       const session = await reopen();
       await session.save({ messages: [] }, { id: "mine" });
       flip(rowKey(0, 0));
@@ -421,8 +421,8 @@ describe("damage", () => {
     });
   });
 
-  describe("met by compaction", () => {
-    it("frees nothing of its session, and all that is dead elsewhere", async () => {
+  describe("found by compaction", () => {
+    it("frees nothing of its session, and all garbage elsewhere", async () => {
       const sp = await open();
       const [a, b] = [sp.session<State>("a"), sp.session<State>("b")];
       for (const session of [a, b]) await grow(session, 3);
@@ -442,7 +442,7 @@ describe("damage", () => {
       }
     });
 
-    it("in the record that names a session frees nothing of it, also not what is being saved", async () => {
+    it("in the record that names a session frees nothing of it, nor of a save in progress", async () => {
       const sp = await open();
       const session = sp.session<State>("s");
       await grow(session, 3);

@@ -13,7 +13,7 @@ export interface DamageableFile {
   readonly damage: (target: DamageTarget, how: Damage) => void;
   /** Changes a bit of a record. */
   readonly flip: (key: string) => void;
-  /** The damage that was told so far. */
+  /** The damage that was reported so far. */
   readonly events: DamageEvent[];
   readonly database: SqliteDatabase;
 }

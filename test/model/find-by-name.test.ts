@@ -1,4 +1,4 @@
-/** Checkpoints by what people write. */
+/** Finding checkpoints by the names that users type. */
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Savepoint } from "../../src/index.js";
 import { STORES, useData } from "./stores.js";
@@ -11,7 +11,7 @@ describe.each(STORES)("checkpoints of $name, by name", (kind) => {
   });
   const found = async (name: string): Promise<string[]> => (await sp.checkpoints.find(name)).map(({ id }) => id);
 
-  it("are found by id, by its end, by their number, by branch and by session", async () => {
+  it("are found by id, by the end of an id, by number, by branch and by session", async () => {
     const session = sp.session("order-88");
     const [first, second] = [await session.save({ n: 1 }), await session.save({ n: 2 })];
     const branch = await session.fork(first.id, { branch: "what-if", state: { n: 3 } });
@@ -24,19 +24,19 @@ describe.each(STORES)("checkpoints of $name, by name", (kind) => {
     expect(await found("order-88@what-if")).toEqual([third?.id]);
   });
 
-  it("are not found by what names none", async () => {
+  it("are not found by a name that matches none", async () => {
     await sp.session("s").save({ n: 1 });
     for (const name of ["t", "s#1", "s@other", "00000000", "s#", "#0", "@main"]) expect(await found(name)).toEqual([]);
     await expect(sp.checkpoints.find("")).rejects.toMatchObject({ code: "INVALID_ID" });
   });
 
-  it("are all of those that a name may mean", async () => {
+  it("are all returned if a name is ambiguous", async () => {
     await sp.session("a").save({}, { id: "one-deadbeef" });
     await sp.session("b").save({}, { id: "two-deadbeef" });
     expect((await found("deadbeef")).sort()).toEqual(["one-deadbeef", "two-deadbeef"]);
   });
 
-  it("are those of sessions whose ids look like names", async () => {
+  it("are found in sessions whose ids look like names", async () => {
     for (const id of ["a#1", "a@b", "deadbeef", "x@y@z", "a:/b"]) {
       const { id: saved } = await sp.session(id).save({ id });
       expect(await found(id)).toEqual([saved]);
@@ -45,7 +45,7 @@ describe.each(STORES)("checkpoints of $name, by name", (kind) => {
     }
   });
 
-  it("are those of whole agents as well", async () => {
+  it("include those of whole agents", async () => {
     await sp.agents.save({ id: "support", name: "Support" });
     const taken = await sp.checkpoints.create({ agent: "support", label: "before" });
     const [info] = await sp.checkpoints.find(taken.id.slice(-8));

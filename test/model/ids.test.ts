@@ -102,7 +102,7 @@ describe.each(STORES)("hostile ids on $name", (kind) => {
     expect((await session.latest())?.state).toBe("start");
   });
 
-  it("that cannot be kept apart are refused everywhere", async () => {
+  it("that cannot be kept apart are rejected everywhere", async () => {
     const sp = await data.open();
     const session = sp.session("s");
     const { id: first } = await session.save(1);

@@ -1,4 +1,4 @@
-/** Lines that follow nothing, branches that move, and what is attached to checkpoints. */
+/** Lines without a parent, branches that move, and annotations of checkpoints. */
 import { describe, expect, test } from "vitest";
 import { isSavepointError, Savepoint, type Session } from "../../src/index.js";
 import { openStore } from "../../src/store.js";
@@ -19,7 +19,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     expect((await session.load(second.id))?.state).toEqual(["b"]);
   });
 
-  test("on a handle that names a branch it makes the branch, also where there is no session yet", async () => {
+  test("a checkpoint without a parent creates the branch that its handle names, even without a session", async () => {
     const sp = await data.open();
     const side = sp.session<number>("s", { branch: "side", agent: "a" });
     const first = await side.save(1, { parent: null, id: "one" });
@@ -34,7 +34,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     expect((await sp.verify({ deep: true })).ok).toBe(true);
   });
 
-  test("two that begin a branch of the same name at once: one is told", async () => {
+  test("of two processes that begin a branch of the same name at once, one gets CONFLICT", async () => {
     const [a, b] = [await data.open(), await data.open()];
     const saves = [a, b].map((sp, index) => sp.session("s", { branch: "x" }).save({ index }, { parent: null }));
     const ends = await Promise.allSettled(saves);
@@ -44,7 +44,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     );
   });
 
-  test("a branch that moves goes on from another checkpoint, and keeps what it leaves", async () => {
+  test("a branch that moves continues from another checkpoint, and keeps those that it leaves", async () => {
     const sp = await data.open();
     const session = sp.session<string[]>("s", { branch: "main" });
     const infos = [];
@@ -65,7 +65,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     expect((await sp.verify({ deep: true })).ok).toBe(true);
   });
 
-  test("a move to what is not there is refused, and so is one to nowhere in particular", async () => {
+  test("a move to a missing checkpoint, or without a target, is rejected", async () => {
     const sp = await data.open();
     const session = sp.session<number>("s", { branch: "main" });
     await session.save(1);
@@ -90,7 +90,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     expect((await a.verify({ deep: true })).ok).toBe(true);
   });
 
-  test("values are attached to a checkpoint, changed, listed, and taken away", async () => {
+  test("annotations are attached to a checkpoint, changed, listed and removed", async () => {
     const [sp, other] = [await data.open(), await data.open()];
     const session = sp.session<number>("s");
     const infos = [await session.save(1), await session.save(2)];
@@ -114,7 +114,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     expect((await sp.verify({ deep: true })).ok).toBe(true);
   });
 
-  test("large values are stored like states: replaced ones are freed, the others stay", async () => {
+  test("large annotations are stored like states: replaced ones are freed, the others stay", async () => {
     const [sp, other] = [await data.open(), await data.open()];
     const session = sp.session<number>("s");
     await session.save(1);
@@ -137,7 +137,7 @@ describe.each(STORES)("lines and attachments on $name", (kind) => {
     expect((await sp.verify({ deep: true })).ok).toBe(true);
   });
 
-  test("what is attached goes with its checkpoint, and is exported with it", async () => {
+  test("annotations are deleted and exported with their checkpoint", async () => {
     const sp = await data.open();
     const session = sp.session<number>("s");
     for (let state = 0; state < 4; state++) {
@@ -181,7 +181,7 @@ async function code(work: Promise<unknown>): Promise<string | undefined> {
   }
 }
 
-test("a line is read in pages that grow with the way that was walked", async () => {
+test("a line is read in pages that grow with the distance walked", async () => {
   const store = await openStore("memory:");
   const session = (await Savepoint.open(store)).session("s");
   for (let n = 0; n < 300; n++) await session.save({ n });

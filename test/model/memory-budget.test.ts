@@ -52,7 +52,7 @@ describe.each(STORES)("memory on $name", (kind) => {
     }
   });
 
-  it("is given back for handles that nobody uses, and they go on", async () => {
+  it("is freed for unused handles, which continue to work", async () => {
     const sp = await data.open({ cacheBytes: 1 });
     const [one, two] = [sp.session<{ list: unknown[] }>("one"), sp.session<{ list: unknown[] }>("two")];
     await one.save({ list: messages(20) });

@@ -12,7 +12,7 @@ import { STORES, useData } from "./stores.js";
 describe.each(STORES)("closing on $name", (kind) => {
   const data = useData(kind);
 
-  it("waits for what is being saved, by handles that know the session and those that do not", async () => {
+  it("waits for saves in progress, by handles that know the session and those that do not", async () => {
     const first = await data.open();
     const warm = first.session("warm");
     await warm.save(0);
@@ -25,7 +25,7 @@ describe.each(STORES)("closing on $name", (kind) => {
     for (const id of ["warm", "cold", "new"]) expect((await again.session(id).latest())?.state).toBe(1);
   });
 
-  it("makes everything CLOSED, and may be done twice", async () => {
+  it("makes every call fail with CLOSED, and may be done twice", async () => {
     const sp = await data.open();
     const session = sp.session<{ list: number[] }>("s");
     const { id } = await session.save({ list: [1] });
@@ -58,7 +58,7 @@ describe.each(STORES)("closing on $name", (kind) => {
     expect((await (await data.open()).session("s").latest())?.state).toEqual({ list: [1] });
   });
 
-  it("happens at the end of a block", async () => {
+  it("happens at the end of an `await using` block", async () => {
     let outside: Savepoint;
     {
       await using sp = await data.open();
@@ -83,7 +83,7 @@ describe("opening", () => {
     await removeFolder(folder);
   });
 
-  it("without a URL makes a store in the working folder", async () => {
+  it("without a URL creates a store in the working folder", async () => {
     await using sp = await Savepoint.open();
     expect(sp.url).toBe(`sqlite:${join(folder, ".savepoint", "store.db")}`);
     await sp.session("s").save(1);
@@ -104,7 +104,7 @@ describe("opening", () => {
     expect(sp.url).toBe(`sqlite:${join(nearer, ".savepoint", "store.db")}`);
   });
 
-  it("without a URL takes the one in SAVEPOINT_URL first", async () => {
+  it("without a URL uses SAVEPOINT_URL first", async () => {
     await mkdir(join(folder, ".savepoint"));
     vi.stubEnv("SAVEPOINT_URL", "memory:");
     await using sp = await Savepoint.open();
@@ -112,7 +112,7 @@ describe("opening", () => {
   });
 
   it.each(["", "agents.db", "redis://localhost", "postgre:x", "sqlite:", "memory:x", "c:\\agents.db", "sqlite:a\0b"])(
-    "refuses the URL %j and lists those there are",
+    "rejects the URL %j and lists the supported ones",
     async (url) => {
       const error = await Savepoint.open(url).catch((reason: unknown) => reason);
       expect(error).toMatchObject({ code: "INVALID_URL" });
@@ -121,22 +121,22 @@ describe("opening", () => {
     },
   );
 
-  it("never shows the password of a URL that it refuses", async () => {
+  it("never shows the password of a URL that it rejects", async () => {
     const error = (await Savepoint.open("mysql://me:secret@host/db").catch((reason: unknown) => reason)) as Error;
     expect(error.message).not.toContain("secret");
   });
 
-  it.each([{}, null, 5, []])("refuses %o, which is no store", async (target) => {
+  it.each([{}, null, 5, []])("rejects %o, which is not a store", async (target) => {
     await expect(Savepoint.open(target as never)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
-  it("leaves alone a file that is no store", async () => {
+  it("does not change a file that is not a store", async () => {
     const path = join(folder, "notes.txt");
     await writeFile(path, "my notes ".repeat(500));
     await expect(Savepoint.open(`sqlite:${path}`)).rejects.toMatchObject({ code: "NOT_A_STORE" });
   });
 
-  it("takes a SQLite handle of the caller's own, beside the caller's own tables, and leaves it open", async () => {
+  it("accepts the caller's SQLite handle, beside the caller's own tables, and leaves it open", async () => {
     const database = await openDatabase(join(folder, "mine.db"));
     database.exec("CREATE TABLE mine (n INTEGER)");
     {
@@ -152,7 +152,7 @@ describe("opening", () => {
     database.close();
   });
 
-  it("takes a store of the caller's own and leaves it open", async () => {
+  it("accepts the caller's store and leaves it open", async () => {
     for (const store of [openMemoryStore(), await openSqliteStore(":memory:")]) {
       await (await Savepoint.open(store)).session("s").save(1);
       const sp = await Savepoint.open(store);
@@ -164,7 +164,7 @@ describe("opening", () => {
     }
   });
 
-  it("takes a source of ids and a clock", async () => {
+  it("accepts a source of ids and a clock", async () => {
     let n = 0;
     await using sp = await Savepoint.open("memory:", { newId: () => `id-${n++}`, now: () => 1234 });
     expect(await sp.session("s").save(1)).toMatchObject({ id: "id-0", createdAt: 1234 });
@@ -193,7 +193,7 @@ describe("events", () => {
 
   afterEach(() => vi.restoreAllMocks());
 
-  it("reach listeners that were given at the start and later ones, until these are taken off", async () => {
+  it("reach listeners from the options and later ones, until these are removed", async () => {
     const [early, late]: [DamageEvent[], DamageEvent[]] = [[], []];
     const sp = await openDamaged((each) => early.push(each));
     const off = sp.on("damage", (each) => late.push(each));
@@ -205,7 +205,7 @@ describe("events", () => {
     expect(early[0]).toMatchObject({ sessionId: "s", reason: "a test" });
   });
 
-  it("go to the console where nobody listens, and nowhere else", async () => {
+  it("go to the console if there is no listener, and only then", async () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
     const sp = await openDamaged();
     await cause(sp);
@@ -218,7 +218,7 @@ describe("events", () => {
     expect(warn).toHaveBeenCalledTimes(2);
   });
 
-  it("disturb nobody when a listener throws", async () => {
+  it("reach the other listeners if one throws, and do not fail the operation", async () => {
     const error = vi.spyOn(console, "error").mockImplementation(() => {});
     const heard: string[] = [];
     const sp = await openDamaged(() => {

@@ -1,4 +1,4 @@
-/** Pruning: what stays and why, what goes, and that whatever stays is as good as before. */
+/** Pruning: what stays and why, what is removed, and that everything that stays is unchanged. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -32,7 +32,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     return { sp, session };
   }
 
-  it("keeps the last ones of each branch, and says why each stays", async () => {
+  it("keeps the last checkpoints of each branch, and reports why each stays", async () => {
     const { sp, session } = await openFilled(10, 1);
     const fork = await session.fork("s#4", { branch: "side" });
     for (let n = 0; n < 4; n++) await fork.save({ side: n });
@@ -51,7 +51,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     expect((await sp.stats()).checkpoints).toBe(5);
   });
 
-  it("keeps the newest of each hour, day and week, as many as are wanted", async () => {
+  it("keeps the newest checkpoint of each hour, day and week, up to the given numbers", async () => {
     const { sp, session } = await openFilled(40, 8 * HOUR);
     expect((await sp.prune({ session: "s", keepHourly: 3, dryRun: true })).kept.map(({ seq }) => seq)).toEqual([
       37, 38, 39,
@@ -70,7 +70,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     expect(await seqs(session)).toEqual([11, 32, 39]);
   });
 
-  it("keeps what is young, labelled, pinned or of another kind", async () => {
+  it("keeps checkpoints that are young, labelled, pinned or of another kind", async () => {
     const clock = { now: 0 };
     const sp = await data.open({ now: () => clock.now, durability: "process" });
     const session = sp.session("s");
@@ -102,7 +102,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     ]);
   });
 
-  it("of nothing but the last keeps heads, and a dry run changes nothing", async () => {
+  it("with keepLast: 0 keeps heads, and a dry run changes nothing", async () => {
     const { sp, session } = await openFilled(5, 1);
     const before = await session.history().all();
     const plan = await sp.prune({ session: "s", keepLast: 0, dryRun: true });
@@ -115,7 +115,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     expect(await session.history().all()).toMatchObject([{ seq: 4, parentId: undefined }]);
   });
 
-  it("frees what only removed checkpoints needed, and rows alone where states only grow", async () => {
+  it("frees items that only removed checkpoints needed, and only rows if states only grow", async () => {
     const { sp, session } = await openFilled(30, 1);
     expect(await sp.prune({ session: "s", keepLast: 1 })).toMatchObject({ items: 0, bytes: 0 });
     for (let n = 0; n < 10; n++) await session.save({ text: `${n}`.repeat(3000) });
@@ -125,7 +125,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     expect((await session.latest())?.state).toEqual({ text: "9".repeat(3000) });
   });
 
-  it("reaches an agent with its sessions, or everything", async () => {
+  it("applies to an agent with its sessions, or to the whole store", async () => {
     const sp = await data.open({ durability: "process" });
     await sp.agents.save({ id: "a", name: "A" });
     for (let n = 0; n < 4; n++) {
@@ -147,7 +147,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     expect((await sp.agents.load("a"))?.name).toBe("A");
   });
 
-  it("takes a checkpoint of the agent first, where its policy says so", async () => {
+  it("takes a checkpoint of the agent first, if its policy asks for it", async () => {
     const sp = await data.open({ durability: "process" });
     await sp.agents.save({ id: "a", name: "A" });
     await sp.autoCheckpoints.set({ agent: "a" });
@@ -156,7 +156,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     expect(await sp.checkpoints.list({ agent: "a" }).all()).toMatchObject([{ kind: "preOperation", trigger: "prune" }]);
   });
 
-  it("refuses what says nothing, or nonsense", async () => {
+  it("rejects empty and invalid rules", async () => {
     const sp = await data.open();
     for (const options of [{}, { keepLast: -1 }, { keepLast: 1.5 }, { keepWithin: "soon" }, { keepLst: 3 }]) {
       await expect(sp.prune({ session: "s", ...options } as never)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
@@ -164,7 +164,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     expect(await sp.prune({ session: "never saved", keepLast: 1 })).toMatchObject({ removed: 0, gone: [], kept: [] });
   });
 
-  it("leaves whatever stays as it was, whatever was saved, forked, rewound and pruned", async () => {
+  it("leaves remaining checkpoints unchanged after random saves, forks, rewinds and prunes", async () => {
     const sp = await data.open({ durability: "process" });
     const action = fc.oneof(
       { weight: 6, arbitrary: fc.record({ kind: fc.constant("save" as const), at: fc.nat(3), size: fc.nat(30) }) },
@@ -225,7 +225,7 @@ describe.each(STORES)("pruning on $name", (kind) => {
     );
   });
 
-  it("is safe while others save and fork", async () => {
+  it("is safe while other processes save and fork", async () => {
     const [sp, other] = [await data.open({ durability: "process" }), await data.open({ durability: "process" })];
     const writer = other.session<{ n: number }>("s");
     const saved: string[] = [];

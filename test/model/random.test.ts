@@ -47,7 +47,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   { minLength: 1, maxLength: 40, size: "max" },
 );
 
-/** A session under test: the model, and per branch the handle and the state that its owner goes on changing. */
+/** A session under test: the model, and per branch the handle and the state that its owner continues to change. */
 class Subject {
   model = new ModelSession();
   readonly handles = new Map<string, Session<EditedState>>();
@@ -88,7 +88,7 @@ class World {
         edit(state, random);
         const saving = handle.save(state, c % 3 ? {} : { label: `label ${c % 5}` });
         const taken = structuredClone(state);
-        edit(state, random); // what is changed after the call is not saved
+        edit(state, random); // changes after the call are not saved
         model.note(await saving, branch, head, taken);
         break;
       }
@@ -118,7 +118,7 @@ class World {
         const state = structuredClone(picked.state) as EditedState;
         edit(state, random);
         const info = await this.#handle(subject, "").save(state, { parent: picked.id });
-        // Whoever is the head of its own branch, or of main, is extended; anything else opens a branch.
+        // The head of its own branch, or of main, is extended; any other parent opens a branch.
         const extended = [picked.branch, "main"].find((name) => model.branches.get(name) === picked);
         if (extended === undefined) assert.match(info.branch, /^~/);
         assert.equal(model.branches.has(info.branch), extended !== undefined);
@@ -176,7 +176,7 @@ class World {
         const other = model.checkpoints[a % Math.max(1, model.checkpoints.length)];
         if (!picked || !other) return;
         const changes = await handle.diff(picked.id, other.id);
-        // Where a key is put back, it stands behind the others: order is not a difference.
+        // A key that is put back comes after the others: order is not a difference.
         assert.equal(exactText(applyChanges(picked.state, changes), true), exactText(other.state, true));
         break;
       }
@@ -201,7 +201,7 @@ class World {
     }
   }
 
-  /** Everything is as it should be: as it is, compacted, and, when all is deleted, gone. */
+  /** Checks everything: at once, after a compaction, and after everything is deleted. */
   async finish(): Promise<void> {
     for (const compacted of [false, true]) {
       if (compacted) await this.#sp.compact();
@@ -248,7 +248,7 @@ describe.each([
   ["memory:", runs(120, 6)],
   ["sqlite:", runs(40, 3)],
 ])("random work on %s", (scheme, numRuns) => {
-  it("random work leaves exactly what a model of deep copies says", async () => {
+  it("random work leaves exactly what a model of deep copies predicts", async () => {
     const folder = await makeFolder();
     let run = 0;
     const property = fc.asyncProperty(steps, fc.constantFrom(1, 50_000, 2 ** 27), async (work, cacheBytes) => {

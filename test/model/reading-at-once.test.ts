@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { message, messages } from "./sample-states.js";
 import { STORES, useData } from "./stores.js";
 
-describe.each(STORES)("what a save has taken on $name", (kind) => {
+describe.each(STORES)("the input of a save on $name", (kind) => {
   const data = useData(kind);
 
   it.each([
@@ -52,7 +52,7 @@ describe.each(STORES)("what a save has taken on $name", (kind) => {
     expect(await (await forking).latest()).toMatchObject({ state: { list: [2] }, metadata: { n: 1 } });
   });
 
-  it("keeps the order of saves on one handle that nobody waited for", async () => {
+  it("is saved in the order of the calls if saves on one handle are not awaited", async () => {
     const session = (await data.open()).session<{ n: number; list: number[] }>("s");
     const state = { n: 0, list: [] as number[] };
     const saving: Promise<{ seq: number }>[] = [];
@@ -68,7 +68,7 @@ describe.each(STORES)("what a save has taken on $name", (kind) => {
     }
   });
 
-  it("keeps the order of saves, appends, updates and rewinds that nobody waited for", async () => {
+  it("is saved in the order of the calls if saves, appends, updates and rewinds are not awaited", async () => {
     const session = (await data.open()).session<{ list: string[] }>("s");
     const all = [
       session.save({ list: ["a"] }, { label: "a" }),
@@ -84,7 +84,7 @@ describe.each(STORES)("what a save has taken on $name", (kind) => {
     expect((await session.latest())?.state).toEqual({ list: ["a", "e"] });
   });
 
-  it("is seen by whatever is read afterwards on the same handle, waited for or not", async () => {
+  it("is visible to later reads on the same handle, awaited or not", async () => {
     const session = (await data.open()).session("s");
     void session.save(1);
     expect((await session.latest())?.state).toBe(1);
@@ -95,7 +95,7 @@ describe.each(STORES)("what a save has taken on $name", (kind) => {
     await saving;
   });
 
-  it("goes on after a save in the middle that fails", async () => {
+  it("is saved even if an earlier save fails", async () => {
     const session = (await data.open()).session("s");
     const results = await Promise.allSettled([
       session.save({ n: 1 }),

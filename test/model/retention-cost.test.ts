@@ -1,4 +1,4 @@
-/** What retention costs: counted in calls of the store, not in time. */
+/** The cost of retention, counted in calls of the store, not in time. */
 import { describe, expect, it } from "vitest";
 import { message, Savepoint } from "../../src/index.js";
 import { openMemoryStore } from "../../src/store/memory/store.js";
@@ -40,7 +40,7 @@ describe("retention", () => {
     expect((await session.latest())?.state).toEqual({ n: saves - 1, ...state });
   });
 
-  it("says that items were freed as well, where some were", async () => {
+  it("reports it if items were freed as well", async () => {
     await using sp = await Savepoint.open("memory:");
     const session = sp.session("s");
     for (let n = 0; n < 5; n++) await session.save({ text: `${n}`.repeat(3000) });
@@ -49,7 +49,7 @@ describe("retention", () => {
     expect(await sp.prune({ session: "s", keepLast: 1 })).toMatchObject({ removed: 0, rowsOnly: false });
   });
 
-  it("frees the items between those that stay, also where what they point at cannot be read", async () => {
+  it("frees the items between those that stay, even if the refs of such an item cannot be read", async () => {
     const { store } = countingStore();
     const itemRefs = store.itemRefs.bind(store);
     const sp = await Savepoint.open(store);
@@ -62,7 +62,7 @@ describe("retention", () => {
     expect(await sp.prune({ session: "s", keepLast: 1 })).toMatchObject({ removed: 1, items: 1 });
   });
 
-  it("reads nothing when a session is saved where there is no policy", async () => {
+  it("reads nothing on a save if there is no policy", async () => {
     const { store, calls } = countingStore();
     const sp = await Savepoint.open(store, { now: () => 0 });
     const session = sp.session("s");
@@ -85,7 +85,7 @@ describe("retention", () => {
     expect(calls).toEqual(before);
   });
 
-  it("keeps what is known of the state: the next save need not read it", async () => {
+  it("keeps the cached state: the next save need not read it", async () => {
     const { store, calls } = countingStore();
     const sp = await Savepoint.open(store);
     await sp.retention.set({}, { keepLast: 1 });
@@ -97,7 +97,7 @@ describe("retention", () => {
     expect((await session.latest())?.state).toMatchObject({ messages: { length: 70 } });
   });
 
-  it("does not fail a save: what goes wrong is told by an event", async () => {
+  it("does not fail a save: a failure is reported by an event", async () => {
     const { store } = countingStore();
     const failures: string[] = [];
     const on = { backgroundFailure: ({ message: text }: { message: string }) => void failures.push(text) };

@@ -1,4 +1,4 @@
-/** Whatever was saved, forked, rewound, pinned and waited for: after a save nothing is there that the policy does not want. */
+/** After random saves, forks, rewinds, pins and waits, a save leaves no checkpoint that the policy does not keep. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { RetentionOptions, Session } from "../../src/index.js";
@@ -6,7 +6,7 @@ import { STORES, useData } from "./stores.js";
 import { runs } from "../support/runs.js";
 
 const HOUR = 3_600_000;
-/** By then another process that saves has noticed: pins, labels, and lifetimes that one that has expired hides. */
+/** The time after which another saving process has noticed pins, labels, and lifetimes hidden by an expired one. */
 const NOTICED = 60_001;
 
 const count = fc.nat({ max: 4 });
@@ -49,7 +49,7 @@ type Action = typeof action extends fc.Arbitrary<infer T> ? T : never;
 
 const saveOf = (at: number, ttl?: number): Action => ({ kind: "save", at, ttl, label: undefined, as: "automatic" });
 
-/** One that expires and stays, because it is pinned, hides that another process has saved one that expires later. */
+/** A pinned checkpoint that has expired hides that another process has saved one that expires later. */
 const HIDDEN_EXPIRY: [RetentionOptions, Action[]] = [
   { keepLast: 0, keepWithin: 2 * HOUR },
   [
@@ -64,7 +64,7 @@ const HIDDEN_EXPIRY: [RetentionOptions, Action[]] = [
   ],
 ];
 
-/** A label that held one back was taken away by another process. */
+/** A label that kept a checkpoint was removed by another process. */
 const LABEL_TAKEN: [RetentionOptions, Action[]] = [
   { ttl: 6 * HOUR },
   [
@@ -78,7 +78,7 @@ const LABEL_TAKEN: [RetentionOptions, Action[]] = [
   ],
 ];
 
-/** A pin was taken away by another process, and what it had held back has grown old since. */
+/** A pin was removed by another process, and the checkpoint that it kept has expired since. */
 const pinTaken = (before: RetentionOptions, after: RetentionOptions): [RetentionOptions, Action[]] => [
   before,
   [
@@ -104,7 +104,7 @@ const EXAMPLES = [
 describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kind) => {
   const data = useData(kind);
 
-  it("are obeyed after each save, and cost no state that stays", async () => {
+  it("are applied after each save, and change no state that stays", async () => {
     const clock = { now: 0 };
     const savepoints = [await data.open({ now: () => clock.now }), await data.open({ now: () => clock.now })] as const;
     const [sp] = savepoints;
@@ -114,12 +114,12 @@ describe.each(STORES.slice(0, 1))("retention policies on $name, at random", (kin
         const id = `s${run++}`;
         let policy = first;
         await sp.retention.set({ session: id }, policy);
-        // Both know it.
+        // Both Savepoints know the policy.
         clock.now += 1000;
         const states = new Map<string, unknown>();
         const names = ["main"];
         const infos = (): Promise<{ id: string; seq: number }[]> => sp.session(id).history({ allBranches: true }).all();
-        /** What is there that nothing wants, but for the way back from what was undone. */
+        /** No checkpoint is left that the policy does not keep, except the previous heads of rewinds. */
         const check = async (): Promise<void> => {
           const { gone } = await sp.prune({ session: id, dryRun: true, ...policy });
           const heads = (await sp.session(id).branches().all()).map(({ head }) => head);

@@ -1,4 +1,4 @@
-/** How long checkpoints are wanted: by what is said of one, by what is asked of `prune`, and by policies that all obey. */
+/** How long checkpoints are kept: by their lifetime, by the rules of `prune`, and by retention policies. */
 import { describe, expect, it } from "vitest";
 import type { BackgroundFailureEvent, OpenOptions, RetentionOptions, Savepoint, Session } from "../../src/index.js";
 import { STORES, useData } from "./stores.js";
@@ -25,7 +25,7 @@ describe.each(STORES)("the lifetime of checkpoints on $name", (kind) => {
     return { sp: await data.open({ now: () => clock.now, durability: "process", ...options }), clock };
   }
 
-  it("is shown, and over when more time has passed than was given", async () => {
+  it("is visible, and expires when more time has passed", async () => {
     const { sp, clock } = await open();
     const session = sp.session("s");
     const { id, expiresAt } = await session.save({ n: 0 }, { ttl: 60 });
@@ -41,7 +41,7 @@ describe.each(STORES)("the lifetime of checkpoints on $name", (kind) => {
     expect(await session.history().all()).toMatchObject([{ seq: 1, parentId: undefined }]);
   });
 
-  it("is obeyed by the next save, without anybody asking, and forgotten by clear", async () => {
+  it("is applied by the next save automatically, and forgotten by clear", async () => {
     const { sp, clock } = await open();
     const session = sp.session("s");
     await session.save({ n: 0 }, { ttl: "60s" });
@@ -57,7 +57,7 @@ describe.each(STORES)("the lifetime of checkpoints on $name", (kind) => {
     expect(await seqs(session)).toEqual([4, 5]);
   });
 
-  it("does not end while a checkpoint is a head, pinned, or something starts from it", async () => {
+  it("does not expire while a checkpoint is a head, pinned, or the start of a branch", async () => {
     const { sp, clock } = await open();
     const session = sp.session("s");
     for (let n = 0; n < 5; n++) await session.save({ n }, { ttl: 10, label: `l${n}` });
@@ -70,7 +70,7 @@ describe.each(STORES)("the lifetime of checkpoints on $name", (kind) => {
       [2, ["head", "needed"]],
       [4, ["head"]],
     ]);
-    // As soon as it is a head no longer, or pinned no longer, it goes.
+    // As soon as it is no longer a head, or no longer pinned, it is removed.
     await session.save({ n: 5 });
     expect(await seqs(session)).toEqual([1, 2, 5]);
     await side.save({ side: true });
@@ -79,7 +79,7 @@ describe.each(STORES)("the lifetime of checkpoints on $name", (kind) => {
     expect(await sp.prune({ expired: true })).toMatchObject({ removed: 1, gone: [{ seq: 1 }] });
   });
 
-  it("can be given to all that have none, but for labelled ones", async () => {
+  it("can be given to all checkpoints without one, except labelled ones", async () => {
     const { sp, clock } = await open();
     const session = sp.session("s");
     await session.save({ n: 0 }, { label: "kept" });
@@ -99,7 +99,7 @@ describe.each(STORES)("the lifetime of checkpoints on $name", (kind) => {
     expect(await keeps({ ttl: 100, keepLast: 10 })).toEqual([0, 2, 4, 5]);
   });
 
-  it("is that of a checkpoint of an agent as well", async () => {
+  it("applies to checkpoints of agents as well", async () => {
     const { sp, clock } = await open();
     await sp.agents.save({ id: "a", name: "A" });
     const first = await sp.checkpoints.create({ agent: "a", ttl: "1m" });
@@ -110,7 +110,7 @@ describe.each(STORES)("the lifetime of checkpoints on $name", (kind) => {
     expect(await sp.checkpoints.list({ agent: "a" }).all()).toMatchObject([{ seq: 2 }]);
   });
 
-  it("is refused where it is no length of time", async () => {
+  it("is rejected if it is not a duration", async () => {
     const { sp } = await open();
     await sp.agents.save({ id: "a", name: "A" });
     for (const ttl of ["soon", -1, NaN, Infinity, null, {}] as never[]) {
@@ -122,7 +122,7 @@ describe.each(STORES)("the lifetime of checkpoints on $name", (kind) => {
     expect(await sp.session("s").head()).toBeUndefined();
   });
 
-  it("is the same checkpoint if it is saved again under its id", async () => {
+  it("is part of a checkpoint that is saved again under its id", async () => {
     const { sp } = await open();
     const save = (ttl: number): Promise<unknown> => sp.session("s").save({ n: 1 }, { id: "mine", ttl });
     expect(await save(60)).toEqual(await save(60));
@@ -157,7 +157,7 @@ describe.each(STORES)("retention policies on $name", (kind) => {
     expect(await other.retention.load({ session: "s" })).toBeUndefined();
   });
 
-  it("are refused where they say nothing, or nonsense", async () => {
+  it("are rejected if they are empty or invalid", async () => {
     const sp = await open();
     for (const options of [{}, { keepLast: -1 }, { ttl: "soon" }, { keepLst: 3 }, { keepLast: 1, dryRun: true }]) {
       await expect(sp.retention.set({}, options as never)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
@@ -194,7 +194,7 @@ describe.each(STORES)("retention policies on $name", (kind) => {
     expect(await seqs(own)).toEqual([6, 7, 8, 9]);
   });
 
-  it("are obeyed on every path that saves", async () => {
+  it("are applied on every path that saves", async () => {
     const sp = await open();
     await sp.retention.set({}, { keepLast: 2 });
     const session = sp.session<{ list: number[] }>("s");
@@ -229,7 +229,7 @@ describe.each(STORES)("retention policies on $name", (kind) => {
     await check();
   });
 
-  it("leave the way back from what was undone, and what is pinned or labelled", async () => {
+  it("keep the previous head of a restore, and pinned and labelled checkpoints", async () => {
     const sp = await open();
     await sp.retention.set({}, { keepLast: 1 });
     const session = sp.session("s");
@@ -247,7 +247,7 @@ describe.each(STORES)("retention policies on $name", (kind) => {
     expect((await sp.agents.load("a"))?.name).toBe("B");
   });
 
-  it("by the calendar and by age are obeyed as time goes on", async () => {
+  it("by calendar and by age are applied as time passes", async () => {
     const clock = { now: 0 };
     const sp = await open(clock);
     await sp.retention.set({ session: "daily" }, { keepDaily: 3 });
@@ -262,7 +262,7 @@ describe.each(STORES)("retention policies on $name", (kind) => {
     expect(await seqs(sp.session("ttl"))).toEqual([11, 12, 13, 14, 15, 16, 17, 18, 19]);
   });
 
-  it("of another process are known a second later, also when they are gone", async () => {
+  it("of another process are known a second later, also when they are deleted", async () => {
     const clock = { now: 0 };
     const [sp, other] = [await open(clock), await open(clock)];
     const session = other.session("s");
@@ -272,12 +272,12 @@ describe.each(STORES)("retention policies on $name", (kind) => {
     await session.save({ n: 5 });
     expect(await seqs(session)).toEqual([4, 5]);
     await sp.retention.delete({});
-    // Not known to be gone yet; but nothing is removed without looking.
+    // The deletion is not known yet, but nothing is removed without reading the policy again.
     await fill(session, 3);
     expect(await seqs(session)).toEqual([4, 5, 6, 7, 8]);
   });
 
-  it("go with their session or agent", async () => {
+  it("are deleted with their session or agent", async () => {
     const clock = { now: 0 };
     const [sp, other] = [await open(clock), await open(clock)];
     await sp.retention.set({}, { keepLast: 4 });
@@ -296,7 +296,7 @@ describe.each(STORES)("retention policies on $name", (kind) => {
     expect(await seqs(sp.session("of-a"))).toEqual([2, 3, 4, 5]);
   });
 
-  it("are applied to everything when that is asked for", async () => {
+  it("are applied to the whole store on request", async () => {
     const clock = { now: 0 };
     const sp = await open(clock);
     const [s, t] = [sp.session("s"), sp.session("t")];
@@ -319,7 +319,7 @@ describe.each(STORES)("retention policies on $name", (kind) => {
     expect((await sp.stats()).checkpoints).toBe(10);
   });
 
-  it("lose nothing that must stay when two save at once", async () => {
+  it("lose no checkpoint that must stay when two processes save at once", async () => {
     failures.length = 0;
     const [sp, other] = [await open(), await open()];
     await sp.retention.set({}, { keepLast: 3 });

@@ -7,7 +7,7 @@ import { runs } from "../support/runs.js";
 describe.each(STORES)("saving and loading on $name", (kind) => {
   const data = useData(kind);
 
-  it("gives nothing before anything was saved, and writes nothing for a handle", async () => {
+  it("returns undefined before the first save, and writes nothing for a handle", async () => {
     const sp = await data.open();
     const session = sp.session("new", { agent: "tester" });
     expect(await session.latest()).toBeUndefined();
@@ -20,7 +20,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     expect(await sp.sessions.list().all()).toEqual([]);
   });
 
-  it("gives back what was saved, each state as it was at its moment", async () => {
+  it("returns each state as it was when it was saved", async () => {
     const session = (await data.open()).session("s");
     const state = { messages: messages(3), note: "é😀\u0000", more: { when: new Date(5), big: 7n, none: undefined } };
     const copies: unknown[] = [];
@@ -40,7 +40,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     expect((await again.latest())?.state).toStrictEqual(copies[4]);
   });
 
-  it("hands out states that are the caller's own", async () => {
+  it("returns states that the caller may change", async () => {
     const session = (await data.open()).session<{ list: string[] }>("s");
     await session.save({ list: ["a"] });
     const [first, second] = [await session.latest(), await session.latest()];
@@ -50,7 +50,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
   });
 
   it.each([null, 0, "", false, undefined, [], {}, "text", 1n, new Map([["a", 1]]), [[[]]]])(
-    "takes %o as a whole state",
+    "saves and loads %o as a state",
     async (state) => {
       const session = (await data.open()).session("s");
       await session.save(state);
@@ -179,7 +179,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     expect((await again.branches().all())[0]?.head).toStrictEqual(info);
   });
 
-  it("says how large the state is, and writes about the same at every step", async () => {
+  it("reports the size of the state, and writes about the same at every step", async () => {
     const session = (await data.open()).session("s");
     const state = { messages: messages(2), note: 'é😀"\\\n', n: 1.5, list: [1, 2, 3], none: null };
     const stored: number[] = [];
@@ -193,7 +193,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     expect(last).toBeLessThan(1.5 * second);
   });
 
-  it("refuses what cannot be stored, saves nothing of it and goes on", async () => {
+  it("rejects unsupported values, saves nothing of them, and stays usable", async () => {
     const session = (await data.open()).session("s");
     const good = { list: messages(5), more: {} as Record<string, unknown> };
     await expect(session.save({ bad: () => 1 })).rejects.toMatchObject({ code: "INVALID_STATE" });
@@ -238,7 +238,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     ["status", "done"],
     ["reason", 5],
     ["description", { text: "x" }],
-  ])("refuses %s: %o, which would not come back as it is", async (option, value) => {
+  ])("rejects %s: %o, which would not be loaded unchanged", async (option, value) => {
     const session = (await data.open()).session("s");
     const first = await session.save(1);
     await expect(session.save(2, { [option]: value })).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
@@ -260,7 +260,7 @@ describe.each(STORES)("saving and loading on $name", (kind) => {
     expect((await session.latest())?.state).toEqual({ n: saves - 1 });
   });
 
-  it("keeps its order when the clock goes backwards", async () => {
+  it("keeps the order of saves when the clock goes backwards", async () => {
     let now = 2_000_000;
     const sp = await data.open({ now: () => (now -= 60_000) });
     const session = sp.session("s");

@@ -1,4 +1,4 @@
-/** What sessions should hold, as plainly as it can be said: deep copies of states in a tree. */
+/** A simple model of what sessions should hold: deep copies of states in a tree. */
 import assert from "node:assert/strict";
 import type { CheckpointInfo, CheckpointKind, Savepoint } from "../../src/index.js";
 import { exactText } from "../support/states/history.js";
@@ -27,7 +27,7 @@ export class ModelSession {
     return this.checkpoints.find((checkpoint) => checkpoint.id === id);
   }
 
-  /** Notes a checkpoint that was just made, and that its info is what it should be. */
+  /** Records a new checkpoint, and checks its info. */
   note(
     info: CheckpointInfo,
     branch: string,
@@ -69,7 +69,7 @@ export class ModelSession {
     return line;
   }
 
-  /** Is all of this, and nothing else, in the store? */
+  /** Checks that the store holds all of this and nothing else. */
   async check(sp: Savepoint, id: string): Promise<void> {
     const session = sp.session(id);
     const infos = await session.history({ allBranches: true, order: "oldest" }).all();

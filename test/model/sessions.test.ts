@@ -22,7 +22,7 @@ describe.each(STORES)("the sessions on $name", (kind) => {
     expect(await ids({ agent: "nobody" })).toEqual([]);
   });
 
-  it("say what they are without their states", async () => {
+  it("are described without their states", async () => {
     let now = 1_000_000;
     const sp = await data.open({ now: () => now });
     const session = sp.session("s", { agent: "tester" });
@@ -44,7 +44,7 @@ describe.each(STORES)("the sessions on $name", (kind) => {
     expect(await sp.sessions.load("t")).toBeUndefined();
   });
 
-  it("are gone when they are deleted, with all that was theirs and nothing else", async () => {
+  it("are deleted with all their data and nothing else", async () => {
     const sp = await data.open();
     const [gone, stays] = [sp.session<unknown>("gone"), sp.session<unknown>("stays")];
     const { id } = await gone.save({ list: messages(100) }, { label: "l", id: "mine" });
@@ -77,7 +77,7 @@ describe.each(STORES)("the sessions on $name", (kind) => {
     expect((await sp.session("s", { agent: "two" }).save(1)).agent).toBe("two");
   });
 
-  it("refuse handles from before their deletion, whatever those try", async () => {
+  it("reject all operations of handles from before their deletion", async () => {
     const sp = await data.open();
     const session = sp.session<unknown>("s");
     const unused = sp.session("s");
@@ -112,12 +112,12 @@ describe.each(STORES)("the sessions on $name", (kind) => {
     expect((await fresh.history({ allBranches: true }).all()).length).toBe(1);
   });
 
-  it("refuse handles of another Savepoint that knew them, also when they are there again", async () => {
+  it("reject handles of another Savepoint that knew them, even after they are created again", async () => {
     const [one, two] = [await data.open(), await data.open({ cacheBytes: 1 })];
     const known = two.session<unknown>("s");
     const evicted = two.session<unknown>("t");
     for (const handle of [known, evicted]) await handle.save({ list: messages(20) });
-    await two.session("u").save(1); // makes the others' memory go
+    await two.session("u").save(1); // evicts the other sessions from memory
     await one.sessions.delete("s");
     await one.sessions.delete("t");
     await expect(known.save(1)).rejects.toMatchObject({ code: "SESSION_DELETED" });
@@ -131,7 +131,7 @@ describe.each(STORES)("the sessions on $name", (kind) => {
     expect(await two.sessions.load("t")).toBeUndefined();
   });
 
-  it("are told apart from those before them even where all that can be seen of them is the same", async () => {
+  it("differ from deleted ones under the same id, even if all visible fields are the same", async () => {
     const options = { now: () => 1_000_000 };
     const [one, two] = [await data.open(options), await data.open(options)];
     const first = one.session<{ list: unknown[] }>("s");
@@ -146,7 +146,7 @@ describe.each(STORES)("the sessions on $name", (kind) => {
     await expect(first.latest()).rejects.toMatchObject({ code: "SESSION_DELETED" });
   });
 
-  it("are not harmed by deleting what is not there", async () => {
+  it("are not harmed by deleting a session that does not exist", async () => {
     const sp = await data.open();
     const session = sp.session("s");
     expect(await sp.sessions.delete("s")).toBe(false);
@@ -154,7 +154,7 @@ describe.each(STORES)("the sessions on $name", (kind) => {
     expect((await session.latest())?.state).toBe(1);
   });
 
-  it("take ids only, not what looks like the inside of the store", async () => {
+  it("accept only ids, not internal keys of the store", async () => {
     const sp = await data.open();
     await sp.session("s").save(1);
     for (const id of ["s\tmain", "\ts", "", "s\t"]) {
@@ -168,7 +168,7 @@ describe.each(STORES)("the sessions on $name", (kind) => {
 describe.each(STORES)("clearing a session on $name", (kind) => {
   const data = useData(kind);
 
-  it("removes all checkpoints and branches, says how many, and the session lives on", async () => {
+  it("removes all checkpoints and branches, returns their number, and the session stays usable", async () => {
     const sp = await data.open();
     const session = sp.session<unknown>("s", { agent: "tester" });
     expect(await session.clear()).toBe(0);
@@ -194,7 +194,7 @@ describe.each(STORES)("clearing a session on $name", (kind) => {
     expect((await session.branches().all()).length).toBe(2);
   });
 
-  it("by one handle is a conflict for another that saw what was there", async () => {
+  it("by one handle is a conflict for another that has read its checkpoints", async () => {
     const sp = await data.open();
     const [one, two, far] = [sp.session("s"), sp.session("s"), (await data.open()).session("s")];
     await one.save({ list: messages(20) });
@@ -211,7 +211,7 @@ describe.each(STORES)("clearing a session on $name", (kind) => {
     expect((await far.save(5)).seq).toBe(2);
   });
 
-  it("by another Savepoint is noticed by a handle whose memory was taken meanwhile", async () => {
+  it("by another Savepoint is noticed by a handle that was evicted from memory meanwhile", async () => {
     const [one, two] = [await data.open(), await data.open({ cacheBytes: 1 })];
     const evicted = two.session<unknown>("s");
     await evicted.save({ list: messages(20) });
@@ -225,7 +225,7 @@ describe.each(STORES)("clearing a session on $name", (kind) => {
     expect((await two.session("s").save({ list: messages(23) })).parentId).toBeUndefined();
   });
 
-  it("frees what it held", async () => {
+  it("frees its data", async () => {
     const sp = await data.open();
     const session = sp.session("s");
     const small = await sp.bytes();

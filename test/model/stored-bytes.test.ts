@@ -5,7 +5,7 @@ import { Savepoint } from "../../src/index.js";
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { message } from "./sample-states.js";
 
-it("storedBytes, all together, are what the file takes", async () => {
+it("storedBytes of all saves add up to about the size of the file", async () => {
   const folder = await makeFolder();
   const file = join(folder, "store.db");
   const sp = await Savepoint.open(`sqlite:${file}`, { durability: "process", compress: false });

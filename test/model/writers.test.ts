@@ -19,7 +19,7 @@ describe.each(STORES)("several writers of a session on $name", (kind) => {
   ];
 
   describe.each(pairs)("%s", (_, open) => {
-    it("conflict when the branch has moved, go on after looking again, and lose nothing", async () => {
+    it("conflict when the branch has moved, continue after reading it again, and lose nothing", async () => {
       const [one, two] = await open();
       await one.save({ list: messages(10) });
       await two.latest();
@@ -41,7 +41,7 @@ describe.each(STORES)("several writers of a session on $name", (kind) => {
       expect((await one.history().all()).map(({ seq }) => seq)).toEqual([3, 2, 1, 0]);
     });
 
-    it("build on whatever is there while they have seen nothing", async () => {
+    it("build on the current head while they have read nothing", async () => {
       const [one, two] = await open();
       const a = await one.save({ list: messages(10) });
       const b = await two.save({ list: messages(11) });
@@ -49,7 +49,7 @@ describe.each(STORES)("several writers of a session on $name", (kind) => {
       await expect(one.save({ list: [] })).rejects.toMatchObject({ code: "CONFLICT" });
     });
 
-    it("conflict when they looked, saw nothing, and another one has begun since", async () => {
+    it("conflict if they read an empty session and another writer has saved since", async () => {
       const [one, two] = await open();
       expect(await one.latest()).toBeUndefined();
       expect(await two.latest()).toBeUndefined();
@@ -59,7 +59,7 @@ describe.each(STORES)("several writers of a session on $name", (kind) => {
       expect((await two.save({ list: messages(11) })).seq).toBe(1);
     });
 
-    it("that begin at once get one after the other, and each its own number", async () => {
+    it("that begin at once save one after the other, each with its own number", async () => {
       const [one, two] = await open();
       const both = await Promise.all([one.save({ list: [1] }), two.save({ list: [2] })]);
       expect(new Set(both.map(({ seq }) => seq))).toEqual(new Set([0, 1]));
@@ -67,7 +67,7 @@ describe.each(STORES)("several writers of a session on $name", (kind) => {
       expect((await (await data.open()).session("s").history().all()).length).toBe(2);
     });
 
-    it("that append without having looked all find their elements in the list", async () => {
+    it("that append without having read the session all find their elements in the list", async () => {
       const [one] = await open();
       const handles = async (): Promise<Session<{ list: unknown[] }>[]> => [...(await open()), ...(await open())];
       await one.save({ list: messages(40) });
@@ -85,7 +85,7 @@ describe.each(STORES)("several writers of a session on $name", (kind) => {
       expect(new Set(list.slice(40).map(({ n }) => n))).toEqual(new Set(added));
     });
 
-    it("never lose an update that was made of a state which is no longer the newest", async () => {
+    it("never lose an update of a state that is no longer the newest", async () => {
       const [one, two] = await open();
       await one.save({ list: [] });
       const add = (n: number) => (state: Readonly<{ list: unknown[] }> | undefined) => ({
@@ -143,7 +143,7 @@ describe.each(STORES)("several writers of a session on $name", (kind) => {
     expect((await later.head())?.agent).toBe("late");
   });
 
-  it("that begin a session at once leave it to the agent who was first", async () => {
+  it("that begin a session at once leave it to the first agent", async () => {
     const sp = await data.open();
     const one = sp.session("s", { agent: "one" });
     const two = sp.session("s", { agent: "two" });
@@ -170,7 +170,7 @@ describe.each(STORES)("ids that callers choose on $name", (kind) => {
     expect(await (await data.open()).session("s").save(state, options)).toStrictEqual(info);
     expect(await (await data.open()).session("s").save(state, { id: "chosen" })).toStrictEqual(info);
     expect((await session.history({ allBranches: true }).all()).length).toBe(1);
-    // And also when the session has gone on since, and when the label is another one by now.
+    // Also if the session was saved to since, and if the label has changed.
     const next = await session.save({ list: messages(21) });
     await session.label("chosen", "renamed");
     const renamed = { ...info, label: "renamed" };
@@ -215,7 +215,7 @@ describe.each(STORES)("ids that callers choose on $name", (kind) => {
     expect((await sp.session("a").load(uuid))?.seq).toBe(1);
   });
 
-  it("are refused where they could not be told apart", async () => {
+  it("are rejected if they could not be kept apart", async () => {
     const session = (await data.open()).session("s");
     for (const id of ["", "a\tb", "a\nb", "\u0000", "\ud800", "x".repeat(1025)]) {
       await expect(session.save(1, { id })).rejects.toMatchObject({ code: "INVALID_ID" });
@@ -279,7 +279,7 @@ describe.each(STORES)("parents that callers name on $name", (kind) => {
     }
   });
 
-  it("must be there", async () => {
+  it("must exist", async () => {
     const sp = await data.open();
     for (const session of [sp.session("s"), sp.session("s", { branch: "main" })]) {
       await expect(session.save(1, { parent: "no" })).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
@@ -292,7 +292,7 @@ describe.each(STORES)("parents that callers name on $name", (kind) => {
     await expect(session.save(1, { parent: id })).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   });
 
-  it("may be given again with an id, which changes nothing", async () => {
+  it("may be passed again with an id, which changes nothing", async () => {
     const session = (await data.open()).session("s");
     const a = await session.save("a");
     await session.save("b");

@@ -1,11 +1,11 @@
-/** Whatever is said and looked for, search finds what a scan of all that is there finds. */
+/** Search finds what a scan of all conversations finds, for random texts and random queries. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { message, type Savepoint } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
 import { runs } from "../support/runs.js";
 
-/** Pieces that queries are cut from, and that indexes, SQL and Unicode stumble over. */
+/** Pieces that queries are cut from, chosen to confuse indexes, SQL and Unicode handling. */
 const PIECES = [
   "hello",
   "World",
@@ -51,7 +51,7 @@ const query = fc.oneof(
   fc.constantFrom(...PIECES).map((piece) => piece.toUpperCase()),
 );
 
-/** What happens to one of three conversations. */
+/** An operation on one of three conversations. */
 const change = fc.oneof(
   { weight: 5, arbitrary: fc.record({ kind: fc.constant("append" as const), at: fc.nat(2), texts: fc.array(text) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("save" as const), at: fc.nat(2), texts: fc.array(text) }) },
@@ -64,7 +64,7 @@ const change = fc.oneof(
 describe.each(STORES)("searching on $name", (kind) => {
   const data = useData(kind);
 
-  it("finds what a scan finds, after whatever has happened", async () => {
+  it("finds what a scan finds, after random operations", async () => {
     const [sp, other] = [await data.open(), await data.open()];
     let run = 0;
     await fc.assert(

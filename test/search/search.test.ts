@@ -1,4 +1,4 @@
-/** Finding what was said: what counts as a hit, what a hit says, and keeping up with what is saved. */
+/** Search: what counts as a hit, what a hit contains, and that the index follows every write. */
 import { describe, expect, it } from "vitest";
 import { message, type Savepoint } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
@@ -14,7 +14,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     return (await sp.conversations.search(text, options)).map(({ conversationId }) => conversationId).sort();
   }
 
-  it("finds any part of a text, in any case, in any script, however short", async () => {
+  it("finds any part of a string, in any case, in any script, however short", async () => {
     const sp = await data.open();
     await say(sp, "en", "The quick brown Fox");
     await say(sp, "ja", "これは検索の試験です");
@@ -33,7 +33,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect(await found(sp, "")).toEqual([]);
   });
 
-  it("gives one hit per conversation, with the message and the text around it", async () => {
+  it("returns one hit per conversation, with the message and the text around the match", async () => {
     const sp = await data.open();
     await say(sp, "c", "first needle", "nothing", `${"before ".repeat(30)}the NEEDLE itself${" after".repeat(60)}`);
     const hits = await sp.conversations.search("needle");
@@ -45,7 +45,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect(hits[0]?.snippet.length).toBeLessThan(200);
   });
 
-  it("puts whole words before parts of words, and what was said last before what was said earlier", async () => {
+  it("ranks whole words before parts of words, and later messages before earlier ones", async () => {
     let now = 1000;
     const sp = await data.open({ now: () => now++ });
     await say(sp, "part", "concatenate");
@@ -55,7 +55,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect(hits.map(({ conversationId }) => conversationId)).toEqual(["late", "early", "part"]);
   });
 
-  it("minds agent, role, tags, archive, time and limit", async () => {
+  it("filters by agent, role, tags, archive flag, time and limit", async () => {
     let now = 1000;
     const sp = await data.open({ now: () => now });
     await sp.conversations.create({ id: "one", agent: "a", tags: ["x", "y"], messages: [message.user("apple")] });
@@ -74,7 +74,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect(await found(sp, "apple", { limit: 2 })).toHaveLength(2);
   });
 
-  it("finds as many as are wanted where very many match", async () => {
+  it("returns as many hits as the limit allows when very many match", async () => {
     const sp = await data.open();
     for (let index = 0; index < 40; index++)
       await say(sp, `c${index}`, ...Array.from({ length: 60 }, () => "the same"));
@@ -82,7 +82,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect(await found(sp, "e", { limit: 33 })).toHaveLength(33);
   });
 
-  it("finds titles, and not those that were", async () => {
+  it("finds current titles, and no former ones", async () => {
     const sp = await data.open();
     await sp.conversations.create({ id: "c", title: "Plans for Lisbon", messages: [message.assistant("fine")] });
     const [hit] = await sp.conversations.search("lisbon");
@@ -92,7 +92,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect(await found(sp, "porto")).toEqual(["c"]);
   });
 
-  it("keeps up with what is appended, replaced, deleted and restored, by anybody", async () => {
+  it("finds what was appended, replaced, deleted and restored, by any process", async () => {
     const [sp, other] = [await data.open(), await data.open()];
     await sp.agents.save({ id: "a", name: "A" });
     await say(sp, "c", "alpha");
@@ -108,7 +108,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect(await found(sp, "alpha")).toEqual([]);
   });
 
-  it("may be asked by many at once", async () => {
+  it("can be called many times at once", async () => {
     const all = [await data.open(), await data.open(), await data.open()];
     const [sp] = all as [Savepoint];
     for (let index = 0; index < 30; index++)
@@ -119,7 +119,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     for (const answer of answers) expect(answer).toHaveLength(30);
   });
 
-  it("tells how far it is, and nothing where there was nothing to do", async () => {
+  it("reports progress, and none if there was nothing to do", async () => {
     const told: { messages: number; done: boolean }[] = [];
     const sp = await data.open({ on: { indexing: (event) => told.push(event) } });
     for (let index = 0; index < 10; index++) await say(sp, `c${index}`, ...Array.from({ length: 100 }, () => "text"));
@@ -131,7 +131,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect(told).toHaveLength(before);
   });
 
-  it("spans conversations and what sessions say", async () => {
+  it("covers conversations and the messages of sessions", async () => {
     const sp = await data.open();
     await say(sp, "talk", "the treasure map");
     const session = sp.session("work", { agent: "a" });
@@ -163,7 +163,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect((await sp.search("treasure", { agent: "nobody" })).map(({ id }) => id)).toEqual([]);
   });
 
-  it("finds what native messages of SDKs say", async () => {
+  it("finds the text of native SDK messages", async () => {
     const sp = await data.open();
     const anthropic = {
       role: "assistant",
@@ -183,7 +183,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     expect((await sp.conversations.load("native"))?.messages).toEqual([anthropic, openai]);
   });
 
-  it("does not take what a conversation is called for where its messages are", async () => {
+  it("does not confuse the title of a conversation with the place of its messages", async () => {
     const sp = await data.open();
     for (const id of ["v0", "v1", "v2"]) await say(sp, id, `secret of ${id}`);
     for (const title of ["0  0", "1  0", "2  0", '"1  0"']) {
@@ -194,7 +194,7 @@ describe.each(STORES)("searching on $name", (kind) => {
     }
   });
 
-  it("refuses what is no text", async () => {
+  it("rejects a query that is not a string", async () => {
     const sp = await data.open();
     await expect(sp.conversations.search(5 as never)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
     await expect(sp.conversations.search("x", { since: Number.NaN })).rejects.toMatchObject({
