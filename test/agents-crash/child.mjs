@@ -1,5 +1,5 @@
-// Does what it is told on standard input, a JSON line at a time. What it says on standard output it says synchronously: a
-// line means that what it tells of was done before the process died.
+// Executes the jobs on standard input, one JSON line each. Its output on standard output is synchronous: a line means
+// that what it reports was done before the process died.
 import { copyFileSync, existsSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Savepoint } from "savepoint";
@@ -26,7 +26,7 @@ function fail(event) {
 }
 
 /**
- * Does an operation, and dies in it if it is told where.
+ * Executes an operation, and dies in it if the job names a point.
  *
  * @param {string} path @param {string} name @param {Death | undefined} death
  * @param {string | undefined} copies where to put a copy of the file before it, at every commit and after it
@@ -78,7 +78,7 @@ async function appendForever(path, name) {
   }
 }
 
-/** Looks for a word as soon as it is told to. @param {string} path @param {string} word @param {Death | undefined} death */
+/** Searches for a word on request. @param {string} path @param {string} word @param {Death | undefined} death */
 async function search(path, word, death) {
   let left = death?.passing;
   const sp = await open(path, death !== undefined, (point) => {
@@ -95,7 +95,7 @@ for await (const line of createInterface(process.stdin)) {
   const [name, ...args] = /** @type {[keyof typeof jobs, ...unknown[]]} */ (JSON.parse(line));
   const job = /** @type {(...args: unknown[]) => Promise<unknown>} */ (jobs[name]);
   try {
-    // What is undefined is null in JSON.
+    // `undefined` is null in JSON.
     say({ done: await job(...args.map((argument) => argument ?? undefined)) });
   } catch (error) {
     say({ error: error instanceof Error ? error.stack : String(error) });

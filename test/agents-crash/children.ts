@@ -1,18 +1,18 @@
-/** Child processes that do what they are told, and die in it. */
+/** Child processes that execute jobs and die in them. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("./child.mjs", import.meta.url));
 
-/** How a job ended: the child says how, or was killed in it. */
+/** How a job ended: the child reported a result, or was killed in it. */
 export type JobEnd =
   | { readonly done: unknown }
   | { readonly error: string }
   | { readonly killed: NodeJS.Signals | null; readonly stderr: string };
 
 export class Child {
-  /** What it has acknowledged so far. */
+  /** What the child has acknowledged so far. */
   readonly acknowledged: unknown[] = [];
   readonly #process: ChildProcessWithoutNullStreams;
   readonly #closed: Promise<JobEnd>;
@@ -30,14 +30,14 @@ export class Child {
     });
   }
 
-  /** Gives it a job. Resolves when that is done, or the child is. */
+  /** Starts a job. Resolves when the job is done or the child is dead. */
   async do(job: string, ...args: unknown[]): Promise<JobEnd> {
     const ended = new Promise<JobEnd>((resolve) => (this.#ended = resolve));
     this.#process.stdin.write(`${JSON.stringify([job, ...args])}\n`);
     return Promise.race([ended, this.#closed]);
   }
 
-  /** Resolves when it acknowledges something, or is dead. */
+  /** Resolves when the child acknowledges something or is dead. */
   async spoke(): Promise<void> {
     await Promise.race([new Promise<void>((resolve) => (this.#spoke = resolve)), this.#closed]);
   }
@@ -52,7 +52,7 @@ export class Child {
     try {
       line = JSON.parse(text) as Record<string, unknown>;
     } catch {
-      // It was killed while it wrote this: nothing was acknowledged.
+      // The child was killed while it wrote this line: nothing was acknowledged.
       return;
     }
     if ("acknowledged" in line) {
@@ -62,7 +62,7 @@ export class Child {
   }
 }
 
-/** Children that are killed: the next one is started while the one before it works, because starting takes longest. */
+/** Children that are killed: the next one is started while the previous one works, because starting takes longest. */
 export class Victims {
   #next: Child | undefined;
 

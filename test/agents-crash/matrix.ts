@@ -1,4 +1,4 @@
-/** Kills a process at every point of an operation, and looks at what it leaves. */
+/** Kills a process at every point of an operation, and checks the store that it leaves. */
 import assert from "node:assert/strict";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,19 +11,19 @@ import { checkSearch, takeSnapshot, withStore } from "./snapshot.js";
 
 const LANES = 2;
 
-/** A point of a write, and which passing of it. */
+/** A point of a write, and which pass of it. */
 interface Death {
   readonly point: string;
   readonly passing: number;
 }
 
-/** What becomes of a store by an operation that nobody interrupts. */
+/** The effect of an uninterrupted operation on a store. */
 interface Reference {
   readonly deaths: readonly Death[];
-  /** What there is before it, between its commits and after it. */
+  /** The states of the store before it, between its commits and after it. */
   readonly states: readonly string[];
   readonly outcome: string;
-  /** What comes of doing it again. */
+  /** The result of repeating it. */
   readonly again: { readonly state: string; readonly outcome: string };
 }
 
@@ -53,7 +53,7 @@ export function describeKills(names: readonly string[]): void {
   beforeAll(prepareTemplates);
   afterAll(tidyUp);
   describe("a process that is killed at any point of", () => {
-    it.each(names)("%s leaves all of it or nothing, and it can be done again", { timeout: 120_000 }, async (name) => {
+    it.each(names)("%s leaves all of it or nothing, and can be repeated", { timeout: 120_000 }, async (name) => {
       const reference = await perform(name);
       const queue = reference.deaths.values();
       const failures: string[] = [];
@@ -74,7 +74,7 @@ export function describeKills(names: readonly string[]): void {
   });
 }
 
-/** Does it without being killed. */
+/** Executes the operation without a kill. */
 async function perform(name: string): Promise<Reference> {
   const { commits = 1, unsearched: first = false } = operations[name] ?? assert.fail(name);
   const copies = join(root, `copies-${files++}`);
@@ -85,7 +85,7 @@ async function perform(name: string): Promise<Reference> {
   await child.kill();
   assert.ok("done" in end, JSON.stringify(end));
   const { passed, copied, outcome } = end.done as { passed: string[]; copied: number; outcome: unknown };
-  // What may be seen between is what the operation says of itself; of one that is one commit, nothing.
+  // The operation declares which states are visible between its commits; one with a single commit has none.
   const wanted = commits === 1 ? [0, copied - 1] : Array.from({ length: copied }, (_, copy) => copy);
   const states: string[] = [];
   for (const copy of wanted) {
@@ -103,7 +103,7 @@ async function perform(name: string): Promise<Reference> {
 /** Points in the middle of a transaction, which are all rolled back alike, and statements, which are many. */
 const INSIDE = /^(checked|records|items|blobs|tail|[A-Z]+ .*)$/s;
 
-/** The first passing of each point, and the last of those where something is decided. */
+/** The first pass of each point, and the last pass of the deciding ones. */
 function firstAndLast(passed: readonly string[]): Death[] {
   const counts = new Map<string, number>();
   for (const point of passed) counts.set(point, (counts.get(point) ?? 0) + 1);
@@ -128,7 +128,7 @@ async function dieAndLook(name: string, death: Death, reference: Reference, vict
     await checkSearch(sp);
     const happened = states.length > 1 && left === states.at(-1);
     const outcome = await outcomeOf(name, sp);
-    // One that had done a part of its steps does them all again.
+    // An operation that had finished some of its steps repeats all of them.
     if (!happened && left !== states[0]) return takeSnapshot(sp);
     assert.equal(outcome, happened ? reference.again.outcome : reference.outcome, "The outcome of doing it again");
     return happened ? reference.again.state : states.at(-1);
@@ -140,7 +140,7 @@ async function dieAndLook(name: string, death: Death, reference: Reference, vict
   });
   await withStore(path, async (sp) => {
     assert.equal(await takeSnapshot(sp), expected, "What doing it again, and compacting, leads to");
-    // Where nothing else can have changed, the index is what has.
+    // Where nothing else can have changed, the index has.
     if (operation.commits === 0) await checkSearch(sp);
   });
   for (const end of ["", "-wal", "-shm"]) rmSync(path + end, { force: true });
@@ -159,7 +159,7 @@ function toText(outcome: unknown): string {
   return JSON.stringify(outcome ?? null);
 }
 
-/** A copy of a file that nobody has open. */
+/** A copy of a file that no process has open. */
 function copyOf(path: string, to = join(root, `${files++}.db`)): string {
   for (const end of ["", "-wal"]) if (existsSync(path + end)) copyFileSync(path + end, to + end);
   return to;

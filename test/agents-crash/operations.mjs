@@ -1,5 +1,5 @@
-// What is done to a store, once with a process that dies in it and once with one that does not: the same functions, with
-// the build of the package in children and with its sources in the tests.
+// Operations on a store, executed once by a process that dies in them and once by one that does not: the same functions,
+// with the build of the package in children and with its sources in the tests.
 
 /** @typedef {import("savepoint").Savepoint} Savepoint */
 /** @typedef {import("savepoint").Message} Message */
@@ -13,12 +13,12 @@
  * @property {(sp: Savepoint) => Promise<void>} [first] what is done, and acknowledged, right before it
  */
 
-/** Long ago, so that what is not used any more may be freed. */
+/** Long ago, so that unused data may be freed. */
 export const TEMPLATE_TIME = 1_700_000_000_000;
-/** When operations are done, whoever does them. */
+/** The time of all operations, in every process. */
 export const NOW = TEMPLATE_TIME + 86_400_000;
 
-/** Every text has a word of its own, by which it can be looked for. */
+/** Every text has a unique word by which it can be searched. */
 export const WORDS = `
   anchor basket copper desert engine feather garden harbor island jungle kettle ladder marble needle orchid pepper quartz
   ribbon saddle timber umbrella velvet walnut xylophone renamed nowhere`
@@ -35,7 +35,7 @@ function said(content, bytes) {
 /** @param {string} content @returns {Message} */
 const answered = (content) => ({ role: "assistant", content });
 
-/** A store in which there is something of everything. @param {Savepoint} sp */
+/** A store with data of every kind. @param {Savepoint} sp */
 export async function fillTemplate(sp) {
   const { agents, checkpoints, conversations } = sp;
   await agents.save({ id: "support", name: "Support", type: "gpt", state: { solved: 0, notes: ["a"] } });
@@ -72,7 +72,7 @@ export async function fillTemplate(sp) {
   await sp.session("till", { agent: "sales" }).save({ messages: [said("umbrella")], n: 2 });
 }
 
-/** Done, and acknowledged, before every operation: leaves commits that wait in the tail. @param {Savepoint} sp */
+/** Executed and acknowledged before every operation: leaves commits in the write buffer. @param {Savepoint} sp */
 export async function warmUp(sp) {
   for (const warm of [1, 2]) {
     await sp.agents.update("support", { metadata: { warm } });
@@ -166,7 +166,7 @@ export const operations = {
   },
 };
 
-/** In which conversations and sessions there is something to find. @param {Savepoint} sp @param {string} word */
+/** The conversations and sessions in which the word is found. @param {Savepoint} sp @param {string} word */
 export async function found(sp, word) {
   const hits = await sp.search(word, { limit: 1000 });
   return hits.map(({ source, id, branch }) => [source, id, ...(branch === undefined ? [] : [branch])].join(" ")).sort();

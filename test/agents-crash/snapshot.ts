@@ -1,10 +1,10 @@
-/** Everything that can be seen in a store, as one text: two stores with the same text are the same to their users. */
+/** Everything visible in a store, as one string: two stores with the same string are the same to their users. */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { type DamageEvent, Savepoint } from "../../src/index.js";
 import { found, NOW, WORDS } from "./operations.mjs";
 
-/** Opens what a process left behind; damage, and anything that fails in the background, fails the test. */
+/** Opens the store that a process left behind; damage, and any failure in the background, fails the test. */
 export async function withStore<T>(path: string, work: (sp: Savepoint) => Promise<T>): Promise<T> {
   const troubles: unknown[] = [];
   const on = {
@@ -53,14 +53,14 @@ export async function takeSnapshot(sp: Savepoint): Promise<string> {
   assert.equal(counts[0]?.conversations, conversations.length, "stats().conversations");
   checkpoints.sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
   const text = JSON.stringify({ agents, conversations, checkpoints, sessions, counts }, toPlain, 1);
-  // Ids are made by chance: where a checkpoint is says as much.
+  // Ids are random: the position of a checkpoint identifies it as well.
   return text.replaceAll(
     /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g,
     (id) => names.get(id) ?? "?",
   );
 }
 
-/** Every word is found where it stands, and nowhere else. */
+/** Every word is found where it occurs, and nowhere else. */
 export async function checkSearch(sp: Savepoint): Promise<void> {
   const texts: [where: string, text: string][] = [];
   for (const { id, title } of await sp.conversations.list().all()) {
@@ -84,7 +84,7 @@ export async function checkSearch(sp: Savepoint): Promise<void> {
 
 async function snapshotCheckpoint(sp: Savepoint, id: string): Promise<object> {
   const loaded = (await sp.checkpoints.load(id)) ?? assert.fail(`There is no checkpoint ${id}`);
-  // How long a text is that says where messages are depends on the numbers in it.
+  // The length of a text that refers to messages depends on the numbers in it.
   const { stateBytes: _, storedBytes: __, ...checkpoint } = loaded;
   const line = `${checkpoint.sessionId ?? `agent ${checkpoint.agent}`}#${String(checkpoint.seq).padStart(4, "0")}`;
   if (!("conversations" in checkpoint)) return { line, ...checkpoint };

@@ -1,4 +1,4 @@
-// A database handle that tells of every statement that may change something, when it has been run. Collecting garbage
+// A database handle that reports every statement that may change something, after it has run. Collecting garbage
 // and indexing pass few of the named points of a write, or none: here a process can die between any two statements.
 import { DatabaseSync } from "@photostructure/sqlite";
 

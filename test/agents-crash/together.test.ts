@@ -21,7 +21,7 @@ describe("two processes at once", () => {
     const path = join(temporaryFolder(), "together.db");
     const random = seeded(chooseSeed());
     await withStore(path, (sp) => sp.conversations.create({ id: "shared" }));
-    /** What each life of each process has acknowledged: the texts of one append after another. */
+    /** The acknowledged appends of each life of each process: the texts of one append after another. */
     const lives = new Map<string, string[][]>();
     const live = async (name: string): Promise<void> => {
       for (let life = 0; life < LIVES; life++) {
@@ -53,7 +53,7 @@ describe("two processes at once", () => {
       const mine = texts.filter((text) => text.startsWith(`${life} `));
       const known = acknowledged.flat();
       expect(mine.slice(0, known.length)).toEqual(known);
-      // The one that it died in may be there as a whole.
+      // The append in which it died may be there completely.
       const n = acknowledged.length;
       const last = Array.from({ length: 1 + (n % 3) }, (_, part) => `${life} ${n} ${part}`);
       expect([[], last]).toContainEqual(mine.slice(known.length));
@@ -66,7 +66,7 @@ describe("two processes at once", () => {
     expect(count).toBe(texts.length);
   });
 
-  it("of two processes that make the index at once, the one that is left finds everything when the other is killed", async () => {
+  it("if one of two processes that build the index at once is killed, the other finds everything", async () => {
     const folder = temporaryFolder();
     const random = seeded(chooseSeed());
     const template = join(folder, "template.db");

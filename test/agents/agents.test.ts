@@ -42,7 +42,7 @@ const increment = ({ state }: { state: Counter }): { state: Counter } => ({ stat
 describe.each(STORES)("agents on $name", (kind) => {
   const data = useData(kind);
 
-  it("keep hostile ids apart", async () => {
+  it("with hostile ids are kept apart", async () => {
     const sp = await data.open();
     for (const id of HOSTILE) {
       await sp.agents.save({ id, name: `name of ${id}`, state: { id } });
@@ -73,7 +73,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     for (const id of left) expect((await sp.conversations.load(id))?.messages, id).toHaveLength(1);
   });
 
-  it("list by id, the same on every store, as many as are wanted", async () => {
+  it("are listed by id in the same order on every store, up to the limit", async () => {
     const sp = await data.open();
     for (const id of ["b", "a", "B", "é", "\uff5e", "aa", "a b"]) await sp.agents.save({ id, name: id });
     const ids = ["B", "a", "a b", "aa", "b", "é", "\uff5e"];
@@ -83,7 +83,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     expect(await sp.agents.list({ limit: 100 }).all()).toHaveLength(7);
   });
 
-  it.each(INVALID)("refuse the id %o everywhere", async (given) => {
+  it.each(INVALID)("are rejected with the id %o by every method", async (given) => {
     const sp = await data.open();
     const id = given as string;
     for (const attempt of [
@@ -106,7 +106,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     expect(await sp.stats()).toMatchObject({ agents: 0, conversations: 0 });
   });
 
-  it("are saved whole: what is not said is empty afterwards, and what load gave can be given back", async () => {
+  it("are replaced completely by save: omitted fields become empty, and a loaded agent can be saved again", async () => {
     const sp = await data.open({ now: () => 5 });
     const whole = {
       id: "a",
@@ -139,7 +139,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     });
   });
 
-  it("give the same of save, update and list as of load", async () => {
+  it("are returned by save, update and list as load returns them", async () => {
     let time = 1;
     const sp = await data.open({ now: () => time++ });
     const saved = await sp.agents.save({ id: "a", name: "A", metadata: { at: new Date(3) } });
@@ -152,7 +152,7 @@ describe.each(STORES)("agents on $name", (kind) => {
   });
 
   it.each([0, "", null, false, [1, 2], "text", 7n, new Map([["a", new Date(1)]]), { deep: new Uint8Array([1, 2]) }])(
-    "take %o as a state",
+    "can have %o as their state",
     async (state) => {
       const sp = await data.open();
       await sp.agents.save({ id: "a", name: "A", state });
@@ -162,7 +162,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     },
   );
 
-  it("hand out what is the caller's own, and keep nothing of what they were given", async () => {
+  it("are returned as copies, and later changes of saved objects have no effect", async () => {
     const sp = await data.open();
     const given = {
       id: "a",
@@ -189,7 +189,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     expect((await sp.agents.load("a"))?.state).toEqual({ list: [9] });
   });
 
-  it("are changed in part by update, and the rest stays", async () => {
+  it("keep the fields that update does not mention", async () => {
     const sp = await data.open();
     await sp.agents.save({ id: "a", name: "A", systemPrompt: "p", config: { k: 1 }, state: { s: 1 } });
     await sp.agents.update("a", { name: "B" });
@@ -207,7 +207,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     expect(await sp.agents.load("b")).toBeUndefined();
   });
 
-  it("refuse unknown fields, wrong types and what cannot be stored, and change nothing", async () => {
+  it("with unknown fields, wrong types or unsupported values are rejected, and nothing changes", async () => {
     const sp = await data.open();
     const cyclic: Record<string, unknown> = {};
     cyclic["self"] = cyclic;
@@ -244,7 +244,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     expect(await sp.agents.update("a", { name: "still works" })).toMatchObject({ version: 2 });
   });
 
-  it("have the expected version, or it is a conflict", async () => {
+  it("are saved only with the expected version, otherwise save throws CONFLICT", async () => {
     const sp = await data.open();
     const save = (expectedVersion: number): Promise<unknown> =>
       sp.agents.save({ id: "a", name: `v${expectedVersion + 1}` }, { expectedVersion });
@@ -264,7 +264,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     expect(await sp.agents.load("a")).toMatchObject({ version: 1 });
   });
 
-  it("let exactly one win of many that expect the same version", async () => {
+  it("are saved by exactly one of many writers that expect the same version", async () => {
     const sps = [await data.open(), await data.open(), await data.open()];
     for (let version = 0; version < 5; version++) {
       const results = await Promise.allSettled(
@@ -294,7 +294,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     );
   });
 
-  it("count a version for every save of every process, and keep when they were made", async () => {
+  it("get a new version with every save of every process, and keep their creation time", async () => {
     let time = 10;
     const sps = [await data.open({ now: () => time }), await data.open({ now: () => time })];
     await Promise.all(
@@ -305,7 +305,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     expect(await sps[0]?.agents.load("a")).toMatchObject({ name: "last", version: 21, createdAt: 10, modifiedAt: 20 });
   });
 
-  it("begin again after they were deleted, also for a process that knew them", async () => {
+  it("start again at version 1 after they were deleted, also for a process that has them cached", async () => {
     let time = 1;
     const [one, two] = [await data.open({ now: () => time }), await data.open({ now: () => time })];
     await one.agents.save({ id: "a", name: "old", state: { old: messages(20) } });
@@ -320,7 +320,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     expect(await two.agents.load("a")).toMatchObject({ name: "new", type: "t", version: 2 });
   });
 
-  it("are deleted while others save, append and create, and nothing is left half there", async () => {
+  it("can be deleted during concurrent saves, appends and creates, and nothing is left half-deleted", async () => {
     const [one, two, three] = [await data.open(), await data.open(), await data.open()];
     for (let round = 0; round < 4; round++) {
       await one.agents.save({ id: "a", name: "A", state: { round } });
@@ -342,7 +342,7 @@ describe.each(STORES)("agents on $name", (kind) => {
       await Promise.all(work);
       const allowed = ["CONVERSATION_NOT_FOUND", "AGENT_NOT_FOUND", "SESSION_DELETED", "CONFLICT"];
       expect(refused.filter((code) => !allowed.includes(code))).toEqual([]);
-      // Whatever came after the deletion is there as a whole; whatever came before it is not there at all.
+      // Everything written after the deletion is there completely; everything written before it is gone.
       const again = await data.open();
       const [agent, conversation, session] = [
         await again.agents.load("a"),
@@ -359,7 +359,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     }
   });
 
-  it("are deleted with what is theirs even if they were never saved", async () => {
+  it("that were never saved can be deleted with everything that belongs to them", async () => {
     const sp = await data.open();
     await sp.conversations.create({ agent: "a", messages: [message.user("x")] });
     await sp.session("s", { agent: "a" }).save(1);
@@ -369,7 +369,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     expect(await sp.stats()).toMatchObject({ conversations: 0, sessions: 0, messages: 0 });
   });
 
-  it("leave nothing behind in the store but what is little", async () => {
+  it("leave no data in the store after they were deleted", async () => {
     const sp = await data.open();
     const big = Array.from({ length: 300 }, (_, n) => message.user(`${n} ${"text ".repeat(100)}${n * 7919}`));
     for (let round = 0; round < 2; round++) {
@@ -383,7 +383,7 @@ describe.each(STORES)("agents on $name", (kind) => {
     }
   });
 
-  it("are refused by a Savepoint that is closed", async () => {
+  it("cannot be used after the Savepoint is closed", async () => {
     const sp = await data.open();
     await sp.close();
     for (const attempt of [
@@ -409,7 +409,7 @@ describe("damage of agents", () => {
   /** The agent is number 0, and its items are on its first tape. */
   const flipItem = (item: number): void => file.damage({ kind: "item", tape: tapeName(0, 0), item }, "flip");
 
-  it("without a checkpoint is DAMAGED, which is not the same as never saved, and can be saved over", async () => {
+  it("is reported as DAMAGED if there is no checkpoint, not as never saved, and the agent can be saved again", async () => {
     const sp = await open();
     await sp.agents.save({ id: "a", name: "A", state: { list: messages(20) } });
     await sp.agents.save({ id: "a", name: "A2", state: { list: messages(20) } });
@@ -423,7 +423,7 @@ describe("damage of agents", () => {
     expect(await (await open()).agents.load("a")).toMatchObject({ name: "mended", state: {} });
   });
 
-  it("with a checkpoint steps back to that, says so, and goes on with a higher version", async () => {
+  it("makes load fall back to a checkpoint and report it, and the next update gets a higher version", async () => {
     const sp = await open();
     await sp.agents.save({ id: "a", name: "A", state: { list: messages(20) } });
     await sp.checkpoints.create({ agent: "a" });
@@ -441,7 +441,7 @@ describe("damage of agents", () => {
     expect(after?.state.list).toEqual(messages(20));
   });
 
-  it("of the record that names the head steps back to a checkpoint, or is DAMAGED", async () => {
+  it("of the record that names the head makes load fall back to a checkpoint, or throw DAMAGED", async () => {
     const sp = await open();
     await sp.agents.save({ id: "a", name: "A" });
     await sp.agents.save({ id: "b", name: "B" });
@@ -454,7 +454,7 @@ describe("damage of agents", () => {
     expect(file.events.length).toBeGreaterThan(0);
   });
 
-  it("does not keep them from being deleted", async () => {
+  it("does not prevent agents from being deleted", async () => {
     const sp = await open();
     for (const id of ["a", "b"]) {
       await sp.agents.save({ id, name: id, state: { list: messages(20) } });
@@ -472,7 +472,7 @@ describe("damage of agents", () => {
     expect(await again.conversations.list().all()).toEqual([]);
   });
 
-  it("in their own record does not keep them from being deleted where there is nothing else of theirs", async () => {
+  it("of an agent's own record does not prevent its deletion if the agent has nothing else", async () => {
     await (await open()).agents.save({ id: "a", name: "a" });
     flip(sessionKey(agentHistoryId("a")));
     const sp = await open();
@@ -480,7 +480,7 @@ describe("damage of agents", () => {
     expect(await sp.agents.save({ id: "a", name: "new" })).toMatchObject({ version: 1 });
   });
 
-  it("in their own record does not make them count twice after they were deleted and saved again", async () => {
+  it("of an agent's own record does not make the agent count twice after it was deleted and saved again", async () => {
     const before = await open();
     await before.agents.save({ id: "a", name: "a" });
     await before.conversations.create({ agent: "a" });
@@ -498,11 +498,11 @@ describe("damage of agents", () => {
     return (await open({ now: () => 7 })).agents.save({ id: "a", name: "mended" });
   }
 
-  it("does not make the version start again when they are saved over", async () => {
+  it("does not reset the version when the agent is saved again", async () => {
     expect(await saveOverDamage()).toMatchObject({ version: 3, modifiedAt: 7 });
   });
 
-  it("does not make them forget when they were made when they are saved over", async () => {
+  it("does not reset the creation time when the agent is saved again", async () => {
     expect(await saveOverDamage()).toMatchObject({ createdAt: 5 });
   });
 });

@@ -22,8 +22,8 @@ const textsOf = (conversation: Conversation | undefined): string[] | undefined =
 describe.each(STORES)("conversations on $name", (kind) => {
   const data = useData(kind);
 
-  describe("that are appended to", () => {
-    it("by several processes at once keep all, in the order of each and side by side", async () => {
+  describe("append", () => {
+    it("keeps all messages of several concurrent processes, each process in its own order", async () => {
       const sps = [await data.open(), await data.open(), await data.open(), await data.open()];
       await sps[0]?.conversations.create({ id: "c" });
       const appends = 250;
@@ -50,14 +50,14 @@ describe.each(STORES)("conversations on $name", (kind) => {
       for (const entry of results.flat()) expect(ids.get(entry.id)).toEqual(entry);
     });
 
-    it("one after the other keep the order of the calls", async () => {
+    it("keeps the order of consecutive calls", async () => {
       const { conversations } = await data.open();
       await conversations.create({ id: "c" });
       await Promise.all(numbered(100).map((each) => conversations.append("c", [each])));
       expect((await conversations.load("c"))?.messages).toEqual(numbered(100));
     });
 
-    it("when they are not there are CONVERSATION_NOT_FOUND, for whoever knew them too", async () => {
+    it("throws CONVERSATION_NOT_FOUND for a missing conversation, also in a process that has it cached", async () => {
       const [one, two] = [await data.open(), await data.open()];
       await expect(one.conversations.append("c", said(["x"]))).rejects.toMatchObject({
         code: "CONVERSATION_NOT_FOUND",
@@ -75,7 +75,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(await two.stats()).toMatchObject({ conversations: 0, messages: 0 });
     });
 
-    it("after they were deleted and made again get the new messages only", async () => {
+    it("adds only the new messages after the conversation was deleted and created again", async () => {
       const [one, two] = [await data.open(), await data.open()];
       await one.conversations.create({ id: "c", agent: "a", messages: numbered(5) });
       await two.conversations.append("c", said(["old"]));
@@ -89,7 +89,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(await two.conversations.list({ agent: "a" }).all()).toEqual([]);
     });
 
-    it("while they are deleted and made again lose nothing that was answered for the one that is there", async () => {
+    it("loses no acknowledged message while the conversation is deleted and created again", async () => {
       const [one, two] = [await data.open(), await data.open()];
       await one.conversations.create({ id: "c" });
       const work: Promise<unknown>[] = [];
@@ -111,7 +111,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(await one.stats()).toMatchObject({ conversations: 1, messages: texts.length + 1 });
     });
 
-    it("with nothing are CONVERSATION_NOT_FOUND too when another process has deleted them", async () => {
+    it("of no messages throws CONVERSATION_NOT_FOUND if another process has deleted the conversation", async () => {
       const [one, two] = [await data.open(), await data.open()];
       await one.conversations.create({ id: "c" });
       await two.conversations.append("c", said(["1"]));
@@ -120,8 +120,8 @@ describe.each(STORES)("conversations on $name", (kind) => {
     });
   });
 
-  describe("that are made", () => {
-    it("under an id that is taken are a CONFLICT, and change nothing", async () => {
+  describe("create", () => {
+    it("throws CONFLICT if the id exists, and changes nothing", async () => {
       const [one, two] = [await data.open(), await data.open()];
       await one.conversations.create({ id: "c", title: "first", messages: numbered(2) });
       await expect(two.conversations.create({ id: "c", messages: numbered(1) })).rejects.toMatchObject({
@@ -131,7 +131,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(await two.stats()).toMatchObject({ conversations: 1, messages: 2 });
     });
 
-    it("by several at once under the same id are made by exactly one", async () => {
+    it("succeeds exactly once if several processes create the same id at once", async () => {
       const sps = [await data.open(), await data.open(), await data.open()];
       const results = await Promise.allSettled(
         Array.from({ length: 9 }, (_, n) =>
@@ -144,7 +144,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(await sps[1]?.stats()).toMatchObject({ conversations: 1, messages: 2 });
     });
 
-    it("with wrong titles or tags are refused", async () => {
+    it("rejects invalid titles and tags", async () => {
       const { conversations } = await data.open();
       for (const wrong of [{ title: 7 }, { title: null }, { tags: "x" }, { tags: { 0: "x" } }] as never[]) {
         await expect(conversations.create(wrong)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
@@ -154,8 +154,8 @@ describe.each(STORES)("conversations on $name", (kind) => {
     });
   });
 
-  describe("that are saved whole", () => {
-    it("are made, given back, and take on whatever is said", async () => {
+  describe("save", () => {
+    it("creates a conversation, saves a loaded one unchanged, and replaces all its fields", async () => {
       let time = 1;
       const sp = await data.open({ now: () => time });
       await sp.conversations.save({ id: "c", agent: "a", messages: numbered(3), tags: ["t"], metadata: { m: [1] } });
@@ -194,7 +194,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       ["a summary in front", (all) => [message.system("so far"), ...all.slice(-2)]],
     ];
 
-    it.each(edits)("with %s are what was given, for everybody, before and after compaction", async (_, edit) => {
+    it.each(edits)("stores messages with %s for every process, also after compaction", async (_, edit) => {
       const [one, two] = [await data.open(), await data.open()];
       await one.conversations.create({ id: "c", messages: numbered(6) });
       await two.conversations.append("c", numbered(4, 6));
@@ -211,10 +211,10 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await one.conversations.load("c"))?.messages).toEqual(edit(all));
     });
 
-    it("in more ranges than are kept are written anew, and stay the same", async () => {
+    it("rewrites messages that would need too many ranges, and keeps them unchanged", async () => {
       const sp = await data.open();
       await sp.conversations.create({ id: "c", messages: numbered(700) });
-      // Every other one, backwards: no two are side by side.
+      // Every other one, in reverse: no two are adjacent.
       let kept = numbered(700)
         .filter((_, n) => n % 2 === 0)
         .reverse();
@@ -229,7 +229,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await sp.conversations.load("c"))?.messages).toEqual(kept);
     });
 
-    it("write only what is new", async () => {
+    it("writes only the change", async () => {
       const sp = await data.open();
       const noise = (n: number): string =>
         Array.from({ length: 100 }, (_, k) => ((n * 100 + k) * 7919).toString(36)).join("");
@@ -244,7 +244,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await sp.conversations.load("c"))?.messages).toEqual(long);
     });
 
-    it("while others append are either before or after them, as a whole", async () => {
+    it("is atomic with concurrent appends: each append comes before or after it", async () => {
       const [one, two] = [await data.open(), await data.open()];
       await one.conversations.create({ id: "c" });
       const work: Promise<unknown>[] = [];
@@ -258,7 +258,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
     });
 
-    it("by two at once that both make it are both saved", async () => {
+    it("succeeds for both of two processes that create the conversation at once", async () => {
       const [one, two] = [await data.open(), await data.open()];
       await Promise.all([
         one.conversations.save({ id: "c", messages: said(["1"]) }),
@@ -268,7 +268,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(await two.stats()).toMatchObject({ conversations: 1, messages: 1 });
     });
 
-    it("with the messages that were there keep when the last one came", async () => {
+    it("keeps lastMessageAt if it adds no message", async () => {
       let time = 1_000;
       const { conversations } = await data.open({ now: () => time });
       await conversations.create({ id: "c", messages: numbered(3) });
@@ -280,8 +280,8 @@ describe.each(STORES)("conversations on $name", (kind) => {
     });
   });
 
-  describe("that are loaded in pages", () => {
-    it("give the last ones, and the page before any place", async () => {
+  describe("load in pages", () => {
+    it("returns the last messages, and the page before any position", async () => {
       const { conversations } = await data.open();
       await conversations.create({ id: "c", messages: numbered(10) });
       await conversations.save({ id: "c", messages: [...numbered(3, 4), ...numbered(4)] }); // several ranges
@@ -316,19 +316,19 @@ describe.each(STORES)("conversations on $name", (kind) => {
     { before: -1 },
     { before: 1.5 },
     { before: Number.NaN },
-  ])("are refused to be loaded with %o", async (options) => {
+  ])("cannot be loaded with %o", async (options) => {
     const { conversations } = await data.open({ on: { damage: () => {} } });
     await conversations.create({ id: "c", messages: numbered(3) });
     await expect(conversations.load("c", options)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
-  it.each([[[1]], ["x"], [7], [null]])("are refused with %o as metadata", async (metadata) => {
+  it.each([[[1]], ["x"], [7], [null]])("with %o as metadata are rejected", async (metadata) => {
     const { conversations } = await data.open();
     const given = { metadata } as never;
     await expect(conversations.create(given)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
-  it("are not replaced by a page of themselves", async () => {
+  it("cannot be overwritten with a page of themselves", async () => {
     const { conversations } = await data.open();
     await conversations.create({ id: "c", messages: [1, 2, 3].map((n) => message.user(`m${n}`)) });
     const page = (await conversations.load("c", { limit: 1 })) as Conversation;
@@ -348,13 +348,13 @@ describe.each(STORES)("conversations on $name", (kind) => {
     expect((await conversations.load("c"))?.messages).toEqual([message.user("b")]);
   });
 
-  it("are refused with fields that there are not", async () => {
+  it("with unknown fields are rejected", async () => {
     const { conversations } = await data.open();
     const given = { agnet: "a" } as never;
     await expect(conversations.create(given)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
-  it("are listed by a checkpoint oldest first, whatever their ids", async () => {
+  it("are listed oldest first by a checkpoint, whatever their ids", async () => {
     const sp = await data.open();
     await sp.agents.save({ id: "a", name: "A" });
     for (const id of ["z", "10", "9"]) await sp.conversations.create({ id, agent: "a" });
@@ -362,7 +362,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
     expect(await sp.checkpoints.load(id)).toMatchObject({ state: { activeConversations: ["z", "10", "9"] } });
   });
 
-  describe("that have titles", () => {
+  describe("titles", () => {
     const family = "👩‍👩‍👧‍👦";
     const cases: [string, string | undefined][] = [
       ["short", "short"],
@@ -382,7 +382,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       ["x".repeat(100_000), `${"x".repeat(47)}...`],
     ];
 
-    it.each(cases)("make of %j the title %j, given or taken from a message", async (text, title) => {
+    it.each(cases)("of %j become %j, whether set or derived from a message", async (text, title) => {
       const { conversations } = await data.open();
       const { id } = await conversations.create({ messages: said([text]) });
       expect((await conversations.load(id))?.title).toBe(title);
@@ -392,7 +392,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await conversations.rename(given.id, text)).title).toBe(title);
     });
 
-    it("take the next message of a user where the first says nothing, whoever appends it", async () => {
+    it("are derived from the next user message if the first is blank, in every process", async () => {
       const [one, two] = [await data.open(), await data.open()];
       const { id } = await one.conversations.create({ messages: [message.system("s"), message.user("  ")] });
       expect((await two.conversations.append(id, [message.assistant("a")]))[0]?.role).toBe("assistant");
@@ -402,7 +402,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await one.conversations.load(id))?.title).toBe("spoken");
     });
 
-    it("go back to that of the first message, and follow it when it is edited", async () => {
+    it("fall back to the first message when they are unset, and follow it when it is edited", async () => {
       const { conversations } = await data.open();
       const { id } = await conversations.create({ messages: said(["first", "second"]) });
       await conversations.rename(id, "mine");
@@ -418,14 +418,14 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await conversations.load(id))?.title).toBe("asked");
     });
 
-    it("go back to that of the first message also when it came after the title was given", async () => {
+    it("fall back to the first message also if it was appended after the title was set", async () => {
       const { conversations } = await data.open();
       const { id } = await conversations.create({ title: "mine" });
       await conversations.append(id, said(["first"]));
       expect((await conversations.rename(id, undefined)).title).toBe("first");
     });
 
-    it("come back with the next message also in a process that knew an earlier one", async () => {
+    it("are derived from the next message also in a process that has an earlier one cached", async () => {
       const [one, two] = [await data.open(), await data.open()];
       const { id } = await one.conversations.create({ messages: said(["old"]) });
       await two.conversations.append(id, said(["more"]));
@@ -438,14 +438,14 @@ describe.each(STORES)("conversations on $name", (kind) => {
       [`x${" ".repeat(3998)}😀`, "x 😀"],
       [`${" ".repeat(5000)}hello`, "hello"],
       [`e${"\u0301".repeat(99)}`.repeat(45), `e${"\u0301".repeat(99)}`.repeat(45)],
-    ])("are not cut inside a character that is far behind (%#)", async (text, title) => {
+    ])("are not cut inside a character far from the start (%#)", async (text, title) => {
       const { conversations } = await data.open();
       expect((await conversations.create({ messages: said([text]) })).title).toBe(title);
     });
   });
 
-  describe("that are changed", () => {
-    it("keep what is not said, and their messages", async () => {
+  describe("changes", () => {
+    it("keep the fields that they do not mention, and the messages", async () => {
       const [one, two] = [await data.open({ now: () => 5 }), await data.open()];
       const { id } = await one.conversations.create({
         agent: "a",
@@ -474,7 +474,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await two.conversations.load(id))?.messages).toEqual(numbered(2));
     });
 
-    it("by many at once lose no change", async () => {
+    it("of many concurrent callers are all kept", async () => {
       const sps = [await data.open(), await data.open()];
       const { id } = await (sps[0] as Savepoint).conversations.create();
       await Promise.all(
@@ -495,7 +495,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       });
     });
 
-    it("are active until they are archived or deleted, oldest first", async () => {
+    it("keep a conversation active until it is archived or deleted, oldest first", async () => {
       const [one, two] = [await data.open(), await data.open()];
       await one.agents.save({ id: "a", name: "A" });
       const active = async (): Promise<readonly string[] | undefined> =>
@@ -514,8 +514,8 @@ describe.each(STORES)("conversations on $name", (kind) => {
     });
   });
 
-  describe("that are listed", () => {
-    it("come newest first, by agent, tag, archive, time and as many as are wanted", async () => {
+  describe("list", () => {
+    it("returns the newest first, filtered by agent, tag, archive and time, up to the limit", async () => {
       let time = 1_000;
       const sp = await data.open({ now: () => time });
       const make = async (id: string, options: object): Promise<void> => {
@@ -550,7 +550,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect(await conversations.load("5")).toStrictEqual({ ...info, messages: [], entries: [], first: 0, holes: [] });
     });
 
-    it("by the hundreds come all, once", async () => {
+    it("returns each of hundreds of conversations exactly once", async () => {
       const sp = await data.open();
       const ids = Array.from({ length: 600 }, (_, n) => `c${n}`);
       for (const id of ids) await sp.conversations.create({ id, agent: "a" });
@@ -558,7 +558,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
       expect((await sp.conversations.list({ agent: "a" }).all()).map(({ id }) => id)).toEqual([...ids].reverse());
     });
 
-    it("since a time that is none are refused", async () => {
+    it("rejects an invalid time", async () => {
       const { conversations } = await data.open();
       await expect((async () => conversations.list({ since: new Date("no") }).all())()).rejects.toMatchObject({
         code: "INVALID_ARGUMENT",
@@ -566,7 +566,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
     });
   });
 
-  it("are deleted for good, their messages freed, and everyone else's kept", async () => {
+  it("are deleted permanently with their messages, and other conversations are kept", async () => {
     const sp = await data.open();
     const long = numbered(300).map(({ content }) => message.user(`${content} ${"words ".repeat(50)}`));
     await sp.conversations.create({ id: "keep", messages: long });
@@ -579,7 +579,7 @@ describe.each(STORES)("conversations on $name", (kind) => {
     expect((await again.conversations.search("words")).map((hit) => hit.conversationId)).toEqual(["keep"]);
   });
 
-  it("conversations do what a plain model does, whatever is done to them", async () => {
+  it("behave like a plain model under random operations", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyStep, { minLength: 1, maxLength: 25, size: "max" }), async (steps) => {
         const world = await kind.setup();
@@ -598,7 +598,7 @@ describe("damage of conversations", () => {
   const file = useDamageableFile();
   const { open, flip } = file;
 
-  /** The one that made "c". */
+  /** The Savepoint that created "c". */
   let first: Savepoint;
 
   beforeEach(async () => {
@@ -608,7 +608,7 @@ describe("damage of conversations", () => {
 
   const flipMessage = (item: number): void => file.damage({ kind: "item", tape: messageTape(0), item }, "flip");
 
-  it("in a message is DAMAGED, names it, and leaves the others", async () => {
+  it("of a message is reported as DAMAGED with its conversation, and the other messages stay readable", async () => {
     flipMessage(4);
     const { conversations } = await open();
     await expect(conversations.load("c")).rejects.toMatchObject({ code: "DAMAGED", details: { conversationId: "c" } });
@@ -622,13 +622,13 @@ describe("damage of conversations", () => {
     expect((await conversations.load("c", { limit: 2 }))?.messages).toEqual(numbered(2, 9));
     expect((await conversations.search("message 10")).map((hit) => hit.conversationId)).toEqual(["c"]);
     expect(await conversations.list().all()).toMatchObject([{ id: "c", messageCount: 11 }]);
-    // Whoever still has the message saves it anew.
+    // A caller that still has the message can save it again.
     await conversations.save({ id: "c", messages: numbered(11) });
     expect((await (await open()).conversations.load("c"))?.messages).toEqual(numbered(11));
   });
 
-  it("in its record or its counter is DAMAGED, which is not the same as none, and hides no other", async () => {
-    // By the one that made "c": another Savepoint would not go on with number 1.
+  it("of a record or a counter is reported as DAMAGED, not as missing, and hides no other conversation", async () => {
+    // With the Savepoint that created "c": another one would not continue with number 1.
     await first.conversations.create({ id: "d", agent: "a", messages: numbered(2) });
     await first.conversations.create({ id: "e", agent: "a", messages: numbered(3) });
     flip(conversationKey("c"));
@@ -646,7 +646,7 @@ describe("damage of conversations", () => {
     expect((await conversations.load("e"))?.messages).toEqual(numbered(3));
   });
 
-  it("does not keep it from being deleted, and made again", async () => {
+  it("does not prevent a conversation from being deleted and created again", async () => {
     flipMessage(4);
     const sp = await open();
     expect(await sp.conversations.delete("c")).toBe(true);
@@ -661,7 +661,7 @@ describe("damage of conversations", () => {
     expect(await again.stats()).toMatchObject({ conversations: 1, messages: 2 });
   });
 
-  it("in what can be done without is got around, and told", async () => {
+  it("of derived data is worked around and reported", async () => {
     flip(lastMessageTimeKey("c", 0));
     flip(derivedTitleKey("c", 0));
     const loaded = await (await open()).conversations.load("c");
@@ -711,7 +711,7 @@ interface ModelConversation {
   messages: Message[];
 }
 
-/** The conversations as they should be, beside those that are. */
+/** The expected conversations, beside the actual ones. */
 class World {
   readonly #model = new Map<string, ModelConversation>();
 
@@ -767,7 +767,7 @@ class World {
         if (seed % 4 === 0) edited.reverse();
         const { title, tags, archived } = model;
         await conversations.save({ id, title, tags, archived, messages: edited });
-        // A title that is that of the first message was not given by anybody.
+        // A title that equals the one of the first message was not set explicitly.
         Object.assign(model, { messages: edited, title: title === titleOf(model.messages) ? undefined : title });
         return;
       }

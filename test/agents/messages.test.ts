@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
 
-/** Messages as SDKs make them, with their keys in the order of those SDKs. */
+/** Messages as SDKs create them, with their keys in the order of those SDKs. */
 const NATIVE: readonly [string, readonly object[]][] = [
   [
     "OpenAI chat completions",
@@ -109,7 +109,7 @@ const NATIVE: readonly [string, readonly object[]][] = [
 describe.each(STORES)("messages on $name", (kind) => {
   const data = useData(kind);
 
-  it.each(NATIVE)("of %s come back as they were, keys in their order", async (_, messages) => {
+  it.each(NATIVE)("of %s are restored unchanged, with the order of their keys", async (_, messages) => {
     const sp = await data.open();
     const { id } = await sp.conversations.create({ messages });
     await sp.conversations.append(id, messages);
@@ -118,7 +118,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect(loaded?.messages.map((each) => JSON.stringify(each))).toEqual(
       [...messages, ...messages].map((each) => JSON.stringify(each)),
     );
-    // Given back as a whole, nothing has changed.
+    // Saved again as a whole, nothing has changed.
     await sp.conversations.save({ id, messages: loaded?.messages ?? [] });
     expect((await sp.conversations.load<object>(id))?.entries).toEqual(loaded?.entries);
   });
@@ -140,7 +140,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect(Object.keys(loaded?.messages[0] ?? {})).toEqual(Object.keys(odd));
   });
 
-  it("that cannot be stored are refused with INVALID_STATE, and nothing of their append is saved", async () => {
+  it("with unsupported values are rejected with INVALID_STATE, and nothing of their append is saved", async () => {
     const sp = await data.open();
     const { id } = await sp.conversations.create({ messages: [message.user("first")] });
     const cyclic: Record<string, unknown> = { role: "user", content: "round" };
@@ -168,7 +168,7 @@ describe.each(STORES)("messages on $name", (kind) => {
   });
 
   it.each([[null], ["text"], [7], [undefined], [true]])(
-    "such as %o, which are no objects, are refused",
+    "that are not objects, such as %o, are rejected",
     async (bad) => {
       const sp = await data.open();
       const { id } = await sp.conversations.create();
@@ -184,7 +184,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     },
   );
 
-  it("are given as an array, or refused", async () => {
+  it("must be an array, otherwise they are rejected", async () => {
     const sp = await data.open();
     const { id } = await sp.conversations.create({ messages: [message.user("keep me")] });
     for (const wrong of [undefined, null, message.user("x"), "x"] as never[]) {
@@ -194,7 +194,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect((await sp.conversations.load(id))?.messages).toEqual([message.user("keep me")]);
   });
 
-  it("are read at once: what is changed afterwards is not what is saved", async () => {
+  it("are read synchronously by append: later changes are not saved", async () => {
     const sp = await data.open();
     const given = [message.user("before"), message.user("before too")];
     const creating = sp.conversations.create({ id: "a", messages: given });
@@ -210,7 +210,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect(contents).toEqual(["before", "before too", "before"]);
   });
 
-  it("are read at once by save as well", async () => {
+  it("are read synchronously by save, too", async () => {
     const sp = await data.open();
     const given = [message.user("before")];
     const saving = sp.conversations.save({ id: "a", messages: given });
@@ -228,7 +228,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect((await appending)[0]?.text).toBe("before");
   });
 
-  it("have the same id and time for append, load, every page and every process; their own where they have any", async () => {
+  it("have the same id and time in append, load, every page and every process, and keep their own if they have any", async () => {
     let time = 1_000;
     const sp = await data.open({ now: () => time });
     const { id } = await sp.conversations.create({ messages: [message.user("first")] });
@@ -250,14 +250,14 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect(new Set(loaded?.entries.map((entry) => entry.id)).size).toBe(4);
     expect(loaded?.entries[0]?.timestamp).toBe(1_000);
     expect((await sp.conversations.load(id, { limit: 1, before: 2 }))?.entries).toEqual(loaded?.entries.slice(1, 2));
-    // Also when others are cut out in front of them.
+    // Also when messages before them are removed.
     time = 3_000;
     await sp.conversations.save({ id, messages: loaded?.messages.slice(2) ?? [] });
     expect((await sp.conversations.load(id))?.entries).toEqual(loaded?.entries.slice(2));
     expect(await sp.conversations.append(id, [])).toEqual([]);
   });
 
-  it.each([1024, 5000, 2 ** 20])("with an attachment of %i bytes come back byte by byte", async (bytes) => {
+  it.each([1024, 5000, 2 ** 20])("with an attachment of %i bytes are restored byte for byte", async (bytes) => {
     const content = Uint8Array.from({ length: bytes }, (_, n) => (n * 7919) >> 5);
     const sp = await data.open();
     const { id } = await sp.conversations.create();
@@ -266,7 +266,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect(Buffer.compare(loaded?.messages[0]?.attachments?.[0]?.content as Uint8Array, content)).toBe(0);
   });
 
-  it("with bytes keep them through compaction, for as long as anybody has them, and are found", async () => {
+  it("keep their bytes through compaction as long as they are referenced, and are found by search", async () => {
     const content = Uint8Array.from({ length: 5000 }, (_, n) => (n * 7919) >> 5);
     const sp = await data.open();
     const messages = [message.user("look here", { attachments: [{ type: "file", name: "f.bin", content }] })];
@@ -282,7 +282,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect((await again.session("s").latest())?.state).toStrictEqual({ messages });
     expect((await again.conversations.load("c", { at: checkpoint }))?.messages).toStrictEqual(messages);
     expect((await again.conversations.search("LOOK")).map((hit) => hit.conversationId)).toEqual(["b"]);
-    // Given back as it was, nothing is written: the message is the same one.
+    // Saved again unchanged, nothing is written: the message is the same.
     const loaded = await again.conversations.load("b");
     await again.conversations.save({ id: "b", messages: loaded?.messages ?? [] });
     expect((await again.conversations.load("b"))?.entries).toEqual(loaded?.entries);
@@ -291,8 +291,8 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect((await again.conversations.load("c"))?.messages).toStrictEqual(messages);
   });
 
-  it("with the same megabyte attached twenty times take little more than with one", async () => {
-    // Nothing that could be compressed.
+  it("with the same megabyte attached twenty times take little more space than with one", async () => {
+    // Bytes that do not compress.
     let seed = 1;
     const content = Uint8Array.from({ length: 2 ** 20 }, () => (seed = (seed * 48_271) % 2_147_483_647) >> 7);
     const sp = await data.open();
@@ -310,7 +310,7 @@ describe.each(STORES)("messages on $name", (kind) => {
     expect(await sp.bytes()).toBeLessThan(1.5 * one);
   });
 
-  it("are only as much as is added: the hundredth costs what the first does", async () => {
+  it("are stored incrementally: a late append takes about as much space as an early one", async () => {
     const sp = await data.open();
     const text = (n: number): string =>
       Array.from({ length: 200 }, (_, k) => ((n * 200 + k) * 7919).toString(36)).join(" ");

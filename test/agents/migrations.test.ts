@@ -17,16 +17,16 @@ interface V3 {
 }
 
 const toV1 = ({ count }: V0): V1 => ({ counts: [count] });
-/** Changes what it gets, and returns nothing. */
+/** Changes its argument, and returns nothing. */
 const toV2 = (state: V1 & { sum?: number }): void => {
   state.sum = state.counts.reduce((sum, count) => sum + count, 0);
 };
-/** Takes its time. */
+/** Is asynchronous. */
 const toV3 = async ({ counts, sum }: V2): Promise<V3> => ({ totals: { counts, sum } });
 
 const ALL = [toV1, toV2, toV3];
 
-/** A program that knows the first so many migrations of agent "a". */
+/** A program that knows the first n migrations of agent "a". */
 function version(count: number): OpenOptions {
   const known = ALL.slice(0, count);
   return { migrations: { a: { agent: known, session: known } } };
@@ -37,7 +37,7 @@ const v3 = (...counts: number[]): V3 => ({ totals: { counts, sum: counts.reduce(
 describe.each(STORES)("migrations of agents on $name", (kind) => {
   const data = useData(kind);
 
-  it("bring every earlier version up to date when it is loaded, and change nothing that is stored", async () => {
+  it("bring every earlier version up to date when it is loaded, and do not change the stored data", async () => {
     const states: unknown[] = [{ count: 5 }, { counts: [5] }, { counts: [5], sum: 5 }, v3(5)];
     for (const [from, state] of states.entries()) {
       const writer = await data.open(from === 0 ? {} : version(from));
@@ -52,7 +52,7 @@ describe.each(STORES)("migrations of agents on $name", (kind) => {
     }
   });
 
-  it("are done with when it is saved or updated, and never run twice", async () => {
+  it("are persisted by save and update, and never run twice", async () => {
     await (await data.open()).agents.save({ id: "a", name: "A", config: { k: 1 }, state: { count: 1 } });
     const one = await data.open(version(1));
     await one.agents.update<V1>("a", ({ state }) => ({ state: { counts: [...state.counts, 2] } }));
@@ -64,13 +64,13 @@ describe.each(STORES)("migrations of agents on $name", (kind) => {
     expect(loaded?.state).toStrictEqual(v3(1, 2));
     await three.agents.save({ id: "a", name: "C", state: v3(7) });
     expect((await (await data.open(version(3))).agents.load("a"))?.state).toStrictEqual(v3(7));
-    // Of one that is new, nothing is to be migrated.
+    // A new agent needs no migration.
     await three.agents.delete("a");
     await three.agents.save({ id: "a", name: "D", state: v3(8) });
     expect((await three.agents.load("a"))?.state).toStrictEqual(v3(8));
   });
 
-  it("refuse an older program with AGENT_TOO_OLD, whatever it does, and change nothing", async () => {
+  it("reject every call of an older program with AGENT_TOO_OLD, and change nothing", async () => {
     await (await data.open(version(3))).agents.save({ id: "a", name: "A", state: v3(1) });
     const old = await data.open(version(2));
     for (const attempt of [
@@ -84,13 +84,13 @@ describe.each(STORES)("migrations of agents on $name", (kind) => {
     expect((await old.agents.list().all()).map(({ name }) => name)).toEqual(["A"]);
     const newer = await data.open(version(3));
     expect(await newer.agents.load("a")).toMatchObject({ name: "A", version: 1, state: v3(1) });
-    // It may still delete it, and begin again.
+    // It may still delete the agent and start again.
     await old.agents.delete("a");
     await old.agents.save({ id: "a", name: "Y", state: { counts: [2], sum: 2 } });
     expect((await newer.agents.load("a"))?.state).toStrictEqual(v3(2));
   });
 
-  it("leave a program that declares none alone, and what it saves counts as what was there", async () => {
+  it("do not affect a program that declares none, and its saves keep the stored version", async () => {
     await (await data.open(version(3))).agents.save({ id: "a", name: "A", state: v3(1) });
     const plain = await data.open();
     expect((await plain.agents.load("a"))?.state).toStrictEqual(v3(1));
@@ -99,7 +99,7 @@ describe.each(STORES)("migrations of agents on $name", (kind) => {
     expect(await (await data.open(version(3))).agents.load("a")).toMatchObject({ name: "C", state: v3(2), version: 3 });
   });
 
-  it("that throw are AGENT_FAILED with the cause, and nothing is changed", async () => {
+  it("that throw are reported as AGENT_FAILED with the cause, and nothing changes", async () => {
     await (await data.open()).agents.save({ id: "a", name: "A", state: { count: 1 } });
     const cause = new Error("no such count");
     const failing = (): never => {
@@ -135,7 +135,7 @@ describe.each(STORES)("migrations of agents on $name", (kind) => {
     ]);
   });
 
-  it("are of one agent only, and go with checkpoints of it", async () => {
+  it("belong to one agent only, and apply to its checkpoints", async () => {
     const plain = await data.open();
     for (const id of ["a", "b"]) await plain.agents.save({ id, name: id, state: { count: 1 } });
     const { id } = await plain.checkpoints.create({ agent: "a" });
@@ -148,7 +148,7 @@ describe.each(STORES)("migrations of agents on $name", (kind) => {
     expect((await (await data.open(version(3))).agents.load("a"))?.state).toStrictEqual(v3(1));
   });
 
-  it("let an older program take a checkpoint, which leaves the state in the form it has", async () => {
+  it("let an older program take a checkpoint, which keeps the version of the state", async () => {
     const newer = await data.open(version(3));
     await newer.agents.save({ id: "a", name: "A", state: v3(1) });
     const { id } = await (await data.open(version(2))).checkpoints.create({ agent: "a" });
@@ -156,7 +156,7 @@ describe.each(STORES)("migrations of agents on $name", (kind) => {
     expect(await newer.checkpoints.load(id)).toMatchObject({ state: { state: v3(1) } });
   });
 
-  it("go with a checkpoint that the newer program takes before it saves anything", async () => {
+  it("apply to a checkpoint that the newer program takes before its first save", async () => {
     await (await data.open()).agents.save({ id: "a", name: "A", state: { count: 1 } });
     const sp = await data.open(version(3));
     const { id } = await sp.checkpoints.create({ agent: "a" });
@@ -169,7 +169,7 @@ describe.each(STORES)("migrations of agents on $name", (kind) => {
     expect((await (await data.open(version(3))).agents.load("a"))?.state).toStrictEqual(v3(1));
   });
 
-  it("that are no functions are refused when the store is opened", async () => {
+  it("that are not functions are rejected when the store is opened", async () => {
     await expect(data.open({ migrations: { a: { agent: ["no"] as never } } })).rejects.toMatchObject({
       code: "INVALID_ARGUMENT",
     });
@@ -195,12 +195,12 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     return ids;
   }
 
-  it("bring each checkpoint up to date when it is loaded, and leave it as it is", async () => {
+  it("bring each checkpoint up to date when it is loaded, and do not change the stored one", async () => {
     const ids = await saveAll();
     const session = await openSession(3);
     for (const [index, id] of ids.entries()) {
       for (let n = 0; n < 2; n++) {
-        // What was saved by a program without migrations does not know its version.
+        // A state that was saved by a program without migrations has no version.
         expect(await session.load(id)).toMatchObject({ version: index === 0 ? undefined : index, state: v3(5) });
       }
     }
@@ -214,15 +214,15 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     expect((await (await openSession(0)).load(ids[0] as string))?.state).toStrictEqual({ count: 5 });
   });
 
-  it("bring the newest up to date, also for a handle that does not name the agent", async () => {
+  it("bring the newest checkpoint up to date, also for a handle that does not name the agent", async () => {
     await (await openSession(0)).save({ count: 4 });
     const sp = await data.open(version(3));
     expect((await sp.session("s").latest())?.state).toStrictEqual(v3(4));
-    expect((await sp.session("s").latest())?.state).toStrictEqual(v3(4)); // toV2 changes what it gets
+    expect((await sp.session("s").latest())?.state).toStrictEqual(v3(4)); // toV2 changes its argument
     expect(await sp.session("s").head()).toMatchObject({ version: undefined });
   });
 
-  it("are done with by update", async () => {
+  it("are persisted by update", async () => {
     await (await openSession(0)).save({ count: 1 });
     const session = await openSession<V3>(3);
     const saved = await session.update((state) => {
@@ -234,7 +234,7 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     expect((await (await openSession(3)).latest())?.state).toStrictEqual(v3(1, 2));
   });
 
-  it("are done with by append", async () => {
+  it("are persisted by append", async () => {
     await (await openSession(0)).save({ count: 1 });
     const session = await openSession(1);
     expect(await session.append("/counts", [2, 3])).toMatchObject({ version: 1 });
@@ -243,7 +243,7 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     expect((await (await openSession(3)).latest())?.state).toStrictEqual(v3(1, 2, 3, 4));
   });
 
-  it("are done with by save, at first and ever after", async () => {
+  it("set the version of every saved state, the first and all later ones", async () => {
     const fresh = await openSession(2);
     expect(await fresh.save({ counts: [1], sum: 1 })).toMatchObject({ version: 2 });
     expect((await fresh.latest())?.state).toStrictEqual({ counts: [1], sum: 1 });
@@ -253,7 +253,7 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     expect((await (await openSession(3)).latest())?.state).toStrictEqual(v3(3));
   });
 
-  it("refuse an older program with AGENT_TOO_OLD, whatever it does, and change nothing", async () => {
+  it("reject every call of an older program with AGENT_TOO_OLD, and change nothing", async () => {
     const [first] = await saveAll();
     const old = async (): Promise<Session<unknown>> => openSession(2);
     for (const attempt of [
@@ -265,12 +265,12 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     ]) {
       await expect(attempt(), String(attempt)).rejects.toMatchObject({ code: "AGENT_TOO_OLD" });
     }
-    // What was saved before is not too new for it.
+    // Earlier checkpoints are not too new for it.
     expect((await (await old()).load(first as string))?.state).toStrictEqual({ counts: [5], sum: 5 });
     expect(await (await openSession(3)).history().all()).toHaveLength(4);
   });
 
-  it("leave a program that declares none alone, and what it saves counts as what was there", async () => {
+  it("do not affect a program that declares none, and its saves keep the stored version", async () => {
     await (await openSession(3)).save(v3(1));
     const plain = await openSession(0);
     expect((await plain.latest())?.state).toStrictEqual(v3(1));
@@ -278,7 +278,7 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     expect((await (await openSession(3)).latest())?.state).toStrictEqual(v3(1, 0));
   });
 
-  it("that throw are AGENT_FAILED with the cause, and nothing is changed", async () => {
+  it("that throw are reported as AGENT_FAILED with the cause, and nothing changes", async () => {
     await (await openSession(0)).save({ count: 1 });
     const cause = new Error("no");
     const bad = (): never => {
@@ -297,7 +297,7 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     expect((await (await openSession(3)).latest())?.state).toStrictEqual(v3(1));
   });
 
-  it("go with rewinding and forking", async () => {
+  it("apply to rewinds and forks", async () => {
     const [first] = await saveAll();
     const session = await openSession(3);
     const fork = await session.fork(first as string, { branch: "side" });
@@ -310,18 +310,18 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     expect((await (await openSession(3)).latest())?.state).toStrictEqual(v3(5));
   });
 
-  it("do not run over a state that update has begun a session with", async () => {
+  it("do not run on a state with which update has started a session", async () => {
     expect(await (await openSession(3)).update(() => v3(4))).toMatchObject({ version: 3 });
     expect((await (await openSession(3)).latest())?.state).toStrictEqual(v3(4));
   });
 
-  it("do not run over a state that a branch was given", async () => {
+  it("do not run on a state that was passed to a fork", async () => {
     const { id } = await (await openSession(0)).save({ count: 1 });
     const fork = await (await openSession(3)).fork(id, { branch: "side", state: v3(9) });
     expect((await fork.latest())?.state).toStrictEqual(v3(9));
   });
 
-  it("count for a state that is saved behind an earlier checkpoint", async () => {
+  it("set the version of a state that is saved after an earlier checkpoint", async () => {
     const [first] = await saveAll();
     const session = await openSession(3);
     const saved = await session.save(v3(9), { parent: first as string });
@@ -329,14 +329,14 @@ describe.each(STORES)("migrations of sessions on $name", (kind) => {
     expect((await session.load(saved.id))?.state).toStrictEqual(v3(9));
   });
 
-  it("hand update a promise or nothing back as INVALID_ARGUMENT, as ever", async () => {
+  it("do not change that update rejects a callback without a result with INVALID_ARGUMENT", async () => {
     const { id } = await (await openSession(3)).save(v3(1));
     const session = await openSession(3);
     await expect(session.update(() => undefined)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
     expect((await session.latest())?.id).toBe(id);
   });
 
-  it("hand update nothing back as INVALID_ARGUMENT also on an earlier version", async () => {
+  it("do not change that update rejects a callback without a result on an earlier version, too", async () => {
     await (await openSession(0)).save({ count: 1 });
     const session = await openSession(3);
     await expect(session.update(() => undefined)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });

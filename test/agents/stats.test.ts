@@ -6,7 +6,7 @@ type Counts = Omit<Stats, "bytes">;
 
 const NOTHING: Counts = { agents: 0, conversations: 0, messages: 0, sessions: 0, checkpoints: 0 };
 
-/** Two Savepoints say so, and so does what can be listed. */
+/** Checks that all given Savepoints, and what they list, agree with the expected counts. */
 async function expectCounts(sps: readonly Savepoint[], expected: Partial<Counts>, agent?: string): Promise<void> {
   const whole = { ...NOTHING, ...expected };
   const of = agent === undefined ? {} : { agent };
@@ -33,7 +33,7 @@ async function expectCounts(sps: readonly Savepoint[], expected: Partial<Counts>
 describe.each(STORES)("stats on $name", (kind) => {
   const data = useData(kind);
 
-  it("follow everything that is done with conversations", async () => {
+  it("count every change of conversations", async () => {
     const sp = await data.open();
     const sps = [sp, await data.open()];
     await expectCounts(sps, {});
@@ -58,16 +58,16 @@ describe.each(STORES)("stats on $name", (kind) => {
     await expectCounts(sps, {});
   });
 
-  it("follow everything that is done with the checkpoints of sessions", async () => {
+  it("count every change of session checkpoints", async () => {
     const sp = await data.open();
     const sps = [sp, await data.open()];
     const session = sp.session<{ n: number }>("s", { agent: "a" });
     const first = await session.save({ n: 0 });
     await session.update(() => ({ n: 1 }));
     await session.save({ n: 2 }, { id: "mine" });
-    await session.save({ n: 2 }, { id: "mine" }); // the same again, because nobody heard the answer
+    await session.save({ n: 2 }, { id: "mine" }); // the same save again, as after a lost response
     await expectCounts(sps, { sessions: 1, checkpoints: 3 });
-    await session.rewind(first.id); // keeps what was there, and goes back
+    await session.rewind(first.id); // saves the previous head, then rewinds
     await expectCounts(sps, { sessions: 1, checkpoints: 5 });
     await session.fork(first.id, { branch: "at" }); // one record
     await expectCounts(sps, { sessions: 1, checkpoints: 5 });
@@ -86,7 +86,7 @@ describe.each(STORES)("stats on $name", (kind) => {
     await expectCounts(sps, {});
   });
 
-  it("follow everything that is done with agents and their checkpoints", async () => {
+  it("count every change of agents and their checkpoints", async () => {
     const sp = await data.open();
     const sps = [sp, await data.open()];
     await sp.agents.save({ id: "a", name: "A" });
@@ -106,7 +106,7 @@ describe.each(STORES)("stats on $name", (kind) => {
     await expectCounts(sps, {});
   });
 
-  it("of one agent are its own, and add up", async () => {
+  it("of single agents are separate, and add up", async () => {
     const sp = await data.open();
     for (const [agent, count] of [
       ["a", 1],
@@ -135,7 +135,7 @@ describe.each(STORES)("stats on $name", (kind) => {
     await expectCounts([sp], { agents: 1, conversations: 1, messages: 2, sessions: 1, checkpoints: 2 }, "a");
   });
 
-  it("say more bytes of an agent when it has more", async () => {
+  it("report more bytes for an agent that has more data", async () => {
     const sp = await data.open();
     await sp.agents.save({ id: "a", name: "A" });
     const sizes = [(await sp.stats({ agent: "a" })).bytes];
@@ -152,7 +152,7 @@ describe.each(STORES)("stats on $name", (kind) => {
     expect((await sp.stats()).bytes).toBeGreaterThan(sizes[3] as number);
   });
 
-  it("count right after many processes have written at once", async () => {
+  it("are exact after concurrent writes of many processes", async () => {
     const sps = [await data.open(), await data.open(), await data.open()];
     await sps[0]?.conversations.create({ id: "c" });
     await Promise.all(

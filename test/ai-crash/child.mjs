@@ -1,4 +1,4 @@
-// Serves a customer with the AI SDK when it is told to on standard input, and says on standard output how that ended.
+// Serves a customer with the AI SDK on each request from standard input, and reports the result on standard output.
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { serveTwice } from "./shop.mjs";

@@ -1,10 +1,10 @@
-/** Every passing of every point of a version's loop, with each policy, in both modes and on two stores: minutes. */
+/** Every pass of every point of a version's loop, with each policy, in both modes and on two stores: takes minutes. */
 import { describe, it } from "vitest";
 import { enumerateKillings, killAll, POLICIES, STORE_KINDS } from "./matrix-suite.js";
 
 export function everyPassingSuite(sdk: 6 | 7): void {
   const modes = ["generate", "stream"] as const;
-  // The points that are passed differ by mode; what becomes of a tool that was interrupted, by policy; the store is neither's.
+  // The mode decides which points are passed, the policy what happens to an interrupted tool; the store affects neither.
   const variants = POLICIES.map((policy, index) => ({
     sdk,
     policy,

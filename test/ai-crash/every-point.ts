@@ -10,7 +10,7 @@ import { isFull } from "../support/runs.js";
 export function everyPointSuite(sdk: 6 | 7): void {
   describe(`the loop of AI SDK ${sdk}, killed at ${isFull ? "every point" : "two points"}`, () => {
     it(
-      "a loop that is killed comes to the same end, pays for no reply twice, and runs no tool again but by its policy",
+      "a loop that is killed reaches the same result, pays for no reply twice, and repeats a tool only if its policy allows it",
       { timeout: 300_000 },
       async () => {
         const variants = (["generate", "stream"] as const).map((mode): Variant => ({ sdk, mode, policy: "ask" }));
@@ -19,7 +19,7 @@ export function everyPointSuite(sdk: 6 | 7): void {
         const killings = firsts.map(({ variant, death }, index) => {
           const policy = POLICIES[(index >> 1) % POLICIES.length] as Variant["policy"];
           const streamed = stream.filter((each) => each.death.point === death.point);
-          // A point of a stream is passed with each of its parts: one in the middle.
+          // A point of a stream is passed with each of its parts: take one in the middle.
           const chosen = index % 2 === 0 ? undefined : streamed[streamed.length >> 1];
           return chosen
             ? { ...chosen, variant: { ...chosen.variant, policy } }

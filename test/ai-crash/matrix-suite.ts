@@ -15,18 +15,18 @@ export const POLICIES = ["ask", "retry", "verify", "fail"] as const;
 export const STORE_KINDS = ["sqlite", "file"] as const;
 
 const program = fileURLToPath(new URL("./child.mjs", import.meta.url));
-/** Version 7 wants a newer Node than the oldest that Savepoint runs on. */
+/** Version 7 needs a newer Node than the oldest that Savepoint supports. */
 const currentNode = fileURLToPath(new URL("../../node_modules/node/bin/node", import.meta.url));
 
 const createChild = (sdk: 6 | 7): Child => new Child(program, sdk === 7 ? currentNode : process.execPath);
 
-/** A process that is killed, and how. */
+/** A process to kill, and how. */
 export interface Killing {
   readonly variant: Variant;
   readonly death: Death;
 }
 
-/** All passings of all points of this variant, found by letting it come to its end. */
+/** All passes of all points of this variant, found by running it to completion. */
 export async function enumerateKillings(variant: Variant): Promise<Killing[]> {
   const folder = temporaryFolder();
   const child = createChild(variant.sdk);
@@ -40,7 +40,7 @@ export async function enumerateKillings(variant: Variant): Promise<Killing[]> {
   );
 }
 
-/** Kills a process at each of these points, lets another one go on, and looks at what has happened in all. */
+/** Kills a process at each of these points, lets another one resume, and checks everything that happened. */
 export async function killAll(killings: readonly Killing[], sdk: 6 | 7): Promise<void> {
   const root = temporaryFolder();
   const [victims, resumer] = [new Victims(() => createChild(sdk)), createChild(sdk)];
@@ -64,7 +64,7 @@ export async function killAll(killings: readonly Killing[], sdk: 6 | 7): Promise
   expect(failures).toEqual([]);
 }
 
-/** What was done to the world. */
+/** The calls that reached the outside world. */
 class Log {
   readonly #lines: readonly string[];
 
@@ -84,12 +84,12 @@ class Log {
 function check({ policy }: Variant, served: Served, log: Log, death: Death | undefined): void {
   assert.equal(served.status, "completed");
   assert.deepEqual(served.texts, ["Charged, one.", "Charged, two."]);
-  // Each finished step is a checkpoint, once.
+  // Each finished step has exactly one checkpoint.
   assert.deepEqual(served.steps, [0, 1, 2, 3, 3, 4, 5, 6]);
   const failed: string[] = [];
   for (const turn of ["one", "two"]) {
     for (const spoken of [0, 1, 2]) {
-      // Who dies before a reply is whole has to ask again; nobody else does.
+      // Only a process that dies before a reply is complete has to ask again.
       const asked = log.models(turn, spoken);
       const times =
         death?.point === `${turn} model ${spoken}` ? [2] : dyingWhileItCame(turn, spoken, death) ? [1, 2] : [1];
@@ -99,7 +99,7 @@ function check({ policy }: Variant, served: Served, log: Log, death: Death | und
       const id = `${turn}-${call}`;
       const done = log.charges(id);
       const died = [`${turn} tool ${id} begin`, `${turn} tool ${id} end`].indexOf(death?.point ?? "");
-      // Beside one that dies, another may have begun and not been recorded.
+      // Beside a tool that dies, a parallel one may have begun without being recorded.
       const beside =
         call !== "c" && death?.point.startsWith(`${turn} tool ${turn}-`) && !death.point.includes(`${turn}-c`);
       if (policy === "fail" && (died >= 0 || beside)) {
@@ -108,19 +108,19 @@ function check({ policy }: Variant, served: Served, log: Log, death: Death | und
       } else if (policy === "retry" && (died === 1 || beside)) {
         assert.ok(done.length >= 1 && done.length <= 2, `${id} was charged ${done.length} times`);
       } else assert.equal(done.length, 1, `${id} was charged ${done.length} times`);
-      // However often: with one key.
+      // However often it was charged: with one key.
       assert.ok(new Set(done).size <= 1, `${id} had several keys`);
     }
   }
   assert.deepEqual(outline(served.messages, failed), outline(expected(), failed));
 }
 
-/** In a stream what is said is passed on before all of it has come. */
+/** A stream passes on its parts before it is complete. */
 function dyingWhileItCame(turn: string, spoken: number, death: Death | undefined): boolean {
   return spoken === 2 && death?.point === `${turn} part`;
 }
 
-/** The messages, without what those tools have answered of which nobody knows whether they were run. */
+/** The messages, without the results of tools whose outcome is unknown. */
 function outline(messages: readonly unknown[], failed: readonly string[]): unknown {
   return JSON.parse(JSON.stringify(messages), (_, value: unknown) => {
     const { type, toolCallId, output } = (value ?? {}) as { type?: string; toolCallId?: string; output?: unknown };

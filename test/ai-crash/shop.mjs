@@ -1,5 +1,5 @@
-// Two turns on the AI SDK's own loop, in a world in which the process may die at every point. All of it can be done again from
-// its beginning, by whoever comes after a crash, because turns have names.
+// Two turns on the AI SDK's own loop, in a world in which the process may die at every point. The next process after a crash
+// can repeat all of it from the beginning, because turns have names.
 import { join } from "node:path";
 import { Savepoint, isSavepointError } from "savepoint";
 import { durable, idempotencyKeyOf } from "savepoint/ai";
@@ -44,7 +44,7 @@ export async function serveTwice(folder, variant, death) {
   return { texts, messages, status: latest?.status ?? "none", steps: steps.reverse(), passed: [...world.passed] };
 }
 
-/** One turn; where it waits for a person, one who looks at what has happened. @param {Savepoint} sp @param {World} world @param {Variant} variant @param {string} turn */
+/** One turn; if it waits for a person, the answer is what really happened. @param {Savepoint} sp @param {World} world @param {Variant} variant @param {string} turn */
 async function serve(sp, world, variant, turn) {
   for (;;) {
     try {

@@ -1,4 +1,4 @@
-// Whatever models and tools of the AI SDK say and do: it comes back as it was.
+// Everything that models and tools of the AI SDK return is recorded and replayed unchanged.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -25,7 +25,7 @@ const stateOf = async (sp: Savepoint, session = "s"): Promise<AiState> =>
 const bytes = new Uint8Array([137, 80, 78, 71]);
 const file = (data: unknown): unknown => (VERSION === 7 ? { type: "data", data } : data);
 
-/** Reasoning with a signature, texts and files with metadata, sources, a tool of the provider's, and three calls in parallel. */
+/** Reasoning with a signature, texts and files with metadata, sources, a provider tool, and three parallel calls. */
 const RICH: readonly (readonly Content[])[] = [
   [
     {
@@ -58,7 +58,7 @@ const RICH: readonly (readonly Content[])[] = [
 describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
   const lab = useLab(kind);
 
-  it.each(MODES)("is the same live and given again, part by part: %s", async (mode) => {
+  it.each(MODES)("is the same live and replayed, part by part: %s", async (mode) => {
     const bare = await runLoop(mode, {
       model: scriptedModel(new World(), RICH),
       tools: shopTools(new World()),
@@ -72,7 +72,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     const live = await serve(await lab.open(), world, { mode, script: RICH, session: "live" });
     await dieIn(lab, world, "model 1", { mode, script: RICH });
     const sp = await lab.open();
-    // Also where nobody says what the SDK said: then it is put together from what has passed.
+    // Also if complete() gets only the text: then the messages are built from the recorded parts.
     const run = await durable(sp, { session: "s" });
     const again = await runLoop(mode, {
       model: run.model(scriptedModel(world, RICH)),
@@ -93,7 +93,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
   it.each([
     ["generate", "stream"],
     ["stream", "generate"],
-  ] as const)("is the same where a turn that was begun with %s goes on with %s", async (first, second) => {
+  ] as const)("is the same if a turn that began with %s resumes with %s", async (first, second) => {
     const bare = await runLoop(second, {
       model: scriptedModel(new World(), RICH),
       tools: shopTools(new World()),
@@ -112,13 +112,13 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     expect(await stepsOf(done)).toEqual(await stepsOf(bare));
     expect(plain(done.messages)).toEqual(plain(bare.messages));
     expect([world.count("model 0"), world.count("charge 1"), world.count("look a")]).toEqual([1, 1, 1]);
-    // One that is over is told again in either form.
+    // A completed turn is replayed in either mode.
     const again = await serve(sp, world, { mode: first, script: RICH, turn: "t" });
     expect(plain(again.messages)).toEqual(plain(bare.messages));
     expect(world.count("model 1")).toBe(2);
   });
 
-  it("is streamed again in the pieces in which it came", async () => {
+  it("is replayed as a stream with the original parts", async () => {
     const world = new World();
     const script = [[text("Hello, dear customer."), call("l1", "look", { what: "a" })], [text("Bye.")]];
     const pieces = async (sp: Savepoint, turn: string): Promise<string[]> => {
@@ -141,7 +141,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     expect(world.log).toEqual(["model 0", "look a", "model 1"]);
   });
 
-  it("keeps requests for approval with their signatures, over restarts and crashes", async () => {
+  it("keeps approval requests with their signatures over restarts and crashes", async () => {
     const world = new World();
     const script = [
       [call("c1", "charge", { amount: 1 }), call("c2", "charge", { amount: 2 })],
@@ -195,7 +195,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     expect((await go(last, "Thanks.")).text).toBe("Fine.");
   });
 
-  it("goes on where calls were left without an answer, and says that they were not run", async () => {
+  it("continues after unanswered tool calls, which are recorded as not executed", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const script = [[call("c1", "confirm", {})], [text("As you like.")]];
     const go = async (input: unknown): Promise<string> => {
@@ -215,7 +215,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     expect(messages[2]).toMatchObject({ content: [{ toolCallId: "c1", output: { type: "execution-denied" } }] });
   });
 
-  it("works with objects and with agents", async () => {
+  it("is recorded for generateObject and for agents", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const schema = z.object({ sum: z.number() });
     for (const expected of [1, 1]) {
@@ -241,7 +241,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     }
   });
 
-  it("keeps what is said aside out of the conversation, and lets models be asked in parallel", async () => {
+  it("stays out of the conversation for aside calls, and models can be called in parallel", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const run = await durable(sp, { session: "s" });
     const model = scriptedModel(world, [[text("Yes.")]]);
@@ -254,7 +254,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     expect((await stateOf(sp)).messages).toHaveLength(2);
   });
 
-  it("takes several questions in one turn, each knowing what was said before", async () => {
+  it("can include several questions in one turn, each with the messages before it", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const ask = async (turn: string): Promise<unknown[]> => {
       const run = await durable(sp, { session: "s", turn });
@@ -270,7 +270,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
     expect((await stateOf(sp)).messages.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
   });
 
-  it("keeps a prompt that it was not given through messages(), and the history of whoever has one of their own", async () => {
+  it("is kept for a prompt that bypasses messages(), and for a caller with a history of its own", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const model = scriptedModel(world, [[text("Hi.")], [text("Hi again.")]]);
     const said = async (prompt: object): Promise<string[]> => {
@@ -293,7 +293,7 @@ describe.each(KINDS)(`what AI SDK ${VERSION} says, on $name`, (kind) => {
 describe.each(KINDS)(`what tools of AI SDK ${VERSION} do, on $name`, (kind) => {
   const lab = useLab(kind);
 
-  it("is told to the model as they want it told, also where no model is asked any more", async () => {
+  it("reaches the model as toModelOutput formats it, even if no further model call follows", async () => {
     const sp = await lab.open();
     const weigh = tool({
       inputSchema: z.object({}),
@@ -327,7 +327,7 @@ describe.each(KINDS)(`what tools of AI SDK ${VERSION} do, on $name`, (kind) => {
     });
   });
 
-  it("has a key that is the same in every attempt, and is told live how far it is", async () => {
+  it("has the same idempotency key in every attempt, and streams preliminary results live", async () => {
     const world = new World();
     const keys: (string | undefined)[] = [];
     const pack = tool({
@@ -359,13 +359,13 @@ describe.each(KINDS)(`what tools of AI SDK ${VERSION} do, on $name`, (kind) => {
     await lab.idle();
     lab.crash();
     expect(await go(await lab.open())).toEqual(["half", "packed", "packed"]);
-    // Given again it is there at once.
+    // Replayed, the result is there at once.
     expect(await go(await lab.open())).toEqual(["packed", "packed"]);
     expect(keys).toEqual([expect.stringMatching(/^[0-9a-f]{32}$/), keys[0]]);
     expect(idempotencyKeyOf({ toolCallId: "x" })).toBeUndefined();
   });
 
-  it("may be another durable session, but nothing else of its own turn", async () => {
+  it("may include another durable session, but no model call of its own turn", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const run = await durable(sp, { session: "s" });
     const model = scriptedModel(world, [[call("d1", "delegate", { to: "helper" })], [text("Done.")]]);
@@ -398,7 +398,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
   const lab = useLab(kind);
 
   it.each(MODES)(
-    "a model that fails is asked again by the SDK, and only its reply is recorded: %s",
+    "a failed model call is retried by the SDK, and only the reply is recorded: %s",
     async (mode) => {
       const world = new World();
       let failures = 0;
@@ -434,7 +434,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     15_000,
   );
 
-  it("a stream that fails is not recorded, and what it called is not run", async () => {
+  it("a stream that fails is not recorded, and its tool calls are not executed", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const { convertArrayToReadableStream } = await import("./sdk.js");
     const parts = [
@@ -452,7 +452,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     expect(world.count("charge 1")).toBe(1);
   });
 
-  it("a tool that a stream has called is not run before the stream is recorded", async () => {
+  it("a tool call of a stream is not executed before the stream is recorded", async () => {
     const [sp, world, gate] = [await lab.open(), new World(), createGate()];
     const model = new MockModel({
       doStream: async () => ({
@@ -477,7 +477,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     expect((await sp.journal("s").all()).map(({ kind }) => kind)).toEqual(["llm", "tool"]);
   });
 
-  it("a stream that nobody wants any more stops the model", async () => {
+  it("an aborted stream cancels the model", async () => {
     const sp = await lab.open();
     let cancelled: unknown;
     const endless = new MockModel({
@@ -504,7 +504,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     expect(cancelled).toBeDefined();
   });
 
-  it("a stream that is aborted before the model has returned it is cancelled", async () => {
+  it("a stream that is aborted before the model returns it is cancelled", async () => {
     const [sp, called, gate] = [await lab.open(), createGate(), createGate()];
     let cancelled: unknown;
     const late = new MockModel({
@@ -527,7 +527,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     await run.release();
   });
 
-  it("an outside world that cannot be asked ends the loop, and the turn can be gone on with", async () => {
+  it("an error in verify ends the loop, and the turn can be resumed", async () => {
     const world = new World();
     await dieIn(lab, world, "charge 1");
     const sp = await lab.open();
@@ -539,14 +539,14 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     expect([world.count("charge 1"), world.count("model 0")]).toEqual([1, 1]);
   });
 
-  it("of two that open a turn at once, one is told that the other has it", async () => {
+  it("if two callers open a turn at once, one of them gets ALREADY_RUNNING", async () => {
     const sp = await lab.open();
     const both = await Promise.allSettled([durable(sp, { session: "s" }), durable(sp, { session: "s" })]);
     expect(both.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
     expect(both.find(({ status }) => status === "rejected")).toMatchObject({ reason: { code: "ALREADY_RUNNING" } });
   });
 
-  it("a turn that fails goes on by the same name, and the next one knows what was said", async () => {
+  it("a failed turn resumes under the same name and keeps its messages", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const run = await durable(sp, { session: "s", agent: "shop", turn: "one" });
     const broken = new MockModel({ doGenerate: async () => Promise.reject(new Error("no network")) } as never);
@@ -558,7 +558,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     expect([again.text, (await stateOf(sp)).messages[0]]).toEqual(["Hi.", { role: "user", content: "Hello." }]);
   });
 
-  it("after a turn that failed another one takes up what was said, and runs no tool again", async () => {
+  it("the turn after a failed turn continues its conversation and executes no tool again", async () => {
     const [sp, world] = [await lab.open(), new World()];
     const run = await durable(sp, { session: "s", agent: "shop", turn: "one" });
     await generateText({
@@ -578,7 +578,7 @@ describe.each(KINDS)(`what goes wrong with AI SDK ${VERSION}, on $name`, (kind) 
     ]);
   });
 
-  it("what makes no sense is refused before anything is done", async () => {
+  it("invalid arguments are rejected before anything is done", async () => {
     const sp = await lab.open();
     expect(await codeOf(durable(undefined as never, { session: "s" }))).toBe("INVALID_ARGUMENT");
     expect(await codeOf(durable(sp, {} as never))).toBe("INVALID_ID");

@@ -1,4 +1,4 @@
-// The AI SDK's own loop, durable: what is recorded, what is given again, and what is kept of it.
+// The AI SDK's own loop, made durable: what is recorded, what is replayed, and what is kept of it.
 import { describe, expect, it } from "vitest";
 import type { AiState } from "../../src/integrations/ai/index.js";
 import { KINDS, codeOf, errorOf, useLab, World } from "../run/lab.js";
@@ -14,7 +14,7 @@ describe.each(KINDS)(`AI SDK ${VERSION} on $name`, (kind) => {
   const lab = useLab(kind);
 
   describe.each(MODES)("%s", (mode) => {
-    it("does what the loop does without it, and keeps what was said as the SDK's own messages", async () => {
+    it("does the same as the plain loop, and keeps the conversation as the SDK's own messages", async () => {
       const bare = await runLoop(mode, {
         model: scriptedModel(new World(), SCRIPT),
         tools: shopTools(new World()),
@@ -54,7 +54,7 @@ describe.each(KINDS)(`AI SDK ${VERSION} on $name`, (kind) => {
       expect(await sp.search("charged twice")).toMatchObject([{ source: "session", id: "s", path: "/messages/5" }]);
     });
 
-    it.each(EVERYTHING)("goes on after a crash in %s, and repeats nothing that was recorded", async (at) => {
+    it.each(EVERYTHING)("resumes after a crash in %s, and repeats no recorded effect", async (at) => {
       const world = new World();
       await dieIn(lab, world, at, { mode, policy: { onUnknown: "retry" } });
       const sp = await lab.open();
@@ -68,7 +68,7 @@ describe.each(KINDS)(`AI SDK ${VERSION} on $name`, (kind) => {
       expect(state.messages).toHaveLength(6);
     });
 
-    it("asks a person by default: the loop is told, the session waits, and goes on with the answer", async () => {
+    it("asks a person by default: the loop throws, the session waits, and resumes with the answer", async () => {
       const world = new World();
       await dieIn(lab, world, "charge 1", { mode });
       const sp = await lab.open();
@@ -83,7 +83,7 @@ describe.each(KINDS)(`AI SDK ${VERSION} on $name`, (kind) => {
       expect([world.count("charge 1"), world.count("charge 2"), world.count("model 0")]).toEqual([1, 1, 1]);
     });
 
-    it("asks the outside world with verify, and tells the model with fail", async () => {
+    it("calls verify for an unknown outcome, and reports a failure to the model with fail", async () => {
       const world = new World();
       await dieIn(lab, world, "charge 1", { mode });
       const seen: unknown[] = [];
@@ -103,7 +103,7 @@ describe.each(KINDS)(`AI SDK ${VERSION} on $name`, (kind) => {
       expect([told.text, world.count("charge 2")]).toEqual(["Charged twice.", 2]);
     });
 
-    it("takes a second turn, which knows the first, and can be interrupted like it", async () => {
+    it("supports a second turn, which has the messages of the first and can be interrupted like it", async () => {
       const world = new World();
       const script = [...SCRIPT, [{ ...SCRIPT[1]?.[0], toolCallId: "c3" }], SCRIPT[2]] as never;
       const options = { mode, script, policy: { onUnknown: "retry" } } as const;
@@ -111,7 +111,7 @@ describe.each(KINDS)(`AI SDK ${VERSION} on $name`, (kind) => {
       await dieIn(lab, world, "charge 2", { ...options, turn: "two", prompt: "Once more." });
       const sp = await lab.open();
       expect(await codeOf(serve(sp, world, { ...options, turn: "three" }))).toBe("UNFINISHED_TURN");
-      // What it was given when it began counts.
+      // The input with which the turn began counts.
       const done = await serve(sp, world, { ...options, turn: "two", prompt: "Something else." });
       expect(done.text).toBe("Charged twice.");
       expect([world.count("model 3"), world.count("charge 2"), world.count("model 4")]).toEqual([1, 3, 1]);
@@ -123,13 +123,13 @@ describe.each(KINDS)(`AI SDK ${VERSION} on $name`, (kind) => {
         { role: "user", content: "Once more." },
         { from: 6, done: true },
       ]);
-      // Completed, it is given once more and does nothing.
+      // A completed turn is only replayed.
       const before = world.log.length;
       expect((await serve(sp, world, { ...options, turn: "two" })).text).toBe("Charged twice.");
       expect(world.log).toHaveLength(before);
     });
 
-    it("lets people and the program say something else when it goes on, but not the assistant and the tools", async () => {
+    it("accepts changed prompts and settings when it resumes, but no changed assistant or tool messages", async () => {
       const world = new World();
       await dieIn(lab, world, "model 2", { mode });
       const sp = await lab.open();

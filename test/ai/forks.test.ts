@@ -1,4 +1,4 @@
-// What if, on the AI SDK's loop: branches from the middle of a turn, as it was, with another state, with another result.
+// What if, on the AI SDK's loop: branches from the middle of a turn, unchanged, with another state, with another result.
 import { describe, expect, it } from "vitest";
 import type { AiState } from "../../src/integrations/ai/index.js";
 import { codeOf, KINDS, useLab, World } from "../run/lab.js";
@@ -9,7 +9,7 @@ import { SCRIPT, serve } from "./shop.js";
 describe.each(KINDS)(`branches of a session of AI SDK ${VERSION}, on $name`, (kind) => {
   const lab = useLab(kind);
 
-  it("go on from a step as it was: what was recorded by then is given, and the rest is done", async () => {
+  it("resume from an unchanged step: recorded effects are replayed, and the rest is executed", async () => {
     const [sp, world] = [await lab.open(), new World()];
     await serve(sp, world);
     const session = sp.session<AiState>("s");
@@ -25,14 +25,14 @@ describe.each(KINDS)(`branches of a session of AI SDK ${VERSION}, on $name`, (ki
     expect([here?.state.messages.length, there?.state.messages.length]).toEqual([4, 6]);
   });
 
-  it("go on from a step with other messages", async () => {
+  it("resume from a step with other messages", async () => {
     const [sp, world] = [await lab.open(), new World()];
     await serve(sp, world);
     const session = sp.session<AiState>("s");
     const { state } = (await session.load({ step: 2 })) as { state: AiState };
     const messages = [...state.messages, { role: "user" as const, content: "Stop that." }];
     const fork = await session.fork({ step: 2 }, { state: { ...state, messages } });
-    // Whatever is said now: the turn has begun already.
+    // The new prompt has no effect: the turn has already begun.
     const done = await serve(sp, world, { branch: fork.branch, prompt: "ignored" });
     expect(done.text).toBe("Charged twice.");
     expect(world.count("model 2")).toBe(2);
@@ -50,7 +50,7 @@ describe.each(KINDS)(`branches of a session of AI SDK ${VERSION}, on $name`, (ki
     expect(said[0]).toEqual({ role: "user", content: "Charge me." });
   });
 
-  it("go on as if a tool had answered something else", async () => {
+  it("resume with another result of a tool call", async () => {
     const [sp, world] = [await lab.open(), new World()];
     await serve(sp, world);
     const session = sp.session<AiState>("s");
@@ -60,7 +60,7 @@ describe.each(KINDS)(`branches of a session of AI SDK ${VERSION}, on $name`, (ki
     expect([world.count("charge 2"), world.count("model 1"), world.count("model 2")]).toEqual([1, 1, 2]);
   });
 
-  it("take turns of their own", async () => {
+  it("have their own turns", async () => {
     const [sp, world] = [await lab.open(), new World()];
     await serve(sp, world, { turn: "one" });
     const fork = await sp.session<AiState>("s").fork({ step: 3 });
@@ -74,7 +74,7 @@ describe.each(KINDS)(`branches of a session of AI SDK ${VERSION}, on $name`, (ki
     expect(await codeOf(serve(sp, world, { branch: "none" }))).toBe("BRANCH_NOT_FOUND");
   });
 
-  it("rewinding takes a turn back", async () => {
+  it("that are rewound to the middle of a turn can start another turn from there", async () => {
     const [sp, world] = [await lab.open(), new World()];
     await serve(sp, world, { turn: "one" });
     await sp.session("s").rewind({ step: 1 });

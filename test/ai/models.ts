@@ -1,11 +1,11 @@
-/** Models that say what a script says, at once or in parts, and are asked in a world that may hang. */
+/** Models that reply from a script, at once or in parts, in a world that may hang. */
 import type { World } from "../run/lab.js";
 import { convertArrayToReadableStream, MockModel } from "./sdk.js";
 
-/** A part of a reply, as a model gives it. */
+/** A part of a reply, as a model returns it. */
 export type Content = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** A message that a model was given. */
+/** A message of a prompt. */
 export interface Given {
   readonly role: string;
   readonly content: unknown;
@@ -57,7 +57,7 @@ export function scriptedModel(world: World, script: readonly (readonly Content[]
   } as never);
 }
 
-/** A part of a reply as it comes over a stream: a text in pieces, what belongs to it with the last one. */
+/** A part of a reply as it is streamed: a text in pieces, its metadata with the last one. */
 function toParts(part: Content, index: number): Content[] {
   if (part.type !== "text" && part.type !== "reasoning") return [part];
   const id = String(index);

@@ -1,4 +1,4 @@
-/** The AI SDK that is tried: version 6, or 7 where the environment says so. Both are used by what they have in common. */
+/** The AI SDK under test: version 6, or 7 if the environment selects it. The tests use what both have in common. */
 import type * as Sdk from "ai";
 import type * as SdkTest from "ai/test";
 
@@ -17,7 +17,7 @@ const { MockLanguageModelV3, MockLanguageModelV4, convertArrayToReadableStream }
 
 export { convertArrayToReadableStream };
 
-/** The SDK's own test model, of the specification that this version is made for. */
+/** The SDK's own test model, in the specification of this version. */
 export const MockModel = VERSION === 7 ? MockLanguageModelV4 : MockLanguageModelV3;
 
 export type MockModel = InstanceType<typeof MockModel>;

@@ -1,4 +1,4 @@
-// AI SDK 7 wants a newer Node than the oldest that Savepoint runs on: the same tests, in a process with the current one.
+// AI SDK 7 needs a newer Node than the oldest that Savepoint supports: the same tests, in a process with the current one.
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
@@ -7,7 +7,7 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 const SUITES = ["test/ai/durable.test.ts", "test/ai/contents.test.ts", "test/ai/forks.test.ts"];
 
 it("the suites of the AI SDK pass with version 7 on the current Node", { timeout: 240_000 }, async () => {
-  // Without what this very run of the tests has set.
+  // Without the environment variables of this test run.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([key]) => !/^(VITEST|TEST_REPORT|NODE_ENV)/.test(key)),
   );

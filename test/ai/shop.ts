@@ -1,4 +1,4 @@
-/** A shop on the SDK's own loop: looks something up and charges twice, in one go or in a stream. */
+/** A shop on the SDK's own loop: one lookup and two charges, generated or streamed. */
 import { z } from "zod";
 import { durable, type DurableOptions, type DurableRun, type ToolPolicy } from "../../src/integrations/ai/index.js";
 import type { Savepoint } from "../../src/index.js";
@@ -35,7 +35,7 @@ export interface Done {
   readonly result: object;
 }
 
-/** What the SDK is called with. */
+/** The arguments of the SDK call. */
 export type Call = Parameters<typeof generateText>[0];
 
 /** Runs the SDK's loop to its end. */
@@ -88,7 +88,7 @@ export async function serve(
   return { ...done, run };
 }
 
-/** Serves until the world hangs there, and lets the lease end. */
+/** Serves until the world hangs at this point, and lets the lease expire. */
 export async function dieIn(
   lab: { open(): Promise<Savepoint>; crash(): void },
   world: World,

@@ -1,4 +1,4 @@
-/** What channels that keep only changes are made of, read for a long thread. */
+/** Reading the parts of delta channels, which store only changes, for a long thread. */
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-/** Stores that outlive the process, for tests with real graphs: a place to open, to damage, and to remove. */
+/** Stores that outlive the process, for tests with real graphs: they can be opened, damaged and removed. */
 import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import type { Damage, DamageTarget } from "savepoint/testing";
@@ -13,7 +13,7 @@ import { chooseStores } from "../support/choose-stores.js";
 
 export interface DurableStore {
   readonly name: string;
-  /** Makes an empty one. */
+  /** Creates an empty store. */
   make(): Promise<MadeStore>;
 }
 
@@ -67,9 +67,9 @@ export const DURABLE_STORES: readonly DurableStore[] = chooseStores([
 
 export interface UsedStore {
   readonly url: string;
-  /** The damage that was told so far. */
+  /** The damage that was reported so far. */
   readonly damages: readonly DamageEvent[];
-  /** Opens it as another process would. All are closed when the test ends. */
+  /** Opens the store as another process would. All are closed when the test ends. */
   open(options?: OpenOptions): Promise<Savepoint>;
   damage: MadeStore["damage"];
 }

@@ -45,7 +45,7 @@ const textOf = (message: BaseMessage | undefined): string => (message?.content ?
 const textsOf = ({ values }: StateSnapshot): string[] =>
   (values as { messages: BaseMessage[] }).messages.map((message) => textOf(message));
 
-/** What a saver has of a thread, without what differs from run to run. */
+/** The content of a thread in a saver, without what differs between executions. */
 async function summary(saver: BaseCheckpointSaver): Promise<unknown[]> {
   const found: unknown[] = [];
   for await (const { config, checkpoint, metadata, pendingWrites = [], parentConfig } of saver.list(thread("t"))) {
@@ -60,7 +60,7 @@ async function summary(saver: BaseCheckpointSaver): Promise<unknown[]> {
 
 describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
   const store = useStore(kind);
-  /** A saver as another process would have it. */
+  /** A saver as another process would open it. */
   const saver = async (): Promise<SavepointSaver> => new SavepointSaver(await store.open());
 
   test("a thread continues in another process, and its messages keep their classes", async () => {
@@ -86,7 +86,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
       expect(textsOf(await fresh.getState(headA)).slice(2)).toEqual(["A", "reply to <A>"]);
       expect(textsOf(await fresh.getState(headB)).slice(2)).toEqual(["B", "reply to <B>"]);
       expect(textsOf(await fresh.getState(base))).toHaveLength(2);
-      // The newest is what was written last.
+      // The newest is the last one written.
       expect((await fresh.getState(thread("t"))).config).toEqual(headB);
     }
     await graph.invoke(say("A2"), headA);
@@ -173,7 +173,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
   });
 
   test.each(["sync", "async", "exit"] as const)(
-    "nested and parallel graphs are what they are in memory, with durability %s",
+    "nested and parallel graphs give the same checkpoints as in memory, with durability %s",
     async (durability) => {
       const State = Annotation.Root({
         log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }),
@@ -215,7 +215,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
   );
 
   test.each(["async", "exit"] as const)(
-    "channels that keep only changes are put together again, and never pruned apart, with durability %s",
+    "delta channels are reassembled, and pruning keeps the changes they need, with durability %s",
     async (durability) => {
       const build = (checkpointer: BaseCheckpointSaver) =>
         new StateGraph(new StateSchema({ messages: MessagesDeltaValue }))
@@ -231,7 +231,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
       expect(textsOf(state)).toHaveLength(10);
       expect(textsOf(state).slice(-2)).toEqual(["turn 4", "reply 9"]);
       expect((await second.prune({ threadId: "t", keepLast: 1 })).removed).toBe(0);
-      // At the end of a run LangGraph writes all changes to where the run began, those of all branches together.
+      // At the end, LangGraph writes all changes to the checkpoint where the execution began, those of all branches together.
       if (durability === "exit") return;
       const base = state.config;
       for (const text of ["A", "B"]) await fresh.invoke(say(text), { ...base, durability });
@@ -254,7 +254,7 @@ describe.each(DURABLE_STORES)("graphs on $name", (kind) => {
     expect(await run("last")).toBe("SIGKILL");
     expect(await run("never")).toBeNull();
     const lines = readFileSync(log, "utf8").trim().split("\n");
-    // The one beside the killed one was done, and its write was pending; the killed ones were begun again.
+    // The node beside the killed one had finished, and its write was pending; the killed ones were started again.
     expect(lines.filter((line) => line === "begin first")).toHaveLength(1);
     expect(lines.filter((line) => line === "begin quick")).toHaveLength(1);
     expect(lines.filter((line) => line === "begin slow")).toHaveLength(2);

@@ -14,7 +14,7 @@ const State = Annotation.Root({ done: Annotation({ reducer: add, default: () => 
 const node = (name) => async () => {
   appendFileSync(log, `begin ${name}\n`);
   if (name === kill) {
-    // LangGraph saves while the next nodes run: what was done beside it or before it is saved first.
+    // LangGraph saves while the next nodes run: wait until the finished nodes beside it or before it are saved.
     const other = name === "slow" ? "quick" : "slow";
     await until(() => isSaved(other), `${other} to be saved`);
     process.kill(process.pid, "SIGKILL");
@@ -25,7 +25,7 @@ const node = (name) => async () => {
 const sp = await Savepoint.open(url);
 const checkpointer = new SavepointSaver(sp);
 const config = { configurable: { thread_id: "t" } };
-/** Is what a node has done in the newest checkpoint, or pending beside it? @param {string} name */
+/** Is the write of a node in the newest checkpoint, or pending beside it? @param {string} name */
 const isSaved = async (name) => {
   const { checkpoint, pendingWrites = [] } = (await checkpointer.getTuple(config)) ?? {};
   const done = /** @type {string[]} */ (checkpoint?.channel_values["done"] ?? []);

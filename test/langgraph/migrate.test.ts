@@ -1,4 +1,4 @@
-/** Bringing threads over from LangGraph's own savers. */
+/** Migrating threads from LangGraph's own savers. */
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, END, interrupt, MemorySaver, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
@@ -47,7 +47,7 @@ async function all(saver: BaseCheckpointSaver, at: object): Promise<unknown[]> {
 describe.each(STORES)("migrating to $name", (kind) => {
   const data = useData(kind);
 
-  test.each(Object.keys(OWN_SAVERS))("a %s is copied with all it has, and its graphs go on", async (name) => {
+  test.each(Object.keys(OWN_SAVERS))("a %s is copied completely, and its graphs continue", async (name) => {
     const own = (await OWN_SAVERS[name]?.()) as OwnSaver;
     const source = own.saver;
     await fill(source);
@@ -89,7 +89,7 @@ describe.each(STORES)("migrating to $name", (kind) => {
     await expect(saver.migrateFrom(source)).rejects.toMatchObject({ code: "CONFLICT" });
   });
 
-  test("a thread whose first checkpoints were pruned is copied as it is", async () => {
+  test("a thread whose first checkpoints were pruned is copied without them", async () => {
     const source = new MemorySaver();
     await fill(source);
     const ids = (await all(source, config("long", { checkpoint_ns: "" }))) as {

@@ -1,4 +1,4 @@
-/** LangGraph's own savers, empty, and how they are let go of. */
+/** LangGraph's own savers, empty, and how they are released. */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { MemorySaver } from "@langchain/langgraph";

@@ -16,7 +16,7 @@ type Given = SqliteValue | undefined;
 
 const orNull = (value: Given): SqliteValue => value ?? null;
 
-/** What its driver has beyond what every driver has. */
+/** What its driver has beyond the common interface. */
 function withMore(database: SqliteDatabase): object {
   return {
     prepare(sql: string) {

@@ -1,4 +1,4 @@
-/** What a thread survives: deletion, two writers, damage; and what can be done with threads. */
+/** What a thread survives (deletion, two writers, damage), and the operations on threads. */
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
@@ -60,7 +60,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       }
       const again = await put(mine, config("t"), { a: "new" });
       expect((await other.getTuple(config("t")))?.checkpoint.channel_values).toEqual({ a: "new" });
-      // Late ones of the thread that was deleted are refused still; the new one goes on.
+      // Late writes to the deleted thread are still rejected; the new thread continues.
       expect(await code(put(mine, second, { a: 3 }))).toBe("CHECKPOINT_NOT_FOUND");
       await put(other, again, { a: "newer" });
       expect(await ids(mine, config("t"))).toHaveLength(2);
@@ -163,7 +163,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
     });
 
     test.each(["flip", "truncate"] as const)(
-      "of everything (%s) is an error, and never an empty thread",
+      "of every record of a thread (%s) is reported as DAMAGED, never as an empty thread",
       async (how) => {
         const saver = await open();
         const at = await put(saver, config("t"), { a: 1 });
@@ -175,7 +175,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
         const fresh = await open();
         expect(await code(fresh.getTuple(config("t")))).toBe("DAMAGED");
         expect(await code(put(fresh, config("t"), { a: 2 }))).toBe("DAMAGED");
-        // It can be deleted, and begun again.
+        // It can be deleted and started again.
         await fresh.deleteThread("t");
         await put(fresh, config("t"), { a: 3 });
         expect((await fresh.getTuple(config("t")))?.checkpoint.channel_values).toEqual({ a: 3 });
@@ -198,7 +198,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
         expect(await ids(each, config("t"))).toEqual(["id-2", "id-1"]);
         expect(await ids(each, config("t"), { filter: { step: 7 } })).toEqual(["id-1"]);
       }
-      // The newest, behind itself, as it is done when a run ends where it began.
+      // The newest, as its own parent, as LangGraph does when an execution ends where it began.
       await saver.put(second, { ...checkpoint({ a: 9 }, "id-2") }, metadata, { a: 3 });
       expect(await saver.getTuple(second)).toMatchObject({
         checkpoint: { channel_values: { a: 9 } },
@@ -262,7 +262,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
     });
   });
 
-  describe("keeping", () => {
+  describe("keeping and pruning", () => {
     test("threads are listed, searched, copied and pruned", async () => {
       const sp = await store.open();
       const saver = new SavepointSaver(sp);
@@ -314,7 +314,7 @@ describe.each(DURABLE_STORES)("threads on $name", (kind) => {
       expect(await saver.getTuple(config("u"))).toBeUndefined();
       expect(await ids(saver, config("u"))).toEqual([]);
       expect(await ids(saver)).toHaveLength(2);
-      // Its id begins anew.
+      // Its id starts a new thread.
       await put(saver, config("u"), { b: 1 });
       expect((await saver.getTuple(config("u")))?.checkpoint.channel_values).toEqual({ b: 1 });
       now += 3_700_000;

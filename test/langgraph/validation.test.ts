@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { SavepointSaver } from "../../src/integrations/langgraph/index.js";
 import { STORES } from "../model/stores.js";
 
-// The suite looks for them where other runners have them.
+// The suite expects these functions where other test runners define them.
 Object.assign(globalThis, { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it });
 
 for (const kind of STORES) {

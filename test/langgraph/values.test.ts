@@ -1,4 +1,4 @@
-/** What is put comes back as it was, and nothing else is made of it. */
+/** Values are restored unchanged, and never turned into anything else. */
 import { Document } from "@langchain/core/documents";
 import {
   AIMessage,
@@ -63,7 +63,7 @@ Object.assign(MESSAGES[3] as AIMessage, { usage_metadata: { input_tokens: 1, out
 describe.each(STORES)("values on $name", (kind) => {
   const data = useData(kind);
 
-  /** Puts values and writes, and gives what another process reads. */
+  /** Puts values and writes, and returns what another process reads. */
   async function roundTrip(values: Record<string, unknown>, writes: PendingWrite[] = []) {
     const versions = Object.fromEntries(Object.keys(values).map((channel) => [channel, 1]));
     const checkpoint = { ...emptyCheckpoint(), channel_values: values, channel_versions: versions };
@@ -92,7 +92,7 @@ describe.each(STORES)("values on $name", (kind) => {
       expect((list[3] as AIMessage).usage_metadata).toMatchObject({ total_tokens: 3 });
       expect(list[7]?.toJSON()).toEqual(MESSAGES[7]?.toJSON());
       expect(list[0]?.toJSON()).toEqual(MESSAGES[0]?.toJSON());
-      // They can be put together like those that were never stored.
+      // They can be concatenated like messages that were never stored.
       expect((list[5] as AIMessageChunk).concat(new AIMessageChunk(" more")).content).toBe("part more");
     }
   });
@@ -178,7 +178,7 @@ describe.each(STORES)("values on $name", (kind) => {
     await expect(roundTrip({ unknown })).rejects.toMatchObject({ code: "INVALID_STATE" });
     const model = new FakeListChatModel({ responses: [] });
     await expect(roundTrip({ model })).rejects.toMatchObject({ code: "INVALID_STATE" });
-    // What says itself that it cannot be stored is kept as that.
+    // An object that declares itself not serializable is stored as such.
     const lambda = await roundTrip({ lambda: RunnableLambda.from(() => 1) });
     expect(lambda.values["lambda"]).toMatchObject({ type: "not_implemented" });
   });
@@ -285,7 +285,7 @@ describe.each(STORES)("values on $name", (kind) => {
   });
 });
 
-/** What is not there, and what is `undefined`, are the same to everybody. */
+/** Removes fields that are `undefined`, which are equivalent to missing ones. */
 function withoutNothing(message: BaseMessage): unknown {
   const { lc_kwargs: _, ...fields } = message as BaseMessage & { lc_kwargs: unknown };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));

@@ -1,4 +1,4 @@
-/** What AetherShell promised or got wrong, line by line, where the tests of agents and of their checkpoints do not say it. */
+/** What AetherShell promised or got wrong, line by line, as far as the tests of agents and their checkpoints do not cover it. */
 import { describe, expect, it } from "vitest";
 import { message } from "../../src/index.js";
 import { agentHistoryId, branchKey, conversationKey, rowKey } from "../../src/records/index.js";
@@ -10,7 +10,7 @@ import { PLACES } from "./places.js";
 describe.each(STORES)("AetherShell on $name", (kind) => {
   const data = useData(kind);
 
-  it("003-S15: a message for a conversation that is not there is an error, and makes none", async () => {
+  it("003-S15: appending a message to a missing conversation throws and does not create the conversation", async () => {
     const sp = await data.open(FAST);
     const error = await errorOf(sp.conversations.append("nowhere", [message.user("Hello?")]));
     expect(error.code).toBe("CONVERSATION_NOT_FOUND");
@@ -18,7 +18,7 @@ describe.each(STORES)("AetherShell on $name", (kind) => {
     expect(await sp.conversations.list().all()).toEqual([]);
   });
 
-  it("003-U1: states of earlier versions are brought up to date when they are loaded, and newer ones are not touched", async () => {
+  it("003-U1: states of earlier versions are migrated when they are loaded, and newer ones are rejected unchanged", async () => {
     const old = await data.open(FAST);
     await old.agents.save({ id: AGENT, name: "Test", state: { solved: 3 } });
     await old.session("s", { agent: AGENT }).save({ city: "Lisbon" });
@@ -41,7 +41,7 @@ describe.each(STORES)("AetherShell on $name", (kind) => {
     expect((await sp.agents.load(AGENT))?.name).toBe("Newest");
   });
 
-  it("003-U2: named points can be gone back to, one after another, and each going back can be undone", async () => {
+  it("003-U2: a session can be rewound to one labelled checkpoint after another, and each rewind can be undone", async () => {
     const sp = await data.open(FAST);
     const session = sp.session<{ files: Record<string, string> }>("s");
     await session.save({ files: { a: "1" } }, { label: "begin" });
@@ -63,7 +63,7 @@ describe.each(STORES)("AetherShell on $name", (kind) => {
     }
   });
 
-  it("003-B5: a checkpoint has all conversations, or there is none", async () => {
+  it("003-B5: a checkpoint contains all conversations, or it is not created", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const ids = Array.from({ length: 30 }, (_, n) => `c${n}`);
@@ -83,7 +83,7 @@ describe.each(STORES)("AetherShell on $name", (kind) => {
 describe.each(PLACES)("AetherShell, with damage, on $name", (place) => {
   const file = place.useDamageable();
 
-  it("003-S14: a checkpoint that is not what was saved is refused, and nothing is changed by it", async () => {
+  it("003-S14: a damaged checkpoint is rejected by restore, and nothing changes", async () => {
     const sp = await file.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "c", "hello");
@@ -98,7 +98,7 @@ describe.each(PLACES)("AetherShell, with damage, on $name", (place) => {
     expect(await again.checkpoints.list({ kind: "preOperation" }).all()).toEqual([]);
   });
 
-  it("003-B5: a conversation that cannot be read is told, never silently left out of a checkpoint", async () => {
+  it("003-B5: an unreadable conversation is reported, never silently left out of a checkpoint", async () => {
     const sp = await file.open(FAST);
     await saveAgent(sp, 1);
     for (const id of ["whole", "broken"]) await begin(sp, id, id);
@@ -108,7 +108,7 @@ describe.each(PLACES)("AetherShell, with damage, on $name", (place) => {
     expect([code, file.events.length > 0]).not.toEqual(["none", false]);
   });
 
-  it("003-B7: what cannot be read is told where it is left out of a list", async () => {
+  it("003-B7: unreadable entries that a list leaves out are reported", async () => {
     const sp = await file.open(FAST);
     await saveAgent(sp, 1);
     await sp.agents.save({ id: "other", name: "Other" });

@@ -38,7 +38,7 @@ describe.each(STORES)("000 on $name", (kind) => {
     expect((await again.load({ step: 1 }))?.state.partialResults).toEqual(["half", "of it", "all"]);
   });
 
-  it("000-S2 a message has any text as its role", async () => {
+  it("000-S2 a message can have any string as its role", async () => {
     const messages = ["user", "assistant", "system", "critic", "", "観察者"].map((role) => ({
       role,
       content: `I, ${role}`,
@@ -92,7 +92,7 @@ describe.each(STORES)("002 on $name", (kind) => {
     expect(loaded?.state.plan).toEqual(["a", "b"]);
   });
 
-  it("002-S2 a checkpoint has tasks completed, tokens, state size, parent and whatever else is said", async () => {
+  it("002-S2 a checkpoint has tasks completed, tokens, state size, parent and custom metadata", async () => {
     const session = (await data.open()).session("s");
     const parent = await session.save({ n: 1 });
     const metadata = { host: "ci-7", nested: { list: [1, "two", { three: 3 }] } };
@@ -104,7 +104,7 @@ describe.each(STORES)("002 on $name", (kind) => {
     expect(head?.metadata).toStrictEqual(metadata);
   });
 
-  it("002-S3 label, context and metadata are each said for one checkpoint, and replace nothing of another's", async () => {
+  it("002-S3 label, context and metadata belong to one checkpoint and do not change those of another", async () => {
     const session = (await data.open()).session("s");
     const context = new Uint8Array([0, 255, 1]);
     const a = await session.save({ context }, { label: "a", metadata: { one: 1, both: 1 } });
@@ -130,7 +130,7 @@ describe.each(STORES)("002 on $name", (kind) => {
 describe.each(STORES)("003 on $name", (kind) => {
   const data = useData(kind);
 
-  it("003-S1 an agent has all its fields, setting its state touches modifiedAt, and what is missing is undefined", async () => {
+  it("003-S1 an agent has all its fields, setting its state updates modifiedAt, and missing fields are undefined", async () => {
     let time = 100;
     const sp = await data.open({ now: () => time });
     const fields = {
@@ -161,7 +161,7 @@ describe.each(STORES)("003 on $name", (kind) => {
     expect(after?.state["missing"]).toBeUndefined();
   });
 
-  it("003-S2 a conversation has all its fields, and a message moves lastMessageAt", async () => {
+  it("003-S2 a conversation has all its fields, and a new message updates lastMessageAt", async () => {
     let time = 100;
     const sp = await data.open({ now: () => time });
     const created = await sp.conversations.create({ agent: "a", tags: ["x"], metadata: { k: 1 } });
@@ -186,7 +186,7 @@ describe.each(STORES)("003 on $name", (kind) => {
     ]);
   });
 
-  it("003-S3 a title is taken from the first user's message if none was given, and cut to 47 and three dots", async () => {
+  it("003-S3 a missing title is derived from the first user message and cut to 47 characters and three dots", async () => {
     const { conversations } = await data.open();
     const titleOf = async (messages: Message[], title?: string): Promise<string | undefined> =>
       (await conversations.create({ messages, ...(title !== undefined && { title }) })).title;
@@ -288,7 +288,7 @@ describe.each(STORES)("003 on $name", (kind) => {
     ]);
   });
 
-  it("003-S8 agents, conversations and checkpoints are saved, loaded, listed and deleted; missing ones are nothing", async () => {
+  it("003-S8 agents, conversations and checkpoints are saved, loaded, listed and deleted; missing ones load as undefined", async () => {
     const sp = await data.open();
     expect(await sp.agents.load("a")).toBeUndefined();
     expect(await sp.conversations.load("c")).toBeUndefined();
@@ -350,7 +350,7 @@ describe.each(STORES)("003 on $name", (kind) => {
     expect(stats.bytes).toBeGreaterThan(0);
   });
 
-  it("003-S15 deleting an agent takes its conversations and checkpoints with it, and nobody else's", async () => {
+  it("003-S15 deleting an agent deletes its conversations and checkpoints, and none of other agents", async () => {
     const sp = await data.open();
     for (const id of ["a", "ab"]) {
       await sp.agents.save({ id, name: id });
@@ -380,7 +380,7 @@ describe.each(STORES)("003 on $name", (kind) => {
     }
   });
 
-  it("003-B1 a checkpoint with many keys in its maps is whole wherever it is loaded, in the order of its keys", async () => {
+  it("003-B1 a checkpoint with many keys in its maps loads intact everywhere, in the order of its keys", async () => {
     const keys = Array.from({ length: 40 }, (_, n) => `key-${(n * 17) % 40}`);
     const map = Object.fromEntries(keys.map((key, n) => [key, n]));
     const agent = {
@@ -417,7 +417,7 @@ describe.each(STORES)("003 on $name", (kind) => {
     }
   });
 
-  it("003-B3 restore removes newer conversations, keeps what was there first, and can be undone", async () => {
+  it("003-B3 restore removes newer conversations, saves the previous state first, and can be undone", async () => {
     const sp = await data.open();
     await sp.agents.save({ id: "a", name: "A", state: { n: 1 } });
     await sp.conversations.create({ id: "old", agent: "a", messages: [message.user("1")] });
@@ -437,7 +437,7 @@ describe.each(STORES)("003 on $name", (kind) => {
     expect((await sp.conversations.load("new"))?.messages).toEqual([message.user("3")]);
   });
 
-  it("003-B6 concurrent appends lose nothing, the first save needs no preparation, and ids are only ids", async () => {
+  it("003-B6 concurrent appends lose nothing, the first save needs no setup, and ids are never paths", async () => {
     const [one, two] = [await data.open(), await data.open()];
     const ids = ["x.json", "x.json.json", "x", "../x", "latest"];
     for (const id of ids) await one.conversations.create({ id });
@@ -457,7 +457,7 @@ describe.each(STORES)("003 on $name", (kind) => {
     expect(await two.agents.load("b")).toBeUndefined();
   });
 
-  it("003-B7 conversations of agents that were never saved, and of none, are counted and listed", async () => {
+  it("003-B7 conversations without an agent, or of an agent that was never saved, are counted and listed", async () => {
     const sp = await data.open();
     await sp.conversations.create({ agent: "never-saved", messages: [message.user("one")] });
     await sp.conversations.create({ messages: [message.user("two"), message.user("three")] });
@@ -465,13 +465,13 @@ describe.each(STORES)("003 on $name", (kind) => {
     expect(await sp.stats()).toMatchObject({ agents: 0, conversations: 2, messages: 3 });
     expect(await sp.stats({ agent: "never-saved" })).toMatchObject({ agents: 0, conversations: 1, messages: 1 });
     expect(await sp.conversations.list().all()).toHaveLength(2);
-    // The size is that of the data, not invented.
+    // The size is measured, not a constant.
     const noise = Array.from({ length: 3000 }, (_, n) => ((n * 2654435761) % 4294967296).toString(36)).join("");
     await sp.conversations.create({ messages: [message.user(noise)] });
     expect((await sp.stats()).bytes - before).toBeGreaterThan(noise.length / 4);
   });
 
-  it("003-B8 the version rises, active conversations are kept up, and search knows titles, tags and the archive", async () => {
+  it("003-B8 the version rises, active conversations are tracked, and search covers titles, tags and the archive", async () => {
     const sp = await data.open();
     await sp.agents.save({ id: "a", name: "A" });
     await sp.agents.save({ id: "a", name: "A" });
@@ -493,8 +493,8 @@ describe.each(STORES)("003 on $name", (kind) => {
   });
 });
 
-describe("003, where a store has a place", () => {
-  it("003-S9 agents, conversations and checkpoints are one store, in one file, whatever their ids are", async () => {
+describe("003 on stores with a path", () => {
+  it("003-S9 agents, conversations and checkpoints share one store in one file, whatever their ids are", async () => {
     const folder = await makeFolder();
     const ids = ["../outside", "a/b", "x.json", "CON", "latest", "*"];
     const url = `sqlite:${join(folder, "store.db")}`;

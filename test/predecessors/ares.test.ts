@@ -18,7 +18,7 @@ import { PLACES } from "./places.js";
 describe.each(STORES)("ARES on $name", (kind) => {
   const data = useData(kind);
 
-  it("000-S7: a checkpoint and what points at it are saved together: whoever looks meanwhile finds a whole one", async () => {
+  it("000-S7: a checkpoint and the head that points at it are saved together: concurrent readers find an intact one", async () => {
     const [writer, reader] = [(await data.open()).session("s"), await data.open()];
     await writer.save({ n: 0, text: "0".repeat(500) });
     let done = false;
@@ -39,7 +39,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect((await reader.session<{ n: number }>("s").latest())?.state.n).toBe(30);
   });
 
-  it("000-S8: saving a step again is a new checkpoint, and the step is then the one saved last", async () => {
+  it("000-S8: saving a step again creates a new checkpoint, and loading the step returns the last one saved", async () => {
     const session = (await data.open()).session("s");
     const first = await session.save("first", { step: 3 });
     await session.save("other", { step: 4 });
@@ -51,7 +51,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect(await reopened.history().all()).toHaveLength(3);
   });
 
-  it("000-S9: nothing saved is nothing, and a newest checkpoint that was deleted gives way to the one before it", async () => {
+  it("000-S9: an empty session has no latest, and after the newest checkpoint is deleted the previous one is the latest", async () => {
     const sp = await data.open();
     expect(await sp.session("s").latest()).toBeUndefined();
     const first = await sp.session("s").save("first");
@@ -79,7 +79,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect(listed.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
   });
 
-  it("000-S12: clearing a session removes all its checkpoints, says how many, and then there is no newest", async () => {
+  it("000-S12: clearing a session removes all its checkpoints, returns their count, and leaves no latest", async () => {
     const sp = await data.open();
     const session = sp.session("s");
     for (let n = 0; n < 4; n++) await session.save(n);
@@ -103,7 +103,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect((await again.session("sess2").latest())?.state).toEqual({ id: "sess2", n: 2 });
   });
 
-  it("000-S14: the head says whether there is a checkpoint, and which, without its state", async () => {
+  it("000-S14: the head tells whether there is a checkpoint, and which, without loading its state", async () => {
     const sp = await data.open();
     expect(await sp.session("s").head()).toBeUndefined();
     const saved = await sp.session("s").save({ large: "x".repeat(5000) });
@@ -112,7 +112,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect(head).not.toHaveProperty("state");
   });
 
-  it("000-U2: a checkpoint says its agent, session, step and time, and is named by its session and number too", async () => {
+  it("000-U2: a checkpoint has its agent, session, step and time, and can be addressed by session and number", async () => {
     const sp = await data.open({ now: () => 1_700_000_000_123 });
     await sp.session("run-7", { agent: "agent" }).save("zero");
     const saved = await sp.session("run-7", { agent: "agent" }).save("one");
@@ -123,7 +123,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect(await again.checkpoints.load("run-7#2")).toBeUndefined();
   });
 
-  it("000-U3: what is not found is an error that names it, and nothing is changed by it", async () => {
+  it("000-U3: a missing checkpoint is an error that names it, and nothing changes", async () => {
     const session = (await data.open()).session("s");
     const saved = await session.save("one");
     const works = [
@@ -139,7 +139,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect(await session.history({ allBranches: true }).all()).toHaveLength(1);
   });
 
-  it("000-U4: what is saved and what is loaded are the same, deep down", async () => {
+  it("000-U4: a loaded state is deeply equal to the saved one", async () => {
     const state = {
       text: "\u0000 \ud83d\ude00 é\n",
       numbers: [0, -0, 1e-7, Number.MAX_SAFE_INTEGER, Number.NaN, -Infinity],
@@ -171,7 +171,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     }
   });
 
-  it("000-B2: sessions whose ids contain latest list what they have", async () => {
+  it("000-B2: sessions whose ids contain latest list their checkpoints", async () => {
     const sp = await data.open();
     for (const id of ["latest", "the_latest", "latest_1", "x_latest.json"]) {
       for (let n = 0; n < 3; n++) await sp.session(id).save(`${id} ${n}`);
@@ -191,7 +191,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect(await (await data.open()).session("shared").latest()).toMatchObject({ agent: "one", state: "of one" });
   });
 
-  it("000-B6: ids are checked, the order is exact within a second, and there is retention", async () => {
+  it("000-B6: ids are validated, the order is exact within a second, and old checkpoints are pruned", async () => {
     let time = 1_700_000_000_000;
     const sp = await data.open({ now: () => time });
     const session = sp.session("s");
@@ -208,7 +208,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect(left.map(({ id }) => id)).toEqual(["mine-4", "mine-3"]);
   });
 
-  /** The newest checkpoint, by all who know it. */
+  /** The newest checkpoint, by every call that returns it. */
   async function agree(id = "s"): Promise<string | undefined> {
     const session = (await data.open()).session(id);
     const [head, latest, [newest]] = [await session.head(), await session.latest(), await session.history().all()];
@@ -217,7 +217,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     return head?.id;
   }
 
-  it("000-U1: a checkpoint with a ttl has expired when that has passed, and pruning removes what has expired alone", async () => {
+  it("000-U1: a checkpoint expires when its ttl has passed, and pruning removes only expired ones", async () => {
     let time = 100_000;
     const sp = await data.open({ now: () => time });
     const session = sp.session("s");
@@ -246,7 +246,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
     expect([await agree(), await agree("other")]).toEqual([forever.id, other.id]);
   });
 
-  it("000-B8: head, latest and history agree also where everything has expired: the head stays", async () => {
+  it("000-B8: head, latest and history agree even if everything has expired: the head stays", async () => {
     let time = 100_000;
     const sp = await data.open({ now: () => time });
     const ids: string[] = [];
@@ -257,13 +257,13 @@ describe.each(STORES)("ARES on $name", (kind) => {
       kept: [{ reasons: ["head"] }],
     });
     expect(await agree()).toBe(ids[2]);
-    // It is one like any other when it is the head no longer.
+    // It expires like any other once it is no longer the head.
     const next = await sp.session("s").save("next");
     expect(await idsIn((await data.open()).session("s").history())).toEqual([next.id]);
     expect(await agree()).toBe(next.id);
   });
 
-  it("000-B8: head, latest and history agree, whatever was pruned, deleted or cleared", async () => {
+  it("000-B8: head, latest and history agree after pruning, deleting and clearing", async () => {
     const sp = await data.open();
     expect(await agree()).toBeUndefined();
     const ids: string[] = [];
@@ -279,7 +279,7 @@ describe.each(STORES)("ARES on $name", (kind) => {
   });
 });
 
-describe("ARES, where a store has a place", () => {
+describe("ARES on stores with a path", () => {
   let folder: string;
   beforeEach(async () => {
     folder = await realpath(await makeFolder());
@@ -293,7 +293,7 @@ describe("ARES, where a store has a place", () => {
   });
 
   it.each(["sqlite:", "file:"])(
-    "000-S5: a store at %s is made with all its folders, and refused where one is a file",
+    "000-S5: a store at %s is created with all its folders, and rejected if one of them is a file",
     async (scheme) => {
       const path = join(folder, "a", "b", "c", "store");
       {
@@ -314,7 +314,7 @@ describe("ARES, where a store has a place", () => {
     },
   );
 
-  it("000-S6: the default is .savepoint in the working folder, or the nearest one above it", async () => {
+  it("000-S6: the default store is .savepoint in the working folder, or the nearest one above it", async () => {
     {
       await using sp = await Savepoint.open();
       await sp.session("s").save("here");
@@ -330,9 +330,9 @@ describe("ARES, where a store has a place", () => {
 });
 
 describe.each(PLACES)("ARES, when the process is killed, on $name", (place) => {
-  it("000-B4: killed at any point of a write, a checkpoint is there as a whole or not at all", async () => {
+  it("000-B4: after a kill at any point of a write, a checkpoint is there intact or not at all", async () => {
     const survivors = new Survivors(place.temporaryStore());
-    // By its eighth passing something has been saved and told, however many saves went together.
+    // By the eighth pass something has been saved and acknowledged, however many saves were batched.
     for (const point of place.points.slice(0, 2)) {
       const { lines, signal, stderr } = await startChild("saveForever", survivors.url, 7, `${point}@8`).ended;
       expect({ signal, stderr }, point).toEqual({ signal: "SIGKILL", stderr: "" });
@@ -354,14 +354,14 @@ describe.each(PLACES)("ARES, with damage, on $name", (place) => {
     return ids;
   }
 
-  it("000-S9: what cannot be read is an error, which is not the same as nothing", async () => {
+  it("000-S9: loading an unreadable checkpoint throws instead of returning undefined", async () => {
     await grow();
     file.damage({ kind: "item", tape: tapeName(0, 0), item: 0 }, "flip");
     expect(await codeOf((await file.open()).session("s").latest())).toBe("DAMAGED");
     expect(await (await file.open()).session("never").latest()).toBeUndefined();
   });
 
-  it("000-S11: a listing leaves out what cannot be read, and tells of it", async () => {
+  it("000-S11: a list leaves out unreadable checkpoints and reports them", async () => {
     const [first, , third] = await grow();
     file.flip(rowKey(0, 1));
     const listed = await (await file.open()).session("s").history({ order: "oldest" }).all();
@@ -369,7 +369,7 @@ describe.each(PLACES)("ARES, with damage, on $name", (place) => {
     expect(file.events.map(({ seq }) => seq)).toEqual([1]);
   });
 
-  it("000-U3: what is damaged, or empty, is told as such, and by name", async () => {
+  it("000-U3: a damaged or empty checkpoint is reported as damaged, by name", async () => {
     const [, , third] = await grow();
     file.damage({ kind: "item", tape: tapeName(0, 0), item: 0 }, "truncate");
     const error = await errorOf((await file.open()).session("s").load(third ?? ""));
@@ -387,11 +387,11 @@ describe.each(PLACES)("ARES, with damage, on $name", (place) => {
   }
 
   it.each(["flip", "truncate", "remove"] as const)(
-    "000-B5: with what points at the newest checkpoint unreadable or gone (%s), it is found all the same",
+    "000-B5: the newest checkpoint is found even if the record that points at it is unreadable or missing (%s)",
     (how) => losePointer(how),
   );
 
-  it("000-B5: a corrupt newest checkpoint falls back to the one before it, and says so", async () => {
+  it("000-B5: a corrupt newest checkpoint falls back to the previous one, and the damage is reported", async () => {
     const [, second, third] = await grow();
     file.damage({ kind: "item", tape: tapeName(0, 0), item: 21 }, "flip");
     const latest = await (await file.open()).session("s").latest();
@@ -399,7 +399,7 @@ describe.each(PLACES)("ARES, with damage, on $name", (place) => {
     expect(file.events).toMatchObject([{ checkpointId: third }]);
   });
 
-  it("000-B6: listing, pruning and clearing read no states: not one damaged message matters to them", async () => {
+  it("000-B6: listing, pruning and clearing read no states, so damaged messages do not affect them", async () => {
     const [, , third] = await grow();
     for (let item = 0; item < 22; item++) file.damage({ kind: "item", tape: tapeName(0, 0), item }, "flip");
     const sp = await file.open();
@@ -411,7 +411,7 @@ describe.each(PLACES)("ARES, with damage, on $name", (place) => {
   });
 });
 
-/** Asks a model, calls a tool, and then does something more. */
+/** Asks a model, calls a tool, and then executes one more effect. */
 function worker(world: World) {
   return defineAgent({
     name: "worker",
@@ -435,7 +435,7 @@ function worker(world: World) {
 describe.each(ALL_KINDS)("ARES, running on $name", (kind) => {
   const lab = useLab(kind);
 
-  it("000-B7: what an interrupted step has done is not lost, and its tool calls are linked to their messages", async () => {
+  it("000-B7: the effects of an interrupted step are not lost, and its tool calls are linked to their messages", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), worker(world), "go", world, "note");
     const result = await (await lab.open()).run(worker(world), { session: "s", input: "go" });
@@ -448,7 +448,7 @@ describe.each(ALL_KINDS)("ARES, running on $name", (kind) => {
     expect(pendingToolCalls({ messages: result.state.messages.slice(0, 2) })).toHaveLength(1);
   });
 
-  it("000-U5: a model that goes round in circles is told of, then halted, and the reason is kept", async () => {
+  it("000-U5: a model that repeats itself is reported, then halted, and the reason is kept", async () => {
     const parrot = defineAgent({
       name: "parrot",
       initial: (_input: string) => ({ verdicts: [] as string[] }),
@@ -472,7 +472,7 @@ describe.each(ALL_KINDS)("ARES, running on $name", (kind) => {
 describe("ARES, the loop detector", () => {
   const LONG = "I will look at the same file again.";
 
-  it("000-U5: of the last ten replies the third alike warns, the fourth wants an alternative, the sixth halts", () => {
+  it("000-U5: of the last ten replies the third repeat warns, the fourth asks for an alternative, the sixth halts", () => {
     const detector = new LoopDetector();
     const verdicts = Array.from({ length: 6 }, () => detector.check(LONG));
     expect(verdicts).toEqual(["none", "none", "warn", "alternative", "alternative", "halt"]);
@@ -483,7 +483,7 @@ describe("ARES, the loop detector", () => {
     expect(detector.check(LONG)).toBe("none");
   });
 
-  it("000-U5: only the first 500 characters count, without whitespace and case, from 20 characters on", () => {
+  it("000-U5: replies are compared by their first 500 characters, ignoring whitespace and case, from 20 characters up", () => {
     const detector = new LoopDetector();
     expect(["x".repeat(19), "x".repeat(19), "x".repeat(19)].map((text) => detector.check(text)).at(-1)).toBe("none");
     const start = "Abc ".repeat(125);

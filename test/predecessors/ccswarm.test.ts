@@ -14,7 +14,7 @@ import { ALL_KINDS, codeOf, interruptIn, until, useLab, World } from "../run/lab
 import { makeFolder, removeFolder } from "../store/temporary-folder.js";
 import { PLACES } from "./places.js";
 
-/** Bytes that no compression makes smaller. */
+/** Bytes that do not compress. */
 function noise(length: number): Uint8Array {
   let state = 12_345;
   return Uint8Array.from({ length }, () => {
@@ -26,7 +26,7 @@ function noise(length: number): Uint8Array {
 describe.each(STORES)("ccswarm on $name", (kind) => {
   const data = useData(kind);
 
-  it("002-S5: a list has id, session, label, time and size of each checkpoint, and a reopened store has the same", async () => {
+  it("002-S5: a list has id, session, label, time and size of each checkpoint, and a reopened store lists the same", async () => {
     let time = 1_700_000_000_000;
     const sp = await data.open({ now: () => time++ });
     for (const id of ["a", "b"]) {
@@ -43,7 +43,7 @@ describe.each(STORES)("ccswarm on $name", (kind) => {
     expect(last).not.toHaveProperty("state");
   });
 
-  it("002-S9: deleting the checkpoints of a session says how many, and the session can be deleted altogether", async () => {
+  it("002-S9: deleting the checkpoints of a session returns their count, and the session itself can be deleted", async () => {
     const sp = await data.open();
     for (const id of ["a", "b"]) for (let n = 0; n < 3; n++) await sp.session(id).save(n);
     expect(await sp.session("a").clear()).toBe(3);
@@ -55,7 +55,7 @@ describe.each(STORES)("ccswarm on $name", (kind) => {
     expect((await again.session("a").save("anew")).step).toBe(0);
   });
 
-  it("002-U1: a fork knows its session, its checkpoint and its name, is checked, listed, and a session of its own", async () => {
+  it("002-U1: a fork records its session, checkpoint and name, is validated and listed, and becomes a session of its own", async () => {
     const session = (await data.open()).session("s");
     const ids: string[] = [];
     for (let n = 0; n < 4; n++) ids.push((await session.save({ n })).id);
@@ -78,7 +78,7 @@ describe.each(STORES)("ccswarm on $name", (kind) => {
     expect(await idsIn(again.session("s", { branch: "what if" }).history())).toEqual([saved.id, ids[1], ids[0]]);
   });
 
-  it("002-U2: a state that its agent has made shorter is a state: what it was before is still there", async () => {
+  it("002-U2: after an agent compacts its state, the previous state is still available", async () => {
     const session = (await data.open()).session<{ messages: unknown[] }>("s");
     const long = await session.save({ messages: messages(60) }, { usage: { tokens: 200_000 } });
     const kept = [messages(1)[0], { role: "system", content: "a summary" }, ...messages(60).slice(-5)];
@@ -90,7 +90,7 @@ describe.each(STORES)("ccswarm on $name", (kind) => {
     expect((await again.load(long.id))?.state.messages).toEqual(messages(60));
   });
 
-  it("002-U4: a session resumes by its id, forks by name, is labelled and restored, and saves itself at intervals", async () => {
+  it("002-U4: a session is resumed by id, forked by name, labelled, restored, and saved at intervals", async () => {
     const sp = await data.open();
     await sp.session("s").save({ n: 1 });
     const resumed = (await data.open()).session<{ n: number }>("s");
@@ -109,7 +109,7 @@ describe.each(STORES)("ccswarm on $name", (kind) => {
     expect(await sp.session("t").latest()).toMatchObject({ kind: "automatic", state: { by: "itself" } });
   });
 
-  it("002-B1: checkpoints are restored, have parents, and their bytes stay bytes", async () => {
+  it("002-B1: checkpoints can be restored, have parents, and keep bytes as bytes", async () => {
     const sp = await data.open();
     const session = sp.session<{ context: Uint8Array }>("s");
     const before = await sp.bytes();
@@ -127,7 +127,7 @@ describe.each(STORES)("ccswarm on $name", (kind) => {
     expect(Buffer.compare(latest?.state.context ?? new Uint8Array(), context)).toBe(0);
   });
 
-  it("002-B3: saves at the same time lose nothing of what is listed", async () => {
+  it("002-B3: concurrent saves lose no list entries", async () => {
     const writers = [await data.open(), await data.open(), await data.open()];
     const work = Array.from({ length: 30 }, (_, n) => (writers[n % 3] as Savepoint).session(`s${n}`).save({ n }));
     const saved = await Promise.all(work);
@@ -137,7 +137,7 @@ describe.each(STORES)("ccswarm on $name", (kind) => {
     expect((await again.stats()).checkpoints).toBe(30);
   });
 
-  it("002-B4: lists are in order, the latest of equal times is the last, and what is deleted stays deleted", async () => {
+  it("002-B4: lists are ordered, the latest of equal times is the last saved, and deleted checkpoints stay deleted", async () => {
     const sp = await data.open({ now: () => 7 });
     const ids: string[] = [];
     for (let n = 0; n < 8; n++) ids.unshift((await sp.session("s").save(n)).id);
@@ -150,7 +150,7 @@ describe.each(STORES)("ccswarm on $name", (kind) => {
     expect((await again.stats()).checkpoints).toBe(7);
   });
 
-  it("002-B5: metadata and context do not disturb each other, in any order, and reading waits for nobody", async () => {
+  it("002-B5: metadata and context do not affect each other, in any order, and reads do not block", async () => {
     const context = noise(5000);
     const sp = await data.open();
     const session = sp.session("../s");
@@ -170,7 +170,7 @@ describe.each(STORES)("ccswarm on $name", (kind) => {
 describe.each(STORES.filter(({ name }) => name !== "memory:"))("ccswarm, stored on $name", (kind) => {
   const data = useData(kind);
 
-  it("002-B1: bytes are stored compressed where they are kept", async () => {
+  it("002-B1: bytes are stored compressed", async () => {
     const sp = await data.open();
     const context = new Uint8Array(1_000_000).fill(7);
     const before = await sp.bytes();
@@ -180,8 +180,8 @@ describe.each(STORES.filter(({ name }) => name !== "memory:"))("ccswarm, stored 
   });
 });
 
-describe("ccswarm, where a store has a place", () => {
-  it("002-S6: the default is .savepoint in the working folder, and nothing in anybody's home", async () => {
+describe("ccswarm on stores with a path", () => {
+  it("002-S6: the default store is .savepoint in the working folder, and nothing is written to the home folder", async () => {
     const folder = await realpath(await makeFolder());
     onTestFinished(() => removeFolder(folder));
     await mkdir(join(folder, "home"));
@@ -219,7 +219,7 @@ describe.each(PLACES)("ccswarm, with processes on $name", (place) => {
 describe.each(PLACES)("ccswarm, with damage, on $name", (place) => {
   const file = place.useDamageable();
 
-  it("002-B2: no index is the only truth: with every one of them unreadable, each checkpoint is still found", async () => {
+  it("002-B2: no index is the only source: with every index unreadable, each checkpoint is still found", async () => {
     const session = (await file.open()).session("s");
     const first = await session.save({ n: 0 }, { id: "mine", label: "first" });
     const second = await session.save({ n: 1 });
@@ -236,7 +236,7 @@ describe.each(PLACES)("ccswarm, with damage, on $name", (place) => {
     expect(file.events).toHaveLength(1);
   });
 
-  it("002-B2: a session whose record is gone is not taken for one that never was", async () => {
+  it("002-B2: a session whose record is missing is not mistaken for one that never existed", async () => {
     await (await file.open()).session("s").save({ n: 0 });
     file.damage({ kind: "record", key: sessionKey("s") }, "remove");
     const looked = (await file.open()).session("s").latest();
@@ -296,12 +296,12 @@ describe.each(PLACES)("ccswarm, with damage, on $name", (place) => {
   }
 
   it.each(Object.entries(LOST).flatMap(([what, keys]) => HOW.map((how) => ({ what, keys, how }))))(
-    "002-B2: lists and records that are lost are made anew from what is there: $what ($how)",
+    "002-B2: lost lists and records are rebuilt from the remaining data: $what ($how)",
     ({ keys, how }) => loseAndRepair(keys, how, false),
   );
 
-  // Which number a session has is written in its own record and in the list alone: with both lost, it takes a backup. Where
-  // rows of a table are removed altogether, nothing says that they were there.
+  // The number of a session is stored only in its own record and in the list: with both lost, it takes a backup. Where
+  // rows of a table are removed altogether, no trace of them remains.
   const noticed = HOW.filter((how) => how !== "remove" || place.name === "file:");
   it.each(
     noticed.flatMap((how) =>
@@ -311,7 +311,7 @@ describe.each(PLACES)("ccswarm, with damage, on $name", (place) => {
       ].map((keys) => ({ how, keys, count: keys.length })),
     ),
   )(
-    "002-B2: a session that is not even in the list is made anew from a backup: $count records ($how)",
+    "002-B2: a session that is missing even from the list is rebuilt from a backup: $count records ($how)",
     ({ keys, how }) => loseAndRepair(keys, how, true),
   );
 });
@@ -334,7 +334,7 @@ describe.each(ALL_KINDS)("ccswarm, running on $name", (kind) => {
     });
   }
 
-  it("002-U3: how a session stands can be seen from outside, whatever happens to it", async () => {
+  it("002-U3: the status of a session is visible from outside in every situation", async () => {
     const world = new World();
     const first = await lab.open();
     const seen: (Status | undefined)[] = [];
@@ -354,7 +354,7 @@ describe.each(ALL_KINDS)("ccswarm, running on $name", (kind) => {
     expect(seen).toEqual([undefined, "running", "interrupted", "waiting", "failed"]);
   });
 
-  it("002-U4: work that is interrupted in the middle of a run is resumed there", async () => {
+  it("002-U4: work that is interrupted in the middle of a run is resumed from there", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), worker(world), "go", world, "report");
     const sp = await lab.open();

@@ -1,4 +1,4 @@
-/** The numbered lines of the five systems, and the rules that follow from their bugs, where checkpoints of agents do them. */
+/** The numbered lines of the five systems, and the rules that follow from their bugs, for checkpoints of agents. */
 import { describe, expect, it } from "vitest";
 import { type AgentCheckpoint, type BackgroundFailureEvent, message } from "../../src/index.js";
 import { STORES, useData } from "../model/stores.js";
@@ -16,7 +16,7 @@ import {
 } from "../checkpoints/agent-data.js";
 import { runs } from "../support/runs.js";
 
-describe.each(STORES)("the lines of the seeds on $name", (kind) => {
+describe.each(STORES)("checkpoints of agents on $name", (kind) => {
   const data = useData(kind);
 
   it("003-S7: a checkpoint has an id, agent, name, description, the agent's state, conversations, kind, time and size", async () => {
@@ -36,7 +36,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     }
   });
 
-  it("003-S12: automatic checkpoints are enabled, every 300 s, at most 10, and before operations, unless it is said", async () => {
+  it("003-S12: by default automatic checkpoints are enabled, every 300 s, at most 10, and before operations", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const policy = { enabled: true, interval: 300_000, max: 10, beforeOperations: true };
@@ -44,7 +44,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(await sp.autoCheckpoints.load({ agent: AGENT })).toEqual(policy);
   });
 
-  it("003-S13: creating one needs an agent, captures its state and all conversations, and prunes the oldest beyond max", async () => {
+  it("003-S13: creating a checkpoint needs an agent, captures its state and all conversations, and prunes the oldest beyond max", async () => {
     const sp = await data.open(FAST);
     expect(await codeOf(sp.checkpoints.create({ agent: AGENT }))).toBe("AGENT_NOT_FOUND");
     await saveAgent(sp, 1);
@@ -63,7 +63,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(loaded.state.state).toEqual({ counter: 1 });
   });
 
-  it("003-S14: restoring an unknown one is an error; a known one writes state and conversations back, and says whose", async () => {
+  it("003-S14: restoring an unknown checkpoint throws; a known one restores state and conversations and returns its agent", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await begin(sp, "c", "hello");
@@ -76,7 +76,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(await everythingOf(sp)).toEqual(then);
   });
 
-  it("003-S16: automatic ones say when they were taken and what they are; they start, stop, and do nothing if disabled", async () => {
+  it("003-S16: automatic checkpoints record their time and kind; they start, stop, and do nothing if disabled", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     await sp.autoCheckpoints.set({ agent: AGENT }, { interval: 5, enabled: false });
@@ -94,7 +94,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(await sp.checkpoints.list().all()).toHaveLength(1);
   });
 
-  it("003-B1: a checkpoint with many keys in its maps is whole when it is read again, whatever their order", async () => {
+  it("003-B1: a checkpoint with many keys in its maps is intact when it is read again, whatever their order", async () => {
     const sp = await data.open(FAST);
     const keys = Array.from({ length: 40 }, (_, n) => `key ${(n * 17) % 40}`);
     const map = Object.fromEntries(keys.map((key, n) => [key, n]));
@@ -112,7 +112,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect((await other.agents.load(AGENT))?.state).toEqual(map);
   });
 
-  it("003-B3: restore removes conversations made after the checkpoint, all at once, and keeps what was there first", async () => {
+  it("003-B3: restore removes conversations created after the checkpoint, atomically, and saves the previous state first", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const { id } = await sp.checkpoints.create({ agent: AGENT });
@@ -129,7 +129,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(await texts(sp, "newer", newest?.id)).toEqual(["x"]);
   });
 
-  it("003-B4: in one millisecond pruning removes the oldest, never the one just made, and never a manual one", async () => {
+  it("003-B4: within one millisecond pruning removes the oldest, never the one just created, and never a manual one", async () => {
     const sp = await data.open({ ...FAST, now: () => 1_700_000_000_000 });
     await saveAgent(sp, 0);
     await sp.autoCheckpoints.set({ agent: AGENT }, { max: 3 });
@@ -144,7 +144,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(await idsIn(sp.checkpoints.list({ kind: "automatic" }))).toEqual(automatic.slice(-3).slice().reverse());
   });
 
-  it("003-B5: the timer obeys max, waits an interval first, is one however often it is started, and tells its failures", async () => {
+  it("003-B5: the timer obeys max, first waits an interval, runs once however often it is started, and reports failures", async () => {
     const failures: BackgroundFailureEvent[] = [];
     const sp = await data.open({ ...FAST, on: { backgroundFailure: (failure) => void failures.push(failure) } });
     let state: unknown = 0;
@@ -170,7 +170,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(await sp.checkpoints.list().all()).toHaveLength(2);
   });
 
-  it("002-S7: an unknown id loads as nothing, is an error to go back to, and deletes as nothing", async () => {
+  it("002-S7: an unknown id loads as undefined, throws on restore, and deletes nothing", async () => {
     const sp = await data.open(FAST);
     await sp.session("s").save(1);
     expect(await sp.checkpoints.load("unknown")).toBeUndefined();
@@ -179,7 +179,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect((await sp.stats()).checkpoints).toBe(1);
   });
 
-  it("002-S8: lists of a session, of all, and the latest; listings have no states", async () => {
+  it("002-S8: a session and the whole store list their checkpoints and their latest, without states", async () => {
     const sp = await data.open(FAST);
     const a = await sp.session("a").save({ big: "x".repeat(10_000) });
     const b = await sp.session("b").save(1);
@@ -190,7 +190,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     for await (const info of sp.checkpoints.list()) expect(info).not.toHaveProperty("state");
   });
 
-  it("001-S5: save, load the latest of an agent, load by id, list an agent's newest first", async () => {
+  it("001-S5: checkpoints are saved, loaded by agent or by id, and listed newest first", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 0);
     const made: string[] = [];
@@ -203,7 +203,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(await idsIn(sp.checkpoints.list({ agent: AGENT }))).toEqual(made);
   });
 
-  it("001-S6: an unknown agent has no latest and an empty list; an unknown id is nothing, never an error", async () => {
+  it("001-S6: an unknown agent has no latest and an empty list; an unknown id is undefined, never an error", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 0);
     await sp.checkpoints.create({ agent: AGENT });
@@ -212,7 +212,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(await sp.checkpoints.load("unknown")).toBeUndefined();
   });
 
-  it("001-S7: of 10 that are taken by themselves 3 are kept, and other agents are untouched", async () => {
+  it("001-S7: of 10 automatic checkpoints 3 are kept, and other agents are untouched", async () => {
     const sp = await data.open(FAST);
     for (const id of ["a", "b"]) {
       await sp.agents.save({ id, name: id });
@@ -225,7 +225,7 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     expect(await idsIn(sp.checkpoints.list({ agent: "b" }))).toHaveLength(10);
   });
 
-  it("004-S6: deleting says true, then false", async () => {
+  it("004-S6: deleting a checkpoint returns true, then false", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const ofAgent = await sp.checkpoints.create({ agent: AGENT });
@@ -245,12 +245,12 @@ describe.each(STORES)("the lines of the seeds on $name", (kind) => {
     const listed = await sp.checkpoints.list({ agent: AGENT }).all();
     const bySeq = made.slice().sort((a, b) => b.seq - a.seq);
     expect(listed.map(({ id }) => id)).toEqual(bySeq.map(({ id }) => id));
-    // In the order in which they were asked for.
+    // In the order of the calls.
     expect(listed.map(({ label }) => label)).toEqual(Array.from({ length: saves }, (_, n) => `${saves - 1 - n}`));
     expect((await sp.checkpoints.latest({ agent: AGENT }))?.label).toBe(`${saves - 1}`);
   });
 
-  it("Rule 4: restore keeps what was there, makes a new head whose parent is the target, and removes no checkpoint", async () => {
+  it("Rule 4: restore saves the previous state, creates a new head whose parent is the target, and removes no checkpoint", async () => {
     const sp = await data.open(FAST);
     await saveAgent(sp, 1);
     const target = await sp.checkpoints.create({ agent: AGENT });

@@ -40,7 +40,7 @@ it("004-U7: sessions and checkpoints are listed, shown, resumed, restored and de
   expect(await tool().json(["sessions"])).toEqual([]);
 });
 
-it("004-B9: listing, restoring and deleting checkpoints from the command line really does it", async () => {
+it("004-B9: listing, restoring and deleting checkpoints from the command line changes the store", async () => {
   const [whole, ids] = await tool().leave(async (sp) => [await saveAgent(sp), await saveTrip(sp)] as const);
   expect((await log("trip")).map(({ id }) => id)).toEqual([...ids].reverse());
 
@@ -48,7 +48,7 @@ it("004-B9: listing, restoring and deleting checkpoints from the command line re
   await tool().json(["restore", whole, "--yes"]);
   await tool().json(["delete", ids[3] as string, "--yes"]);
 
-  // A program that comes after it finds what the command line has done.
+  // A program that opens the store afterwards finds the changes of the command line.
   await tool().leave(async (sp) => {
     const session = sp.session<Trip>("trip");
     expect((await session.latest())?.state).toEqual({ n: 1, messages: ["message 0"] });

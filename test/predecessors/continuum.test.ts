@@ -27,7 +27,7 @@ async function temporaryFolder(): Promise<string> {
 describe.each(STORES)("Continuum on $name", (kind) => {
   const data = useData(kind);
 
-  it("004-S1: a checkpoint has all that was said of it: trigger, iteration, messages, calls, results, tokens, cost, hint", async () => {
+  it("004-S1: a checkpoint keeps all its fields: trigger, iteration, messages, calls, results, tokens, cost, hint", async () => {
     const sp = await data.open({ now: () => 1_700_000_000_000 });
     const state = {
       messages: [
@@ -56,7 +56,7 @@ describe.each(STORES)("Continuum on $name", (kind) => {
     expect(loaded?.pendingToolCalls).toEqual([{ id: "c1", name: "look", arguments: { at: "x" } }]);
   });
 
-  it("004-S2: a list says id, session, time, trigger and iteration of each, and has no states", async () => {
+  it("004-S2: a list has id, session, time, trigger and iteration of each checkpoint, and no states", async () => {
     let time = 100;
     const sp = await data.open({ now: () => time++ });
     const saved: CheckpointInfo[] = [];
@@ -71,7 +71,7 @@ describe.each(STORES)("Continuum on $name", (kind) => {
     for (const info of listed) expect(info).not.toHaveProperty("state");
   });
 
-  it("004-S4: saving gives the id; without one the latest is loaded, with one that or nothing; no session is nothing", async () => {
+  it("004-S4: save returns the id; load without an id returns the latest, with an id that one or undefined", async () => {
     const { id } = await (await data.open()).session("s").save("first");
     await (await data.open()).session("s").save("second");
     const sp = await data.open();
@@ -82,14 +82,14 @@ describe.each(STORES)("Continuum on $name", (kind) => {
     expect(await sp.session("missing").load(id)).toBeUndefined();
   });
 
-  it("004-S6: deleting a session's only checkpoint says true, then false, and it is gone for everybody", async () => {
+  it("004-S6: deleting the only checkpoint of a session returns true, then false, and every process sees it deleted", async () => {
     const sp = await data.open();
     const { id } = await sp.session("s").save(1);
     expect([await sp.checkpoints.delete(id), await sp.checkpoints.delete(id)]).toEqual([true, false]);
     expect(await (await data.open()).session("s").latest()).toBeUndefined();
   });
 
-  it("004-S7: three backups are kept unless it is said", async () => {
+  it("004-S7: three backups are kept by default", async () => {
     const to = await temporaryFolder();
     const sp = await data.open();
     const taken: string[] = [];
@@ -106,7 +106,7 @@ describe.each(STORES)("Continuum on $name", (kind) => {
     }
   });
 
-  it("004-B1: as many backups are kept as it is said, and the oldest goes first", async () => {
+  it("004-B1: the configured number of backups is kept, and the oldest is removed first", async () => {
     const to = await temporaryFolder();
     const sp = await data.open();
     const other = await data.open();
@@ -149,7 +149,7 @@ describe.each(STORES)("Continuum on $name", (kind) => {
     expect((await again.stats({ agent: "a" })).checkpoints).toBe(4);
   });
 
-  it("004-B3: an id is there once, and is never a pattern", async () => {
+  it("004-B3: an id exists once, and is never a pattern", async () => {
     const sp = await data.open();
     const session = sp.session("s");
     for (const id of ["a_b", "b", "*", "cp_b"]) await session.save(`this is ${id}`, { id });
@@ -166,7 +166,7 @@ describe.each(STORES)("Continuum on $name", (kind) => {
     expect(new Set(made.map(({ id }) => id)).size).toBe(200);
   });
 
-  it("004-B4: the order is that of saving, whatever the clock does, and what is deleted does not come back as latest", async () => {
+  it("004-B4: checkpoints are ordered by save, whatever the clock does, and a deleted one does not return as latest", async () => {
     let time = 1_700_000_000_000;
     const sp = await data.open({ now: () => (time -= 86_400_000) });
     const ids: string[] = [];
@@ -180,7 +180,7 @@ describe.each(STORES)("Continuum on $name", (kind) => {
     expect((await last.checkpoints.latest({ session: "s" }))?.state).toBe(3);
   });
 
-  it("004-B5: a list is never empty where something was saved, whoever reads it", async () => {
+  it("004-B5: every reader lists the saved checkpoints, and never an empty list", async () => {
     const sp = await data.open();
     for (let n = 0; n < 3; n++) await sp.session("s").save({ n }, { trigger: "manual", metadata: { n } });
     for (let n = 0; n < 2; n++) {
@@ -191,7 +191,7 @@ describe.each(STORES)("Continuum on $name", (kind) => {
     }
   });
 
-  it("004-B6: every cost comes back to the last bit, and no checkpoint is taken for damaged because of one", async () => {
+  it("004-B6: every cost is restored to the last bit, and no checkpoint is reported as damaged because of one", async () => {
     let state = 1;
     const random = (): number => {
       const words = new Uint32Array(2).map(() => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0));
@@ -223,14 +223,14 @@ describe.each(STORES)("Continuum on $name", (kind) => {
 });
 
 describe.each(PLACES)("Continuum, when a process is killed, on $name", (place) => {
-  /** Kills a process that saves at this point of its writing, and opens what it left. */
+  /** Kills a process at this point of a save, and opens the store that it left. */
   async function killAt(point: string, survivors: Survivors): Promise<void> {
     const { lines, signal, stderr } = await startChild("saveForever", survivors.url, 11, `${point}@2`).ended;
     expect({ signal, stderr }, point).toEqual({ signal: "SIGKILL", stderr: "" });
     survivors.note(lines);
   }
 
-  it("004-U1: killed in the middle of a write, it leaves nothing half-written, and no files that nobody cleans up", async () => {
+  it("004-U1: a kill in the middle of a write leaves nothing half-written, and no stale files", async () => {
     const survivors = new Survivors(place.temporaryStore());
     for (const point of place.points.slice(-2)) {
       await killAt(point, survivors);
@@ -242,7 +242,7 @@ describe.each(PLACES)("Continuum, when a process is killed, on $name", (place) =
     expect(names.filter((name) => /te?mp|backup|~|\.new/i.test(name))).toEqual([]);
   });
 
-  it("004-B2: killed around a write, the latest is never older than what was acknowledged", async () => {
+  it("004-B2: after a kill around a write, the latest is never older than the last acknowledged save", async () => {
     const survivors = new Survivors(place.temporaryStore());
     const newest = new Map<string, number>();
     for (const point of place.points.slice(1, 3)) {
@@ -263,14 +263,14 @@ describe.each(PLACES)("Continuum, when a process is killed, on $name", (place) =
 describe.each(PLACES)("Continuum, opening after a process was killed, on $name", (place) => {
   const CLEAN: LastShutdown = { clean: true, processes: [], interrupted: [] };
 
-  it("004-U3: opening tells that the last shutdown was not clean, once, and nothing after a clean one", async () => {
+  it("004-U3: opening reports an unclean shutdown once, and nothing after a clean one", async () => {
     const url = place.temporaryStore();
     const told: LastShutdown[] = [];
     const on = { uncleanShutdown: (event: LastShutdown) => void told.push(event) };
     const since = Date.now();
     const victim = await startVictim("hold", url);
     {
-      // It lives, and has it open: that is no crash.
+      // The process is alive and has the store open: this is not a crash.
       await using beside = await Savepoint.open(url, { on });
       expect(beside.lastShutdown).toEqual(CLEAN);
     }
@@ -288,7 +288,7 @@ describe.each(PLACES)("Continuum, opening after a process was killed, on $name",
     expect(told).toHaveLength(1);
   });
 
-  it("004-U3: who closes the store ends cleanly, also as a process of its own; who does not is named, and so are all", async () => {
+  it("004-U3: a process that closes the store shuts down cleanly, and every killed process is listed", async () => {
     const url = place.temporaryStore();
     const closing = await startVictim("close", url);
     expect(await closing.ended).toMatchObject({ code: 0 });
@@ -304,7 +304,7 @@ describe.each(PLACES)("Continuum, opening after a process was killed, on $name",
     expect(pids).toHaveLength(2);
   });
 
-  it("004-B7: opening names every session that a crash has interrupted, and they go on", async () => {
+  it("004-B7: opening lists every session that a crash has interrupted, and all of them resume", async () => {
     const url = place.temporaryStore();
     await kill(await startVictim("runs", url));
     const told: LastShutdown[] = [];
@@ -322,7 +322,7 @@ describe.each(PLACES)("Continuum, opening after a process was killed, on $name",
 describe.each(PLACES)("Continuum, with damage, on $name", (place) => {
   const file = place.useDamageable();
 
-  it("004-U3: after a crash the newest whole checkpoint is taken, and where none is whole, what a backup has", async () => {
+  it("004-U3: after a crash the newest intact checkpoint is loaded, and if none is intact, repair uses a backup", async () => {
     const { url } = await file.open();
     const victim = await startVictim("hold", url);
     await kill(victim);
@@ -358,14 +358,14 @@ describe.each(PLACES)("Continuum, with damage, on $name", (place) => {
     return ids;
   }
 
-  it("004-S3: one file holds everything: what is newest is not a file or a link that can be lost by itself", async () => {
+  it("004-S3: one file holds everything: the newest checkpoint does not depend on a single file, link or record", async () => {
     const ids = await grow();
     file.flip(rowKey(0, 3));
-    // The row of the newest checkpoint is there twice.
+    // The row of the newest checkpoint is stored twice.
     expect(await (await file.open()).session("s").latest()).toMatchObject({ id: ids[3], skipped: [] });
   });
 
-  it("004-S5: a checkpoint that is not what was saved is an error when it is loaded, and lists leave it out, newest first", async () => {
+  it("004-S5: a damaged checkpoint throws when it is loaded, and lists leave it out, newest first", async () => {
     const ids = await grow();
     file.damage({ kind: "item", tape: tapeName(0, 0), item: 22 }, "flip");
     file.flip(rowKey(0, 1));
@@ -375,7 +375,7 @@ describe.each(PLACES)("Continuum, with damage, on $name", (place) => {
     expect(await idsIn(session.history())).toEqual([ids[3], ids[2], ids[0]]);
   });
 
-  it("004-S6: verifying says whether all is whole, and what is not", async () => {
+  it("004-S6: verify reports whether everything is intact, and what is not", async () => {
     const ids = await grow();
     expect(await (await file.open()).verify({ deep: true })).toMatchObject({ ok: true, problems: [], checkpoints: 4 });
     file.damage({ kind: "item", tape: tapeName(0, 0), item: 22 }, "flip");
@@ -394,10 +394,10 @@ describe.each(PLACES)("Continuum, with damage, on $name", (place) => {
     expect(await codeOf(sp.verify({ bundle: "/nowhere/to.be.found" }))).not.toBe("none");
   });
 
-  it("004-U2: what is missing, what is changed and what is of a newer version are told apart, by name", async () => {
+  it("004-U2: missing, changed and newer-version data are reported as different errors", async () => {
     const sp = await file.open();
     for (const [n, id] of ["changed", "lost"].entries()) {
-      // They cannot be packed: every bit counts.
+      // They do not compress: every bit counts.
       const bytes = randomBytes(5000);
       await sp.session(id).save({ bytes });
       file.damage({ kind: "blob", hash: hashBytes(bytes) }, n === 0 ? "flip" : "remove");
@@ -415,7 +415,7 @@ describe.each(PLACES)("Continuum, with damage, on $name", (place) => {
     expect(await codeOf(older.session("t", { agent: "a" }).latest())).toBe("AGENT_TOO_OLD");
   });
 
-  it("004-U2: the order of keys is kept, and changes nothing about a checkpoint being whole", async () => {
+  it("004-U2: the order of keys is kept, and does not affect whether a checkpoint is intact", async () => {
     const sp = await file.open();
     await sp.session("a").save({ z: 1, a: { y: 2, b: 3 } });
     await sp.session("b").save({ a: { b: 3, y: 2 }, z: 1 });
@@ -429,7 +429,7 @@ describe.each(PLACES)("Continuum, with damage, on $name", (place) => {
     expect(file.events).toEqual([]);
   });
 
-  it("004-B2: a corrupt latest is no error where older ones are whole", async () => {
+  it("004-B2: a corrupt latest checkpoint is not an error if an older one is intact", async () => {
     const ids = await grow();
     file.damage({ kind: "item", tape: tapeName(0, 0), item: 21 }, "flip");
     const latest = await (await file.open()).session("s").latest();
@@ -470,7 +470,7 @@ describe.each(ALL_KINDS)("Continuum, running on $name", (kind) => {
     lab.crash();
   }
 
-  it("004-U4: what was interrupted is listed, newest first, without what is completed, and goes on", async () => {
+  it("004-U4: interrupted runs are listed newest first, without completed ones, and resume", async () => {
     await interruptThree();
     const sp = await lab.open();
     const interrupted = await sp.sessions.list({ status: "interrupted" }).all();
@@ -481,7 +481,7 @@ describe.each(ALL_KINDS)("Continuum, running on $name", (kind) => {
     expect(await sp.sessions.list({ status: "completed" }).all()).toHaveLength(4);
   });
 
-  it("004-B7: every crashed session is reported, not only the first, and by one truth", async () => {
+  it("004-B7: every crashed session is reported, not only the first, and the status agrees with recover", async () => {
     await interruptThree();
     const sp = await lab.open();
     for (const id of ["one", "two", "three"]) {
@@ -492,7 +492,7 @@ describe.each(ALL_KINDS)("Continuum, running on $name", (kind) => {
     await Promise.all(handles.map((handle) => handle.result()));
   });
 
-  it("004-U5: errors that say they will pass are tried three times, with pauses that grow; others are not", async () => {
+  it("004-U5: transient errors are attempted three times with growing pauses; other errors are not retried", async () => {
     const attempts: Record<string, number> = {};
     const failing = (name: string, error: Error) => (): never => {
       attempts[name] = (attempts[name] ?? 0) + 1;
@@ -522,7 +522,7 @@ describe.each(ALL_KINDS)("Continuum, running on $name", (kind) => {
     expect(pauses).toEqual([1, 2, 1, 2]);
   });
 
-  it("004-B8: what is tried again really runs, and its value comes back; errors are not judged by their words", async () => {
+  it("004-B8: a retry executes the call and returns its value; errors are not classified by their messages", async () => {
     let calls = 0;
     const sp = await lab.open();
     const agent = defineAgent({
@@ -559,7 +559,7 @@ describe.each(ALL_KINDS)("Continuum, running on $name", (kind) => {
     expect(calls).toBe(3);
   });
 
-  it("004-B8: a person who says that it did not happen has it done again, and gets what it returns", async () => {
+  it("004-B8: if a person answers that a call did not happen, it is executed again and returns its result", async () => {
     const world = new World();
     const agent = defineAgent({
       name: "a",
@@ -575,7 +575,7 @@ describe.each(ALL_KINDS)("Continuum, running on $name", (kind) => {
     expect(world.count("pay")).toBe(2);
   });
 
-  it("004-U6: a run stops at its limit of steps, counts its tokens and cost, and tells of its checkpoints", async () => {
+  it("004-U6: a run halts at its limit of steps, counts its tokens and cost, and emits its checkpoints", async () => {
     const sp = await lab.open();
     const told: string[] = [];
     sp.on("run", (event) => void (event.type === "checkpoint" && told.push(event.checkpoint.id)));
@@ -593,7 +593,7 @@ describe.each(ALL_KINDS)("Continuum, running on $name", (kind) => {
     const result = await sp.run(endless, GO);
     expect(result).toMatchObject({ status: "halted", steps: 5, state: { n: 5 }, usage: { tokens: 50, cost: 2.5 } });
     const history = await idsIn(sp.session("s").history({ order: "oldest" }));
-    // The first one is part of how a run begins, and told by `started`.
+    // The first one belongs to the start of the run, and is reported by `started`.
     expect(told).toEqual(history.slice(1));
     expect((await (await lab.open()).stats()).checkpoints).toBe(history.length);
   });

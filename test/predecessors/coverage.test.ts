@@ -1,4 +1,4 @@
-/** Holds docs/coverage.md to what it says: that the tests it names are there. */
+/** Checks that docs/coverage.md is right: the tests that it names exist. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -54,7 +54,7 @@ const testFiles = readdirSync(`${root}test`, { recursive: true, encoding: "utf8"
 const titles = new Map(testFiles.map((name) => [name, titlesOf(readFileSync(root + name, "utf8"))]));
 
 describe("docs/coverage.md", () => {
-  it("has every line once", () => {
+  it("has every line exactly once", () => {
     expect(rows.map(({ line }) => line).sort()).toEqual(LINES.slice().sort());
     for (const { line, says } of rows) expect(says.length, line).toBeGreaterThan(5);
   });
@@ -72,13 +72,13 @@ describe("docs/coverage.md", () => {
     expect(titled.filter((each) => !named.has(each))).toEqual([]);
   });
 
-  it("says what is missing: all that is planned or known to fail, and nothing else", () => {
+  it("lists as missing exactly the tests that are planned or known to fail", () => {
     const missing = new Set([...titles.values()].flatMap((each) => [...each.missing]));
     const said = rows.filter(({ shownBy }) => shownBy.includes("not yet")).map(({ line }) => line);
     expect(said.sort()).toEqual([...missing].sort());
   });
 
-  it("says why the rest is left out, which only what was promised can be", () => {
+  it("gives a reason for every line that is left out, and leaves out only promised lines", () => {
     for (const { line, shownBy } of rows.filter(({ files }) => files.length === 0)) {
       if (shownBy === "not yet") continue;
       expect(shownBy, line).toMatch(/^left out: .{10}/);

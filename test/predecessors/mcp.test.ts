@@ -1,10 +1,10 @@
-/** The operations that other systems offered as built-in commands, from outside the program, on a real store. */
+/** The operations that other systems offered as built-in commands, called from outside the program, on a real store. */
 import { expect, it } from "vitest";
 import { useLab } from "../mcp/lab.js";
 
 const lab = useLab();
 
-it("003-S17: everything that can be kept can be saved, loaded, listed, searched and deleted from outside", async () => {
+it("003-S17: all kinds of data can be saved, loaded, listed, searched and deleted over MCP", async () => {
   const client = await lab.connect();
   await client.call("agent_save", { id: "support", name: "Support", state: { solved: 0 } });
   expect(await client.call("agent_load", { id: "support" })).toMatchObject({ content: { state: { solved: 0 } } });
@@ -41,7 +41,7 @@ it("003-S17: everything that can be kept can be saved, loaded, listed, searched 
     messages: 0,
     checkpoints: 0,
   });
-  // What was done from outside is what a program finds.
+  // A program that opens the store finds the changes.
   const sp = await lab.open();
   expect(await sp.conversations.list().all()).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Stores that outlive their process: where a test can damage what they have, or kill who writes it. */
+/** Stores that outlive their process: a test can damage their data, or kill the process that writes. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ export interface Place {
   readonly useDamageable: () => Damageable;
   /** The URL of a new store, removed when the test has finished. */
   readonly temporaryStore: () => string;
-  /** The points of a write that every save passes. */
+  /** The points that every save passes. */
   readonly points: readonly string[];
 }
 

@@ -5,7 +5,7 @@ import { Savepoint } from "../../src/index.js";
 import { dropSchema, newPostgresUrl } from "../postgres/schemas.js";
 
 describe("a store in Postgres", () => {
-  it("001-U1: Postgres holds what the other stores hold, through a pool of the caller's own too", async () => {
+  it("001-U1: Postgres stores the same data as the other stores, also through the caller's own pool", async () => {
     const url = newPostgresUrl();
     const schema = new URL(url).searchParams.get("schema") as string;
     const base = new URL(url);
@@ -24,13 +24,13 @@ describe("a store in Postgres", () => {
       const steps = async (each: Savepoint): Promise<unknown[]> =>
         (await each.session("s").history().all()).map(({ step, seq }) => [step, seq]);
       expect(await steps(sp)).toEqual(await steps(reference));
-      // Another one, by its URL: what was saved is there for it.
+      // A second Savepoint, opened by URL, finds the saved data.
       const again = await Savepoint.open(url, { durability: "process" });
       expect((await again.session("s").latest())?.state).toEqual({ n: 49, bytes: new Uint8Array([49, 0, 255]) });
       expect((await again.search("olá"))[0]).toMatchObject({ id: "c" });
       await again.close();
       await sp.close();
-      // It is the caller's: it was not ended.
+      // The pool belongs to the caller: it was not ended.
       expect((await pool.query("SELECT 1 AS one")).rows).toEqual([{ one: 1 }]);
       await reference.close();
     } finally {

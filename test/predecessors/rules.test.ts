@@ -11,7 +11,7 @@ import { STORES, useData } from "../model/stores.js";
 import { ALL_KINDS, codeOf, interruptIn, until, useLab, World } from "../run/lab.js";
 import { PLACES } from "./places.js";
 
-/** Ids that have broken systems which made file names or patterns of them; an id of 4 kB and an empty one are refused. */
+/** Ids that have broken systems which used them as file names or patterns; an id of 4 kB and an empty one are rejected. */
 const HOSTILE = ["../x", "*", "a_b", "a", "latest", "x.json", "CON", "😀", ".", "..", "a/b", "main", "%", " "];
 const REFUSED = ["", "x".repeat(4096), "a\u0000b", "a\nb"];
 
@@ -30,7 +30,7 @@ describe.each(STORES)("the rules on $name", (kind) => {
     expect(await idsIn(again.checkpoints.list({ session: "s", limit: 2 }))).toEqual([saved[999]?.id, saved[998]?.id]);
   });
 
-  it("Rule 4: rewind keeps the head first, makes a new one whose parent is the target, and the old one stays reachable", async () => {
+  it("Rule 4: rewind saves the previous head, creates a new head whose parent is the target, and the previous one stays reachable", async () => {
     const session = (await data.open(FAST)).session("s");
     const target = await session.save("target");
     const old = await session.save("old head");
@@ -46,7 +46,7 @@ describe.each(STORES)("the rules on $name", (kind) => {
     expect((await again.latest())?.state).toBe("old head");
   });
 
-  it("Rule 4: a rewind or restore that fails has changed nothing", async () => {
+  it("Rule 4: a rewind or restore that fails changes nothing", async () => {
     const sp = await data.open(FAST);
     await sp.session("s").save(1);
     await sp.session("s").save(2);
@@ -61,7 +61,7 @@ describe.each(STORES)("the rules on $name", (kind) => {
     expect(after.slice(1)).toEqual(before);
   });
 
-  it("Rule 6: hostile ids are stored isolated", async () => {
+  it("Rule 6: hostile ids are stored in isolation", async () => {
     const sp = await data.open(FAST);
     for (const id of HOSTILE) {
       await sp.agents.save({ id, name: id });
@@ -89,7 +89,7 @@ describe.each(STORES)("the rules on $name", (kind) => {
   });
 
   it.each(REFUSED.map((id) => [id.slice(0, 10), id] as const))(
-    "Rule 6: the id %j is refused clearly",
+    "Rule 6: the id %j is rejected with a clear error",
     async (_, id) => {
       const sp = await data.open(FAST);
       expect(() => sp.session(id)).toThrow(expect.objectContaining({ code: "INVALID_ID" }) as Error);
@@ -106,7 +106,7 @@ describe.each(STORES)("the rules on $name", (kind) => {
     },
   );
 
-  it("Rule 7: two who save at the same time lose nothing: one is told, and tries again", async () => {
+  it("Rule 7: two concurrent writers lose nothing: one gets a CONFLICT and tries again", async () => {
     const handles = [await data.open(FAST), await data.open(FAST)].map((sp) => sp.session<string[]>("s"));
     let conflicts = 0;
     const add = async (session: Session<string[]>, name: string): Promise<void> => {
@@ -130,7 +130,7 @@ describe.each(STORES)("the rules on $name", (kind) => {
     expect(conflicts).toBeGreaterThan(0);
   });
 
-  it("Rule 8: pruning to nothing keeps heads, what is pinned, and what a branch starts from", async () => {
+  it("Rule 8: pruning with nothing to keep still keeps heads, pinned checkpoints and starts of branches", async () => {
     const sp = await data.open(FAST);
     const session = sp.session("s");
     const ids: string[] = [];
@@ -157,7 +157,7 @@ describe.each(STORES)("the rules on $name", (kind) => {
     }
   });
 
-  /** Automatic checkpoints of a session, and those taken before something: the ones that `max` counts. */
+  /** Automatic and pre-operation checkpoints of a session: the ones that `max` counts. */
   async function counted(sp: Savepoint): Promise<number> {
     const all = await sp.checkpoints.list({ session: "s" }).all();
     return all.filter((info) => info.kind === "automatic" || info.kind === "preOperation").length;
@@ -192,7 +192,7 @@ describe.each(STORES)("the rules on $name", (kind) => {
     expect(await counted(sp)).toBe(3);
   });
 
-  it("Rule 9: max is obeyed where a branch is made with a state of its own", async () => {
+  it("Rule 9: max is obeyed when a branch is created with its own state", async () => {
     const sp = await data.open(FAST);
     await sp.autoCheckpoints.set({ session: "s" }, { max: 2 });
     const session = sp.session("s");
@@ -202,7 +202,7 @@ describe.each(STORES)("the rules on $name", (kind) => {
     expect(await counted(sp)).toBe(2);
   });
 
-  /** The ways to save, each with what it is given besides. */
+  /** The ways to save, each with its options. */
   const WAYS: Readonly<
     Record<string, (sp: Savepoint, session: Session<unknown[]>, own: { ttl?: "60s" }) => Promise<unknown>>
   > = {
@@ -279,7 +279,7 @@ describe.each(PLACES)("the rules, with processes on $name", (place) => {
     expect(survivors.count).toBeGreaterThan(0);
   });
 
-  it("Rule 2: kill -9 at any moment does, too", async () => {
+  it("Rule 2: kill -9 at a random moment leaves the previous or the new checkpoint loadable", async () => {
     const survivors = new Survivors(place.temporaryStore());
     for (let kill = 0; kill < 2; kill++) {
       const { child, started, ended } = startChild("saveForever", survivors.url, 100 + kill);
@@ -309,7 +309,7 @@ describe.each(PLACES)("the rules, with processes on $name", (place) => {
 describe.each(PLACES)("the rules, with damage, on $name", (place) => {
   const file = place.useDamageable();
 
-  it("Rule 3: damage to the newest checkpoint falls back to the next good one, and says so", async () => {
+  it("Rule 3: if the newest checkpoint is damaged, the next intact one is loaded and the damage is reported", async () => {
     const session = (await file.open()).session<{ messages: unknown[] }>("s");
     const ids = [(await session.save({ messages: messages(20) })).id];
     for (let n = 0; n < 3; n++) ids.push((await session.append("/messages", [messages(40).at(-1 - n)])).id);
@@ -323,7 +323,7 @@ describe.each(PLACES)("the rules, with damage, on $name", (place) => {
   });
 });
 
-/** Two steps with two tools at once, whose model refuses what a provider would refuse. */
+/** Two steps with two parallel tools, whose model rejects what a provider would reject. */
 function careful(world: World) {
   return defineAgent({
     name: "careful",
@@ -353,7 +353,7 @@ describe.each(ALL_KINDS)("the rules, running on $name", (kind) => {
   const lab = useLab(kind);
 
   it.each(["model 2", "tool a2", "tool b2", "model 3"])(
-    "Rule 5: interrupted in %s, step, usage and cost come back, and the model gets no unanswered tool call",
+    "Rule 5: after an interruption in %s, step, usage and cost are restored, and the model gets no unanswered tool call",
     async (place) => {
       const world = new World();
       await interruptIn(lab, await lab.open(), careful(world), "go", world, place);
@@ -364,7 +364,7 @@ describe.each(ALL_KINDS)("the rules, running on $name", (kind) => {
     },
   );
 
-  it("Rule 5: a checkpoint with an unanswered tool call cannot be made the start of other work", async () => {
+  it("Rule 5: a checkpoint with an unanswered tool call cannot be forked with a state of its own", async () => {
     const sp = await lab.open();
     await sp.run(careful(new World()), { session: "s", input: "go" });
     const session = sp.session<{ messages: Message[] }>("s");
@@ -374,7 +374,7 @@ describe.each(ALL_KINDS)("the rules, running on $name", (kind) => {
       if (!loaded?.pendingToolCalls.length) continue;
       expect(await codeOf(session.fork(info.id, { state: loaded.state }))).toBe("UNANSWERED_TOOL_CALLS");
       refused++;
-      // As it was it goes on: what was recorded is given to the step again.
+      // Without a new state it can be forked and resumed: the recorded effects are replayed.
       const fork = await session.fork(info.id);
       const world = new World();
       const result = await sp.run(careful(world), { session: "s", branch: fork.branch, input: "go" });
@@ -383,7 +383,7 @@ describe.each(ALL_KINDS)("the rules, running on $name", (kind) => {
     expect(refused).toBeGreaterThan(0);
   });
 
-  it("Rule 8: pruning never removes what an unfinished step began with", async () => {
+  it("Rule 8: pruning never removes the boundary of an unfinished step", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), careful(world), "go", world, "tool b2");
     const sp = await lab.open();
@@ -395,7 +395,7 @@ describe.each(ALL_KINDS)("the rules, running on $name", (kind) => {
     for (const name of ["model 1", "model 2", "tool a1", "tool b1", "tool a2"]) expect(world.count(name)).toBe(1);
   });
 
-  it("Rule 9: max is obeyed by the checkpoints of a run, with what an interruption leaves", async () => {
+  it("Rule 9: max is obeyed by the checkpoints of a run, including those that an interruption leaves", async () => {
     const world = new World();
     const first = await lab.open();
     await first.autoCheckpoints.set({ session: "s" }, { max: 2 });

@@ -26,7 +26,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 const EVENTS: readonly CheckpointEvent[] = ["toolCallComplete", "llmResponse", "iteration"];
 const GO = { session: "s", input: "go" };
 
-/** The iterations from 0 to 12 in which a strategy takes checkpoints, as often as it does, if each has every event once. */
+/** The iterations from 0 to 12 in which a strategy takes checkpoints, once per checkpoint, if each has every event once. */
 function iterations(strategy: Strategy, events: readonly CheckpointEvent[] = EVENTS): number[] {
   return Array.from({ length: 13 }, (_, iteration) => iteration).flatMap((iteration) =>
     events.filter((event) => shouldCheckpoint(strategy, event, iteration)).map(() => iteration),
@@ -34,7 +34,7 @@ function iterations(strategy: Strategy, events: readonly CheckpointEvent[] = EVE
 }
 
 describe("smooth-operator, strategies", () => {
-  it("001-S3: after tool calls, every n, after replies, or never; at tool calls, replies and iterations", () => {
+  it("001-S3: strategies take checkpoints after tool calls, every N iterations, after replies, or never", () => {
     const takenAt = (strategy: Strategy): CheckpointEvent[] =>
       EVENTS.filter((event) => shouldCheckpoint(strategy, event, 6));
     expect(takenAt("afterToolCall")).toEqual(["toolCallComplete"]);
@@ -43,14 +43,14 @@ describe("smooth-operator, strategies", () => {
     expect(takenAt("never")).toEqual([]);
   });
 
-  it("001-S4: every third takes none at 1 and 2, but at 3 and 6; after tool calls means then alone; never is never", () => {
+  it("001-S4: everyN 3 takes checkpoints at 3 and 6, not at 1 and 2; afterToolCall only after tool calls; never takes none", () => {
     expect(iterations({ everyN: 3 }, ["iteration"])).toEqual([3, 6, 9, 12]);
     expect(iterations("afterToolCall", ["llmResponse", "iteration"])).toEqual([]);
     expect(iterations("afterToolCall", ["toolCallComplete"])).toHaveLength(13);
     expect(iterations("never")).toEqual([]);
   });
 
-  it("001-B5: every n takes one per iteration however many events it has, none at 0, and every 0 is refused", () => {
+  it("001-B5: everyN takes one checkpoint per iteration however many events it has, none at 0, and everyN 0 is rejected", () => {
     expect(iterations({ everyN: 3 })).toEqual([3, 6, 9, 12]);
     expect(iterations({ everyN: 1 })).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     for (const event of EVENTS) {
@@ -77,7 +77,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect(loaded?.state).toStrictEqual(conversation);
   });
 
-  it("001-S2: metadata is said key by key, and comes back as it was said", async () => {
+  it("001-S2: metadata is set key by key, and restored unchanged", async () => {
     const metadata: Record<string, string> = {};
     for (const [key, value] of [
       ["one", "1"],
@@ -92,7 +92,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect(Object.entries(loaded?.metadata ?? {})).toEqual(Object.entries(metadata));
   });
 
-  it("001-S2: a checkpoint can be exported as bytes and imported again, and is the same", async () => {
+  it("001-S2: a checkpoint can be exported as bytes and imported again unchanged", async () => {
     const here = await data.open();
     const there = await Savepoint.open("memory:");
     const state = { messages: [message.user("Hi")], at: new Date(5), bytes: new Uint8Array(3_000).fill(9) };
@@ -118,7 +118,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     await there.close();
   });
 
-  it("001-S5: the latest of an agent, one by its id, a list with the newest first, and pruning that says how many", async () => {
+  it("001-S5: checkpoints are loaded by agent or id, listed newest first, and pruning returns the number removed", async () => {
     const sp = await data.open();
     const session = sp.session("s", { agent: "a" });
     const ids: string[] = [];
@@ -131,7 +131,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect(await idsIn(again.checkpoints.list({ agent: "a" }))).toEqual(ids.slice(0, 2));
   });
 
-  it("001-S6: whom nobody knows has no latest and an empty list, and pruning it removes nothing", async () => {
+  it("001-S6: an unknown agent has no latest and an empty list, and pruning it removes nothing", async () => {
     const sp = await data.open();
     await sp.session("s", { agent: "a" }).save(1);
     expect(await sp.checkpoints.latest({ agent: "unknown" })).toBeUndefined();
@@ -141,7 +141,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect((await sp.prune({ agent: "unknown", keepLast: 0 })).removed).toBe(0);
   });
 
-  it("001-S7: pruning 10 to 3 removes 7, other agents are untouched; to 0 it keeps the head, and clear keeps nothing", async () => {
+  it("001-S7: pruning 10 to 3 removes 7 and leaves other agents untouched; pruning to 0 keeps the head, clear keeps nothing", async () => {
     const sp = await data.open();
     for (const agent of ["a", "b"]) {
       for (let n = 0; n < 10; n++) await sp.session(`of ${agent}`, { agent }).save(n);
@@ -158,7 +158,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect(await steps("of b")).toHaveLength(10);
   });
 
-  it("001-S10: 50 saves are 50 in the list", async () => {
+  it("001-S10: 50 saves give 50 list entries", async () => {
     const session = (await data.open()).session("s", { agent: "a" });
     const ids: string[] = [];
     for (let n = 0; n < 50; n++) ids.unshift((await session.save({ n })).id);
@@ -167,7 +167,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect(await idsIn(again.session("s").history())).toEqual(ids);
   });
 
-  it("001-U3: a conversation keeps all that its messages say, also what Savepoint has no name for", async () => {
+  it("001-U3: a conversation keeps all fields of its messages, including those unknown to Savepoint", async () => {
     const said = [
       { id: "1", role: "system", content: "Be kind." },
       {
@@ -189,7 +189,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect(loaded?.metadata).toEqual({ maxContextTokens: 8000 });
   });
 
-  it("001-U4: a checkpoint names its session and agent, and an iteration below 0 is refused", async () => {
+  it("001-U4: a checkpoint names its session and agent, and a negative iteration is rejected", async () => {
     const session = (await data.open()).session("thread", { agent: "a" });
     for (const step of [-1, 1.5, Number.NaN, 2 ** 60]) {
       expect(await codeOf(session.save({}, { step })), `${step}`).toBe("INVALID_ARGUMENT");
@@ -212,7 +212,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect(left.map(({ step }) => step)).toEqual([9, 8, 7]);
   });
 
-  it("001-B2: at equal times the list and the latest agree, and an id is there once", async () => {
+  it("001-B2: at equal times the list and the latest agree, and an id exists once", async () => {
     const sp = await data.open({ now: () => 5 });
     const session = sp.session("s", { agent: "a" });
     await session.save("older", { id: "one" });
@@ -228,7 +228,7 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
     expect((await again.checkpoints.load("two"))?.state).toBe("newer");
   });
 
-  it("001-B4: an id finds its checkpoint wherever it is, and is never a path or a pattern", async () => {
+  it("001-B4: a checkpoint is found by its id in any session, and an id is never a path or a pattern", async () => {
     const sp = await data.open();
     const hostile = ["../s1/x", "*", "x", "x.json", "%", "s1/x"];
     for (const [n, id] of hostile.entries()) {
@@ -240,8 +240,8 @@ describe.each(STORES)("smooth-operator on $name", (kind) => {
   });
 });
 
-describe("smooth-operator, where a store has a place", () => {
-  it("001-S8: folders are made when they are needed, an empty place is an empty store, and other files are left alone", async () => {
+describe("smooth-operator on stores with a path", () => {
+  it("001-S8: folders are created on demand, an empty folder is an empty store, and unrelated files are left alone", async () => {
     const folder = await makeFolder();
     onTestFinished(() => removeFolder(folder));
     const url = `sqlite:${join(folder, "nested", "deep", "store.db")}`;
@@ -259,7 +259,7 @@ describe("smooth-operator, where a store has a place", () => {
     expect(existsSync(other)).toBe(true);
   });
 
-  it("001-S9: SQLite keeps what was saved in a file whose folder it makes, and nothing of what is in memory", async () => {
+  it("001-S9: SQLite keeps data in a file whose folder it creates, and an in-memory database keeps nothing", async () => {
     const folder = await makeFolder();
     onTestFinished(() => removeFolder(folder));
     for (const [url, kept] of [
@@ -283,7 +283,7 @@ describe("smooth-operator, where a store has a place", () => {
 describe.each(PLACES)("smooth-operator, with damage, on $name", (place) => {
   const file = place.useDamageable();
 
-  it("001-B3: one torn checkpoint does not keep the list, the latest or pruning from working", async () => {
+  it("001-B3: one torn checkpoint does not break the list, the latest or pruning", async () => {
     const sp = await file.open();
     const session = sp.session<{ messages: unknown[] }>("s", { agent: "a" });
     const ids = [(await session.save({ messages: messages(20) })).id];
@@ -312,7 +312,7 @@ describe.each(PLACES)("smooth-operator, with damage, on $name", (place) => {
   });
 });
 
-/** Six steps; a model in each, and two tools at once in every second one. */
+/** Six steps with a model call in each, and two parallel tools in every second one. */
 function operator(world: World, strategy?: Strategy) {
   return defineAgent({
     name: "operator",
@@ -323,7 +323,7 @@ function operator(world: World, strategy?: Strategy) {
       const calls = run.step % 2 === 0 ? ["a", "b"].map((name) => ({ id: `${name}${run.step}`, name })) : [];
       const said = run.state.messages;
       const reply = await run.llm(() => {
-        // A provider refuses a history with a tool call that has no answer.
+        // A provider rejects a history with an unanswered tool call.
         if (pendingToolCalls({ messages: said }).length > 0) throw new Error("400: unanswered tool calls");
         const usage = { totalTokens: 10, cost: 0.25 };
         return world.do(`model ${run.step}`, { ...message.assistant(`step ${run.step}`, calls), usage });
@@ -350,26 +350,26 @@ describe.each(ALL_KINDS)("smooth-operator, running on $name", (kind) => {
     return (await sp.session(session).history({ order: "oldest" }).all()).map(({ trigger }) => trigger);
   }
 
-  it("001-S3: a run takes checkpoints after tool calls unless it is said otherwise", async () => {
+  it("001-S3: a run takes checkpoints after tool calls by default", async () => {
     const taken = await checkpointsOf(undefined);
     expect(taken.filter((trigger) => trigger === "toolCall")).toHaveLength(3);
     expect(taken).toEqual(await checkpointsOf("afterToolCall"));
     expect(await checkpointsOf("never")).toEqual(["start", "end"]);
   });
 
-  it("001-B5: a run that takes every fourth takes it once, and not for each event in its step", async () => {
+  it("001-B5: a run with everyN takes one checkpoint per matching step, not one per event", async () => {
     expect(await checkpointsOf({ everyN: 4 })).toEqual(["start", "step", "end"]);
     expect((await checkpointsOf({ everyN: 1 })).filter((trigger) => trigger === "step")).toHaveLength(5);
   });
 
-  it("001-U2: a run resumes the latest conversation or begins a new one, and tells of each checkpoint it takes", async () => {
+  it("001-U2: a run resumes the latest conversation or begins a new one, and emits each checkpoint it takes", async () => {
     const world = new World();
     const first = await lab.open();
     const told: CheckpointInfo[] = [];
     first.on("run", (event) => void (event.type === "checkpoint" && told.push(event.checkpoint)));
     await interruptIn(lab, first, operator(world), "go", world, "model 4");
     const history = await first.session("s").history({ order: "oldest" }).all();
-    // What the next step begins with becomes a checkpoint when somebody wants it.
+    // The boundary of the next step becomes a checkpoint only on demand.
     expect(told.length).toBeGreaterThan(0);
     for (const { id, step } of told) expect(history).toContainEqual(expect.objectContaining({ id, step }));
     const resumed = await (await lab.open()).run(operator(world), GO);
@@ -380,7 +380,7 @@ describe.each(ALL_KINDS)("smooth-operator, running on $name", (kind) => {
     expect(fresh.state).toEqual(resumed.state);
   });
 
-  it("001-U5: a budget halts the work, a person is asked and answers, and tools run side by side", async () => {
+  it("001-U5: a budget halts the run, a person is asked and answers, and tools run in parallel", async () => {
     const sp = await lab.open();
     const limited = await sp.run(
       defineAgent({
@@ -426,7 +426,7 @@ describe.each(ALL_KINDS)("smooth-operator, running on $name", (kind) => {
     expect(await sp.run(careful, { session: "no", input: "go" })).toMatchObject({ status: "failed", reason: "denied" });
   });
 
-  it("001-B6: an agent is known by its name: after a restart the same definition finds its work", async () => {
+  it("001-B6: an agent is identified by its name: after a restart the same definition finds its work", async () => {
     const world = new World();
     await interruptIn(lab, await lab.open(), operator(world), "go", world, "note 3");
     const handles = await (await lab.open()).recover([operator(world)]);
@@ -436,7 +436,7 @@ describe.each(ALL_KINDS)("smooth-operator, running on $name", (kind) => {
   });
 
   it.each(["tool a2", "tool b2", "note 2", "model 3"])(
-    "001-B7: interrupted in %s, the model is never handed a tool call without its result",
+    "001-B7: after an interruption in %s, the model never gets a tool call without its result",
     async (place) => {
       const world = new World();
       await interruptIn(lab, await lab.open(), operator(world), "go", world, place);
@@ -452,7 +452,7 @@ describe.each(ALL_KINDS)("smooth-operator, running on $name", (kind) => {
     },
   );
 
-  it("001-B8: resuming brings back iteration, tokens and cost; a save that fails is an error; limits are obeyed in the loop", async () => {
+  it("001-B8: resuming restores iteration, tokens and cost; a failed save is an error; limits are obeyed in the loop", async () => {
     const world = new World();
     const first = await lab.open();
     await first.autoCheckpoints.set({ session: "s" }, { max: 2 });

@@ -1,5 +1,5 @@
-// Works on a store and says so on standard output: node victim.mjs <hold|close|runs> <url> [<session>]
-// `hold` and `runs` wait to be killed, `close` ends in an orderly way.
+// Works on a store and reports on standard output: node victim.mjs <hold|close|runs> <url> [<session>]
+// `hold` and `runs` wait to be killed, `close` exits cleanly.
 import { until } from "../support/until.mjs";
 import { writeSync } from "node:fs";
 import { defineAgent, Savepoint } from "savepoint";
@@ -16,7 +16,7 @@ async function save() {
   return ids;
 }
 
-/** Three runs hang in their second step, a fourth comes to its end. */
+/** Three runs hang in their second step, a fourth completes. */
 async function run() {
   let hanging = 0;
   const counter = defineAgent({

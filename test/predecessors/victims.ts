@@ -1,4 +1,4 @@
-/** Child processes that have a store open, and are killed, or close it. */
+/** Child processes that open a store and are killed, or close it. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
