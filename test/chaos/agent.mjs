@@ -7,9 +7,9 @@ import { monotonic } from "./world.mjs";
 /** @import { Done, World } from "./world.mjs" */
 
 export const STEPS = 50;
-/** Steps with these numbers sleep before they end: the session is put aside, and whoever is there goes on with it. */
+/** Steps with these numbers sleep before they end: the session waits, and any worker resumes it. */
 export const isSleepy = (/** @type {number} */ step) => step % 16 === 5;
-/** What is done when nobody knows whether a tool has run. */
+/** What is done when the outcome of a tool is unknown. */
 export const TOOLS = /** @type {const} */ (["retry", "verify"]);
 
 /** @typedef {{ done: Done[] }} State */
@@ -31,7 +31,7 @@ export function createWorkhorse(world, random) {
     initial: () => /** @type {State} */ ({ done: [] }),
     async step(run) {
       const { session, step, state } = run;
-      // What the step begins with is saved, whoever saved it.
+      // The state that the step begins with is saved, no matter which process saved it.
       const last = state.done.at(-1);
       if (last) world.note({ session, what: "seen", step: step - 1, done: last });
       const drawn = await run.effect("draw", ({ idempotencyKey }) => act(session, step, "draw", idempotencyKey));

@@ -1,6 +1,6 @@
 // Four workers, two hundred sessions of fifty steps, and everything that can happen to them: workers are killed, frozen
 // and woken after their leases, and asked to stop; PostgreSQL is restarted as after a crash, connections are cut; no clock
-// is right. After each event, and at the end, it is looked whether all still holds that Savepoint promises.
+// is right. After each event, and at the end, everything that Savepoint promises is checked.
 //
 //   npm run test:chaos [-- --seed 7] [--sessions 200] [--seconds 280] [--keep]
 //

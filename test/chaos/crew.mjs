@@ -28,7 +28,7 @@ export class Crew {
    * @param {number} options.lease
    * @param {() => number} options.random
    * @param {(violation: string) => void} options.violated
-   * @param {(name: string) => boolean} options.isTakenOver has somebody else begun with what this worker had?
+   * @param {(name: string) => boolean} options.isTakenOver whether another worker has taken over a session of this one
    */
   constructor(options) {
     this.options = options;
@@ -79,7 +79,7 @@ export class Crew {
     return member.child.kill("SIGKILL");
   }
 
-  /** Stops one and wakes it when its leases are long over; or else in the very moment in which others take over from it. */
+  /** Freezes one and wakes it long after its leases expired, or at the moment at which others take over from it. */
   freeze() {
     const member = this.#any();
     if (!member) return false;

@@ -1,6 +1,6 @@
 /**
- * Has the database look at every commit: where one takes the epoch of a session back, or its newest checkpoint, that is
- * written down with it. Whoever looks from time to time would miss what is mended by the next commit.
+ * Makes the database check every commit: one that lowers the epoch of a session, or the number of its newest checkpoint,
+ * is recorded in the same transaction. Periodic checks would miss a violation that the next commit hides.
  */
 import pg from "pg";
 

@@ -2,8 +2,8 @@
  * Says what must hold, whatever happens to the workers and to the database.
  *
  * - Epochs, heads and steps of a session never go back, in no commit, and its journal has the epoch of its branch.
- * - A step is saved once: two processes that were both told so have written over each other.
- * - Whatever a process was told to be saved, or has seen to be, is there, and stays as it was.
+ * - A step is saved once: if two processes get an acknowledgement for it, one has overwritten the other.
+ * - Everything that was acknowledged to a process, or that a process has read, exists and stays unchanged.
  * - Checkpoints of a session are one line, without a gap.
  * - What was recorded is not done again: see `judgeDeeds`.
  */
@@ -20,10 +20,10 @@ import { STEPS } from "./agent.mjs";
 class Known {
   epoch = 0;
   seq = -1;
-  /** Steps that somebody was told to be saved, or that were seen to be. */
+  /** Steps whose save was acknowledged, or that were read. */
   step = 0;
   ended = false;
-  /** Who was told that a step, or a checkpoint, was saved. @type {Map<string, string>} */
+  /** Which process got the acknowledgement of a step or a checkpoint. @type {Map<string, string>} */
   savedBy = new Map();
   /** What steps have recorded. @type {Map<number, { drawn?: string, written?: string }>} */
   recorded = new Map();
@@ -65,7 +65,7 @@ export class Judge {
 
   /** Looks at all sessions at one moment, and at some of them closely. @param {readonly string[]} closely */
   async look(closely) {
-    // What was told before is there when it is looked for afterwards.
+    // What was acknowledged before a read must be found by it.
     this.#takeAcks();
     await this.#lookAtRecords();
     for (const session of closely) await this.lookAt(session, false);
@@ -134,7 +134,7 @@ export class Judge {
   }
 
   async #lookAtRecords() {
-    // More may be told while the database answers.
+    // More may be acknowledged while the database answers.
     const steps = new Map(
       [...this.sessions].map(([session, { step, savedBy }]) => [session, { step, saved: savedBy.size }]),
     );
@@ -168,7 +168,7 @@ export class Judge {
   /** Looks at the state of a session and at the line of its checkpoints. @param {string} session @param {boolean} over */
   async lookAt(session, over) {
     const known = /** @type {Known} */ (this.sessions.get(session));
-    // What was told before is there when it is looked for afterwards.
+    // What was acknowledged before a read must be found by it.
     const stepBefore = known.step;
     const handle = this.sp.session(session);
     const latest = await handle.latest();
@@ -198,10 +198,10 @@ export class Judge {
   }
 
   /**
-   * Before a tool is called, whatever came before it is recorded. So once a later deed is there, an earlier one must not
+   * Before a tool is called, everything before it is recorded. So once a later deed exists, an earlier one must not
    * follow; every later one was given the same; and a tool that can be asked whether it ran is run once. A process that
-   * was frozen in the middle of a deed does it when it is woken: nobody can keep it from that. Nor from beginning with one,
-   * where it had made sure that it may in the very moment in which it was frozen; but that is rare, see `judgeAll`.
+   * was frozen in the middle of a deed does it when it is woken, and nothing can prevent that. It may also begin one, if it
+   * was frozen at the moment at which it had checked that it may; but that is rare, see `judgeAll`.
    *
    * @param {string} session @param {readonly Done[]} state
    */

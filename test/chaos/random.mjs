@@ -1,4 +1,4 @@
-/** Numbers that look random, and come again with the same seed. */
+/** Pseudo-random numbers that a seed repeats. */
 
 /** @param {number} seed @returns {() => number} from 0 to 1 */
 export function createRandom(seed) {

@@ -1,6 +1,6 @@
 /**
- * What the workers leave outside of the store: what their effects did, a file for each session, and what they were told
- * to be saved, a file for each process. Lines are appended with one write each, so those of several processes stay whole.
+ * What the workers leave outside of the store: what their effects did, in one file per session, and which saves were
+ * acknowledged, in one file per process. Lines are appended with one write each, so those of several processes stay intact.
  */
 import { randomBytes } from "node:crypto";
 import {
@@ -30,7 +30,7 @@ import { join } from "node:path";
  */
 
 /**
- * Something that a process was told, or saw.
+ * Something that was acknowledged to a process, or that it read.
  *
  * @typedef {object} Ack
  * @property {string} by

@@ -40,7 +40,7 @@ describe("garbage collection", () => {
       for await (const { id } of sp.sessions.list()) await sp.sessions.delete(id);
       await sp.close();
 
-      // Blobs are kept for an hour after their last use, so the rest is collected by somebody who lives later.
+      // Blobs are kept for an hour after their last use, so the rest is collected with a later clock.
       {
         await using later = await Savepoint.open(url, { on, now: () => Date.now() + TWO_HOURS });
         await later.compact();

@@ -9,7 +9,7 @@ const SAVES = 10_000;
 
 describe("several processes on one SQLite file", () => {
   it(
-    `two save ${SAVES} times each while a third reads: nothing is lost or out of order`,
+    `lose and reorder nothing while two save ${SAVES} times each and a third reads`,
     { timeout: 240_000 },
     async () => {
       const url = temporaryStore();
@@ -43,7 +43,7 @@ describe("several processes on one SQLite file", () => {
     return { entries: latest?.state.entries ?? [], seq: latest?.seq ?? -1 };
   };
 
-  it("two on one branch: one of two saves at once gets CONFLICT, and nothing is lost", async () => {
+  it("lose nothing on one branch, where one of two concurrent saves fails with CONFLICT", async () => {
     const url = temporaryStore();
     const children = ["left", "right"].map((name) => startChild("contend", url, name, 300));
     let conflicts = 0;
@@ -61,7 +61,7 @@ describe("several processes on one SQLite file", () => {
     expect(seq).toBe(599);
   });
 
-  it("two that append to one list without looking find all they added in it", async () => {
+  it("keep all entries that two of them append to one list without reading it", async () => {
     const url = temporaryStore();
     {
       await using sp = await Savepoint.open(url);
@@ -77,7 +77,7 @@ describe("several processes on one SQLite file", () => {
     expect([entries.length, seq]).toEqual([600, 600]);
   });
 
-  it("some that open a fresh file at the same moment all get to use it", async () => {
+  it("can all use a new file that they open at the same moment", async () => {
     for (let round = 0; round < 3; round++) {
       const url = temporaryStore();
       const names = ["a", "b", "c", "d"];

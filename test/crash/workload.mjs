@@ -175,7 +175,7 @@ export async function addBlindly(url, name, count) {
   await sp.close();
 }
 
-/** Opens a store that may not be there yet, when it is told to, and saves in it. @param {string} url @param {string} name */
+/** Waits for input, then opens a store that may not exist yet and saves in it. @param {string} url @param {string} name */
 export async function openAndSave(url, name) {
   acknowledge({ ready: true });
   await new Promise((resolve) => process.stdin.once("data", resolve));

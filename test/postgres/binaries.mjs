@@ -28,7 +28,7 @@ export function findServerUser() {
     try {
       const [uid, gid] = ["-u", "-g"].map(
         (flag) =>
-          // On macOS, nobody is user -2, which is printed as an unsigned number in some places and taken by none.
+          // On macOS, the second one has the id -2, which some programs print as an unsigned number and none accepts.
           Number(execFileSync("id", [flag, name], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] })) | 0,
       );
       if (uid) return { uid, gid };

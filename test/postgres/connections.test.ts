@@ -6,7 +6,7 @@ import { dropSchema, newPostgresUrl, query } from "./schemas.js";
 
 const options = { durability: "process" } as const;
 
-/** Listens, and calls something out until it is heard. */
+/** Listens, and sends a notification until it is received. */
 async function expectToHear(store: Store): Promise<void> {
   const heard: string[] = [];
   const end = await store.listen?.((name) => heard.push(name));
@@ -17,7 +17,7 @@ async function expectToHear(store: Store): Promise<void> {
   await end?.();
 }
 
-it("a store hears again after its connection was cut, and ends listening without an error", async () => {
+it("a store receives notifications again after its connection was cut, and stops listening without an error", async () => {
   const url = newPostgresUrl();
   const proxy = await startProxy(url);
   const [store, other] = [await openPostgresStore(proxy.url, options), await openPostgresStore(url, options)];
@@ -40,7 +40,7 @@ it("a store hears again after its connection was cut, and ends listening without
   await dropSchema(url);
 });
 
-it("takes times with parts of milliseconds", async () => {
+it("a store accepts times with fractions of milliseconds", async () => {
   const url = newPostgresUrl();
   const store = await openPostgresStore(url, options);
   const now = await store.now();
@@ -52,14 +52,14 @@ it("takes times with parts of milliseconds", async () => {
   await dropSchema(url);
 });
 
-it("a store survives that its connection is ended at the moment in which it gets it", async () => {
+it("a store survives the end of a connection at the moment at which it gets it", async () => {
   const url = newPostgresUrl();
   await (await openPostgresStore(url, options)).close();
   const proxy = await startProxy(url);
   const store = await openPostgresStore(proxy.url, options);
   proxy.cut();
   proxy.endNext();
-  // An error that nobody hears would end the process.
+  // An error event without a listener would end the process.
   await store.commit({ puts: [{ key: "k", value: "1" }] });
   expect(await store.get(["k"])).toMatchObject([{ value: "1" }]);
   proxy.cut();
@@ -70,7 +70,7 @@ it("a store survives that its connection is ended at the moment in which it gets
   await dropSchema(url);
 });
 
-it("a store listens again where its connection was ended together with the answer that it listens", async () => {
+it("a store listens again if its connection ends together with the answer to LISTEN", async () => {
   const url = newPostgresUrl();
   const proxy = await startProxy(url);
   const store = await openPostgresStore(proxy.url, options);
@@ -81,7 +81,7 @@ it("a store listens again where its connection was ended together with the answe
   await dropSchema(url);
 });
 
-it("a store survives that its connections are ended while it closes", async () => {
+it("a store survives the end of its connections while it closes", async () => {
   const url = newPostgresUrl();
   const proxy = await startProxy(url);
   const store = await openPostgresStore(proxy.url, options);

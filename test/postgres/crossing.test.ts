@@ -1,4 +1,4 @@
-/** Processes that write the same records in another order. */
+/** Processes that write the same records in different orders. */
 import { afterEach, expect, it } from "vitest";
 import { openStore } from "../../src/store.js";
 import type { Commit, Store } from "../../src/store/contract/contract.js";
@@ -9,7 +9,7 @@ afterEach(async () => {
   for (const each of undo.splice(0).reverse()) await each();
 });
 
-it("those who append to the same conversations, each in an order of its own, all get through", async () => {
+it("concurrent appends to the same conversations in different orders all succeed", async () => {
   const url = newPostgresUrl();
   undo.push(() => dropSchema(url));
   const stores: Store[] = await Promise.all([1, 2, 3].map(() => openStore(url, { durability: "process" })));

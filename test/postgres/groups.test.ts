@@ -6,7 +6,7 @@ import { openPostgresStore } from "../../src/store.js";
 import type { Commit } from "../../src/store/contract/contract.js";
 import { dropSchema, newPostgresUrl } from "./schemas.js";
 
-it("one that the server cannot store fails alone", async () => {
+it("a commit that the server cannot store fails alone, and the other commits of its group succeed", async () => {
   const url = newPostgresUrl();
   const store = await openPostgresStore(url, { onBackgroundFailure: () => {} });
   await store.commit({ puts: [{ key: "a", value: "1" }] });
@@ -26,7 +26,7 @@ it("one that the server cannot store fails alone", async () => {
   await dropSchema(url);
 });
 
-it("is done once, and all are told so, where the answer was lost", async () => {
+it("a group of commits whose answer was lost is applied once, and each of its commits succeeds", async () => {
   const url = new URL(newPostgresUrl());
   const schema = url.searchParams.get("schema") as string;
   url.searchParams.delete("schema");

@@ -1,4 +1,4 @@
-/** Opening a PostgreSQL store: what is made, what is refused, and what is said then. */
+/** Opening a PostgreSQL store: what is created, what is rejected, and with which errors. */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createServer } from "node:net";
@@ -38,7 +38,7 @@ async function newUser(...grants: string[]): Promise<{ url: URL; name: string; p
   return { url, name, password };
 }
 
-/** The error, when what is told of it has none of the secrets, however deep one looks. */
+/** The error, which must not contain a secret at any depth. */
 async function failureOf(opening: Promise<unknown>, ...secrets: string[]): Promise<SavepointError> {
   const error = await opening.then(
     () => expect.unreachable("It was opened."),
@@ -49,7 +49,7 @@ async function failureOf(opening: Promise<unknown>, ...secrets: string[]): Promi
   return error;
 }
 
-describe("the schema", () => {
+describe("the schema of a PostgreSQL store", () => {
   it.each([
     ["plain", "agents"],
     ["with capitals and spaces", "My Agents"],
@@ -81,14 +81,14 @@ describe("the schema", () => {
     expect(error.code).toBe("INVALID_ARGUMENT");
   });
 
-  it("keeps stores apart, also of the same database", async () => {
+  it("separates the stores of a database", async () => {
     const [one, two] = [await openStore(newUrl(), options), await openStore(newUrl(), options)];
     await one.commit({ puts: [{ key: "a", value: "1" }] });
     expect(await two.get(["a"])).toEqual([undefined]);
     await Promise.all([one.close(), two.close()]);
   });
 
-  it("may be there already, with tables of others in it", async () => {
+  it("may already exist and contain other tables", async () => {
     const url = newUrl();
     await query(url, "CREATE SCHEMA {schema}");
     await query(url, "CREATE TABLE {schema}.mine (id int)");
@@ -98,8 +98,8 @@ describe("the schema", () => {
   });
 });
 
-describe("many who open a store that is not there yet", () => {
-  it("find it made once, as handles of one process", async () => {
+describe("a PostgreSQL store that does not exist yet", () => {
+  it("is created once by many handles of one process", async () => {
     const url = newUrl();
     const stores = await Promise.all(Array.from({ length: 8 }, () => openStore(url, options)));
     await Promise.all(stores.map((store, index) => store.commit({ puts: [{ key: `k${index}`, value: "1" }] })));
@@ -108,7 +108,7 @@ describe("many who open a store that is not there yet", () => {
     expect(await query(url, "SELECT key, value FROM {schema}.savepoint_meta")).toEqual([{ key: "schema", value: "2" }]);
   });
 
-  it("find it made once, as processes, whatever isolation is usual there", async () => {
+  it("is created once by many processes, even if the default isolation is serializable", async () => {
     const url = newUrl();
     const { url: base, name } = await newUser("GRANT CREATE ON DATABASE postgres TO USER");
     await asAdmin(`ALTER ROLE ${name} SET default_transaction_isolation = 'serializable'`);
@@ -133,14 +133,14 @@ describe("many who open a store that is not there yet", () => {
   });
 });
 
-describe("as it is", () => {
-  it("makes nothing where nothing is", async () => {
+describe("opening a PostgreSQL store with `create: false`", () => {
+  it("creates nothing if there is no store", async () => {
     const url = newUrl();
     expect((await failureOf(openStore(url, { ...options, create: false }))).code).toBe("STORE_NOT_FOUND");
     expect(await query(url, "SELECT to_regnamespace('{schema}')::text AS name")).toEqual([{ name: null }]);
   });
 
-  it("opens what is there, also as a user who may only read", async () => {
+  it("opens an existing store, also for a user who may only read", async () => {
     const url = newUrl();
     const store = await openStore(url, options);
     await store.commit({ puts: [{ key: "a", value: "1" }] });
@@ -157,8 +157,8 @@ describe("as it is", () => {
   });
 });
 
-describe("what is refused", () => {
-  it("a store of a newer version, without touching it", async () => {
+describe("opening a PostgreSQL store rejects", () => {
+  it("a store of a newer version, without changing it", async () => {
     const url = newUrl();
     await (await openStore(url, options)).close();
     await query(url, "UPDATE {schema}.savepoint_meta SET value = '99' WHERE key = 'schema'");
@@ -167,7 +167,7 @@ describe("what is refused", () => {
     expect(await query(url, "SELECT value FROM {schema}.savepoint_meta")).toEqual([{ value: "99" }]);
   });
 
-  it("a store of an unreleased format, with the way to move its data, without changing it", async () => {
+  it("a store of an unreleased format, without changing it, and explains how to move its data", async () => {
     const url = newUrl();
     await (await openStore(url, options)).close();
     await query(url, "UPDATE {schema}.savepoint_meta SET value = '1' WHERE key = 'schema'");
@@ -180,7 +180,7 @@ describe("what is refused", () => {
   it.each([
     "CREATE TABLE {schema}.savepoint_meta (key text, value text)",
     "CREATE TABLE {schema}.savepoint_meta (other int)",
-  ])("what is no store: %s", async (statement) => {
+  ])("a schema that is not a store: %s", async (statement) => {
     const url = newUrl();
     await query(url, "CREATE SCHEMA {schema}");
     await query(url, statement);
@@ -195,7 +195,7 @@ describe("what is refused", () => {
     expect(error.message).toMatch(/password/);
   });
 
-  it("no password, where one is wanted", async () => {
+  it("a missing password", async () => {
     const { url } = await newUser();
     url.password = "";
     expect((await failureOf(openStore(url.href))).code).toBe("ACCESS_DENIED");
@@ -211,7 +211,7 @@ describe("what is refused", () => {
     expect(error.message).toContain(String(port));
   });
 
-  it("a host that is not there", async () => {
+  it("a host that does not exist", async () => {
     const url = server();
     url.hostname = "no-such-host.invalid";
     const error = await failureOf(openStore(url.href), url.password);
@@ -219,7 +219,7 @@ describe("what is refused", () => {
     expect(error.message).toContain("no-such-host.invalid");
   });
 
-  it("something that is not PostgreSQL, or says nothing", async () => {
+  it("a server that is not PostgreSQL or does not answer", async () => {
     const other = createServer((socket) => {
       socket.end("HTTP/1.1 400 Bad Request\r\n\r\n");
       undo.push(async () => socket.destroy());
@@ -232,7 +232,7 @@ describe("what is refused", () => {
     expect(["UNAVAILABLE", "STORE_FAILED"]).toContain(error.code);
   });
 
-  it("a database that is not there, whatever its name is", async () => {
+  it("a database that does not exist, whatever its name is", async () => {
     const url = server();
     url.pathname = "/no_ssl_certificate";
     const error = await failureOf(openStore(url.href), url.password);
@@ -248,7 +248,7 @@ describe("what is refused", () => {
     expect(error.message).toContain("sslmode");
   });
 
-  it("a certificate that is not there", async () => {
+  it("a certificate that does not exist", async () => {
     const url = server();
     url.searchParams.set("sslmode", "verify-full");
     url.searchParams.set("sslrootcert", "/no/such/certificate.pem");
@@ -271,7 +271,7 @@ describe("what is refused", () => {
     expect((await failureOf(openStore(url.href, options), password)).code).toBe("ACCESS_DENIED");
   });
 
-  it("a database in which not every text can be saved", async () => {
+  it("a database whose encoding cannot store every string", async () => {
     const name = `latin_${randomBytes(4).toString("hex")}`;
     await asAdmin(`CREATE DATABASE ${name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`);
     undo.push(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`));
@@ -301,17 +301,17 @@ describe("a password", () => {
     "ada:s3cret@host/db",
     "host=localhost user=ada password=s3cret dbname=db",
     "host=localhost password='s3cret word' dbname=db",
-  ])("is not told of %s", async (url) => {
+  ])("is not part of the error for %s", async (url) => {
     expect((await failureOf(openStore(url), "s3cret")).code).toBe("INVALID_URL");
   });
 
-  it("with a % that stands for itself is not told", async () => {
+  it("with a literal % is not part of the error", async () => {
     const url = server();
     const href = url.href.replace(`:${url.password}@`, ":50%s3cret@");
     expect((await failureOf(openStore(href), "s3cret")).code).toBe("ACCESS_DENIED");
   });
 
-  it("is not in what a store says of itself", async () => {
+  it("is neither in the URL of an open store nor in its inspected form", async () => {
     const { url, password, name } = await newUser("GRANT CREATE ON DATABASE postgres TO USER");
     url.searchParams.set("schema", `said_${randomBytes(4).toString("hex")}`);
     const sp = await Savepoint.open(url.href, options);
@@ -350,7 +350,7 @@ describe("a pool of the caller's own", () => {
     client.release();
   });
 
-  it("is left as it was also where the store cannot be opened", async () => {
+  it("is left unchanged if the store cannot be opened", async () => {
     const { pool, schema } = newPool();
     expect((await failureOf(openPostgresStore(pool, { ...options, schema, create: false }))).code).toBe(
       "STORE_NOT_FOUND",
@@ -371,7 +371,7 @@ describe("a pool of the caller's own", () => {
     await store.close();
   });
 
-  it("may have been ended by its owner", async () => {
+  it("makes reads fail with STORE_FAILED after the caller has ended it", async () => {
     const { pool, schema } = newPool();
     undo.pop();
     const store = await openPostgresStore(pool, { ...options, schema });
@@ -396,8 +396,8 @@ describe("a pool of the caller's own", () => {
   });
 });
 
-describe("few connections", () => {
-  it.each([1, 2, 3])("%i are enough for everything", async (connections) => {
+describe("a PostgreSQL store with few connections", () => {
+  it.each([1, 2, 3])("supports every operation with %i", async (connections) => {
     const store = await openStore(newUrl(), { ...options, connections });
     const unlisten = await store.listen?.(() => {});
     for (let round = 0; round < 3; round++) {
@@ -413,8 +413,8 @@ describe("few connections", () => {
   });
 });
 
-describe("closing", () => {
-  it("waits for what was asked for, and refuses what comes after", async () => {
+describe("closing a PostgreSQL store", () => {
+  it("waits for pending operations and rejects later ones", async () => {
     const url = newUrl();
     const store = await openStore(url, options);
     const commits = Array.from({ length: 100 }, (_, index) =>
@@ -429,7 +429,7 @@ describe("closing", () => {
     expect(await query(url, "SELECT count(*)::int AS count FROM {schema}.savepoint_record")).toEqual([{ count: 100 }]);
   });
 
-  it("closing a store ends what listens without an error", async () => {
+  it("ends listening without an error", async () => {
     const url = newUrl();
     const proxy = await startProxy(url);
     const store = await openStore(proxy.url, options);

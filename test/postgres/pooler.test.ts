@@ -39,7 +39,7 @@ const clerk = defineAgent({
 });
 
 describe("behind a pooler in transaction mode", () => {
-  it("statements that are not where they were prepared are no failure", async () => {
+  it("a store stops preparing statements and does not fail", async () => {
     const url = newUrl();
     const before = pooler.prepared;
     const sp = await Savepoint.open(url, options);
@@ -53,7 +53,7 @@ describe("behind a pooler in transaction mode", () => {
     expect((await session.history().all()).length).toBe(30);
   });
 
-  it("many save at once, and others through a handle of their own", async () => {
+  it("concurrent saves through several handles succeed", async () => {
     const url = newUrl();
     const handles = await Promise.all([1, 2, 3].map(() => Savepoint.open(url, options)));
     for (const sp of handles) undo.push(() => sp.close());
@@ -69,7 +69,7 @@ describe("behind a pooler in transaction mode", () => {
     expect(sessions).toHaveLength(30);
   });
 
-  it("conversations are searched, and the store is packed and looked through", async () => {
+  it("searching, compacting and verifying a store work", async () => {
     const sp = await Savepoint.open(newUrl(), options);
     undo.push(() => sp.close());
     for (let number = 0; number < 5; number++) {
@@ -81,7 +81,7 @@ describe("behind a pooler in transaction mode", () => {
     expect((await sp.verify()).problems).toEqual([]);
   });
 
-  it("workers do what is left for them, though nobody can call them", async () => {
+  it("workers run queued sessions although no notification reaches them", async () => {
     const sp = await Savepoint.open(newUrl(), { ...options, lease: "2s" });
     undo.push(() => sp.close());
     const worker = sp.worker([clerk], { signals: false, poll: "50ms" });
@@ -96,7 +96,7 @@ describe("behind a pooler in transaction mode", () => {
 });
 
 describe("a pool of the caller's own that gives each statement another connection", () => {
-  it("is enough", async () => {
+  it("is sufficient for commits that depend on each other", async () => {
     const url = newPostgresUrl();
     undo.push(() => dropSchema(url));
     const schema = new URL(url).searchParams.get("schema") as string;

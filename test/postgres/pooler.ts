@@ -1,5 +1,5 @@
 /**
- * A small pooler in transaction mode, as PgBouncer is without support for prepared statements: whoever connects gets a
+ * A small pooler in transaction mode, as PgBouncer is without support for prepared statements: a client gets a
  * connection to the server for the length of a transaction, and another one for the next.
  */
 import { createServer, type Socket } from "node:net";
@@ -124,7 +124,7 @@ function messageLength(bytes: Buffer, before: number): number | undefined {
   return bytes.length < length ? undefined : length;
 }
 
-/** Whoever comes is let in. */
+/** Accepts every client. */
 function welcome(client: Socket): true {
   const message = (type: string, body: Buffer): Buffer => {
     const head = Buffer.alloc(5);

@@ -1,4 +1,4 @@
-/** Stands between a store and its server, and cuts connections where it is told to. */
+/** A proxy between a store and its server that cuts connections on request. */
 import { connect, createServer, type Socket } from "node:net";
 
 /** What the server says when it waits for a statement. */
@@ -12,18 +12,18 @@ const ENDED = Buffer.from(`E\0\0\0${String.fromCharCode(FIELDS.length + 4)}${FIE
 export interface Proxy {
   /** The URL of a store, by way of the proxy. */
   readonly url: string;
-  /** The next answer of the server is lost, with its connection. Resolves when that has happened; nobody connects before {@link open}. */
+  /** The next answer of the server is lost, with its connection. Resolves when that has happened; no client can connect before {@link open}. */
   loseAnswer(): Promise<void>;
   open(): void;
-  /** The next one who connects is told, together with that it may begin, that the server has ended its connection. */
+  /** The next client that connects learns that it may begin and, at once, that the server has ended its connection. */
   endNext(): void;
-  /** The same, to the next one who gets an answer. */
+  /** The same for the next client that gets an answer. */
   endAnswered(): void;
-  /** Whoever says goodbye is told first that the server has ended the connection. */
+  /** A client that terminates its connection first gets the message that the server has ended it. */
   endLeaving(): void;
   /** Cuts all connections that there are. */
   cut(): void;
-  /** Cuts them, and lets nobody connect before {@link back}. */
+  /** Cuts them, and lets no client connect before {@link back}. */
   away(): void;
   back(): void;
   /** How many connections there are, on both sides. */

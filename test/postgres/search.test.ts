@@ -77,7 +77,7 @@ const indexes = (schema: string): Promise<{ indexname: string }[]> =>
     [schema],
   );
 
-describe("searching", () => {
+describe("searching a PostgreSQL store", () => {
   it("finds the same with trigrams and without", async () => {
     const memory = await Savepoint.open("memory:");
     undo.push(() => memory.close());
@@ -103,7 +103,7 @@ describe("searching", () => {
     expect(await indexes("fast")).toHaveLength(1);
   });
 
-  it("is possible where no schema is searched for names", async () => {
+  it("works with an empty search_path", async () => {
     await query(inject("postgresUrl"), `ALTER ROLE ${name} SET search_path = ''`);
     await query(database().href, `CREATE SCHEMA pathless AUTHORIZATION ${name}`);
     const url = database();
@@ -114,14 +114,14 @@ describe("searching", () => {
     expect(await sp.search("needle")).toHaveLength(2);
   });
 
-  it("is begun by many at once", async () => {
+  it("can begin in many callers at once", async () => {
     const handles = await Promise.all(Array.from({ length: 6 }, () => open(database(), "together")));
     await fill(handles[0] as Savepoint);
     const found = await Promise.all(handles.map((sp) => sp.search("needle")));
     expect(found.map((hits) => hits.length)).toEqual([2, 2, 2, 2, 2, 2]);
   });
 
-  it("uses the trigrams once there is much to look through", async () => {
+  it("uses the trigram index once there is much text", async () => {
     const sp = await open(database(), "large");
     await fill(sp);
     await sp.search("needle");

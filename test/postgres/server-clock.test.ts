@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { ServerClock } from "../../src/store/postgres/server-clock.js";
 
-it("does not go back where an answer comes later than one that was asked for after it", async () => {
+it("the server clock does not go back if an answer arrives after the answer to a later request", async () => {
   const asked: ((time: number) => void)[] = [];
   const clock = new ServerClock(() => new Promise((resolve) => asked.push(resolve)));
   const [slow, fast] = [clock.now(), clock.now()];

@@ -8,7 +8,7 @@ import { useUndo } from "./undo.js";
 const { undo, newUrl } = useUndo();
 
 describe("a time with a fraction", () => {
-  it("is one before which nothing is done, and after which it is", async () => {
+  it("is accepted as the `notBefore` of a commit and the `unusedSince` of blobs", async () => {
     const store = await openStore(newUrl(), { durability: "process" });
     undo.push(() => store.close());
     const now = await store.now();
@@ -19,7 +19,7 @@ describe("a time with a fraction", () => {
     expect(await store.dropBlobs(["0".repeat(64)], { unusedSince: now - 0.5 })).toEqual({ items: 0, bytes: 0 });
   });
 
-  it("may come from a clock of the caller's own", async () => {
+  it("may come from the caller's clock", async () => {
     let time = 1_700_000_000_000.75;
     const store = await openStore(newUrl(), { durability: "process", now: () => time });
     undo.push(() => store.close());
@@ -31,14 +31,14 @@ describe("a time with a fraction", () => {
     expect(await store.reserve?.([{ from: "w", to: "x" }], work)).toHaveLength(1);
   });
 
-  it("does not keep a session from being taken over whose owner renewed its lease at one", async () => {
+  it("as the end of an expired lease does not prevent another process from claiming the session", async () => {
     const url = newUrl();
     const hanging = defineAgent({ name: "clerk", initial: () => ({}), step: () => new Promise(() => {}) });
     const clerk = defineAgent({ name: "clerk", initial: () => ({}), step: async (run) => run.complete("done") });
     const first = await Savepoint.open(url, { durability: "process", lease: "1h" });
     undo.push(() => first.close());
     await first.start(hanging, { session: "s", input: {} });
-    // Whoever has it is now somebody on another machine who is not heard of any more.
+    // Its owner now looks like a process on another machine whose lease has expired.
     const store = await openStore(url, { durability: "process" });
     undo.push(() => store.close());
     const [owned] = await query<{ key: string }>(url, "SELECT key FROM {schema}.savepoint_record WHERE key LIKE 'u%'");

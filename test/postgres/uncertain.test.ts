@@ -1,4 +1,4 @@
-/** Connections that are cut: whatever was under way, each commit is applied once, and its caller is told the truth. */
+/** Connections that are cut: each pending commit is applied once, and its caller gets the right outcome. */
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
@@ -66,8 +66,8 @@ async function texts(store: Store): Promise<unknown[]> {
   return items.map((item) => ("json" in item ? JSON.parse(item.json) : item));
 }
 
-describe("an answer that was lost", () => {
-  it("does not make a commit a conflict, nor is it done twice", async () => {
+describe("a lost answer to a commit", () => {
+  it("neither causes a conflict nor applies the commit twice", async () => {
     const url = newUrl();
     const { pool, schema } = namedPool(url);
     const store = await openPostgresStore(pool, { durability: "process", schema });
@@ -83,7 +83,7 @@ describe("an answer that was lost", () => {
     expect(await store.get(["a"])).toEqual([undefined]);
   });
 
-  it("does not add messages twice, whoever else adds some at that moment", async () => {
+  it("does not append messages twice, even if another process appends at that moment", async () => {
     const url = newUrl();
     const other = await open(url);
     await other.commit({ puts: [{ key: "n", value: "0" }] });
@@ -106,7 +106,7 @@ describe("an answer that was lost", () => {
     expect(found).toEqual(["a", "b", "c", "d", "e", "f", "g"]);
   });
 
-  it("is made up for also when the items have been packed meanwhile", async () => {
+  it("does not fail the commit, even if its items were packed in the meantime", async () => {
     const url = newUrl();
     const other = await open(url);
     await other.commit({ puts: [{ key: "a", value: "0" }] });
@@ -131,7 +131,7 @@ describe("an answer that was lost", () => {
     await expect(store.commit(commit)).resolves.toEqual({ firsts: [0] });
   });
 
-  it("tells those whose commits were in the same statement, each by itself", async () => {
+  it("gives each commit of the same statement its own outcome", async () => {
     const url = newUrl();
     const { pool, schema } = namedPool(url);
     const store = await openPostgresStore(pool, { durability: "process", schema });
@@ -144,14 +144,14 @@ describe("an answer that was lost", () => {
       puts: [{ key: "a", value: String(from + 1) }],
     });
     const ended = await Promise.allSettled([0, 5, 1, 2].map((from) => store.commit(raise(from))));
-    // What they wrote has been replaced by those after them, and so only the last can be told to be done.
+    // Each commit replaces what the one before it wrote, so only the last is known to be applied.
     expect(ended.map(({ status }) => status).slice(1)).toEqual(["rejected", expect.any(String), "fulfilled"]);
     expect(await store.get(["a"])).toEqual([{ key: "a", value: "3", refs: "" }]);
   });
 });
 
 describe("connections that are cut all the time", () => {
-  it("lose no save, and none is made twice", async () => {
+  it("lose no save and apply none twice", async () => {
     const url = newUrl();
     const store = await open(url, { patience: "60s" });
     await store.commit({ puts: [{ key: "n", value: "0" }] });
@@ -212,8 +212,8 @@ describe("connections that are cut all the time", () => {
   });
 });
 
-describe("one commit that cannot be stored", () => {
-  it("does not take those with it that are written at the same time", async () => {
+describe("a commit that cannot be applied", () => {
+  it("does not fail other commits that are written at the same time", async () => {
     const url = newUrl();
     const store = await open(url);
     const long = randomBytes(2000).toString("hex");
@@ -227,7 +227,7 @@ describe("one commit that cannot be stored", () => {
     expect((ended[2] as PromiseRejectedResult).reason).toMatchObject({ code: "INVALID_ID" });
   });
 
-  it("nor does a counter that is damaged", async () => {
+  it("does not fail other commits if its counter is damaged", async () => {
     const url = newUrl();
     const store = await open(url);
     await store.commit({ puts: [{ key: "n", value: "0" }] });
@@ -240,11 +240,11 @@ describe("one commit that cannot be stored", () => {
     expect((ended[0] as PromiseRejectedResult).reason).toMatchObject({ code: "DAMAGED" });
   });
 
-  it("and what counts in a record that is not there is told so at once", async () => {
+  it("fails with CONFLICT if the record of its counter does not exist", async () => {
     const url = newUrl();
     const store = await open(url);
     await expect(store.commit(append("x"))).rejects.toMatchObject({ code: "CONFLICT", details: { keys: ["n"] } });
-    // Made and used in one breath.
+    // The record is created and used at the same time.
     await Promise.all([store.commit({ puts: [{ key: "n", value: "0" }] }), store.commit(append("x"))]);
     expect(await texts(store)).toEqual(["x"]);
   });

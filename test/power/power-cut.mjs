@@ -1,4 +1,4 @@
-// Cuts the power under a store that is being written, again and again, and looks whether anything is lost that was
+// Cuts the power under a store that is being written, again and again, and checks that nothing is lost that was
 // acknowledged before.
 //
 //   npm run test:power [cycles] [sqlite | file]

@@ -1,4 +1,4 @@
-// Prints which of the acknowledged saves are not there, or not whole, as a JSON list.
+// Prints which of the acknowledged saves are missing or not intact, as a JSON list.
 import { Savepoint } from "savepoint";
 import { stateOf } from "./writer.mjs";
 

@@ -1,6 +1,6 @@
 /**
  * Damage anywhere in a folder: every byte with a flipped bit, every length of every file, every file gone. What is read is
- * what was committed last, or is reported; nothing crashes, nothing that is lost is forgotten, and the store goes on.
+ * what was committed last, or is reported; nothing crashes, nothing that is lost is forgotten, and the store stays usable.
  */
 import { cpSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -79,7 +79,7 @@ async function makeClosed(compact = false): Promise<void> {
   await store.close();
 }
 
-/** As a power cut may leave it: the commit log is not synced by itself. */
+/** As a power cut may leave it: the commit log is not synced separately. */
 async function makeWithNewList(): Promise<void> {
   await makeClosed();
   writeFileSync(join(original, "commits.jsonl"), '{"file":', { flag: "a" });
@@ -251,7 +251,7 @@ function differences(expected: Contents, found: Contents): string[] {
 
 interface Contents {
   readonly things: ReadonlyMap<string, string>;
-  /** How damage was told. */
+  /** How damage was reported. */
   readonly report: readonly string[];
 }
 

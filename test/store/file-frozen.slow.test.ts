@@ -42,7 +42,7 @@ async function end(child: ChildProcess): Promise<void> {
   await exit;
 }
 
-it("nothing acknowledged is lost, nothing is there twice, and nothing is damaged", { timeout: 600_000 }, async () => {
+it("processes that are frozen at random lose, repeat and damage nothing", { timeout: 600_000 }, async () => {
   const seed = Number(process.env["SAVEPOINT_SEED"] ?? Date.now() % 1_000_000);
   console.log(`seed ${seed}`);
   const random = new Random(seed);

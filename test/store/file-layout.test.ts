@@ -385,7 +385,7 @@ describe("a full disk", () => {
   };
   const free = (): Promise<void> => rm(join(disk, "ballast"));
 
-  itOnDisk("fails commits with IO_FAILED, loses nothing, and is forgotten once there is space", async () => {
+  itOnDisk("fails commits with IO_FAILED and loses nothing, and commits succeed once there is space", async () => {
     const store = await openFileStore(path, { durability: "process", onBackgroundFailure: () => {} });
     await store.commit({ puts: [{ key: "k", value: "1" }], items: [{ tape: "t", first: 0, items: [frame(0)] }] });
     const before = await contentOf(store);
@@ -477,7 +477,7 @@ describe("a full disk", () => {
     expect(error.code).toBe("IO_FAILED");
   });
 
-  itOnDisk("while it is compacted loses nothing", async () => {
+  itOnDisk("during a compaction loses nothing", async () => {
     const store = await openFileStore(path, { durability: "process", onBackgroundFailure: () => {} });
     for (let n = 0; n < 3; n++) await store.commit({ puts: [{ key: "k", value: large(String(n)) }] });
     const before = await contentOf(store);
@@ -491,7 +491,7 @@ describe("a full disk", () => {
     await withStore(async (again) => expect(await contentOf(again)).toEqual(before));
   });
 
-  itOnDisk("while a store is made says so, and the next try succeeds", async () => {
+  itOnDisk("fails the creation of a store with IO_FAILED, and the next attempt with space succeeds", async () => {
     await fill(0);
     await withStoreOrFail();
     await free();

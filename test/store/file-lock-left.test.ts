@@ -112,7 +112,7 @@ describe(`a lock folder from which nothing can be removed${canSeal ? "" : " (ski
   const seal = (): unknown => execFileSync("chattr", ["+a", lock]);
   const unseal = (): unknown => execFileSync("chattr", ["-a", lock]);
 
-  it.runIf(canSeal)("lets the process save on, and others as soon as things can be removed again", async () => {
+  it.runIf(canSeal)("lets the process keep saving, and others as soon as files can be removed again", async () => {
     const { syncFile, next } = duringSave();
     const store = await open(withTestHooks({ syncFile }));
     const other = await open();
@@ -134,7 +134,7 @@ describe(`a lock folder from which nothing can be removed${canSeal ? "" : " (ski
     expect(await store.get(["k"])).toMatchObject([{ value: "5" }]);
   });
 
-  it.runIf(canSeal)("and with the lock of a dead process in it, lets others save, and is reported once", async () => {
+  it.runIf(canSeal)("lets others save if it contains the lock of a dead process, and is reported once", async () => {
     const store = await open();
     await store.commit(put("1"));
     spawnSync(process.execPath, [CHILD, path, "die", "written", JSON.stringify(put("2"))]);

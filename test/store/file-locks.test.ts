@@ -238,7 +238,7 @@ describe("a living process whose lock was taken over", () => {
       await other.commit({ puts: [{ key: "k", value: "1" }] });
       watcher = await open();
       slow = await open(withTestHooks({ syncFile }));
-      // Two commits: whoever takes over notes only how the file stands after both.
+      // Two commits: the process that takes over records only the state of the file after both.
       const commits = ["slow", "slow/2"].map((key) => slow.commit({ puts: [{ key, value: "1" }] }));
       const done = Promise.all(commits).then(
         () => true,
@@ -328,7 +328,7 @@ it("a lock of another handle in the same process is honoured", async () => {
   expect(await contentOf(slow)).toEqual(await contentOf(other));
 });
 
-/** Nobody has written over what another one wrote. */
+/** No process has overwritten what another one wrote. */
 async function expectIntactLog(): Promise<void> {
   const lines = [...splitLines(await readFile(join(path, "commits.jsonl")), 0)];
   expect(lines.filter(({ bytes, ends }) => !ends || !parseLine(bytes)).map(({ bytes }) => bytes.toString())).toEqual(

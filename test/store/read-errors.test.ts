@@ -75,7 +75,7 @@ const SQLITE_ERRORS: Readonly<Record<string, () => Promise<Error>>> = {
 };
 
 describe("a transient read error", () => {
-  it.runIf(process.platform === "linux")("is IO_FAILED in a file store, and nothing is damaged", async () => {
+  it.runIf(process.platform === "linux")("is IO_FAILED in a file store and not damage", async () => {
     const url = `file:${join(folder, "store")}`;
     const first = await Savepoint.open(url);
     await fill(first);
@@ -90,7 +90,7 @@ describe("a transient read error", () => {
     }
   });
 
-  it("is IO_FAILED in a file store whose folder is away, as that of a volume that is not mounted", async () => {
+  it("fails with IO_FAILED in a file store whose folder is missing, like that of an unmounted volume", async () => {
     const path = join(folder, "store");
     const first = await Savepoint.open(`file:${path}`);
     await fill(first);
@@ -124,7 +124,7 @@ describe("a transient read error", () => {
     });
   }
 
-  it("that lasts is IO_FAILED in a SQLite store, also where SQLite cannot tell it from damage", async () => {
+  it("that lasts fails with IO_FAILED in a SQLite store, even if SQLite reports it like damage", async () => {
     const database = await openDatabase(join(folder, "store.db"));
     const broken = breakStatements(database, await corruptError());
     const store = await openSqliteStore(broken.database);

@@ -31,8 +31,8 @@ async function make(options: SqliteOptions): Promise<void> {
   await store.close();
 }
 
-describe("a bit that flips", () => {
-  it("a bit that flips anywhere in the file is noticed, or changes nothing that is read", async () => {
+describe("a flipped bit", () => {
+  it("anywhere in the file is noticed, or changes nothing that is read", async () => {
     const bytes = await readFile(file);
     const copy = join(folder, "damaged.db");
     const expected = await readAll(file);
@@ -49,7 +49,7 @@ describe("a bit that flips", () => {
     );
   });
 
-  it("in a compressed run loses that run, and nothing else", async () => {
+  it("in a compressed chunk loses that chunk and nothing else", async () => {
     const database = await openDatabase(file);
     const store = await openSqliteStore(file);
     const { id, codec, body } = database
@@ -87,7 +87,7 @@ describe("a bit that flips", () => {
 });
 
 /** A cell of another type or size than any store writes, as a flipped bit in a row's header makes it. */
-describe("a cell that cannot be", () => {
+describe("an invalid cell", () => {
   const cells: Record<string, string> = {
     "no number": "UPDATE savepoint_chunk SET count = 'x'",
     "a huge count": "UPDATE savepoint_chunk SET count = 1099511627776",
@@ -108,7 +108,7 @@ describe("a cell that cannot be", () => {
     "an item that is another's": "UPDATE savepoint_chunk SET tape = 'u' WHERE tape = 't'",
   };
   for (const [what, sql] of Object.entries(cells)) {
-    it(`is never taken for good: ${what}`, async () => {
+    it(`is never read as intact data: ${what}`, async () => {
       const expected = await readAll(file);
       await damage((database) => database.exec(sql));
       for (const [place, found] of await readAll(file)) {
@@ -128,7 +128,7 @@ function itemOf(n: number): Frame {
   return { json: JSON.stringify({ n, text: "é\u{1f600}x".repeat((n % 5) + 1) }), refs: n % 3 ? "" : `${n}+1` };
 }
 
-/** A packed run, loose ones behind it, records, a blob. */
+/** A packed chunk, loose ones behind it, records, a blob. */
 async function fill(store: Store): Promise<void> {
   for (let n = 0; n < ITEMS; n++) await store.commit({ items: [{ tape: "t", first: n, items: [itemOf(n)] }] });
   await store.compact();
@@ -193,7 +193,7 @@ async function orEmpty<T>(read: () => Promise<T[]>): Promise<T[]> {
   }
 }
 
-/** A missing record counts as lost: in a damaged tree nobody can tell. */
+/** A missing record counts as lost: in a damaged tree the two cannot be distinguished. */
 function isReadable(found: unknown): boolean {
   return (
     found !== undefined && found !== false && !(typeof found === "object" && found !== null && "unreadable" in found)

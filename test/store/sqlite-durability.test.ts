@@ -27,7 +27,7 @@ describe("a commit on a SQLite file", () => {
     await store.close();
   });
 
-  it("shares one sync with all that wait", async () => {
+  it("shares one sync with all other waiting commits", async () => {
     let syncs = 0;
     const syncFile: SyncFile = (file, done) => {
       syncs++;
@@ -39,7 +39,7 @@ describe("a commit on a SQLite file", () => {
     await store.close();
   });
 
-  it("is not synced at all where only the process is to be survived", async () => {
+  it("is not synced with durability: process", async () => {
     const syncFile: SyncFile = () => expect.fail("it was synced");
     const store = await openSqliteStore(await newFile(), withTestHooks({ syncFile }, { durability: "process" }));
     await store.commit({ puts: [{ key: "a", value: "1" }] });

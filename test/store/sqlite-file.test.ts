@@ -60,17 +60,17 @@ describe("a file that is no store", () => {
 });
 
 describe("a path", () => {
-  it("becomes a new store where there is nothing, with its folder", async () => {
+  it("that does not exist becomes a new store, with its folder", async () => {
     file = join(folder, "a", "b", "store.db");
     await expectToWork();
   });
 
-  it("becomes a new store where there is an empty file", async () => {
+  it("of an empty file becomes a new store", async () => {
     await writeFile(file, "");
     await expectToWork();
   });
 
-  it("is taken as it is, whatever its characters", async () => {
+  it("is used literally, whatever its characters", async () => {
     for (const name of [
       "a b",
       "50%25",
@@ -99,18 +99,18 @@ describe("a path", () => {
     expect((await stat(file)).isFile()).toBe(true);
   });
 
-  it("that is a folder is an error that names it", async () => {
+  it("of a folder fails with an error that names it", async () => {
     await mkdir(file);
     expect((await openingError()).code).toBe("NOT_A_STORE");
   });
 
-  it("that lies inside a file is an error that names it", async () => {
+  it("inside a file fails with an error that names it", async () => {
     await writeFile(file, "");
     file = join(file, "inside.db");
     expect((await openingError()).code).toBe("IO_FAILED");
   });
 
-  it("that cannot be written is an error that names it, at the latest when it is written to", async () => {
+  it("that cannot be written fails with an error that names it, at the latest at the first write", async () => {
     await expectToWork();
     const before = await fingerprint();
     for (const mode of [0o555, 0o777]) {
@@ -123,7 +123,7 @@ describe("a path", () => {
     }
   });
 
-  it("whose folder cannot be made is an error that names it", async () => {
+  it("whose folder cannot be created fails with an error that names it", async () => {
     await chmod(folder, 0o555);
     file = join(folder, "new", "store.db");
     const error = await withoutPrivileges(openingError);

@@ -85,7 +85,7 @@ describe("a lock that another connection holds", () => {
     expect(await store.get(["k1"])).toMatchObject([{ value: "2" }]);
   });
 
-  it("another process that writes for a while makes a commit wait, without blocking the event loop", async () => {
+  it("for a while makes a commit wait, without blocking the event loop", async () => {
     await open(30_000);
     // Were the loop blocked, the lock would never be released.
     const commit = store.commit({ puts: [{ key: "k", value: "1" }] });
@@ -95,7 +95,7 @@ describe("a lock that another connection holds", () => {
     expect(await store.get(["k"])).toMatchObject([{ value: "1" }]);
   });
 
-  it("does not keep anybody from reading", async () => {
+  it("does not prevent reads", async () => {
     await open(60);
     expect(await store.get(["before"])).toMatchObject([{ value: "1" }]);
     const second = await openSqliteStore(file, { busyTimeout: 60 });
@@ -103,7 +103,7 @@ describe("a lock that another connection holds", () => {
     await second.close();
   });
 
-  it("does not keep the store from being compacted later", async () => {
+  it("does not prevent a later compaction of the store", async () => {
     await open(60);
     await expect(store.compact()).resolves.toBeUndefined();
     await expect(store.retain("t", [], { below: 1 })).rejects.toMatchObject({ code: "BUSY" });
@@ -127,7 +127,7 @@ describe("durability", () => {
     });
   }
 
-  it("is power unless something else is asked for", async () => {
+  it("is power by default", async () => {
     const database = await openDatabase(file);
     database.exec("PRAGMA synchronous = OFF");
     const store = await openSqliteStore(database);
@@ -174,7 +174,7 @@ describe("a full disk", () => {
     await store.close();
   });
 
-  it("while a store is made says so, and the next try succeeds", async () => {
+  it("fails the creation of a store with IO_FAILED, and the next attempt with space succeeds", async () => {
     database.exec("PRAGMA max_page_count = 2");
     await expect(openSqliteStore(database)).rejects.toMatchObject({ code: "IO_FAILED" });
     database.exec("PRAGMA max_page_count = 1000000");
@@ -201,7 +201,7 @@ describe(`a disk that is full when a store is opened${skipped}`, () => {
     return found;
   }
 
-  it.runIf(canMount)("is named as such, whatever SQLite failed at, and is forgotten once there is space", async () => {
+  it.runIf(canMount)("is reported wherever SQLite fails, and the store works once there is space", async () => {
     const disk = new SmallDisk("512k");
     try {
       const path = join(disk.path, "store.db");

@@ -1,4 +1,4 @@
-/** The files of an open SQLite store are removed or replaced: no save is acknowledged into a file that nobody can open. */
+/** The files of an open SQLite store are removed or replaced: no save is acknowledged into a file that cannot be opened again. */
 import { existsSync } from "node:fs";
 import { copyFile, link, mkdir, rename, rm, symlink, unlink, utimes } from "node:fs/promises";
 import { join } from "node:path";
@@ -89,7 +89,7 @@ describe("a SQLite store whose files are removed or replaced while it is open", 
     await expect(commit(store)).rejects.toMatchObject({ code: "IO_FAILED" });
   });
 
-  it("stays refused when the file is put back, until it is opened again", async () => {
+  it("keeps rejecting commits after the file is put back, until it is opened again", async () => {
     const store = await open();
     await rename(path, `${path}.away`);
     await refusalOf(store);

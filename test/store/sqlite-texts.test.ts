@@ -19,7 +19,7 @@ beforeEach(async () => {
 afterEach(() => removeFolder(folder));
 
 describe("the tables of a search index", () => {
-  it("are not there before anybody searches, and then they are", async () => {
+  it("do not exist before the first search, which creates them", async () => {
     const store = await openSqliteStore(file);
     await store.commit({ puts: [{ key: "k", value: "1" }] });
     expect(await textTables()).toEqual([]);
@@ -28,7 +28,7 @@ describe("the tables of a search index", () => {
     await store.close();
   });
 
-  it("are made once by handles that begin to search at once", async () => {
+  it("are created once by handles that begin to search at the same time", async () => {
     const stores = await Promise.all([openSqliteStore(file), openSqliteStore(file)]);
     const found = stores.flatMap((store) => [textsOf(store).find("text", PAGE), textsOf(store).sources(["s"])]);
     expect(await Promise.all(found)).toEqual([[], [undefined], [], [undefined]]);
@@ -45,7 +45,7 @@ describe("the tables of a search index", () => {
     await store.close();
   });
 
-  it("hold nothing of an update that fails on the way", async () => {
+  it("contain nothing of an update that failed halfway", async () => {
     const store = await openSqliteStore(file);
     const texts = textsOf(store);
     await store.commit({ puts: [{ key: "k", value: "1" }] });
@@ -87,7 +87,7 @@ describe("an SQLite without full-text search", () => {
     database.close();
   });
 
-  it("leaves the tables alone that another one has made", async () => {
+  it("does not change the tables that one with full-text search has created", async () => {
     const other = await openSqliteStore(file);
     await add(textsOf(other), "s", ["some text"]);
     const database = await openDatabase(file);
@@ -102,7 +102,7 @@ describe("an SQLite without full-text search", () => {
   });
 });
 
-describe("a search index that is damaged", () => {
+describe("a damaged search index", () => {
   const damages: Record<string, string> = {
     "has lost its data": "DELETE FROM savepoint_text_data WHERE id > 10",
     "has lost its structure": "DELETE FROM savepoint_text_data WHERE id = 10",
@@ -113,7 +113,7 @@ describe("a search index that is damaged", () => {
     "has lost a table": "DROP TABLE savepoint_text_idx",
   };
   for (const [what, sql] of Object.entries(damages)) {
-    it(`says so, harms nothing else, and can be made anew: it ${what}`, async () => {
+    it(`is reported, affects nothing else and can be rebuilt if it ${what}`, async () => {
       const first = await openSqliteStore(file);
       for (let n = 0; n < 30; n++)
         await add(
@@ -173,7 +173,7 @@ describe("a search index that is damaged", () => {
     });
   }
 
-  it("is in memory where it cannot even be made anew", async () => {
+  it("is replaced by an index in memory if it cannot be rebuilt", async () => {
     const first = await openSqliteStore(file);
     await add(textsOf(first), "s", ["some text"]);
     await first.close();
@@ -190,7 +190,7 @@ describe("a search index that is damaged", () => {
     }
   });
 
-  it("can be made anew where somebody has dropped its tables", async () => {
+  it("can be rebuilt after another program has dropped its tables", async () => {
     const store = await openSqliteStore(file);
     await add(textsOf(store), "s", ["some text"]);
     await withDatabase((database) =>

@@ -45,7 +45,7 @@ describe("while a SQLite store is compacted, the event loop gets a turn", () => 
     expect(await countTurns(() => sp.compact())).toBeGreaterThanOrEqual(30);
   });
 
-  it("for each tape that is looked at, also where all are packed already", async () => {
+  it("for each tape that is checked, even if all are packed already", async () => {
     for (let tape = 0; tape < 30; tape++) await fillTape(`t${tape}`, 1);
     await store.compact();
     expect(await countTurns(() => store.compact())).toBeGreaterThanOrEqual(30);
@@ -88,7 +88,7 @@ describe("while a SQLite store is compacted, the event loop gets a turn", () => 
   });
 });
 
-it("a save that is begun while a SQLite store is compacted is done before that", async () => {
+it("a save that begins during the compaction of a SQLite store finishes before the compaction", async () => {
   const sp = await Savepoint.open(store);
   for (let id = 0; id < 30; id++) await sp.session(`s${id}`).save({ id });
   const order: string[] = [];
@@ -100,7 +100,7 @@ it("a save that is begun while a SQLite store is compacted is done before that",
   expect(order).toEqual(["saved", "compacted"]);
 });
 
-it("while a file store names all that it holds, the event loop gets a turn for every 4,096 things", async () => {
+it("while a file store lists its contents, the event loop gets a turn for every 4,096 entries", async () => {
   const catalog = new Catalog();
   const file = newDataFile("records", "records.jsonl", 1);
   for (let n = 0; n < 4096 * 3; n++) catalog.apply({ file, offset: n, length: 1, head: { put: `k${n}`, at: n } });

@@ -45,7 +45,7 @@ export class History {
     return encoded.stateBytes;
   }
 
-  /** Goes on from an earlier checkpoint on a tape of its own, as a branch does. */
+  /** Continues from an earlier checkpoint on a tape of its own, as a branch does. */
   async fork(step: number): Promise<void> {
     this.shadow = await this.decode(step);
     this.tapes.push([]);
