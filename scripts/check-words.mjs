@@ -33,7 +33,7 @@ const SKIPPED = [
   [/^package-lock\.json$/, "generated"],
   [/^docs\/(benchmarks|coverage)\.md$/, "tables of figures and of behaviours"],
   [/^bench\//, "rewritten with the next change of the benchmarks"],
-  [/^test\//, "titles are rewritten with the suites they belong to"],
+  [/^test\//, "test data contains such words; titles and comments are reviewed by people"],
 ];
 
 /** Allowed occurrences: file, phrase, reason. @type {readonly { file: string; text: string; reason: string }[]} */
