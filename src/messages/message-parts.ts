@@ -64,12 +64,12 @@ export function addFile(lines: Lines, file: unknown): void {
   }
 }
 
-/** Is it a part with text, other than reasoning? */
+/** Whether a part has text, other than reasoning. */
 export function isTextPart(part: unknown): boolean {
   return isFields(part) && typeof part["text"] === "string" && part["type"] !== "reasoning";
 }
 
-/** Is it the result of a tool? In some SDKs, the user sends those. */
+/** Whether a part is the result of a tool. In some SDKs, the user sends the results. */
 export function isResultPart(part: unknown): boolean {
   if (!isFields(part)) return false;
   const { type } = part;

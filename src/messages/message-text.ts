@@ -1,8 +1,8 @@
 /**
  * Role, text, id and timestamp of a message in the form of any known SDK.
  *
- * Conversations and states keep messages in the form of their SDK. Search and display need what all forms have in common. It
- * is derived on demand, which costs next to nothing for the common form `{ role, content: "…" }`.
+ * Conversations and states keep messages in the form of their SDK. Search and display need what all forms have in
+ * common. These fields are derived on demand, which costs next to nothing for the common form `{ role, content: "…" }`.
  */
 import { types } from "node:util";
 import { type Fields, isFields } from "./fields.js";
@@ -84,7 +84,7 @@ interface Form {
   readonly role: Role;
   /** The object that has the content. */
   readonly body: Fields;
-  /** Is it an item of the Responses API, which has no content and is itself a part? */
+  /** Whether the message is an item of the Responses API, which has no content and is itself a part. */
   readonly isItem: boolean;
 }
 
@@ -223,7 +223,7 @@ function textOfBody(body: Fields): string {
   return lines.toString();
 }
 
-/** Does it have no text outside its content? */
+/** Whether a message has no text outside its content. */
 function isBare(body: Fields): boolean {
   return (
     body["toolCalls"] === undefined &&

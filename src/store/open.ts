@@ -94,7 +94,7 @@ function invalidUrl(url: string, why: string): SavepointError {
   return new SavepointError("INVALID_URL", `Cannot open ${safeUrl}: ${why}. Use ${SCHEMES}.`);
 }
 
-/** Is this a `pg` pool? */
+/** Whether this is a `pg` pool. */
 function isPostgresPool(target: object): target is PostgresPool {
   const { query, connect, end, on } = target as Partial<Record<keyof PostgresPool, unknown>>;
   return [query, connect, end, on].every((member) => typeof member === "function");

@@ -33,7 +33,7 @@ export function batch(n: number): Commit {
   };
 }
 
-/** Does batch `n` have all kinds of data? The first one does. */
+/** Whether batch `n` has all kinds of data. The first batch does. */
 function isFull(n: number): boolean {
   return n % FULL_EVERY === 1;
 }

@@ -29,7 +29,7 @@ export function toFileError(error: unknown, url: string, action: string): Savepo
   });
 }
 
-/** Does the error mean that a file or one of its folders does not exist? */
+/** Whether the error means that a file or one of its folders does not exist. */
 export function isMissingFileError(error: unknown): boolean {
   const { code } = (error ?? {}) as NodeJS.ErrnoException;
   return code === "ENOENT" || code === "ENOTDIR";

@@ -4,14 +4,14 @@ const IDLE = Promise.resolve();
 export class Mutex {
   #last: Promise<unknown> | undefined;
 
-  /** Is no work in progress or waiting? */
+  /** Whether no work is in progress or waiting. */
   get isIdle(): boolean {
     return this.#last === undefined;
   }
 
   /**
-   * Runs `work` after all earlier work has ended, whether that succeeded or failed. `work` never starts before this call
-   * returns: callers of the same turn of the event loop can still add to what it will do.
+   * Runs `work` after all earlier work has succeeded or failed. `work` never starts before this call returns, so
+   * callers in the same turn of the event loop can still add to what `work` will do.
    *
    * @returns the result of `work`; it rejects if `work` fails, and later work still runs
    */
@@ -20,7 +20,7 @@ export class Mutex {
     const end = (): void => {
       if (this.#last === ended) this.#last = undefined;
     };
-    // A failure is the caller's; the next in the queue only waits.
+    // Only the caller gets a failure. The next work in the queue just waits for the end.
     const ended = result.then(end, end);
     this.#last = ended;
     return result;

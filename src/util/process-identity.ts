@@ -34,14 +34,14 @@ export function thisProcess(): ProcessIdentity {
   return own;
 }
 
-/** Does a process share boot and pid namespace with this one, so that its pid shows whether it is alive? */
+/** Whether a process shares boot and pid namespace with this one, so that its pid shows if it is alive. */
 export function sharesPidNamespace(other: ProcessIdentity): boolean {
   const { boot, namespace, start } = thisProcess();
   if (boot === undefined || namespace === undefined || start === undefined) return false;
   return other.boot === boot && other.namespace === namespace && other.start !== undefined;
 }
 
-/** Is it certain that a process has ended? */
+/** Whether a process has certainly ended. */
 export function isCertainlyDead(other: ProcessIdentity): boolean {
   if (!sharesPidNamespace(other)) return false;
   const start = startOf(other.pid);
@@ -68,7 +68,7 @@ function startOf(pid: number | "self"): string | null | undefined {
   }
 }
 
-/** Is there no process with this pid? Systems that hide the processes of other users still answer this correctly. */
+/** Whether no process has this pid. Correct also on systems that hide the processes of other users. */
 export function isPidUnused(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -82,7 +82,7 @@ function tryRead(read: () => string): string | undefined {
   try {
     return read() || undefined;
   } catch {
-    // Not Linux, or not permitted: then no process is certainly dead.
+    // Not Linux, or not permitted, so no process is certainly dead.
     return undefined;
   }
 }

@@ -7,7 +7,7 @@ const MAX_ATTEMPTS = 1000;
 export interface RetryOnConflictOptions {
   /** @default 1000 */
   readonly maxAttempts?: number;
-  /** Is another attempt useful after this conflict? @default always */
+  /** Whether another attempt is useful after this conflict. @default always */
   readonly isRetryable?: (conflict: SavepointError<"CONFLICT">) => boolean;
 }
 

@@ -76,7 +76,7 @@ function viewOf({ tree, path }: StatePart): View {
   return view(tag[0], Array.isArray(tag[1]) ? tag[1] : []);
 }
 
-/** Are two parts certainly equal, without reading? */
+/** Whether two parts are certainly equal, found without reading items. */
 function isCertainlySame(a: FrameTree, b: FrameTree): boolean {
   if (typeof a !== "object" || a === null || typeof b !== "object" || b === null) return a === b;
   if (a instanceof PartRef || b instanceof PartRef) {
@@ -167,7 +167,7 @@ function interleave(
   });
 }
 
-/** `undefined` if an entry of a Map that differs has a key that is not a string: it has no JSON pointer. */
+/** `undefined` if an entry of a Map that differs has a key that is not a string, so that it has no JSON pointer. */
 function* compareEntries(a: View, b: View): ReadTask<Delta | undefined> {
   const [olds, news] = yield* unsharedEntries(a, b);
   if (!olds || !news) return undefined;
@@ -200,7 +200,7 @@ function* unsharedEntries(a: View, b: View): ReadTask<[Entries | undefined, Entr
   return yield* both(entriesOf(olds, a.path), entriesOf(news, b.path));
 }
 
-/** Removes equal pairs from both lists, one for one: a Map may have several keys of equal content. */
+/** Removes equal pairs from both lists, one for one, because a Map may have several keys of equal content. */
 function withoutEqual(a: readonly FrameTree[], b: readonly FrameTree[]): [FrameTree[], FrameTree[]] {
   const unmatched = new Map<string, FrameTree[]>();
   for (const part of b) {

@@ -106,8 +106,8 @@ function listChanges(
 }
 
 /**
- * Do two shadows have the same content, however it is stored? Unlike `equalsShadow`, this ignores the order of keys, of the
- * pairs of a Map and of the members of a Set, which no user would call a difference.
+ * Whether two shadows have the same content, however it is stored. Unlike `equalsShadow`, this ignores the order of
+ * keys, of the pairs of a Map and of the members of a Set, because no user would call another order a difference.
  */
 function isSameContent(a: Shadow, b: Shadow): boolean {
   const text = stringOf(a);

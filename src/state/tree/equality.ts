@@ -21,7 +21,7 @@ import {
 import { encodeInstance, nameOfNumber, timeOf, toBase64 } from "./value-to-shadow.js";
 
 /**
- * Does a live value equal a shadow?
+ * Whether a live value equals a shadow.
  *
  * @param frozen the live value that the shadow was made from, if Savepoint has deep-frozen it: an identical object is equal
  *   without further comparison
@@ -53,8 +53,8 @@ export function equalsShadow(shadow: Shadow, value: unknown, registry: ClassRegi
 }
 
 /**
- * Does an element of an array equal the element of a list at `at`? A hole in the array equals nothing: it is then rejected
- * where new elements are copied.
+ * Whether an element of an array equals the element of a list at `at`. A hole in the array equals nothing, so the hole
+ * is rejected where new elements are copied.
  *
  * @param frozen the array that the list was made from, if it is deep-frozen
  */

@@ -39,7 +39,10 @@ export function flatten(shadow: Shadow): Flat | null {
 /** The index of the part that is compared next. A module variable, so that the hot functions need no cursor object. */
 let next = 0;
 
-/** Is a live value certainly equal to a flat one? `false` proves nothing: an array of another realm may still be equal. */
+/**
+ * Whether a live value is certainly equal to a flat one. `false` proves nothing, because an array of another realm may
+ * still be equal.
+ */
 export function equalsFlat(flat: Flat, value: unknown): boolean {
   const before = next;
   next = 0;

@@ -67,12 +67,15 @@ export function layoutElement(shadow: Shadow): Shadow {
   return layoutChild(shadow, ITEM_LIMITS);
 }
 
-/** Is it an untagged object that is inline? */
+/** Whether a shadow is an untagged inline object. */
 export function isFrameObject(shadow: Shadow): shadow is ShadowObject {
   return isPlainObject(shadow) && tagOf(shadow) === undefined;
 }
 
-/** Is a dense value still better stored as segments of its JSON than as items? Twice the limit avoids going to and fro. */
+/**
+ * Whether a dense value is still better stored as segments of its JSON than as items. The limit is twice that for
+ * becoming dense, so that a value near the limit does not alternate between the two forms.
+ */
 export function isStillDense(shadow: Shadow): boolean {
   if (!Array.isArray(shadow) && !isFrameObject(shadow)) return false;
   const size = estimateSize(shadow);

@@ -16,10 +16,10 @@ export interface Range {
 /**
  * Finds, for each new element of a range, an old element that it equals, wherever that was.
  *
- * No old element is used twice: two places that share one shadow would change together. A missed match costs bytes, never
- * correctness, so the search among elements with equal signatures is bounded.
+ * No old element is used twice, because two places that share one shadow would change together. A missed match costs
+ * bytes, never correctness, so the search among elements with equal signatures is bounded.
  *
- * @param isSame does the old element at `at` equal the new one at `index`?
+ * @param isSame whether the old element at `at` equals the new one at `index`
  * @returns for each new element the index of the old one, or -1
  */
 export function matchElements(

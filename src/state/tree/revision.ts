@@ -213,13 +213,13 @@ class Revision {
     return list;
   }
 
-  /** Revises an element that contains nodes, to keep them. Any other element is copied: it is written again anyway. */
+  /** Revises an element that contains nodes, to keep them. Copies any other element, because it is rewritten anyway. */
   #element(old: Shadow | undefined, value: unknown, path: Path, frozen: unknown): Shadow {
     if (old !== undefined && hasNodes(old)) return this.child(old, value, ITEM_LIMITS, path, frozen);
     return layoutElement(this.#copy(value, path));
   }
 
-  /** Is an element of a list certainly equal to a value? */
+  /** Whether an element of a list is certainly equal to a value. */
   #equalsFlat(list: ListNode, at: number, value: unknown): boolean {
     const flat = list.memoized(at, flatten);
     return flat !== null && equalsFlat(flat, value);

@@ -172,9 +172,9 @@ export class BlobNode {
   constructor(
     readonly hash: string,
     readonly content: Uint8Array,
-    /** Is it loaded as a Buffer, not as a plain Uint8Array? */
+    /** Whether the blob is loaded as a Buffer, not as a plain Uint8Array. */
     readonly isBuffer: boolean,
-    /** Is it already in the store? Then it is not sent again. */
+    /** Whether the blob is already in the store, so that it is not sent again. */
     public isStored: boolean,
   ) {}
 
@@ -192,14 +192,14 @@ export function isStoredNode(shadow: Shadow): shadow is StoredNode {
   );
 }
 
-/** Is any part of it stored outside its frame? */
+/** Whether any part of a shadow is stored outside its frame. */
 export function hasNodes(shadow: Shadow): boolean {
   if (typeof shadow !== "object" || shadow === null) return false;
   if (isStoredNode(shadow)) return true;
   return Array.isArray(shadow) ? shadow.some(hasNodes) : Object.values(shadow).some(hasNodes);
 }
 
-/** Is it an object that is inline: plain or tagged, but neither an array nor a node? */
+/** Whether a shadow is an inline object: plain or tagged, but neither an array nor a node. */
 export function isPlainObject(shadow: Shadow): shadow is ShadowObject {
   return typeof shadow === "object" && shadow !== null && Object.getPrototypeOf(shadow) === Object.prototype;
 }

@@ -52,12 +52,12 @@ export function groupChunks<Row extends ChunkRow>(rows: readonly Row[]): Row[][]
   return groups;
 }
 
-/** Does the chunk have several items and no compression? */
+/** Whether the chunk has several items and is not compressed. */
 export function isUncompressedChunk(row: ChunkRow): boolean {
   return row.codec === RAW && row.count > 1;
 }
 
-/** Do the chunks of a group together make a full one? */
+/** Whether the chunks of a group together make a full chunk. */
 export function isFull(group: readonly ChunkRow[]): boolean {
   const items = group.reduce((sum, row) => sum + row.count, 0);
   const bytes = group.reduce((sum, row) => sum + bodyLength(row), 0);

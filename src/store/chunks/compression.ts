@@ -27,14 +27,14 @@ export const RAW = 0;
 const DEFLATE = 1;
 const ZSTD = 2;
 
-/** Smaller bodies are not compressed: they gain too little. */
+/** Smaller bodies are not compressed, because they gain too little. */
 const MIN_BYTES = 512;
 /** A body must shrink to this share of its size, because reading a compressed one costs time as well. */
 const MAX_RATIO = 0.8;
 /** The fastest level. Higher ones gain a few percent and take several times as long. */
 const LEVEL = 1;
 
-/** Is there a codec that is so fast to read that chunks can be compressed as soon as they are packed? */
+/** Whether there is a codec that is so fast to read that chunks can be compressed as soon as they are packed. */
 export const HAS_FAST_COMPRESSION = native !== undefined;
 
 /** A body as it is stored, and how it is compressed. */
@@ -66,7 +66,7 @@ function zstdDecompress(body: Uint8Array): Uint8Array {
   return fzstd.decompress(body);
 }
 
-/** Decompresses a body; the reason why, if it cannot be done, completes a sentence about the body. */
+/** Decompresses a body. If that fails, `unreadable` is the reason, which completes a sentence about the body. */
 export function decompress(codec: number, body: Uint8Array): Uint8Array | { readonly unreadable: string } {
   try {
     switch (codec) {

@@ -28,7 +28,7 @@ export interface PackingPlan<Row extends ChunkRow> {
   readonly groups: readonly Row[][];
   /** The item where packing continues. */
   readonly from: number;
-  /** Are there more chunks to pack already? */
+  /** Whether there are already more chunks to pack. */
   readonly more: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface PackingPlan<Row extends ChunkRow> {
  * Plans how to pack chunks of a tape.
  *
  * @param rows the chunks of the tape, starting at the item `from`
- * @param more are there further chunks after them?
+ * @param more whether there are further chunks after `rows`
  * @param all also pack a group that does not fill a chunk yet
  */
 export function planPacking<Row extends ChunkRow>(

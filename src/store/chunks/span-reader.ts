@@ -17,7 +17,7 @@ export function readSpan(
     const { first, count: length } = chunk;
     if (first + length <= start) continue;
     addMissing(Math.min(first, end));
-    // Chunks do not overlap: a damaged count must not hide the items of the next chunk.
+    // Chunks do not overlap, so a damaged count must not hide the items of the next chunk.
     const until = Math.min(end, first + length, chunks[index + 1]?.first ?? end);
     for (; next < until; next++) result.push(chunk.item(next - first, count === 1));
   }
@@ -43,7 +43,7 @@ export class LazyChunk {
     if (!row) this.#items = { unreadable: problem };
   }
 
-  /** @param single is only this item read? Then the chunk is not unpacked, the first few times */
+  /** @param single whether only this item is read; if so, the first few calls do not unpack the whole chunk */
   item(index: number, single: boolean): Frame | Unreadable {
     const row = this.#row as ChunkRow;
     const item = single && !this.#items && this.#singleReads++ < MAX_SINGLE_READS ? unpackItem(row, index) : undefined;

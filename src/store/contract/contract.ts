@@ -128,9 +128,9 @@ export interface CommitResult {
 
 /** How stores differ. Everything else is the same for all of them. */
 export interface StoreCapabilities {
-  /** Does committed data survive the end of the process? */
+  /** Whether committed data survives the end of the process. */
   readonly durable: boolean;
-  /** Can several processes open the store at once? If not, a second open fails with `BUSY`. */
+  /** Whether several processes can open the store at once. If not, a second open fails with `BUSY`. */
   readonly shared: boolean;
 }
 

@@ -6,7 +6,7 @@ export interface KeyRange {
   readonly to: string;
 }
 
-/** Is the key in the range? */
+/** Whether the key is in the range. */
 export function covers({ from, to }: KeyRange, key: string): boolean {
   return compareKeys(key, from) >= 0 && compareKeys(key, to) < 0;
 }

@@ -79,7 +79,7 @@ export interface TextIndex {
   clear(): Promise<void>;
 }
 
-/** Is a source unchanged since it was read? */
+/** Whether a source is unchanged since it was read. */
 export function isSameSource(source: TextSource | undefined, before: TextSource | undefined): boolean {
   return source?.id === before?.id && source?.count === before?.count && source?.note === before?.note;
 }

@@ -29,7 +29,10 @@ export function checksum(...parts: readonly Part[]): number {
   return text === "" ? sum : crc32(text, sum);
 }
 
-/** Is `stored` the checksum of these parts? Values of any type are accepted, because a damaged file may contain any. */
+/**
+ * Whether `stored` is the checksum of these parts. Values of any type are accepted, because a damaged file may contain
+ * any.
+ */
 export function isChecksum(stored: unknown, ...parts: readonly unknown[]): boolean {
   return typeof stored === "number" && parts.every(isPart) && checksum(...parts) === stored;
 }

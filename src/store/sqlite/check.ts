@@ -33,7 +33,7 @@ const NEXT_KEYS = `FROM (SELECT key FROM savepoint_record WHERE key > ? ORDER BY
 const COUNT_MISPLACED = `SELECT count(*) AS count ${NEXT_KEYS} WHERE typeof(key) <> 'text'`;
 const LAST_KEY = `SELECT key ${NEXT_KEYS} LIMIT 1 OFFSET ${KEYS_PER_TURN - 1}`;
 
-/** Are there records outside of every key range? Checks all keys, some at a time. */
+/** Whether there are records outside of every key range. Checks all keys, some at a time. */
 export async function hasMisplacedRecords(connection: SqliteConnection): Promise<boolean> {
   if (connection.row(`${MISPLACED_RECORDS} AND key <= '' LIMIT 1`)) return true;
   for (let from: string | undefined = ""; from !== undefined;) {

@@ -1,10 +1,10 @@
 /**
- * One SQLite connection with its prepared statements, and transactions that wait for other processes without blocking the event
- * loop.
+ * One SQLite connection with its prepared statements, and transactions that wait for other processes without blocking
+ * the event loop.
  *
- * Two failures need care. SQLite reports a page that the disk failed to read (EIO) like a damaged page, so apparent damage is
- * believed only after a second attempt. And after a failed write it is unknown what reached the disk, so the connection is
- * poisoned: it still reads, but never writes again.
+ * Two failures need care. SQLite reports a page that the disk failed to read (EIO) like a damaged page, so apparent
+ * damage is believed only after a second attempt. And after a failed write it is unknown what reached the disk, so the
+ * connection is poisoned: it still reads, but never writes again.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SavepointError } from "../../errors.js";
@@ -52,13 +52,13 @@ export class SqliteConnection {
   readonly url: string;
   /** The database's file, if it has one. */
   readonly path: string | undefined;
-  /** Did we open the database? Otherwise the caller did, and may use it as well. */
+  /** Whether Savepoint opened the database. If not, the caller opened it and may use it as well. */
   readonly owned: boolean;
-  /** Called after every committed transaction. Must not throw: the transaction can no longer be undone. */
+  /** Called after every committed transaction. Must not throw, because the transaction can no longer be undone. */
   onWrite: () => void = () => {};
   /** Called after every transaction that was rolled back, before any other work. */
   onRollback: () => void = () => {};
-  // Referenced as long as its statements: one driver crashes if the database is collected before them.
+  // Referenced as long as its statements, because one driver crashes if the database is collected before them.
   readonly #database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
   readonly #busyTimeout: number;
@@ -112,9 +112,9 @@ export class SqliteConnection {
   }
 
   /**
-   * Runs `work`, which must be synchronous, in one write transaction. When it resolves, the work is committed: visible to all,
-   * and it survives the process. When it rejects, nothing was written. Transactions of this connection run one at a time.
-   * `work` is repeated from the beginning after apparent damage: see {@link isRetry}.
+   * Runs `work`, which must be synchronous, in one write transaction. When the call resolves, the work is committed: it
+   * is visible to all and survives the process. When the call rejects, nothing was written. Transactions of this
+   * connection run one at a time. `work` is repeated from the beginning after apparent damage: see {@link isRetry}.
    *
    * @param what the beginning of an error message, such as "Writing to"
    */
@@ -158,7 +158,7 @@ export class SqliteConnection {
       try {
         await this.#sync.flush(alone);
       } catch (error) {
-        // A disk that failed once may have dropped the pages: a second sync would succeed without storing them.
+        // A disk that failed once may have dropped the pages, so a second sync would succeed without storing them.
         this.#poison = error;
         throw syncFailure(this.url, error);
       }
@@ -166,7 +166,10 @@ export class SqliteConnection {
     this.verifyFiles("Writing to");
   }
 
-  /** Throws `IO_FAILED` if a file of the database was removed or replaced: nothing is written or acknowledged after that. */
+  /**
+   * Throws `IO_FAILED` if a file of the database was removed or replaced, because nothing may be written or
+   * acknowledged after that.
+   */
   verifyFiles(what: string): void {
     // Closing removes the WAL.
     if (this.#closed) return;
@@ -188,7 +191,10 @@ export class SqliteConnection {
     if (this.#sync) this.#walPages = pages;
   }
 
-  /** Whether this is the second attempt of a transaction, after apparent damage. If the second attempt fails too, the damage is real. */
+  /**
+   * Whether this is the second attempt of a transaction, after apparent damage. If the second attempt fails too, the
+   * damage is real.
+   */
   get isRetry(): boolean {
     return this.#isRetry;
   }
@@ -231,7 +237,7 @@ export class SqliteConnection {
       if (this.#poison !== undefined) throw poisonedConnection(this.url, this.#poison);
       this.verifyFiles(what);
       try {
-        // Without a turn of the event loop in between: a read would run inside the transaction.
+        // Without a turn of the event loop in between, because a read would then run inside the transaction.
         const done = this.#attempt(work);
         if (done) return done.result;
       } catch (error) {
@@ -297,7 +303,7 @@ export class SqliteConnection {
     try {
       this.#sync?.preallocate(pages);
     } catch {
-      // The disk may be full. If there is no space for the transaction itself, that fails and reports it.
+      // The disk may be full. If there is no space for the transaction itself, the transaction fails and reports it.
     }
   }
 
@@ -324,7 +330,7 @@ export class SqliteConnection {
     }
   }
 
-  /** Repeats a read after apparent damage. Inside a transaction or a snapshot, that is repeated as a unit instead. */
+  /** Repeats a read after apparent damage. A transaction or a snapshot is repeated as a unit instead. */
   #readTwice<T>(read: () => T): T {
     try {
       return read();
@@ -342,7 +348,7 @@ export class SqliteConnection {
       const reports = pages <= MAX_SEARCHED_PAGES ? this.rows<{ quick_check: string }>("PRAGMA quick_check(10)") : [];
       if (reports.some((row) => isReadError(row.quick_check))) return true;
     } catch {
-      // The check itself cannot read the database: the first error stands.
+      // The check itself cannot read the database, so the first error stands.
     }
     this.#isDamageConfirmed = true;
     return false;

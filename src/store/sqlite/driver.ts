@@ -28,7 +28,7 @@ interface Driver {
   readonly Database: DatabaseClass;
   /** The module that exports it. */
   readonly module: string;
-  /** Does closing a database finalize its statements? */
+  /** Whether closing a database finalizes its statements. */
   readonly finalizes: boolean;
 }
 
@@ -42,7 +42,7 @@ export async function openDatabase(path: string): Promise<SqliteDatabase> {
   return new Database(path);
 }
 
-/** Does closing a database release its files at once? */
+/** Whether closing a database releases its files at once. */
 export async function closeReleasesFiles(): Promise<boolean> {
   return (await (driver ??= findDriver())).finalizes;
 }

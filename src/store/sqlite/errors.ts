@@ -53,33 +53,33 @@ function codeOf(codes: Readonly<Record<string, number>>, text: string): number |
   return Object.entries(codes).find(([beginning]) => text.startsWith(beginning))?.[1];
 }
 
-/** Does another connection hold a lock? */
+/** Whether the error means that another connection holds a lock. */
 export function isBusy(error: unknown): boolean {
   const code = resultCode(error);
   return code === BUSY || code === LOCKED;
 }
 
-/** Is the file not a SQLite database? */
+/** Whether the error means that the file is not a SQLite database. */
 export function isNotADatabase(error: unknown): boolean {
   return resultCode(error) === NOT_A_DATABASE;
 }
 
-/** Is the database damaged, or does it look so because the disk failed to read it? */
+/** Whether the database is damaged, or appears damaged because the disk failed to read it. */
 export function isCorrupt(error: unknown): boolean {
   const code = resultCode(error);
   return code === CORRUPT || code === NOT_A_DATABASE;
 }
 
-/** Is it unknown after this error what reached the disk? The connection must not write again then. */
+/** Whether it is unknown after this error what reached the disk. If so, the connection must not write again. */
 export function isPoisoning(error: unknown): boolean {
   const code = resultCode(error);
   return code === IO || isCorrupt(error);
 }
 
-/** A disk with less free space counts as full: SQLite allocates 32 kB at a time for the index of its WAL. */
+/** A disk with less free space counts as full, because SQLite allocates 32 kB at a time for the index of its WAL. */
 const MIN_FREE_BYTES = 65_536;
 
-/** Is the disk full, although SQLite reports an I/O error? It does if the index of its WAL cannot grow. */
+/** Whether an I/O error means a full disk. SQLite reports an I/O error if the index of its WAL cannot grow. */
 function isDiskFull(error: unknown, path: string | undefined): boolean {
   if (resultCode(error) !== IO) return false;
   const { systemErrno } = error as { systemErrno?: number };
@@ -89,18 +89,18 @@ function isDiskFull(error: unknown, path: string | undefined): boolean {
     const { bavail, bsize } = statfsSync(dirname(path));
     return bavail * bsize < MIN_FREE_BYTES;
   } catch {
-    // The free space cannot be read either: the error stays an I/O error.
+    // The free space cannot be read either, so the error stays an I/O error.
     return false;
   }
 }
 
-/** Is this a report of `PRAGMA quick_check` about a page that the disk failed to read? */
+/** Whether a report of `PRAGMA quick_check` is about a page that the disk failed to read. */
 export function isReadError(report: string): boolean {
   const codes = [...report.matchAll(/\berror code=(\d+)/g)].map(([, code]) => Number(code) & 0xff);
   return codes.some((code) => code === IO || code === NO_MEMORY || code === CANNOT_OPEN);
 }
 
-/** Is it an error of the file system? Those name the system call. */
+/** Whether this is an error of the file system. Such errors name the system call. */
 function isSystemError(error: unknown): boolean {
   return error instanceof Error && "syscall" in error;
 }

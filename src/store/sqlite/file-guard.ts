@@ -5,7 +5,7 @@
  * reports no error. So writes compare the files at the path with those that were opened, by device and inode. An inode is
  * not reused while its file is open. A rewrite of the same file in place is not detected.
  *
- * The files are never opened here: closing any descriptor of a file drops all POSIX locks that the process has on it.
+ * The files are never opened here, because closing any descriptor of a file drops all POSIX locks of the process on it.
  */
 import { type BigIntStats, statSync } from "node:fs";
 import { SavepointError } from "../../errors.js";
@@ -40,12 +40,15 @@ export class FileGuard {
     this.#onDamage = onDamage;
   }
 
-  /** Was a file removed or replaced? */
+  /** Whether a file was removed or replaced. */
   get isBroken(): boolean {
     return this.#problem !== undefined;
   }
 
-  /** Throws `IO_FAILED` if a file was removed or replaced, and then always. Checks again only if the last check is too old. */
+  /**
+   * Throws `IO_FAILED` if a file was removed or replaced, and from then on always. Checks again only if the last check
+   * is too old.
+   */
   verify(url: string): void {
     const problem = this.#problem ?? (performance.now() - this.#checkedAt < INTERVAL ? undefined : this.findProblem());
     if (!problem) return;

@@ -16,8 +16,8 @@ const users = new Map<string, number>();
 /**
  * Counts a database that has a file open.
  *
- * @returns a function to call after closing the database, while it is still referenced: the driver crashes if a database is
- *   collected before its statements
+ * @returns a function to call after closing the database, while the database is still referenced, because the driver
+ *   crashes if a database is collected before its statements
  */
 export function trackOpenFile(path: string): () => Promise<void> {
   users.set(path, (users.get(path) ?? 0) + 1);
@@ -28,7 +28,8 @@ export function trackOpenFile(path: string): () => Promise<void> {
       return;
     }
     users.delete(path);
-    // Two full collections: the first may only finish one already in progress, which misses objects that became unused since.
+    // Two full collections, because the first may only finish one that is already in progress, which misses objects
+    // that became unused since.
     for (const options of [{ type: "minor" }, undefined, undefined] as const) {
       if (!mayBeOpen(path)) return;
       collectGarbage(options);
@@ -38,7 +39,7 @@ export function trackOpenFile(path: string): () => Promise<void> {
   };
 }
 
-/** Does this process have the file or its WAL open? Only Linux can answer; elsewhere it is assumed. */
+/** Whether this process has the file or its WAL open. Known only on Linux; elsewhere always `true`. */
 function mayBeOpen(path: string): boolean {
   if (process.platform !== "linux") return true;
   return readdirSync("/proc/self/fd").some((name) => targetOf(`/proc/self/fd/${name}`).startsWith(path));
@@ -56,7 +57,7 @@ function targetOf(link: string): string {
 type CollectOptions = { readonly type: "minor" } | undefined;
 let collect: ((options?: CollectOptions) => void) | undefined;
 
-/** Collects new objects, or all objects without options: on Node 20, `{ type: "major" }` collects too little. */
+/** Collects new objects, or all objects without options, because `{ type: "major" }` collects too little on Node 20. */
 function collectGarbage(options: CollectOptions): void {
   if (!collect) {
     setFlagsFromString("--expose-gc");

@@ -1,9 +1,10 @@
 /**
  * The tables of a SQLite store, and its upgrade from older formats.
  *
- * A migration is only ever added at the end of the list. All migrations run in one transaction that first reads the format again:
- * of two processes that open at once, one migrates, and the other finds it done. A store of a newer format, one of a format that
- * was never released, and a file that is not a store are rejected before anything is written to them.
+ * A migration is only ever added at the end of the list. All migrations run in one transaction that first reads the
+ * format again, so of two processes that open at once, one migrates, and the other finds the store migrated. A store of
+ * a newer format, one of a format that was never released, and a file that is not a store are rejected before anything
+ * is written to them.
  */
 import { SavepointError } from "../../errors.js";
 import { storeNotFound, storeTooOld, storeUnsupported } from "../shared/index.js";
@@ -55,9 +56,9 @@ const MIGRATIONS: readonly string[] = [
 ];
 
 export interface SqliteSchemaOptions {
-  /** May the database have other tables? Only if the caller opened it. */
+  /** Whether the database may have other tables. Only a database that the caller opened may. */
   readonly allowOtherTables: boolean;
-  /** Create and upgrade tables? Otherwise a store that needs it is rejected. */
+  /** Whether to create and upgrade tables. If not, a store whose tables are missing or old is rejected. */
   readonly create: boolean;
   /** @default those of this version */
   readonly migrations?: readonly string[];
@@ -70,7 +71,7 @@ export function migrate(database: SqliteDatabase, url: string, options: SqliteSc
   const found = readFormat(database, url, allowOtherTables, newest);
   if (found === newest) return;
   if (!create) throw found === undefined ? storeNotFound(url) : storeTooOld(url, found, newest);
-  // Must precede the first table: it lets compaction return space without rewriting the file.
+  // Must precede the first table. Lets compaction return space without rewriting the file.
   if (found === undefined && !allowOtherTables) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
   database.exec("BEGIN IMMEDIATE");
   try {

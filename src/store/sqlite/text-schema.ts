@@ -1,10 +1,12 @@
 /**
- * The tables of the search index. They are created when it is first used: a store that is never searched has none of them.
+ * The tables of the search index. They are created when the index is first used, so a store that is never searched has
+ * none of them.
  *
- * The full-text table stores no documents (`content=''`) and no positions (`detail=none`): it takes about as much space as the
- * documents themselves, instead of four times as much. Documents are deleted from it only by triggers. A deletion makes the
- * full-text table write internal rows with rowids beyond the safe integers of JavaScript, and a driver that returns the last
- * inserted rowid would fail at the next statement. After a trigger, also a failed one, SQLite restores the previous rowid.
+ * The full-text table stores no documents (`content=''`) and no positions (`detail=none`), so it takes about as much
+ * space as the documents themselves, instead of four times as much. Only triggers delete documents from it. A deletion
+ * makes the full-text table write internal rows with rowids beyond the safe integers of JavaScript, and a driver that
+ * returns the last inserted rowid would fail at the next statement. After a trigger, also a failed one, SQLite restores
+ * the previous rowid.
  */
 import { DOCUMENTS_PER_SOURCE } from "../contract/index.js";
 import type { SqliteConnection } from "./connection.js";
@@ -21,7 +23,8 @@ const rowsOfDocuments = (from: string, to: string): string =>
 
 const CREATE: readonly string[] = [
   "CREATE TABLE IF NOT EXISTS savepoint_text_mark (key TEXT PRIMARY KEY, sum INTEGER NOT NULL) WITHOUT ROWID",
-  // Ids are not reused: a process that has read a source that was removed meanwhile must not confuse it with another.
+  // Ids are not reused, because a process that has read a source that was removed meanwhile must not confuse it with
+  // another.
   `CREATE TABLE IF NOT EXISTS savepoint_text_source (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
@@ -48,9 +51,9 @@ const DROP: readonly string[] = [
   "DROP TABLE IF EXISTS savepoint_text",
 ];
 
-/** Do the tables exist? */
+/** Whether the tables exist. */
 export function hasTextTables(connection: SqliteConnection): boolean {
-  // It is created last.
+  // This trigger is created last.
   const lastTrigger = "SELECT 1 FROM sqlite_master WHERE name = 'savepoint_text_remove'";
   return connection.row(lastTrigger) !== undefined;
 }
@@ -74,7 +77,7 @@ export function probeTextTables(connection: SqliteConnection): void {
   connection.rows("SELECT rowid FROM savepoint_text LIMIT 1");
 }
 
-/** Does the error mean that SQLite has no full-text index, or one that is too old? */
+/** Whether the error means that SQLite has no full-text index, or one that is too old. */
 export function isFullTextMissing(error: unknown): boolean {
   const missing = /no such module: fts5\b|no such tokenizer: trigram\b|unrecognized option: "?contentless_delete/;
   return error instanceof Error && missing.test(error.message);

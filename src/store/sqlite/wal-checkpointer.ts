@@ -1,10 +1,10 @@
 /**
- * Keeps the WAL short. SQLite would checkpoint it (copy it into the database) inside some commit, and the event loop would wait for
- * the disk. Instead, a thread with its own connection does it concurrently with commits.
+ * Keeps the WAL short. SQLite would checkpoint the WAL (copy it into the database) inside some commit, and the event
+ * loop would wait for the disk. Instead, a thread with its own connection runs checkpoints concurrently with commits.
  *
- * A passive checkpoint blocks no reader or writer, but it never catches up while others write, and the WAL cannot restart from its beginning. So
- * past a bound, the writers of this process are held while the rest is copied. A reader with an old snapshot prevents even that;
- * then the next attempt waits until the WAL has grown again.
+ * A passive checkpoint blocks no reader or writer, but it never catches up while others write, so the WAL cannot
+ * restart from its beginning. Past a bound, the writers of this process are therefore held while the rest is copied. A
+ * reader with an old snapshot prevents even that checkpoint; then the next attempt waits until the WAL has grown again.
  */
 import { Worker } from "node:worker_threads";
 import type { SqliteConnection } from "./connection.js";
@@ -33,7 +33,7 @@ export class WalCheckpointer {
   #writes = 0;
   /** The pages at which to try again, if a reader has prevented a checkpoint. */
   #retryAt = 0;
-  /** Is the thread no longer used, because it has failed or the store is closing? */
+  /** Whether the thread is no longer used, because it has failed or the store is closing. */
   #isStopped = false;
 
   /** @param driver the module that opens the database */
@@ -83,7 +83,7 @@ export class WalCheckpointer {
   async #checkpointIfLong(): Promise<void> {
     const { log, checkpointed } = readWalPages(this.#connection);
     this.#connection.requestWalSpace(log);
-    // The WAL has restarted: the reader that prevented the last checkpoint is gone.
+    // The WAL has restarted, so the reader that prevented the last checkpoint is gone.
     if (log < this.#retryAt - PAGES) this.#retryAt = 0;
     if (log - checkpointed < PAGES || log < this.#retryAt) return;
     await this.#checkpoint("PASSIVE");
@@ -100,7 +100,7 @@ export class WalCheckpointer {
     const worker = (this.#worker ??= this.#startThread());
     const answer = await new Promise<Answer>((resolve) => {
       this.#onAnswer = resolve;
-      // Saves may wait for it: the process must not end before the answer.
+      // The process must not end before the answer, because saves may wait for the checkpoint.
       worker.ref();
       worker.postMessage(mode);
     });
