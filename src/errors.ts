@@ -1,8 +1,8 @@
 /**
  * The error class of Savepoint and its codes.
  *
- * Every failure that Savepoint detects is a `SavepointError`. The `code` is stable and intended for programs. The message names what failed, the
- * id concerned, and what to do next. `docs/errors.md` lists all codes.
+ * Every failure that Savepoint detects is a `SavepointError`. The `code` is stable and intended for programs. The
+ * message names what failed, the id concerned, and what to do next. `docs/errors.md` lists all codes.
  */
 
 /** The reason of a failure, for programs. `docs/errors.md` describes what to do for each code. */
@@ -53,8 +53,8 @@ export interface SavepointErrorOptions extends ErrorOptions {
   readonly details?: SavepointErrorDetails;
 }
 
-// Two copies of the package in one process (a failed npm dedupe, a module loaded twice) have two classes. They share the brand
-// through the global symbol registry, so that `instanceof` works across them.
+// Two copies of the package in one process (a failed npm dedupe, a module loaded twice) have two classes. The classes
+// share the brand through the global symbol registry, so that `instanceof` works across copies.
 const BRAND = Symbol.for("savepoint.error");
 
 /** The error that Savepoint throws. Check `code`, or narrow with {@link isSavepointError}. */
@@ -78,7 +78,7 @@ export class SavepointError<Code extends SavepointErrorCode = SavepointErrorCode
 }
 
 /**
- * Is this an error of Savepoint, optionally with a given code?
+ * Whether this is an error of Savepoint, optionally with a given code.
  *
  * @example
  * try { await session.rewind(id) } catch (error) {

@@ -35,7 +35,7 @@ import {
 import { type Cursors, loadShadow, type Migrations, SessionReader } from "../sessions/index.js";
 import { agentNotFound, type SavedAgent } from "./saved-agent.js";
 
-/** A checkpoint of an agent, without its contents. Its `metadata` is that of the checkpoint, not of the agent. */
+/** A checkpoint of an agent, without its contents. `metadata` is the metadata of the checkpoint, not of the agent. */
 export interface AgentCheckpointInfo extends Omit<CheckpointInfo, "sessionId" | "agent"> {
   /** A checkpoint of an agent belongs to no session. */
   readonly sessionId: undefined;
@@ -45,7 +45,7 @@ export interface AgentCheckpointInfo extends Omit<CheckpointInfo, "sessionId" | 
 /** A checkpoint of an agent: the agent at that moment, and its conversations without their messages. */
 export interface AgentCheckpoint extends AgentCheckpointInfo {
   readonly state: SavedAgent<unknown>;
-  /** Load their messages of that moment with `sp.conversations.load(id, { at: checkpoint.id })`. */
+  /** Load the messages of a conversation at that moment with `sp.conversations.load(id, { at: checkpoint.id })`. */
   readonly conversations: readonly ConversationInfo[];
 }
 
@@ -60,7 +60,7 @@ export interface CreateCheckpointOptions {
   /** A pinned checkpoint is never pruned. @default false */
   readonly pinned?: boolean;
   readonly trigger?: string;
-  /** Its lifetime. After that it is removed, unless it is pinned or the newest. @default unlimited */
+  /** The lifetime of the checkpoint. An expired one is removed, unless pinned or the newest. @default unlimited */
   readonly ttl?: Duration;
 }
 
@@ -101,15 +101,15 @@ export class AgentCheckpoints {
         metadata: { agent: { ...found.metadata.agent, version: found.version }, own },
         options: saveOptions,
         asCheckpoint: true,
-        // Replacing messages changes the record. The check ensures that no message is freed before the checkpoint refers
-        // to it.
+        // Replacing messages changes the record, so the check ensures that no message is freed before the checkpoint
+        // refers to it.
         more: { checks: intact.map(({ id, value }) => ({ key: conversationKey(id), value })) },
       };
     });
     return toAgentCheckpointInfo(agent, info, own);
   }
 
-  /** Has the agent, or any of its conversations, changed since its newest checkpoint? */
+  /** Whether the agent, or any of its conversations, has changed since the agent's newest checkpoint. */
   async hasChanged(agent: string): Promise<boolean> {
     const repository = this.repository(agent);
     const found = await repository.load();

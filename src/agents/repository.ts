@@ -1,9 +1,9 @@
 /**
  * The stored versions of an agent: a session of its own, the agent's history, whose state is the agent.
  *
- * A save of the agent writes a hidden head. A checkpoint of the agent is a row, whose state also contains a snapshot of each
- * of its conversations: a short string that is written again only if the conversation has changed. The fields that
- * listings show are in the row's metadata, so that listing reads no states.
+ * A save of the agent writes a hidden head. A checkpoint of the agent is a row, whose state also contains a snapshot of
+ * each of the agent's conversations: a short string that is written again only if the conversation has changed. The
+ * fields that listings show are in the row's metadata, so that listing reads no states.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
 import {
@@ -42,7 +42,7 @@ export interface AgentState {
   readonly systemPrompt?: string;
   readonly config: Record<string, unknown>;
   readonly state: unknown;
-  /** Encoded snapshots of its conversations, by id. Only those of checkpoints are up to date. */
+  /** Encoded snapshots of the agent's conversations, by id. Only the snapshots in checkpoints are up to date. */
   readonly conversations: ReadonlyMap<string, string>;
 }
 
@@ -62,7 +62,7 @@ export interface StoredAgent {
   readonly metadata: AgentMetadata;
   readonly state: AgentState;
   readonly row: CheckpointRow;
-  /** The id of the newest version. It differs from the row's if the newest version is damaged. */
+  /** The id of the newest version. If the newest version is damaged, this differs from the id of the row. */
   readonly headId: string | undefined;
   /** The highest version number so far, including damaged versions. */
   readonly version: number;
@@ -74,7 +74,7 @@ export interface AgentChange {
   readonly state: AgentState;
   readonly metadata: AgentMetadata;
   readonly options: SaveOptions;
-  /** Is it a checkpoint? Otherwise the next save replaces it. */
+  /** Whether the version is a checkpoint. The next save replaces a version that is not. */
   readonly asCheckpoint: boolean;
   readonly more?: CommitParts;
 }
@@ -129,11 +129,11 @@ export class AgentRepository {
   }
 
   /**
-   * Saves a new version of the agent. If another process saves it meanwhile, `change` is called again.
+   * Saves a new version of the agent. If another process saves the agent meanwhile, `change` is called again.
    *
-   * @param change builds the new version from the stored one, or `undefined` if the agent was never saved; `last` is set even
-   *   if the stored version is damaged
-   * @param overwrite may the stored version be damaged? Then it counts as never saved
+   * @param change builds the new version from the stored one, or from `undefined` if the agent was never saved; `last`
+   *   is set even if the stored version is damaged
+   * @param overwrite whether a damaged agent is overwritten; it then counts as never saved
    */
   async save(
     change: (
@@ -232,7 +232,7 @@ export function toSavedAgentInfo(id: string, row: CheckpointRow, { agent }: Agen
   return { id, name, type, capabilities, metadata, createdAt, modifiedAt: row.createdAt, version };
 }
 
-/** Decodes a state in an agent's history. Its snapshots get the numbers that the conversations have in this store. */
+/** Decodes a state in an agent's history. The snapshots get the numbers that the conversations have in this store. */
 export async function decodeAgentState(shadow: Shadow, { context }: SessionReader, agent: string): Promise<AgentState> {
   const state = shadowToValue(shadow, context.registry) as AgentState;
   return { ...state, conversations: renumberSnapshots(state.conversations, await readNumberMoves(context, agent)) };

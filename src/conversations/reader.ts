@@ -53,7 +53,7 @@ export async function readConversations(
     if (number === undefined) return [];
     return [messageCounterKey, lastMessageTimeKey, derivedTitleKey].map((key) => key(id, number));
   });
-  // All records are read again at one moment: the first read was only for the numbers in the keys.
+  // All records are read again, at one moment, because the first read was only for the numbers in the keys.
   const found = await context.store.get([...ids.map(conversationKey), ...keys]);
   let next = ids.length;
   return numbers.map((number, index) => {
@@ -95,8 +95,8 @@ function toStored(
   }
   const { value } = main as StoredRecord;
   const record = decodeConversation(value);
-  // It was deleted and created again between the two reads, so its other records were not read. It counts as not created
-  // yet.
+  // The conversation was deleted and created again between the two reads, so its other records were not read. The new
+  // conversation counts as not created yet.
   if (record.number !== number || !counter) return undefined;
   const at = last && optional(context, id, last);
   const firstTitle = title && optional(context, id, title);
@@ -136,8 +136,8 @@ export async function loadConversation(
     const stored = await readConversation(context, id);
     if (!stored) return undefined;
     const pieces = piecesOf(stored.record, stored.items);
-    // A missing message may have been replaced and freed since the record was read. If the record is unchanged, it is
-    // damage.
+    // A missing message may have been replaced and freed since the record was read. If the record is unchanged, the
+    // missing message is damage.
     const isUnchanged = before?.value === stored.value;
     const loaded = await loadMessages(context, id, pieces, options, isUnchanged);
     if (loaded) return { ...toConversationInfo(stored, context), ...loaded };
@@ -151,7 +151,8 @@ export type MessagePage = Pick<Conversation<unknown>, "messages" | "entries" | "
 /**
  * Loads the messages in these ranges.
  *
- * @param isUnchanged is a missing message damage? Otherwise the result is `undefined`: read the conversation again.
+ * @param isUnchanged whether a missing message is damage. If not, the result for a missing message is `undefined`, and
+ *   the caller reads the conversation again.
  */
 export async function loadMessages(
   context: Context,

@@ -1,6 +1,6 @@
 /**
- * A conversation in a checkpoint of its agent: one short string with the ranges of its messages and its fields. No message
- * is copied.
+ * A conversation in a checkpoint of its agent: one short string with the fields of the conversation and the ranges of
+ * its messages. No message is copied.
  */
 import type { Piece } from "../state/index.js";
 import { scan, type UnreadableRecord } from "../store/index.js";
@@ -21,16 +21,16 @@ import { SavepointError } from "../errors.js";
 
 /** A conversation as it was at a checkpoint. */
 export interface ConversationSnapshot {
-  /** All ranges of its messages are in `base`. */
+  /** All ranges of the conversation's messages are in `base`. */
   readonly record: ConversationRecord;
   readonly lastMessageAt: number;
   readonly firstTitle: string | undefined;
 }
 
 /**
- * Encodes a conversation: its record with all ranges, the time of its last message, its first title, and its place in lists.
- * The agent and the number are left out, so that a conversation that was deleted and restored under another number
- * encodes to the same string.
+ * Encodes a conversation: its record with all ranges, the time of its last message, its first title, and its place in
+ * lists. The agent and the number are left out, so that a conversation that was deleted and restored under another
+ * number encodes to the same string.
  */
 export function encodeSnapshot({ record, items, lastMessageAt, firstTitle }: StoredConversation): string {
   const complete = { ...record, number: 0, order: 0, agent: undefined, base: piecesOf(record, items), tapeStart: 0 };
@@ -38,7 +38,7 @@ export function encodeSnapshot({ record, items, lastMessageAt, firstTitle }: Sto
   return `${encodeConversation(complete)}\n${lastMessageAt}\n${title}\n${record.order}`;
 }
 
-/** Are two encoded snapshots equal? The place in lists is not compared. */
+/** Whether two encoded snapshots are equal. The place in lists is not compared. */
 export function isSameSnapshot(a: string, b: string): boolean {
   return a === b || a.slice(0, a.lastIndexOf("\n")) === b.slice(0, b.lastIndexOf("\n"));
 }

@@ -31,7 +31,7 @@ export interface SavepointEvents {
   readonly damage: DamageEvent;
   /** Packing items or compacting the store's files has failed, or a commit is too damaged to identify. */
   readonly backgroundFailure: BackgroundFailureEvent;
-  /** A search waits for the indexing of recent saves. Emitted repeatedly, and once when it is done. */
+  /** A search waits for the indexing of recent saves. Emitted repeatedly, and once when the indexing is done. */
   readonly indexing: IndexingEvent;
   /** A process ended without closing the store. Emitted when the store is opened. */
   readonly uncleanShutdown: LastShutdown;
@@ -63,7 +63,7 @@ export class Events {
     return () => void listeners.delete(listener as Listener<EventName>);
   }
 
-  /** Does the event have listeners? Callers skip building the payload of frequent events otherwise. */
+  /** Whether the event has listeners. If it has none, callers skip building the payload of frequent events. */
   has(name: EventName): boolean {
     return (this.#listeners.get(name)?.size ?? 0) > 0;
   }

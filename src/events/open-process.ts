@@ -1,8 +1,8 @@
 /**
  * The registration of processes that have a store open, which detects crashes.
  *
- * A process registers itself with its first commit and removes the registration when it closes the store. A registration of
- * a dead process therefore means that it crashed, at the price of one small record per process.
+ * A process registers itself with its first commit and removes the registration when it closes the store. A
+ * registration of a dead process therefore means that the process crashed. The cost is one small record per process.
  */
 import { randomBytes } from "node:crypto";
 import { isSavepointError } from "../errors.js";
@@ -14,7 +14,7 @@ import { ALL_OPEN_PROCESSES, openProcessKey } from "../records/index.js";
 export interface CrashedProcess {
   readonly host: string;
   readonly pid: number;
-  /** When it first wrote to the store, in milliseconds since 1970. */
+  /** When the process first wrote to the store, in milliseconds since 1970. */
   readonly since: number;
 }
 
@@ -26,7 +26,7 @@ export interface InterruptedRun {
 
 /** How the store was closed by the processes that had it open before. */
 export interface LastShutdown {
-  /** Did every process that ended close the store? */
+  /** Whether every process that ended closed the store. */
   readonly clean: boolean;
   /** The processes that crashed. Each is reported once. */
   readonly processes: readonly CrashedProcess[];
@@ -41,12 +41,12 @@ interface OpenProcess {
 
 /** The registration of this process in one store. */
 export class ProcessRegistration {
-  /** The store to use: its first commit registers the process. */
+  /** The store to use. The first commit to it registers the process. */
   readonly store: Store;
   readonly #target: Store;
   readonly #key = openProcessKey(randomBytes(9).toString("base64url"));
   #isRegistered = false;
-  /** May the record exist? A commit that failed may have been written. */
+  /** Whether the registration may be stored. A commit that failed may have been written. */
   #mayExist = false;
 
   constructor(target: Store) {
@@ -79,8 +79,8 @@ export class ProcessRegistration {
 }
 
 /**
- * A view of a store with another `commit`. Every other member is forwarded, including optional and future ones; methods are
- * called on the store itself, because stores have private fields.
+ * A view of a store with another `commit`. Every other member is forwarded, including optional and future ones. Methods
+ * are called on the store itself, because stores have private fields.
  */
 function overrideCommit(store: Store, commit: Store["commit"]): Store {
   const view = { commit } as Store;
@@ -113,7 +113,7 @@ export async function findCrashedProcesses(
   return { processes, registrations };
 }
 
-/** A restart of the machine ends all its processes. */
+/** Whether a process has certainly ended. A restart of the machine ends all its processes. */
 function isDead(process: ProcessIdentity): boolean {
   const own = thisProcess();
   const isRestarted = process.host === own.host && process.boot !== undefined && process.boot !== own.boot;

@@ -1,10 +1,11 @@
 /**
- * Garbage collection of conversations: frees messages that neither their conversation nor a checkpoint of its agent contains.
+ * Garbage collection of conversations: frees messages that are neither in their conversation nor in a checkpoint of its
+ * agent.
  *
- * It is safe while other processes write. A message can return to a conversation only from a checkpoint, by a commit that
- * creates another checkpoint; so checkpoints and conversations are marked until no new checkpoint has appeared meanwhile.
- * Then everything that needs a message is marked. Messages that are appended meanwhile are numbered above the counters
- * that were read first, and are not touched.
+ * The collection is safe while other processes write. A message can return to a conversation only from a checkpoint, by
+ * a commit that creates another checkpoint. Checkpoints and conversations are therefore marked until no new checkpoint
+ * has appeared meanwhile. Then everything that needs a message is marked. Messages that are appended meanwhile are
+ * numbered above the counters that were read first, and are not touched.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError } from "../errors.js";
@@ -84,7 +85,7 @@ export async function collectConversations(
     await checkpoints.markNew();
     await markConversations(context, agent, mark);
     if (!(await checkpoints.hasNew())) break;
-    // Other processes create one checkpoint after another: the next collection tries again.
+    // Other processes create one checkpoint after another, so the next collection tries again.
     if (passes === MAX_PASSES) return undefined;
     await nextTurn();
   }
@@ -106,8 +107,8 @@ export async function collectConversations(
 }
 
 /**
- * The messages that an agent's conversations and checkpoints contain, by the number of the conversation. Damaged records
- * are left out.
+ * The messages that an agent's conversations and checkpoints contain, by the number of the conversation. Damaged
+ * records are left out.
  */
 export async function findLiveMessages(context: Context, agent: string): Promise<Map<number, IntervalSet>> {
   const live = new Map<number, IntervalSet>();
@@ -131,7 +132,7 @@ export function markPieces(live: Map<number, IntervalSet>, pieces: readonly Piec
   }
 }
 
-/** Stops a collection: nothing may be freed if a referrer cannot be read. */
+/** Stops a collection, because nothing may be freed if a referrer cannot be read. */
 function throwMarkError(damage: Unreadable): never {
   throw new MarkError(damage);
 }
@@ -167,7 +168,7 @@ class CheckpointMarks {
   readonly #agent: string;
   readonly #mark: (pieces: readonly Piece[]) => void;
   readonly #onDamage: (damage: Unreadable) => void;
-  /** Snapshots that are marked already: most conversations are the same in most checkpoints. */
+  /** Snapshots that are marked already. They recur, because most conversations are the same in most checkpoints. */
   readonly #marked = new Set<string>();
   #number: number | undefined;
   #nextSeq = 0;
@@ -184,7 +185,7 @@ class CheckpointMarks {
     this.#mark = mark;
   }
 
-  /** Has a checkpoint been created since the last {@link markNew}? A save of the agent creates none. */
+  /** Whether a checkpoint has been created since the last {@link markNew}. A save of the agent creates none. */
   async hasNew(): Promise<boolean> {
     const number = (await this.#reader.session())?.record.number;
     if (number === undefined || number !== this.#number) return number !== this.#number;

@@ -7,8 +7,8 @@ const MAX_BYTES = 1024;
 const FORBIDDEN = /[\p{Cc}\p{Cs}]/u;
 
 /**
- * Validates an id that a caller chose: any string of 1 to 1,024 bytes without control characters. Ids are never used as file
- * names or patterns, so `../x`, `*` and `CON` are valid.
+ * Validates an id that a caller chose: any string of 1 to 1,024 bytes without control characters. Ids are never used as
+ * file names or patterns, so `../x`, `*` and `CON` are valid.
  *
  * @param what names the id in the error message, such as `session id`
  */
@@ -45,7 +45,8 @@ export interface CheckpointPlace {
   readonly seq: number;
 }
 
-// A UUIDv7 has 48 bits of time and 74 free bits: here 42 for the place and 32 random ones, which are its last eight digits.
+// A UUIDv7 has 48 bits of time and 74 free bits. Here 42 free bits hold the place. The other 32 are random, and are the
+// last eight digits of the id.
 const MAX_NUMBER = 2 ** 22;
 const MAX_SEQ = 2 ** 20;
 const PLACES = MAX_NUMBER * MAX_SEQ;
@@ -53,8 +54,9 @@ const PLACES = MAX_NUMBER * MAX_SEQ;
 const MAX_SET_BACK = 10_000;
 
 /**
- * Creates the generator of checkpoint ids. They are UUIDv7 and encode the place of their checkpoint, so finding it takes no
- * index. A place with too large numbers does not fit; then {@link placeOfId} returns an unrelated place.
+ * Creates the generator of checkpoint ids. The ids are UUIDv7 and encode the place of their checkpoint, so finding the
+ * checkpoint takes no index. A place with too large numbers does not fit; then {@link placeOfId} returns an unrelated
+ * place.
  */
 export function createIdSource(now: () => number): (place: CheckpointPlace) => string {
   const random = createRandom();
@@ -69,9 +71,9 @@ export function createIdSource(now: () => number): (place: CheckpointPlace) => s
 }
 
 /**
- * The id of the message at a place. It is derived, so it need not be stored.
+ * The id of the message at a place. The id is derived, so it is not stored.
  *
- * @param place the number of its conversation, and the number of its item
+ * @param place the number of the message's conversation, and the number of its item
  */
 export function messageIdAt(time: number, { number, seq }: CheckpointPlace): string {
   const hash = createHash("sha256").update(`${number}.${seq}.${time}`).digest();
@@ -93,7 +95,7 @@ export function timeOfId(id: string): number | undefined {
   return UUID_V7.test(id) ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : undefined;
 }
 
-/** The place that an id encodes. The caller must check that the row there has this id: callers can choose any id. */
+/** The place that an id encodes. Check that the row there has this id, because users can choose any id. */
 export function placeOfId(id: string): CheckpointPlace | undefined {
   if (!UUID_V7.test(id)) return undefined;
   const middle = Number.parseInt(id.slice(19, 23), 16) & 0x3fff;
@@ -102,7 +104,7 @@ export function placeOfId(id: string): CheckpointPlace | undefined {
   return { number: Math.floor(place / MAX_SEQ), seq: place % MAX_SEQ };
 }
 
-/** Does the id encode this place? Then finding it needs no index record. */
+/** Whether the id encodes this place. If it does, finding the checkpoint needs no index record. */
 export function encodesPlace(id: string, number: number, seq: number): boolean {
   const place = placeOfId(id);
   return place !== undefined && place.number === number && place.seq === seq;

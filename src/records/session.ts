@@ -1,8 +1,8 @@
 /**
  * The record of a session, and the keys that find sessions.
  *
- * The record holds the counters of the session. Every commit to a branch checks and replaces it together with the branch's
- * record, so of two writers that started from the same head, one gets a conflict.
+ * The record holds the counters of the session. Every commit to a branch checks and replaces the session's record
+ * together with the branch's record, so of two writers that started from the same head, one gets a conflict.
  */
 import { type KeyRange, prefixRange } from "../store/index.js";
 import { encodeNumber } from "./keys.js";
@@ -28,7 +28,7 @@ export interface AutoPolicy {
   readonly interval: number;
   /** How many checkpoints of the kinds `automatic` and `preOperation` are kept. */
   readonly max: number;
-  /** Save a checkpoint before an operation that cannot be undone? */
+  /** Whether a checkpoint is saved before an operation that cannot be undone. */
   readonly beforeOperations: boolean;
   readonly enabled: boolean;
 }

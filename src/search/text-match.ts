@@ -5,8 +5,9 @@ const BEFORE = 40;
 const AFTER = 100;
 
 /**
- * Folds the case of a text for the index. Each character is folded independently of its neighbours: otherwise the folded
- * form of a part of a text would not be a part of its folded form. (`toLowerCase` treats a final sigma differently.)
+ * Folds the case of a text for the index. Each character is folded independently of its neighbours, so that the folded
+ * form of a part of a text is a part of the folded form of the text. (`toLowerCase` treats a final sigma
+ * differently.)
  */
 export function foldText(text: string): string {
   return text.toLowerCase().replaceAll("ς", "σ");
@@ -16,7 +17,7 @@ export function foldText(text: string): string {
 export interface TextMatch {
   /** The text around the first occurrence. */
   readonly snippet: string;
-  /** Does any occurrence begin and end at word boundaries? */
+  /** Whether any occurrence begins and ends at word boundaries. */
   readonly wholeWord: boolean;
 }
 
@@ -47,7 +48,7 @@ function isLetter(character: string | undefined): boolean {
   return character !== undefined && /[\p{L}\p{N}]/u.test(character);
 }
 
-/** The range in the text for a range in its folded form: folding makes some characters longer. */
+/** The range in the text for a range in its folded form. They differ where folding makes characters longer. */
 function unfoldedRange(text: string, foldedStart: number, foldedEnd: number): [number, number] {
   let [at, folded, start] = [0, 0, 0];
   for (const character of text) {
@@ -59,7 +60,7 @@ function unfoldedRange(text: string, foldedStart: number, foldedEnd: number): [n
   return [start, at];
 }
 
-/** The same index, or the one before it if that is inside a surrogate pair. */
+/** The same index, or the index before it if the given index is inside a surrogate pair. */
 function cutAt(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at;

@@ -33,9 +33,9 @@ export interface SessionChange {
   /** New items on the tape of the branch. */
   readonly items?: readonly Frame[];
   readonly blobs?: ReadonlyMap<string, Uint8Array>;
-  /** Did the caller choose the ids of the rows? Then they are indexed, and checked to be new. */
+  /** Whether the caller chose the ids of the rows. Chosen ids are indexed, and checked to be new. */
   readonly hasChosenId?: boolean;
-  /** Seqs of checkpoints other than the head that the change refers to. The commit checks that they exist. */
+  /** Seqs of checkpoints other than the head that the change refers to. The commit checks that these exist. */
   readonly requiredRows?: readonly number[];
   /** Further parts of the commit. */
   readonly extension?: CommitParts;
@@ -59,7 +59,10 @@ export interface SessionCommit {
   readonly branch: LoadedRecord<BranchRecord>;
 }
 
-/** Builds the one commit of a change: it checks the session, the branch, new ids and required rows, and writes the new records. */
+/**
+ * Builds the one commit of a change. The commit checks the session, the branch, new ids and required rows, and writes
+ * the new records.
+ */
 export function buildCommit(change: SessionChange): SessionCommit {
   const { sessionId, sessionBefore, branchBefore, rows, extension = {} } = change;
   const { number, agent } = change.session;

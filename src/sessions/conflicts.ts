@@ -1,8 +1,8 @@
 /**
  * Conflicts between writers of a session: the checks that a commit makes, and which of them failed.
  *
- * Checks carry a tag, and a `CONFLICT` reports the tags of the checks that failed. The builder of a check and the function
- * that recognises its failure stay together here.
+ * Checks carry a tag, and a `CONFLICT` reports the tags of the checks that failed. The builder of a check and the
+ * function that recognises a failure of that check stay together here.
  */
 import { SavepointError } from "../errors.js";
 import { type CheckpointRow, idKey, rowKey } from "../records/index.js";
@@ -17,7 +17,7 @@ export function checkRowExists(number: number, seq: number): Check {
   return { key: rowKey(number, seq), exists: true, tag: TAG.checkpoint };
 }
 
-/** Did the conflict occur because a checkpoint was removed? */
+/** Whether the conflict occurred because a checkpoint was removed. */
 export function isCheckpointRemoved(conflict: SavepointError): boolean {
   return hasTag(conflict, TAG.checkpoint);
 }
@@ -27,7 +27,7 @@ export function checkIdUnused(id: string, number: number): Check {
   return { key: idKey(id, number), value: undefined, tag: TAG.id };
 }
 
-/** Did the conflict occur because another checkpoint has the id? Then a retry fails again. */
+/** Whether the conflict occurred because another checkpoint has the id. If so, a retry fails again. */
 export function isIdTaken(conflict: SavepointError): boolean {
   return hasTag(conflict, TAG.id);
 }
@@ -37,22 +37,22 @@ export function checkRunRecord(key: string, value: string | undefined): Check {
   return { key, value, tag: TAG.run };
 }
 
-/** Did the conflict occur on a record of a run? Then the run has lost its lease or is cancelled. */
+/** Whether the conflict occurred on a record of a run. If so, the run has lost its lease or is cancelled. */
 export function isFenced(conflict: SavepointError): boolean {
   return hasTag(conflict, TAG.run);
 }
 
-/** The checks that a caller adds to a save, so that their failure can be told from a failure of the save's own checks. */
+/** Tags the checks that a caller adds to a save, to distinguish their failures from those of the save's own checks. */
 export function tagExtension(checks: readonly Check[]): Check[] {
   return checks.map((check) => (check.tag === undefined ? { ...check, tag: TAG.extension } : check));
 }
 
-/** Did the conflict occur on a check that a caller added to the save? Then a retry fails again. */
+/** Whether the conflict occurred on a check that a caller added to the save. If so, a retry fails again. */
 export function isExtensionConflict(conflict: SavepointError): boolean {
   return hasTag(conflict, TAG.extension) || hasTag(conflict, TAG.run);
 }
 
-/** Did the conflict occur on this record? */
+/** Whether the conflict occurred on this record. */
 export function isConflictOn(conflict: SavepointError, key: string): boolean {
   return ((conflict.details["keys"] as readonly string[] | undefined) ?? []).includes(key);
 }

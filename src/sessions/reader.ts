@@ -58,7 +58,10 @@ export interface Heads {
 /** The notes of a checkpoint by name: `label` and `pin`, set after the save. */
 export type Notes = ReadonlyMap<string, string>;
 
-/** Reads one session. Damage of the records that saves depend on is `DAMAGED`; damage elsewhere is reported and skipped. */
+/**
+ * Reads one session. Damage of the records that saves depend on throws `DAMAGED`; damage elsewhere is reported and
+ * skipped.
+ */
 export class SessionReader {
   readonly context: Context;
   readonly sessionId: string;
@@ -88,7 +91,7 @@ export class SessionReader {
   /** Decodes the records of a session and one of its branches. @param name the name of the branch */
   toHeads(session: RecordResult | undefined, branch: RecordResult | undefined, name: string): Heads {
     const heads = { session: this.#decode(session, decodeSession), branch: this.#decode(branch, decodeBranch) };
-    // Both are created and deleted together. Treating a lost one as new would overwrite the session.
+    // Both records are created and deleted together. Treating a lost record as new would overwrite the session.
     const lost = heads.branch && !heads.session;
     const lostMain = name === MAIN && heads.session && heads.session.record.checkpoints > 0 && !heads.branch;
     if (lost) this.#damaged("its record is missing");
@@ -116,8 +119,8 @@ export class SessionReader {
   }
 
   /**
-   * `head` and its ancestors, newest first. An unreadable row is returned as such, and skipped if its parent is known from
-   * its child; otherwise it ends the lineage.
+   * `head` and its ancestors, newest first. An unreadable row is returned as such. The lineage continues after the row
+   * if its parent is known from its child; otherwise the row ends the lineage.
    */
   async *lineage(
     number: number,
@@ -177,7 +180,10 @@ export class SessionReader {
     return undefined;
   }
 
-  /** Is there a checkpoint with this id at the place that the id encodes? Other ids have a record that commits check. */
+  /**
+   * Whether there is a checkpoint with this id at the place that the id encodes. Ids of checkpoints at other places
+   * have a record that commits check.
+   */
   async isPlacedIdTaken(number: number, id: string): Promise<boolean> {
     const place = placeOfId(id);
     if (place?.number !== number) return false;

@@ -36,7 +36,7 @@ import type { Frame } from "../store/index.js";
 import { type BundledSession, rebuildRecord, type RecordRepair } from "./derived-records.js";
 import { type DamageLocation, type Finding, findingKey } from "./findings.js";
 
-/** The lost data that one section of a bundle contains. It is used only after the hash of the section was verified. */
+/** The lost data that one section of a bundle contains. Used only after the hash of the section was verified. */
 interface Replacements {
   readonly items: Map<string, Map<number, Frame>>;
   readonly blobs: Map<string, Uint8Array>;
@@ -56,7 +56,7 @@ type LineReader = (line: BundleLine) => void;
 export class Healer {
   /** The keys of findings that were repaired, or with `dryRun` could be. */
   readonly healed = new Set<string>();
-  /** For records from a bundle that may have changed since: when the bundle was written, by key. */
+  /** When the bundle was written, by key, for repaired records that may have changed after that. */
   readonly asOf = new Map<string, number>();
   readonly #context: Context;
   readonly #events: Events;
@@ -113,7 +113,7 @@ export class Healer {
     }
   }
 
-  /** Rebuilds records that can be derived from others; repeatedly, because some are derived from rebuilt ones. */
+  /** Rebuilds records that can be derived from others. Repeats this, because some are derived from rebuilt records. */
   async rebuild(): Promise<void> {
     for (let before = -1; this.healed.size > before;) {
       before = this.healed.size;
@@ -132,7 +132,7 @@ export class Healer {
     const { store } = this.#context;
     if (!this.#dryRun) {
       const [current] = await store.get([key]);
-      // Another process has written it meanwhile.
+      // Another process has written the record meanwhile.
       if (current && "value" in current) return;
       await store.commit("put" in repair ? { puts: [repair.put] } : { deletes: [repair.drop] });
     }
@@ -140,8 +140,8 @@ export class Healer {
   }
 
   /**
-   * Was the bundle exported from this store? It was if both have a session with the same id, number and time. A stream can be read
-   * only once, so the answer for streams is `false`.
+   * Whether the bundle was exported from this store: both have a session with the same id, number and time. A stream
+   * can be read only once, so the result for streams is `false`.
    */
   async #isFromThisStore(source: BundleSource): Promise<boolean> {
     if (typeof source !== "string" && !(source instanceof Uint8Array)) return false;
@@ -160,7 +160,7 @@ export class Healer {
     return false;
   }
 
-  /** The number that a session of a bundle has in this store; `undefined` if it is another session with the same id. */
+  /** The number that a session of a bundle has in this store; `undefined` if the id belongs to another session here. */
   async #findNumber({ id, number, createdAt }: SessionStart): Promise<number | undefined> {
     const reader = new SessionReader(this.#context, id);
     const stored = await reader.session().catch((error: unknown) => {
@@ -226,8 +226,9 @@ export class Healer {
   }
 
   /**
-   * How the conversations of a section are numbered in this store. An import shifts all numbers by the same offset, so one
-   * conversation that certainly is the same gives the offset of all. Without one, the section belongs to another agent or store.
+   * How the conversations of a section are numbered in this store. An import shifts all numbers by the same offset, so
+   * one conversation that certainly is the same gives the offset of all. Without such a conversation, the section
+   * belongs to another agent or store.
    */
   async #findNumbering(start: ConversationsStart, isOwn: boolean): Promise<ConversationNumbering | undefined> {
     const ids = start.conversations.map(([id]) => id);
@@ -251,7 +252,7 @@ export class Healer {
     return { offset, foreign, renumber: (number) => numbers.get(number) ?? number + offset };
   }
 
-  /** Does the list of conversations have this one under this number? */
+  /** Whether the list of conversations has this conversation under this number. */
   async #isListed(id: string, number: number): Promise<boolean> {
     const [listed] = await this.#context.store.get([conversationNumberKey(number)]);
     return listed !== undefined && "value" in listed && listed.value === id;
@@ -319,7 +320,7 @@ export class Healer {
     }
   }
 
-  /** The nearest ancestor that still exists: those between may have been pruned after the bundle was written. */
+  /** The nearest ancestor that still exists. Nearer ones may have been pruned after the bundle was written. */
   async #findExistingParent(
     reader: SessionReader,
     number: number,

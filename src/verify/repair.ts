@@ -1,4 +1,4 @@
-/** `sp.repair()`: restores damaged data from backups and bundles, and rebuilds records that can be derived from others. */
+/** `sp.repair()`: restores damaged data from backups and bundles, and rebuilds records derivable from others. */
 import { stat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type BundleSource, isBackup } from "../bundle/index.js";
@@ -13,8 +13,8 @@ import { type VerifyCounts, withoutDamageEvents } from "./verify.js";
 /** Options of `sp.repair()`. */
 export interface RepairOptions {
   /**
-   * Where lost data is taken from: bundles, backups, or folders of backups. The first source that has it is used; in a folder
-   * the newest backup comes first.
+   * Where lost data is taken from: bundles, backups, or folders of backups. The first source that has the data is used;
+   * in a folder the newest backup comes first.
    * @default none: only records that can be derived from others are rebuilt
    */
   readonly from?: BundleSource | readonly string[];
@@ -30,11 +30,11 @@ export interface RepairOptions {
 /** The result of `sp.repair()`. */
 export interface RepairReport {
   readonly dryRun: boolean;
-  /** Are there no problems any more? */
+  /** Whether no problems remain. */
   readonly ok: boolean;
   /** Problems that were repaired, or with `dryRun` could be. */
   readonly healed: readonly VerifyProblem[];
-  /** Problems that remain: data that is in no source. It stays marked as damaged, and is never returned as intact. */
+  /** Problems that remain: data that is in no source. Such data stays marked as damaged, and never counts as intact. */
   readonly holes: readonly VerifyProblem[];
 }
 
@@ -50,7 +50,7 @@ export async function repair(context: Context, options: RepairOptions = {}): Pro
   const healer = new Healer(silent, before, dryRun, context.events);
   for (const source of sources) await healer.healFrom(source);
   await healer.rebuild();
-  // Problems of the kind `store` are in files and tables. Compacting rewrites those without the damaged parts.
+  // Problems of the kind `store` are in files and tables. Compacting rewrites them without the damaged parts.
   if (!dryRun && healer.healed.size > 0) await context.store.compact();
   const after = dryRun ? predictFindings(before, healer.healed) : await findAll(silent, onProgress);
   const remaining = new Set(after.map(findingKey));

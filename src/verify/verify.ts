@@ -14,7 +14,8 @@ import { survey } from "./survey.js";
 /** Options of `sp.verify()`. At most one of `session`, `agent`, `checkpoint` and `bundle`. */
 export interface VerifyOptions {
   /**
-   * Also read every item and blob, not only records and the references in them. Takes as long as reading the whole store.
+   * Also read every item and blob, not only records and the references in them. Takes as long as reading the whole
+   * store.
    * @default false
    */
   readonly deep?: boolean;
@@ -40,7 +41,7 @@ export type VerifyCounts = Readonly<SurveyCounts>;
 
 /** The result of `sp.verify()`. */
 export interface VerifyReport extends VerifyCounts {
-  /** Are there no problems? */
+  /** Whether no problems were found. */
   readonly ok: boolean;
   readonly deep: boolean;
   readonly problems: readonly VerifyProblem[];

@@ -1,6 +1,7 @@
 /**
- * The AI SDK's models, tools and messages, typed structurally. The SDK is not loaded: its versions 6 and 7, and the model
- * specifications that they support, differ in the contents of messages and parts, which are recorded unchanged.
+ * The AI SDK's models, tools and messages, typed structurally. The SDK is not loaded, because its versions 6 and 7, and
+ * the model specifications that they support, differ in the contents of messages and parts. These contents are recorded
+ * unchanged.
  */
 import type { ModelMessage } from "ai";
 import { SavepointError } from "../../index.js";
@@ -11,11 +12,11 @@ export type { ModelMessage };
 export interface AiState {
   /** The conversation so far, as the SDK's own messages. */
   readonly messages: ModelMessage[];
-  /** The turn that the last of them belong to. */
+  /** The turn that the last messages belong to. */
   readonly turn: {
-    /** The index of its first message. */
+    /** The index of the turn's first message. */
     readonly from: number;
-    /** Has it ended? */
+    /** Whether the turn has ended. */
     readonly done: boolean;
   };
 }

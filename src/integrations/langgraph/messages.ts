@@ -1,8 +1,9 @@
 /**
- * Encoding and decoding of LangChain messages. They are stored in LangChain's own serialized form, so that search and other
- * tools can read them; but built from their fields, which takes a sixth of the time of `toJSON()`.
+ * Encoding and decoding of LangChain messages. Messages are stored in LangChain's own serialized form, so that search
+ * and other tools can read them. The form is built from the fields, which takes a sixth of the time of `toJSON()`.
  *
- * Only the classes listed here are ever instantiated. A message of a user-defined subclass is decoded as its base class.
+ * Only the classes listed here are ever instantiated. A message of a user-defined subclass is decoded as its base
+ * class.
  */
 import {
   AIMessage,
@@ -57,7 +58,7 @@ const ID_BY_PROTOTYPE = new Map<object, readonly string[] | undefined>(
   CLASSES.map(([name, type]) => [type.prototype, ID_BY_NAME.get(name)]),
 );
 
-/** Fields that the class sets. They are not stored. */
+/** Fields that are not stored, because the class sets them. */
 const CLASS_FIELDS = new Set(["lc_kwargs", "lc_namespace", "lc_serializable", "lc_direct_tool_output", "type"]);
 /** Arguments that some constructors require; replaced by the stored fields. */
 const REQUIRED_FIELDS = { content: "", id: "", role: "", name: "", tool_call_id: "" };
@@ -104,8 +105,8 @@ interface CachedMessage {
 }
 
 /**
- * A graph passes all messages at every step, mostly unchanged. A message whose fields are all primitive is encoded once;
- * changes are noticed, because the fields are compared each time.
+ * A graph passes all messages at every step, mostly unchanged. A message whose fields are all primitive is encoded
+ * once. Changes are noticed, because the fields are compared each time.
  */
 const CACHE = new WeakMap<object, CachedMessage>();
 
@@ -119,7 +120,7 @@ function isUnchanged(message: Readonly<Record<string, unknown>>, { fields }: Cac
   return index === fields.length;
 }
 
-/** Is the value immutable, or empty? Then comparing it by identity is enough. */
+/** Whether the value is immutable or empty, so that comparing it by identity is enough. */
 function isSimple(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return typeof value !== "function";
   if (Array.isArray(value)) return value.length === 0;
@@ -150,8 +151,8 @@ export function storedToMessage(stored: StoredMessage, toLive: (value: unknown) 
 const EMPTY = new Map<MessageClass, Record<string | symbol, unknown>>();
 
 /**
- * A message of a class, without fields. The constructor is called once for each class: some constructors change or reject
- * their arguments, and all of them take longer than the rest of decoding.
+ * A message of a class, without fields. The constructor is called once for each class, because some constructors change
+ * or reject their arguments, and all constructors take longer than the rest of decoding.
  */
 function emptyMessage(type: MessageClass): Record<string, unknown> {
   let empty = EMPTY.get(type);

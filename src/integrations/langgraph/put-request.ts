@@ -1,8 +1,9 @@
 /**
- * The arguments of `put`, encoded when it is called: LangGraph may change them as soon as `put` waits for anything.
+ * The arguments of `put`, encoded when `put` is called, because LangGraph may change them as soon as `put` waits for
+ * anything.
  *
- * LangGraph passes all channel values and the versions of the new ones. Only new values are encoded. The others are those of
- * the parent checkpoint, so they cost nothing and cannot be changed by mistake.
+ * LangGraph passes all channel values and the versions of the new ones. Only new values are encoded. The other values
+ * are those of the parent checkpoint, so they cost nothing and cannot be changed by mistake.
  */
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
@@ -13,7 +14,7 @@ import { Encoder } from "./values.js";
 
 /** The arguments of `put`. */
 export interface PutArguments {
-  /** Its `checkpoint_id` is that of the parent. */
+  /** The `checkpoint_id` in it is the id of the parent. */
   readonly config: RunnableConfig;
   readonly checkpoint: Checkpoint;
   readonly metadata: CheckpointMetadata;
@@ -22,7 +23,7 @@ export interface PutArguments {
 
 /** A checkpoint to put: encoded, and independent of the caller's objects. */
 export interface PutRequest {
-  /** The namespace it belongs to, and its parent. */
+  /** The namespace that the checkpoint belongs to, and its parent. */
   readonly address: CheckpointAddress;
   readonly id: string;
   /** The checkpoint without its id and channel values. */
@@ -30,11 +31,11 @@ export interface PutRequest {
   readonly channels: ChannelInput;
   readonly metadata: unknown;
   readonly source: string | undefined;
-  /** The checkpoints of the graphs that contain its graph. */
+  /** The checkpoints of the graphs that contain the graph of this checkpoint. */
   readonly parents: readonly (readonly [namespace: string, id: string])[];
-  /** Does it have channels whose values are computed from the writes of earlier checkpoints? */
+  /** Whether the checkpoint has channels whose values are computed from the writes of earlier checkpoints. */
   readonly usesDeltas: boolean;
-  /** Does the caller intend to branch off? */
+  /** Whether the caller intends to branch off. */
   readonly isFork: boolean;
   readonly encoder: Encoder;
 }
@@ -50,7 +51,7 @@ export interface ChannelInput {
   readonly values: ReadonlyMap<string, unknown>;
 }
 
-/** @param recall returns a checkpoint from the cache: values that it already has are not encoded */
+/** @param recall returns a checkpoint from the cache; values that the checkpoint already has are not encoded */
 export function parsePutRequest(
   { config, checkpoint, metadata, newVersions }: PutArguments,
   recall: (address: ThreadAddress, id: string | undefined) => StoredCheckpoint | undefined,
@@ -106,7 +107,7 @@ function encodeChannels(
 /**
  * The channel values of the checkpoint: the new ones, and those that it inherits from its parent.
  *
- * @param isStored was this version of the channel stored with any checkpoint of the namespace?
+ * @param isStored whether any checkpoint of the namespace stored this version of the channel
  */
 export async function resolveChannels(
   input: ChannelInput,

@@ -1,7 +1,7 @@
 /**
  * A thread: a session with one branch for each namespace, whose head is the newest checkpoint of that namespace.
  *
- * A `Thread` caches those heads. It is only a cache: every write checks the head that it builds on.
+ * A `Thread` caches those heads. A cached head may be outdated, so every write checks the head that it builds on.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isSavepointError, type Savepoint, type Session } from "../../index.js";
@@ -20,21 +20,21 @@ import {
 export interface NamespaceHead {
   readonly id: string;
   readonly seq: number;
-  /** Is it protected from pruning? */
+  /** Whether the checkpoint is protected from pruning. */
   readonly pinned: boolean;
 }
 
 /** The branch of a namespace. */
 export interface NamespaceBranch {
   readonly session: Session<ThreadState>;
-  /** `"unknown"` until it is read; `undefined` if there is no checkpoint. */
+  /** `"unknown"` until the head is read; `undefined` if there is no checkpoint. */
   head: NamespaceHead | "unknown" | undefined;
 }
 
 /** The maximum number of cached branches. Every run of a subgraph has its own namespace. */
 const MAX_BRANCHES = 100;
 
-/** After a put, a graph puts its next checkpoint within this many turns of the event loop, if it does. */
+/** If a graph puts another checkpoint after a put, it does so within this many turns of the event loop. */
 const QUIET_TURNS = 3;
 
 /** One thread, as this process uses it. Puts and annotations each run one after another. */
@@ -56,7 +56,7 @@ export class Thread {
     this.#agent = agent;
   }
 
-  /** Is a put in progress? */
+  /** Whether a put is in progress. */
   get isBusy(): boolean {
     return this.#puts > 0;
   }
@@ -82,8 +82,8 @@ export class Thread {
   }
 
   /**
-   * Resolves when a checkpoint has been put, or when no put is in progress any more. A graph does not wait for its puts, so
-   * it can write to a checkpoint that has not been put yet.
+   * Resolves when a checkpoint has been put, or when no put is in progress any more. A graph does not wait for its
+   * puts, so the graph can write to a checkpoint that has not been put yet.
    */
   async waitForCheckpoint(address: ThreadAddress, id: string): Promise<void> {
     const name = storedId(address, id);
@@ -105,7 +105,7 @@ export class Thread {
     this.#waiting.clear();
   }
 
-  /** Annotates a checkpoint, after all earlier annotations: concurrent ones would conflict. */
+  /** Annotates a checkpoint, after all earlier annotations, because concurrent annotations would conflict. */
   annotate(address: ThreadAddress, id: string, name: string, change: (before: unknown) => unknown): Promise<void> {
     const result = this.#lastAnnotation.then(() => this.open(address).annotate(storedId(address, id), name, change));
     this.#lastAnnotation = result.then(
@@ -115,7 +115,9 @@ export class Thread {
     return result;
   }
 
-  /** The branch to write a namespace with. Its handle is bound to the current session: after a deletion, writes fail. */
+  /**
+   * The branch to write a namespace with. The handle is bound to the current session, so writes after a deletion fail.
+   */
   branch(address: ThreadAddress): NamespaceBranch {
     const known = this.#branches.get(address.namespace);
     if (known) return known;
@@ -138,7 +140,7 @@ export class Thread {
     return this.#sp.session(this.id, { agent: this.#agent, branch: branchOf(address) });
   }
 
-  /** A new handle without a branch: a save with an older parent opens an unnamed branch. */
+  /** A new handle without a branch, so a save with an older parent opens an unnamed branch. */
   openWithoutBranch(): Session<ThreadState> {
     return this.#sp.session(this.id, { agent: this.#agent });
   }
@@ -165,7 +167,7 @@ export class Thread {
     }
   }
 
-  /** Was this version of a channel stored with any checkpoint of the namespace? Reads the newest first. */
+  /** Whether any checkpoint of the namespace stored this version of a channel. Reads the newest checkpoint first. */
   async isVersionStored(address: ThreadAddress, channel: string, version: string | number): Promise<boolean> {
     for await (const info of this.open(address).history({ allBranches: true })) {
       const entry = toThreadCheckpoint(info);

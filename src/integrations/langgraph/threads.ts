@@ -9,13 +9,13 @@ export interface ThreadInfo {
   readonly threadId: string;
   /** Milliseconds since 1970. */
   readonly createdAt: number;
-  /** When its newest checkpoint was saved. */
+  /** When the thread's newest checkpoint was saved. */
   readonly updatedAt: number;
-  /** When it expires, in milliseconds since 1970; `undefined` if the saver has no `ttl`. */
+  /** When the thread expires, in milliseconds since 1970; `undefined` if the saver has no `ttl`. */
   readonly expiresAt: number | undefined;
-  /** The id of its newest checkpoint. */
+  /** The id of the thread's newest checkpoint. */
   readonly checkpointId: string;
-  /** LangGraph's metadata of that checkpoint. */
+  /** LangGraph's metadata of the newest checkpoint. */
   readonly metadata: CheckpointMetadata;
 }
 
@@ -90,12 +90,12 @@ export class Threads {
     return session?.agent === this.#agent && !this.#hasExpired(session) ? session : undefined;
   }
 
-  /** Does a session of any agent have this id? */
+  /** Whether a session of any agent has this id. */
   async isTaken(thread: string): Promise<boolean> {
     return (await this.#sp.sessions.load(thread)) !== undefined;
   }
 
-  /** @returns whether there was one */
+  /** @returns whether the thread existed */
   async delete(thread: string): Promise<boolean> {
     // Sessions of other agents are not deleted. The agent of a damaged session is unknown.
     const agent = await this.#sp.sessions.load(thread).then(
@@ -108,7 +108,7 @@ export class Threads {
     return agent === this.#agent ? this.#sp.sessions.delete(thread) : false;
   }
 
-  /** Has the `ttl` of a thread expired? */
+  /** Whether the `ttl` of a thread has expired. */
   async isExpired(thread: string): Promise<boolean> {
     if (this.#ttl === undefined) return false;
     const session = await this.#sp.sessions.load(thread);
