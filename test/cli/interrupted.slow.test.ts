@@ -284,7 +284,7 @@ describe.skipIf(!isRoot && !process.env["CI"])("a disk", () => {
   it("a verb that writes to a read-only disk reports it in plain words", async () => {
     await whereNothingIsWritten(async (url, folder) => {
       const { message } = errorOf(await tool().run(["label", "trip#1", "x", "--store", url, "--json"]), 1);
-      expect(message).toContain("can be written");
+      expect(message).toContain("is writable");
       errorOf(await tool().run(["init", "--store", `sqlite:${folder}/new.db`, "--json"]), 1);
     });
   });
