@@ -6,12 +6,14 @@ import {
   decodeState,
   encodeShadow,
   type Frame,
+  parseStoredJson,
   type Piece,
   type Shadow,
   shadowToValue,
   type StateReader,
   type Unreadable,
 } from "../state/index.js";
+import { isAnything, isNumber, isString, optional, tupleOf } from "../util/index.js";
 import type { ConversationEntry } from "./conversation.js";
 import { messageIdAt, type CheckpointPlace } from "../records/index.js";
 import { describeMessage } from "../messages/index.js";
@@ -38,18 +40,22 @@ export function encodeMessages(messages: readonly unknown[], time: number, regis
 
 /** The item of a message that is moved to another place. The item then contains the id that the message had before. */
 export function moveMessage(frame: Frame, from: CheckpointPlace): Frame {
-  const [time, message, id] = JSON.parse(frame.json) as [number, unknown, string?];
+  const [time, message, id] = parseItem(frame);
   if (id !== undefined || describeMessage(message)?.id !== undefined) return frame;
   return { ...frame, json: `${frame.json.slice(0, -1)},${JSON.stringify(messageIdAt(time, from))}]` };
 }
 
-/** Decodes an item without blobs; see {@link decodeMessageWithBlobs}. */
+/** Decodes an item without blobs; `unreadable` if its content is invalid. See {@link decodeMessageWithBlobs}. */
 export function decodeMessage(
   frame: Frame,
   place: CheckpointPlace,
   registry: ClassRegistry,
-): ConversationEntry<unknown> {
-  return toEntry(JSON.parse(frame.json) as Shadow, place, registry);
+): ConversationEntry<unknown> | Unreadable {
+  try {
+    return toEntry(parseItem(frame) as Shadow, place, registry);
+  } catch (error) {
+    return toUnreadable(error);
+  }
 }
 
 /** Decodes an item and reads its blobs; `unreadable` if one of them is damaged. */
@@ -63,9 +69,22 @@ export async function decodeMessageWithBlobs(
     const stored = await decodeState(frame, 0, { blob: (hash) => reader.blob(hash), items: noItems });
     return toEntry(stored, place, registry);
   } catch (error) {
-    if (isSavepointError(error, "DAMAGED")) return { unreadable: error.message };
-    throw error;
+    return toUnreadable(error);
   }
+}
+
+function toUnreadable(error: unknown): Unreadable {
+  if (isSavepointError(error, "DAMAGED")) return { unreadable: error.message };
+  throw error;
+}
+
+type MessageItem = [time: number, message: Shadow, id?: string];
+const isMessageItem = tupleOf(isNumber, isAnything, optional(isString));
+
+function parseItem({ json }: Frame): MessageItem {
+  const item = parseStoredJson(json);
+  if (isMessageItem(item)) return item as MessageItem;
+  throw new SavepointError("DAMAGED", "A stored message is damaged: it has no time.");
 }
 
 function toEntry(stored: Shadow, place: CheckpointPlace, registry: ClassRegistry): ConversationEntry<unknown> {

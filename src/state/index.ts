@@ -3,6 +3,7 @@
  * and a loaded state equals the saved one exactly.
  */
 export {
+  BoundedReader,
   decodeParts,
   decodeState,
   parseValue,
@@ -14,6 +15,7 @@ export {
   type Hole,
   type Json,
   parseFrame,
+  parseStoredJson,
   type StateReader,
   toJson,
   type ToJsonOptions,

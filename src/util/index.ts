@@ -29,3 +29,17 @@ export { retryOnConflict, type RetryOnConflictOptions } from "./retry-on-conflic
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
 export { validateCount, validateFields, validatePlainObject, invalidArgument, parseTimestamp } from "./validate.js";
+export {
+  either,
+  isAnything,
+  isBoolean,
+  isCounter,
+  isNumber,
+  isString,
+  listOf,
+  objectOf,
+  oneOf,
+  optional,
+  type Shape,
+  tupleOf,
+} from "./shape.js";

@@ -19,8 +19,11 @@ import {
   type TreeNode,
   ValueNode,
 } from "../tree/index.js";
+import { isSavepointError } from "../../errors.js";
+import { BoundedReader } from "./bounded-reader.js";
 import { type Frame, type FrameTree, parseFrame, PartRef } from "./frame.js";
 import { damagedStateError, type StateReader, type Unreadable } from "./state-reader.js";
+import { damagedFrame, parseStoredJson } from "./stored-json.js";
 import { LOST_TAPE, readTree } from "./stored-tree.js";
 
 /** A damaged part of a state. */
@@ -38,7 +41,7 @@ export interface Hole {
  */
 export async function decodeState(skeleton: Frame, tape: number, reader: StateReader, holes?: Hole[]): Promise<Shadow> {
   const root = { tree: parseFrame(skeleton, tape), path: "" };
-  return (await new Decoder(reader, holes).decode([root]))[0] as Shadow;
+  return (await new Decoder(new BoundedReader(reader), holes).decode([root]))[0] as Shadow;
 }
 
 /** A part of a state whose frame is parsed, and the JSON pointer to it. */
@@ -49,16 +52,43 @@ export interface FramePart {
 
 /** Reads several parts with shared requests. The trees become parts of the shadows and must not be used afterwards. */
 export async function decodeParts(parts: readonly FramePart[], reader: StateReader): Promise<Shadow[]> {
-  return new Decoder(reader, undefined).decode(parts);
+  return new Decoder(new BoundedReader(reader), undefined).decode(parts);
 }
+
+/** Elements below damaged nodes that a partial state may contain as holes. */
+const MAX_LOST_ITEMS = 1 << 18;
 
 /** A list, text, value or blob that is still to be read, and where the result belongs. */
 interface Job {
   readonly ref: PartRef;
   readonly path: string;
+  /** The number of levels of the state around it. */
+  readonly depth: number;
   readonly put: (shadow: Shadow) => void;
   /** Adds to the size of the element or value that contains it. */
   readonly grow: (bytes: number) => void;
+}
+
+/** A parsed element of a list, with its key if the list is an object. */
+interface Element {
+  readonly tree: FrameTree;
+  readonly key?: string;
+}
+
+/** A segment of a string. */
+function parseText(frame: Frame | Unreadable): string | Unreadable {
+  if (!("json" in frame)) return frame;
+  try {
+    const text = parseStoredJson(frame.json);
+    return typeof text === "string" ? text : { unreadable: "it is no part of a string" };
+  } catch (error) {
+    return toUnreadable(error);
+  }
+}
+
+function toUnreadable(error: unknown): Unreadable {
+  if (isSavepointError(error, "DAMAGED")) return { unreadable: error.message };
+  throw error;
 }
 
 class Decoder {
@@ -80,6 +110,7 @@ class Decoder {
       this.#place(
         tree,
         path,
+        0,
         (shadow) => (shadows[index] = shadow),
         () => {},
       );
@@ -94,9 +125,15 @@ class Decoder {
   }
 
   /** Passes the shadow of a parsed tree to `put`, and schedules the reading of the parts that it refers to. */
-  #place(tree: FrameTree, path: string, put: (shadow: Shadow) => void, grow: (bytes: number) => void): void {
+  #place(
+    tree: FrameTree,
+    path: string,
+    depth: number,
+    put: (shadow: Shadow) => void,
+    grow: (bytes: number) => void,
+  ): void {
     if (tree instanceof PartRef) {
-      this.#jobs.push({ ref: tree, path, put, grow });
+      this.#jobs.push({ ref: tree, path, depth, put, grow });
       return;
     }
     put(tree as Shadow);
@@ -105,7 +142,8 @@ class Decoder {
     for (const key of Object.keys(parts)) {
       const part = parts[key] as FrameTree;
       if (typeof part !== "object" || part === null) continue;
-      this.#place(part, joinPointer(path, key), (shadow) => setKey(parts as ShadowObject, key, shadow), grow);
+      const putPart = (shadow: Shadow): void => setKey(parts as ShadowObject, key, shadow);
+      this.#place(part, joinPointer(path, key), depth + 1, putPart, grow);
     }
   }
 
@@ -131,6 +169,8 @@ class Decoder {
   }
 
   async #items(pieces: readonly Piece[]): Promise<(Frame | Unreadable)[]> {
+    const lost = pieces.reduce((sum, { tape, count }) => sum + (tape === LOST_TAPE ? count : 0), 0);
+    if (lost > MAX_LOST_ITEMS) throw damagedStateError("", `the nodes that list ${lost} items are damaged`);
     const frames = await this.#reader.items(pieces.filter((piece) => piece.tape !== LOST_TAPE));
     let next = 0;
     return pieces.flatMap((piece) => {
@@ -160,10 +200,11 @@ class Decoder {
     let piece = 0;
     let end = pieces[0]?.count ?? 0;
     for (let index = 0; index < frames.length; index++) {
-      const frame = frames[index] as Frame | Unreadable;
       while (index >= end) end += pieces[++piece]?.count ?? Number.POSITIVE_INFINITY;
-      if (!("json" in frame)) {
-        this.#reportHole(keyed ? job.path : joinPointer(job.path, index), frame.unreadable);
+      const frame = frames[index] as Frame | Unreadable;
+      const element = this.#parseElement(kind, frame, (pieces[piece] as Piece).tape, job.depth);
+      if ("unreadable" in element) {
+        this.#reportHole(keyed ? job.path : joinPointer(job.path, index), element.unreadable);
         // An array keeps the indexes of its intact elements. An object has lost the key as well.
         if (kind === "array") {
           elements.push(null);
@@ -172,18 +213,16 @@ class Decoder {
         continue;
       }
       const at = elements.length;
-      let parsed = parseFrame(frame, (pieces[piece] as Piece).tape);
-      if (keyed) {
-        const [key, value] = parsed as [string, FrameTree];
-        keys.push(key);
-        parsed = value;
-      }
+      const { tree: parsed, key } = element;
+      if (key !== undefined) keys.push(key);
       elements.push(parsed as Shadow);
-      sizes.push(Buffer.byteLength(frame.json) - (kind === "object" ? 2 : 0));
-      if (frame.refs === "") continue;
+      const { json, refs } = frame as Frame;
+      sizes.push(Buffer.byteLength(json) - (kind === "object" ? 2 : 0));
+      if (refs === "") continue;
       this.#place(
         parsed,
-        joinPointer(job.path, keyed ? (keys[at] as string) : index),
+        joinPointer(job.path, key ?? index),
+        job.depth + 1,
         (shadow) => (elements[at] = shadow),
         (bytes) => list.setSize(at, list.sizeOf(at) + bytes),
       );
@@ -192,11 +231,26 @@ class Decoder {
     this.#put(job, list);
   }
 
+  /** Parses an element of a list; of an object, its key and its value. */
+  #parseElement(kind: ListNode["kind"], frame: Frame | Unreadable, tape: number, depth: number): Element | Unreadable {
+    if (!("json" in frame)) return frame;
+    try {
+      const tree = parseFrame(frame, tape, depth);
+      if (kind !== "object" && kind !== "dict") return { tree };
+      const [key, value] = Array.isArray(tree) ? tree : [];
+      if (typeof key !== "string" || value === undefined) throw damagedFrame("it is no entry of an object");
+      return { tree: value, key };
+    } catch (error) {
+      return toUnreadable(error);
+    }
+  }
+
   #putText(job: Job, tree: TreeNode, frames: readonly (Frame | Unreadable)[]): void {
     const chunks: string[] = [];
     for (const frame of frames) {
-      if ("json" in frame) chunks.push(JSON.parse(frame.json) as string);
-      else this.#reportHole(job.path, frame.unreadable);
+      const chunk = parseText(frame);
+      if (typeof chunk === "string") chunks.push(chunk);
+      else this.#reportHole(job.path, chunk.unreadable);
     }
     const text = chunks.join("");
     const dense = job.ref.kind === "dense";
@@ -206,23 +260,34 @@ class Decoder {
       return Buffer.byteLength(frame.json) - 2;
     });
     const lengths = chunks.map((chunk) => chunk.length);
-    const value = dense ? (JSON.parse(text) as Shadow) : undefined;
+    const value = dense ? this.#parseDense(job, text) : undefined;
     this.#put(job, new TextNode(text, lengths, value, { tree: new PieceTree(tree), sizes }));
   }
 
+  #parseDense(job: Job, text: string): Shadow {
+    try {
+      return parseStoredJson(text, job.depth);
+    } catch (error) {
+      this.#reportHole(job.path, toUnreadable(error).unreadable);
+      return null;
+    }
+  }
+
   #putValue(job: Job, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
-    const frame = frames[0];
     const piece = pieces[0];
-    if (!frame || !piece || !("json" in frame)) {
-      this.#reportHole(job.path, frame && "unreadable" in frame ? frame.unreadable : "it is missing");
+    const frame = frames[0] ?? { unreadable: "it is missing" };
+    const parsed = this.#parseElement("array", frame, piece?.tape ?? LOST_TAPE, job.depth);
+    if (!piece || !("json" in frame) || "unreadable" in parsed) {
+      this.#reportHole(job.path, "unreadable" in parsed ? parsed.unreadable : "it is missing");
       return job.put(null);
     }
     const node = new ValueNode(null);
     node.piece = piece;
     node.bytes = Buffer.byteLength(frame.json);
     this.#place(
-      parseFrame(frame, piece.tape),
+      parsed.tree,
       job.path,
+      job.depth + 1,
       (shadow) => (node.value = shadow),
       (bytes) => (node.bytes += bytes),
     );

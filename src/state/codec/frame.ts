@@ -1,5 +1,5 @@
 /** Frames, and parsing them: a parsed frame refers to parts that are not read yet. */
-import { SavepointError } from "../../errors.js";
+import { isCounter, listOf, optional, tupleOf } from "../../util/index.js";
 import {
   isPlainObject,
   type ListKind,
@@ -12,6 +12,7 @@ import {
   tagOf,
   type TreeForm,
 } from "../tree/index.js";
+import { damagedFrame, parseStoredJson } from "./stored-json.js";
 
 /** The stored form of a skeleton or an item: JSON, and the items and blobs that it refers to. */
 export interface Frame {
@@ -36,20 +37,25 @@ export class PartRef {
 export type FrameTree = null | boolean | number | string | PartRef | FrameTree[] | { [key: string]: FrameTree };
 
 /**
- * Parses a frame. Throws `DAMAGED` if its JSON and its refs do not match.
+ * Parses a frame. Throws `DAMAGED` if its JSON is invalid, or does not match its refs.
  *
  * @param tape the tape of the frame, which its refs do not name
+ * @param depth the depth of the frame in its state
  */
-export function parseFrame(frame: Frame, tape: number): FrameTree {
-  const tree = JSON.parse(frame.json) as Shadow;
+export function parseFrame(frame: Frame, tape: number, depth = 0): FrameTree {
+  const tree = parseStoredJson(frame.json, depth);
   return frame.refs === "" ? (tree as FrameTree) : resolve(tree, parseRefs(frame.refs, tape));
 }
 
 /** Parses a node item of a piece tree. */
 export function parseNode(frame: Frame, tape: number): TreeForm {
-  const [level, counts] = JSON.parse(frame.json) as [number, number[]?];
+  const node = parseStoredJson(frame.json);
+  if (!isNode(node)) throw damagedFrame("it is no node of a list");
+  const [level, counts] = node as [number, number[]?];
   return { level, counts: counts ?? [], pieces: piecesOf(parseRefs(frame.refs, tape)[0]) };
 }
+
+const isNode = tupleOf(isCounter, optional(listOf(isCounter)));
 
 function resolve(tree: Shadow, refs: readonly Ref[]): FrameTree {
   if (typeof tree !== "object" || tree === null) return tree;
@@ -93,8 +99,4 @@ function listRef(kind: PartRef["kind"], tag: ListTag, refs: readonly Ref[]): Par
 function piecesOf(ref: Ref | undefined): readonly Piece[] {
   if (!ref || !("pieces" in ref)) throw damagedFrame("its refs do not contain a list that it refers to");
   return ref.pieces;
-}
-
-function damagedFrame(reason: string): SavepointError {
-  return new SavepointError("DAMAGED", `A stored frame is damaged: ${reason}.`);
 }

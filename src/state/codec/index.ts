@@ -2,6 +2,7 @@
  * The stored form of states: encoding a shadow as a skeleton and items, decoding it again, and readable JSON. An encoded
  * state decodes to exactly the value that was saved, or to `DAMAGED`.
  */
+export { BoundedReader } from "./bounded-reader.js";
 export { decodeParts, decodeState, type Hole } from "./decode.js";
 export { type EncodedState, encodeShadow } from "./encode.js";
 export { type Frame, type FrameTree, parseFrame, parseNode, PartRef } from "./frame.js";
@@ -15,4 +16,5 @@ export {
   type StoredItem,
 } from "./read-task.js";
 export type { StateReader, Unreadable } from "./state-reader.js";
+export { damagedFrame, parseStoredJson } from "./stored-json.js";
 export { parseValue, stringifyValue } from "./value-string.js";

@@ -77,7 +77,7 @@ export function fromJson(json: unknown): unknown {
   if (typeof json !== "object" || json === null) return json;
   const entries = Object.entries(json);
   const [name, first] = entries[0] ?? [];
-  const read = name === undefined ? undefined : READERS[name];
+  const read = name !== undefined && Object.hasOwn(READERS, name) ? READERS[name] : undefined;
   if (read && entries.length === (name === "$bytes" ? 2 : 1)) return read(first, (json as { base64?: unknown }).base64);
   return Object.fromEntries(entries.map(([key, value]) => [key, fromJson(value)]));
 }

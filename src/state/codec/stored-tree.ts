@@ -13,8 +13,8 @@ export async function readTree(form: TreeForm, reader: StateReader): Promise<Tre
 }
 
 async function readNodes(form: TreeForm, reader: StateReader): Promise<TreeNode[]> {
-  const places = splitPieces(form.pieces);
   const frames = await reader.items(form.pieces);
+  const places = splitPieces(form.pieces);
   const forms = frames.map((frame, index) =>
     "json" in frame ? parseNode(frame, (places[index] as Piece).tape) : undefined,
   );

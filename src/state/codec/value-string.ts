@@ -1,5 +1,6 @@
 /** Values outside of states, such as inputs, questions and answers, as one string that includes their bytes. */
-import { BlobNode, type ClassRegistry, type Shadow, shadowToValue, valueToShadow } from "../tree/index.js";
+import { BlobNode, type ClassRegistry, shadowToValue, valueToShadow } from "../tree/index.js";
+import { parseStoredJson } from "./stored-json.js";
 
 /** Encodes a value as a string. Throws `INVALID_STATE` if it cannot be stored. */
 export function stringifyValue(value: unknown, registry: ClassRegistry): string {
@@ -12,5 +13,5 @@ export function stringifyValue(value: unknown, registry: ClassRegistry): string 
 
 /** The inverse of {@link stringifyValue}. */
 export function parseValue(text: string, registry: ClassRegistry): unknown {
-  return shadowToValue(JSON.parse(text) as Shadow, registry);
+  return shadowToValue(parseStoredJson(text), registry);
 }

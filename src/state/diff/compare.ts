@@ -7,13 +7,14 @@
 import {
   type FrameTree,
   parseFrame,
+  parseStoredJson,
   PartRef,
   type ReadTask,
   readStoredItems,
   runTogether,
   type StoredItem,
 } from "../codec/index.js";
-import { type Path, type ShadowObject, tagOf, type TreeForm } from "../tree/index.js";
+import { depthOfPath, type Path, type ShadowObject, tagOf, type TreeForm } from "../tree/index.js";
 import { alignKeys } from "./alignment.js";
 import { cutAtSameBounds, type ElementSpan, expandSpans, sharedKeys, spanKey, spansOfForm } from "./element-spans.js";
 
@@ -102,8 +103,8 @@ function* resolve(part: StatePart): ReadTask<StatePart> {
   let { tree } = part;
   while (tree instanceof PartRef && (tree.kind === "value" || tree.kind === "dense")) {
     const items = yield* readSpans(spansOfForm(tree.location as TreeForm), part.path);
-    if (tree.kind === "dense") tree = JSON.parse(joinSegments(items)) as FrameTree;
-    else tree = parseItem(items[0] as StoredItem);
+    if (tree.kind === "dense") tree = parseStoredJson(joinSegments(items), depthOfPath(part.path)) as FrameTree;
+    else [tree = null] = parseItems(items.slice(0, 1), part.path);
   }
   return { tree, path: part.path };
 }
@@ -194,7 +195,7 @@ function* unsharedEntries(a: View, b: View): ReadTask<[Entries | undefined, Entr
     const shared = sharedKeys(ours, theirs);
     const rest = (spans: readonly ElementSpan[]): ElementSpan[] => spans.filter((span) => !shared.has(spanKey(span)));
     const [olds, news] = yield* both(readSpans(rest(ours), a.path), readSpans(rest(theirs), b.path));
-    pairs = [olds.map(parseItem), news.map(parseItem)];
+    pairs = [parseItems(olds, a.path), parseItems(news, b.path)];
   }
   const [olds, news] = withoutEqual(...pairs);
   return yield* both(entriesOf(olds, a.path), entriesOf(news, b.path));
@@ -231,7 +232,7 @@ function* entriesOf(pairs: readonly FrameTree[], path: Path | undefined): ReadTa
 }
 
 function* pairsOf({ content, path }: View): ReadTask<readonly FrameTree[]> {
-  return isInline(content) ? content : (yield* readSpans(spansOfForm(content), path)).map(parseItem);
+  return isInline(content) ? content : parseItems(yield* readSpans(spansOfForm(content), path), path);
 }
 
 function* elementsOf({ content, path }: View): ReadTask<StatePart[]> {
@@ -243,7 +244,7 @@ function* elementsOf({ content, path }: View): ReadTask<StatePart[]> {
 function* readElements(spans: readonly ElementSpan[], path: Path | undefined, from = 0): ReadTask<StatePart[]> {
   const pathOf = (index: number): Path => ({ parent: path, key: from + index });
   const items = yield* readStoredItems(yield* expandSpans(spans, path), pathOf);
-  return items.map((item, index) => ({ tree: parseItem(item), path: pathOf(index) }));
+  return parseItems(items, path).map((tree, index) => ({ tree, path: pathOf(index) }));
 }
 
 /** Reads items without a path of their own: entries, whose keys are unknown before they are read, and segments. */
@@ -261,12 +262,14 @@ function isInline(content: View["content"]): content is readonly FrameTree[] {
   return Array.isArray(content);
 }
 
-function parseItem({ frame, tape }: StoredItem): FrameTree {
-  return parseFrame(frame, tape);
+/** @param path the path of the part that the items belong to */
+function parseItems(items: readonly StoredItem[], path: Path | undefined): FrameTree[] {
+  const depth = depthOfPath(path);
+  return items.map(({ frame, tape }) => parseFrame(frame, tape, depth));
 }
 
 function joinSegments(items: readonly StoredItem[]): string {
-  return items.map(({ frame }) => JSON.parse(frame.json) as string).join("");
+  return items.map(({ frame }) => String(parseStoredJson(frame.json))).join("");
 }
 
 function* both<T>(a: ReadTask<T>, b: ReadTask<T>): ReadTask<[T, T]> {

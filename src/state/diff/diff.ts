@@ -4,7 +4,15 @@
  * `compare.ts` returns a tree of differences whose leaves are still in their stored form. All leaves are decoded here, with
  * shared requests, and leaves that turn out to be equal are dropped.
  */
-import { CachingReader, decodeParts, type Frame, parseFrame, runReadTask, type StateReader } from "../codec/index.js";
+import {
+  BoundedReader,
+  CachingReader,
+  decodeParts,
+  type Frame,
+  parseFrame,
+  runReadTask,
+  type StateReader,
+} from "../codec/index.js";
 import {
   BlobNode,
   type ClassRegistry,
@@ -37,7 +45,7 @@ export async function diffStates(
   reader: StateReader,
   registry: ClassRegistry,
 ): Promise<Change[]> {
-  const once = new CachingReader(reader);
+  const once = new BoundedReader(new CachingReader(reader));
   const [before, after] = [a, b].map(({ skeleton, tape }) => ({ tree: parseFrame(skeleton, tape), path: undefined }));
   const delta = await runReadTask(compare(before as StatePart, after as StatePart), once);
   const parts = partsOf(delta);

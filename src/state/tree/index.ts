@@ -6,7 +6,7 @@ export { appendToShadow, appendToValue } from "./append.js";
 export { type AnyStoredClass, ClassRegistry, type StoredClass } from "./class-registry.js";
 export { equalsShadow } from "./equality.js";
 export { layoutChild, layoutElement, layoutState } from "./layout.js";
-export { ITEM_LIMITS } from "./limits.js";
+export { ITEM_LIMITS, MAX_DEPTH } from "./limits.js";
 export {
   type Address,
   coalesce,
@@ -17,7 +17,7 @@ export {
   type TreeForm,
   type TreeNode,
 } from "./piece-tree.js";
-export { joinPointer, parsePointer, type Path, pathToPointer } from "./pointer.js";
+export { depthOfPath, joinPointer, parsePointer, type Path, pathToPointer } from "./pointer.js";
 export { RecordedValues } from "./recorded-values.js";
 export { formatRefs, parseRefs, type Piece, type Ref } from "./refs.js";
 export { newShadow, reviseShadow } from "./revision.js";

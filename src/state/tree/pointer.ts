@@ -13,6 +13,13 @@ export function pathToPointer(path: Path | undefined): string {
   return keys.reverse().map(escapeToken).join("");
 }
 
+/** The number of keys in a path. */
+export function depthOfPath(path: Path | undefined): number {
+  let depth = 0;
+  for (let at = path; at; at = at.parent) depth++;
+  return depth;
+}
+
 export function joinPointer(pointer: string, key: string | number): string {
   return pointer + escapeToken(key);
 }

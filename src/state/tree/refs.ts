@@ -28,7 +28,7 @@ export function formatRefs(refs: readonly Ref[], ownTape: number): string {
 export function parseRefs(text: string, ownTape: number): Ref[] {
   if (text === "") return [];
   return text.split(";").map((entry) => {
-    if (entry.startsWith("#")) return { blob: entry.slice(1) };
+    if (entry.startsWith("#")) return { blob: parseBlobHash(entry) };
     return { pieces: entry === "" ? [] : entry.split(",").map((piece) => parsePiece(piece, ownTape)) };
   });
 }
@@ -40,14 +40,25 @@ function formatPiece(piece: Piece, ownTape: number): string {
 
 function parsePiece(text: string, ownTape: number): Piece {
   const match = /^(?:(\d+):)?(\d+)\+(\d+)$/.exec(text);
-  if (!match)
-    throw new SavepointError(
-      "DAMAGED",
-      `A reference to items is damaged: ${JSON.stringify(text)}. Run \`savepoint repair\`.`,
-    );
-  return {
+  if (!match) throw damagedRef("items", text);
+  const piece = {
     tape: match[1] === undefined ? ownTape : Number(match[1]),
     start: Number(match[2]),
     count: Number(match[3]),
   };
+  if (!Number.isSafeInteger(piece.tape) || !Number.isSafeInteger(piece.start + piece.count)) {
+    throw damagedRef("items", text);
+  }
+  return piece;
+}
+
+/** The hash of a blob is part of its file name, so nothing else may stand there. */
+function parseBlobHash(entry: string): string {
+  if (!/^#[0-9a-f]{64}$/.test(entry)) throw damagedRef("a blob", entry);
+  return entry.slice(1);
+}
+
+function damagedRef(what: string, text: string): SavepointError {
+  const shown = JSON.stringify(text.slice(0, 80));
+  return new SavepointError("DAMAGED", `A reference to ${what} is damaged: ${shown}. Run \`savepoint repair\`.`);
 }

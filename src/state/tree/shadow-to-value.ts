@@ -74,7 +74,7 @@ function listToValue(
     case "set":
       return new Set(elements.map((element) => shadowToValue(element, registry)));
     case "map":
-      return new Map(elements.map((pair) => shadowToValue(pair, registry) as [unknown, unknown]));
+      return new Map(elements.map((pair) => toPair(shadowToValue(pair, registry))));
     default: {
       const value = (kind === "dict" ? Object.create(null) : {}) as Record<string, unknown>;
       for (const [index, key] of (keys ?? []).entries())
@@ -82,6 +82,12 @@ function listToValue(
       return value;
     }
   }
+}
+
+/** The entry of a Map. Large ones are lists in items, so their content is known only now. */
+function toPair(value: unknown): [unknown, unknown] {
+  if (Array.isArray(value) && value.length === 2) return value as [unknown, unknown];
+  throw new SavepointError("DAMAGED", "A stored Map is damaged: an entry of it is not a key and a value.");
 }
 
 function tagToValue([name, ...content]: [string, ...Shadow[]], registry: ClassRegistry): unknown {

@@ -1,0 +1,114 @@
+/**
+ * Bounds what one traversal of a stored state can read. A range of a few characters can name billions of items, and items
+ * that refer to the same items again and again multiply: neither may exhaust the memory.
+ *
+ * What is decoded is compared with what the store really has. Items are counted as often as they are placed in the state, and
+ * as often as they are found in the store; a state may use each stored item several times, but not without limit.
+ */
+import { coalesce, type Piece, splitPieces } from "../tree/index.js";
+import type { Frame } from "./frame.js";
+import { damagedStateError, type StateReader, type Unreadable } from "./state-reader.js";
+
+/** Items per request. A longer range is read in parts, so that one that does not exist is noticed early. */
+const REQUEST_ITEMS = 1 << 16;
+/** What every traversal may decode, whatever the store has. */
+const FREE_ITEMS = 1 << 18;
+const FREE_BYTES = 1 << 28;
+/** How often a traversal may decode what it has read, on average, beyond what is free. */
+const MAX_REPEATS = 16;
+
+/** A reader for one traversal. It throws `DAMAGED` when the traversal exceeds its bounds. */
+export class BoundedReader implements StateReader {
+  readonly #reader: StateReader;
+  readonly #blobs = new Set<string>();
+  #placed = { items: 0, bytes: 0 };
+  #found = { items: 0, bytes: 0 };
+
+  constructor(reader: StateReader) {
+    this.#reader = reader;
+  }
+
+  async items(pieces: readonly Piece[]): Promise<readonly (Frame | Unreadable)[]> {
+    const total = pieces.reduce((sum, { count }) => sum + count, 0);
+    if (total <= REQUEST_ITEMS && !overlap(pieces)) return this.#read(pieces);
+    const frames: (Frame | Unreadable)[] = [];
+    for (const part of splitRequests(pieces)) for (const frame of await this.#readOnce(part)) frames.push(frame);
+    return frames;
+  }
+
+  async blob(hash: string): Promise<Uint8Array | Unreadable> {
+    const content = await this.#reader.blob(hash);
+    const bytes = "unreadable" in content ? 0 : content.length;
+    this.#count(0, 0, bytes, this.#blobs.has(hash) ? 0 : bytes);
+    this.#blobs.add(hash);
+    return content;
+  }
+
+  /** Reads items each of which is named once. */
+  async #read(pieces: readonly Piece[]): Promise<readonly (Frame | Unreadable)[]> {
+    const frames = await this.#reader.items(pieces);
+    const bytes = lengthOf(frames);
+    this.#count(frames.length, frames.filter((frame) => "json" in frame).length, bytes, bytes);
+    return frames;
+  }
+
+  /** Reads items that may be named more than once: each is read once, and placed as often as it is named. */
+  async #readOnce(pieces: readonly Piece[]): Promise<readonly (Frame | Unreadable)[]> {
+    const places = splitPieces(pieces);
+    const distinct = [...new Map(places.map((place) => [keyOf(place), place])).values()];
+    distinct.sort((a, b) => a.tape - b.tape || a.start - b.start);
+    const frames = await this.#read(coalesce(distinct));
+    const byPlace = new Map(distinct.map((place, index) => [keyOf(place), frames[index]]));
+    const placed = places.map((place) => byPlace.get(keyOf(place)) ?? { unreadable: "it is missing" });
+    this.#count(placed.length - frames.length, 0, lengthOf(placed) - lengthOf(frames), 0);
+    return placed;
+  }
+
+  #count(placedItems: number, foundItems: number, placedBytes: number, foundBytes: number): void {
+    this.#placed.items += placedItems;
+    this.#placed.bytes += placedBytes;
+    this.#found.items += foundItems;
+    this.#found.bytes += foundBytes;
+    const isTooMuch =
+      this.#placed.items > FREE_ITEMS + MAX_REPEATS * this.#found.items ||
+      this.#placed.bytes > FREE_BYTES + MAX_REPEATS * this.#found.bytes;
+    if (isTooMuch) throw damagedStateError("", "it refers to far more data than is stored");
+  }
+}
+
+function overlap(pieces: readonly Piece[]): boolean {
+  if (pieces.length < 2) return false;
+  const sorted = [...pieces].sort((a, b) => a.tape - b.tape || a.start - b.start);
+  return sorted.some((piece, index) => {
+    const before = sorted[index - 1];
+    return before !== undefined && before.tape === piece.tape && before.start + before.count > piece.start;
+  });
+}
+
+/** Cuts ranges into requests of a bounded size. */
+function* splitRequests(pieces: readonly Piece[]): Generator<Piece[]> {
+  let request: Piece[] = [];
+  let room = REQUEST_ITEMS;
+  for (const { tape, start, count } of pieces) {
+    for (let done = 0; done < count;) {
+      const size = Math.min(count - done, room);
+      request.push({ tape, start: start + done, count: size });
+      done += size;
+      room -= size;
+      if (room > 0) continue;
+      yield request;
+      [request, room] = [[], REQUEST_ITEMS];
+    }
+  }
+  if (request.length > 0) yield request;
+}
+
+function lengthOf(frames: readonly (Frame | Unreadable)[]): number {
+  let length = 0;
+  for (const frame of frames) if ("json" in frame) length += frame.json.length;
+  return length;
+}
+
+function keyOf({ tape, start }: Piece): string {
+  return `${tape}:${start}`;
+}
