@@ -1,4 +1,4 @@
-/** Exporting the conversations of an agent as a section of a bundle, with messages that only checkpoints still reference. */
+/** Exports the conversations of an agent as a section of a bundle, with messages that only checkpoints still reference. */
 import type { AgentState } from "../agents/index.js";
 import type { Context } from "../context.js";
 import {
@@ -26,12 +26,13 @@ import type { IntervalSet } from "../util/index.js";
 import type { BundleFrame, BundleLine, SectionStart } from "./format.js";
 import { blobLines, itemLines } from "./frames.js";
 
-/** If the conversations change during every attempt, the last one is exported with its holes. */
+/** The maximum number of attempts. If the conversations change during each of them, the last attempt is kept, with its holes. */
 const MAX_ATTEMPTS = 20;
 
 /**
- * All conversations of an agent; with `undefined`, those that belong to no agent. They may be written meanwhile: if something
- * is missing and they have changed, the section is started again.
+ * Yields the lines of a section with all conversations of an agent or, if `agent` is `undefined`, those that belong to no
+ * agent. Other processes may write to them during the export. If data is missing and the conversations have changed, the
+ * section is exported again.
  *
  * @param highest conversations with a higher number are newer than the export and left out
  */

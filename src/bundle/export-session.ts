@@ -1,8 +1,10 @@
 /**
- * Exporting a session as a section of a bundle; or one of its checkpoints, as a session that has only that one.
+ * Exports a session as a section of a bundle. Can also export a single checkpoint, as a session that contains only this
+ * checkpoint.
  *
- * The session may be saved meanwhile. Its branches, runs and queue entries are read at one moment, and anything newer is left
- * out. If something is missing because it was removed meanwhile, the section is started again.
+ * Other processes may save checkpoints during the export. The branches, runs and queue entries of the session are read from
+ * one snapshot, and anything newer is left out. If data is missing because it was removed during the export, the section is
+ * exported again.
  */
 import { journalRefs, Marks, rowRefs } from "../gc/index.js";
 import {
@@ -53,13 +55,15 @@ interface SessionSnapshot {
   readonly fingerprint: string;
 }
 
-/** If the session changes during every attempt, the last one is exported with its holes. */
+/** The maximum number of attempts. If the session changes during each of them, the last attempt is kept, with its holes. */
 const MAX_ATTEMPTS = 20;
 
 /**
+ * Yields the lines of the section of a session; nothing if the session does not exist.
+ *
  * @param highest a session with a higher number is newer than the export and left out
  * @param options.only export only this checkpoint
- * @param options.required fail if the session is deleted meanwhile, instead of leaving it out
+ * @param options.required fail if the session is deleted during the export, instead of leaving it out
  */
 export async function* exportSession(
   reader: SessionReader,
@@ -103,10 +107,10 @@ async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | un
   const runKeys: string[] = [];
   for await (const { key } of scan(store, runsOf(sessionId))) runKeys.push(key);
   const branchKeys = names.map((name) => branchKey(sessionId, name));
-  // An enqueued session has a queue entry, but no branch before it starts.
+  // All branches that may have a queue entry: an enqueued session has one for `main`, but no branch before it starts.
   const queued = [...new Set([MAIN, ...names])];
   const entryKeys = queued.map((name) => queueEntryKey(sessionId, name));
-  // One read for all: a journal belongs to the head that it was recorded after.
+  // One call reads all records from one snapshot: a journal is valid only with the head that it was recorded after.
   const found = await store.get([sessionKey(sessionId), ...branchKeys, ...entryKeys, ...runKeys]);
   const holes: BundleLine[] = [];
   const readable = found.map((record): StoredRecord | undefined => {
@@ -115,7 +119,7 @@ async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | un
   });
   const [own, ...others] = readable;
   if (!own) {
-    // Throws if the record is damaged, and not just missing.
+    // Throws if the record is damaged; returns if it is missing.
     await reader.session();
     return undefined;
   }
@@ -123,7 +127,7 @@ async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | un
   const queueEntries = new Map<string, string>();
   for (const [index, name] of queued.entries()) {
     const record = others[names.length + index];
-    // The process that runs it here does not run it where it is imported.
+    // Without the owner: no process runs this session in the store that imports the bundle.
     if (record) queueEntries.set(name, encodeQueueEntry({ ...decodeQueueEntry(record.value), owner: undefined }));
   }
   const runs = new Map<string, string>();
@@ -178,7 +182,7 @@ async function* sessionLines(
   for (const branch of branches) {
     const row = branch.head && !branch.hidden ? rows.get(branch.head.seq) : undefined;
     const head = row && branch.head ? decodeRow(branch.head.seq, row.value, row.refs) : branch.head;
-    // No run has the branch where it is imported.
+    // No run holds the branch in the store that imports the bundle.
     yield { branch: branch.name, value: encodeBranch({ ...branch, held: false, head }) };
   }
   yield { session: encodeSession({ ...session, checkpoints: rows.size }) };
@@ -235,7 +239,10 @@ function createMarks(
   return { marks, blobs, holes };
 }
 
-/** The annotations of the checkpoints from one seq (included) to another (excluded); marks the items that they reference. */
+/**
+ * Reads the annotations of the checkpoints from one seq (included) to another (excluded), and marks the items that they
+ * reference. In the bundle format, an annotation is a line `attached`, and the number of items on their tape is `attachments`.
+ */
 async function annotationLines(
   store: Store,
   number: number,
@@ -243,7 +250,7 @@ async function annotationLines(
   to: number,
   marks: Marks,
 ): Promise<BundleLine[]> {
-  // The counter first: items of later annotations are numbered above it.
+  // The counter is read before the annotations: items of annotations that are added later have higher numbers.
   const [counter] = await store.get([annotationCounterKey(number)]);
   const lines: BundleLine[] = [];
   for await (const page of scanPages(store, annotationsOf(number, from, to))) {
