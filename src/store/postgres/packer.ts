@@ -7,7 +7,8 @@
  */
 import { isSavepointError, SavepointError } from "../../errors.js";
 import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
-import { testHooksOf } from "../shared/index.js";
+import { type RetainOptions, testHooksOf } from "../shared/index.js";
+import type { Span } from "../../util/index.js";
 import {
   liveSpans,
   PackBacklog,
@@ -104,11 +105,7 @@ export class PostgresPacker {
   }
 
   /** Frees dead items below a number: entire chunks always, parts of chunks only if `repack` is set. */
-  async retain(
-    tape: string,
-    live: readonly { start: number; count: number }[],
-    { below, repack = false }: { below: number; repack?: boolean },
-  ): Promise<Freed> {
+  async retain(tape: string, live: readonly Span[], { below, repack = false }: RetainOptions): Promise<Freed> {
     const freed = { items: 0, bytes: 0 };
     await this.idle();
     const spansIn = liveSpans(live, below);

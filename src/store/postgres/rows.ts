@@ -1,14 +1,11 @@
 /** Rows of the tables as `pg` returns them: bigint columns are strings. */
-import { checksum, isChecksum } from "../shared/index.js";
+import { checksum, isChecksum, type RecordResult } from "../shared/index.js";
 import type { ChunkRow } from "../chunks/index.js";
-import type { StoredRecord, UnreadableRecord } from "../contract/index.js";
+import type { StoredRecord } from "../contract/index.js";
 
-export interface PostgresRecordRow {
-  readonly key: string;
+export interface PostgresRecordRow extends StoredRecord {
   readonly sum: string;
   readonly refs_sum: string;
-  readonly refs: string;
-  readonly value: string;
 }
 
 export const RECORD_COLUMNS = "key, sum, refs_sum, refs, value";
@@ -33,7 +30,7 @@ export function toChunk({ first, sum, ...rest }: RawChunk): ChunkRow {
   return { ...rest, first: Number(first), sum: Number(sum) };
 }
 
-export function toRecord(row: PostgresRecordRow): StoredRecord | UnreadableRecord {
+export function toRecord(row: PostgresRecordRow): RecordResult {
   const { key, refs, value } = row;
   if (isIntact(row)) return { key, refs, value };
   return { key, unreadable: `the record ${key} is damaged` };

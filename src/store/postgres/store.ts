@@ -6,7 +6,15 @@
  */
 import { createHash } from "node:crypto";
 import { isSavepointError, SavepointError } from "../../errors.js";
-import { GroupCommit, storeClosed } from "../shared/index.js";
+import type { Span } from "../../util/index.js";
+import {
+  CloseableStore,
+  GroupCommit,
+  type ListOptions,
+  type RecordResult,
+  type ReserveOptions,
+  type RetainOptions,
+} from "../shared/index.js";
 import {
   type Commit,
   type CommitResult,
@@ -18,9 +26,7 @@ import {
   type KeyRange,
   type Store,
   type StoredRanges,
-  type StoredRecord,
   type Unreadable,
-  type UnreadableRecord,
 } from "../contract/index.js";
 import { readBlob, unpackRefs } from "../chunks/index.js";
 import { textArray } from "./arrays.js";
@@ -64,7 +70,7 @@ export async function openPostgresStore(target: PostgresTarget, options: Postgre
   }
 }
 
-class PostgresStore implements Store {
+class PostgresStore extends CloseableStore implements Store {
   readonly url: string;
   readonly capabilities = { durable: true, shared: true };
   readonly texts: PostgresTextIndex;
@@ -78,9 +84,9 @@ class PostgresStore implements Store {
   readonly #packer: PostgresPacker;
   readonly #commits: GroupCommit;
   readonly #listener: NotificationListener;
-  #closing: Promise<void> | undefined;
 
   constructor(connection: PostgresConnection, options: PostgresOptions & { readonly syncs: boolean }) {
+    super();
     const { schema } = connection;
     this.url = connection.url;
     this.#connection = connection;
@@ -93,15 +99,15 @@ class PostgresStore implements Store {
     // A hash: with the prefix, the name of a schema may be too long for a channel.
     const channel = `savepoint_${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
     this.#listener = new NotificationListener(connection, channel);
-    this.texts = new PostgresTextIndex(connection, () => this.#checkOpen());
+    this.texts = new PostgresTextIndex(connection, () => this.assertOpen());
     const writer = new PostgresWriter(connection, channel, options, ({ items = [] }) => {
       for (const batch of items) this.#packer.noteItems(batch);
     });
     this.#commits = new GroupCommit((commits) => writer.apply(commits));
   }
 
-  async get(keys: readonly string[]): Promise<(StoredRecord | UnreadableRecord | undefined)[]> {
-    this.#checkOpen();
+  async get(keys: readonly string[]): Promise<(RecordResult | undefined)[]> {
+    this.assertOpen();
     if (keys.length === 0) return [];
     const rows = await this.#connection.rows<PostgresRecordRow>(
       `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key = ANY ($1::text[])`,
@@ -111,11 +117,8 @@ class PostgresStore implements Store {
     return keys.map((key) => byKey.get(key));
   }
 
-  async list(
-    range: KeyRange,
-    { limit, reverse = false }: { limit: number; reverse?: boolean },
-  ): Promise<(StoredRecord | UnreadableRecord)[]> {
-    this.#checkOpen();
+  async list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<RecordResult[]> {
+    this.assertOpen();
     const rows = await this.#connection.rows<PostgresRecordRow>(
       `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key >= $1 AND key < $2
        ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT $3`,
@@ -125,12 +128,12 @@ class PostgresStore implements Store {
   }
 
   async items(spans: readonly ItemSpan[]): Promise<(Frame | Unreadable)[]> {
-    this.#checkOpen();
+    this.assertOpen();
     return readItems(this.#connection, spans);
   }
 
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
-    this.#checkOpen();
+    this.assertOpen();
     const [row] = await this.#connection.rows<{ codec: number; body: Uint8Array }>(
       `SELECT codec, body FROM ${this.#blobs} WHERE hash = $1`,
       [hash],
@@ -139,7 +142,7 @@ class PostgresStore implements Store {
   }
 
   async commit(commit: Commit): Promise<CommitResult> {
-    this.#checkOpen();
+    this.assertOpen();
     try {
       return await this.#commits.commit(commit);
     } catch (error) {
@@ -150,7 +153,7 @@ class PostgresStore implements Store {
   }
 
   async now(): Promise<number> {
-    this.#checkOpen();
+    this.assertOpen();
     return this.#ownClock?.() ?? this.#serverClock.now();
   }
 
@@ -160,7 +163,7 @@ class PostgresStore implements Store {
   }
 
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
-    this.#checkOpen();
+    this.assertOpen();
     const columns = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
     const sql = chunkQuery(this.#connection.schema, columns, [span]);
     const refs: ItemRefs[] = [];
@@ -173,7 +176,7 @@ class PostgresStore implements Store {
   }
 
   async tapes(range: KeyRange): Promise<string[]> {
-    this.#checkOpen();
+    this.assertOpen();
     // Skips from one tape to the next, because a tape has many rows.
     const rows = await this.#connection.rows<{ tape: string | null }>(
       `WITH RECURSIVE t AS (
@@ -187,22 +190,18 @@ class PostgresStore implements Store {
     return rows.map(({ tape }) => tape as string);
   }
 
-  async retain(
-    tape: string,
-    live: readonly { start: number; count: number }[],
-    options: { below: number; repack?: boolean },
-  ): Promise<Freed> {
-    this.#checkOpen();
+  async retain(tape: string, live: readonly Span[], options: RetainOptions): Promise<Freed> {
+    this.assertOpen();
     return this.#packer.retain(tape, live, options);
   }
 
   async heal(tape: string, items: ReadonlyMap<number, Frame>): Promise<number> {
-    this.#checkOpen();
+    this.assertOpen();
     return this.#packer.heal(tape, items);
   }
 
   async blobs({ after, limit }: { after: string; limit: number }): Promise<string[]> {
-    this.#checkOpen();
+    this.assertOpen();
     const rows = await this.#connection.rows<{ hash: string }>(
       `SELECT hash FROM ${this.#blobs} WHERE hash > $1 ORDER BY hash LIMIT $2`,
       [after, limit],
@@ -211,7 +210,7 @@ class PostgresStore implements Store {
   }
 
   async dropBlobs(hashes: readonly string[], { unusedSince }: { unusedSince: number }): Promise<Freed> {
-    this.#checkOpen();
+    this.assertOpen();
     const rows = await this.#connection.rows<{ bytes: number }>(
       `DELETE FROM ${this.#blobs} WHERE hash = ANY ($1::text[]) AND used_at < $2 RETURNING octet_length(body) AS bytes`,
       [textArray(hashes), Math.floor(unusedSince)],
@@ -222,7 +221,7 @@ class PostgresStore implements Store {
 
   /** Packs all tapes and vacuums the tables. Freed space is reused; the server returns only the free end of its files. */
   async compact(): Promise<void> {
-    this.#checkOpen();
+    this.assertOpen();
     await this.#packer.packAll();
     for (const table of [this.#records, this.#chunks, this.#blobs]) {
       await this.#connection.query(`VACUUM (ANALYZE) ${table}`, [], "Compacting");
@@ -230,7 +229,7 @@ class PostgresStore implements Store {
   }
 
   async bytes(): Promise<number> {
-    this.#checkOpen();
+    this.assertOpen();
     const [row] = await this.#connection.rows<{ bytes: string }>(
       `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes FROM pg_class c
        WHERE c.relnamespace = to_regnamespace($1) AND c.relkind = 'r' AND c.relname LIKE 'savepoint\\_%'`,
@@ -240,7 +239,7 @@ class PostgresStore implements Store {
   }
 
   async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
-    this.#checkOpen();
+    this.assertOpen();
     const ends = (ranges: readonly KeyRange[]): Buffer[] => [
       textArray(ranges.map(({ from }) => from)),
       textArray(ranges.map(({ to }) => to)),
@@ -257,11 +256,8 @@ class PostgresStore implements Store {
     return Number(row?.bytes);
   }
 
-  async reserve(
-    ranges: readonly KeyRange[],
-    { limit, forMs }: { limit: number; forMs: number },
-  ): Promise<(StoredRecord | UnreadableRecord)[]> {
-    this.#checkOpen();
+  async reserve(ranges: readonly KeyRange[], { limit, forMs }: ReserveOptions): Promise<RecordResult[]> {
+    this.assertOpen();
     const rows = await this.#connection.rows<PostgresRecordRow>(
       `WITH picked AS (
         SELECT r.key FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w (low, high, place)
@@ -284,27 +280,14 @@ class PostgresStore implements Store {
   }
 
   async listen(listener: (name: string) => void): Promise<() => Promise<void>> {
-    this.#checkOpen();
+    this.assertOpen();
     return this.#listener.add(listener);
   }
 
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
-  }
-
-  async #close(): Promise<void> {
+  protected async release(): Promise<void> {
     await this.#commits.idle();
     await this.#packer.close();
     await this.#listener.close();
     await this.#connection.close();
-  }
-
-  #checkOpen(): void {
-    if (this.#closing) throw storeClosed(this.url);
   }
 }

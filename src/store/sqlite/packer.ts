@@ -22,7 +22,8 @@ import {
   unpackChunk,
 } from "../chunks/index.js";
 import { createFailureReporter, type Frame, type Freed, type ItemBatch } from "../contract/index.js";
-import { testHooksOf } from "../shared/index.js";
+import { type RetainOptions, testHooksOf } from "../shared/index.js";
+import type { Span } from "../../util/index.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteOptions, WritePoint } from "./options.js";
 import { CHUNK_COLUMNS, insertChunk, type StoredChunk } from "./rows.js";
@@ -96,11 +97,7 @@ export class SqlitePacker {
   }
 
   /** Frees dead items below a number: complete chunks always, parts of chunks only if `repack` is set. */
-  async retain(
-    tape: string,
-    live: readonly { start: number; count: number }[],
-    { below, repack = false }: { below: number; repack?: boolean },
-  ): Promise<Freed> {
+  async retain(tape: string, live: readonly Span[], { below, repack = false }: RetainOptions): Promise<Freed> {
     const freed = { items: 0, bytes: 0 };
     const spansIn = liveSpans(live, below);
     for (let from: number | undefined = 0; from !== undefined;) {

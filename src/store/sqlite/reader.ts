@@ -1,12 +1,12 @@
 /**
- * The reads of a SQLite store.
+ * The reads of a SQLite store, as the base class of the store.
  *
  * They run on the same connection as the writes, between transactions. If the write buffer may have some of what is read, it is
  * flushed first, so that this is done once for all readers. If it cannot be flushed at once, its contents are added to the result.
  */
 import { type ChunkHead, readBlob, readSpan, unpackRefs } from "../chunks/index.js";
-import type { Frame, ItemRefs, ItemSpan, KeyRange, StoredRanges, Unreadable } from "../contract/index.js";
-import { isChecksum, type RecordResult } from "../shared/index.js";
+import type { Frame, ItemRefs, ItemSpan, KeyRange, Store, StoredRanges, Unreadable } from "../contract/index.js";
+import { CloseableStore, isChecksum, type ListOptions, type RecordResult } from "../shared/index.js";
 import { SavepointError } from "../../errors.js";
 import { BufferOverlay } from "./buffer-overlay.js";
 import { ChunkCache, selectChunks, spanArguments } from "./chunk-reader.js";
@@ -23,11 +23,14 @@ const RECORD_BYTES = `SELECT coalesce(sum(
 const CHUNK_BYTES = `SELECT coalesce(sum(length(head) + length(body)), 0) AS bytes
   FROM savepoint_chunk WHERE tape >= ? AND tape < ?`;
 
-export class Reader {
+export abstract class SqliteReader extends CloseableStore {
+  readonly url: string;
   readonly #connection: SqliteConnection;
   readonly #buffer: WriteBuffer;
 
   constructor(connection: SqliteConnection, buffer: WriteBuffer) {
+    super();
+    this.url = connection.url;
     this.#connection = connection;
     this.#buffer = buffer;
   }
@@ -50,7 +53,7 @@ export class Reader {
     );
   }
 
-  list(range: KeyRange, limit: number, reverse: boolean): Promise<RecordResult[]> {
+  list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<RecordResult[]> {
     const sql = `${SELECT_RECORDS} WHERE key >= ? AND key < ? ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?`;
     return this.#read(
       undefined,
@@ -118,8 +121,8 @@ export class Reader {
     );
   }
 
-  blob(hash: string): Uint8Array | Unreadable {
-    return this.unbuffered(() => {
+  blob(hash: string): Promise<Uint8Array | Unreadable> {
+    return this.readUnbuffered(() => {
       const row = this.#connection.row<{ codec: number; body: Uint8Array }>(
         "SELECT codec, body FROM savepoint_blob WHERE hash = ?",
         hash,
@@ -128,13 +131,14 @@ export class Reader {
     });
   }
 
-  blobs(after: string, limit: number): string[] {
+  blobs({ after, limit }: Parameters<Store["blobs"]>[0]): Promise<string[]> {
     const sql = "SELECT hash FROM savepoint_blob WHERE hash > ? ORDER BY hash LIMIT ?";
-    return this.unbuffered(() => this.#connection.rows<{ hash: string }>(sql, after, limit).map((row) => row.hash));
+    return this.readUnbuffered(() => this.#connection.rows<{ hash: string }>(sql, after, limit).map((row) => row.hash));
   }
 
   /** Reads data that is never in the write buffer. */
-  unbuffered<T>(read: () => T): T {
+  protected async readUnbuffered<T>(read: () => T): Promise<T> {
+    this.assertOpen();
     try {
       return read();
     } catch (error) {
@@ -154,6 +158,7 @@ export class Reader {
     read: () => T,
     complete: (found: T, overlay: BufferOverlay) => T,
   ): Promise<T> {
+    this.assertOpen();
     try {
       if (footprint ? !this.#buffer.mayContain(footprint) : this.#buffer.isEmpty) return read();
       if (await this.#connection.tryTransaction(() => this.#buffer.flush())) return read();
