@@ -4,6 +4,7 @@
  */
 export { type Duration, MAX_TIMER, toMilliseconds } from "./duration.js";
 export { toFileError, isMissingFileError } from "./file-errors.js";
+export { getOrAdd } from "./get-or-add.js";
 export { IntervalSet, type Span } from "./interval-set.js";
 export { createListing, type Listing, limitEntries } from "./listing.js";
 export {
@@ -16,6 +17,7 @@ export {
 } from "./process-identity.js";
 export { LruMap } from "./lru-map.js";
 export { Mutex } from "./mutex.js";
+export { partitionPoint } from "./partition-point.js";
 export { readAhead } from "./read-ahead.js";
 export {
   replaceFile,

@@ -35,7 +35,7 @@ import { BlobFiles } from "./blob-files.js";
 import type { CatalogEntry } from "./catalog.js";
 import { FilePacker } from "./packer.js";
 import { StoreContents } from "./contents.js";
-import { type Span, toFileError } from "../../util/index.js";
+import { IntervalSet, type Span, toFileError } from "../../util/index.js";
 import { Folder, RECORDS_FILE, tapeFileName } from "./folder.js";
 import { FolderLock } from "./lock.js";
 
@@ -193,7 +193,9 @@ class FileStore extends CloseableStore implements Store {
         const isLive = createLivenessTest(live);
         const dead = catalog.itemsOf(tape).filter(([item]) => item < below && !isLive(item));
         const at = catalog.lastCommit + 1;
-        const head = { free: tape, spans: toSpans(dead.map(([item]) => item)), at };
+        const numbers = new IntervalSet();
+        for (const [item] of dead) numbers.add(item, 1);
+        const head = { free: tape, spans: numbers.spans().map(({ start, count }) => [start, count] as const), at };
         if (dead.length > 0) group.append(name, at, [{ head }]);
         return { items: dead.length, bytes: dead.reduce((sum, [, entry]) => sum + entry.length, 0) };
       });
@@ -361,7 +363,7 @@ class FileStore extends CloseableStore implements Store {
 }
 
 /** Whether an item is in one of these spans. Items must be tested in ascending order. */
-function createLivenessTest(live: readonly { start: number; count: number }[]): (item: number) => boolean {
+function createLivenessTest(live: readonly Span[]): (item: number) => boolean {
   const spans = [...live].sort((a, b) => a.start - b.start);
   let at = 0;
   let end = -1;
@@ -370,14 +372,4 @@ function createLivenessTest(live: readonly { start: number; count: number }[]): 
       end = Math.max(end, span.start + span.count);
     return item < end;
   };
-}
-
-function toSpans(items: readonly number[]): [first: number, count: number][] {
-  const spans: [number, number][] = [];
-  for (const item of items) {
-    const last = spans.at(-1);
-    if (last && last[0] + last[1] === item) last[1]++;
-    else spans.push([item, 1]);
-  }
-  return spans;
 }

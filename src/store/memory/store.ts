@@ -2,7 +2,7 @@
  * `memory:`, a store for tests, in maps. Its data is lost when the process ends. Tests compare the other stores with it, so it
  * is as simple as possible.
  */
-import type { Span } from "../../util/index.js";
+import { getOrAdd, type Span } from "../../util/index.js";
 import {
   CloseableStore,
   commitConflict,
@@ -281,12 +281,4 @@ class MemoryStore extends CloseableStore implements Store {
 
 function isTarget(target: string | KeyRange, key: string): boolean {
   return typeof target === "string" ? target === key : covers(target, key);
-}
-
-function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const existing = map.get(key);
-  if (existing !== undefined) return existing;
-  const added = make();
-  map.set(key, added);
-  return added;
 }

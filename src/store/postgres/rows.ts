@@ -18,16 +18,13 @@ export function isIntact({ key, sum, refs_sum: sumOfRefs, refs, value }: Postgre
   return isChecksum(Number(sum), key, value) && isChecksum(Number(sumOfRefs), key, refs);
 }
 
-/** A row of `savepoint_chunk`. */
-export interface RawChunk extends Omit<ChunkRow, "first" | "sum"> {
-  readonly first: string;
-  readonly sum: string;
-}
+/** A row of `savepoint_chunk`, or some of its columns. */
+export type Raw<Row> = Omit<Row, "first" | "sum"> & { readonly first: string; readonly sum: string };
 
 export const CHUNK_COLUMNS = "tape, first, count, codec, sum, head, body";
 
-export function toChunk({ first, sum, ...rest }: RawChunk): ChunkRow {
-  return { ...rest, first: Number(first), sum: Number(sum) };
+export function toNumbers<Row extends Pick<ChunkRow, "first" | "sum">>(row: Raw<Row>): Row {
+  return { ...row, first: Number(row.first), sum: Number(row.sum) } as unknown as Row;
 }
 
 export function toRecord(row: PostgresRecordRow): RecordResult {

@@ -28,7 +28,7 @@ import {
   type StoredRanges,
   type Unreadable,
 } from "../contract/index.js";
-import { readBlob, unpackRefs } from "../chunks/index.js";
+import { type ChunkRow, type CompressedBody, readBlob, readRefs } from "../chunks/index.js";
 import { textArray } from "./arrays.js";
 import { PostgresConnection } from "./connection.js";
 import { openPool } from "./driver.js";
@@ -36,7 +36,7 @@ import { postgresFailure } from "./errors.js";
 import { CLOCK } from "./functions.js";
 import { NotificationListener } from "./listener.js";
 import type { PostgresOptions, PostgresTarget } from "./options.js";
-import { type RawChunk, RECORD_COLUMNS, type PostgresRecordRow, toRecord, toChunk } from "./rows.js";
+import { type PostgresRecordRow, type Raw, RECORD_COLUMNS, toNumbers, toRecord } from "./rows.js";
 import { readItems, chunkQuery, chunkQueryValues } from "./chunk-reader.js";
 import { checkServer } from "./server-check.js";
 import { migrate, quoteName } from "./schema.js";
@@ -134,11 +134,9 @@ class PostgresStore extends CloseableStore implements Store {
 
   async blob(hash: string): Promise<Uint8Array | Unreadable> {
     this.assertOpen();
-    const [row] = await this.#connection.rows<{ codec: number; body: Uint8Array }>(
-      `SELECT codec, body FROM ${this.#blobs} WHERE hash = $1`,
-      [hash],
-    );
-    return row ? readBlob(hash, row.codec, row.body) : { unreadable: `blob ${hash} is missing` };
+    const sql = `SELECT codec, body FROM ${this.#blobs} WHERE hash = $1`;
+    const [row] = await this.#connection.rows<CompressedBody>(sql, [hash]);
+    return readBlob(hash, row);
   }
 
   async commit(commit: Commit): Promise<CommitResult> {
@@ -166,13 +164,8 @@ class PostgresStore extends CloseableStore implements Store {
     this.assertOpen();
     const columns = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
     const sql = chunkQuery(this.#connection.schema, columns, [span]);
-    const refs: ItemRefs[] = [];
-    for (const row of await this.#connection.rows<RawChunk>(sql, chunkQueryValues([span]))) {
-      const unpacked = unpackRefs(toChunk(row));
-      if ("unreadable" in unpacked) return unpacked;
-      refs.push(...unpacked.filter(({ item }) => item >= span.start && item < span.start + span.count));
-    }
-    return refs;
+    const rows = await this.#connection.rows<Raw<ChunkRow>>(sql, chunkQueryValues([span]));
+    return readRefs(rows.map(toNumbers), span);
   }
 
   async tapes(range: KeyRange): Promise<string[]> {

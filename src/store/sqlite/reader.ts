@@ -4,7 +4,7 @@
  * They run on the same connection as the writes, between transactions. If the write buffer may have some of what is read, it is
  * flushed first, so that this is done once for all readers. If it cannot be flushed at once, its contents are added to the result.
  */
-import { type ChunkHead, readBlob, readSpan, unpackRefs } from "../chunks/index.js";
+import { type CompressedBody, readBlob, readRefs, readSpan, type RefsRow } from "../chunks/index.js";
 import type { Frame, ItemRefs, ItemSpan, KeyRange, Store, StoredRanges, Unreadable } from "../contract/index.js";
 import { CloseableStore, isChecksum, type ListOptions, type RecordResult } from "../shared/index.js";
 import { SavepointError } from "../../errors.js";
@@ -80,18 +80,7 @@ export abstract class SqliteReader extends CloseableStore {
   itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     return this.#read(
       { tapes: [span.tape] },
-      () => {
-        const found: ItemRefs[] = [];
-        for (const row of this.#connection.rows<ChunkHead & { body: Uint8Array | null }>(
-          CHUNK_HEADS,
-          ...spanArguments(span),
-        )) {
-          const refs = unpackRefs(row);
-          if ("unreadable" in refs) return refs;
-          found.push(...refs.filter(({ item }) => item >= span.start && item < span.start + span.count));
-        }
-        return found;
-      },
+      () => readRefs(this.#connection.rows<RefsRow>(CHUNK_HEADS, ...spanArguments(span)), span),
       (found, overlay) => overlay.itemRefs(span, found),
     );
   }
@@ -123,11 +112,8 @@ export abstract class SqliteReader extends CloseableStore {
 
   blob(hash: string): Promise<Uint8Array | Unreadable> {
     return this.readUnbuffered(() => {
-      const row = this.#connection.row<{ codec: number; body: Uint8Array }>(
-        "SELECT codec, body FROM savepoint_blob WHERE hash = ?",
-        hash,
-      );
-      return row ? readBlob(hash, row.codec, row.body) : { unreadable: `blob ${hash} is missing` };
+      const sql = "SELECT codec, body FROM savepoint_blob WHERE hash = ?";
+      return readBlob(hash, this.#connection.row<CompressedBody>(sql, hash));
     });
   }
 
