@@ -30,6 +30,7 @@ import {
 } from "../contract/index.js";
 import { type ChunkRow, type CompressedBody, readBlob, readRefs } from "../chunks/index.js";
 import { textArray } from "./arrays.js";
+import { columns, RANGE_ARRAYS } from "./columns.js";
 import { PostgresConnection } from "./connection.js";
 import { openPool } from "./driver.js";
 import { postgresFailure } from "./errors.js";
@@ -162,8 +163,8 @@ class PostgresStore extends CloseableStore implements Store {
 
   async itemRefs(span: ItemSpan): Promise<ItemRefs[] | Unreadable> {
     this.assertOpen();
-    const columns = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
-    const sql = chunkQuery(this.#connection.schema, columns, [span]);
+    const heads = "tape, first, count, codec, sum, head, CASE WHEN count = 1 THEN body END AS body";
+    const sql = chunkQuery(this.#connection.schema, heads, [span]);
     const rows = await this.#connection.rows<Raw<ChunkRow>>(sql, chunkQueryValues([span]));
     return readRefs(rows.map(toNumbers), span);
   }
@@ -233,10 +234,6 @@ class PostgresStore extends CloseableStore implements Store {
 
   async bytesOf({ records, tapes }: StoredRanges): Promise<number> {
     this.assertOpen();
-    const ends = (ranges: readonly KeyRange[]): Buffer[] => [
-      textArray(ranges.map(({ from }) => from)),
-      textArray(ranges.map(({ to }) => to)),
-    ];
     const [row] = await this.#connection.rows<{ bytes: string }>(
       `SELECT (SELECT coalesce(sum(octet_length(r.key) + octet_length(r.refs) + octet_length(r.value)), 0)
         FROM unnest($1::text[], $2::text[]) AS w (low, high)
@@ -244,7 +241,7 @@ class PostgresStore extends CloseableStore implements Store {
       + (SELECT coalesce(sum(octet_length(r.head) + octet_length(r.body)), 0)
         FROM unnest($3::text[], $4::text[]) AS w (low, high)
         JOIN ${this.#chunks} r ON r.tape >= w.low AND r.tape < w.high) AS bytes`,
-      [...ends(records), ...ends(tapes)],
+      [...columns(records, RANGE_ARRAYS), ...columns(tapes, RANGE_ARRAYS)],
     );
     return Number(row?.bytes);
   }
@@ -260,13 +257,7 @@ class PostgresStore extends CloseableStore implements Store {
         ) AS r ORDER BY w.place, r.key LIMIT $3
       ) UPDATE ${this.#records} r SET reserved = coalesce($5, ${CLOCK}) + $4 FROM picked
       WHERE r.key = picked.key RETURNING r.key, r.sum, r.refs_sum, r.refs, r.value`,
-      [
-        textArray(ranges.map(({ from }) => from)),
-        textArray(ranges.map(({ to }) => to)),
-        limit,
-        Math.ceil(forMs),
-        this.#ownClock ? Math.floor(this.#ownClock()) : null,
-      ],
+      [...columns(ranges, RANGE_ARRAYS), limit, Math.ceil(forMs), this.#ownClock ? Math.floor(this.#ownClock()) : null],
     );
     const placeOf = (key: string): number => ranges.findIndex((range) => covers(range, key));
     return rows.map(toRecord).sort((a, b) => placeOf(a.key) - placeOf(b.key) || (a.key < b.key ? -1 : 1));
