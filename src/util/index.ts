@@ -4,7 +4,6 @@
  */
 export { type Duration, MAX_TIMER, toMilliseconds } from "./duration.js";
 export { toFileError, isMissingFileError } from "./file-errors.js";
-export { getOrAdd } from "./get-or-add.js";
 export { IntervalSet, type Span } from "./interval-set.js";
 export { createListing, type Listing, limitEntries } from "./listing.js";
 export {
@@ -16,6 +15,7 @@ export {
   thisProcess,
 } from "./process-identity.js";
 export { LruMap } from "./lru-map.js";
+export { getOrAdd, pickByKey } from "./maps.js";
 export { Mutex } from "./mutex.js";
 export { partitionPoint } from "./partition-point.js";
 export { readAhead } from "./read-ahead.js";

@@ -80,6 +80,6 @@ export class LineReader {
   }
 }
 
-export function refsOf(line: Line): string {
+function refsOf(line: Line): string {
   return (line.fields["refs"] as string | undefined) ?? "";
 }

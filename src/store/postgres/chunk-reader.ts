@@ -7,7 +7,7 @@ import type { PostgresConnection } from "./connection.js";
 import type { PostgresValue } from "./driver.js";
 import { CHUNK_COLUMNS, type Raw, toNumbers } from "./rows.js";
 
-/** Reads the items of spans, in order. */
+/** Reads the items of spans, in order. Each chunk that contains some of them is read once. */
 export async function readItems(
   connection: PostgresConnection,
   spans: readonly ItemSpan[],
@@ -15,7 +15,9 @@ export async function readItems(
   const items: (Frame | Unreadable)[] = [];
   if (spans.length === 0) return items;
   const tapes = new Map<string, LazyChunk[]>();
-  for (const row of await findChunks(connection, spans)) {
+  const sql = chunkQuery(connection.schema, CHUNK_COLUMNS, spans);
+  const rows = await connection.rows<Raw<ChunkRow>>(sql, chunkQueryValues(spans));
+  for (const row of rows.map(toNumbers)) {
     getOrAdd(tapes, row.tape, (): LazyChunk[] => []).push(new LazyChunk(row, row));
   }
   for (const span of spans) readSpan(chunksIn(tapes.get(span.tape) ?? [], span), span, items);
@@ -27,16 +29,6 @@ function chunksIn(chunks: readonly LazyChunk[], { start, count }: ItemSpan): rea
   const from = partitionPoint(chunks, ({ first }) => first <= start) - 1;
   const to = partitionPoint(chunks, ({ first }) => first < start + count);
   return chunks.slice(Math.max(0, from), to);
-}
-
-/** Reads the chunks that contain these spans, each once, by tape and number. */
-export async function findChunks(connection: PostgresConnection, spans: readonly ItemSpan[]): Promise<ChunkRow[]> {
-  if (spans.length === 0) return [];
-  const rows = await connection.rows<Raw<ChunkRow>>(
-    chunkQuery(connection.schema, CHUNK_COLUMNS, spans),
-    chunkQueryValues(spans),
-  );
-  return rows.map(toNumbers);
 }
 
 /** Selects for each span the last chunk that starts at or before it, and those that start inside it. */

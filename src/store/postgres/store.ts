@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { isSavepointError, SavepointError } from "../../errors.js";
-import type { Span } from "../../util/index.js";
+import { pickByKey, type Span } from "../../util/index.js";
 import {
   CloseableStore,
   GroupCommit,
@@ -114,8 +114,7 @@ class PostgresStore extends CloseableStore implements Store {
       `SELECT ${RECORD_COLUMNS} FROM ${this.#records} WHERE key = ANY ($1::text[])`,
       [textArray(keys)],
     );
-    const byKey = new Map(rows.map((row) => [row.key, toRecord(row)]));
-    return keys.map((key) => byKey.get(key));
+    return pickByKey(keys, rows.map(toRecord), ({ key }) => key);
   }
 
   async list(range: KeyRange, { limit, reverse = false }: ListOptions): Promise<RecordResult[]> {

@@ -8,6 +8,7 @@ import { type CompressedBody, readBlob, readRefs, readSpan, type RefsRow } from 
 import type { Frame, ItemRefs, ItemSpan, KeyRange, Store, StoredRanges, Unreadable } from "../contract/index.js";
 import { CloseableStore, isChecksum, type ListOptions, type RecordResult } from "../shared/index.js";
 import { SavepointError } from "../../errors.js";
+import { pickByKey } from "../../util/index.js";
 import { BufferOverlay } from "./buffer-overlay.js";
 import { ChunkCache, selectChunks, spanArguments } from "./chunk-reader.js";
 import type { SqliteConnection } from "./connection.js";
@@ -46,8 +47,7 @@ export abstract class SqliteReader extends CloseableStore {
                 `${SELECT_RECORDS} WHERE key IN (SELECT value FROM json_each(?))`,
                 JSON.stringify(keys),
               );
-        const byKey = new Map(rows.map((row) => [row.key, verifyRecord(row)]));
-        return keys.map((key) => byKey.get(key));
+        return pickByKey(keys, rows.map(verifyRecord), ({ key }) => key);
       },
       (found, overlay) => overlay.get(keys, found),
     );
