@@ -23,6 +23,7 @@ export type Raw<Row> = Omit<Row, "first" | "sum"> & { readonly first: string; re
 
 export const CHUNK_COLUMNS = "tape, first, count, codec, sum, head, body";
 
+/** Converts the columns that `pg` returns as strings. */
 export function toNumbers<Row extends Pick<ChunkRow, "first" | "sum">>(row: Raw<Row>): Row {
   return { ...row, first: Number(row.first), sum: Number(row.sum) } as unknown as Row;
 }

@@ -197,7 +197,7 @@ export class SqlitePacker {
 
   /** The next chunks of a tape, limited by their number and their bytes. */
   #readBatch(tape: string, from: number): { rows: StoredChunk[]; more: boolean } {
-    const places = this.#sizes(`AND first >= ? ORDER BY first`, tape, from);
+    const places = this.#sizes("AND first >= ? ORDER BY first", tape, from);
     let bytes = 0;
     const cut = places.findIndex((place, index) => (bytes += place.bytes) > BATCH_BYTES && index > 0);
     const below = places[cut]?.first ?? Number.MAX_SAFE_INTEGER;
