@@ -15,7 +15,9 @@ export {
   thisProcess,
 } from "./process-identity.js";
 export { LruMap } from "./lru-map.js";
+export { getOrAdd, pickByKey } from "./maps.js";
 export { Mutex } from "./mutex.js";
+export { partitionPoint } from "./partition-point.js";
 export { readAhead } from "./read-ahead.js";
 export {
   replaceFile,
