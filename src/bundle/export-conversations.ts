@@ -23,7 +23,7 @@ import {
 import { parseRefs } from "../state/index.js";
 import { scan } from "../store/index.js";
 import type { IntervalSet } from "../util/index.js";
-import type { BundleFrame, BundleLine, SectionStart } from "./format.js";
+import type { BundleFrame, BundleLine, SectionLines, SectionStart } from "./format.js";
 import { blobLines, itemLines } from "./frames.js";
 
 /** If the conversations change during every attempt, the last one is exported with its holes. */
@@ -40,7 +40,7 @@ export async function* exportConversations(
   agent: string | undefined,
   highest: number,
   blobsWritten: Set<string>,
-): AsyncGenerator<SectionStart | BundleLine> {
+): SectionLines {
   let snapshot = await readSnapshot(context, agent, highest);
   yield await buildStart(context, agent, snapshot.intact);
   const announced = new Set(snapshot.intact.map(({ id }) => id));
@@ -94,7 +94,7 @@ export async function* exportMessages(
   agent: string,
   live: ReadonlyMap<number, IntervalSet>,
   blobsWritten: Set<string>,
-): AsyncGenerator<SectionStart | BundleLine> {
+): SectionLines {
   yield await buildStart(context, agent, []);
   yield* messageLines(context, live, blobsWritten);
   for (const number of live.keys()) yield { gone: number };

@@ -36,7 +36,7 @@ import {
 } from "../records/index.js";
 import { sessionDeleted, type SessionReader } from "../sessions/index.js";
 import { scan, scanPages, type Store, type StoredRecord } from "../store/index.js";
-import type { BundleLine, SectionStart } from "./format.js";
+import type { BundleLine, SectionLines } from "./format.js";
 import { blobLines, itemLines } from "./frames.js";
 
 /** The records of a session at one moment. */
@@ -66,7 +66,7 @@ export async function* exportSession(
   highest: number,
   blobsWritten: Set<string>,
   { only, required = false }: { readonly only?: CheckpointRow; readonly required?: boolean } = {},
-): AsyncGenerator<SectionStart | BundleLine> {
+): SectionLines {
   let snapshot = await readSnapshot(reader);
   if (!snapshot || snapshot.session.number > highest) return;
   const { number, createdAt } = snapshot.session;

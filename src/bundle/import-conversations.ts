@@ -14,17 +14,8 @@ import {
   sessionKey,
 } from "../records/index.js";
 import type { Check, Put } from "../store/index.js";
-import { type BundleHole, describeHole } from "./bundle.js";
 import type { BundleLine, ConversationsStart } from "./format.js";
-import {
-  checkNumber,
-  importConflict,
-  type ImportState,
-  type SectionImport,
-  stageBlob,
-  stageItems,
-  toFrame,
-} from "./section.js";
+import { importConflict, type ImportState, renumber, type SectionImport, stageItems, toFrame } from "./section.js";
 
 type ConversationLine = Extract<BundleLine, { conversation: string }>;
 
@@ -40,7 +31,6 @@ export class ConversationsImport implements SectionImport {
   #skipAll = false;
   #lines: ConversationLine[] = [];
   #removedConversations: number[] = [];
-  #holes: BundleHole[] = [];
   #items = 0;
 
   constructor(context: Context, start: ConversationsStart, state: ImportState) {
@@ -48,6 +38,10 @@ export class ConversationsImport implements SectionImport {
     this.#start = start;
     this.#state = state;
     if (start.agent !== undefined) checkId(start.agent, "agent id");
+  }
+
+  get owner(): string {
+    return this.#start.agent === undefined ? "conversations" : `conversations of agent ${this.#start.agent}`;
   }
 
   async begin(): Promise<void> {
@@ -68,32 +62,26 @@ export class ConversationsImport implements SectionImport {
   }
 
   discardLines(): void {
-    [this.#lines, this.#removedConversations, this.#holes, this.#items] = [[], [], [], 0];
+    [this.#lines, this.#removedConversations, this.#items] = [[], [], 0];
   }
 
   async addLine(line: BundleLine): Promise<void> {
-    if ("hole" in line) {
-      const owner = this.#start.agent === undefined ? "conversations" : `conversations of agent ${this.#start.agent}`;
-      this.#holes.push({ place: describeHole(owner, line.hole), reason: line.reason });
-      if (typeof line.hole === "string") this.#state.missingBlobs.add(line.hole);
-    } else if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
     if (this.#skipAll) return;
     if ("items" in line) await this.#stageMessages(line.items);
     else if ("conversation" in line) this.#lines.push(line);
-    else if ("gone" in line) this.#removedConversations.push(this.#renumber(line.gone));
+    else if ("gone" in line) this.#removedConversations.push(renumber(line.gone, this.#state));
   }
 
   async finish(): Promise<void> {
     const { agent, agentCreatedAt, moves, conversations } = this.#start;
-    const { tally, pendingAgents, numberOffset } = this.#state;
-    tally.holes.push(...this.#holes);
+    const { tally, pendingAgents, staging } = this.#state;
     if (this.#skipAll) return;
     const lines = this.#lines.filter(({ conversation }) => !this.#skipped.has(conversation));
     if (agent !== undefined && agentCreatedAt !== undefined) {
       // Checkpoints of the agent may reference messages of the skipped conversations too.
       const skipped = conversations
         .filter(([id]) => this.#skipped.has(id))
-        .map(([, , number]) => number + numberOffset);
+        .map(([, , number]) => number + staging.numberOffset);
       const removedConversations = [...this.#removedConversations, ...skipped];
       pendingAgents.set(agent, { moves, removedConversations, ...this.#buildCommit(lines) });
     } else await this.#commit(lines);
@@ -115,12 +103,12 @@ export class ConversationsImport implements SectionImport {
   }
 
   async #stageMessages([number, first, frames]: Extract<BundleLine, { items: unknown }>["items"]): Promise<void> {
-    const target = this.#renumber(number);
+    const target = renumber(number, this.#state);
     const messages = frames.map((frame, index) =>
       // Ids of messages without an id of their own are derived from their first place, which must be kept.
       target === number ? toFrame(frame) : moveMessage(toFrame(frame), { number, seq: first + index }),
     );
-    await this.#state.reserveNumber(target);
+    await this.#state.staging.reserveNumber(target);
     await stageItems(this.#context, messageTape(target), first, messages);
     this.#items += frames.length;
   }
@@ -145,19 +133,14 @@ export class ConversationsImport implements SectionImport {
 
   #putsOf({ conversation: id, value, count, lastMessageAt, firstTitle }: ConversationLine): Put[] {
     const stored = decodeConversation(value);
-    const number = this.#renumber(stored.number);
-    const order = this.#renumber(stored.order);
-    const base = stored.base.map((piece) => ({ ...piece, tape: this.#renumber(piece.tape) }));
+    const number = renumber(stored.number, this.#state);
+    const order = renumber(stored.order, this.#state);
+    const base = stored.base.map((piece) => ({ ...piece, tape: renumber(piece.tape, this.#state) }));
     return [
       ...conversationPuts(checkId(id, "conversation id"), { ...stored, number, order, base }),
       { key: messageCounterKey(id, number), value: String(count) },
       { key: lastMessageTimeKey(id, number), value: String(lastMessageAt) },
       ...(firstTitle === undefined ? [] : [firstTitlePut(id, number, firstTitle)]),
     ];
-  }
-
-  /** The number in this store for a number of the bundle. */
-  #renumber(number: number): number {
-    return checkNumber(number, this.#state) + this.#state.numberOffset;
   }
 }

@@ -35,17 +35,8 @@ import { describeSession } from "../sessions/index.js";
 import { parseRefs } from "../state/index.js";
 import type { Put } from "../store/index.js";
 import { invalidArgument } from "../util/index.js";
-import { type BundleHole, describeHole } from "./bundle.js";
 import { type BundleLine, damagedBundle, type SessionStart } from "./format.js";
-import {
-  checkNumber,
-  importConflict,
-  type ImportState,
-  type SectionImport,
-  stageBlob,
-  stageItems,
-  toFrame,
-} from "./section.js";
+import { importConflict, type ImportState, renumber, type SectionImport, stageItems, toFrame } from "./section.js";
 
 /** Rows per commit. */
 const BATCH_SIZE = 500;
@@ -73,7 +64,11 @@ export class SessionImport implements SectionImport {
     }
     this.#id = this.#agent === undefined ? checkId(state.as ?? start.id, "session id") : start.id;
     if (this.#agent !== undefined) checkId(this.#agent, "agent id");
-    this.#number = checkNumber(start.number, state) + state.numberOffset;
+    this.#number = renumber(start.number, state);
+  }
+
+  get owner(): string {
+    return describeSession(this.#id);
   }
 
   async begin(): Promise<void> {
@@ -83,10 +78,10 @@ export class SessionImport implements SectionImport {
     const [stored] = await this.#context.store.get([sessionKey(this.#id)]);
     if (stored) {
       const same = "value" in stored && decodeSession(stored.value).createdAt === this.#start.createdAt;
-      if (!same && existing === "fail") throw importConflict(describeSession(this.#id));
+      if (!same && existing === "fail") throw importConflict(this.owner);
       this.#skip = true;
       tally.skipped.push(this.#agent ?? this.#id);
-    } else await this.#state.reserveNumber(this.#number);
+    } else await this.#state.staging.reserveNumber(this.#number);
   }
 
   discardLines(): void {
@@ -96,11 +91,6 @@ export class SessionImport implements SectionImport {
 
   async addLine(line: BundleLine): Promise<void> {
     this.#isWithdrawn = false;
-    if ("hole" in line) {
-      const place = describeHole(describeSession(this.#id), line.hole);
-      this.#content.holes.push({ place, reason: line.reason });
-      if (typeof line.hole === "string") this.#state.missingBlobs.add(line.hole);
-    } else if ("blob" in line) await stageBlob(this.#context, line.blob, line.bytes);
     if (this.#skip) return;
     if ("items" in line) await this.#stageItems(line.items);
     else if ("row" in line) this.#addRow(line);
@@ -109,10 +99,9 @@ export class SessionImport implements SectionImport {
 
   async finish(): Promise<void> {
     const { tally, pendingAgents, missingBlobs } = this.#state;
-    const { rows, records, labels, blobs, session, items, holes, checkpoints } = this.#content;
-    tally.holes.push(...holes);
+    const { rows, records, labels, blobs, session, items, checkpoints } = this.#content;
     if (this.#skip || this.#isWithdrawn) return;
-    if (!session) throw damagedBundle(`${describeSession(this.#id)} has no record in it`);
+    if (!session) throw damagedBundle(`${this.owner} has no record in it`);
     // Rows cannot be reached before the record of the session exists.
     for (let from = 0; from < rows.length; from += BATCH_SIZE) {
       await this.#context.store.commit({ puts: rows.slice(from, from + BATCH_SIZE) });
@@ -135,7 +124,7 @@ export class SessionImport implements SectionImport {
         blobs: [...blobs].filter((hash) => !missingBlobs.has(hash)).map((hash) => ({ hash })),
       });
     } catch (error) {
-      if (isSavepointError(error, "CONFLICT")) throw importConflict(describeSession(this.#id), error);
+      if (isSavepointError(error, "CONFLICT")) throw importConflict(this.owner, error);
       throw error;
     }
     if (this.#agent === undefined) tally.sessions++;
@@ -148,8 +137,8 @@ export class SessionImport implements SectionImport {
     const agent = this.#agent;
     const pending = agent === undefined ? undefined : this.#state.pendingAgents.get(agent);
     if (agent === undefined || !pending) return [];
-    const { numberOffset, numbers } = this.#state;
-    const moves = addMove(pending.moves, numberOffset, numbers[1]);
+    const { header, staging } = this.#state;
+    const moves = addMove(pending.moves, staging.numberOffset, header.numbers[1]);
     return [
       ...(moves.length > 0 ? [{ key: movedNumbersKey(agent), value: JSON.stringify(moves) }] : []),
       ...pending.removedConversations.map((number) => ({ key: removedConversationKey(agent, number), value: "" })),
@@ -221,7 +210,6 @@ interface SessionContent {
   /** By seq. */
   readonly labels: Map<number, string>;
   readonly blobs: Set<string>;
-  readonly holes: BundleHole[];
   session: SessionRecord | undefined;
   checkpoints: number;
   items: number;
@@ -233,7 +221,6 @@ function emptyContent(): SessionContent {
     records: [],
     labels: new Map(),
     blobs: new Set(),
-    holes: [],
     session: undefined,
     checkpoints: 0,
     items: 0,

@@ -6,6 +6,7 @@ import { hashBytes } from "../state/index.js";
 import type { Check, Frame, Put } from "../store/index.js";
 import type { BundleHole } from "./bundle.js";
 import { type BundleFrame, type BundleHeader, type BundleLine, damagedBundle } from "./format.js";
+import type { Staging } from "./staging.js";
 
 /**
  * The conversations of an agent whose own section is still to come. They become visible together with its checkpoints: otherwise
@@ -21,9 +22,8 @@ export interface PendingAgent {
 
 /** The state of an import, shared by its sections. */
 export interface ImportState {
-  /** Added to all numbers of the bundle. */
-  readonly numberOffset: number;
-  readonly numbers: BundleHeader["numbers"];
+  readonly header: BundleHeader;
+  readonly staging: Staging;
   readonly as: string | undefined;
   readonly existing: "fail" | "skip";
   readonly tally: ImportTally;
@@ -32,8 +32,6 @@ export interface ImportState {
   readonly skippedAgents: Set<string>;
   /** Hashes of blobs that are missing in the bundle. */
   readonly missingBlobs: Set<string>;
-  /** Records a number before anything is stored under it, so that it is freed if the import never completes. */
-  reserveNumber(number: number): Promise<void>;
 }
 
 /** What an import has done so far. */
@@ -50,8 +48,10 @@ export interface ImportTally {
 
 /** The import of one section. Calls come in the order `begin`, `addLine` and `discardLines` any number of times, `finish`. */
 export interface SectionImport {
+  /** The session or agent of the section, in words. */
+  readonly owner: string;
   begin(): Promise<void>;
-  /** Stages a line. Nothing of it is visible yet. */
+  /** Stages a line. Nothing of it is visible yet. Holes and blobs are handled by the caller. */
   addLine(line: BundleLine): Promise<void>;
   /** Discards all lines so far: the section starts again. */
   discardLines(): void;
@@ -89,9 +89,10 @@ export async function stageBlob({ store }: Context, hash: string, base64: string
   await store.commit({ blobs: [{ hash, bytes }] });
 }
 
-/** Checks that a number is in the range of the bundle. Any other would overwrite data of the store. */
-export function checkNumber(number: number, { numbers: [lowest, highest] }: Pick<ImportState, "numbers">): number {
-  if (Number.isSafeInteger(number) && number >= lowest && number <= highest) return number;
+/** The number in this store for a number of the bundle, which must be in its range: any other would overwrite data. */
+export function renumber(number: number, { header, staging }: ImportState): number {
+  const [lowest, highest] = header.numbers;
+  if (Number.isSafeInteger(number) && number >= lowest && number <= highest) return number + staging.numberOffset;
   throw damagedBundle(`the number ${String(number)} is outside its range`);
 }
 
