@@ -1,7 +1,7 @@
 /** Importing the conversations of an agent. */
 import { isSavepointError } from "../errors.js";
 import type { Context } from "../context.js";
-import { conversationPuts, firstTitlePut, moveMessage, readConversations } from "../conversations/index.js";
+import { conversationPuts, firstTitlePut, readConversations } from "../conversations/index.js";
 import {
   agentHistoryId,
   checkId,
@@ -15,7 +15,15 @@ import {
 } from "../records/index.js";
 import type { Check, Put } from "../store/index.js";
 import type { BundleLine, ConversationsStart } from "./format.js";
-import { importConflict, type ImportState, renumber, type SectionImport, stageItems, toFrame } from "./section.js";
+import {
+  importConflict,
+  type ImportState,
+  type ItemsLine,
+  moveMessages,
+  renumber,
+  type SectionImport,
+  stageItems,
+} from "./section.js";
 
 type ConversationLine = Extract<BundleLine, { conversation: string }>;
 
@@ -83,7 +91,7 @@ export class ConversationsImport implements SectionImport {
         .filter(([id]) => this.#skipped.has(id))
         .map(([, , number]) => number + staging.numberOffset);
       const removedConversations = [...this.#removedConversations, ...skipped];
-      pendingAgents.set(agent, { moves, removedConversations, ...this.#buildCommit(lines) });
+      pendingAgents.set(agent, { agent, moves, removedConversations, ...this.#buildCommit(lines) });
     } else await this.#commit(lines);
     tally.conversations += lines.length;
     tally.items += this.#items;
@@ -102,15 +110,13 @@ export class ConversationsImport implements SectionImport {
     return true;
   }
 
-  async #stageMessages([number, first, frames]: Extract<BundleLine, { items: unknown }>["items"]): Promise<void> {
+  async #stageMessages(items: ItemsLine["items"]): Promise<void> {
+    const [number, first] = items;
     const target = renumber(number, this.#state);
-    const messages = frames.map((frame, index) =>
-      // Ids of messages without an id of their own are derived from their first place, which must be kept.
-      target === number ? toFrame(frame) : moveMessage(toFrame(frame), { number, seq: first + index }),
-    );
+    const messages = moveMessages(items, target);
     await this.#state.staging.reserveNumber(target);
     await stageItems(this.#context, messageTape(target), first, messages);
-    this.#items += frames.length;
+    this.#items += messages.length;
   }
 
   async #commit(lines: readonly ConversationLine[]): Promise<void> {

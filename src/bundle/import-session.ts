@@ -36,10 +36,31 @@ import { parseRefs } from "../state/index.js";
 import type { Put } from "../store/index.js";
 import { invalidArgument } from "../util/index.js";
 import { type BundleLine, damagedBundle, type SessionStart } from "./format.js";
-import { importConflict, type ImportState, renumber, type SectionImport, stageItems, toFrame } from "./section.js";
+import {
+  importConflict,
+  type ImportState,
+  type ItemsLine,
+  type PendingAgent,
+  renumber,
+  type SectionImport,
+  stageItems,
+  toFrame,
+} from "./section.js";
 
 /** Rows per commit. */
 const BATCH_SIZE = 500;
+
+/** The lines of a section so far. */
+class SessionContent {
+  readonly rows: Put[] = [];
+  readonly records: Put[] = [];
+  /** By seq. */
+  readonly labels = new Map<number, string>();
+  readonly blobs = new Set<string>();
+  session: SessionRecord | undefined;
+  checkpoints = 0;
+  items = 0;
+}
 
 /** Imports the section of a session, or of the history of an agent. */
 export class SessionImport implements SectionImport {
@@ -49,7 +70,7 @@ export class SessionImport implements SectionImport {
   readonly #agent: string | undefined;
   readonly #id: string;
   readonly #number: number;
-  #content = emptyContent();
+  #content = new SessionContent();
   #skip = false;
   /** Whether the last line discarded all lines before it, as in the section of a session that was deleted during the export. */
   #isWithdrawn = false;
@@ -85,7 +106,7 @@ export class SessionImport implements SectionImport {
   }
 
   discardLines(): void {
-    this.#content = emptyContent();
+    this.#content = new SessionContent();
     this.#isWithdrawn = true;
   }
 
@@ -116,7 +137,7 @@ export class SessionImport implements SectionImport {
         checks: [{ key: sessionKey(this.#id), value: undefined }, ...(pending?.checks ?? [])],
         puts: [
           ...records,
-          ...this.#agentPuts(),
+          ...(pending ? this.#agentPuts(pending) : []),
           { key: sessionNumberKey(this.#number), value: this.#id },
           ...(agent === undefined ? [] : [{ key: agentSessionKey(agent, this.#number), value: this.#id }]),
           { key: sessionKey(this.#id), value: encodeSession({ ...session, number: this.#number }) },
@@ -133,20 +154,17 @@ export class SessionImport implements SectionImport {
   }
 
   /** The conversations of the agent whose history this is: they become visible together with its checkpoints. */
-  #agentPuts(): readonly Put[] {
-    const agent = this.#agent;
-    const pending = agent === undefined ? undefined : this.#state.pendingAgents.get(agent);
-    if (agent === undefined || !pending) return [];
+  #agentPuts({ agent, moves: before, removedConversations, puts }: PendingAgent): readonly Put[] {
     const { header, staging } = this.#state;
-    const moves = addMove(pending.moves, staging.numberOffset, header.numbers[1]);
+    const moves = addMove(before, staging.numberOffset, header.numbers[1]);
     return [
       ...(moves.length > 0 ? [{ key: movedNumbersKey(agent), value: JSON.stringify(moves) }] : []),
-      ...pending.removedConversations.map((number) => ({ key: removedConversationKey(agent, number), value: "" })),
-      ...pending.puts,
+      ...removedConversations.map((number) => ({ key: removedConversationKey(agent, number), value: "" })),
+      ...puts,
     ];
   }
 
-  async #stageItems([tape, first, frames]: Extract<BundleLine, { items: unknown }>["items"]): Promise<void> {
+  async #stageItems([tape, first, frames]: ItemsLine["items"]): Promise<void> {
     for (const [, refs = ""] of frames) this.#addBlobs(refs);
     const name = tapeName(this.#number, checkCounter(tape));
     await stageItems(this.#context, name, checkCounter(first), frames.map(toFrame));
@@ -201,30 +219,6 @@ export class SessionImport implements SectionImport {
     if (!refs.includes("#")) return;
     for (const ref of parseRefs(refs, 0)) if ("blob" in ref) this.#content.blobs.add(ref.blob);
   }
-}
-
-/** The lines of a section so far. */
-interface SessionContent {
-  readonly rows: Put[];
-  readonly records: Put[];
-  /** By seq. */
-  readonly labels: Map<number, string>;
-  readonly blobs: Set<string>;
-  session: SessionRecord | undefined;
-  checkpoints: number;
-  items: number;
-}
-
-function emptyContent(): SessionContent {
-  return {
-    rows: [],
-    records: [],
-    labels: new Map(),
-    blobs: new Set(),
-    session: undefined,
-    checkpoints: 0,
-    items: 0,
-  };
 }
 
 /** How numbers in checkpoints of the agent are read from now on: moved as they were before, then by this import. */

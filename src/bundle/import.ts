@@ -14,7 +14,7 @@ import { type BundleHole, type BundleProgress, describeHole } from "./bundle.js"
 import { type BundleKind, damagedBundle, readBundle, type SectionStart } from "./format.js";
 import { ConversationsImport } from "./import-conversations.js";
 import { SessionImport } from "./import-session.js";
-import { type ImportState, type ImportTally, type SectionImport, stageBlob } from "./section.js";
+import { type ImportState, ImportTally, type SectionImport, stageBlob } from "./section.js";
 import { Staging } from "./staging.js";
 
 /** A bundle: its bytes, a stream of them, or the path of a file. */
@@ -62,7 +62,7 @@ export async function importBundle(
   if (existing !== "fail" && existing !== "skip") {
     throw invalidArgument(`\`existing\` must be "fail" or "skip", got ${JSON.stringify(existing)}.`);
   }
-  const tally = emptyTally();
+  const tally = new ImportTally();
   let state: ImportState | undefined;
   let section: SectionImport | undefined;
   let holes: BundleHole[] = [];
@@ -124,10 +124,6 @@ export async function importBundle(
   if (!state) throw damagedBundle("it is empty");
   await state.staging.release();
   return { ...progressOf(tally), kind: state.header.kind, ...tally };
-}
-
-function emptyTally(): ImportTally {
-  return { sections: 0, checkpoints: 0, items: 0, bytes: 0, sessions: 0, conversations: 0, skipped: [], holes: [] };
 }
 
 /** `undefined` for the section that lists sessions which could not be exported at all: it has only holes. */

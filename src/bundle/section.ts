@@ -1,7 +1,7 @@
 /** What the imports of all sections share. */
 import { SavepointError } from "../errors.js";
 import type { Context } from "../context.js";
-import type { NumberMoves } from "../conversations/index.js";
+import { moveMessage, type NumberMoves } from "../conversations/index.js";
 import { hashBytes } from "../state/index.js";
 import type { Check, Frame, Put } from "../store/index.js";
 import type { BundleHole } from "./bundle.js";
@@ -13,6 +13,7 @@ import type { Staging } from "./staging.js";
  * garbage collection would free messages that only the checkpoints reference.
  */
 export interface PendingAgent {
+  readonly agent: string;
   readonly moves: NumberMoves;
   /** Numbers of removed conversations that checkpoints of the agent still reference. */
   readonly removedConversations: readonly number[];
@@ -35,15 +36,15 @@ export interface ImportState {
 }
 
 /** What an import has done so far. */
-export interface ImportTally {
-  sections: number;
-  checkpoints: number;
-  items: number;
-  bytes: number;
-  sessions: number;
-  conversations: number;
-  readonly skipped: string[];
-  readonly holes: BundleHole[];
+export class ImportTally {
+  sections = 0;
+  checkpoints = 0;
+  items = 0;
+  bytes = 0;
+  sessions = 0;
+  conversations = 0;
+  readonly skipped: string[] = [];
+  readonly holes: BundleHole[] = [];
 }
 
 /** The import of one section. Calls come in the order `begin`, `addLine` and `discardLines` any number of times, `finish`. */
@@ -59,9 +60,19 @@ export interface SectionImport {
   finish(): Promise<void>;
 }
 
+/** A line with items. */
+export type ItemsLine = Extract<BundleLine, { items: unknown }>;
+
 /** An item as the store has it. */
 export function toFrame([json, refs = ""]: BundleFrame): Frame {
   return { json, refs };
+}
+
+/** The messages of a conversation, as the store has them under the number `target`. */
+export function moveMessages([number, first, frames]: ItemsLine["items"], target: number): Frame[] {
+  if (target === number) return frames.map(toFrame);
+  // Ids of messages without an id of their own are derived from their first place, which must be kept.
+  return frames.map((frame, index) => moveMessage(toFrame(frame), { number, seq: first + index }));
 }
 
 /** Stores items, except those that an earlier attempt has stored. */
