@@ -65,7 +65,7 @@ export async function importBundle(
   const tally = new ImportTally();
   let state: ImportState | undefined;
   let section: SectionImport | undefined;
-  let holes: BundleHole[] = [];
+  let sectionHoles: BundleHole[] = [];
   try {
     for await (const event of readBundle(toStream(source), (count) => (tally.bytes += count))) {
       if ("header" in event) {
@@ -86,7 +86,7 @@ export async function importBundle(
       } else if (!state) throw damagedBundle("it has no header");
       else if ("start" in event) {
         const current = state;
-        holes = [];
+        sectionHoles = [];
         section = await rejectMalformed(async () => {
           const next = createSection(context, event.start, current);
           await next?.begin();
@@ -97,16 +97,16 @@ export async function importBundle(
         const { missingBlobs } = state;
         await rejectMalformed(async () => {
           if ("again" in line) {
-            holes = [];
+            sectionHoles = [];
             section?.discardLines();
           } else if ("hole" in line) {
-            holes.push({ place: describeHole(section?.owner, line.hole), reason: line.reason });
+            sectionHoles.push({ place: describeHole(section?.owner, line.hole), reason: line.reason });
             if (typeof line.hole === "string") missingBlobs.add(line.hole);
           } else if ("blob" in line) await stageBlob(context, line.blob, line.bytes);
           else await section?.addLine(line);
         });
       } else {
-        tally.holes.push(...holes);
+        tally.holes.push(...sectionHoles);
         await rejectMalformed(async () => section?.finish());
         section = undefined;
         tally.sections++;
@@ -123,7 +123,8 @@ export async function importBundle(
   }
   if (!state) throw damagedBundle("it is empty");
   await state.staging.release();
-  return { ...progressOf(tally), kind: state.header.kind, ...tally };
+  const { sessions, conversations, skipped, holes } = tally;
+  return { ...progressOf(tally), kind: state.header.kind, sessions, conversations, skipped, holes };
 }
 
 /** `undefined` for the section that lists sessions which could not be exported at all: it has only holes. */
