@@ -24,10 +24,7 @@ import { parseRefs } from "../state/index.js";
 import { scan } from "../store/index.js";
 import type { IntervalSet } from "../util/index.js";
 import type { BundleFrame, BundleLine, SectionLines, SectionStart } from "./format.js";
-import { blobLines, itemLines } from "./frames.js";
-
-/** If the conversations change during every attempt, the last one is exported with its holes. */
-const MAX_ATTEMPTS = 20;
+import { blobLines, exportUnchanged, itemLines } from "./frames.js";
 
 /**
  * All conversations of an agent; with `undefined`, those that belong to no agent. They may be written meanwhile: if something
@@ -41,21 +38,11 @@ export async function* exportConversations(
   highest: number,
   blobsWritten: Set<string>,
 ): SectionLines {
-  let snapshot = await readSnapshot(context, agent, highest);
-  yield await buildStart(context, agent, snapshot.intact);
-  const announced = new Set(snapshot.intact.map(({ id }) => id));
-  for (let attempt = 1; ; attempt++) {
-    let holes = 0;
-    for await (const line of sectionLines(context, agent, snapshot, announced, blobsWritten)) {
-      if ("hole" in line) holes++;
-      yield line;
-    }
-    // What is missing may have been removed meanwhile. If nothing has changed, it is damage.
-    const now = await readSnapshot(context, agent, highest);
-    if (holes === 0 || now.fingerprint === snapshot.fingerprint || attempt === MAX_ATTEMPTS) return;
-    yield { again: true };
-    snapshot = now;
-  }
+  const readNow = (): Promise<AgentConversationsSnapshot> => readSnapshot(context, agent, highest);
+  const first = await readNow();
+  yield await buildStart(context, agent, first.intact);
+  const announced = new Set(first.intact.map(({ id }) => id));
+  yield* exportUnchanged(first, readNow, (snapshot) => sectionLines(context, agent, snapshot, announced, blobsWritten));
 }
 
 /** @param announced the ids that the start of the section has named; others cannot be added later */

@@ -37,7 +37,7 @@ import {
 import { sessionDeleted, type SessionReader } from "../sessions/index.js";
 import { scan, scanPages, type Store, type StoredRecord } from "../store/index.js";
 import type { BundleLine, SectionLines } from "./format.js";
-import { blobLines, itemLines } from "./frames.js";
+import { blobLines, exportUnchanged, itemLines } from "./frames.js";
 
 /** The records of a session at one moment. */
 interface SessionSnapshot {
@@ -53,9 +53,6 @@ interface SessionSnapshot {
   readonly fingerprint: string;
 }
 
-/** If the session changes during every attempt, the last one is exported with its holes. */
-const MAX_ATTEMPTS = 20;
-
 /**
  * @param highest a session with a higher number is newer than the export and left out
  * @param options.only export only this checkpoint
@@ -67,31 +64,18 @@ export async function* exportSession(
   blobsWritten: Set<string>,
   { only, required = false }: { readonly only?: CheckpointRow; readonly required?: boolean } = {},
 ): SectionLines {
-  let snapshot = await readSnapshot(reader);
-  if (!snapshot || snapshot.session.number > highest) return;
-  const { number, createdAt } = snapshot.session;
+  const first = await readSnapshot(reader);
+  if (!first || first.session.number > highest) return;
+  const { number, createdAt } = first.session;
   yield { begin: "session", id: reader.sessionId, number, createdAt };
-  for (let attempt = 1; ; attempt++) {
-    let holes = 0;
-    const lines = only
-      ? checkpointLines(reader, snapshot, only, blobsWritten)
-      : sessionLines(reader, snapshot, blobsWritten);
-    for await (const line of lines) {
-      if ("hole" in line) holes++;
-      yield line;
-    }
-    const now: SessionSnapshot | undefined = await readSnapshot(reader);
-    const exists = now?.session.number === number;
-    // What is missing may have been removed meanwhile. If nothing has changed, it is damage.
-    const isFinal = holes === 0 || now?.fingerprint === snapshot.fingerprint || attempt === MAX_ATTEMPTS;
-    if (exists && isFinal) return;
-    yield { again: true };
-    if (!now || !exists) {
-      if (required) throw sessionDeleted(reader.sessionId);
-      return;
-    }
-    snapshot = now;
-  }
+  const readAgain = async (): Promise<SessionSnapshot | undefined> => {
+    const snapshot = await readSnapshot(reader);
+    return snapshot?.session.number === number ? snapshot : undefined;
+  };
+  const exists = yield* exportUnchanged(first, readAgain, (snapshot) =>
+    only ? checkpointLines(reader, snapshot, only, blobsWritten) : sessionLines(reader, snapshot, blobsWritten),
+  );
+  if (!exists && required) throw sessionDeleted(reader.sessionId);
 }
 
 async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | undefined> {
