@@ -185,7 +185,7 @@ function formOf(nodes: readonly TreeNode[], write: WriteNode): TreeForm {
   const pieces = nodes.map((node, index) => {
     const form = forms[index];
     if (form) node.at = write(form);
-    if (!node.at) throw new Error("A node that is not written must have an item.");
+    if (!node.at) throw new Error("A node that is not written must have an address.");
     return node.at;
   });
   return { level: levelOf(nodes[0]) + 1, counts: nodes.map((node) => node.count), pieces: coalesce(pieces) };
