@@ -23,11 +23,8 @@ import {
 import { parseRefs } from "../state/index.js";
 import { scan } from "../store/index.js";
 import type { IntervalSet } from "../util/index.js";
-import type { BundleFrame, BundleLine, SectionStart } from "./format.js";
-import { blobLines, itemLines } from "./frames.js";
-
-/** The maximum number of attempts. If the conversations change during each of them, the last attempt is kept, with its holes. */
-const MAX_ATTEMPTS = 20;
+import type { BundleFrame, BundleLine, SectionLines, SectionStart } from "./format.js";
+import { blobLines, exportUnchanged, itemLines } from "./frames.js";
 
 /**
  * Yields the lines of a section with all conversations of an agent or, if `agent` is `undefined`, those that belong to no
@@ -41,22 +38,12 @@ export async function* exportConversations(
   agent: string | undefined,
   highest: number,
   blobsWritten: Set<string>,
-): AsyncGenerator<SectionStart | BundleLine> {
-  let snapshot = await readSnapshot(context, agent, highest);
-  yield await buildStart(context, agent, snapshot.intact);
-  const announced = new Set(snapshot.intact.map(({ id }) => id));
-  for (let attempt = 1; ; attempt++) {
-    let holes = 0;
-    for await (const line of sectionLines(context, agent, snapshot, announced, blobsWritten)) {
-      if ("hole" in line) holes++;
-      yield line;
-    }
-    // What is missing may have been removed meanwhile. If nothing has changed, it is damage.
-    const now = await readSnapshot(context, agent, highest);
-    if (holes === 0 || now.fingerprint === snapshot.fingerprint || attempt === MAX_ATTEMPTS) return;
-    yield { again: true };
-    snapshot = now;
-  }
+): SectionLines {
+  const readNow = (): Promise<AgentConversationsSnapshot> => readSnapshot(context, agent, highest);
+  const first = await readNow();
+  yield await buildStart(context, agent, first.intact);
+  const announced = new Set(first.intact.map(({ id }) => id));
+  yield* exportUnchanged(first, readNow, (snapshot) => sectionLines(context, agent, snapshot, announced, blobsWritten));
 }
 
 /** @param announced the ids that the start of the section has named; others cannot be added later */
@@ -95,7 +82,7 @@ export async function* exportMessages(
   agent: string,
   live: ReadonlyMap<number, IntervalSet>,
   blobsWritten: Set<string>,
-): AsyncGenerator<SectionStart | BundleLine> {
+): SectionLines {
   yield await buildStart(context, agent, []);
   yield* messageLines(context, live, blobsWritten);
   for (const number of live.keys()) yield { gone: number };

@@ -38,8 +38,8 @@ import {
 } from "../records/index.js";
 import { sessionDeleted, type SessionReader } from "../sessions/index.js";
 import { scan, scanPages, type Store, type StoredRecord } from "../store/index.js";
-import type { BundleLine, SectionStart } from "./format.js";
-import { blobLines, itemLines } from "./frames.js";
+import type { BundleLine, SectionLines } from "./format.js";
+import { blobLines, exportUnchanged, itemLines } from "./frames.js";
 
 /** The records of a session at one moment. */
 interface SessionSnapshot {
@@ -55,9 +55,6 @@ interface SessionSnapshot {
   readonly fingerprint: string;
 }
 
-/** The maximum number of attempts. If the session changes during each of them, the last attempt is kept, with its holes. */
-const MAX_ATTEMPTS = 20;
-
 /**
  * Yields the lines of the section of a session; nothing if the session does not exist.
  *
@@ -70,32 +67,19 @@ export async function* exportSession(
   highest: number,
   blobsWritten: Set<string>,
   { only, required = false }: { readonly only?: CheckpointRow; readonly required?: boolean } = {},
-): AsyncGenerator<SectionStart | BundleLine> {
-  let snapshot = await readSnapshot(reader);
-  if (!snapshot || snapshot.session.number > highest) return;
-  const { number, createdAt } = snapshot.session;
+): SectionLines {
+  const first = await readSnapshot(reader);
+  if (!first || first.session.number > highest) return;
+  const { number, createdAt } = first.session;
   yield { begin: "session", id: reader.sessionId, number, createdAt };
-  for (let attempt = 1; ; attempt++) {
-    let holes = 0;
-    const lines = only
-      ? checkpointLines(reader, snapshot, only, blobsWritten)
-      : sessionLines(reader, snapshot, blobsWritten);
-    for await (const line of lines) {
-      if ("hole" in line) holes++;
-      yield line;
-    }
-    const now: SessionSnapshot | undefined = await readSnapshot(reader);
-    const exists = now?.session.number === number;
-    // What is missing may have been removed meanwhile. If nothing has changed, it is damage.
-    const isFinal = holes === 0 || now?.fingerprint === snapshot.fingerprint || attempt === MAX_ATTEMPTS;
-    if (exists && isFinal) return;
-    yield { again: true };
-    if (!now || !exists) {
-      if (required) throw sessionDeleted(reader.sessionId);
-      return;
-    }
-    snapshot = now;
-  }
+  const readAgain = async (): Promise<SessionSnapshot | undefined> => {
+    const snapshot = await readSnapshot(reader);
+    return snapshot?.session.number === number ? snapshot : undefined;
+  };
+  const exists = yield* exportUnchanged(first, readAgain, (snapshot) =>
+    only ? checkpointLines(reader, snapshot, only, blobsWritten) : sessionLines(reader, snapshot, blobsWritten),
+  );
+  if (!exists && required) throw sessionDeleted(reader.sessionId);
 }
 
 async function readSnapshot(reader: SessionReader): Promise<SessionSnapshot | undefined> {
@@ -157,7 +141,8 @@ async function* sessionLines(
     if (head && !hidden && !rows.has(head.seq))
       rows.set(head.seq, { value: encodeRow(head), refs: head.skeleton.refs });
   }
-  const { marks, blobs, holes } = createMarks(reader, number);
+  const reached = markReached(reader, number);
+  const { marks } = reached;
   for (const { name } of branches) {
     const value = runs.get(journalKey(reader.sessionId, name).slice(runsOf(reader.sessionId).from.length));
     const journal = value === undefined ? undefined : decodeJournal(value);
@@ -166,9 +151,8 @@ async function* sessionLines(
   }
   await marks.markFrames(branches.flatMap(({ head }) => (head ? [rowRefs(head)] : [])));
   await marks.markFrames([...rows].map(([seq, { value, refs }]) => rowRefs(decodeRow(seq, value, refs))));
-  const annotations = await annotationLines(store, number, 0, nextSeq, marks);
-  yield* markedLines(reader, number, marks, blobs, blobsWritten);
-  yield* holes;
+  const annotations = await annotationLines(store, marks, 0, nextSeq);
+  yield* reachedLines(reader, reached, blobsWritten);
 
   for (const [row, { value, refs }] of rows) yield { row, value, ...(refs !== "" && { refs }) };
   for await (const record of scan(store, notesOf(number, 0, nextSeq))) {
@@ -196,13 +180,12 @@ async function* checkpointLines(
   blobsWritten: Set<string>,
 ): AsyncGenerator<BundleLine> {
   const { number } = session;
-  const { marks, blobs, holes } = createMarks(reader, number);
+  const reached = markReached(reader, number);
+  const { marks } = reached;
   await marks.markFrames([rowRefs(row)]);
-  const annotations = await annotationLines(reader.context.store, number, row.seq, row.seq + 1, marks);
-  yield* markedLines(reader, number, marks, blobs, blobsWritten);
-  yield* holes;
+  const annotations = await annotationLines(reader.context.store, marks, row.seq, row.seq + 1);
+  yield* reachedLines(reader, reached, blobsWritten);
   const tapes = [...marks.tapes()].filter(([tape]) => tape !== ANNOTATIONS_TAPE);
-  const last = tapes.find(([tape]) => tape === row.tape)?.[1].at(-1);
   const root: CheckpointRow = { ...row, branch: MAIN, parent: undefined, grandparent: undefined, run: undefined };
   yield { row: row.seq, value: encodeRow(root), ...(row.skeleton.refs !== "" && { refs: row.skeleton.refs }) };
   for (const [name, value] of (await reader.notes(number, row.seq, row.seq)).get(row.seq) ?? []) {
@@ -212,7 +195,7 @@ async function* checkpointLines(
   const branch: BranchRecord = {
     name: MAIN,
     tape: row.tape,
-    nextItem: last ? last.start + last.count : 0,
+    nextItem: endOfTape(marks, row.tape),
     epoch: 0,
     held: false,
     hidden: false,
@@ -226,11 +209,14 @@ async function* checkpointLines(
   yield { session: encodeSession({ ...session, nextSeq: row.seq + 1, nextTape, checkpoints: 1, policy: undefined }) };
 }
 
-/** Marks that collect the blobs they reach, and the references that cannot be followed. */
-function createMarks(
-  reader: SessionReader,
-  number: number,
-): { readonly marks: Marks; readonly blobs: Set<string>; readonly holes: BundleLine[] } {
+/** What the marked frames reach: items, blobs, and references that cannot be followed. */
+interface ReachedParts {
+  readonly marks: Marks;
+  readonly blobs: ReadonlySet<string>;
+  readonly holes: readonly BundleLine[];
+}
+
+function markReached(reader: SessionReader, number: number): ReachedParts {
   const blobs = new Set<string>();
   const holes: BundleLine[] = [];
   const marks = new Marks(reader, number, blobs, ({ unreadable }) => {
@@ -243,13 +229,8 @@ function createMarks(
  * Reads the annotations of the checkpoints from one seq (included) to another (excluded), and marks the items that they
  * reference. In the bundle format, an annotation is a line `attached`, and the number of items on their tape is `attachments`.
  */
-async function annotationLines(
-  store: Store,
-  number: number,
-  from: number,
-  to: number,
-  marks: Marks,
-): Promise<BundleLine[]> {
+async function annotationLines(store: Store, marks: Marks, from: number, to: number): Promise<BundleLine[]> {
+  const { number } = marks;
   // The counter is read before the annotations: items of annotations that are added later have higher numbers.
   const [counter] = await store.get([annotationCounterKey(number)]);
   const lines: BundleLine[] = [];
@@ -263,20 +244,23 @@ async function annotationLines(
       page.flatMap((record) => ("value" in record ? [{ refs: record.refs, tape: ANNOTATIONS_TAPE }] : [])),
     );
   }
-  const last = [...marks.tapes()].find(([tape]) => tape === ANNOTATIONS_TAPE)?.[1].at(-1);
   const count = counter && "value" in counter ? Number(counter.value) : 0;
-  const attachments = String(Math.max(count, last ? last.start + last.count : 0));
+  const attachments = String(Math.max(count, endOfTape(marks, ANNOTATIONS_TAPE)));
   return lines.length === 0 && attachments === "0" ? [] : [...lines, { attachments }];
 }
 
-/** The marked blobs and items. */
-async function* markedLines(
+/** One more than the number of the last marked item of a tape; 0 if there is none. */
+function endOfTape(marks: Marks, tape: number): number {
+  const last = [...marks.tapes()].find(([each]) => each === tape)?.[1].at(-1);
+  return last ? last.start + last.count : 0;
+}
+
+async function* reachedLines(
   { context }: SessionReader,
-  number: number,
-  marks: Marks,
-  blobs: ReadonlySet<string>,
+  { marks, blobs, holes }: ReachedParts,
   blobsWritten: Set<string>,
 ): AsyncGenerator<BundleLine> {
   yield* blobLines(context, blobs, blobsWritten);
-  for (const [tape, spans] of marks.tapes()) yield* itemLines(context, tapeName(number, tape), tape, spans);
+  for (const [tape, spans] of marks.tapes()) yield* itemLines(context, tapeName(marks.number, tape), tape, spans);
+  yield* holes;
 }

@@ -4,6 +4,7 @@
  */
 export { type Duration, MAX_TIMER, toMilliseconds } from "./duration.js";
 export { toFileError, isMissingFileError } from "./file-errors.js";
+export { addToGroup } from "./groups.js";
 export { IntervalSet, type Span } from "./interval-set.js";
 export { createListing, type Listing, limitEntries } from "./listing.js";
 export {

@@ -124,8 +124,12 @@ class Decoder {
     let from = 0;
     for (const [index, job] of lists.entries()) {
       const tree = trees[index] as TreeNode;
-      this.#putParts(job, tree, pieces[index] as Piece[], frames.slice(from, from + tree.count));
-      from += tree.count;
+      const places = pieces[index] as Piece[];
+      const parts = frames.slice(from, (from += tree.count));
+      const { kind } = job.ref;
+      if (kind === "text" || kind === "dense") this.#putText(job, tree, parts);
+      else if (kind === "value") this.#putValue(job, places[0], parts[0]);
+      else this.#putList(job, tree, places, parts);
     }
     await Promise.all(blobs.map((job) => this.#putBlob(job)));
   }
@@ -139,20 +143,8 @@ class Decoder {
     });
   }
 
-  #putParts(job: Job, tree: TreeNode, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
-    const { kind } = job.ref;
-    if (kind === "text" || kind === "dense") this.#putText(job, tree, frames);
-    else if (kind === "value") this.#putValue(job, pieces, frames);
-    else this.#putList(job, kind as ListNode["kind"], tree, pieces, frames);
-  }
-
-  #putList(
-    job: Job,
-    kind: ListNode["kind"],
-    tree: TreeNode,
-    pieces: readonly Piece[],
-    frames: readonly (Frame | Unreadable)[],
-  ): void {
+  #putList(job: Job, tree: TreeNode, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
+    const kind = job.ref.kind as ListNode["kind"];
     const keyed = kind === "object" || kind === "dict";
     const elements: Shadow[] = [];
     const keys: string[] = [];
@@ -210,9 +202,7 @@ class Decoder {
     this.#put(job, new TextNode(text, lengths, value, { tree: new PieceTree(tree), sizes }));
   }
 
-  #putValue(job: Job, pieces: readonly Piece[], frames: readonly (Frame | Unreadable)[]): void {
-    const frame = frames[0];
-    const piece = pieces[0];
+  #putValue(job: Job, piece: Piece | undefined, frame: Frame | Unreadable | undefined): void {
     if (!frame || !piece || !("json" in frame)) {
       this.#reportHole(job.path, frame && "unreadable" in frame ? frame.unreadable : "it is missing");
       return job.put(null);
