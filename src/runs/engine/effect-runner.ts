@@ -110,8 +110,7 @@ export class EffectRunner {
     if ("error" in attempted) return { outcome: { error: recordError(attempted.error) }, attempted };
     try {
       const value = settleValue(attempted.value, this.#host.context.registry);
-      const usage = this.#usageOf(attempted.value, settings);
-      return { outcome: { value }, attempted, ...(usage && { usage }) };
+      return { outcome: { value }, attempted, usage: this.#usageOf(attempted.value, settings) };
     } catch (error) {
       // The effect has happened, so it must have a recorded outcome.
       const message = `The result of ${this.#describe(effect)} cannot be stored, and this error is recorded in its place. ${(error as Error).message}`;

@@ -1,11 +1,10 @@
 /** The `run` argument of a step function: validates its calls, and passes them to the step. */
 import { randomUUID } from "node:crypto";
-import { SavepointError } from "../../errors.js";
 import type { Usage } from "../../records/index.js";
 import type { ToolCall } from "../../messages/index.js";
 import type { LoopVerdict } from "../../events/index.js";
 import { valueToShadow, type Shadow } from "../../state/index.js";
-import { type Duration, toMilliseconds } from "../../util/index.js";
+import { type Duration, invalidArgument, toMilliseconds } from "../../util/index.js";
 import {
   type AskOptions,
   Completion,
@@ -65,7 +64,7 @@ export class StepRun implements Run {
   }
 
   get loop(): LoopVerdict {
-    return this.#step.loop;
+    return this.#step.results.loop;
   }
 
   get state(): unknown {
@@ -102,19 +101,11 @@ export class StepRun implements Run {
     });
   }
 
+  /** Executes a tool. Only an external loop may pass `stopped`. */
   tool<Result>(
     call: ToolCall,
     run: (context: EffectContext) => Result | Promise<Result>,
-    options: EffectOptions<Awaited<Result>> = {},
-  ): Promise<Awaited<Result>> {
-    return this.#tool(call, run, options, undefined);
-  }
-
-  #tool<Result>(
-    call: ToolCall,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    options: EffectOptions<Awaited<Result>>,
-    stopped: AbortSignal | undefined,
+    { stopped, ...options }: OpenToolOptions<Awaited<Result>> = {},
   ): Promise<Awaited<Result>> {
     return this.#try(() => {
       const { id, name } = checkCall(call);
@@ -135,15 +126,6 @@ export class StepRun implements Run {
       const settings = parseEffectOptions(options, "retry");
       return this.#step.effect({ kind: "effect", name: String(name) }, run, settings) as Promise<Awaited<Result>>;
     });
-  }
-
-  /** Executes a tool that an external loop may stop itself. */
-  openTool<Result>(
-    call: ToolCall,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    { stopped, ...options }: OpenToolOptions<Awaited<Result>>,
-  ): Promise<Awaited<Result>> {
-    return this.#tool(call, run, options, stopped);
   }
 
   remember<Value>(name: string, make: () => Value): Value {
@@ -185,14 +167,14 @@ export class StepRun implements Run {
   async sleep(time: Duration | Date): Promise<void> {
     const target = time instanceof Date ? { until: time.getTime() } : { lasting: toMilliseconds(time, "sleep") };
     if (!Object.values(target).every(Number.isFinite))
-      throw invalidCall('run.sleep() needs milliseconds, a string such as "5m", or a valid Date.');
+      throw invalidArgument('run.sleep() needs milliseconds, a string such as "5m", or a valid Date.');
     await this.#step.sleep(target);
   }
 
   async ask<Answer>(question: string | AskOptions): Promise<Answer> {
     const { text, data } = typeof question === "string" ? { text: question, data: undefined } : question;
     if (typeof text !== "string" || text === "") {
-      throw invalidCall("run.ask() needs a non-empty string: run.ask(question) or run.ask({ text, data }).");
+      throw invalidArgument("run.ask() needs a non-empty string: run.ask(question) or run.ask({ text, data }).");
     }
     this.#encode("The data of the question", data);
     return this.#step.ask(text, data) as Promise<Answer>;
@@ -228,10 +210,10 @@ function withEmit(context: EffectContext, emit: (delta: unknown) => void): LlmCo
 function parseEffectOptions<Result>(options: EffectOptions<Result>, defaultPolicy: UnknownPolicy): EffectSettings {
   const { onUnknown = defaultPolicy, verify, timeout, retry } = options;
   if (!POLICIES.includes(onUnknown)) {
-    throw invalidCall(`onUnknown must be one of ${POLICIES.join(", ")}, got ${JSON.stringify(onUnknown)}.`);
+    throw invalidArgument(`onUnknown must be one of ${POLICIES.join(", ")}, got ${JSON.stringify(onUnknown)}.`);
   }
   if (onUnknown === "verify" && typeof verify !== "function") {
-    throw invalidCall(`onUnknown: "verify" needs a function "verify" that finds out whether the effect happened.`);
+    throw invalidArgument(`onUnknown: "verify" needs a function "verify" that finds out whether the effect happened.`);
   }
   // Invalid options throw before anything is written.
   if (timeout !== undefined) toMilliseconds(timeout, "timeout");
@@ -242,13 +224,9 @@ function parseEffectOptions<Result>(options: EffectOptions<Result>, defaultPolic
 function checkCall(call: ToolCall): ToolCall {
   const { id, name } = (call ?? {}) as Partial<ToolCall>;
   if (typeof id === "string" && id !== "" && typeof name === "string" && name !== "") return call;
-  throw invalidCall("run.tool() needs a call { id, name, arguments } with non-empty strings as id and name.");
+  throw invalidArgument("run.tool() needs a call { id, name, arguments } with non-empty strings as id and name.");
 }
 
 function checkFunction(run: unknown, name: string): void {
-  if (typeof run !== "function") throw invalidCall(`run.${name}() needs a function to call.`);
-}
-
-function invalidCall(message: string): SavepointError {
-  return new SavepointError("INVALID_ARGUMENT", message);
+  if (typeof run !== "function") throw invalidArgument(`run.${name}() needs a function to call.`);
 }

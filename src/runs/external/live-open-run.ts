@@ -1,21 +1,8 @@
 /** An open run of this process: the step of an internal agent, which an external loop executes. */
 import { SavepointError } from "../../errors.js";
 import type { Usage } from "../../records/index.js";
-import type { ToolCall } from "../../messages/index.js";
 import { describeBranch } from "../../sessions/index.js";
-import {
-  type Agent,
-  type Completion,
-  type EffectContext,
-  type EffectOptions,
-  type LlmContext,
-  type LlmOptions,
-  type OpenRun,
-  type OpenToolOptions,
-  type Reply,
-  type AgentSpec,
-  parseRetryOptions,
-} from "../agent/index.js";
+import { type Agent, type Completion, type OpenRun, type AgentSpec, parseRetryOptions } from "../agent/index.js";
 import { toReason } from "../journal/index.js";
 import type { RunResult } from "../status/index.js";
 import type { StepRun } from "../engine/index.js";
@@ -99,28 +86,13 @@ export class LiveOpenRun implements OpenRun {
     return this.#run.usage;
   }
 
-  llm<Result>(
-    call: (context: LlmContext) => Result | Promise<Result>,
-    options: LlmOptions<Awaited<Result>> = {},
-  ): Promise<Reply<Awaited<Result>>> {
-    return this.#unlessEnded(() => this.#run.llm(call, { retry: { attempts: 1 }, ...options }));
-  }
+  readonly llm: OpenRun["llm"] = (call, options) =>
+    this.#unlessEnded(() => this.#run.llm(call, { retry: { attempts: 1 }, ...options }));
 
-  tool<Result>(
-    call: ToolCall,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    options: OpenToolOptions<Awaited<Result>> = {},
-  ): Promise<Awaited<Result>> {
-    return this.#unlessEnded(() => this.#run.openTool(call, run, options));
-  }
+  readonly tool: OpenRun["tool"] = (call, run, options) => this.#unlessEnded(() => this.#run.tool(call, run, options));
 
-  effect<Result>(
-    name: string,
-    run: (context: EffectContext) => Result | Promise<Result>,
-    options: EffectOptions<Awaited<Result>> = {},
-  ): Promise<Awaited<Result>> {
-    return this.#unlessEnded(() => this.#run.effect(name, run, options));
-  }
+  readonly effect: OpenRun["effect"] = (name, run, options) =>
+    this.#unlessEnded(() => this.#run.effect(name, run, options));
 
   remember<Value>(name: string, make: () => Value): Value {
     return this.#run.remember(name, make);

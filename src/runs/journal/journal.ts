@@ -109,10 +109,6 @@ export class Journal {
     return this.#record;
   }
 
-  get hasPending(): boolean {
-    return this.#pending.length > 0;
-  }
-
   /** The number of entries that are not written yet. */
   get pendingCount(): number {
     return this.#pending.length;

@@ -87,7 +87,7 @@ export class Worker implements AsyncDisposable {
 
   /** The number of sessions that it runs now. */
   get running(): number {
-    return this.#host.runs.size;
+    return this.#host.runs.live.size;
   }
 
   /** Starts the worker. Resolves after its first search for work. The process stays alive until the worker is stopped. */
@@ -157,13 +157,14 @@ export class Worker implements AsyncDisposable {
 
   /** The number of further sessions that it can run. */
   get #capacity(): number {
-    return this.#settings.concurrency - this.#host.runs.size;
+    return this.#settings.concurrency - this.#host.runs.live.size;
   }
 
   /** Handles a notification of a commit: an agent has work, a process is to be watched, or notifications were missed. */
   #onNotification(name: string): void {
     const announced = parseAnnouncement(name);
-    if (announced && announced.owner !== this.#host.runs.owner) this.#watcher.watch(announced.owner, announced.process);
+    if (announced && announced.owner !== this.#host.runs.live.leases.owner)
+      this.#watcher.watch(announced.owner, announced.process);
     else if (name === "" || this.#agents.has(name)) this.#alarm.wake();
   }
 
@@ -198,7 +199,7 @@ export class Worker implements AsyncDisposable {
     if (!isSweep && context.store.listen) return;
     // Set before anything is awaited, so that a sweep that is requested in the meantime is not overwritten.
     if (isSweep) this.#sweepAt = now + Math.min(this.#settings.lease / 2, LONGEST_INTERVAL);
-    const { alive, gone, nextEnd } = await findOwners(context, runs.owner);
+    const { alive, gone, nextEnd } = await findOwners(context, runs.live.leases.owner);
     this.#watcher.watchAll(alive);
     for (const owner of gone) if (isSweep || !this.#goneBefore.has(owner)) this.#gone.add(owner);
     this.#goneBefore = new Set(gone);
@@ -214,7 +215,7 @@ export class Worker implements AsyncDisposable {
   async #searchGone(): Promise<number> {
     const { context, runs } = this.#host;
     const searched = [...this.#gone];
-    const isSkipped = (work: PendingWork): boolean => this.#isAvoided(work) || runs.has(work.session, work.branch);
+    const isSkipped = (work: PendingWork): boolean => this.#isAvoided(work) || runs.live.has(work.session, work.branch);
     // Suspects are skipped while one runs: they must not fill the limit and hide the others.
     const limit = this.#capacity + (this.#suspect === undefined ? 0 : EXTRA_ORPHANS);
     const orphans = await findOrphans(context, searched, this.#agents, limit, isSkipped);
@@ -260,7 +261,13 @@ export class Worker implements AsyncDisposable {
     const { context, runs } = this.#host;
     const reader = new SessionReader(context, session);
     try {
-      const result = await applyCrashPolicy(reader, branch, runs.owner, this.#agents, this.#settings.maxDeaths);
+      const result = await applyCrashPolicy(
+        reader,
+        branch,
+        runs.live.leases.owner,
+        this.#agents,
+        this.#settings.maxDeaths,
+      );
       if (result.quarantined === undefined) return result.crashes;
       this.emit({ type: "quarantined", sessionId: session, branch, reason: result.quarantined });
     } catch (error) {
@@ -283,7 +290,7 @@ export class Worker implements AsyncDisposable {
   async #start(work: PendingWork): Promise<boolean> {
     const { context, runs } = this.#host;
     const { session, branch } = work;
-    if (runs.has(session, branch)) return false;
+    if (runs.live.has(session, branch)) return false;
     try {
       const handle = await runs.resumeScheduled(this.#agents, session, branch);
       if (typeof handle === "string") await dropStaleEntry(context, work, handle === "nothing");
@@ -323,7 +330,7 @@ export class Worker implements AsyncDisposable {
 
   /** Postpones scheduled work whose session this worker still runs: it may be reserved, and not be found again soon. */
   #postponeOwn(work: PendingWork): boolean {
-    if (!this.#host.runs.has(work.session, work.branch)) return false;
+    if (!this.#host.runs.live.has(work.session, work.branch)) return false;
     this.#postponed.set(work.key, work);
     return true;
   }
@@ -333,7 +340,7 @@ export class Worker implements AsyncDisposable {
     const ready = new Map<string, PendingWork>();
     for (const [key, work] of this.#postponed) {
       if (ready.size >= this.#capacity) break;
-      if (this.#host.runs.has(work.session, work.branch)) continue;
+      if (this.#host.runs.live.has(work.session, work.branch)) continue;
       this.#postponed.delete(key);
       ready.set(key, work);
     }
@@ -348,7 +355,7 @@ export class Worker implements AsyncDisposable {
     await this.#unlisten?.().catch((error: unknown) =>
       this.#fail("the subscription to notifications could not be ended", error),
     );
-    await this.#host.runs.drain(grace);
+    await this.#host.runs.live.drain(grace);
     this.#host.stopped(this);
   }
 
