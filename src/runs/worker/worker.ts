@@ -10,7 +10,7 @@ import { SessionReader } from "../../sessions/index.js";
 import type { Agent } from "../agent/index.js";
 import { applyCrashPolicy } from "../claims/index.js";
 import { parseAnnouncement, ProcessWatcher } from "../leases/index.js";
-import { branchMapKey, isStoreFailure, type Runs } from "../api/index.js";
+import { branchMapKey, isStoreFailure, type LiveRuns, type Runs } from "../api/index.js";
 import { Alarm } from "./alarm.js";
 import { chooseOrphans, suspicionThreshold } from "./choose-orphans.js";
 import { type WorkerEvent, type WorkerEventOf, type WorkerEventType, WorkerListeners } from "./events.js";
@@ -54,6 +54,7 @@ const EXPECTED_ENDS = ["LEASE_LOST", "CLOSED", "SESSION_DELETED"] as const;
 export class Worker implements AsyncDisposable {
   readonly name: string;
   readonly #host: WorkerHost;
+  readonly #live: LiveRuns;
   readonly #agents: ReadonlyMap<string, Agent>;
   readonly #settings: WorkerSettings;
   readonly #listeners = new WorkerListeners();
@@ -80,6 +81,7 @@ export class Worker implements AsyncDisposable {
   /** Use `sp.worker(agents)`. */
   constructor(host: WorkerHost, agents: ReadonlyMap<string, Agent>, settings: WorkerSettings) {
     this.#host = host;
+    this.#live = host.runs.live;
     this.#agents = agents;
     this.#settings = settings;
     this.name = settings.name;
@@ -87,7 +89,7 @@ export class Worker implements AsyncDisposable {
 
   /** The number of sessions that it runs now. */
   get running(): number {
-    return this.#host.runs.live.size;
+    return this.#live.size;
   }
 
   /** Starts the worker. Resolves after its first search for work. The process stays alive until the worker is stopped. */
@@ -157,13 +159,13 @@ export class Worker implements AsyncDisposable {
 
   /** The number of further sessions that it can run. */
   get #capacity(): number {
-    return this.#settings.concurrency - this.#host.runs.live.size;
+    return this.#settings.concurrency - this.#live.size;
   }
 
   /** Handles a notification of a commit: an agent has work, a process is to be watched, or notifications were missed. */
   #onNotification(name: string): void {
     const announced = parseAnnouncement(name);
-    if (announced && announced.owner !== this.#host.runs.live.leases.owner)
+    if (announced && announced.owner !== this.#live.leases.owner)
       this.#watcher.watch(announced.owner, announced.process);
     else if (name === "" || this.#agents.has(name)) this.#alarm.wake();
   }
@@ -193,13 +195,13 @@ export class Worker implements AsyncDisposable {
 
   /** Lists the owners when a sweep is due. Without notifications, listing is the only way to find new ones on this host. */
   async #findOwners(): Promise<void> {
-    const { context, runs } = this.#host;
+    const { context } = this.#host;
     const now = performance.now();
     const isSweep = now >= this.#sweepAt;
     if (!isSweep && context.store.listen) return;
     // Set before anything is awaited, so that a sweep that is requested in the meantime is not overwritten.
     if (isSweep) this.#sweepAt = now + Math.min(this.#settings.lease / 2, LONGEST_INTERVAL);
-    const { alive, gone, nextEnd } = await findOwners(context, runs.live.leases.owner);
+    const { alive, gone, nextEnd } = await findOwners(context, this.#live.leases.owner);
     this.#watcher.watchAll(alive);
     for (const owner of gone) if (isSweep || !this.#goneBefore.has(owner)) this.#gone.add(owner);
     this.#goneBefore = new Set(gone);
@@ -213,9 +215,10 @@ export class Worker implements AsyncDisposable {
 
   /** Searches for the runs of owners that are gone, and starts them. @returns how many were started */
   async #searchGone(): Promise<number> {
-    const { context, runs } = this.#host;
+    const { context } = this.#host;
     const searched = [...this.#gone];
-    const isSkipped = (work: PendingWork): boolean => this.#isAvoided(work) || runs.live.has(work.session, work.branch);
+    const isSkipped = (work: PendingWork): boolean =>
+      this.#isAvoided(work) || this.#live.has(work.session, work.branch);
     // Suspects are skipped while one runs: they must not fill the limit and hide the others.
     const limit = this.#capacity + (this.#suspect === undefined ? 0 : EXTRA_ORPHANS);
     const orphans = await findOrphans(context, searched, this.#agents, limit, isSkipped);
@@ -258,13 +261,13 @@ export class Worker implements AsyncDisposable {
     const { session, branch, takeovers } = orphan;
     // It has crashed at most one process, which does not make it a suspect.
     if (takeovers === 0 && threshold > 1) return 0;
-    const { context, runs } = this.#host;
+    const { context } = this.#host;
     const reader = new SessionReader(context, session);
     try {
       const result = await applyCrashPolicy(
         reader,
         branch,
-        runs.live.leases.owner,
+        this.#live.leases.owner,
         this.#agents,
         this.#settings.maxDeaths,
       );
@@ -290,7 +293,7 @@ export class Worker implements AsyncDisposable {
   async #start(work: PendingWork): Promise<boolean> {
     const { context, runs } = this.#host;
     const { session, branch } = work;
-    if (runs.live.has(session, branch)) return false;
+    if (this.#live.has(session, branch)) return false;
     try {
       const handle = await runs.resumeScheduled(this.#agents, session, branch);
       if (typeof handle === "string") await dropStaleEntry(context, work, handle === "nothing");
@@ -330,7 +333,7 @@ export class Worker implements AsyncDisposable {
 
   /** Postpones scheduled work whose session this worker still runs: it may be reserved, and not be found again soon. */
   #postponeOwn(work: PendingWork): boolean {
-    if (!this.#host.runs.live.has(work.session, work.branch)) return false;
+    if (!this.#live.has(work.session, work.branch)) return false;
     this.#postponed.set(work.key, work);
     return true;
   }
@@ -340,7 +343,7 @@ export class Worker implements AsyncDisposable {
     const ready = new Map<string, PendingWork>();
     for (const [key, work] of this.#postponed) {
       if (ready.size >= this.#capacity) break;
-      if (this.#host.runs.live.has(work.session, work.branch)) continue;
+      if (this.#live.has(work.session, work.branch)) continue;
       this.#postponed.delete(key);
       ready.set(key, work);
     }
@@ -355,7 +358,7 @@ export class Worker implements AsyncDisposable {
     await this.#unlisten?.().catch((error: unknown) =>
       this.#fail("the subscription to notifications could not be ended", error),
     );
-    await this.#host.runs.live.drain(grace);
+    await this.#live.drain(grace);
     this.#host.stopped(this);
   }
 
