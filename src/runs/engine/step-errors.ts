@@ -24,6 +24,12 @@ export function outcomeUnknown({ name }: EffectStart): SavepointError {
   );
 }
 
+/** The error of a synchronous effect that is started after the end of its step. */
+export function calledAfterEnd({ kind, name }: EffectCall): SavepointError {
+  const what = kind === "effect" ? `remember(${JSON.stringify(name)})` : `run.${kind}()`;
+  return new SavepointError("CLOSED", `${what} was called after the ${kind === "effect" ? "run" : "step"} had ended.`);
+}
+
 /** The error of an effect that is started inside another one. */
 export function nestedEffect({ kind }: EffectCall, outer: string): SavepointError {
   return invalidArgument(

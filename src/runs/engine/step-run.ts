@@ -21,7 +21,7 @@ import {
 import { type EffectUsage, encodeNamed, hashValue, toReason } from "../journal/index.js";
 import { usageOfReply } from "./reply.js";
 import type { Step } from "./step.js";
-import type { EffectSettings, StepHost } from "./step-types.js";
+import type { EffectBody, EffectSettings, StepHost } from "./step-types.js";
 
 const POLICIES: readonly UnknownPolicy[] = ["ask", "retry", "verify", "fail"];
 /**
@@ -89,14 +89,14 @@ export class StepRun implements Run {
       const { name = "llm", input, usage, retry = {} } = options;
       const { registry } = this.#host.context;
       const args = input === undefined ? {} : { args: hashValue(input, registry) };
-      const emit = (delta: unknown): void => this.#step.emitDelta(name, delta);
       const settings: EffectSettings = {
         ...parseEffectOptions(options, "retry"),
         retry,
         usageOf: (usage ?? usageOfReply) as (reply: unknown) => EffectUsage | undefined,
-        emit,
+        emit: (delta) => this.#step.emitDelta(name, delta),
       };
-      const body = (context: EffectContext): unknown => call(withEmit(context, emit));
+      // With `emit` in its settings, an effect gets a context that has it too.
+      const body = call as EffectBody;
       return this.#step.effect({ kind: "llm", name, ...args }, body, settings) as Promise<Reply<Awaited<Result>>>;
     });
   }
@@ -129,7 +129,7 @@ export class StepRun implements Run {
   }
 
   remember<Value>(name: string, make: () => Value): Value {
-    return this.#step.remember(String(name), make) as Value;
+    return this.#step.immediate({ kind: "effect", name: String(name) }, make);
   }
 
   async stepDone(trigger: string): Promise<void> {
@@ -153,15 +153,15 @@ export class StepRun implements Run {
   }
 
   now(): number {
-    return this.#step.immediate("now", () => this.#host.context.now());
+    return this.#step.immediate({ kind: "now", name: "now" }, () => this.#host.context.now());
   }
 
   random(): number {
-    return this.#step.immediate("random", () => Math.random());
+    return this.#step.immediate({ kind: "random", name: "random" }, () => Math.random());
   }
 
   uuid(): string {
-    return this.#step.immediate("uuid", () => randomUUID());
+    return this.#step.immediate({ kind: "uuid", name: "uuid" }, () => randomUUID());
   }
 
   async sleep(time: Duration | Date): Promise<void> {
@@ -193,18 +193,6 @@ export class StepRun implements Run {
   halt(reason: string): Completion<never> {
     return this.#step.complete(new Completion<never>("halted", undefined, toReason(reason ?? "the run was halted")));
   }
-}
-
-/** Adds `emit` to a context. The idempotency key stays lazy. */
-function withEmit(context: EffectContext, emit: (delta: unknown) => void): LlmContext {
-  return {
-    get idempotencyKey() {
-      return context.idempotencyKey;
-    },
-    signal: context.signal,
-    attempt: context.attempt,
-    emit,
-  };
 }
 
 function parseEffectOptions<Result>(options: EffectOptions<Result>, defaultPolicy: UnknownPolicy): EffectSettings {

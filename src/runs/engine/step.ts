@@ -1,5 +1,4 @@
 /** One attempt of a step: calls the step function, executes its effects, and replays those that are recorded. */
-import { SavepointError } from "../../errors.js";
 import type { Question, Usage } from "../../records/index.js";
 import { shadowToValue, valueToShadow } from "../../state/index.js";
 import { invalidArgument } from "../../util/index.js";
@@ -18,7 +17,7 @@ import {
 import { type EffectOwner, EffectRunner, needsIntent } from "./effect-runner.js";
 import { ReplayLog } from "./replay-log.js";
 import { StepActivity } from "./step-activity.js";
-import { nestedEffect, nondeterminism } from "./step-errors.js";
+import { calledAfterEnd, nestedEffect, nondeterminism } from "./step-errors.js";
 import { type DeliveredOutcome, StepResults } from "./step-results.js";
 import { currentScope } from "./step-scope.js";
 import type { EffectBody, EffectResult, EffectSettings, StartedEffect, StepEnd, StepHost } from "./step-types.js";
@@ -144,25 +143,14 @@ export class Step implements EffectOwner {
   }
 
   /** Makes a value and records it, or replays it. Synchronous: the record is written with the next entry of the journal. */
-  immediate<T extends string | number>(kind: "now" | "random" | "uuid", make: () => T): T {
-    const effect = this.#start({ kind, name: kind });
-    if (!effect) throw new SavepointError("CLOSED", `run.${kind}() was called after the step had ended.`);
-    const { index, recorded, started } = effect;
-    if (recorded?.outcome && "value" in recorded.outcome) return recorded.outcome.value as T;
-    const value = make();
-    this.#host.journal.add({ op: "end", index, started, outcome: { value } });
-    return value;
-  }
-
-  /** Like {@link immediate}, for a value of any type. */
-  remember(name: string, make: () => unknown): unknown {
-    const effect = this.#start({ kind: "effect", name });
-    if (!effect)
-      throw new SavepointError("CLOSED", `remember(${JSON.stringify(name)}) was called after the run had ended.`);
+  immediate<Value>(call: EffectCall, make: () => Value): Value {
+    const effect = this.#start(call);
+    if (!effect) throw calledAfterEnd(call);
     const { index, recorded, started } = effect;
     const { registry } = this.#host.context;
-    this.#replay.deliveries.count++;
-    if (recorded?.outcome && "value" in recorded.outcome) return shadowToValue(recorded.outcome.value, registry);
+    if (!IMMEDIATE_KINDS.has(call.kind)) this.#replay.deliveries.count++;
+    if (recorded?.outcome && "value" in recorded.outcome)
+      return shadowToValue(recorded.outcome.value, registry) as Value;
     const value = make();
     const encoded = encodeNamed("The value to remember", () => settleValue(value, registry));
     this.#host.journal.add({ op: "end", index, started, outcome: { value: encoded } });
