@@ -72,6 +72,11 @@ export class LiveRuns implements OwnerRuns, ExecutionHost {
     return this.#runs.size;
   }
 
+  /** The owner id of their leases. */
+  get owner(): string {
+    return this.leases.owner;
+  }
+
   has(session: string, branch: string): boolean {
     return this.#runs.has(branchMapKey(session, branch));
   }

@@ -4,14 +4,19 @@ import { SavepointError } from "../../errors.js";
 import type { Context } from "../../context.js";
 import { describeBranch, SessionReader } from "../../sessions/index.js";
 import {
+  ALL_OWNERS,
   ALL_QUEUE_ENTRIES,
   checkId,
+  decodeOwner,
   decodeQueueEntry,
+  ownedBy,
+  ownerKey,
   parseQueueEntryKey,
   queueEntryKey,
 } from "../../records/index.js";
 import type { RunEvent, RunEventOf, RunEventType } from "../../events/index.js";
-import { scan } from "../../store/index.js";
+import { scan, type Store } from "../../store/index.js";
+import { unlessConflict } from "../../util/index.js";
 import { type Agent, type OpenRun, type OpenRunOptions, withLimits } from "../agent/index.js";
 import { recordAnswer, requestCancel, sendInput } from "../inbox/index.js";
 import {
@@ -34,8 +39,7 @@ import {
 } from "../starting/index.js";
 import { hashText } from "../journal/index.js";
 import { currentScope, type Execution } from "../engine/index.js";
-import { deleteExpiredOwners } from "../leases/index.js";
-import { endedError, FinishedOpenRun, LiveOpenRun, OpenAgent } from "../external/index.js";
+import { FinishedOpenRun, LiveOpenRun, OpenAgent } from "../external/index.js";
 import { releaseBranch } from "../claims/index.js";
 import type { RunResult } from "../status/index.js";
 import { isStoreFailure, type LiveRuns, START_GRACE, type StartedRun } from "./live-runs.js";
@@ -63,6 +67,9 @@ export interface RunHandle<State = unknown, Output = unknown> {
   /** Adds a listener for events of the run. Returns the function that removes it. */
   on<Type extends RunEventType>(type: Type, listener: (event: RunEventOf<Type>) => void): () => void;
 }
+
+/** Owner records of ended processes are kept for a day, in case a clock was wrong. In milliseconds. */
+const KEEP_OWNERS_FOR = 86_400_000;
 
 export class Runs {
   readonly live: LiveRuns;
@@ -111,11 +118,7 @@ export class Runs {
     });
     if (finished) return finished;
     if (!("finished" in started)) throw sessionToStartNotFound(session);
-    // The run may end before its step is called.
-    const ended = started.finished.then((result) => {
-      throw endedError(result);
-    });
-    return new LiveOpenRun(await Promise.race([agent.stepStarted, ended]), started.execution);
+    return LiveOpenRun.create(agent, started.execution);
   }
 
   /** Recovers all runs of these agents that are interrupted or ready, and returns their handles. */
@@ -232,7 +235,7 @@ export class Runs {
 
   /** The owner id with which a branch is released; `undefined` if it still runs here. */
   #selfFor(session: string, branch: string): string | undefined {
-    return this.live.has(session, branch) ? undefined : this.live.leases.owner;
+    return this.live.has(session, branch) ? undefined : this.live.owner;
   }
 
   /** Joins the run of a branch, or starts one. */
@@ -258,7 +261,7 @@ export class Runs {
       const isEarlierInput = "finished" in started && !isTurnOf(started.execution, request);
       if (isEarlierInput && result.status === "completed") continue;
       if (!request.wait || result.status !== "waiting") return result;
-      await waitForChange(this.#context, this.#reader(session), branch, result.wakeAt, () => this.live.checkOpen());
+      await waitForChange(this.#reader(session), branch, result.wakeAt, () => this.live.checkOpen());
     }
   }
 
@@ -298,6 +301,17 @@ function isTurnOf(execution: Execution, { input, key }: RunRequest): boolean {
   if (input === undefined || !execution.agent.definition.receive) return true;
   if (key !== undefined) return execution.run.key === key;
   return execution.run.input === "" || execution.run.input === hashText(input);
+}
+
+/** Deletes the records of owners that ended long ago and hold no branch. By those that do, their branches are found. */
+async function deleteExpiredOwners(store: Store, now: number): Promise<void> {
+  for await (const record of scan(store, ALL_OWNERS)) {
+    const { key } = record;
+    if (!("value" in record) || decodeOwner(record.value).until > now - KEEP_OWNERS_FOR) continue;
+    const [held] = await store.list(ownedBy(key.slice(ownerKey("").length)), { limit: 1 });
+    // In a conflict the owner is alive after all, or another process has deleted the record.
+    if (!held) await unlessConflict(store.commit({ checks: [{ key, value: record.value }], deletes: [key] }));
+  }
 }
 
 function alreadyOpen(session: string, branch: string): SavepointError {

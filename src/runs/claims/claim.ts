@@ -2,7 +2,6 @@
  * Claiming a branch: the right to write it. One commit checks all records that were read, raises the epoch and writes the
  * owner, so of two processes that claim a branch at once, one is refused and reads it again.
  */
-import { isSavepointError } from "../../errors.js";
 import {
   type BranchCursor,
   buildCommit,
@@ -117,8 +116,9 @@ export function buildRunningRecord(
   { run, now }: RunSnapshot,
   { number, turn, input, key }: Pick<RunRecord, "number" | "turn" | "input" | "key">,
 ): RunRecord {
-  const [{ name }, { owner }, startedAt] = [agent, leases, run?.startedAt ?? now];
-  return newRunRecord({ number, agent: name, owner, turn, input, key, status: "running", startedAt });
+  const { owner } = leases;
+  const startedAt = run?.startedAt ?? now;
+  return newRunRecord({ number, agent: agent.name, owner, turn, input, key, status: "running", startedAt });
 }
 
 /**
@@ -146,12 +146,12 @@ export function buildClaimParts(
   return { puts, deletes: entryChange.deletes, wakes: lease.wakes };
 }
 
-/** Claims a branch that has a head, to resume its work; `undefined` if the branch has changed since the snapshot. */
+/** Claims a branch that has a head, to resume its work. Throws `CONFLICT` if the branch has changed since the snapshot. */
 export async function claimBranch(
   work: BranchWork,
   snapshot: RunSnapshot,
   request: TurnRequest,
-): Promise<ClaimedBranch | undefined> {
+): Promise<ClaimedBranch> {
   const { reader, branch, leases, cursor } = work;
   const { sessionId, context } = reader;
   const session = snapshot.heads.session as NonNullable<Heads["session"]>;
@@ -187,15 +187,10 @@ export async function claimBranch(
       blobs,
     },
   });
-  try {
-    await cursor.exclusive(async () => {
-      await context.store.commit(built.commit);
-      cursor.adoptCommit(built);
-    });
-  } catch (error) {
-    if (isSavepointError(error, "CONFLICT")) return undefined;
-    throw error;
-  }
+  await cursor.exclusive(async () => {
+    await context.store.commit(built.commit);
+    cursor.adoptCommit(built);
+  });
   const { tape: branchTape } = built.branch.record;
   return { claim: { number, preparedAt, createdAt, tape: branchTape, run, journal, queueEntry, boundary } };
 }

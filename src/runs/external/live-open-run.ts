@@ -5,14 +5,7 @@ import { describeBranch } from "../../sessions/index.js";
 import { type Agent, type Completion, type OpenRun, type AgentSpec, parseRetryOptions } from "../agent/index.js";
 import { toReason } from "../journal/index.js";
 import type { RunResult } from "../status/index.js";
-import type { StepRun } from "../engine/index.js";
-
-/** The execution that an open run is the step of. */
-export interface OpenExecution {
-  readonly finished: Promise<RunResult>;
-  /** Releases the unfinished run, so that it can be resumed. */
-  release(): Promise<void>;
-}
+import type { Execution, StepRun } from "../engine/index.js";
 
 /** An agent whose only step does not return until the external loop ends it. */
 export class OpenAgent {
@@ -44,18 +37,24 @@ export class LiveOpenRun implements OpenRun {
   readonly finished = undefined;
   readonly #run: StepRun;
   readonly #end: (completion: Completion<unknown>) => void;
-  readonly #execution: OpenExecution;
+  readonly #execution: Execution;
   /** Rejects when the run has ended. */
   readonly #ended: Promise<never>;
 
-  constructor({ run, end }: Awaited<OpenAgent["stepStarted"]>, execution: OpenExecution) {
+  /** Resolves when the step of the execution is called. Rejects if the run ends before that. */
+  static async create(agent: OpenAgent, execution: Execution): Promise<LiveOpenRun> {
+    const ended = execution.finished.then((result) => {
+      throw endedError(result);
+    });
+    ended.catch(() => {});
+    return new LiveOpenRun(await Promise.race([agent.stepStarted, ended]), execution, ended);
+  }
+
+  private constructor({ run, end }: Awaited<OpenAgent["stepStarted"]>, execution: Execution, ended: Promise<never>) {
     this.#run = run;
     this.#end = end;
     this.#execution = execution;
-    this.#ended = execution.finished.then((result) => {
-      throw endedError(result);
-    });
-    this.#ended.catch(() => {});
+    this.#ended = ended;
   }
 
   get session(): string {
@@ -132,7 +131,7 @@ export class LiveOpenRun implements OpenRun {
 }
 
 /** The error of calls to an open run that has ended. */
-export function endedError(result: RunResult): SavepointError {
+function endedError(result: RunResult): SavepointError {
   const { session, branch, status } = result;
   const where = describeBranch(session, branch);
   const details = { sessionId: session, branch, status };

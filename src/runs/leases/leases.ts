@@ -171,13 +171,7 @@ export class Leases {
 
   #createThread(address: StoreAddress): HeartbeatThread | undefined {
     this.#isThreadReady = false;
-    const options = {
-      ...address,
-      key: this.#key,
-      lease: this.#lease,
-      every: this.#every,
-      process: thisProcess(),
-    };
+    const options = { ...address, key: this.#key, lease: this.#lease, every: this.#every, process: thisProcess() };
     return HeartbeatThread.create(options, {
       onReady: () => {
         this.#isThreadReady = true;

@@ -1,5 +1,4 @@
 /** Enqueues a new session for a worker. No function of the agent is called, so its code may be in another process. */
-import { SavepointError } from "../../errors.js";
 import {
   agentSessionKey,
   changeQueueEntry,
@@ -20,7 +19,7 @@ import {
   sessionKey,
 } from "../../records/index.js";
 import { agentMismatch, type NumberSource, type SessionReader } from "../../sessions/index.js";
-import { type Duration, retryOnConflict, toMilliseconds } from "../../util/index.js";
+import { type Duration, retryOnConflict, toMilliseconds, invalidArgument } from "../../util/index.js";
 import { inputMismatch } from "./claim-run.js";
 import { encodeInput } from "./options.js";
 import { newRunRecord, readRunSnapshot } from "../claims/index.js";
@@ -96,15 +95,13 @@ function toReadyTime(runAt: Date | Duration | undefined, now: number): number {
   if (runAt === undefined) return now;
   if (!(runAt instanceof Date)) return now + toMilliseconds(runAt, "runAt");
   const time = runAt.getTime();
-  if (Number.isNaN(time))
-    throw new SavepointError("INVALID_ARGUMENT", "runAt must be a duration or a valid Date, got an invalid Date.");
+  if (Number.isNaN(time)) throw invalidArgument("runAt must be a duration or a valid Date, got an invalid Date.");
   return time;
 }
 
 function checkPriority(priority = LOWEST_PRIORITY): number {
   if (Number.isInteger(priority) && priority >= LOWEST_PRIORITY && priority <= HIGHEST_PRIORITY) return priority;
-  throw new SavepointError(
-    "INVALID_ARGUMENT",
+  throw invalidArgument(
     `priority must be an integer from ${LOWEST_PRIORITY} to ${HIGHEST_PRIORITY}, got ${String(priority)}.`,
   );
 }

@@ -1,5 +1,5 @@
 /** Starting a turn: the first of a session, or the next one. One commit saves the state with the input and claims the branch. */
-import { isSavepointError, SavepointError } from "../../errors.js";
+import { SavepointError } from "../../errors.js";
 import {
   type CheckpointRow,
   emptyJournal,
@@ -33,12 +33,12 @@ import {
 import { hashText } from "../journal/index.js";
 import { currentMoment } from "../leases/index.js";
 
-/** Starts a session with its first turn; `undefined` if the branch has changed since the snapshot. */
+/** Starts a session with its first turn. Throws `CONFLICT` if the branch has changed since the snapshot. */
 export async function startFirstTurn(
   work: BranchWork,
   snapshot: RunSnapshot,
   input: TurnInput,
-): Promise<ClaimedBranch | undefined> {
+): Promise<ClaimedBranch> {
   const { agent, reader } = work;
   const value = parseValue(input.input, reader.context.registry);
   const state = await callAgent(agent, "initial", () => agent.definition.initial(value));
@@ -46,7 +46,7 @@ export async function startFirstTurn(
 }
 
 /**
- * Starts the next turn of a session; `undefined` if the branch has changed since the snapshot.
+ * Starts the next turn of a session. Throws `CONFLICT` if the branch has changed since the snapshot.
  *
  * @param from the checkpoint whose state receives the input: the head, or an ancestor of it
  */
@@ -55,7 +55,7 @@ export async function startNextTurn(
   snapshot: RunSnapshot,
   from: CheckpointRow,
   input: TurnInput,
-): Promise<ClaimedBranch | undefined> {
+): Promise<ClaimedBranch> {
   const { agent, reader } = work;
   const { registry } = reader.context;
   const number = snapshot.heads.session?.record.number as number;
@@ -74,7 +74,7 @@ async function saveTurn(
   input: TurnInput,
   turn: number,
   trigger: string,
-): Promise<ClaimedBranch | undefined> {
+): Promise<ClaimedBranch> {
   const { agent, reader, branch, leases, cursor } = work;
   const { sessionId, context } = reader;
   const { heads } = snapshot;
@@ -108,15 +108,8 @@ async function saveTurn(
       };
     },
   };
-  const fields = parseSaveOptions(
-    {
-      kind: "automatic",
-      trigger,
-      step: before?.head?.step ?? 0,
-      usage: before?.head?.usage ?? { tokens: 0, cost: 0 },
-    },
-    context.registry,
-  );
+  const { step = 0, usage = { tokens: 0, cost: 0 } } = before?.head ?? {};
+  const fields = parseSaveOptions({ kind: "automatic", trigger, step, usage }, context.registry);
   const author: Author = {
     agent: agent.name,
     admit: (now) => {
@@ -125,23 +118,18 @@ async function saveTurn(
       if (!isSame) throw new SavepointError("CONFLICT", "Another process has changed the branch.");
     },
   };
-  try {
-    const row = await cursor.exclusive(async () => {
-      // Another process may have saved since this one last did.
-      author.admit(await cursor.refresh());
-      await cursor.save({ live: state }, { ...fields, version: agent.definition.migrations.length }, author, extension);
-      return cursor.head as CheckpointRow;
-    });
-    await enforceRetention(reader, cursor, row);
-    // A new session was created with this checkpoint.
-    const createdAt = heads.session?.record.createdAt ?? row.createdAt;
-    const records = claimed as NonNullable<typeof claimed>;
-    const { number } = records.run;
-    return { claim: { ...records, number, preparedAt, createdAt, tape: row.tape, boundary: row } };
-  } catch (error) {
-    if (isSavepointError(error, "CONFLICT")) return undefined;
-    throw error;
-  }
+  const row = await cursor.exclusive(async () => {
+    // Another process may have saved since this one last did.
+    author.admit(await cursor.refresh());
+    await cursor.save({ live: state }, { ...fields, version: agent.definition.migrations.length }, author, extension);
+    return cursor.head as CheckpointRow;
+  });
+  await enforceRetention(reader, cursor, row);
+  // A new session was created with this checkpoint.
+  const createdAt = heads.session?.record.createdAt ?? row.createdAt;
+  const records = claimed as NonNullable<typeof claimed>;
+  const { number } = records.run;
+  return { claim: { ...records, number, preparedAt, createdAt, tape: row.tape, boundary: row } };
 }
 
 /** The changes that remove an input from the inbox. */

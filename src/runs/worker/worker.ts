@@ -5,7 +5,6 @@
  * branch of a session runs it, and the sessions of a dead or frozen worker are claimed when its lease has expired.
  */
 import { isSavepointError, type SavepointError } from "../../errors.js";
-import type { Context } from "../../context.js";
 import { SessionReader } from "../../sessions/index.js";
 import type { Agent } from "../agent/index.js";
 import { applyCrashPolicy } from "../claims/index.js";
@@ -26,7 +25,6 @@ import type { WorkerSettings } from "./options.js";
 
 /** The Savepoint that a worker belongs to. */
 export interface WorkerHost {
-  readonly context: Context;
   readonly runs: Runs;
   /** Closes the Savepoint, which stops the worker too. */
   close(): Promise<void>;
@@ -130,7 +128,7 @@ export class Worker implements AsyncDisposable {
 
   /** Searches for work and starts it, until the worker is stopped. @param onSearched called after each search */
   async #work(onSearched: () => void): Promise<void> {
-    const { store } = this.#host.context;
+    const { store } = this.#live.context;
     // A missed notification costs the time until the next poll.
     this.#unlisten = await store
       .listen?.((name) => this.#onNotification(name))
@@ -165,8 +163,7 @@ export class Worker implements AsyncDisposable {
   /** Handles a notification of a commit: an agent has work, a process is to be watched, or notifications were missed. */
   #onNotification(name: string): void {
     const announced = parseAnnouncement(name);
-    if (announced && announced.owner !== this.#live.leases.owner)
-      this.#watcher.watch(announced.owner, announced.process);
+    if (announced && announced.owner !== this.#live.owner) this.#watcher.watch(announced.owner, announced.process);
     else if (name === "" || this.#agents.has(name)) this.#alarm.wake();
   }
 
@@ -179,7 +176,7 @@ export class Worker implements AsyncDisposable {
 
   /** Starts as much work as capacity allows. @returns how many runs were started: if any, there may be more */
   async #startWork(): Promise<number> {
-    const { context } = this.#host;
+    const { context } = this.#live;
     if (this.#capacity <= 0) return 0;
     await this.#findOwners();
     const startedOrphans = this.#gone.size > 0 ? await this.#searchGone() : 0;
@@ -195,13 +192,13 @@ export class Worker implements AsyncDisposable {
 
   /** Lists the owners when a sweep is due. Without notifications, listing is the only way to find new ones on this host. */
   async #findOwners(): Promise<void> {
-    const { context } = this.#host;
+    const { context } = this.#live;
     const now = performance.now();
     const isSweep = now >= this.#sweepAt;
     if (!isSweep && context.store.listen) return;
     // Set before anything is awaited, so that a sweep that is requested in the meantime is not overwritten.
     if (isSweep) this.#sweepAt = now + Math.min(this.#settings.lease / 2, LONGEST_INTERVAL);
-    const { alive, gone, nextEnd } = await findOwners(context, this.#live.leases.owner);
+    const { alive, gone, nextEnd } = await findOwners(context, this.#live.owner);
     this.#watcher.watchAll(alive);
     for (const owner of gone) if (isSweep || !this.#goneBefore.has(owner)) this.#gone.add(owner);
     this.#goneBefore = new Set(gone);
@@ -215,7 +212,7 @@ export class Worker implements AsyncDisposable {
 
   /** Searches for the runs of owners that are gone, and starts them. @returns how many were started */
   async #searchGone(): Promise<number> {
-    const { context } = this.#host;
+    const { context } = this.#live;
     const searched = [...this.#gone];
     const isSkipped = (work: PendingWork): boolean =>
       this.#isAvoided(work) || this.#live.has(work.session, work.branch);
@@ -261,16 +258,10 @@ export class Worker implements AsyncDisposable {
     const { session, branch, takeovers } = orphan;
     // It has crashed at most one process, which does not make it a suspect.
     if (takeovers === 0 && threshold > 1) return 0;
-    const { context } = this.#host;
+    const { context, owner } = this.#live;
     const reader = new SessionReader(context, session);
     try {
-      const result = await applyCrashPolicy(
-        reader,
-        branch,
-        this.#live.leases.owner,
-        this.#agents,
-        this.#settings.maxDeaths,
-      );
+      const result = await applyCrashPolicy(reader, branch, owner, this.#agents, this.#settings.maxDeaths);
       if (result.quarantined === undefined) return result.crashes;
       this.emit({ type: "quarantined", sessionId: session, branch, reason: result.quarantined });
     } catch (error) {
@@ -291,12 +282,12 @@ export class Worker implements AsyncDisposable {
 
   /** Starts the run of a session. @returns `false` if there was nothing to do, another process runs it, or it failed */
   async #start(work: PendingWork): Promise<boolean> {
-    const { context, runs } = this.#host;
+    const { runs } = this.#host;
     const { session, branch } = work;
     if (this.#live.has(session, branch)) return false;
     try {
       const handle = await runs.resumeScheduled(this.#agents, session, branch);
-      if (typeof handle === "string") await dropStaleEntry(context, work, handle === "nothing");
+      if (typeof handle === "string") await dropStaleEntry(this.#live.context, work, handle === "nothing");
       if (!handle || typeof handle === "string") return false;
       const onEnd = (): void => {
         this.#clearSuspect(work);
@@ -378,6 +369,6 @@ export class Worker implements AsyncDisposable {
   #fail(message: string, error: unknown): void {
     const event = { type: "failure", message: `worker ${this.name}: ${message}`, error } as const;
     if (this.#listeners.has("failure")) this.emit(event);
-    else this.#host.context.events.emit("backgroundFailure", event);
+    else this.#live.context.events.emit("backgroundFailure", event);
   }
 }
