@@ -28,7 +28,7 @@ export {
   targetOfTemporary,
   writeBytes,
 } from "./file-writing.js";
-export { retryOnConflict, type RetryOnConflictOptions } from "./retry-on-conflict.js";
+export { retryOnConflict, type RetryOnConflictOptions, unlessConflict } from "./retry-on-conflict.js";
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
 export { validateCount, validateFields, validatePlainObject, invalidArgument, parseTimestamp } from "./validate.js";

@@ -30,3 +30,13 @@ export async function retryOnConflict<Result>(
     }
   }
 }
+
+/** Resolves with the result of a commit; with `undefined` if it fails with `CONFLICT`. */
+export async function unlessConflict<Result>(committed: Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await committed;
+  } catch (error) {
+    if (isSavepointError(error, "CONFLICT")) return undefined;
+    throw error;
+  }
+}

@@ -21,8 +21,7 @@ import { validateFields, createListing, invalidArgument, type Listing, limitEntr
 import type { Services } from "../services.js";
 import { openSession, type Session } from "../session.js";
 import { findByName } from "./find-by-name.js";
-import type { AnyCheckpointInfo } from "./info.js";
-import { type CheckpointFilter, walkCheckpoints } from "./list.js";
+import { type AnyCheckpointInfo, type CheckpointFilter, walkCheckpoints } from "./list.js";
 
 const CREATE_FIELDS = new Set(["agent", "label", "description", "kind", "metadata", "pinned", "trigger", "ttl"]);
 const LIST_FIELDS = new Set(["agent", "session", "of", "kind", "limit"]);
