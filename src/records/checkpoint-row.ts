@@ -14,41 +14,25 @@ import {
   shadowToValue,
 } from "../state/index.js";
 import { type KeyRange, prefixRange } from "../store/index.js";
-import type { CheckpointKind, CheckpointStatus, Usage } from "./checkpoint.js";
+import type { CheckpointInfo, CheckpointKind, CheckpointStatus, Usage } from "./checkpoint.js";
 import { MAIN, timeOfId, unnamedBranch } from "./ids.js";
 import { decodeNumbers, encodeNumber, packId, unpackId } from "./keys.js";
 
-/** A checkpoint as it is stored. */
-export interface CheckpointRow {
-  readonly seq: number;
-  readonly id: string;
+/** A checkpoint as it is stored: what listings show of it, and what only its session needs. */
+export interface CheckpointRow extends Omit<
+  CheckpointInfo,
+  "sessionId" | "agent" | "parentId" | "metadata" | "expiresAt"
+> {
   /** The tape of the branch it was saved on. Refs in the skeleton that name no tape mean this one. */
   readonly tape: number;
-  readonly branch: string;
   readonly parent: number | undefined;
   /** The parent's parent, so that the history continues past one unreadable row. */
   readonly grandparent: number | undefined;
-  readonly createdAt: number;
-  readonly step: number;
-  readonly kind: CheckpointKind;
-  readonly status: CheckpointStatus;
-  readonly reason: string | undefined;
-  readonly label: string | undefined;
-  readonly description: string | undefined;
-  readonly trigger: string | undefined;
-  readonly resumeHint: string | undefined;
-  readonly tasksCompleted: number;
-  readonly usage: Usage | undefined;
   /** In its encoded form. */
   readonly metadata: Shadow | undefined;
-  readonly pinned: boolean;
   /** Its lifetime in milliseconds, if it was saved with one. */
   readonly ttl: number | undefined;
-  readonly stateBytes: number;
-  readonly storedBytes: number;
   readonly skeleton: Frame;
-  /** The number of migrations applied to its state; `undefined` if its writer declared no migrations. */
-  readonly version: number | undefined;
   /** Set if a run saved it. */
   readonly run: RunPosition | undefined;
 }
