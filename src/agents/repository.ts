@@ -157,8 +157,9 @@ export class AgentRepository {
   }
 
   #retry<T>(attempt: () => Promise<T>): Promise<T> {
-    const isRetryable = (error: unknown): boolean => error instanceof AgentChanged;
-    return retryOnConflict(attempt, { maxAttempts: MAX_ATTEMPTS, isRetryable });
+    return retryOnConflict(attempt, {
+      isRetryable: (error, number) => error instanceof AgentChanged && number < MAX_ATTEMPTS,
+    });
   }
 
   async #commit(cursor: BranchCursor, head: string | undefined, change: AgentChange): Promise<CheckpointInfo> {
