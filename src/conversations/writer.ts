@@ -6,7 +6,7 @@ import { isSavepointError, SavepointError } from "../errors.js";
 import type { Piece } from "../state/index.js";
 import type { Commit, Frame, Put } from "../store/index.js";
 import { freeGarbage, isConflictOn, type NumberSource } from "../sessions/index.js";
-import { LruMap, retryOnConflict } from "../util/index.js";
+import { addToList, LruMap, retryOnConflict } from "../util/index.js";
 import type { Context } from "../context.js";
 import type { ConversationEntry } from "./conversation.js";
 import { findRemovable, conversationPuts, planConversationRemoval, firstTitlePut } from "./commit.js";
@@ -236,10 +236,8 @@ export class ConversationWriter {
     for (const { frame, place } of await readMessageFrames(this.#context.store, pieces)) {
       // An unreadable message is not reused: if it is in the new messages, it is written again.
       if ("unreadable" in frame) continue;
-      const content = contentOf(frame);
-      const list = places.get(content) ?? [];
-      places.set(content, list);
-      list.push({ piece: { tape: place.number, start: place.seq, count: 1 }, time: timeOf(frame) });
+      const piece = { tape: place.number, start: place.seq, count: 1 };
+      addToList(places, contentOf(frame), { piece, time: timeOf(frame) });
     }
     return places;
   }

@@ -15,7 +15,7 @@ import {
   type TextIndex,
   type TextSource,
 } from "../store/index.js";
-import { Mutex } from "../util/index.js";
+import { addToList, Mutex } from "../util/index.js";
 import type { Context } from "../context.js";
 import { readConversations, readMessages, type StoredConversation } from "../conversations/index.js";
 import {
@@ -116,10 +116,8 @@ export class SearchIndex {
   async #index(changes: readonly Mark[], writer: IndexWriter): Promise<void> {
     const conversations = new Map<string, Mark[]>();
     for (const mark of changes) {
-      if (mark.key.startsWith("c\t")) {
-        const id = conversationOfKey(mark.key);
-        conversations.set(id, [...(conversations.get(id) ?? []), mark]);
-      } else await this.#indexSession(mark, writer);
+      if (mark.key.startsWith("c\t")) addToList(conversations, conversationOfKey(mark.key), mark);
+      else await this.#indexSession(mark, writer);
     }
     await this.#indexConversations(conversations, writer);
   }

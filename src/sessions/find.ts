@@ -27,10 +27,8 @@ export interface RowMatch {
 }
 
 /** A checkpoint of any session or agent. */
-export interface CheckpointMatch {
+export interface CheckpointMatch extends Pick<RowMatch, "number" | "row"> {
   readonly reader: SessionReader;
-  readonly number: number;
-  readonly row: CheckpointRow;
   /** The agent, if this is a checkpoint of a whole agent. */
   readonly agent: string | undefined;
 }
@@ -68,8 +66,9 @@ export async function findRow(
 async function findRowWithoutHeads(reader: SessionReader, ref: CheckpointRef): Promise<RowMatch | undefined> {
   if (typeof ref === "object" && "step" in ref) return undefined;
   const number = await reader.scanForNumber();
-  const row = number === undefined ? undefined : await reader.find(number, ref, undefined);
-  return row && number !== undefined ? { number, row, agent: undefined, hidden: false } : undefined;
+  if (number === undefined) return undefined;
+  const row = await reader.find(number, ref, undefined);
+  return row && { number, row, agent: undefined, hidden: false };
 }
 
 /** Finds a checkpoint of any session or agent by its id, or as `session#seq`; `undefined` if there is none. */

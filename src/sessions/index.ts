@@ -44,6 +44,14 @@ export { buildRow } from "./new-row.js";
 export { setLabel, setPin } from "./notes.js";
 export { NumberSource } from "./numbers.js";
 export type { ForkOptions, LoadOptions, SessionOptions } from "./options.js";
-export { type Heads, type LoadedRecord, type Notes, readHeadNotes, readMainHeads, SessionReader } from "./reader.js";
+export {
+  type Heads,
+  isIntact,
+  type LoadedRecord,
+  type Notes,
+  readHeadNotes,
+  readMainHeads,
+  SessionReader,
+} from "./reader.js";
 export { type SaveFields, parseSaveOptions } from "./save-options.js";
 export { declaredVersion, migrateLoadedState, saveMigrated, versionForSave, type VersionScope } from "./versions.js";

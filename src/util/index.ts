@@ -5,7 +5,7 @@
 export { type Duration, MAX_TIMER, toMilliseconds } from "./duration.js";
 export { toFileError, isMissingFileError } from "./file-errors.js";
 export { IntervalSet, type Span } from "./interval-set.js";
-export { createListing, type Listing, limitEntries } from "./listing.js";
+export { addToList, createListing, type Listing, limitEntries, toArray } from "./listing.js";
 export {
   describeProcess,
   isCertainlyDead,
@@ -25,7 +25,7 @@ export {
   targetOfTemporary,
   writeBytes,
 } from "./file-writing.js";
-export { retryOnConflict, type RetryOnConflictOptions } from "./retry-on-conflict.js";
+export { retryOnConflict } from "./retry-on-conflict.js";
 export { runSlicesSync, runSlices, type Slices } from "./slices.js";
 export { SyncPace } from "./sync-pace.js";
 export { validateCount, validateFields, validatePlainObject, invalidArgument, parseTimestamp } from "./validate.js";
