@@ -34,7 +34,7 @@ import {
 import { retryOnConflict } from "../util/index.js";
 import type { Context } from "../context.js";
 import { renumberSnapshots, readNumberMoves } from "../conversations/index.js";
-import type { SavedAgent, SavedAgentInfo, AgentContent } from "./saved-agent.js";
+import { agentNotFound, type SavedAgent, type SavedAgentInfo, type AgentContent } from "./saved-agent.js";
 import { type Shadow, shadowToValue } from "../state/index.js";
 
 /** The state in an agent's history. */
@@ -106,6 +106,13 @@ export class AgentRepository {
   /** Loads the newest intact version of the agent; `undefined` if it was never saved. */
   async load(): Promise<StoredAgent | undefined> {
     return this.#retry(() => this.#exclusive((cursor) => this.#find(cursor)));
+  }
+
+  /** Like {@link load}, but throws `AGENT_NOT_FOUND` if the agent was never saved. */
+  async require(): Promise<StoredAgent> {
+    const found = await this.load();
+    if (!found) throw agentNotFound(this.id);
+    return found;
   }
 
   /** The same agent with all migrations applied to its state. */

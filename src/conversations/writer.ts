@@ -59,16 +59,8 @@ export class ConversationWriter {
     const entries = draftEntries(messages, () => now);
     const number = await allocateConversationNumber(this.#context, this.#numbers, fields.agent);
     const id = fields.id ?? this.#context.newId({ number, seq: 0 });
-    const { agent } = fields;
-    const record: ConversationRecord = {
-      ...fields.record,
-      number,
-      order: number,
-      agent,
-      createdAt: now,
-      base: [],
-      tapeStart: 0,
-    };
+    const place = { number, order: number, base: [], tapeStart: 0 };
+    const record: ConversationRecord = { ...fields.record, ...place, agent: fields.agent, createdAt: now };
     try {
       await store.commit({
         checks: [{ key: conversationKey(id), value: undefined }],

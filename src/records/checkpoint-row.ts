@@ -13,10 +13,10 @@ import {
   type Shadow,
   shadowToValue,
 } from "../state/index.js";
-import { type KeyRange, prefixRange } from "../store/index.js";
+import type { KeyRange } from "../store/index.js";
 import type { CheckpointInfo, CheckpointKind, CheckpointStatus, Usage } from "./checkpoint.js";
 import { MAIN, timeOfId, unnamedBranch } from "./ids.js";
-import { decodeNumbers, encodeNumber, packId, unpackId } from "./keys.js";
+import { decodeNumbers, encodeNumber, packId, seqRange, unpackId } from "./keys.js";
 
 /** A checkpoint as it is stored: what listings show of it, and what only its session needs. */
 export interface CheckpointRow extends Omit<
@@ -54,10 +54,8 @@ export interface RunPosition {
 /** The key of the row of a checkpoint: the number of the session, then the seq, so that rows are ordered by seq. */
 export const rowKey = (number: number, seq: number): string => `z${encodeNumber(number)}${encodeNumber(seq)}`;
 /** The rows with a seq from `from` (inclusive) to `to` (exclusive). */
-export const rowsOf = (number: number, from = 0, to?: number): KeyRange => {
-  const all = prefixRange(`z${encodeNumber(number)}`);
-  return { from: rowKey(number, from), to: to === undefined ? all.to : rowKey(number, to) };
-};
+export const rowsOf = (number: number, from?: number, to?: number): KeyRange =>
+  seqRange(`z${encodeNumber(number)}`, from, to);
 /** The seq in the key of a row. */
 export const seqOfRowKey = (key: string): number => decodeNumbers(key.slice(1), 2).numbers[1] as number;
 

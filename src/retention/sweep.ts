@@ -10,7 +10,7 @@
  */
 import { isSavepointError } from "../errors.js";
 import { type BranchCursor, describeSession, type SessionReader } from "../sessions/index.js";
-import { type CheckpointKind, type CheckpointRow, earliestExpiryOf, type SessionRecord } from "../records/index.js";
+import { type CheckpointInfo, type CheckpointRow, earliestExpiryOf, type SessionRecord } from "../records/index.js";
 import { parseRetentionOptions, type RetentionRules, type StoredPolicy } from "../policies/index.js";
 import type { CheckpointSet } from "./checkpoint-set.js";
 import { automaticBeyond, reasonsToKeep, withRewindNeeds } from "./keep-reasons.js";
@@ -18,11 +18,7 @@ import { removeCheckpoints } from "./removal.js";
 import { needsSweep, planNextSweep, type Sweep } from "./sweep-schedule.js";
 
 /** The fields of a saved checkpoint that decide whether a sweep is necessary. */
-export interface SavedCheckpoint {
-  readonly branch: string;
-  readonly kind: CheckpointKind;
-  readonly expiresAt?: number | undefined;
-}
+export type SavedCheckpoint = Pick<CheckpointInfo, "branch" | "kind"> & Partial<Pick<CheckpointInfo, "expiresAt">>;
 
 /** The limits that a sweep enforces. A limit that is `undefined` is not enforced by this sweep. */
 interface Limits {

@@ -153,9 +153,9 @@ export async function rewindBranch(
     if (!branch || !head)
       throw new SavepointError("CHECKPOINT_NOT_FOUND", "The branch has no checkpoint to rewind. Save a state first.");
     const { nextSeq } = session.record;
-    const now = context.now();
+    const createdAt = context.now();
     const at = (row: CheckpointRow, seq: number, kind: CheckpointKind): CheckpointRow =>
-      copyRow(row, { seq, kind, id: context.newId({ number, seq }), createdAt: now, branch: branch.record });
+      copyRow(row, branch.record, { seq, id: context.newId({ number, seq }), kind, createdAt, trigger: "rewind" });
     const kept = at(head, nextSeq, "preOperation");
     const recovered = at(target, nextSeq + 1, "recovery");
     const queue = await leaveQueue(reader, branch.record.name, session.record.agent);
@@ -207,25 +207,21 @@ async function leaveQueue(reader: SessionReader, branch: string, agent: string |
   return { checks, puts, deletes, ...(after && { wakes: [after.agent] }) };
 }
 
-/** A new row with the state of another. It shares the items; refs are rewritten for the tape of the new row. */
-function copyRow(
+/** A new row of a branch with the state of another row. It shares the items; refs are rewritten for the tape of the branch. */
+export function copyRow(
   row: CheckpointRow,
-  as: { seq: number; kind: CheckpointKind; id: string; createdAt: number; branch: BranchRecord },
+  branch: BranchRecord,
+  as: Pick<CheckpointRow, "seq" | "id" | "kind" | "createdAt" | "trigger">,
 ): CheckpointRow {
-  const { seq, kind, id, createdAt, branch } = as;
   return {
     ...row,
-    seq,
-    kind,
-    id,
-    createdAt,
+    ...as,
     tape: branch.tape,
     branch: branch.name,
     parent: row.seq,
     grandparent: row.parent,
     label: undefined,
     description: undefined,
-    trigger: "rewind",
     pinned: false,
     ttl: undefined,
     storedBytes: Buffer.byteLength(row.skeleton.json) + row.skeleton.refs.length,

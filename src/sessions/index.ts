@@ -6,7 +6,15 @@
 export { type Annotations, annotateCheckpoint, readAnnotations } from "./annotations.js";
 export { saveAsRoot, saveOnHead, type SaveRequest, saveWithReset } from "./save-with-parent.js";
 export { type Author, BranchCursor, validateUpdateResult, type SaveExtension } from "./branch-cursor.js";
-export { type BranchInfo, forkAt, forkWithState, rebaseFrame, rewindBranch, materializeHead } from "./branches.js";
+export {
+  type BranchInfo,
+  copyRow,
+  forkAt,
+  forkWithState,
+  rebaseFrame,
+  rewindBranch,
+  materializeHead,
+} from "./branches.js";
 export { buildCommit, type CommitParts, toCommit } from "./commit.js";
 export { branchMoved, checkRowExists, checkRunRecord, isConflictOn, isFenced } from "./conflicts.js";
 export { Cursors } from "./cursors.js";
