@@ -3,7 +3,7 @@
  * lose nothing. All other changes read the conversation's record and replace it.
  */
 import { isSavepointError, SavepointError } from "../errors.js";
-import type { Piece } from "../state/index.js";
+import { coalesce, type Piece } from "../state/index.js";
 import type { Commit, Frame, Put } from "../store/index.js";
 import { freeGarbage, isConflictOn, type NumberSource } from "../sessions/index.js";
 import { addToList, LruMap, retryOnConflict } from "../util/index.js";
@@ -17,7 +17,6 @@ import {
   conversationKey,
   type ConversationRecord,
   derivedTitleKey,
-  joinPieces,
   lastMessageTimeKey,
   messageCounterKey,
   messageTape,
@@ -152,7 +151,7 @@ export class ConversationWriter {
       pieces.push(place?.piece ?? { tape: number, start: items + added.length - 1, count: 1 });
       times.push(place?.time ?? now);
     }
-    const joined = joinPieces(pieces);
+    const joined = coalesce(pieces);
     const rewrite = joined.length > MAX_PIECES;
     const written = rewrite ? encoded.frames : added;
     const end = items + written.length;

@@ -64,9 +64,9 @@ export function expiryOf({ createdAt, ttl }: CheckpointRow): number | undefined 
   return ttl === undefined ? undefined : createdAt + ttl;
 }
 
-/** The earliest of these rows' expiries; `undefined` if no row has a `ttl`. */
-export function earliestExpiryOf(rows: Iterable<CheckpointRow>): number | undefined {
-  let first = Number.POSITIVE_INFINITY;
+/** The earliest of these rows' expiries and of `before`; `undefined` if no row has a `ttl` and `before` is not given. */
+export function earliestExpiryOf(rows: Iterable<CheckpointRow>, before?: number): number | undefined {
+  let first = before ?? Number.POSITIVE_INFINITY;
   for (const row of rows) first = Math.min(first, expiryOf(row) ?? first);
   return Number.isFinite(first) ? first : undefined;
 }

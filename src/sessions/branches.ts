@@ -1,6 +1,6 @@
 /** Forking and rewinding branches. */
 import { isSavepointError, SavepointError } from "../errors.js";
-import { formatRefs, type Frame, parseRefs, type Shadow } from "../state/index.js";
+import type { Shadow } from "../state/index.js";
 import { retryOnConflict } from "../util/index.js";
 import type { Author, BranchCursor } from "./branch-cursor.js";
 import {
@@ -21,6 +21,7 @@ import {
 import { checkpointRemoved, isIdTaken } from "./conflicts.js";
 import type { Cursors } from "./cursors.js";
 import { loadShadow } from "./load-state.js";
+import { copyRow } from "./new-row.js";
 import type { SaveFields } from "./save-options.js";
 import { buildCommit, type CommitParts } from "./commit.js";
 import { sessionDeleted } from "./errors.js";
@@ -205,33 +206,6 @@ async function leaveQueue(reader: SessionReader, branch: string, agent: string |
   // An input that is sent concurrently relies on the current queue entry. A damaged inbox cannot be checked.
   if (!inbox || "value" in inbox) checks.push({ key: keys[1] as string, value: inbox?.value });
   return { checks, puts, deletes, ...(after && { wakes: [after.agent] }) };
-}
-
-/** A new row of a branch with the state of another row. It shares the items; refs are rewritten for the tape of the branch. */
-export function copyRow(
-  row: CheckpointRow,
-  branch: BranchRecord,
-  as: Pick<CheckpointRow, "seq" | "id" | "kind" | "createdAt" | "trigger">,
-): CheckpointRow {
-  return {
-    ...row,
-    ...as,
-    tape: branch.tape,
-    branch: branch.name,
-    parent: row.seq,
-    grandparent: row.parent,
-    label: undefined,
-    description: undefined,
-    pinned: false,
-    ttl: undefined,
-    storedBytes: Buffer.byteLength(row.skeleton.json) + row.skeleton.refs.length,
-    skeleton: rebaseFrame(row.skeleton, row.tape, branch.tape),
-  };
-}
-
-/** Rewrites the refs of a frame that moves to another tape. */
-export function rebaseFrame(frame: Frame, from: number, to: number): Frame {
-  return from === to ? frame : { json: frame.json, refs: formatRefs(parseRefs(frame.refs, from), to) };
 }
 
 async function readSession(reader: SessionReader, number: number): Promise<LoadedRecord<SessionRecord>> {

@@ -64,7 +64,7 @@ export function buildCommit(change: SessionChange): SessionCommit {
   const counted = {
     ...change.session,
     checkpoints: (sessionBefore?.record.checkpoints ?? 0) + rows.length,
-    earliestExpiry: earlier(change.session.earliestExpiry, earliestExpiryOf(rows)),
+    earliestExpiry: earliestExpiryOf(rows, change.session.earliestExpiry),
   };
   const session = { record: counted, value: encodeSession(counted) };
   const branch = { record: change.branch, value: encodeBranch(change.branch) };
@@ -104,10 +104,6 @@ export function buildCommit(change: SessionChange): SessionCommit {
 /** Turns parts of a commit into a complete one. */
 export function toCommit({ blobs = new Map<string, Uint8Array>(), ...parts }: CommitParts): Commit {
   return { ...parts, blobs: [...blobs].map(([hash, bytes]) => ({ hash, bytes })) };
-}
-
-function earlier(a: number | undefined, b: number | undefined): number | undefined {
-  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
 
 function putsOfRow(row: CheckpointRow, number: number): Put[] {
