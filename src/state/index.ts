@@ -25,6 +25,7 @@ export {
   appendToShadow,
   appendToValue,
   ClassRegistry,
+  coalesce,
   valueToShadow,
   estimateSize,
   formatRefs,

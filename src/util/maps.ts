@@ -18,3 +18,8 @@ export function pickByKey<K, T>(
   const byKey = new Map(elements.map((element) => [keyOf(element), element]));
   return keys.map((key) => byKey.get(key));
 }
+
+/** Adds a value to the list of a key. */
+export function addToList<Key, Value>(lists: Map<Key, Value[]>, key: Key, value: Value): void {
+  getOrAdd(lists, key, (): Value[] => []).push(value);
+}

@@ -151,8 +151,8 @@ export class Checkpoints {
     if (!found) throw notFound(id);
     if (found.agent === undefined) return this.#rewindSession(found, options.dryRun ?? false);
     const { agent, number, row } = found;
-    const { agentCheckpoints, cursors, numbers } = this.#services;
-    const restorer = new AgentRestorer(agentCheckpoints.repository(agent), cursors, numbers);
+    const { agentCheckpoints, numbers } = this.#services;
+    const restorer = new AgentRestorer(agentCheckpoints.repository(agent), numbers);
     if (options.dryRun) return restorer.plan(number, row);
     const { plan, checkpoint, before } = await restorer.restore(number, row);
     await this.#enforceRetention(agent, checkpoint);

@@ -1,5 +1,5 @@
 /** Edits of a list: which old elements the new ones equal, and the replacement of a range of elements. */
-import { addToGroup } from "../../util/index.js";
+import { addToList } from "../../util/index.js";
 import type { StoredValue } from "./recorded-values.js";
 import type { Piece } from "./refs.js";
 import type { ListEntry, ListNode, Shadow, SplicePart } from "./shadow.js";
@@ -62,7 +62,7 @@ export function matchElements(
 /** The indexes of the elements of a range by signature, in descending order, so that the first one is at the end. */
 function indexBySignature(elements: readonly Shadow[], { start, end }: Range): Map<unknown, number[]> {
   const places = new Map<unknown, number[]>();
-  for (let at = end - 1; at >= start; at--) addToGroup(places, signatureOf(elements[at]), at);
+  for (let at = end - 1; at >= start; at--) addToList(places, signatureOf(elements[at]), at);
   return places;
 }
 

@@ -95,7 +95,7 @@ export function coalesce(pieces: readonly Piece[]): Piece[] {
   const joined: Piece[] = [];
   for (const piece of pieces) {
     const last = joined.at(-1);
-    if (piece.count === 0) continue;
+    if (piece.count <= 0) continue;
     if (last && last.tape === piece.tape && last.start + last.count === piece.start) {
       joined[joined.length - 1] = { ...last, count: last.count + piece.count };
     } else joined.push(piece);

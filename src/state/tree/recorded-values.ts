@@ -2,7 +2,7 @@
  * Values that a run has already recorded as items. A state that contains such a value refers to its items instead of storing
  * a second copy.
  */
-import { addToGroup } from "../../util/index.js";
+import { addToList } from "../../util/index.js";
 import type { ClassRegistry } from "./class-registry.js";
 import { equalsShadow } from "./equality.js";
 import type { Piece } from "./refs.js";
@@ -32,7 +32,7 @@ export class RecordedValues {
 
   /** @param stored its shadow becomes part of the state that claims it */
   add(stored: StoredValue): void {
-    if (stored.bytes >= MIN_SIZE) addToGroup(this.#bySignature, signatureOf(stored.shadow), stored);
+    if (stored.bytes >= MIN_SIZE) addToList(this.#bySignature, signatureOf(stored.shadow), stored);
   }
 
   /** Removes and returns a recorded value that equals `value`. Two places must not share one shadow. */

@@ -1,7 +1,7 @@
 /** Reads spans of items: all of their chunks with one statement. */
 import { LazyChunk, readSpan, type ChunkRow } from "../chunks/index.js";
 import type { Frame, ItemSpan, Unreadable } from "../contract/index.js";
-import { getOrAdd, partitionPoint } from "../../util/index.js";
+import { addToList, partitionPoint } from "../../util/index.js";
 import { integerArray, textArray } from "./arrays.js";
 import type { PostgresConnection } from "./connection.js";
 import type { PostgresValue } from "./driver.js";
@@ -18,7 +18,7 @@ export async function readItems(
   const sql = chunkQuery(connection.schema, CHUNK_COLUMNS, spans);
   const rows = await connection.rows<Raw<ChunkRow>>(sql, chunkQueryValues(spans));
   for (const row of rows.map(toNumbers)) {
-    getOrAdd(tapes, row.tape, (): LazyChunk[] => []).push(new LazyChunk(row, row));
+    addToList(tapes, row.tape, new LazyChunk(row, row));
   }
   for (const span of spans) readSpan(chunksIn(tapes.get(span.tape) ?? [], span), span, items);
   return items;
