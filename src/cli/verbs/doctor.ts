@@ -41,11 +41,10 @@ export const doctor = defineVerb({
     const { colors } = cli.output;
     const marks = { ok: colors.green("ok"), note: colors.yellow("note"), problem: colors.red("problem") };
     await cli.output.list(findings, {
-      columns: [{ title: "CHECK" }, { title: "STATE" }, { title: "DETAIL" }],
-      row: ({ check, state, detail, advice }) => [
-        check,
-        marks[state],
-        sanitize(advice === undefined ? detail : `${detail}. ${advice}`),
+      columns: [
+        { title: "CHECK", cell: ({ check }) => check },
+        { title: "STATE", cell: ({ state }) => marks[state] },
+        { title: "DETAIL", cell: ({ detail, advice }) => sanitize(advice ? `${detail}. ${advice}` : detail) },
       ],
       empty: "",
     });
