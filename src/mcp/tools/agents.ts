@@ -13,7 +13,7 @@ import { OMITTED, outline } from "../outline.js";
 import { NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
 import { AGENT_INFO, SKIPPED, toAgentInfo, toSkipped } from "../result-schemas.js";
 import { FROM, JSON_OBJECT, JSON_VALUE, POINTER } from "./arguments.js";
-import { defineTool, type Tool } from "./tool.js";
+import { defineTool, DELETION, type Tool } from "./tool.js";
 
 /** How many active conversations `agent_load` lists at most. */
 const MAX_CONVERSATIONS = 200;
@@ -94,10 +94,7 @@ const agentDelete = defineTool({
   description:
     "Deletes an agent with ALL its conversations, sessions and checkpoints. This cannot be undone. Returns whether anything was deleted.",
   input: z.strictObject({ id: z.string().min(1) }),
-  output: z.object({ deleted: z.boolean() }),
-  writes: true,
-  destructive: true,
-  idempotent: true,
+  ...DELETION,
   async run({ id }, scope) {
     return { deleted: scope.owns(id) && (await scope.sp.agents.delete(id)) };
   },

@@ -6,7 +6,7 @@ import { omitUndefined } from "../omit-undefined.js";
 import { fitEntries, NEXT_CURSOR, PAGE_ARGUMENTS, readPage } from "../paging.js";
 import { CHANGE, CHECKPOINT_INFO, toChange, toCheckpointInfo } from "../result-schemas.js";
 import { AGENT, JSON_OBJECT } from "./arguments.js";
-import { defineTool, type Tool } from "./tool.js";
+import { defineTool, DELETION, type Tool } from "./tool.js";
 
 /** How many changes a restore lists at most. checkpoint_diff returns all of them. */
 const MAX_CHANGES = 100;
@@ -116,10 +116,7 @@ const checkpointDelete = defineTool({
   description:
     "Deletes one checkpoint permanently. If it is the newest of its session, the session continues from the previous one; an agent does not change. Fails with CONFLICT if something needs the checkpoint, such as a branch. Returns whether it existed.",
   input: z.strictObject({ id: ID }),
-  output: z.object({ deleted: z.boolean() }),
-  writes: true,
-  destructive: true,
-  idempotent: true,
+  ...DELETION,
   async run({ id }, scope) {
     try {
       return { deleted: await scope.sp.checkpoints.delete(await scope.resolveCheckpointId(id)) };

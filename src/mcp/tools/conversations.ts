@@ -7,7 +7,7 @@ import { CONVERSATION_INFO, toConversationInfo, toTime } from "../result-schemas
 import { AGENT, TIME_ARGUMENT } from "./arguments.js";
 import { conversationLoad } from "./conversation-load.js";
 import { conversationSave } from "./conversation-save.js";
-import { defineTool, type Tool } from "./tool.js";
+import { defineTool, DELETION, type Tool } from "./tool.js";
 
 const conversationDelete = defineTool({
   name: "conversation_delete",
@@ -15,10 +15,7 @@ const conversationDelete = defineTool({
   description:
     "Deletes a conversation. Earlier checkpoints of its agent still contain it: checkpoint_restore recreates it. Returns whether it existed.",
   input: z.strictObject({ id: z.string().min(1) }),
-  output: z.object({ deleted: z.boolean() }),
-  writes: true,
-  destructive: true,
-  idempotent: true,
+  ...DELETION,
   async run({ id }, scope) {
     try {
       if (scope.agent !== undefined) await scope.loadConversation(id, { limit: 0 });
