@@ -28,13 +28,13 @@ export const fork = defineVerb<Options>({
       .option("--results <file>", "a JSON file with results of tools by the ids of their calls; - for stdin")
       .option("--label <text>", "with --state: the label of the first checkpoint of the branch");
   },
-  async run(cli, [name = "", branch], { state, results, ...label }) {
-    if (label.label !== undefined && state === undefined) throw usageError("--label needs --state.");
+  async run(cli, [name = "", branch], { state, results, label }) {
+    if (label !== undefined && state === undefined) throw usageError("--label needs --state.");
     const sp = await cli.open();
     const { info } = await findSessionCheckpoint(sp, name);
     const forked = await sp.session(info.sessionId).fork(info.id, {
       ...(branch !== undefined && { branch }),
-      ...label,
+      ...(label !== undefined && { label }),
       ...(state !== undefined && { state: fromJson(await readJson(cli.io, state)) }),
       ...(results !== undefined && { results: parseResults(await readJson(cli.io, results)) }),
     });
